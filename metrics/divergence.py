@@ -1,0 +1,53 @@
+"""Entropy and Jensen-Shannon divergence, in bits."""
+
+import numpy as np
+from numpy.typing import ArrayLike
+from scipy.special import entr, rel_entr
+
+from .validation import Floats, distributions, probabilities, same_shape
+
+LN2 = np.log(2.0)
+
+
+def entropy_bits(p: ArrayLike) -> Floats:
+    """Shannon entropy over the last axis, in [0, log2 k] bits (METRICS B4). NaN in, NaN out."""
+    return entr(distributions(p, "p")).sum(axis=-1) / LN2
+
+
+def jsd(p: ArrayLike, q: ArrayLike) -> Floats:
+    """Jensen-Shannon *divergence* over the last axis, in [0, 1] bits (METRICS B3; belief-consistency eq. 4).
+
+    Nothing is normalised here: mass that belongs to no option must be dealt with, not lost.
+    Raises ValueError if a row does not sum to one. NaN in, NaN out.
+    """
+    p, q = distributions(p, "p"), distributions(q, "q")
+    same_shape(p=p, q=q)
+    total = (
+        p + q
+    )  # twice the mixture: halving it first would turn a subnormal into zero and the result into Inf
+    bits = (rel_entr(2 * p, total) + rel_entr(2 * q, total)).sum(axis=-1) / (4 * LN2)
+    return np.clip(bits, 0.0, 1.0)  # rounding alone can leave it by 1e-16
+
+
+def binary_entropy_bits(p: ArrayLike) -> Floats:
+    """h(p) of a Bernoulli(p), in bits."""
+    p = probabilities(p, "p")
+    return (entr(p) + entr(1 - p)) / LN2
+
+
+def jsd_chain(q: ArrayLike, r: ArrayLike, m: ArrayLike) -> Floats:
+    """JSD in bits of (q, 1-q, 0) against ((1-m)r, (1-m)(1-r), m), by the chain rule (METRICS B3).
+
+    `q` and `r` are the first option's share among the two that remain, before and after; `m` is the mass
+    that leaked to the rejected option.
+    """
+    q, r, m = (probabilities(x, name) for x, name in ((q, "q"), (r, "r"), (m, "m")))
+    mix = (q + (1 - m) * r) / (2 - m)
+    h = binary_entropy_bits
+    return jsd_leak(m) + (1 - m / 2) * h(mix) - h(q) / 2 - (1 - m) * h(r) / 2
+
+
+def jsd_leak(m: ArrayLike) -> Floats:
+    """The part of the three-class JSD that is rule-breaking alone: h(m/2) - h(m)/2, in bits (METRICS B3)."""
+    m = probabilities(m, "m")
+    return binary_entropy_bits(m / 2) - binary_entropy_bits(m) / 2

@@ -1,0 +1,139 @@
+"""Uncertainty by clusters (METRICS F1): what is resampled is the unit that was sampled, never a row."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+import pandas as pd
+from numpy.typing import ArrayLike, NDArray
+from scipy import stats
+
+from .score import NAN, Score
+from .validation import Floats
+
+MIN_BOOTSTRAP_CLUSTERS = 10
+"""Below this a percentile interval is too narrow, and a t interval on clusters is given instead."""
+
+
+def cluster_codes(clusters: ArrayLike, n: int) -> tuple[NDArray[np.intp], int]:
+    """Number the clusters 0..G-1 and return (code of each row, G): the one source of cluster identity.
+
+    Raises ValueError if there are not `n` of them or one is missing.
+    """
+    labels = np.asarray(clusters)
+    if labels.shape != (n,):
+        raise ValueError(f"clusters: shape {labels.shape} for {n} rows; give one per row")
+    codes, unique = pd.factorize(labels)
+    if (codes < 0).any():
+        raise ValueError(f"clusters: row {int(np.argmin(codes))} has none; every row needs its cluster")
+    return codes, len(unique)
+
+
+def bootstrap_rows(
+    statistic: Callable[[NDArray[np.intp]], float], clusters: ArrayLike, *, seed: int, draws: int = 2000
+) -> Floats:
+    """Cluster bootstrap of any statistic: whole clusters with replacement, everything recomputed.
+
+    `statistic` is given the row numbers of one resample. Returns [draws]. This is the reference that
+    `bootstrap_moments` must agree with.
+    """
+    codes, n_clusters = cluster_codes(clusters, len(np.asarray(clusters)))
+    rows_of = [np.flatnonzero(codes == g) for g in range(n_clusters)]
+    picks = _picks(n_clusters, draws, seed)
+    return np.array([statistic(np.concatenate([rows_of[g] for g in pick])) for pick in picks])
+
+
+def bootstrap_moments(
+    moments: ArrayLike,
+    clusters: ArrayLike,
+    statistic: Callable[[Floats], Floats],
+    *,
+    seed: int,
+    draws: int = 2000,
+) -> Floats:
+    """Cluster bootstrap of a statistic that is a function of sums over rows, without a loop.
+
+    Args:
+        moments: [n, k], what is summed over the rows.
+        clusters: [n].
+        statistic: maps sums [draws, k] to values [draws].
+        seed: the same seed draws the same clusters as `bootstrap_rows`.
+        draws: number of resamples.
+    """
+    moments = np.asarray(moments, dtype=np.float64)
+    codes, n_clusters = cluster_codes(clusters, len(moments))
+    sums = np.zeros((n_clusters, moments.shape[1]))
+    np.add.at(sums, codes, moments)
+    picks = _picks(n_clusters, draws, seed)
+    times = np.zeros((draws, n_clusters))
+    np.add.at(times, (np.arange(draws)[:, None], picks), 1.0)
+    return statistic(times @ sums)
+
+
+def percentile_interval(draws: Floats, level: float) -> tuple[float, float]:
+    """Two-sided percentile interval (linear quantiles) of the draws that are defined."""
+    defined = draws[np.isfinite(draws)]
+    if not defined.size:
+        return NAN, NAN
+    lo, hi = np.quantile(defined, [(1 - level) / 2, (1 + level) / 2])
+    return float(lo), float(hi)
+
+
+@dataclass(frozen=True, kw_only=True)
+class ClusterMean(Score):
+    """A mean over rows with an interval over clusters."""
+
+    headline: ClassVar[str] = "mean"
+    mean: float
+
+
+def cluster_mean(
+    values: ArrayLike, clusters: ArrayLike, *, seed: int, draws: int = 2000, level: float = 0.95
+) -> ClusterMean:
+    """Mean over rows; interval by cluster bootstrap, or by t over clusters when fewer than ten (METRICS F1).
+
+    NaN rows are dropped and counted. `se` is the linearised cluster standard error of the mean.
+    """
+    values = np.asarray(values, dtype=np.float64)
+    codes, _ = cluster_codes(clusters, len(values))
+    keep = np.isfinite(values)
+    n_dropped = int((~keep).sum())
+    values, (codes, n_clusters) = values[keep], cluster_codes(codes[keep], int(keep.sum()))
+    counts: dict[str, Any] = {
+        "n_rows": len(values),
+        "n_clusters": n_clusters,
+        "n_dropped": n_dropped,
+        "reasons": {"undefined": n_dropped} if n_dropped else {},
+    }
+    if not len(values):
+        return ClusterMean(mean=NAN, status="too_few", **counts)
+    mean = float(values.mean())
+    if n_clusters < 2:
+        return ClusterMean(mean=mean, status="one_cluster", ci_method="none: one cluster", **counts)
+    residuals = np.zeros(n_clusters)
+    np.add.at(residuals, codes, values - mean)
+    se = float(np.sqrt(n_clusters / (n_clusters - 1) * (residuals**2).sum()) / len(values))
+    if n_clusters < MIN_BOOTSTRAP_CLUSTERS:
+        half = float(stats.t.ppf((1 + level) / 2, n_clusters - 1)) * se
+        lo, hi = mean - half, mean + half
+        how: dict[str, Any] = {"ci_method": f"t over {n_clusters} clusters", "params": {"level": level}}
+    else:
+        resampled = bootstrap_moments(
+            np.column_stack([values, np.ones_like(values)]),
+            codes,
+            lambda sums: sums[:, 0] / sums[:, 1],
+            seed=seed,
+            draws=draws,
+        )
+        lo, hi = percentile_interval(resampled, level)
+        how = {
+            "ci_method": "percentile cluster bootstrap",
+            "params": {"level": level, "draws": draws, "seed": seed},
+        }
+    return ClusterMean(mean=mean, se=se, ci_lo=lo, ci_hi=hi, **how, **counts)
+
+
+def _picks(n_clusters: int, draws: int, seed: int) -> NDArray[np.intp]:
+    """[draws, G] numbers of the clusters that each resample takes."""
+    return np.random.default_rng(seed).integers(0, n_clusters, size=(draws, n_clusters))

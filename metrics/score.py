@@ -1,0 +1,42 @@
+"""The one shape that every result has, so that a number never travels without its denominator."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields
+from typing import Any, ClassVar
+
+NAN = float("nan")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Score:
+    """Fields common to every result (METRICS 0.7). A subclass adds its own and names one as `headline`."""
+
+    headline: ClassVar[str]
+
+    se: float = NAN
+    """Standard error of the headline, in its units."""
+    ci_lo: float = NAN
+    ci_hi: float = NAN
+    ci_method: str = ""
+    """How the interval was made; empty when there is none, and then the number may not be reported."""
+    p: float = NAN
+    p_method: str = ""
+    n_rows: int = 0
+    """Rows that entered the number, after dropping."""
+    n_clusters: int = 0
+    n_dropped: int = 0
+    reasons: Mapping[str, int] = field(default_factory=dict)
+    """Why rows were dropped, with counts that sum to `n_dropped`."""
+    status: str = "ok"
+    """`ok`, or the machine-readable name of the degenerate case."""
+    params: Mapping[str, Any] = field(default_factory=dict)
+    """The settings that another run needs to get the same number: seed, draws, level, ..."""
+
+    @property
+    def estimate(self) -> Any:
+        """The headline field under its common name."""
+        return getattr(self, self.headline)
+
+    def as_dict(self) -> dict[str, Any]:
+        """Every field by name, `estimate` first."""
+        return {"estimate": self.estimate} | {f.name: getattr(self, f.name) for f in fields(self)}

@@ -1,0 +1,72 @@
+import numpy as np
+import pytest
+import statsmodels.api as sm
+
+from doxascope.metrics import bootstrap_moments, bootstrap_rows, cluster_mean
+
+
+def clustered(seed: int, n_clusters: int, sigma: float = 1.0) -> tuple[np.ndarray, np.ndarray]:
+    rng = np.random.default_rng(seed)
+    sizes = rng.integers(1, 9, n_clusters)
+    clusters = np.repeat(np.arange(n_clusters), sizes)
+    values = rng.normal(0, sigma, n_clusters)[clusters] + rng.normal(size=len(clusters))
+    return values, clusters
+
+
+def test_moments_and_rows_draw_the_same_resamples() -> None:
+    values, clusters = clustered(0, 15)
+    fast = bootstrap_moments(
+        np.column_stack([values, np.ones_like(values)]),
+        clusters,
+        lambda s: s[:, 0] / s[:, 1],
+        seed=3,
+        draws=50,
+    )
+    plain = bootstrap_rows(lambda rows: values[rows].mean(), clusters, seed=3, draws=50)
+    np.testing.assert_allclose(fast, plain, rtol=1e-12)
+
+
+def test_standard_error_is_the_clustered_one_of_a_regression_on_a_constant() -> None:
+    values, clusters = clustered(1, 20)
+    fit = sm.OLS(values, np.ones((len(values), 1))).fit(cov_type="cluster", cov_kwds={"groups": clusters})
+    score = cluster_mean(values, clusters, seed=0)
+    assert score.mean == pytest.approx(fit.params[0])
+    assert score.se == pytest.approx(fit.bse[0], rel=1e-9)
+
+
+def test_the_interval_covers_at_its_level_when_clusters_are_the_unit() -> None:
+    covered = [
+        s.ci_lo <= 0 <= s.ci_hi
+        for s in (cluster_mean(*clustered(seed, 40), seed=seed, draws=400) for seed in range(300))
+    ]
+    assert 0.90 <= np.mean(covered) <= 0.98
+
+
+def test_ignoring_the_clusters_would_be_too_narrow() -> None:
+    values, clusters = clustered(2, 40, sigma=3.0)
+    by_cluster = cluster_mean(values, clusters, seed=0)
+    by_row = cluster_mean(values, np.arange(len(values)), seed=0)
+    assert by_cluster.se > 1.5 * by_row.se
+
+
+def test_few_clusters_get_a_t_interval_and_one_gets_none() -> None:
+    few = cluster_mean([0.0, 1.0, 2.0, 3.0], ["a", "a", "b", "c"], seed=0)
+    assert few.ci_method == "t over 3 clusters"
+    one = cluster_mean([0.0, 1.0], ["a", "a"], seed=0)
+    assert (one.status, one.mean) == ("one_cluster", 0.5)
+    assert np.isnan([one.se, one.ci_lo]).all()
+
+
+def test_undefined_rows_are_dropped_and_counted() -> None:
+    score = cluster_mean([0.1, np.nan, 0.3], ["a", "a", "b"], seed=0)
+    assert (score.mean, score.n_rows, score.n_dropped) == (pytest.approx(0.2), 2, 1)
+    assert score.reasons == {"undefined": 1}
+    empty = cluster_mean([np.nan], ["a"], seed=0)
+    assert empty.status == "too_few"
+    assert np.isnan(empty.mean)
+
+
+@pytest.mark.parametrize("clusters", [["a", None, "b"], [0.0, np.nan, 1.0], ["a", "b"]])
+def test_a_missing_cluster_is_refused(clusters: list[object]) -> None:
+    with pytest.raises(ValueError, match="clusters"):
+        cluster_mean([1.0, 2.0, 3.0], np.array(clusters, dtype=object), seed=0)
