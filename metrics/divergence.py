@@ -22,9 +22,7 @@ def jsd(p: ArrayLike, q: ArrayLike) -> Floats:
     """
     p, q = distributions(p, "p"), distributions(q, "q")
     same_shape(p=p, q=q)
-    total = (
-        p + q
-    )  # twice the mixture: halving it first would turn a subnormal into zero and the result into Inf
+    total = p + q  # twice the mixture: halving it first would turn a subnormal into zero and the result into Inf
     bits = (rel_entr(2 * p, total) + rel_entr(2 * q, total)).sum(axis=-1) / (4 * LN2)
     return np.clip(bits, 0.0, 1.0)  # rounding alone can leave it by 1e-16
 

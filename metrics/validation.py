@@ -16,9 +16,7 @@ def probabilities(values: ArrayLike, name: str) -> Floats:
     array = np.asarray(values, dtype=np.float64)
     outside = (array < -RANGE_SLACK) | (array > 1 + RANGE_SLACK)
     if outside.any():
-        raise ValueError(
-            f"{name}: {array[outside].flat[0]!r} is not a probability; give values in [0, 1] or NaN"
-        )
+        raise ValueError(f"{name}: {array[outside].flat[0]!r} is not a probability; give values in [0, 1] or NaN")
     return np.clip(array, 0.0, 1.0)
 
 

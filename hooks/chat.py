@@ -1,0 +1,159 @@
+"""Messages to token ids, once. Below this module there are no strings.
+
+A prompt is rendered by the model's own template and tokenised without adding special tokens, so that no BOS
+is there twice. What the model could say next is tokenised *in place*: `Prompt.continuation` gives the ids of a
+text as it follows the prompt, and refuses when the text would change the ids of the prompt itself.
+"""
+
+import logging
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal, TypedDict, cast
+
+from .errors import UserError
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedTokenizerBase
+
+log = logging.getLogger("doxascope")
+
+
+class Message(TypedDict):
+    """One turn of a conversation."""
+
+    role: Literal["system", "user", "assistant"]
+    content: str
+
+
+Conversation = Sequence[Message]
+
+
+def as_conversations(messages: str | Conversation | Sequence[Conversation]) -> list[Conversation]:
+    """A bare string is one user turn, one conversation is a list of one."""
+    if isinstance(messages, str):
+        return [[{"role": "user", "content": messages}]]
+    if messages and isinstance(messages[0], dict):
+        return [cast(Conversation, messages)]
+    return list(cast(Sequence[Conversation], messages))
+
+
+@dataclass(frozen=True)
+class Prompt:
+    """A rendered prompt: its ids, and the text after its last special token, which continuations may join."""
+
+    ids: tuple[int, ...]
+    anchor: int | None
+    """The last special token, at which tokenisation starts anew; None if the prompt has none."""
+    tail: str
+    """The text after the anchor."""
+
+
+class ChatRenderer:
+    """Renders conversations for one tokenizer.
+
+    Args:
+        tokenizer: of the model.
+        template: `own`, `plain` or `none` (see `ModelSpec.template`).
+
+    Raises UserError if `own` is asked of a tokenizer without a chat template.
+    """
+
+    def __init__(self, tokenizer: "PreTrainedTokenizerBase", template: str) -> None:
+        if template == "own" and not tokenizer.chat_template:
+            raise UserError("the model has no chat template; choose `template: plain` or `template: none` for it")
+        self.tokenizer, self.template = tokenizer, template
+        self._special = {str(token.content): i for i, token in tokenizer.added_tokens_decoder.items() if token.special}
+        self._takes_system = self._system_role_works() if template == "own" else True
+        self._continuations: dict[tuple[int | None, str, str], tuple[int, ...]] = {}
+
+    def render(self, messages: Conversation, prefill: str = "") -> Prompt:
+        """The prompt that asks for the next assistant turn, which begins with `prefill`."""
+        text = self._text(messages) + prefill
+        ids = self._tokenise(text)
+        if not ids:
+            raise UserError("prompt is empty; give at least one message")
+        place, token = max((text.rfind(token), token) for token in [*self._special, ""])
+        if not token:
+            return Prompt(tuple(ids), None, text)
+        prompt = Prompt(tuple(ids), self._special[token], text[place + len(token) :])
+        # Tokenisation starts anew at a special token in every tokenizer known; where it does not, use the whole.
+        alone = self._tokenise(token + prompt.tail)
+        return prompt if tuple(ids[-len(alone) :]) == tuple(alone) else Prompt(tuple(ids), None, text)
+
+    def continuation(self, prompt: Prompt, text: str) -> tuple[int, ...]:
+        """The ids of `text` as it follows the prompt, canonically tokenised together with it.
+
+        Raises UserError, showing the tokens, if the prompt's own ids change when `text` is appended: then no
+        sequence of next tokens *is* that text, and its probability is not defined by the prompt's ids.
+        """
+        key = (prompt.anchor, prompt.tail, text)
+        if key not in self._continuations:
+            start = "" if prompt.anchor is None else str(self.tokenizer.convert_ids_to_tokens(prompt.anchor))
+            before = self._tokenise(start + prompt.tail)
+            after = self._tokenise(start + prompt.tail + text)
+            if after[: len(before)] != before or len(after) == len(before):
+                raise UserError(
+                    f"{text!r} cannot follow the prompt: its last tokens {self._shown(before[-3:])} become "
+                    f"{self._shown(after[max(0, len(before) - 3) :])}; change the prefill or the surface form, for "
+                    "example by moving the space between them"
+                )
+            self._continuations[key] = tuple(after[len(before) :])
+        return self._continuations[key]
+
+    def _text(self, messages: Conversation) -> str:
+        for i, message in enumerate(messages):
+            if injected := next((token for token in self._special if token in message["content"]), None):
+                raise UserError(f"message {i}: contains the control token {injected!r}; take it out")
+        if self.template == "none":
+            return "\n".join(message["content"] for message in messages)
+        if self.template == "plain":
+            names = {"system": "", "user": "User: ", "assistant": "Assistant: "}
+            lines = [names[message["role"]] + message["content"] for message in messages]
+            return "\n".join([*lines, "Assistant:"])
+        if not self._takes_system:
+            messages = _fold_system(messages)
+        return self._apply(messages)
+
+    def _apply(self, messages: Conversation) -> str:
+        from jinja2 import TemplateError
+
+        try:
+            return str(
+                self.tokenizer.apply_chat_template(
+                    [{"role": m["role"], "content": m["content"]} for m in messages],
+                    tokenize=False,
+                    add_generation_prompt=True,
+                )
+            )
+        except TemplateError as error:
+            raise UserError(f"the model's chat template refuses the conversation: {error}") from error
+
+    def _system_role_works(self) -> bool:
+        probe: list[Message] = [
+            {"role": "system", "content": "Sys-probe"},
+            {"role": "user", "content": "Hello"},
+        ]
+        try:
+            works = "Sys-probe" in self._apply(probe)
+        except UserError:
+            works = False
+        if not works:
+            log.warning("the chat template has no system role: system text goes to the head of the first user turn")
+        return works
+
+    def _tokenise(self, text: str) -> list[int]:
+        return self.tokenizer(text, add_special_tokens=False)["input_ids"]  # pyright: ignore[reportReturnType]
+
+    def _shown(self, ids: Sequence[int]) -> list[str]:
+        return [self.tokenizer.decode([i]) for i in ids]  # pyright: ignore[reportReturnType]
+
+
+def _fold_system(messages: Conversation) -> list[Message]:
+    """Put the system text at the head of the first user turn."""
+    system = "\n\n".join(m["content"] for m in messages if m["role"] == "system")
+    rest: list[Message] = [m for m in messages if m["role"] != "system"]
+    if system and rest and rest[0]["role"] == "user":
+        rest[0] = {"role": "user", "content": f"{system}\n\n{rest[0]['content']}"}
+    elif system:
+        rest.insert(0, {"role": "user", "content": system})
+    return rest

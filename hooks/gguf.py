@@ -1,0 +1,55 @@
+"""GGUF files, converted once to a safetensors folder in the cache, whoever asks first."""
+
+import hashlib
+import os
+import shutil
+import tempfile
+from pathlib import Path
+from typing import Any
+
+from filelock import FileLock
+from platformdirs import user_cache_path
+
+
+def cache_folder() -> Path:
+    """Where conversions are kept: $DOXASCOPE_CACHE, or the user's cache folder."""
+    return Path(os.environ.get("DOXASCOPE_CACHE") or user_cache_path("doxascope"))
+
+
+def converted(gguf: Path) -> Path:
+    """The folder with the same model as dequantised float32 safetensors, made if it is not there.
+
+    The folder is named by the file's content and the transformers version that wrote it (a folder written by
+    one version may be read wrongly by another). It appears whole or not at all, and two processes that ask
+    at once make it once.
+    """
+    import transformers
+
+    with gguf.open("rb") as file:
+        digest = hashlib.file_digest(file, "sha256").hexdigest()[:16]
+    home = cache_folder() / "gguf"
+    folder = home / f"{gguf.stem}-{digest}-transformers{transformers.__version__}"
+    home.mkdir(parents=True, exist_ok=True)
+    with FileLock(f"{folder}.lock"):
+        if not folder.exists():
+            temporary = Path(tempfile.mkdtemp(prefix=".converting-", dir=home))
+            try:
+                _convert(gguf, temporary)
+                temporary.rename(folder)
+            except BaseException:
+                shutil.rmtree(temporary, ignore_errors=True)
+                raise
+    return folder
+
+
+def _convert(gguf: Path, folder: Path) -> None:
+    import torch
+    from transformers import AutoModelForCausalLM, AutoTokenizer
+
+    tokenizer = AutoTokenizer.from_pretrained(gguf.parent, gguf_file=gguf.name)
+    model: Any = AutoModelForCausalLM.from_pretrained(gguf.parent, gguf_file=gguf.name, dtype=torch.float32)
+    # The weights are plain floats by now, but the model still calls itself quantised and would not be saved.
+    model.hf_quantizer = None
+    del model.config.quantization_config
+    model.save_pretrained(folder)
+    tokenizer.save_pretrained(folder)

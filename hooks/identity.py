@@ -1,0 +1,81 @@
+"""What a result must be known by: which weights, which tokenizer, which template, under which conditions."""
+
+import hashlib
+from typing import TYPE_CHECKING
+
+from .settings import Settings
+from .spec import ModelSpec
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedModel, PreTrainedTokenizerBase
+
+SAMPLED_VALUES = 64
+"""Values of each parameter that enter the fingerprint."""
+
+
+class Identity(Settings):
+    """Two runs with equal identities ran the same model in the same way."""
+
+    name: str
+    architecture: str
+    n_parameters: int
+    n_layers: int
+    d_model: int
+    weights: str
+    """Fingerprint of evenly spaced values of every parameter, as held in memory: it tells two checkpoints
+    apart, wherever they came from, without reading all of a large one. It is not a checksum."""
+    revision: str | None
+    """The hub's commit, where there is one."""
+    tokenizer: str
+    chat_template: str | None
+    template: str
+    dtype: str
+    kernel: str
+    device: str
+    threads: int
+
+
+def identify(spec: ModelSpec, model: "PreTrainedModel", tokenizer: "PreTrainedTokenizerBase") -> Identity:
+    """Describe a loaded model."""
+    import torch
+
+    config = model.config.get_text_config()
+    return Identity(
+        name=spec.name,
+        architecture=type(model).__name__,
+        n_parameters=sum(p.numel() for p in model.parameters()),
+        n_layers=config.num_hidden_layers,
+        d_model=config.hidden_size,
+        weights=_weights_fingerprint(model),
+        revision=getattr(model.config, "_commit_hash", None),
+        tokenizer=_short(repr(sorted(tokenizer.get_vocab().items())), tokenizer_definition(tokenizer)),
+        chat_template=_short(str(tokenizer.chat_template)) if tokenizer.chat_template else None,
+        template=spec.template,
+        dtype=spec.dtype,
+        kernel=spec.kernel,
+        device=model.device.type,
+        threads=torch.get_num_threads(),
+    )
+
+
+def tokenizer_definition(tokenizer: "PreTrainedTokenizerBase") -> str:
+    """All of a fast tokenizer (normaliser, merges, post-processor) as text; empty for a slow one."""
+    backend = getattr(tokenizer, "backend_tokenizer", None)
+    return backend.to_str() if backend is not None else ""
+
+
+def _weights_fingerprint(model: "PreTrainedModel") -> str:
+    import torch
+
+    digest = hashlib.sha256()
+    for name, parameter in sorted(model.named_parameters()):
+        flat = parameter.detach().reshape(-1)
+        picks = torch.linspace(0, flat.numel() - 1, min(SAMPLED_VALUES, flat.numel()), dtype=torch.float64)
+        values = flat[picks.long().to(flat.device)].to("cpu", torch.float32)
+        digest.update(f"{name}{tuple(parameter.shape)}".encode())
+        digest.update(values.numpy().tobytes())
+    return digest.hexdigest()[:16]
+
+
+def _short(*texts: str) -> str:
+    return hashlib.sha256("\0".join(texts).encode()).hexdigest()[:16]

@@ -1,0 +1,189 @@
+"""A loaded model with its read-outs: the face of the library for scripts and notebooks."""
+
+import random
+from collections.abc import Sequence
+from functools import cached_property
+from typing import TYPE_CHECKING, Literal, NamedTuple, Self
+
+import numpy as np
+import pandas as pd
+
+from ..metrics.beliefs import belief_table
+from .chat import Message, Prompt, as_conversations
+from .errors import UserError
+from .exact import Cost, ExactReading, Query, read_packed
+from .head import Head
+from .identity import Identity, identify
+from .loading import TextSide, load_model, load_text_side
+from .options import TERMINATORS, Option, OptionPaths, make_options
+from .plain import read_plain
+from .reader import PromptReader
+from .settings import parse
+from .spec import ModelSpec, resolve
+from .transformers_backend import TransformersBackend
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedModel
+
+BUDGET = 1024
+"""Default tokens of a pack. On a CPU packs of one item are fastest: the dense mask grows with the square."""
+LOW_COVERAGE = 0.5
+"""Below this the options together are not what the model was going to say (METRICS G1)."""
+SELF_CHECK_NAT = {"float32": 1e-4, "bfloat16": 0.5, "float16": 0.1}
+"""How far the packed pass may be from the plain one before the model is refused. Half precision alone moves
+log-probabilities by tenths of a nat; a wrong mask moves them by whole ones."""
+
+
+class Beliefs(NamedTuple):
+    """What `LanguageModel.beliefs` returns."""
+
+    beliefs: pd.DataFrame
+    """A belief table: one row per conversation and option."""
+    residuals: np.ndarray | None
+    """[conversation, layer, d_model] float32 residual stream after each block at the prompt's last token."""
+
+
+class LanguageModel:
+    """A model, its tokenizer, and exact read-outs. Made by `load`; use it in a `with` block."""
+
+    def __init__(
+        self,
+        spec: ModelSpec,
+        model: "PreTrainedModel",
+        text: TextSide,
+        terminators: Sequence[str] = TERMINATORS,
+    ) -> None:
+        self.spec, self.model, self.tokenizer = spec, model, text.tokenizer
+        self.reader = PromptReader(spec, text, terminators)
+        self.backend = TransformersBackend(model)
+        self.head = Head(model)
+        self._checked = False
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        del self.model, self.backend, self.head
+
+    @cached_property
+    def identity(self) -> Identity:
+        """What results of this model are known by."""
+        return identify(self.spec, self.model, self.tokenizer)
+
+    def read(
+        self, queries: Sequence[Query], *, budget: int = BUDGET, capture: bool = False
+    ) -> tuple[list[ExactReading], Cost]:
+        """Exact readings of compiled queries, in one tree. The first call checks the packed pass on this model."""
+        self.self_check()
+        return read_packed(queries, self.backend, self.head, self.reader.terminators, budget=budget, capture=capture)
+
+    def read_plain(self, query: Query) -> ExactReading:
+        """The same reading by one ordinary forward pass per surface form."""
+        return read_plain(query, self.model, self.reader.terminators)
+
+    def beliefs(
+        self,
+        messages: str | Sequence[Message] | Sequence[Sequence[Message]],
+        options: Sequence[str],
+        *,
+        prefill: str = "",
+        forms: Sequence[str] = ("{option}", "{Option}"),
+        capture: Literal["last"] | None = None,
+        budget: int = BUDGET,
+    ) -> Beliefs:
+        """The exact distribution over `options` as the next assistant turn.
+
+        Args:
+            messages: a question, a conversation, or several conversations (read in one tree).
+            options: the answers, at least two.
+            prefill: how the assistant's turn already begins.
+            forms: what counts as saying an option; `{option}` as given, `{Option}` capitalised. Their
+                probabilities are summed.
+            capture: `"last"` reads the residual stream at the prompt's last token in the same pass.
+            budget: most tokens of one forward pass.
+
+        Returns:
+            A belief table with `logp` (natural, not normalised), `prob` (normalised over the options) and
+            `coverage`, and the residuals if captured.
+
+        Raises UserError for options that are empty, alike or overlapping, and for a prompt whose ids change when an
+        option follows.
+        """
+        if capture not in (None, "last"):
+            raise UserError(f"capture {capture!r}: only 'last' (the prompt's last token) is known")
+        conversations = as_conversations(messages)
+        made = make_options(options, forms)
+        queries = [self.reader.query(str(i), c, made, prefill) for i, c in enumerate(conversations)]
+        readings, _ = self.read(queries, budget=budget, capture=capture == "last")
+        method = "prefill" if prefill else "free"
+        rows = [
+            {"readout_id": id_, "item": id_, "cluster": id_, "method": method} | row
+            for id_, reading in ((reading.readout_id, reading) for reading in readings)
+            for row in self.option_rows(reading, made)
+        ]
+        taken = [reading.residual for reading in readings if reading.residual is not None]
+        residuals = np.stack([one.float().numpy() for one in taken]) if taken else None
+        return Beliefs(belief_table(rows), residuals)
+
+    def option_rows(
+        self, reading: ExactReading, options: Sequence[Option], low_coverage: float = LOW_COVERAGE
+    ) -> list[dict[str, object]]:
+        """The rows of the belief table that one reading fills, without the columns of its experiment."""
+        status = "nan" if np.isnan(reading.prob).any() else "ok"
+        if status == "ok" and reading.coverage < low_coverage:
+            status = "low_coverage"
+        return [
+            {
+                "kind": "exact",
+                "option": option.name,
+                "option_index": index,
+                "logp": reading.logp[index],
+                "prob": reading.prob[index],
+                "coverage": reading.coverage,
+                "status": status,
+                "competitor": self.tokenizer.decode([reading.competitor.token]),
+                "competitor_logp": reading.competitor.logp,
+            }
+            for index, option in enumerate(options)
+        ]
+
+    def self_check(self) -> None:
+        """Compare packed and plain on a small tree of random tokens; refuse a model on which they differ."""
+        if self._checked:
+            return
+        draw = random.Random(0)
+        words = [i for i in range(len(self.tokenizer)) if i not in set(self.tokenizer.all_special_ids)]
+        trunk = tuple(draw.choices(words, k=8))
+        paths = tuple((tuple(draw.choices(words, k=n)),) for n in (1, 3, 2))
+        queries = [
+            Query(str(i), Prompt(ids, None, ""), OptionPaths((), paths))
+            for i, ids in enumerate((trunk, (*trunk, *draw.choices(words, k=5))))
+        ]
+        packed, _ = read_packed(queries, self.backend, self.head, self.reader.terminators, budget=BUDGET)
+        worst = max(difference(one, self.read_plain(query)) for one, query in zip(packed, queries, strict=True))
+        if not worst <= SELF_CHECK_NAT[self.spec.dtype]:
+            raise UserError(
+                f"model {self.spec.name}: packed and plain forward passes differ by {worst:.2g} nat; this architecture "
+                f"({type(self.model).__name__}) cannot be read through a packed tree"
+            )
+        self._checked = True
+
+
+def difference(one: ExactReading, other: ExactReading) -> float:
+    """Largest difference in nats between two readings of a query, over all forms."""
+    gaps = [np.abs(a - b) for a, b in zip(one.form_logp, other.form_logp, strict=True)]
+    return float(np.max(np.concatenate(gaps)))
+
+
+def load(model: str | ModelSpec, *, terminators: Sequence[str] = TERMINATORS, **settings: object) -> LanguageModel:
+    """Load a model for reading.
+
+    Args:
+        model: a preset's name, a local folder, a `.gguf` file, a hub id, or a ModelSpec.
+        terminators: what closes an option.
+        settings: fields of ModelSpec to change, such as `dtype="bfloat16"` or `device="cuda"`.
+    """
+    spec = resolve(model) if isinstance(model, str) else model
+    if settings:
+        spec = parse(ModelSpec, spec.model_dump() | settings, "load()")
+    return LanguageModel(spec, load_model(spec), load_text_side(spec), terminators)

@@ -1,0 +1,38 @@
+"""The reference path: one ordinary forward pass per surface form, through the model's own head."""
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from .exact import ExactReading, Query, best_competitor, make_reading
+from .options import Terminators
+
+if TYPE_CHECKING:
+    import torch
+    from transformers import PreTrainedModel
+
+
+def read_plain(query: Query, model: "PreTrainedModel", terminators: Terminators) -> ExactReading:
+    """What `read_packed` computes, without tree, masks, packs or float32 head: slow and simple."""
+    import torch
+
+    prompt = list(query.prompt.ids)
+    form_logp = []
+    for paths in query.paths.paths:
+        sums = []
+        for path in paths:
+            logp = next_token_logp(model, [*prompt, *path])[len(prompt) - 1 :].double().cpu()
+            steps = logp[torch.arange(len(path)), torch.tensor(path)].sum()
+            sums.append(float(steps + logp[-1, torch.from_numpy(terminators.ids)].logsumexp(0)))
+        form_logp.append(np.array(sums))
+    competitor = best_competitor(next_token_logp(model, prompt)[-1], query.paths.first_ids)
+    return make_reading(query.readout_id, tuple(form_logp), competitor)
+
+
+def next_token_logp(model: "PreTrainedModel", ids: list[int]) -> "torch.Tensor":
+    """[T, vocabulary] log-probabilities of one sequence, as transformers computes them by default."""
+    import torch
+
+    with torch.inference_mode():
+        logits = model(input_ids=torch.tensor([ids], device=model.device), use_cache=False).logits[0]
+        return torch.log_softmax(logits.float(), dim=-1)

@@ -1,0 +1,114 @@
+"""The token tree: all prompts and all options of a batch, every shared token once; and its packs.
+
+A *pack* is a set of nodes, closed under ancestors, that one forward pass computes. A token attends to its
+ancestors alone and stands at its depth, so each path reads exactly as it would alone.
+"""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+ROOT = -1
+"""The parent of a first token."""
+
+Ints = NDArray[np.int64]
+
+
+class TokenTree:
+    """A prefix tree over token ids. Nodes are numbered in the order in which they were added."""
+
+    def __init__(self) -> None:
+        self.tokens: list[int] = []
+        self.parents: list[int] = []
+        self.depths: list[int] = []
+        self._child: dict[tuple[int, int], int] = {}
+
+    def __len__(self) -> int:
+        return len(self.tokens)
+
+    def add(self, ids: Sequence[int], below: int = ROOT) -> list[int]:
+        """Walk `ids` down from the node `below`, making what is missing; returns the node of each id."""
+        path = []
+        for token in ids:
+            node = self._child.get((below, token))
+            if node is None:
+                node = len(self.tokens)
+                self._child[below, token] = node
+                self.tokens.append(token)
+                self.parents.append(below)
+                self.depths.append(self.depths[below] + 1 if below != ROOT else 0)
+            path.append(node)
+            below = node
+        return path
+
+    def ancestors(self, node: int) -> list[int]:
+        """The path from the first token to `node`, which is included."""
+        path = []
+        while node != ROOT:
+            path.append(node)
+            node = self.parents[node]
+        return path[::-1]
+
+
+@dataclass(frozen=True)
+class Pack:
+    """What one forward pass computes: T tokens of a tree, and R of them to be read."""
+
+    tokens: Ints
+    """[T] ids, parents before children."""
+    positions: Ints
+    """[T] depth in the tree: the position id."""
+    parents: Ints
+    """[T] index of the parent within the pack, or ROOT."""
+    rows: Ints
+    """[R] indices within the pack at which to read."""
+    nodes: Ints
+    """[R] the tree's node at each row."""
+
+    def __len__(self) -> int:
+        return len(self.tokens)
+
+    def visible(self) -> NDArray[np.bool_]:
+        """[T, T]: whether token i sees token j, that is, whether j is i or an ancestor of i."""
+        seen = np.zeros((len(self), len(self)), dtype=bool)
+        for i, parent in enumerate(self.parents):
+            if parent != ROOT:
+                seen[i] = seen[parent]
+            seen[i, i] = True
+        return seen
+
+
+def pack(tree: TokenTree, read: Iterable[int], budget: int) -> list[Pack]:
+    """Cut the part of the tree that `read` needs into packs of at most `budget` tokens.
+
+    Each node of `read` is a row of exactly one pack; ancestors are repeated where a pack needs them. A path
+    longer than the budget is a pack of its own.
+    """
+    packs: list[Pack] = []
+    inside: set[int] = set()
+    rows: list[int] = []
+    for node in sorted(set(read)):
+        needed = [a for a in tree.ancestors(node) if a not in inside]
+        if rows and len(inside) + len(needed) > budget:
+            packs.append(_make_pack(tree, inside, rows))
+            inside, rows = set(), []
+            needed = tree.ancestors(node)
+        inside.update(needed)
+        rows.append(node)
+    if rows:
+        packs.append(_make_pack(tree, inside, rows))
+    return packs
+
+
+def _make_pack(tree: TokenTree, inside: set[int], rows: list[int]) -> Pack:
+    members = sorted(inside)
+    place = {node: i for i, node in enumerate(members)}
+    return Pack(
+        tokens=np.array([tree.tokens[n] for n in members], dtype=np.int64),
+        positions=np.array([tree.depths[n] for n in members], dtype=np.int64),
+        parents=np.array([place.get(tree.parents[n], ROOT) for n in members], dtype=np.int64),
+        rows=np.array([place[n] for n in rows], dtype=np.int64),
+        nodes=np.array(rows, dtype=np.int64),
+    )
