@@ -1,14 +1,14 @@
 """Messages to token ids, once. Below this module there are no strings.
 
 A prompt is rendered by the model's own template and tokenised without adding special tokens, so that no BOS
-is there twice. What the model could say next is tokenised *in place*: `Prompt.continuation` gives the ids of a
+is there twice. What the model could say next is tokenised *in place*: `ChatRenderer.continuations` gives the ids of a
 text as it follows the prompt, and refuses when the text would change the ids of the prompt itself.
 """
 
 import logging
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal, TypedDict, cast
+from typing import TYPE_CHECKING, Literal, NamedTuple, TypedDict, cast
 
 from .errors import UserError
 
@@ -37,15 +37,21 @@ def as_conversations(messages: str | Conversation | Sequence[Conversation]) -> l
     return list(cast(Sequence[Conversation], messages))
 
 
-@dataclass(frozen=True)
-class Prompt:
-    """A rendered prompt: its ids, and the text after its last special token, which continuations may join."""
+class Boundary(NamedTuple):
+    """The end of a prompt, which is all of it that decides how a text that follows is tokenised."""
 
-    ids: tuple[int, ...]
     anchor: int | None
     """The last special token, at which tokenisation starts anew; None if the prompt has none."""
     tail: str
     """The text after the anchor."""
+
+
+@dataclass(frozen=True)
+class Prompt:
+    """A rendered prompt."""
+
+    ids: tuple[int, ...]
+    boundary: Boundary
 
 
 class ChatRenderer:
@@ -64,41 +70,39 @@ class ChatRenderer:
         self.tokenizer, self.template = tokenizer, template
         self._special = {str(token.content): i for i, token in tokenizer.added_tokens_decoder.items() if token.special}
         self._takes_system = self._system_role_works() if template == "own" else True
-        self._continuations: dict[tuple[int | None, str, str], tuple[int, ...]] = {}
 
     def render(self, messages: Conversation, prefill: str = "") -> Prompt:
         """The prompt that asks for the next assistant turn, which begins with `prefill`."""
         text = self._text(messages) + prefill
-        ids = self._tokenise(text)
+        (ids,) = self._tokenise([text])
         if not ids:
             raise UserError("prompt is empty; give at least one message")
-        place, token = max((text.rfind(token), token) for token in [*self._special, ""])
-        if not token:
-            return Prompt(tuple(ids), None, text)
-        prompt = Prompt(tuple(ids), self._special[token], text[place + len(token) :])
+        place, token = max(((text.rfind(token), token) for token in self._special), default=(-1, ""))
+        if place < 0:
+            return Prompt(tuple(ids), Boundary(None, text))
         # Tokenisation starts anew at a special token in every tokenizer known; where it does not, use the whole.
-        alone = self._tokenise(token + prompt.tail)
-        return prompt if tuple(ids[-len(alone) :]) == tuple(alone) else Prompt(tuple(ids), None, text)
+        tail = text[place + len(token) :]
+        (alone,) = self._tokenise([token + tail])
+        starts_anew = ids[-len(alone) :] == alone
+        return Prompt(tuple(ids), Boundary(self._special[token], tail) if starts_anew else Boundary(None, text))
 
-    def continuation(self, prompt: Prompt, text: str) -> tuple[int, ...]:
-        """The ids of `text` as it follows the prompt, canonically tokenised together with it.
+    def continuations(self, boundary: Boundary, texts: Sequence[str]) -> list[tuple[int, ...]]:
+        """The ids of each text as it follows a prompt with this end, canonically tokenised together with it.
 
-        Raises UserError, showing the tokens, if the prompt's own ids change when `text` is appended: then no
+        Raises UserError, showing the tokens, if the prompt's own ids change when a text is appended: then no
         sequence of next tokens *is* that text, and its probability is not defined by the prompt's ids.
         """
-        key = (prompt.anchor, prompt.tail, text)
-        if key not in self._continuations:
-            start = "" if prompt.anchor is None else str(self.tokenizer.convert_ids_to_tokens(prompt.anchor))
-            before = self._tokenise(start + prompt.tail)
-            after = self._tokenise(start + prompt.tail + text)
-            if after[: len(before)] != before or len(after) == len(before):
+        anchor = "" if boundary.anchor is None else str(self.tokenizer.convert_ids_to_tokens(boundary.anchor))
+        start = anchor + boundary.tail
+        before, *after = self._tokenise([start, *(start + text for text in texts)])
+        for text, ids in zip(texts, after, strict=True):
+            if ids[: len(before)] != before or len(ids) == len(before):
                 raise UserError(
                     f"{text!r} cannot follow the prompt: its last tokens {self._shown(before[-3:])} become "
-                    f"{self._shown(after[max(0, len(before) - 3) :])}; change the prefill or the surface form, for "
+                    f"{self._shown(ids[max(0, len(before) - 3) :])}; change the prefill or the surface form, for "
                     "example by moving the space between them"
                 )
-            self._continuations[key] = tuple(after[len(before) :])
-        return self._continuations[key]
+        return [tuple(ids[len(before) :]) for ids in after]
 
     def _text(self, messages: Conversation) -> str:
         for i, message in enumerate(messages):
@@ -141,8 +145,8 @@ class ChatRenderer:
             log.warning("the chat template has no system role: system text goes to the head of the first user turn")
         return works
 
-    def _tokenise(self, text: str) -> list[int]:
-        return self.tokenizer(text, add_special_tokens=False)["input_ids"]  # pyright: ignore[reportReturnType]
+    def _tokenise(self, texts: Sequence[str]) -> list[list[int]]:
+        return self.tokenizer(list(texts), add_special_tokens=False)["input_ids"]  # pyright: ignore[reportReturnType]
 
     def _shown(self, ids: Sequence[int]) -> list[str]:
         return [self.tokenizer.decode([i]) for i in ids]  # pyright: ignore[reportReturnType]

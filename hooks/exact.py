@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 
 UNEMBED_ROWS = 512
 """Rows whose logits are held at once: 100 MB for a vocabulary of 50,000."""
+ROUNDING_NAT = 1e-5
+"""How far above one the float32 normaliser may put the sum of disjoint events; that much is taken off."""
 
 
 @dataclass(frozen=True)
@@ -201,4 +203,7 @@ def make_reading(
     if any(np.isnan(forms).any() for forms in form_logp):
         raise UserError(f"read-out {readout_id}: the model's logits are NaN; try dtype float32, or check the weights")
     logp = np.array([logsumexp(forms) for forms in form_logp])
+    excess = float(logsumexp(logp))
+    if 0 < excess < ROUNDING_NAT:
+        logp -= excess
     return ExactReading(readout_id, logp, form_logp, competitor, residual)

@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 
 from ..metrics.beliefs import belief_table
-from .chat import Message, Prompt, as_conversations
+from .chat import Boundary, Message, Prompt, as_conversations
 from .errors import UserError
 from .exact import Cost, ExactReading, Query, read_packed
 from .head import Head
@@ -156,7 +156,7 @@ class LanguageModel:
         trunk = tuple(draw.choices(words, k=8))
         paths = tuple((tuple(draw.choices(words, k=n)),) for n in (1, 3, 2))
         queries = [
-            Query(str(i), Prompt(ids, None, ""), OptionPaths((), paths))
+            Query(str(i), Prompt(ids, Boundary(None, "")), OptionPaths((), paths))
             for i, ids in enumerate((trunk, (*trunk, *draw.choices(words, k=5))))
         ]
         packed, _ = read_packed(queries, self.backend, self.head, self.reader.terminators, budget=BUDGET)

@@ -5,15 +5,15 @@ or goes on with a terminator. Its probability is a sum over token paths, and a s
 paths are disjoint; this module makes sure of that, or refuses.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, lru_cache
 from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
-from .chat import ChatRenderer, Prompt
+from .chat import Boundary, ChatRenderer
 from .errors import UserError
 
 if TYPE_CHECKING:
@@ -34,11 +34,24 @@ class Option:
     forms: tuple[str, ...]
 
 
-def make_options(names: Sequence[str], templates: Sequence[str] = ("{option}", "{Option}")) -> tuple[Option, ...]:
-    """Write each name into each template: `{option}` as it is, `{Option}` with a capital.
+def make_options(
+    names: Sequence[str],
+    templates: Sequence[str] = ("{option}", "{Option}"),
+    labels: Sequence[str] | None = None,
+) -> tuple[Option, ...]:
+    """Write each name, or its label, into each template: `{option}` as it is, `{Option}` with a capital.
 
     Raises UserError for fewer than two options, an empty one, or two that differ in case or space alone.
     """
+    _refuse_alike(names)
+    if labels is not None:
+        if len(labels) != len(names):
+            raise UserError(f"labels {list(labels)}: {len(labels)} for {len(names)} options")
+        _refuse_alike(labels)
+    return tuple(Option(name, _forms(text, templates)) for name, text in zip(names, labels or names, strict=True))
+
+
+def _refuse_alike(names: Sequence[str]) -> None:
     if len(names) < 2:
         raise UserError(f"options {list(names)}: give at least two")
     seen: dict[str, str] = {}
@@ -49,7 +62,6 @@ def make_options(names: Sequence[str], templates: Sequence[str] = ("{option}", "
         if plain in seen:
             raise UserError(f"options {seen[plain]!r} and {name!r} are the same; give each a text of its own")
         seen[plain] = name
-    return tuple(Option(name, _forms(name, templates)) for name in names)
 
 
 def _forms(name: str, templates: Sequence[str]) -> tuple[str, ...]:
@@ -115,46 +127,44 @@ class OptionPaths:
         return {path[0] for paths in self.paths for path in paths}
 
 
+CACHED_PATHS = 64
+"""Boundaries and options that are remembered: the contexts of one item share them, other items do not."""
+
+
 class PathFinder:
     """Finds the token paths of options after a prompt, with the proofs that make their sum a probability."""
 
     def __init__(self, chat: ChatRenderer, terminators: Terminators) -> None:
         self.chat, self.terminators = chat, terminators
-        self._found: dict[tuple[int | None, str, tuple[Option, ...]], OptionPaths] = {}
+        self._ends = ("", *terminators.texts)
+        self.find = lru_cache(CACHED_PATHS)(self._find)
 
-    def find(self, prompt: Prompt, options: tuple[Option, ...]) -> OptionPaths:
-        """The paths of `options` after `prompt`.
+    def _find(self, boundary: Boundary, options: tuple[Option, ...]) -> OptionPaths:
+        """The paths of `options` after a prompt with this end.
 
         Raises UserError if the ids of the prompt, or of a form, change at the boundary, or if the events of two
         options overlap.
         """
-        key = (prompt.anchor, prompt.tail, options)
-        if key not in self._found:
-            owner: dict[tuple[int, ...], tuple[int, str]] = {}
-            for index, option in enumerate(options):
-                for form in option.forms:
-                    path = self.chat.continuation(prompt, form)
-                    self._prove_end(prompt, form, path)
-                    taken = owner.setdefault(path, (index, form))
-                    if taken[0] != index:
-                        raise _collision(options, taken, (index, form))
-            self._drop_contained(owner, options)
-            paths = tuple(tuple(path for path, (i, _) in owner.items() if i == index) for index in range(len(options)))
-            self._found[key] = OptionPaths(options, paths)
-        return self._found[key]
+        written = [(index, form) for index, option in enumerate(options) for form in option.forms]
+        ids = iter(self.chat.continuations(boundary, [form + end for _, form in written for end in self._ends]))
+        owner: dict[tuple[int, ...], tuple[int, str]] = {}
+        for index, form in written:
+            path = next(ids)
+            for end in self._ends[1:]:
+                if next(ids)[: len(path)] != path:
+                    raise UserError(
+                        f"surface form {form!r}: its tokens change when {end!r} follows; end the form with a letter or "
+                        "a digit, or take the terminator out"
+                    )
+            if owner.setdefault(path, (index, form))[0] != index:
+                raise _collision(options, owner[path], (index, form))
+        self._drop_contained(owner, options)
+        return OptionPaths(
+            options,
+            tuple(tuple(path for path, (i, _) in owner.items() if i == index) for index in range(len(options))),
+        )
 
-    def _prove_end(self, prompt: Prompt, form: str, path: tuple[int, ...]) -> None:
-        """A terminator must not change the ids of the form before it."""
-        for text in self.terminators.texts:
-            if self.chat.continuation(prompt, form + text)[: len(path)] != path:
-                raise UserError(
-                    f"surface form {form!r}: its tokens change when {text!r} follows; end the form with a letter or "
-                    "a digit, or take the terminator out"
-                )
-
-    def _drop_contained(
-        self, owner: dict[tuple[int, ...], tuple[int, str]], options: Mapping[int, Option] | Sequence[Option]
-    ) -> None:
+    def _drop_contained(self, owner: dict[tuple[int, ...], tuple[int, str]], options: Sequence[Option]) -> None:
         """A path that runs through another's end and a terminator is part of that event: drop or refuse it."""
         for path in list(owner):
             for cut in range(1, len(path)):
@@ -166,9 +176,7 @@ class PathFinder:
                     break
 
 
-def _collision(
-    options: Mapping[int, Option] | Sequence[Option], one: tuple[int, str], other: tuple[int, str]
-) -> UserError:
+def _collision(options: Sequence[Option], one: tuple[int, str], other: tuple[int, str]) -> UserError:
     return UserError(
         f"options {options[one[0]].name!r} (as {one[1]!r}) and {options[other[0]].name!r} (as {other[1]!r}) collide: "
         "one answer would count for both; change an option, a surface form or the terminators"

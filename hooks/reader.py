@@ -29,7 +29,7 @@ class PromptReader:
         """
         try:
             prompt = self.chat.render(messages, prefill)
-            paths = self._finder.find(prompt, options)
+            paths = self._finder.find(prompt.boundary, options)
         except UserError as error:
             raise UserError(f"read-out {readout_id}: {error}") from error
         longest = len(prompt.ids) + max(len(path) for forms in paths.paths for path in forms)

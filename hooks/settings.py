@@ -43,7 +43,7 @@ def _line(model: type[BaseModel], fault: Any, where: str) -> str:
     key = ".".join(str(part) for part in fault["loc"]) or "(top level)"
     if fault["type"] == "extra_forbidden":
         return f"{where}: unknown key {key!r}; {nearest(key.rpartition('.')[2], _keys(model, fault['loc'][:-1]))}"
-    given = "" if fault["type"] == "missing" else f", given {fault['input']!r}"
+    given = f", given {fault['input']!r}" if isinstance(fault["input"], str | int | float) else ""
     return f"{where}: {key}: {fault['msg'].removeprefix('Value error, ')}{given}"
 
 

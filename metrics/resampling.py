@@ -89,49 +89,67 @@ class ClusterMean(Score):
 
 
 def cluster_mean(
-    values: ArrayLike, clusters: ArrayLike, *, seed: int, draws: int = 2000, level: float = 0.95
+    values: ArrayLike,
+    clusters: ArrayLike,
+    *,
+    strata: ArrayLike | None = None,
+    seed: int,
+    draws: int = 2000,
+    level: float = 0.95,
 ) -> ClusterMean:
     """Mean over rows; interval by cluster bootstrap, or by t over clusters when fewer than ten (METRICS F1).
 
     NaN rows are dropped and counted. `se` is the linearised cluster standard error of the mean.
+
+    Args:
+        values: [n].
+        clusters: [n], the unit that was sampled.
+        strata: [n]; if given, the mean of the strata's means, so that a larger stratum weighs no more.
+        seed: of the resamples.
+        draws: number of resamples.
+        level: of the interval.
     """
     values = np.asarray(values, dtype=np.float64)
     codes, _ = cluster_codes(clusters, len(values))
+    groups, n_groups = cluster_codes(np.zeros(len(values)) if strata is None else strata, len(values))
     keep = np.isfinite(values)
     n_dropped = int((~keep).sum())
-    values, (codes, n_clusters) = values[keep], cluster_codes(codes[keep], int(keep.sum()))
+    values, groups = values[keep], groups[keep]
+    codes, n_clusters = cluster_codes(codes[keep], len(values))
     counts: dict[str, Any] = {
         "n_rows": len(values),
         "n_clusters": n_clusters,
         "n_dropped": n_dropped,
         "reasons": {"undefined": n_dropped} if n_dropped else {},
     }
-    if not len(values):
+    in_group = np.eye(n_groups)[groups]
+    size = in_group.sum(axis=0)
+    if not (size > 0).all():
         return ClusterMean(mean=NAN, status="too_few", **counts)
-    mean = float(values.mean())
+    group_means = values @ in_group / size
+    mean = float(group_means.mean())
     if n_clusters < 2:
         return ClusterMean(mean=mean, status="one_cluster", ci_method="none: one cluster", **counts)
-    residuals = np.zeros(n_clusters)
-    np.add.at(residuals, codes, values - mean)
-    se = float(np.sqrt(n_clusters / (n_clusters - 1) * (residuals**2).sum()) / len(values))
+    influence = np.zeros(n_clusters)
+    np.add.at(influence, codes, (values - group_means[groups]) / (n_groups * size[groups]))
+    se = float(np.sqrt(n_clusters / (n_clusters - 1) * (influence**2).sum()))
     if n_clusters < MIN_BOOTSTRAP_CLUSTERS:
         half = float(stats.t.ppf((1 + level) / 2, n_clusters - 1)) * se
         lo, hi = mean - half, mean + half
         how: dict[str, Any] = {"ci_method": f"t over {n_clusters} clusters", "params": {"level": level}}
     else:
-        resampled = bootstrap_moments(
-            np.column_stack([values, np.ones_like(values)]),
-            codes,
-            lambda sums: sums[:, 0] / sums[:, 1],
-            seed=seed,
-            draws=draws,
-        )
+        moments = np.hstack([in_group * values[:, None], in_group])
+        resampled = bootstrap_moments(moments, codes, _mean_of_means, seed=seed, draws=draws)
         lo, hi = percentile_interval(resampled, level)
-        how = {
-            "ci_method": "percentile cluster bootstrap",
-            "params": {"level": level, "draws": draws, "seed": seed},
-        }
+        params = {"level": level, "draws": draws, "seed": seed}
+        how = {"ci_method": "percentile cluster bootstrap", "params": params}
     return ClusterMean(mean=mean, se=se, ci_lo=lo, ci_hi=hi, **how, **counts)
+
+
+def _mean_of_means(sums: Floats) -> Floats:
+    """From [draws, (k totals, k counts)] to [draws]; NaN where a resample has none of a stratum."""
+    totals, counts = np.split(sums, 2, axis=1)
+    return (totals / np.where(counts > 0, counts, np.nan)).mean(axis=1)
 
 
 def _picks(n_clusters: int, draws: int, seed: int) -> NDArray[np.intp]:

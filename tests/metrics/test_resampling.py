@@ -49,6 +49,21 @@ def test_ignoring_the_clusters_would_be_too_narrow() -> None:
     assert by_cluster.se > 1.5 * by_row.se
 
 
+def test_strata_weigh_the_same_whatever_their_size() -> None:
+    values, clusters = clustered(4, 30)
+    strata = np.where(np.arange(len(values)) % 3 == 0, "small", "large")
+    score = cluster_mean(values, clusters, strata=strata, seed=5, draws=300)
+    small, large = (values[strata == name] for name in ("small", "large"))
+    assert score.mean == pytest.approx((small.mean() + large.mean()) / 2)
+
+    def balanced(rows: np.ndarray) -> float:
+        return float(np.mean([values[rows][strata[rows] == name].mean() for name in ("small", "large")]))
+
+    plain = bootstrap_rows(balanced, clusters, seed=5, draws=300)
+    assert (score.ci_lo, score.ci_hi) == pytest.approx(tuple(np.quantile(plain, [0.025, 0.975])))
+    assert score.se == pytest.approx(plain.std(), rel=0.15)
+
+
 def test_few_clusters_get_a_t_interval_and_one_gets_none() -> None:
     few = cluster_mean([0.0, 1.0, 2.0, 3.0], ["a", "a", "b", "c"], seed=0)
     assert few.ci_method == "t over 3 clusters"

@@ -1,0 +1,178 @@
+"""The command line: a shell over the library."""
+
+import logging
+import os
+import sys
+from pathlib import Path
+from typing import NoReturn
+
+import click
+
+from .. import __version__
+from ..hooks.errors import UserError
+from ..hooks.spec import presets
+
+OVERRIDE = click.option(
+    "-o", "overrides", multiple=True, metavar="KEY=VALUE", help="Change a setting, e.g. -o model.dtype=bfloat16."
+)
+MODEL = click.option("-m", "--model", help="A preset, a local folder, a .gguf file, or a hub id.")
+
+
+@click.group(context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
+@click.version_option(__version__, prog_name="doxascope")
+@click.option("--debug", is_flag=True, help="Show the traceback of an error.")
+def cli(debug: bool) -> None:
+    """Measure whether an open language model holds coherent beliefs, from the inside.
+
+    \b
+    doxascope run consistency                     measure the default model
+    doxascope run consistency -m Qwen/Qwen3-0.6B  measure another one
+    doxascope plan consistency -o items=500       what a run would cost
+    doxascope ls                                  experiments, models, runs
+    """
+
+
+@cli.command()
+@click.argument("target")
+@MODEL
+@OVERRIDE
+@click.option("--out", type=click.Path(path_type=Path), default=Path("runs"), show_default=True, help="Folder of runs.")
+@click.option("--verify", type=click.IntRange(0), default=0, help="Recompute N read-outs by the plain path.")
+def run(target: str, model: str | None, overrides: tuple[str, ...], out: Path, verify: int) -> None:
+    """Run an experiment, or go on with it, and write scores and a report.
+
+    TARGET is an experiment's name or a YAML file. The same command again resumes; other settings get a folder of
+    their own.
+
+    \b
+    doxascope run consistency
+    doxascope run consistency -m ./my-model -o items=200 -o seed=1
+    doxascope run my-study.yaml --out results --verify 5
+    """
+    from .config import load_config
+    from .runner import run as run_experiment
+
+    experiment, config = load_config(target, overrides, model)
+    folder = run_experiment(experiment, config, out, verify=verify)
+    _print_scores(folder.path)
+
+
+@cli.command()
+@click.argument("target")
+@MODEL
+@OVERRIDE
+def plan(target: str, model: str | None, overrides: tuple[str, ...]) -> None:
+    """Show what a run would do and cost; needs the tokenizer but no forward pass.
+
+    \b
+    doxascope plan consistency
+    doxascope plan my-study.yaml -o items=1000
+    """
+    from .config import load_config
+    from .plan import make_plan
+
+    experiment, config = load_config(target, overrides, model)
+    planned = make_plan(experiment, config)
+    first = planned.example[0]
+    click.echo(f"{experiment.name} on {config.model.name}: {planned.items} items, {planned.readouts} read-outs")
+    click.echo(
+        f"about {planned.tokens_run:,} tokens through the model "
+        f"({planned.tokens_one_by_one / planned.tokens_run:.1f} x fewer than one pass per surface form)"
+    )
+    click.echo(f"longest pack {planned.longest_pack} tokens, mask {planned.mask_bytes / 1e6:.1f} MB")
+    click.echo(f"\nfirst read-out, {first.readout_id}:")
+    for message in first.conversation:
+        click.echo(f"  {message['role']}: {message['content']}")
+    click.echo(f"  assistant: {first.prefill}...")
+    for option in first.options:
+        click.echo(f"  {option.name}: {len(option.forms)} surface forms, e.g. {option.forms[0]!r}")
+
+
+@cli.command()
+@click.argument("folder", type=click.Path(path_type=Path))
+def report(folder: Path) -> None:
+    """Score a run anew from its stored beliefs and write its report; needs no model.
+
+    \b
+    doxascope report runs/consistency-smollm2-135m-1a2b3c4d
+    """
+    from ..hooks.settings import parse, read_yaml
+    from .registry import EXPERIMENTS
+    from .run_folder import RunFolder
+    from .runner import report as write_report
+
+    stored = RunFolder.open(folder)
+    data = read_yaml(folder / "config.yaml")
+    experiment = EXPERIMENTS[data["experiment"]]
+    with stored.writing():
+        write_report(stored, experiment, parse(experiment.config_type, data, str(folder / "config.yaml")))
+    _print_scores(folder)
+
+
+@cli.command()
+@click.option("--out", type=click.Path(path_type=Path), default=Path("runs"), show_default=True, help="Folder of runs.")
+def ls(out: Path) -> None:
+    """List the experiments, the models known by name, and the runs.
+
+    \b
+    doxascope ls
+    doxascope ls --out results
+    """
+    import json
+
+    from .registry import EXPERIMENTS
+
+    click.echo("experiments")
+    for name, experiment in EXPERIMENTS.items():
+        click.echo(f"  {name:<16}{experiment.summary}")
+    click.echo("models")
+    for name in presets():
+        click.echo(f"  {name}")
+    click.echo(f"runs in {out}")
+    for manifest in sorted(out.glob("*/manifest.json")):
+        record = json.loads(manifest.read_text())
+        click.echo(f"  {manifest.parent.name:<48}{record['status']}, began {record['sessions'][0]['began']}")
+
+
+def _print_scores(folder: Path) -> None:
+    """The headline of a run, and where its report is."""
+    import json
+
+    scores = json.loads((folder / "scores.json").read_text())["scores"]
+    metric = scores[0]["metric"]
+    click.echo(f"\n{metric:<12}{'estimate':>9}  {'interval':<18}{'instances':>9}{'clusters':>10}{'dropped':>9}")
+    for row in scores:
+        if row["metric"] == metric and row["subset"] == "all":
+            click.echo(
+                f"{row['method']:<12}{_number(row['estimate']):>9}  "
+                f"{'[' + _number(row['ci_lo']) + ', ' + _number(row['ci_hi']) + ']':<18}"
+                f"{row['n_rows']:>9}{row['n_clusters']:>10}{row['n_dropped']:>9}"
+            )
+    click.echo(f"\nreport: {folder / 'report.html'}")
+
+
+def _number(value: float | None) -> str:
+    return "-" if value is None else f"{value:.3f}"
+
+
+def main() -> NoReturn:
+    """Run the command line; a user's mistake is one line and exit code 2."""
+    os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")  # waiting threads that spin cost a factor three
+    logging.basicConfig(level=logging.WARNING, format="%(message)s")
+    debug = "--debug" in sys.argv[1:2]
+    try:
+        cli.main(standalone_mode=False)
+    except UserError as error:
+        _fail(error, str(error), 2, debug)
+    except click.ClickException as error:
+        _fail(error, error.format_message(), 2, debug)
+    except (KeyboardInterrupt, click.Abort) as error:
+        _fail(error, "stopped; what is committed is kept, the same command goes on from there", 130, debug)
+    sys.exit(0)
+
+
+def _fail(error: BaseException, line: str, code: int, debug: bool) -> NoReturn:
+    if debug:
+        raise error
+    click.echo(f"doxascope: {line}", err=True)
+    sys.exit(code)

@@ -1,0 +1,148 @@
+"""What an experiment is: what to ask, what to read, what to score. Everything else is the runner's."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+import pandas as pd
+from pydantic import Field
+
+from ..hooks.chat import Conversation
+from ..hooks.lm import BUDGET, LOW_COVERAGE
+from ..hooks.options import TERMINATORS, Option
+from ..hooks.settings import Settings
+from ..hooks.spec import ModelSpec
+from ..metrics.score import Score
+
+
+class RunConfig(Settings):
+    """What every experiment's configuration has."""
+
+    experiment: str
+    model: ModelSpec
+    seed: int = Field(default=0, ge=0)
+    """Of the items and of all resampling."""
+    items: int = Field(ge=1)
+    terminators: tuple[str, ...] = TERMINATORS
+    token_budget: int = Field(default=BUDGET, ge=1)
+    """Most tokens of one forward pass; bounds the memory."""
+    batch_items: int = Field(default=4, ge=1)
+    """Items that are read in one tree and committed together."""
+    low_coverage: float = Field(default=LOW_COVERAGE, ge=0, le=1)
+    """Read-outs whose options hold less are flagged, not dropped."""
+    bootstrap_draws: int = Field(default=2000, ge=1)
+    level: float = Field(default=0.95, gt=0, lt=1)
+    """Of every interval."""
+
+
+@dataclass(frozen=True)
+class Item:
+    """The unit that is sampled, and the content that its questions share."""
+
+    id: str
+    cluster: str
+    """Items that share content share a cluster; all uncertainty is over clusters."""
+    content: Mapping[str, Any]
+
+
+@dataclass(frozen=True)
+class Question:
+    """One read-out before it is tokenised: the conversation, how the answer begins, and the options."""
+
+    readout_id: str
+    method: str
+    scenario: str
+    conversation: Conversation
+    prefill: str
+    options: tuple[Option, ...]
+    step: int = 0
+    variant: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Cell:
+    """One number of a run: a metric, for one method, on a subset of the instances."""
+
+    metric: str
+    method: str
+    subset: str
+    score: Score
+
+
+@dataclass(frozen=True)
+class Column:
+    """A column of a report's table."""
+
+    metric: str
+    title: str
+    explanation: str
+    percent: bool = False
+    to: str | None = None
+    """A second metric: the column then shows the range from the first to it."""
+
+
+@dataclass(frozen=True)
+class Figure:
+    """An SVG and what it shows."""
+
+    title: str
+    svg: str
+    caption: str
+
+
+@dataclass(frozen=True)
+class Example:
+    """An instance worth looking at, with what was said in it."""
+
+    title: str
+    facts: str
+    conversations: Sequence[tuple[str, Conversation, str]]
+    """(heading, messages, how the answer begins)."""
+
+
+@dataclass(frozen=True)
+class Findings:
+    """What an experiment shows on its report page."""
+
+    question: str
+    """What was measured, in a few sentences for a reader who has not seen the configuration."""
+    columns: Sequence[Column]
+    headline_subset: str
+    figures: Sequence[Figure]
+    examples_title: str
+    examples: Sequence[Example]
+
+
+class Experiment(Protocol):
+    """One module of this folder holds one of these, and the registry names it."""
+
+    @property
+    def name(self) -> str:
+        """As on the command line."""
+        ...
+
+    @property
+    def summary(self) -> str:
+        """The question that it asks, in one line."""
+        ...
+
+    @property
+    def config_type(self) -> type[RunConfig]:
+        """Its settings."""
+        ...
+
+    def items(self, config: Any) -> list[Item]:
+        """The items, drawn from the seed. More items begin with the same ones."""
+        ...
+
+    def questions(self, config: Any, item: Item) -> list[Question]:
+        """What is asked of one item."""
+        ...
+
+    def score(self, config: Any, beliefs: pd.DataFrame) -> list[Cell]:
+        """Every number of the run, from its belief table alone."""
+        ...
+
+    def findings(self, config: Any, beliefs: pd.DataFrame, questions: Mapping[str, Question]) -> Findings:
+        """What the report shows beside the numbers."""
+        ...

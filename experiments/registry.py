@@ -1,0 +1,8 @@
+"""The experiments by name: one line each."""
+
+from .consistency import Consistency
+from .protocol import Experiment
+
+EXPERIMENTS: dict[str, Experiment] = {
+    "consistency": Consistency(),
+}

@@ -1,0 +1,94 @@
+"""One HTML page for a run: no scripts, nothing from a network, every byte that a model wrote escaped."""
+
+import math
+from collections.abc import Mapping, Sequence
+from importlib.resources import files
+from typing import Any
+
+import pandas as pd
+import yaml
+from jinja2 import Environment, StrictUndefined
+from markupsafe import Markup
+
+from ..metrics.score import Score
+from .protocol import Cell, Column, Experiment, Findings, RunConfig
+
+
+def render_report(
+    experiment: Experiment,
+    config: RunConfig,
+    manifest: Mapping[str, Any],
+    findings: Findings,
+    cells: Sequence[Cell],
+    beliefs: pd.DataFrame,
+) -> str:
+    """The page as text."""
+    environment = Environment(autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True)
+    template = environment.from_string(
+        (files("doxascope") / "experiments" / "templates" / "report.html.j2").read_text("utf-8")
+    )
+    by_key = {(cell.metric, cell.method, cell.subset): cell.score for cell in cells}
+    methods = list(dict.fromkeys(cell.method for cell in cells))
+    subsets = list(dict.fromkeys(cell.subset for cell in cells))
+    headline = findings.columns[0]
+    return template.render(
+        experiment=experiment,
+        config=config,
+        manifest=manifest,
+        findings=findings,
+        methods=methods,
+        subsets=subsets,
+        rows=[
+            (m, [_cell(by_key, column, m, findings.headline_subset) for column in findings.columns]) for m in methods
+        ],
+        denominators={m: by_key[headline.metric, m, findings.headline_subset] for m in methods},
+        by_subset=[(m, [_cell(by_key, headline, m, subset) for subset in subsets]) for m in methods],
+        competitors=_competitors(beliefs),
+        low=_low_coverage(beliefs),
+        figures=[(figure.title, Markup(figure.svg), figure.caption) for figure in findings.figures],
+        config_text=yaml.safe_dump(config.model_dump(mode="json"), sort_keys=False, allow_unicode=True),
+        conditions_text=yaml.safe_dump(manifest["conditions"], sort_keys=False, allow_unicode=True),
+    )
+
+
+def _cell(scores: Mapping[tuple[str, str, str], Score], column: Column, method: str, subset: str) -> dict[str, str]:
+    """The text of a table cell: estimate and interval, or a range, or why there is none."""
+    score = scores.get((column.metric, method, subset))
+    if score is None:
+        return {"value": "–", "interval": ""}
+    if not score.ci_method and score.status == "ok":
+        raise ValueError(f"{column.metric}: a number without an interval's method must not be printed")
+
+    def written(value: float) -> str:
+        return f"{value:.1%}" if column.percent else f"{value:.3f}"
+
+    if math.isnan(score.estimate):
+        return {"value": "–", "interval": score.status}
+    if column.to is not None:
+        return {
+            "value": f"{written(score.estimate)} – {written(scores[column.to, method, subset].estimate)}",
+            "interval": "",
+        }
+    if math.isnan(score.ci_lo):
+        return {"value": written(score.estimate), "interval": score.ci_method}
+    return {"value": written(score.estimate), "interval": f"[{written(score.ci_lo)}, {written(score.ci_hi)}]"}
+
+
+def _competitors(beliefs: pd.DataFrame) -> dict[str, list[tuple[str, float]]]:
+    """Per method, the tokens that most often are likelier than any option's first, with their share of read-outs."""
+    readouts = beliefs.drop_duplicates("readout_id")
+    return {
+        str(method): [
+            (repr(token), share) for token, share in rows["competitor"].value_counts(normalize=True)[:3].items()
+        ]
+        for method, rows in readouts.groupby("method", sort=False)
+    }
+
+
+def _low_coverage(beliefs: pd.DataFrame) -> dict[str, float]:
+    """Per method, the share of read-outs that are flagged."""
+    readouts = beliefs.drop_duplicates("readout_id")
+    flagged = readouts["status"] == "low_coverage"
+    return {
+        str(method): float(share) for method, share in flagged.groupby(readouts["method"], sort=False).mean().items()
+    }

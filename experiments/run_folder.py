@@ -1,0 +1,136 @@
+"""A run on disk: written in batches, each whole or not at all, so that a killed run goes on where it was.
+
+    config.yaml  manifest.json  commits.jsonl  beliefs/part-*.parquet  transcripts/part-*.jsonl
+    scores.json  scores.parquet  report.html
+
+A batch counts when its line stands in `commits.jsonl`, which is written after its files. A file without a line
+is written again, with the same content.
+"""
+
+import contextlib
+import json
+import os
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+from filelock import FileLock, Timeout
+
+from ..hooks.errors import UserError
+from ..metrics.beliefs import check_belief_table
+
+
+class RunFolder:
+    """Reads and writes one run."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+
+    @classmethod
+    def create(cls, path: Path) -> "RunFolder":
+        """The folder of a new run or of one to go on with.
+
+        Raises UserError if it cannot be written, or holds something that is not a run.
+        """
+        try:
+            if path.is_dir() and any(path.iterdir()) and not (path / "manifest.json").is_file():
+                raise UserError(f"{path}: is not a doxascope run and not empty; choose another --out")
+            for folder in (path / "beliefs", path / "transcripts"):
+                folder.mkdir(parents=True, exist_ok=True)
+            with tempfile.TemporaryFile(dir=path):
+                pass
+        except OSError as error:
+            raise UserError(f"{path}: cannot be written ({error.strerror}); choose another --out") from error
+        return cls(path)
+
+    @classmethod
+    def open(cls, path: Path) -> "RunFolder":
+        """The folder of a run that is there. Raises UserError if it is none."""
+        if not (path / "manifest.json").is_file():
+            raise UserError(f"{path}: is not a doxascope run (no manifest.json); see `doxascope ls`")
+        return cls(path)
+
+    @contextlib.contextmanager
+    def writing(self) -> Iterator[None]:
+        """Keep other processes from writing; the lock goes with the process, however it ends."""
+        try:
+            with FileLock(self.path / ".lock", timeout=0):
+                yield
+        except Timeout:
+            raise UserError(f"{self.path}: another process is writing this run; wait for it or stop it") from None
+
+    @property
+    def manifest(self) -> dict[str, Any]:
+        """What the run was, or {} before it began."""
+        path = self.path / "manifest.json"
+        return json.loads(path.read_text()) if path.is_file() else {}
+
+    def commits(self) -> dict[int, dict[str, Any]]:
+        """Batch number -> its commit line. A last line that was cut off does not count."""
+        path = self.path / "commits.jsonl"
+        found = {}
+        for line in path.read_text().splitlines() if path.is_file() else []:
+            with contextlib.suppress(json.JSONDecodeError):
+                commit = json.loads(line)
+                found[commit["batch"]] = commit
+        return found
+
+    def tidy(self) -> None:
+        """Take away what a kill left: a torn last commit line, temporary files."""
+        if (self.path / "commits.jsonl").is_file():
+            lines = [json.dumps(commit) + "\n" for commit in self.commits().values()]
+            self.write("commits.jsonl", "".join(lines))
+        for leftover in self.path.rglob(f"{TEMPORARY}*"):
+            leftover.unlink(missing_ok=True)
+
+    def commit(
+        self, batch: int, beliefs: pd.DataFrame, transcripts: list[dict[str, Any]], note: dict[str, Any]
+    ) -> None:
+        """Write one batch; it counts from the moment its line is on the disk."""
+        lines = "".join(json.dumps(line, ensure_ascii=False) + "\n" for line in transcripts)
+        self.write_table(f"beliefs/part-{batch:05}.parquet", beliefs)
+        self.write(f"transcripts/part-{batch:05}.jsonl", lines)
+        with (self.path / "commits.jsonl").open("a") as file:
+            file.write(json.dumps({"batch": batch, **note}) + "\n")
+            file.flush()
+            os.fsync(file.fileno())
+
+    def beliefs(self) -> pd.DataFrame:
+        """The belief table of all committed batches, in order."""
+        parts = [self.path / f"beliefs/part-{batch:05}.parquet" for batch in sorted(self.commits())]
+        if not parts:
+            raise UserError(f"{self.path}: holds no beliefs yet; run it first")
+        try:
+            table = pd.concat([pd.read_parquet(part) for part in parts], ignore_index=True)
+            return check_belief_table(table)
+        except (OSError, ValueError) as error:
+            raise UserError(f"{self.path}: its beliefs cannot be read ({error}); run it again elsewhere") from error
+
+    def write(self, name: str, text: str) -> None:
+        """Write a text file whole or not at all."""
+        with self._atomic(name) as temporary:
+            temporary.write_text(text, encoding="utf-8")
+
+    def write_json(self, name: str, data: Any) -> None:
+        """Write JSON; NaN must have become null before, for JSON has none."""
+        self.write(name, json.dumps(data, indent=1, allow_nan=False, ensure_ascii=False) + "\n")
+
+    def write_table(self, name: str, table: pd.DataFrame) -> None:
+        """Write a Parquet file whole or not at all."""
+        with self._atomic(name) as temporary:
+            table.to_parquet(temporary, index=False)
+
+    @contextlib.contextmanager
+    def _atomic(self, name: str) -> Iterator[Path]:
+        """A temporary path that becomes `name` once it is written and on the disk."""
+        path = self.path / name
+        temporary = path.with_name(f"{TEMPORARY}{path.name}")
+        yield temporary
+        with temporary.open("rb") as file:
+            os.fsync(file.fileno())
+        temporary.replace(path)
+
+
+TEMPORARY = ".writing-"

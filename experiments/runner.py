@@ -1,0 +1,203 @@
+"""Runs an experiment: items to questions, questions to exact beliefs, beliefs to scores and a report."""
+
+import json
+import math
+import random
+import time
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import yaml
+from tqdm import tqdm
+
+from ..hooks.errors import UserError
+from ..hooks.exact import Query
+from ..hooks.lm import LanguageModel, difference, load
+from ..metrics.beliefs import belief_table
+from .manifest import conditions, differences, digest, surroundings
+from .protocol import Cell, Experiment, Item, Question, RunConfig
+from .report import render_report
+from .run_folder import RunFolder
+
+
+def run(experiment: Experiment, config: RunConfig, out: Path, *, verify: int = 0) -> RunFolder:
+    """Run, or go on with, an experiment, and write its scores and report.
+
+    Args:
+        experiment: what to ask, read and score.
+        config: under which settings.
+        out: the folder in which the run's own folder is made, named by experiment, model and settings.
+        verify: number of read-outs to recompute by the plain path; the largest difference is recorded.
+
+    Raises UserError if the folder holds a run under other conditions, listing the differences.
+    """
+    items = experiment.items(config)
+    with load(config.model, terminators=config.terminators) as lm:
+        config = config.model_copy(update={"model": lm.spec.model_copy(update={"threads": lm.identity.threads})})
+        now = conditions(config, lm.identity, [[item.id, item.cluster, dict(item.content)] for item in items])
+        name = f"{experiment.name}-{lm.spec.name}-{digest([now['config'], now['model']])[:8]}"
+        folder = RunFolder.create(out / name)
+        with folder.writing():
+            _refuse_mixture(folder, now)
+            folder.tidy()
+            folder.write("config.yaml", yaml.safe_dump(config.model_dump(mode="json"), sort_keys=False))
+            record = _begin(folder, now)
+            _read_all(experiment, config, items, lm, folder)
+            if verify:
+                record["verification"] = _verify(experiment, config, items, lm, verify)
+            _finish(folder, record)
+            report(folder, experiment, config)
+    return folder
+
+
+def report(folder: RunFolder, experiment: Experiment, config: RunConfig) -> None:
+    """Scores and report page from the beliefs that are on the disk."""
+    beliefs = folder.beliefs()
+    cells = experiment.score(config, beliefs)
+    rows = [_flat(cell) for cell in cells]
+    folder.write_json("scores.json", {"experiment": experiment.name, "scores": [_json_row(row) for row in rows]})
+    table = pd.DataFrame([row | {key: json.dumps(row[key]) for key in ("reasons", "params")} for row in rows])
+    folder.write_table("scores.parquet", table)
+    questions = {
+        question.readout_id: question
+        for item in experiment.items(config)
+        for question in experiment.questions(config, item)
+    }
+    findings = experiment.findings(config, beliefs, questions)
+    folder.write("report.html", render_report(experiment, config, folder.manifest, findings, cells, beliefs))
+
+
+def compile_questions(lm_reader: Any, questions: Sequence[Question]) -> list[Query]:
+    """Questions to token paths, in the same order."""
+    return [lm_reader.query(q.readout_id, q.conversation, q.options, q.prefill) for q in questions]
+
+
+def batches(config: RunConfig, items: Sequence[Item]) -> list[Sequence[Item]]:
+    """Items in the groups that are committed together."""
+    return [items[i : i + config.batch_items] for i in range(0, len(items), config.batch_items)]
+
+
+def _read_all(
+    experiment: Experiment, config: RunConfig, items: Sequence[Item], lm: LanguageModel, folder: RunFolder
+) -> None:
+    """Read every batch that is not committed yet."""
+    done = folder.commits()
+    with tqdm(total=len(items), unit="item", desc=f"{experiment.name} on {lm.spec.name}") as bar:
+        for number, batch in enumerate(batches(config, items)):
+            if number not in done:
+                _read_batch(experiment, config, batch, lm, folder, number)
+            bar.update(len(batch))
+
+
+def _read_batch(
+    experiment: Experiment,
+    config: RunConfig,
+    batch: Sequence[Item],
+    lm: LanguageModel,
+    folder: RunFolder,
+    number: int,
+) -> None:
+    started = time.perf_counter()
+    asked = [(item, question) for item in batch for question in experiment.questions(config, item)]
+    rows, tokens_run, tokens_tree, packs = [], 0, 0, 0
+    for item in batch:  # a pack never spans items, so what an item reads does not depend on its neighbours
+        questions = [question for owner, question in asked if owner is item]
+        readings, cost = lm.read(compile_questions(lm.reader, questions), budget=config.token_budget)
+        tokens_run, tokens_tree, packs = (
+            tokens_run + cost.tokens_run,
+            tokens_tree + cost.tokens_tree,
+            packs + cost.packs,
+        )
+        for question, reading in zip(questions, readings, strict=True):
+            where = {
+                "readout_id": question.readout_id,
+                "experiment": experiment.name,
+                "item": item.id,
+                "cluster": item.cluster,
+                "method": question.method,
+                "scenario": question.scenario,
+                "step": question.step,
+                "variant": json.dumps(question.variant, sort_keys=True),
+            }
+            rows += [where | row for row in lm.option_rows(reading, question.options, config.low_coverage)]
+    transcripts = [
+        {"readout_id": question.readout_id, "messages": list(question.conversation), "prefill": question.prefill}
+        for _, question in asked
+    ]
+    note = {
+        "readouts": len(asked),
+        "packs": packs,
+        "tokens_run": tokens_run,
+        "tokens_tree": tokens_tree,
+        "seconds": round(time.perf_counter() - started, 3),
+    }
+    folder.commit(number, belief_table(rows), transcripts, note)
+
+
+def _verify(
+    experiment: Experiment, config: RunConfig, items: Sequence[Item], lm: LanguageModel, n: int
+) -> dict[str, Any]:
+    """Recompute `n` read-outs, drawn by the seed, without tree or packs."""
+    drawn = random.Random(config.seed).choices(items, k=n)
+    worst = 0.0
+    ids = []
+    for i, item in enumerate(tqdm(drawn, unit="readout", desc="verifying")):
+        queries = compile_questions(lm.reader, experiment.questions(config, item))
+        readings, _ = lm.read(queries, budget=config.token_budget)
+        pick = random.Random(f"{config.seed}-{i}").randrange(len(queries))
+        worst = max(worst, difference(readings[pick], lm.read_plain(queries[pick])))
+        ids.append(queries[pick].readout_id)
+    return {"readouts": ids, "largest_difference_nat": worst}
+
+
+def _refuse_mixture(folder: RunFolder, now: dict[str, Any]) -> None:
+    before = folder.manifest.get("conditions")
+    if before is not None and (changed := differences(before, json.loads(json.dumps(now)))):
+        raise UserError(
+            f"{folder.path}: was run under other conditions ({'; '.join(changed)}); choose another --out, "
+            "or delete the folder to run it anew"
+        )
+
+
+def _begin(folder: RunFolder, now: dict[str, Any]) -> dict[str, Any]:
+    """Write the manifest of a run that has begun; sessions before this one stay on record."""
+    sessions = folder.manifest.get("sessions", [])
+    record = {
+        "status": "running",
+        "conditions": now,
+        "verification": folder.manifest.get("verification"),
+        "sessions": [*sessions, {"began": _now(), "ended": None, **surroundings()}],
+    }
+    folder.write_json("manifest.json", record)
+    return record
+
+
+def _finish(folder: RunFolder, record: dict[str, Any]) -> None:
+    commits = folder.commits().values()
+    beliefs = folder.beliefs().drop_duplicates("readout_id")
+    record["status"] = "complete"
+    record["sessions"][-1]["ended"] = _now()
+    record["totals"] = {
+        key: sum(commit[key] for commit in commits)
+        for key in ("readouts", "packs", "tokens_run", "tokens_tree", "seconds")
+    }
+    record["statuses"] = {str(status): int(n) for status, n in beliefs["status"].value_counts().sort_index().items()}
+    folder.write_json("manifest.json", record)
+
+
+def _flat(cell: Cell) -> dict[str, Any]:
+    return {"metric": cell.metric, "method": cell.method, "subset": cell.subset, "kind": "exact"} | {
+        name: value for name, value in cell.score.as_dict().items() if name != cell.score.headline
+    }
+
+
+def _json_row(row: dict[str, Any]) -> dict[str, Any]:
+    """NaN is null in JSON; the status beside it says why."""
+    return {key: None if isinstance(value, float) and math.isnan(value) else value for key, value in row.items()}
+
+
+def _now() -> str:
+    return datetime.now(UTC).isoformat(timespec="seconds")
