@@ -34,7 +34,10 @@ def entities(config: EntityConfig) -> list[str]:
         except (OSError, UnicodeDecodeError) as error:
             raise UserError(f"entities.file {config.file}: cannot be read ({error}); give a UTF-8 text file") from error
         source = config.file
-    kept = {w.strip().casefold(): w.strip() for w in words if config.min_length <= len(w.strip()) <= config.max_length}
+    kept: dict[str, str] = {}
+    for word in (word.strip() for word in words):
+        if config.min_length <= len(word) <= config.max_length:
+            kept.setdefault(word.casefold(), word)
     if len(kept) < 3:
         raise UserError(
             f"entities: {source} has {len(kept)} of {config.min_length} to {config.max_length} letters; "

@@ -38,7 +38,7 @@ def _local(path: Path) -> str:
     if path.suffix == ".gguf" and path.is_file():
         try:
             return str(converted(path))
-        except (ValueError, KeyError, NotImplementedError) as error:
+        except Exception as error:  # a damaged file breaks its parser in any way
             raise UserError(f"{path}: cannot be read as GGUF ({_first_line(error)})") from error
     if not (path / "config.json").is_file():
         raise UserError(f"{path}: no config.json in it; give a folder as `save_pretrained` writes it, or a .gguf")

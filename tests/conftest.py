@@ -1,0 +1,91 @@
+"""Models for the tests: the real one, loaded once, and tiny random ones for the corners."""
+
+import os
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
+os.environ.setdefault("HF_HUB_OFFLINE", "1")
+
+import pytest
+
+CHATML = (
+    "{% for m in messages %}<|im_start|>{{ m['role'] }}\n{{ m['content'] }}<|im_end|>\n{% endfor %}"
+    "{% if add_generation_prompt %}<|im_start|>assistant\n{% endif %}"
+)
+NO_SYSTEM = "{% if messages[0]['role'] == 'system' %}{{ raise_exception('no system role') }}{% endif %}" + CHATML
+
+
+@pytest.fixture(scope="session")
+def smollm() -> Iterator[Any]:
+    """SmolLM2-135M-Instruct, shared by all tests."""
+    from doxascope import load
+
+    with load("smollm2-135m") as lm:
+        yield lm
+
+
+@pytest.fixture(scope="session")
+def make_tokenizer() -> Callable[..., Any]:
+    """A byte-level tokenizer that merges what the given texts repeat."""
+
+    def make(texts: tuple[str, ...] = (), chat_template: str | None = CHATML, bos: bool = False) -> Any:
+        from tokenizers import Tokenizer, decoders, models, pre_tokenizers, processors, trainers
+        from transformers import PreTrainedTokenizerFast
+
+        specials = ["<s>", "<|im_start|>", "<|im_end|>"]
+        tokenizer = Tokenizer(models.BPE())
+        tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+        tokenizer.decoder = decoders.ByteLevel()
+        trainer = trainers.BpeTrainer(
+            vocab_size=320,
+            special_tokens=specials,
+            initial_alphabet=pre_tokenizers.ByteLevel.alphabet(),
+            show_progress=False,
+            min_frequency=1,
+        )
+        tokenizer.train_from_iterator(texts, trainer)
+        if bos:
+            tokenizer.post_processor = processors.TemplateProcessing(
+                single="<s> $A", special_tokens=[("<s>", tokenizer.token_to_id("<s>"))]
+            )
+        made = PreTrainedTokenizerFast(tokenizer_object=tokenizer, bos_token="<s>", eos_token="<|im_end|>")
+        made.add_special_tokens({"additional_special_tokens": ["<|im_start|>"]})  # pyright: ignore[reportArgumentType]
+        made.chat_template = chat_template
+        return made
+
+    return make
+
+
+@pytest.fixture(scope="session")
+def tiny_folder(tmp_path_factory: pytest.TempPathFactory, make_tokenizer: Callable[..., Any]) -> Path:
+    """A tiny random Llama with a chat template, saved as a user would have it."""
+    import torch
+    from transformers import LlamaConfig, LlamaForCausalLM
+
+    tokenizer = make_tokenizer(("apple stone river which word did you choose",) * 3)
+    config = LlamaConfig(
+        vocab_size=len(tokenizer),
+        hidden_size=32,
+        intermediate_size=64,
+        num_hidden_layers=3,
+        num_attention_heads=4,
+        num_key_value_heads=2,
+        max_position_embeddings=1024,
+        eos_token_id=tokenizer.eos_token_id,
+        initializer_range=0.2,
+    )
+    torch.manual_seed(0)
+    folder = tmp_path_factory.mktemp("models") / "tiny-llama"
+    LlamaForCausalLM(config).save_pretrained(folder)
+    tokenizer.save_pretrained(folder)
+    return folder
+
+
+@pytest.fixture(scope="session")
+def tiny(tiny_folder: Path) -> Any:
+    """The tiny Llama, loaded."""
+    from doxascope import load
+
+    return load(str(tiny_folder))

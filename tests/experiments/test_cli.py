@@ -1,0 +1,200 @@
+"""The command line as a user meets it: in a process of its own, with its exit codes."""
+
+import json
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pandas as pd
+import pytest
+
+SMALL = ("-o", "batch_items=1", "-o", "bootstrap_draws=100")
+
+
+def doxascope(*args: str, cwd: Path, **env: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-m", "doxascope", *args],
+        cwd=cwd,
+        env=os.environ | {"HF_HUB_OFFLINE": "1"} | env,
+        capture_output=True,
+        text=True,
+        timeout=300,
+        check=False,
+    )
+
+
+def run_tiny(tiny_folder: Path, cwd: Path, *args: str) -> Path:
+    done = doxascope("run", "consistency", "-m", str(tiny_folder), *SMALL, *args, cwd=cwd)
+    assert done.returncode == 0, done.stderr
+    (folder,) = (cwd / "runs").iterdir()
+    return folder
+
+
+def test_a_run_leaves_everything_that_it_promises(tiny_folder: Path, tmp_path: Path) -> None:
+    folder = run_tiny(tiny_folder, tmp_path, "-o", "items=3", "--verify", "2")
+    names = {str(p.relative_to(folder)) for p in folder.rglob("*") if p.is_file()}
+    assert {"config.yaml", "manifest.json", "scores.json", "scores.parquet", "report.html"} <= names
+    assert {f"beliefs/part-0000{i}.parquet" for i in range(3)} <= names
+    beliefs = pd.concat(pd.read_parquet(p) for p in sorted((folder / "beliefs").iterdir()))
+    assert len(beliefs) == 3 * 30 * 3
+    manifest = json.loads((folder / "manifest.json").read_text())
+    assert manifest["status"] == "complete"
+    assert manifest["totals"]["readouts"] == 90
+    assert manifest["verification"]["largest_difference_nat"] < 1e-4
+    scores = json.loads((folder / "scores.json").read_text())["scores"]
+    assert all(score["n_clusters"] == 3 and score["ci_method"] for score in scores)
+    spoken = [json.loads(line) for line in (folder / "transcripts/part-00000.jsonl").read_text().splitlines()]
+    assert {line["readout_id"] for line in spoken} == set(beliefs[beliefs["item"] == "t0000"]["readout_id"])
+
+    listed = doxascope("ls", cwd=tmp_path).stdout
+    assert "smollm2-135m" in listed
+    assert f"{folder.name}" in listed
+    before = (folder / "scores.json").read_bytes()
+    (folder / "scores.json").unlink()
+    again = doxascope("report", str(folder), cwd=tmp_path)
+    assert again.returncode == 0, again.stderr
+    assert (folder / "scores.json").read_bytes() == before
+
+
+def test_the_report_loads_nothing_and_runs_nothing(tiny_folder: Path, tmp_path: Path) -> None:
+    page = (
+        run_tiny(tiny_folder, tmp_path, "-o", "items=2", "-o", "wording.reveal=<script>alert(1)</script>?")
+        / "report.html"
+    ).read_text()
+    assert "<script" not in page
+    assert "&lt;script&gt;alert(1)" in page
+    assert "src=" not in page
+    assert "@import" not in page
+    for line in page.splitlines():
+        assert "http" not in line or "www.w3.org" in line or "http-equiv" in line or "purl.org" in line
+
+
+def test_killed_three_times_and_resumed_gives_the_same_bytes(tiny_folder: Path, tmp_path: Path) -> None:
+    whole = (
+        run_tiny(tiny_folder, tmp_path / "whole", "-o", "items=25") if (tmp_path / "whole").mkdir() is None else None
+    )
+    assert whole is not None
+    broken = tmp_path / "broken"
+    broken.mkdir()
+    command = [
+        sys.executable,
+        "-m",
+        "doxascope",
+        "run",
+        "consistency",
+        "-m",
+        str(tiny_folder),
+        *SMALL,
+        "-o",
+        "items=25",
+    ]
+    draw = random.Random(7)
+    kills = 0
+    while kills < 3:
+        process = subprocess.Popen(command, cwd=broken, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        n_before = _commits(broken)
+        while _commits(broken) <= n_before and process.poll() is None:
+            time.sleep(0.005)
+        time.sleep(draw.uniform(0, 0.15))
+        if process.poll() is None:
+            process.send_signal(signal.SIGKILL)
+            kills += 1
+        process.wait()
+        assert _commits(broken) < 25, "the run ended before it could be killed"
+    resumed = run_tiny(tiny_folder, broken, "-o", "items=25")
+    assert resumed.name == whole.name
+    assert (resumed / "scores.json").read_bytes() == (whole / "scores.json").read_bytes()
+    assert len(json.loads((resumed / "manifest.json").read_text())["sessions"]) == 4
+
+
+def _commits(cwd: Path) -> int:
+    return sum(len(file.read_text().splitlines()) for file in cwd.glob("runs/*/commits.jsonl"))
+
+
+def test_ctrl_c_says_how_to_go_on(tiny_folder: Path, tmp_path: Path) -> None:
+    command = [
+        sys.executable,
+        "-m",
+        "doxascope",
+        "run",
+        "consistency",
+        "-m",
+        str(tiny_folder),
+        *SMALL,
+        "-o",
+        "items=200",
+    ]
+    process = subprocess.Popen(command, cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    while _commits(tmp_path) < 1:
+        time.sleep(0.05)
+    process.send_signal(signal.SIGINT)
+    _, stderr = process.communicate(timeout=60)
+    assert process.returncode == 130
+    assert "the same command goes on from there" in stderr
+    assert "Traceback" not in stderr
+
+
+def test_a_run_under_other_conditions_is_not_mixed_in(tiny_folder: Path, tmp_path: Path) -> None:
+    folder = run_tiny(tiny_folder, tmp_path, "-o", "items=2")
+    manifest = json.loads((folder / "manifest.json").read_text())
+    manifest["conditions"]["packages"]["torch"] = "1.0"
+    (folder / "manifest.json").write_text(json.dumps(manifest))
+    again = doxascope("run", "consistency", "-m", str(tiny_folder), *SMALL, "-o", "items=2", cwd=tmp_path)
+    assert again.returncode == 2
+    assert "packages.torch: 1.0 -> " in again.stderr
+
+
+def test_plan_needs_no_forward_pass_and_says_what_a_run_would_take(tiny_folder: Path, tmp_path: Path) -> None:
+    folder = run_tiny(tiny_folder, tmp_path, "-o", "items=4")
+    totals = json.loads((folder / "manifest.json").read_text())["totals"]
+    planned = doxascope("plan", "consistency", "-m", str(tiny_folder), "-o", "items=4", cwd=tmp_path)
+    assert planned.returncode == 0, planned.stderr
+    assert f"4 items, {totals['readouts']} read-outs" in planned.stdout
+    assert f"about {totals['tokens_run']:,} tokens" in planned.stdout
+
+
+@pytest.mark.parametrize(
+    ("args", "message"),
+    [
+        (("run", "consistancy"), "did you mean 'consistency'"),
+        (("run", "consistency", "-m", "smollm-135"), "did you mean 'smollm2-135m'"),
+        (("run", "consistency", "-o", "itmes=3"), "did you mean 'items'"),
+        (("run", "consistency", "-o", "entities.file=none.txt"), "entities.file none.txt: cannot be read"),
+        (("run", "consistency", "-m", "nobody/nothing"), "not to be had from the hub"),
+        (("report", "nowhere"), "is not a doxascope run"),
+        (("rum",), "No such command 'rum'"),
+        (("run",), "Missing argument 'TARGET'"),
+    ],
+)
+def test_a_mistake_is_one_line_and_exit_code_2(args: tuple[str, ...], message: str, tmp_path: Path) -> None:
+    failed = doxascope(*args, cwd=tmp_path)
+    assert failed.returncode == 2
+    assert message in failed.stderr
+    assert len(failed.stderr.strip().splitlines()) == 1
+
+
+def test_mistakes_in_the_prompts_are_found_before_the_first_pass(tiny_folder: Path, tmp_path: Path) -> None:
+    for override, message in (
+        ("methods={m: {prefill: 'It is ', forms: ['{option}']}}", "cannot follow the prompt"),
+        ("methods={m: {labels: [A, B, a], forms: ['{option}']}}", "'A' and 'a' are the same"),
+        ("methods={m: {forms: ['it']}}", "has no {option}"),
+    ):
+        failed = doxascope("run", "consistency", "-m", str(tiny_folder), "-o", override, cwd=tmp_path)
+        assert failed.returncode == 2, failed.stderr
+        assert message in failed.stderr
+
+
+def test_an_output_that_cannot_be_written_is_refused(tiny_folder: Path, tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    failed = doxascope("run", "consistency", "-m", str(tiny_folder), "--out", "file/runs", cwd=tmp_path)
+    assert failed.returncode == 2
+    assert "cannot be written" in failed.stderr
+
+
+def test_debug_shows_the_traceback(tmp_path: Path) -> None:
+    failed = doxascope("--debug", "run", "consistancy", cwd=tmp_path)
+    assert "Traceback" in failed.stderr

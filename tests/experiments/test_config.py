@@ -1,0 +1,70 @@
+from pathlib import Path
+
+import pytest
+
+from doxascope import UserError
+from doxascope.experiments.config import load_config
+from doxascope.experiments.consistency import ConsistencyConfig
+from doxascope.hooks.spec import presets
+
+
+def consistency(*overrides: str, target: str = "consistency", model: str | None = None) -> ConsistencyConfig:
+    _, config = load_config(target, overrides, model)
+    assert isinstance(config, ConsistencyConfig)
+    return config
+
+
+def test_every_shipped_file_is_valid() -> None:
+    assert consistency().model.name == "smollm2-135m"
+    for preset in presets():
+        assert consistency(model=preset).model.name == preset
+
+
+def test_overrides_reach_nested_settings() -> None:
+    config = consistency("items=7", "model.dtype=bfloat16", "entities.max_length=5", "wording.reveal=Well?")
+    assert (config.items, config.model.dtype, config.entities.max_length) == (7, "bfloat16", 5)
+    assert config.wording.reveal == "Well?"
+    assert config.wording.reject == consistency().wording.reject
+
+
+def test_a_file_says_only_what_it_changes(tmp_path: Path) -> None:
+    file = tmp_path / "study.yaml"
+    file.write_text(
+        "experiment: consistency\nseed: 3\nwording: {reveal: 'Tell me.'}\nmethods: {bare: {forms: ['{option}']}}\n"
+    )
+    config = consistency("items=2", target=str(file))
+    assert (config.seed, config.items, config.wording.reveal) == (3, 2, "Tell me.")
+    assert list(config.methods) == ["bare"]
+    assert config.wording.system == consistency().wording.system
+
+
+@pytest.mark.parametrize(
+    ("override", "message"),
+    [
+        ("itmes=3", "unknown key 'itmes'; did you mean 'items'"),
+        ("model.dtpye=float32", r"unknown key 'model\.dtpye'; did you mean 'dtype'"),
+        ("wording.revael=x", r"unknown key 'wording\.revael'; did you mean 'reveal'"),
+        ("methods.free.form=x", r"unknown key 'methods\.free\.form'"),
+        ("items=0", "items: .*greater than or equal to 1, given 0"),
+        ("items=many", "items: .*given 'many'"),
+        ("wording.reveal='Which, {d}?'", r"wording\.reveal: placeholder 'd' is not one of"),
+        ("items", "give key=value"),
+        ("items=[", "not valid YAML"),
+        ("model.dtype=int8", r"model\.dtype"),
+    ],
+)
+def test_a_wrong_setting_is_one_clear_line(override: str, message: str) -> None:
+    with pytest.raises(UserError, match=message) as error:
+        consistency(override)
+    assert "\n" not in str(error.value)
+
+
+def test_wrong_targets_are_refused(tmp_path: Path) -> None:
+    with pytest.raises(UserError, match="did you mean 'consistency'"):
+        load_config("consistancy")
+    with pytest.raises(UserError, match="cannot be read"):
+        load_config(str(tmp_path / "none.yaml"))
+    for text, message in (("a: [", "not valid YAML"), ("- a", "holds list"), ("seed: 1", "'experiment' is missing")):
+        (tmp_path / "x.yaml").write_text(text)
+        with pytest.raises(UserError, match=message):
+            load_config(str(tmp_path / "x.yaml"))

@@ -1,0 +1,157 @@
+import json
+from collections.abc import Callable
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from doxascope.experiments.config import load_config
+from doxascope.experiments.consistency import ConsistencyConfig, instances
+from doxascope.experiments.protocol import Cell, Experiment
+from doxascope.metrics import belief_table, exclusion_bounds
+
+N_ITEMS = 12
+
+
+@pytest.fixture(scope="module")
+def setup() -> tuple[Experiment, ConsistencyConfig]:
+    experiment, config = load_config("consistency", [f"items={N_ITEMS}", "bootstrap_draws=200"])
+    assert isinstance(config, ConsistencyConfig)
+    return experiment, config
+
+
+def table_of(
+    setup: tuple[Experiment, ConsistencyConfig], believe: Callable[[str, dict[str, int]], list[float]]
+) -> pd.DataFrame:
+    """The belief table of an agent that believes what `believe(item, variant)` says."""
+    experiment, config = setup
+    rows = []
+    for item in experiment.items(config):
+        for question in experiment.questions(config, item):
+            masses = believe(item.id, dict(question.variant))
+            for i, mass in enumerate(masses):
+                rows.append(
+                    {
+                        "readout_id": question.readout_id,
+                        "experiment": "consistency",
+                        "item": item.id,
+                        "cluster": item.cluster,
+                        "kind": "exact",
+                        "method": question.method,
+                        "scenario": question.scenario,
+                        "variant": json.dumps(question.variant),
+                        "option": question.options[i].name,
+                        "option_index": i,
+                        "logp": np.log(mass) if mass else -np.inf,
+                        "prob": mass / sum(masses) if sum(masses) else np.nan,
+                        "coverage": sum(masses),
+                        "status": "ok" if sum(masses) else "nan",
+                    }
+                )
+    return belief_table(rows)
+
+
+def scores(setup: tuple[Experiment, ConsistencyConfig], table: pd.DataFrame) -> dict[tuple[str, str, str], Cell]:
+    experiment, config = setup
+    return {(c.metric, c.method, c.subset): c for c in experiment.score(config, table)}
+
+
+def prior(item: str) -> np.ndarray:
+    return np.random.default_rng(int(item[1:])).dirichlet([2, 2, 2])
+
+
+def test_one_prior_and_nine_posteriors_for_each_method(setup: tuple[Experiment, ConsistencyConfig]) -> None:
+    experiment, config = setup
+    item = experiment.items(config)[0]
+    asked = experiment.questions(config, item)
+    assert len({q.readout_id for q in asked}) == len(asked) == 30
+    words = item.content["words"]
+    for method in ("free", "prefill", "letters"):
+        mine = [q for q in asked if q.method == method]
+        assert [q.scenario for q in mine] == ["prior"] + ["posterior"] * 9
+        assert sorted(q.variant["rejected"] for q in mine[1:]) == [0, 0, 0, 1, 1, 1, 2, 2, 2]
+        for q in mine[1:]:
+            said = q.conversation[1]["content"]
+            rejected = words[q.variant["rejected"]]
+            assert (rejected in said) == (q.variant["template"] == "reject")
+            assert q.conversation[2]["content"] == ("No." if q.variant["template"] == "reject" else "Yes.")
+    letters = next(q for q in asked if q.method == "letters")
+    assert [o.name for o in letters.options] == list(words)
+    assert letters.options[1].forms == ("B", "(B")
+    assert f"B) {words[1]}" in letters.conversation[-1]["content"]
+
+
+def test_a_coherent_agent_scores_one_and_leaks_nothing(setup: tuple[Experiment, ConsistencyConfig]) -> None:
+    def believe(item: str, variant: dict[str, int]) -> list[float]:
+        p = prior(item)
+        if variant:
+            p[variant["rejected"]] = 0
+        return list(0.5 * p / p.sum())
+
+    found = scores(setup, table_of(setup, believe))
+    for method in ("free", "prefill", "letters"):
+        assert found["c2", method, "all"].score.estimate == pytest.approx(1)
+        assert found["c3", method, "all"].score.estimate == pytest.approx(1)
+        assert found["leak", method, "all"].score.estimate == pytest.approx(0)
+        assert found["coverage_prior", method, "all"].score.estimate == pytest.approx(0.5)
+    assert found["c2", "free", "all"].score.n_rows == 9 * N_ITEMS
+    assert found["c2", "free", "all"].score.n_clusters == N_ITEMS
+    assert found["c2", "free", "reject"].score.n_rows == 3 * N_ITEMS
+
+
+def test_an_agent_that_ignores_the_rejection_keeps_the_ratio_and_leaks_its_prior(
+    setup: tuple[Experiment, ConsistencyConfig],
+) -> None:
+    table = table_of(setup, lambda item, variant: list(prior(item)))
+    found = scores(setup, table)
+    assert found["c2", "free", "all"].score.estimate == pytest.approx(1)
+    assert found["p_invalid_norm", "free", "all"].score.estimate == pytest.approx(1 / 3)
+    assert found["c3", "free", "all"].score.estimate < 0.9
+
+
+def test_an_agent_that_swaps_the_two_words_is_found_out(setup: tuple[Experiment, ConsistencyConfig]) -> None:
+    def believe(item: str, variant: dict[str, int]) -> list[float]:
+        p = np.array([0.6, 0.3, 0.1])
+        if variant:
+            kept = [i for i in range(3) if i != variant["rejected"]]
+            p[kept] = p[kept[::-1]]
+            p[variant["rejected"]] = 0
+            p /= p.sum()
+        return list(p)
+
+    table = table_of(setup, believe)
+    found = scores(setup, table)
+    assert found["c2", "free", "all"].score.estimate < 0.95
+    rows = instances(table)
+    np.testing.assert_allclose(rows["alpha_prior"], 1 - rows["alpha_post"])
+
+
+def test_an_undefined_instance_is_dropped_counted_and_bounded(setup: tuple[Experiment, ConsistencyConfig]) -> None:
+    def believe(item: str, variant: dict[str, int]) -> list[float]:
+        if item == "t0003" and variant and variant["rejected"] == 1:
+            return [0.0, 0.4, 0.0]
+        return list(0.8 * prior(item))
+
+    table = table_of(setup, believe)
+    found = scores(setup, table)
+    score = found["c2", "free", "all"].score
+    assert (score.n_rows, score.n_dropped, score.reasons) == (9 * N_ITEMS - 3, 3, {"undefined": 3})
+    bounds = exclusion_bounds(instances(table).query("method == 'free'")["c2"])
+    assert found["c2_lower", "free", "all"].score.estimate == pytest.approx(bounds.lower)
+    assert found["c2_upper", "free", "all"].score.estimate == pytest.approx(bounds.upper)
+    assert bounds.lower < score.estimate <= bounds.upper
+    assert found["p_invalid_norm", "free", "all"].score.n_rows == 9 * N_ITEMS
+
+
+def test_the_balanced_mean_is_the_mean_of_the_templates(setup: tuple[Experiment, ConsistencyConfig]) -> None:
+    def believe(item: str, variant: dict[str, int]) -> list[float]:
+        p = prior(item)
+        return list(p if not variant or variant["template"] == "reject" else p[::-1])
+
+    found = scores(setup, table_of(setup, believe))
+    mean = {subset: found["c2", "free", subset].score.estimate for subset in ("reject", "narrow", "all")}
+    assert mean["reject"] != pytest.approx(mean["narrow"])
+    assert found["c2", "free", "template-balanced"].score.estimate == pytest.approx(
+        (mean["reject"] + mean["narrow"]) / 2
+    )
+    assert mean["all"] == pytest.approx((3 * mean["reject"] + 6 * mean["narrow"]) / 9)

@@ -1,0 +1,132 @@
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from doxascope import UserError, load
+from doxascope.hooks.chat import Message
+from doxascope.hooks.lm import difference
+from doxascope.hooks.options import make_options
+from doxascope.hooks.tree import TokenTree, pack
+
+OPTIONS = make_options(
+    ["coral", "shirt", "radio"], ["{option}", "{Option}", "I chose {option}", 'The word is "{option}']
+)
+
+
+def conversations() -> list[list[Message]]:
+    start: list[Message] = [{"role": "system", "content": "Choose one of three words: coral, shirt, radio."}]
+    ask: Message = {"role": "user", "content": "Which word did you choose?"}
+    rejections: list[list[Message]] = [
+        [{"role": "user", "content": f"Is it {word}?"}, {"role": "assistant", "content": "No."}]
+        for word in ("coral", "shirt", "radio")
+    ]
+    return [[*start, *turns, ask] for turns in ([], *rejections)]
+
+
+def queries(lm: Any) -> list[Any]:
+    return [lm.reader.query(str(i), chat, OPTIONS) for i, chat in enumerate(conversations())]
+
+
+@pytest.mark.parametrize("budget", [10_000, 200, 90])
+def test_packed_equals_plain_on_a_real_model(smollm: Any, budget: int) -> None:
+    asked = queries(smollm)
+    readings, cost = smollm.read(asked, budget=budget)
+    assert (cost.packs == 1) == (budget == 10_000)
+    for reading, query in zip(readings, asked, strict=True):
+        assert difference(reading, smollm.read_plain(query)) < 1e-4
+
+
+def test_one_pack_runs_the_unique_tokens_of_the_tree_alone(smollm: Any) -> None:
+    asked = queries(smollm)
+    _, cost = smollm.read(asked, budget=10_000)
+    prefixes = set()
+    for query in asked:
+        for path in (path for paths in query.paths.paths for path in paths):
+            ids = query.prompt.ids + path
+            prefixes.update(ids[:n] for n in range(1, len(ids) + 1))
+    assert cost.tokens_run == cost.tokens_tree == len(prefixes)
+
+
+def test_a_belief_is_the_sum_over_forms_and_no_more_than_one(smollm: Any) -> None:
+    asked = queries(smollm)
+    for reading in smollm.read(asked)[0]:
+        np.testing.assert_allclose(np.exp(reading.logp), [np.exp(forms).sum() for forms in reading.form_logp])
+        assert 0 < reading.coverage <= 1
+        assert reading.prob.sum() == pytest.approx(1)
+
+
+def test_the_competitor_is_the_likeliest_token_that_starts_no_option(smollm: Any) -> None:
+    query = queries(smollm)[0]
+    (reading,), _ = smollm.read([query])
+    with torch.inference_mode():
+        logp = smollm.model(torch.tensor([query.prompt.ids])).logits[0, -1].log_softmax(-1)
+    ranked = [int(i) for i in logp.argsort(descending=True)]
+    best = next(i for i in ranked if i not in query.paths.first_ids)
+    assert reading.competitor.token == best
+    assert reading.competitor.logp == pytest.approx(float(logp[best]), abs=1e-4)
+
+
+def test_a_terminator_that_covers_everything_leaves_the_plain_next_token_probability(
+    tiny: Any, tiny_folder: Any
+) -> None:
+    every = sorted({text[0] for text in map(tiny.tokenizer.decode, range(3, len(tiny.tokenizer))) if text})
+    lm = load(str(tiny_folder), terminators=("<end>", *every))
+    options = make_options(["q", "z"], ["{option}"])
+    query = lm.reader.query("r", [{"role": "user", "content": "?"}], options)
+    (reading,), _ = lm.read([query])
+    with torch.inference_mode():
+        p = lm.model(torch.tensor([query.prompt.ids])).logits[0, -1].softmax(-1)
+    left_out = set(range(len(lm.tokenizer))) - lm.reader.terminators.id_set
+    first = [float(p[path[0]]) for paths in query.paths.paths for path in paths]
+    assert len(left_out) < 5  # control tokens alone
+    np.testing.assert_allclose(np.exp(reading.logp), first, rtol=0.05)
+
+
+def test_residuals_are_the_hidden_states_of_transformers(smollm: Any) -> None:
+    asked = queries(smollm)
+    blocks = smollm.model.model.layers
+    hooks_before = [len(block._forward_hooks) for block in blocks]
+    readings, _ = smollm.read(asked, budget=200, capture=True)
+    assert [len(block._forward_hooks) for block in blocks] == hooks_before
+    for reading, query in zip(readings, asked, strict=True):
+        with torch.inference_mode():
+            states = smollm.model(torch.tensor([query.prompt.ids]), output_hidden_states=True).hidden_states
+        for layer in range(len(states) - 2):  # the last entry is after the final norm
+            expected = states[layer + 1][0, -1]
+            assert torch.norm(reading.residual[layer] - expected) < 1e-4 * torch.norm(expected)
+
+
+def test_hooks_are_removed_when_the_pass_fails(tiny: Any) -> None:
+    tree = TokenTree()
+    read = tree.add([5, len(tiny.tokenizer) + 100])
+    with pytest.raises(IndexError):
+        tiny.backend.run(pack(tree, read, 10)[0], capture=True)
+    assert not any(block._forward_hooks for block in tiny.model.model.layers)
+
+
+def test_broken_weights_give_no_belief(tiny_folder: Any) -> None:
+    lm = load(str(tiny_folder))
+    lm.model.model.norm.weight.data[3] = float("nan")
+    with pytest.raises(UserError, match="logits are NaN"):
+        lm.beliefs("Is it?", options=["yes", "no"])
+
+
+def test_a_model_whose_packed_pass_is_wrong_is_refused(tiny_folder: Any) -> None:
+    lm = load(str(tiny_folder))
+    lm.head.softcap = 0.5
+    with pytest.raises(UserError, match=r"packed and plain forward passes differ by .* nat"):
+        lm.beliefs("Is it?", options=["yes", "no"])
+
+
+def test_attention_that_takes_no_mask_is_refused(tiny_folder: Any, tmp_path: Any) -> None:
+    lm = load(str(tiny_folder))
+    lm.model.config.layer_types = ["linear_attention"] * 3
+    with pytest.raises(UserError, match="'linear_attention' layers do not take the mask"):
+        type(lm.backend)(lm.model)
+
+
+def test_a_prompt_longer_than_the_context_is_refused(tiny: Any) -> None:
+    with pytest.raises(UserError, match=r"read-out 0: prompt and option take \d+ tokens, the model takes 1024"):
+        tiny.beliefs("word " * 1500, options=["yes", "no"])

@@ -1,0 +1,35 @@
+"""The package as a whole: what importing it costs, and that the house keeps its rules."""
+
+import ast
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+ORDER = ("metrics", "hooks", "experiments")
+"""Each folder may import those before it."""
+
+
+@pytest.mark.parametrize("module", ["doxascope", "doxascope.metrics", "doxascope.experiments.cli"])
+def test_what_needs_no_model_imports_no_torch(module: str) -> None:
+    code = f"import sys, {module}; print({{'torch', 'transformers'}} & set(sys.modules))"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "set()"
+
+
+def test_the_public_names_are_there_and_no_others() -> None:
+    import doxascope
+
+    assert all(getattr(doxascope, name) for name in doxascope.__all__)
+    with pytest.raises(AttributeError, match="no attribute 'laod'"):
+        _ = doxascope.laod  # pyright: ignore[reportAttributeAccessIssue]
+
+
+def test_imports_run_one_way() -> None:
+    for level, folder in enumerate(ORDER):
+        for file in (ROOT / folder).glob("**/*.py"):
+            for node in ast.walk(ast.parse(file.read_text())):
+                if isinstance(node, ast.ImportFrom) and node.level == 2 and node.module:
+                    assert node.module.split(".")[0] in ORDER[:level], f"{file}: imports {node.module}"
