@@ -159,7 +159,7 @@ def main() -> NoReturn:
     """Run the command line; a user's mistake is one line and exit code 2."""
     os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")  # waiting threads that spin cost a factor three
     logging.basicConfig(level=logging.WARNING, format="%(message)s")
-    debug = "--debug" in sys.argv[1:2]
+    debug = "--debug" in sys.argv
     try:
         cli.main(standalone_mode=False)
     except UserError as error:

@@ -74,12 +74,10 @@ def test_the_report_loads_nothing_and_runs_nothing(tiny_folder: Path, tmp_path: 
 
 
 def test_killed_three_times_and_resumed_gives_the_same_bytes(tiny_folder: Path, tmp_path: Path) -> None:
-    whole = (
-        run_tiny(tiny_folder, tmp_path / "whole", "-o", "items=25") if (tmp_path / "whole").mkdir() is None else None
-    )
-    assert whole is not None
-    broken = tmp_path / "broken"
+    whole_place, broken = tmp_path / "whole", tmp_path / "broken"
+    whole_place.mkdir()
     broken.mkdir()
+    whole = run_tiny(tiny_folder, whole_place, "-o", "items=25")
     command = [
         sys.executable,
         "-m",
