@@ -1,0 +1,194 @@
+"""Is the favourable action chosen more often when the belief is higher? (METRICS E7)"""
+
+from dataclasses import dataclass
+from itertools import combinations
+from typing import ClassVar
+
+import numpy as np
+from numpy.typing import ArrayLike
+from scipy import stats
+from sklearn.isotonic import isotonic_regression
+from statsmodels.stats.multitest import multipletests
+
+from .prediction import _isotonic
+from .rows import complete_rows
+from .score import NAN, Score
+from .validation import TIE, Floats, probabilities
+
+
+@dataclass(frozen=True, kw_only=True)
+class MonotonePairwise(Score):
+    """METRICS E7."""
+
+    headline: ClassVar[str] = "frac_significant"
+    frac_significant: float
+    """Of all pairs, unadjusted: the paper's number."""
+    frac_violations: float
+    n_bins: int
+    """Bins where a1 or a2 occurs."""
+    n_pairs: int
+    n_violations: int
+    n_significant: int
+    n_significant_holm: int
+    """After Holm over all pairs."""
+    shares: Floats
+    """[n_bins] of a1 among a1 and a2, from the lowest bin up."""
+    p_values: Floats
+    """[n_violations] one-sided Fisher, unadjusted."""
+
+
+def monotone_pairwise(
+    bins: ArrayLike, actions: ArrayLike, a1: object, a2: object, alpha: float = 0.05
+) -> MonotonePairwise:
+    """Pairs of belief bins where the lower one chooses a1 more often (METRICS E7; rational-agents eq. 5).
+
+    Args:
+        bins: [n] bin numbers in the order of the belief (`quantile_bins`); a negative one is missing.
+        actions: [n] labels.
+        a1: the action that should become more frequent as the belief rises.
+        a2: what it is compared with; other actions are left out.
+        alpha: level of each one-sided Fisher test.
+
+    One row per context: repetitions make flat curves look significant. Fewer than two bins give NaN.
+    """
+    bins = np.atleast_1d(np.asarray(bins, dtype=np.float64))
+    (bins, actions), counts = complete_rows(
+        bins=np.where(bins < 0, np.nan, bins), actions=np.asarray(actions, dtype=object)
+    )
+    counts["n_clusters"] = counts["n_rows"]
+    is1, is2 = np.array([a == a1 for a in actions], bool), np.array([a == a2 for a in actions], bool)
+    tables = np.array([[is1[bins == b].sum(), is2[bins == b].sum()] for b in np.unique(bins)], dtype=np.int64)
+    tables = tables.reshape(-1, 2)
+    tables = tables[tables.sum(axis=1) > 0]
+    shares = tables[:, 0] / tables.sum(axis=1)
+    pairs = list(combinations(range(len(tables)), 2))
+    violates = np.array([shares[j] > shares[k] + TIE for j, k in pairs], dtype=bool)
+    p_all = np.array(
+        [stats.fisher_exact(tables[[j, k]], alternative="greater")[1] for j, k in pairs], dtype=np.float64
+    )
+    p_values = p_all[violates]
+    n_violations, n_significant = int(violates.sum()), int((p_values < alpha).sum())
+    holm = multipletests(p_all, alpha, method="holm")[0] if pairs else np.zeros(0, dtype=bool)
+    return MonotonePairwise(
+        frac_significant=n_significant / len(pairs) if pairs else NAN,
+        frac_violations=n_violations / len(pairs) if pairs else NAN,
+        n_bins=len(tables),
+        n_pairs=len(pairs),
+        n_violations=n_violations,
+        n_significant=n_significant,
+        n_significant_holm=int((holm & violates).sum()),
+        shares=shares,
+        p_values=p_values,
+        p_method="Fisher exact, one-sided, per pair",
+        status="ok" if pairs else "too_few",
+        params={"alpha": alpha},
+        **counts,
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class OrderTest(Score):
+    """METRICS E7."""
+
+    headline: ClassVar[str] = "deviance"
+    deviance: float
+    """2 (log likelihood of free shares - of isotonic ones); 0 when the shares rise."""
+
+
+def monotone_order_test(
+    bins: ArrayLike, actions: ArrayLike, a1: object, a2: object, *, draws: int = 4999, seed: int = 0
+) -> OrderTest:
+    """One test that the share of a1 rises with the belief, instead of one per pair (METRICS E7).
+
+    Arguments as for `monotone_pairwise`, one row per context. The null law is a parametric bootstrap at the
+    constant share: of all rising curves the flat one violates the order most often by chance.
+    """
+    pairwise = monotone_pairwise(bins, actions, a1, a2)
+    kept = np.asarray(bins, dtype=np.float64)
+    labels = np.asarray(actions, dtype=object)
+    sizes = np.array(
+        [
+            size
+            for b in np.unique(kept[kept >= 0])
+            if (size := sum(a in (a1, a2) for a in labels[kept == b])) > 0
+        ]
+    )
+    counts = {
+        "n_rows": pairwise.n_rows, "n_clusters": pairwise.n_clusters,
+        "n_dropped": pairwise.n_dropped, "reasons": pairwise.reasons,
+    }  # fmt: skip
+    if len(sizes) < 2:
+        return OrderTest(deviance=NAN, status="too_few", **counts)
+    hits = np.rint(pairwise.shares * sizes)
+    deviance = _order_deviance(hits, sizes)
+    pooled = hits.sum() / sizes.sum()
+    drawn = np.random.default_rng(seed).binomial(sizes, pooled, size=(draws, len(sizes)))
+    null = np.array([_order_deviance(row, sizes) for row in np.unique(drawn, axis=0)])
+    times = np.unique(drawn, axis=0, return_counts=True)[1]
+    extreme = int(times[null >= deviance - 1e-9].sum())
+    return OrderTest(
+        deviance=deviance,
+        p=(extreme + 1) / (draws + 1),
+        p_method=f"parametric bootstrap of a flat curve, {draws} draws",
+        params={"draws": draws, "seed": seed},
+        **counts,
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class MonotoneShares(Score):
+    """METRICS E7, exact choice shares. All fields are descriptive: there is no sampling noise."""
+
+    headline: ClassVar[str] = "discordant"
+    discordant: float
+    """Share of context pairs that are ordered against each other, among pairs tied in neither."""
+    iso_rms: float
+    """Root mean square distance of the shares from the best rising curve."""
+    iso_r2: float
+    tau: float
+    """Kendall's tau-b of belief and share: responsiveness."""
+
+
+def monotone_exact_shares(p: ArrayLike, share: ArrayLike) -> MonotoneShares:
+    """Distance of exact choice shares from a rising function of the belief (METRICS E7).
+
+    Args:
+        p: [n] beliefs.
+        share: [n] pi(a1) / (pi(a1) + pi(a2)).
+
+    A constant share has no r2; without a pair that is tied in neither, `discordant` is NaN.
+    """
+    (p, share), counts = complete_rows(p=probabilities(p, "p"), share=probabilities(share, "share"))
+    counts["n_clusters"] = counts["n_rows"]
+    n = len(p)
+    if n < 2:
+        return MonotoneShares(discordant=NAN, iso_rms=NAN, iso_r2=NAN, tau=NAN, status="too_few", **counts)
+    residual = float(((share - _isotonic(p, share, p)) ** 2).sum())
+    total = float(((share - share.mean()) ** 2).sum())
+    concordant = discordant = 0
+    for i in range(n - 1):  # row by row: memory stays O(n)
+        dp, ds = p[i + 1 :] - p[i], share[i + 1 :] - share[i]
+        untied = (np.abs(dp) > TIE) & (np.abs(ds) > TIE)
+        against = int((untied & (dp * ds < 0)).sum())
+        discordant += against
+        concordant += int(untied.sum()) - against
+    comparable = concordant + discordant
+    constant = total <= TIE**2
+    varied = np.ptp(p) > TIE and not constant
+    status = "ok" if varied else "constant_share" if constant else "constant_belief"
+    return MonotoneShares(
+        discordant=discordant / comparable if comparable else NAN,
+        iso_rms=float(np.sqrt(residual / n)),
+        iso_r2=NAN if constant else 1 - residual / total,
+        tau=float(stats.kendalltau(p, share).statistic) if varied else NAN,
+        status=status,
+        **counts,
+    )
+
+
+def _order_deviance(hits: Floats, sizes: Floats) -> float:
+    """2 x log likelihood ratio of free against isotonic binomial shares."""
+    share = hits / sizes
+    fitted = isotonic_regression(share, sample_weight=sizes)
+    free, rising = (np.sum(stats.binom.logpmf(hits, sizes, s)) for s in (share, fitted))
+    return float(max(2 * (free - rising), 0.0))
