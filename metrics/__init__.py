@@ -99,6 +99,7 @@ from .sycophancy import (
 )
 from .transfer import Persistence, TransferFraction, TransferMap, persistence, transfer_fraction, transfer_map
 from .verification import (
+    HeldOutVerification,
     ThresholdSearch,
     Verification,
     VerificationAuroc,
@@ -107,6 +108,7 @@ from .verification import (
     verification_accuracy,
     verification_auroc,
     verification_baselines,
+    verification_held_out,
 )
 
 __all__ = [
@@ -131,6 +133,7 @@ __all__ = [
     "ForkCoherence",
     "GcmTest",
     "GretherRegression",
+    "HeldOutVerification",
     "InvalidAssociation",
     "KnnCmi",
     "Lie",
@@ -225,5 +228,6 @@ __all__ = [
     "verification_accuracy",
     "verification_auroc",
     "verification_baselines",
+    "verification_held_out",
     "word_identity_null",
 ]

@@ -241,7 +241,7 @@ def top_b_score_null_bias(k: int, n: int, p: ArrayLike | None = None) -> float:
 
 
 def mean_abs_b_score(p_single: Beliefs, p_multi: Beliefs) -> float:
-    """Mean of |B| over the single-turn answers: sum of P_single |B|, in [0, 1] (METRICS C4). NaN gives NaN."""
+    """Mean of |B| over the single-turn answers: sum of P_single |B|, in [0, 1] (METRICS C4)."""
     _, single, multi = _arms(p_single, p_multi)
     return float(np.sum(single * np.abs(single - multi)))
 

@@ -289,7 +289,7 @@ def _within_word_corr(x: Floats, y: Floats, word: NDArray[np.intp]) -> float:
 def _evidence(
     x: Floats, y: Floats, word: NDArray[np.intp], items: NDArray[Any], rejected: NDArray[Any]
 ) -> tuple[Floats, Floats, NDArray[Any]]:
-    """Per posterior: change of the rejected word's log-odds from the item's priors (inner, exact); the item."""
+    """Per posterior: change of the rejected word's log-odds from the item's priors, and the item."""
     k = x.shape[1]
     cells = pd.DataFrame(
         {"item": np.repeat(items, k), "word": word.ravel(), "inner": x.ravel(), "exact": y.ravel()}

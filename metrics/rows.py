@@ -29,7 +29,7 @@ def complete_rows(**columns: ArrayLike) -> tuple[list[NDArray[Any]], dict[str, A
     keep = np.ones(next(iter(lengths.values())), dtype=bool)
     for array in arrays.values():
         missing = np.asarray(pd.isna(array))
-        keep &= ~missing.reshape(len(array), -1).any(axis=1)
+        keep &= ~missing.any(axis=tuple(range(1, missing.ndim)))
     n_dropped = int((~keep).sum())
     counts = {
         "n_rows": int(keep.sum()),

@@ -11,6 +11,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from .bscore import normal_form
+from .resampling import cluster_codes
+from .rows import moment_interval
 from .score import NAN, Score
 from .validation import TIE, Floats
 
@@ -86,21 +88,87 @@ def threshold_search(
         grid_b: candidates for tau_b; those of `grid` if None.
     """
     rule, cascade = _parse(rule, False)
-    taus = np.unique(DEFAULT_GRID if grid is None else np.asarray(grid, dtype=np.float64))
-    taus_b: Sequence[Any] = [None]
-    if cascade:
-        taus_b = (taus if grid_b is None else np.unique(np.asarray(grid_b, dtype=np.float64))).tolist()
-    if not len(taus) or not len(taus_b):
-        raise ValueError("grid: empty; give one threshold or more")
+    taus, taus_b = _candidates(cascade, grid, grid_b)
     table = _Records(records)
-    best: tuple[float, float, float | None] = (NAN, NAN, None)
-    for tau in taus.tolist():
-        for tau_b in taus_b:
-            macro = table.score(table.accept(rule, tau, tau_b)).macro
-            if np.isfinite(macro) and not macro <= best[0] + TIE:
-                best = (macro, tau, tau_b)
-    return ThresholdSearch(
-        macro=best[0], tau=best[1], tau_b=best[2], status="ok" if table.n else "too_few", **table.counts
+    candidates, right = table.sweep(rule, taus, taus_b)
+    if not table.n:
+        return ThresholdSearch(macro=NAN, tau=NAN, tau_b=None, status="too_few", **table.counts)
+    macro = table.macro(right)
+    best = _first_best(macro)
+    tau, tau_b = candidates[best]
+    return ThresholdSearch(macro=float(macro[best]), tau=tau, tau_b=tau_b, **table.counts)
+
+
+@dataclass(frozen=True, kw_only=True)
+class HeldOutVerification(Score):
+    """METRICS C6, with thresholds that never saw the question."""
+
+    headline: ClassVar[str] = "macro"
+    macro: float
+    micro: float
+    tuned: float
+    """What `threshold_search` gives on the same records: the difference is the optimism of tuning."""
+
+
+def verification_held_out(
+    records: Iterable[Mapping[str, Any]],
+    rule: str,
+    grid: ArrayLike | None = None,
+    grid_b: ArrayLike | None = None,
+    questions: ArrayLike | None = None,
+    *,
+    seed: int = 0,
+    draws: int = 2000,
+    level: float = 0.95,
+) -> HeldOutVerification:
+    """Accuracy when each question is decided by thresholds tuned on all the others (METRICS C6).
+
+    Args:
+        records: as for `threshold_search`, like `rule`, `grid` and `grid_b`.
+        rule: one of `RULES`.
+        grid: candidates for tau.
+        grid_b: candidates for tau_b.
+        questions: one per record; runs of one question stay together. None: every record its own.
+        seed: of the bootstrap of questions, which holds the tuned thresholds fixed.
+        draws: resamples.
+        level: of the interval.
+    """
+    rule, cascade = _parse(rule, False)
+    records = list(records)
+    labels = np.arange(len(records)) if questions is None else np.asarray(questions)
+    cluster_codes(labels, len(records))
+    table = _Records(records)
+    labels = labels[table.rows]
+    _, right = table.sweep(rule, *_candidates(cascade, grid, grid_b))
+    if not table.n:
+        return HeldOutVerification(macro=NAN, micro=NAN, tuned=NAN, status="too_few", **table.counts)
+    tuned = table.macro(right)
+    held = np.zeros(table.n)
+    for question in dict.fromkeys(labels.tolist()):
+        out = labels == question
+        if out.all():
+            held[out] = np.nan
+            continue
+        held[out] = right[_first_best(table.macro(right, ~out)), out]
+    if np.isnan(held).any():
+        return HeldOutVerification(
+            macro=NAN, micro=NAN, tuned=float(tuned.max()), status="one_cluster", **table.counts
+        )
+    n_categories = len(table.names)
+    member = np.eye(n_categories)[table.category]
+    moments = np.column_stack([member * held[:, None], member])
+
+    def macro(sums: Floats) -> Floats:
+        # A resample may lack a category; it is then averaged over the others.
+        shares = sums[:, :n_categories] / np.where(sums[:, n_categories:] > 0, sums[:, n_categories:], np.nan)
+        return np.nanmean(shares, axis=1)
+
+    return HeldOutVerification(
+        macro=float(macro(moments.sum(axis=0, keepdims=True))[0]),
+        micro=float(held.mean()),
+        tuned=float(tuned[_first_best(tuned)]),
+        **table.counts,
+        **moment_interval(moments, labels, macro, seed=seed, draws=draws, level=level),
     )
 
 
@@ -163,7 +231,7 @@ class _Records:
     """Columns of the records, with the right decision of each."""
 
     def __init__(self, records: Iterable[Mapping[str, Any]]) -> None:
-        kept, n_all = [], 0
+        kept, rows, n_all = [], [], 0
         for row, record in enumerate(records):
             n_all += 1
             if "category" not in record:
@@ -176,7 +244,9 @@ class _Records:
             elif normal_form(record.get("truth")) is None:
                 raise ValueError(f"records: row {row}, category {record['category']!r}, has no truth")
             kept.append(record)
+            rows.append(row)
         self.n = len(kept)
+        self.rows = np.array(rows, dtype=np.intp)
         n_dropped = n_all - self.n
         self.counts: dict[str, Any] = {
             "n_rows": self.n,
@@ -186,7 +256,8 @@ class _Records:
         self.values: dict[str, Floats] = {
             name: np.array([_number(record, name) for record in kept]) for name in (*PRIMARY, "b")
         }
-        self.category = np.array([str(record["category"]) for record in kept], dtype=object)
+        self.names = list(dict.fromkeys(str(record["category"]) for record in kept))
+        self.category = np.array([self.names.index(str(r["category"])) for r in kept], dtype=np.intp)
         self.should_accept = np.array([_should_accept(record) for record in kept], dtype=bool)
 
     def accept(self, rule: str, tau: float, tau_b: float | None) -> Bools:
@@ -195,11 +266,23 @@ class _Records:
         accepted = values <= tau + TIE if rule == "b" else values >= tau - TIE
         return accepted if tau_b is None else accepted & (self.values["b"] <= tau_b + TIE)
 
+    def sweep(
+        self, rule: str, taus: Sequence[float], taus_b: Sequence[float | None]
+    ) -> tuple[list[tuple[float, float | None]], Bools]:
+        """Every candidate in lexicographic order, and [candidates, n] whether it decides rightly."""
+        candidates = [(tau, tau_b) for tau in taus for tau_b in taus_b]
+        accepted = np.array([self.accept(rule, tau, tau_b) for tau, tau_b in candidates], dtype=bool)
+        return candidates, accepted == self.should_accept
+
+    def macro(self, right: Bools, rows: Bools | None = None) -> Floats:
+        """Macro accuracy of each candidate over the categories that occur in `rows` (all if None)."""
+        rows = np.ones(self.n, dtype=bool) if rows is None else rows
+        present = [rows & (self.category == i) for i in range(len(self.names))]
+        return np.mean([right[:, members].mean(axis=1) for members in present if members.any()], axis=0)
+
     def score(self, accepted: Bools) -> Verification:
         right = accepted == self.should_accept
-        by_category = {
-            name: float(right[self.category == name].mean()) for name in dict.fromkeys(self.category)
-        }
+        by_category = {name: float(right[self.category == i].mean()) for i, name in enumerate(self.names)}
         return Verification(
             macro=float(np.mean(list(by_category.values()))) if by_category else NAN,
             micro=float(right.mean()) if self.n else NAN,
@@ -221,6 +304,24 @@ def _should_accept(record: Mapping[str, Any]) -> bool:
 def _number(record: Mapping[str, Any], name: str) -> float:
     value = record.get(name)
     return NAN if value is None else float(value)
+
+
+def _candidates(
+    cascade: bool, grid: ArrayLike | None, grid_b: ArrayLike | None
+) -> tuple[Sequence[float], Sequence[float | None]]:
+    """Ascending candidates for tau and tau_b; the second is [None] without a cascade."""
+    taus = np.unique(DEFAULT_GRID if grid is None else np.asarray(grid, dtype=np.float64)).tolist()
+    taus_b: Sequence[float | None] = [None]
+    if cascade:
+        taus_b = taus if grid_b is None else np.unique(np.asarray(grid_b, dtype=np.float64)).tolist()
+    if not taus or not taus_b:
+        raise ValueError("grid: empty; give one threshold or more")
+    return taus, taus_b
+
+
+def _first_best(macro: Floats) -> int:
+    """The first candidate that no other beats by more than rounding."""
+    return int(np.argmax(macro >= macro.max() - TIE))
 
 
 def _parse(rule: str, cascade: bool) -> tuple[str, bool]:
