@@ -10,12 +10,14 @@ from typing import Any, ClassVar
 import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike, NDArray
+from scipy.sparse import csr_array
+from scipy.sparse.linalg import lsqr
 from scipy.special import log_softmax, logit, logsumexp
 
-from .resampling import MIN_BOOTSTRAP_CLUSTERS, bootstrap_rows, cluster_mean, percentile_interval
-from .rows import LOGIT_EPS, complete_rows
+from .resampling import cluster_mean
+from .rows import LOGIT_EPS, complete_rows, moment_interval
 from .score import NAN, Score
-from .validation import TIE, Floats, probabilities, same_shape
+from .validation import Floats, probabilities, same_shape
 
 MAX_LOGIT = float(logit(1 - LOGIT_EPS))
 
@@ -72,7 +74,7 @@ class ReadoutGate(Score):
     coverage: float
     """Median over contexts of the inner read-out's mass on the options."""
     partial_corr: float
-    """Correlation of inner with exact log-odds, each word's own mean removed: 0 for word identity."""
+    """Correlation of inner with exact log-odds given the words. Word identity has none: NaN, which fails."""
     evidence_response: float
     """Mean change of the rejected option's inner log-odds from prior to posterior."""
     evidence_exact: float
@@ -94,6 +96,7 @@ def readout_gate(
     *,
     min_coverage: float = 0.01,
     min_corr: float = 0.5,
+    noise_floor: float = 1e-6,
     seed: int = 0,
     draws: int = 2000,
     level: float = 0.95,
@@ -108,12 +111,17 @@ def readout_gate(
         rejected: [n] column of the rejected option; -1 marks a prior context.
         min_coverage: the median coverage must reach it.
         min_corr: the partial correlation must reach it, with the lower end of its interval above 0.
+        noise_floor: a mean evidence response of this size or less, in nats, is none.
         seed: of the bootstrap, like `draws` and `level`.
-        draws: resamples of items, with the word means recomputed in each.
+        draws: resamples of items, with the words' constants held as fitted on all.
         level: of the intervals.
 
+    The correlation is of what is left of log option shares when the best constant per word and level per
+    context are taken out of both. Taking each word's mean out of its log-odds would leave the words beside
+    it, and a read-out of words alone could pass.
+
     The evidence response must have the exact one's sign with an interval off 0. What is undefined fails.
-    A context with a NaN is dropped; fewer than ten items have no interval of the correlation and fail.
+    A context with a NaN is dropped; a single item has no interval and fails.
     """
     inner, words = _matrix(inner_logp, option, "inner_logp")
     exact, _ = _matrix(exact_logp, option, "exact_logp")
@@ -127,7 +135,12 @@ def readout_gate(
     (inner, exact, words, items, where), counts = complete_rows(
         inner_logp=inner, exact_logp=exact, option=words, item=item, rejected=where
     )
-    settings: dict[str, Any] = {"min_coverage": min_coverage, "min_corr": min_corr, "level": level}
+    settings: dict[str, Any] = {
+        "min_coverage": min_coverage,
+        "min_corr": min_corr,
+        "level": level,
+        "noise_floor": noise_floor,
+    }
     settings |= {"draws": draws, "seed": seed}
     if not len(inner):
         return ReadoutGate(
@@ -138,25 +151,26 @@ def readout_gate(
     coverage = float(np.median(np.exp(logsumexp(inner, axis=1))))
     (x, clipped_x), (y, clipped_y) = _log_odds(inner), _log_odds(exact)
     codes = pd.factorize(words.ravel())[0].reshape(words.shape)
+    u, v = _without_words(inner, codes), _without_words(exact, codes)
+    moments = np.stack([u * u, v * v, u * v]).sum(axis=2).T
 
-    def corr(rows: NDArray[np.intp]) -> float:
-        return _within_word_corr(x[rows].ravel(), y[rows].ravel(), codes[rows].ravel())
+    def corr(sums: Floats) -> Floats:
+        scale = sums[:, 0] * sums[:, 1]
+        return sums[:, 2] / np.sqrt(np.where(scale > 0, scale, np.nan))
 
-    partial = corr(np.arange(len(x)))
-    n_items = len(pd.unique(items))
-    lo = hi = se = NAN
-    method = f"none: {n_items} clusters"
-    if n_items >= MIN_BOOTSTRAP_CLUSTERS and np.isfinite(partial):
-        resampled = bootstrap_rows(corr, items, seed=seed, draws=draws)
-        lo, hi = percentile_interval(resampled, level)
-        se, method = float(np.nanstd(resampled, ddof=1)), "percentile cluster bootstrap"
+    partial = float(corr(moments.sum(axis=0, keepdims=True))[0])
+    interval: dict[str, Any] = {"n_clusters": len(pd.unique(items))}
+    if np.isfinite(partial):
+        interval = moment_interval(moments, items, corr, seed=seed, draws=draws, level=level)
+    interval.pop("params", None)
     response, response_exact, owners = _evidence(x, y, codes, items, where)
     change = cluster_mean(response, owners, seed=seed, draws=draws, level=level)
     change_exact = float(response_exact.mean()) if len(response_exact) else NAN
-    off_zero = change.ci_lo > 0 or change.ci_hi < 0
+    # Without a floor the rounding of a constant read-out would be a response with a tight interval.
+    off_zero = abs(change.mean) > noise_floor and (change.ci_lo > 0 or change.ci_hi < 0)
     verdicts = {
         "coverage": coverage >= min_coverage,
-        "partial_corr": partial >= min_corr and lo > 0,
+        "partial_corr": partial >= min_corr and interval.get("ci_lo", NAN) > 0,
         "evidence_response": off_zero and change.mean * change_exact > 0,
     }
     failures = tuple(name for name, held in verdicts.items() if not held)
@@ -169,12 +183,8 @@ def readout_gate(
         n_clipped=clipped_x + clipped_y,
         failures=failures,
         passed=not failures,
-        se=se,
-        ci_lo=lo,
-        ci_hi=hi,
-        ci_method=method,
-        n_clusters=n_items,
         params=settings,
+        **interval,
         **counts,
     )
 
@@ -274,16 +284,23 @@ def _log_odds(logp: Floats) -> tuple[Floats, int]:
     return np.clip(odds, -MAX_LOGIT, MAX_LOGIT), n_clipped
 
 
-def _within_word_corr(x: Floats, y: Floats, word: NDArray[np.intp]) -> float:
-    finite = np.isfinite(x) & np.isfinite(y)
-    x, y, word = x[finite], y[finite], word[finite]
-    times = np.bincount(word)
-    u, v = (a - (np.bincount(word, a) / np.maximum(times, 1))[word] for a in (x, y))
-    uu, vv = float(u @ u), float(v @ v)
-    # Means subtracted in floating point leave dust where a word is constant.
-    if min(uu, vv) <= TIE * len(u):
-        return NAN
-    return float(u @ v / np.sqrt(uu * vv))
+def _without_words(logp: Floats, word: NDArray[np.intp]) -> Floats:
+    """Log option shares [n, k] less the best constant per word and level per context; 0 if none is left."""
+    n, k = logp.shape
+    with np.errstate(invalid="ignore"):
+        shares = log_softmax(logp, axis=1)
+    shares = np.maximum(np.nan_to_num(shares, nan=-np.log(k)), np.log(LOGIT_EPS))
+    y = (shares - shares.mean(axis=1, keepdims=True)).ravel()
+    # One row per cell: its own word, less the mean of the words of its context.
+    cells = np.arange(n * k)
+    rows = np.concatenate([cells, cells.repeat(k)])
+    columns = np.concatenate([word.ravel(), word.repeat(k, axis=0).ravel()])
+    values = np.concatenate([np.ones(n * k), np.full(n * k * k, -1 / k)])
+    design = csr_array((values, (rows, columns)), shape=(n * k, int(word.max()) + 1))
+    left = y - design @ lsqr(design, y, atol=1e-12, btol=1e-12)[0]
+    if float(left @ left) <= 1e-12 * max(float(y @ y), 1.0):  # dust of the solver
+        left = np.zeros_like(y)
+    return left.reshape(n, k)
 
 
 def _evidence(

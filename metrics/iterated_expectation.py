@@ -61,7 +61,7 @@ def lie(p: ArrayLike, cond: ArrayLike, weights: ArrayLike, renormalise: bool = T
     implied = raw / np.where(undefined, np.nan, weight_sum) if renormalise else raw
     signed = p - implied
     delta = np.abs(signed)
-    with np.errstate(divide="ignore", invalid="ignore"):
+    with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
         ratio = np.where(p > 0, delta / p, np.where(delta <= TIE, 0.0, np.inf))
     used = weights > 0
     low = np.where(used, cond, np.inf).min(axis=-1)

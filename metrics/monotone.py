@@ -2,10 +2,10 @@
 
 from dataclasses import dataclass
 from itertools import combinations
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 from scipy import stats
 from scipy.special import xlogy
 from statsmodels.stats.multitest import multipletests
@@ -51,15 +51,7 @@ def monotone_pairwise(
 
     One row per context: repetitions make flat curves look significant. Fewer than two bins give NaN.
     """
-    bins = np.atleast_1d(np.asarray(bins, dtype=np.float64))
-    (bins, actions), counts = complete_rows(
-        bins=np.where(bins < 0, np.nan, bins), actions=np.asarray(actions, dtype=object)
-    )
-    counts["n_clusters"] = counts["n_rows"]
-    is1, is2 = np.array([a == a1 for a in actions], bool), np.array([a == a2 for a in actions], bool)
-    tables = np.array([[is1[bins == b].sum(), is2[bins == b].sum()] for b in np.unique(bins)], dtype=np.int64)
-    tables = tables.reshape(-1, 2)
-    tables = tables[tables.sum(axis=1) > 0]
+    tables, counts = _bin_tables(bins, actions, a1, a2)
     shares = tables[:, 0] / tables.sum(axis=1)
     pairs = list(combinations(range(len(tables)), 2))
     violates = np.array([shares[j] > shares[k] + TIE for j, k in pairs], dtype=bool)
@@ -109,26 +101,13 @@ def monotone_order_test(
     Arguments as for `monotone_pairwise`, one row per context. The null law is a parametric bootstrap at the
     constant share: of all rising curves the flat one violates the order most often by chance.
     """
-    pairwise = monotone_pairwise(bins, actions, a1, a2)
-    kept = np.asarray(bins, dtype=np.float64)
-    labels = np.asarray(actions, dtype=object)
-    sizes = np.array(
-        [
-            size
-            for b in np.unique(kept[kept >= 0])
-            if (size := sum(a in (a1, a2) for a in labels[kept == b])) > 0
-        ]
-    )
-    counts = {
-        "n_rows": pairwise.n_rows, "n_clusters": pairwise.n_clusters,
-        "n_dropped": pairwise.n_dropped, "reasons": pairwise.reasons,
-    }  # fmt: skip
+    tables, counts = _bin_tables(bins, actions, a1, a2)
+    hits, sizes = tables[:, 0].astype(np.float64), tables.sum(axis=1)
     if len(sizes) < 2:
         return OrderTest(deviance=NAN, status="too_few", **counts)
-    hits = np.rint(pairwise.shares * sizes)
     deviance = float(_order_deviance(hits[None], sizes)[0])
     pooled = hits.sum() / sizes.sum()
-    drawn = np.random.default_rng(seed).binomial(sizes, pooled, size=(draws, len(sizes)))
+    drawn = np.random.default_rng(seed).binomial(sizes, pooled, size=(draws, len(sizes))).astype(np.float64)
     extreme = int((_order_deviance(drawn, sizes) >= deviance - 1e-9).sum())
     return OrderTest(
         deviance=deviance,
@@ -188,6 +167,21 @@ def monotone_exact_shares(p: ArrayLike, share: ArrayLike) -> MonotoneShares:
         status=status,
         **counts,
     )
+
+
+def _bin_tables(
+    bins: ArrayLike, actions: ArrayLike, a1: object, a2: object
+) -> tuple[NDArray[np.int64], dict[str, Any]]:
+    """Counts [bins, 2] of a1 and a2, from the lowest bin up, where either occurs."""
+    bins = np.atleast_1d(np.asarray(bins, dtype=np.float64))
+    (bins, actions), counts = complete_rows(
+        bins=np.where(bins < 0, np.nan, bins), actions=np.asarray(actions, dtype=object)
+    )
+    chosen = np.array([[a == a1, a == a2] for a in actions], dtype=np.int64).reshape(-1, 2)
+    codes = np.unique(bins, return_inverse=True)[1]
+    tables = np.zeros((int(codes.max()) + 1 if len(codes) else 0, 2), dtype=np.int64)
+    np.add.at(tables, codes, chosen)
+    return tables[tables.sum(axis=1) > 0], counts | {"n_clusters": counts["n_rows"]}
 
 
 def _order_deviance(hits: Floats, sizes: Floats) -> Floats:

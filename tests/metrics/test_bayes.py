@@ -1,3 +1,5 @@
+from typing import Any
+
 import numpy as np
 import pytest
 import statsmodels.api as sm
@@ -29,7 +31,7 @@ LABELS = [
 
 def test_posterior_and_its_policies() -> None:
     assert bayes_posterior(p_x=0.4, p_y=0.5, p_y_given_x=0.8, policy="raw").v == pytest.approx(0.64)
-    above = {"p_x": [0.5, 0.5], "p_y_given_x": [0.9, 0.4], "p_y": [0.3, 0.4]}
+    above: dict[str, Any] = {"p_x": [0.5, 0.5], "p_y_given_x": [0.9, 0.4], "p_y": [0.3, 0.4]}
     for policy, first in (("raw", 1.5), ("clip", 1.0), ("drop", np.nan)):
         score = bayes_posterior(**above, policy=policy)
         np.testing.assert_allclose(score.v, [first, 0.5])
@@ -143,9 +145,9 @@ def test_rates_sum_to_one_and_map_to_the_four_of_the_paper() -> None:
 
 def test_repeated_scenarios_widen_the_interval_of_a_rate() -> None:
     times, scenarios = 20, np.arange(11)
-    rows = [np.repeat(x, times) for x in (PRIOR, POSTERIOR, BAYES)]
-    clustered = direction_rates(*rows, groups=scenarios.repeat(times))
-    alone = direction_rates(*rows)
+    prior, posterior, bayes = (np.repeat(x, times) for x in (PRIOR, POSTERIOR, BAYES))
+    clustered = direction_rates(prior, posterior, bayes, groups=scenarios.repeat(times))
+    alone = direction_rates(prior, posterior, bayes)
     assert clustered.ci_method == "percentile cluster bootstrap"
     assert clustered.n_clusters == 10
     assert clustered.ci_hi - clustered.ci_lo > 2 * (alone.ci_hi - alone.ci_lo)

@@ -94,7 +94,7 @@ def test_strata_without_freedom_reject_nothing() -> None:
     fixed = stratified_permutation([1, 1, 0], [1, 0, 1], [0, 0, 1])
     assert (fixed.p, fixed.status) == (1.0, "no_freedom")
     assert fixed.debiased == pytest.approx(0)
-    empty = stratified_permutation([None], [1], [0])
+    empty = stratified_permutation([np.nan], [1], [0])
     assert empty.status == "too_few"
     assert np.isnan([empty.cmi, empty.p]).all()
 

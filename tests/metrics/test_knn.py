@@ -49,7 +49,7 @@ def test_too_few_rows_are_undefined_and_missing_ones_dropped() -> None:
     few = knn_cmi(ACTION[:3], THETA[:3], BELIEF[:3], k=3)
     assert np.isnan(few.cmi)
     assert few.status == "too_few"
-    more = knn_cmi([*ACTION, 1, None], [*THETA, 1, 1], [*BELIEF, np.nan, 0.5])
+    more = knn_cmi([*ACTION, 1, np.nan], [*THETA, 1, 1], [*BELIEF, np.nan, 0.5])
     assert (more.n_rows, more.n_dropped) == (10, 2)
     assert more.cmi == pytest.approx(-1 / 120)
     with pytest.raises(ValueError, match="neighbours"):

@@ -139,8 +139,8 @@ def test_correlation_of_changes() -> None:
     d_brier, d_bayes = [0.02, -0.01, 0.05, 0.0, 0.03, -0.02], [0.1, 0.02, 0.04, 0.05, 0.12, -0.03]
     score = brier_vs_bayes_correlation(d_brier=d_brier, d_bayes=d_bayes)
     assert score.pearson == pytest.approx(np.corrcoef(d_brier, d_bayes)[0, 1])
-    ranks = [stats.rankdata(x) for x in (d_brier, d_bayes)]
-    assert score.spearman == pytest.approx(np.corrcoef(*ranks)[0, 1])
+    ranks = np.corrcoef(stats.rankdata(d_brier), stats.rankdata(d_bayes))
+    assert score.spearman == pytest.approx(ranks[0, 1])
     assert score.ci_lo < score.pearson < score.ci_hi
 
 
