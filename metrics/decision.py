@@ -61,7 +61,7 @@ def plugin_cmi(action: ArrayLike, theta: ArrayLike, stratum: ArrayLike) -> Cmi:
 
 @dataclass(frozen=True, kw_only=True)
 class PermutationCmi(Score):
-    """METRICS E3."""
+    """METRICS E3. The interval is of `debiased`."""
 
     headline: ClassVar[str] = "debiased"
     cmi: float
@@ -73,7 +73,13 @@ class PermutationCmi(Score):
 
 
 def stratified_permutation(
-    action: ArrayLike, theta: ArrayLike, stratum: ArrayLike, *, draws: int = 4999, seed: int = 0
+    action: ArrayLike,
+    theta: ArrayLike,
+    stratum: ArrayLike,
+    *,
+    draws: int = 4999,
+    seed: int = 0,
+    level: float = 0.95,
 ) -> PermutationCmi:
     """Test of action independent of theta within strata of the belief (METRICS E2, E3).
 
@@ -83,9 +89,13 @@ def stratified_permutation(
         stratum: [n] neighbourhood of the belief, 10 to 20 contexts each.
         draws: permutations, if they are drawn.
         seed: of the draws.
+        level: of the interval.
 
     The law of the tables given their margins is computed exactly when small enough (binary labels), else
     drawn with p = (b + 1) / (B + 1). If no permutation changes a table, p = 1 and the status is `no_freedom`.
+
+    For binary labels the interval is a jackknife over contexts. A bootstrap would draw contexts twice, and
+    twins are information of the kind that is measured.
     """
     tables, counts = _tables(action, theta, stratum)
     if not counts["n_rows"]:
@@ -96,13 +106,13 @@ def stratified_permutation(
     if supports is not None and prod(len(v) for v, _ in supports) <= ENUMERATE:
         values, weights = _combine(supports)
         p = float(weights[values >= observed - TIE].sum())
+        p = min(p, 1.0)
         null_mean = float(values @ weights)
         method = "within-stratum permutation, exact"
-        p = min(p, 1.0)
     else:
         drawn = _draw(tables, draws, np.random.default_rng(seed))
         p = (int((drawn >= observed - TIE).sum()) + 1) / (draws + 1)
-        null_mean = float(drawn.mean())
+        null_mean = float(drawn.mean() if supports is None else sum(v @ w for v, w in supports))
         method = f"within-stratum permutation, {draws} draws"
         params = {"draws": draws, "seed": seed}
     rows, columns = (tables.sum(axis=axis) for axis in (2, 1))
@@ -114,7 +124,8 @@ def stratified_permutation(
         p=p,
         p_method=method,
         status="ok" if free else "no_freedom",
-        params=params,
+        params=params | {"level": level},
+        **(_jackknife(tables, level) if supports is not None and free else {}),
         **counts,
     )
 
@@ -286,6 +297,37 @@ def _binary_laws(tables: NDArray[np.int64]) -> list[tuple[Floats, Floats]]:
             )
         )
     return laws
+
+
+def _jackknife(tables: NDArray[np.int64], level: float) -> dict[str, Any]:
+    """Interval of the debiased CMI of binary labels, from leaving out each context in turn.
+
+    Rows of one cell give the same value, so four tables per stratum stand for all.
+    """
+    n = int(tables.sum())
+
+    def excess(table: NDArray[np.int64]) -> float:
+        """n times the debiased CMI of one stratum."""
+        if not table.sum():
+            return 0.0
+        (law,) = _binary_laws(table[None])
+        return float(table.sum() * (_cmi(table[None, None])[0] - law[0] @ law[1]))
+
+    whole = [excess(table) for table in tables]
+    values, times = [], []
+    for table, own in zip(tables, whole, strict=True):
+        for cell in zip(*np.nonzero(table), strict=True):
+            fewer = table.copy()
+            fewer[cell] -= 1
+            values.append((sum(whole) - own + excess(fewer)) / (n - 1))
+            times.append(int(table[cell]))
+    values, times = np.array(values), np.array(times)
+    center = (values @ times) / n
+    se = float(np.sqrt((n - 1) / n * (times @ (values - center) ** 2)))
+    half = float(stats.t.ppf((1 + level) / 2, n - 1)) * se
+    debiased = sum(whole) / n
+    method = f"t, jackknife over {n} contexts"
+    return {"se": se, "ci_lo": debiased - half, "ci_hi": debiased + half, "ci_method": method}
 
 
 def _combine(laws: list[tuple[Floats, Floats]]) -> tuple[Floats, Floats]:

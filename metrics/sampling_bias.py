@@ -156,6 +156,8 @@ def _frequencies(p: float, n: int, p_name: str, n_name: str) -> tuple[Floats, Fl
         raise ValueError(f"{n_name}: {n} is negative")
     if n == 0 or np.isnan(p):
         return np.array([NAN]), np.array([1.0])
+    if min(p, 1 - p) < TAIL:  # scipy's binomial overflows next to 0, where nothing is left to count
+        p = round(p)
     low, high = stats.binom.ppf(TAIL, n, p), stats.binom.isf(TAIL, n, p)
     hits = np.arange(max(low, 0), min(high, n) + 1)
     return hits / n, stats.binom.pmf(hits, n, p)

@@ -75,6 +75,22 @@ def test_drawn_law_agrees_with_the_exact_one() -> None:
     assert drawn == stratified_permutation(*spare, draws=8000, seed=1)
 
 
+def test_interval_of_the_debiased_effect_leaves_out_each_context_in_turn() -> None:
+    rng = np.random.default_rng(7)
+    stratum = np.repeat([0, 1, 2], [9, 8, 7])
+    theta = rng.integers(0, 2, 24)
+    action = np.where(rng.random(24) < 0.6, theta, rng.integers(0, 2, 24))
+    score = stratified_permutation(action, theta, stratum)
+    left_out = []
+    for i in range(24):
+        rest = np.arange(24) != i
+        left_out.append(stratified_permutation(action[rest], theta[rest], stratum[rest]).debiased)
+    se = np.sqrt(23 / 24 * np.sum((np.array(left_out) - np.mean(left_out)) ** 2))
+    assert score.se == pytest.approx(se)
+    half = stats.t.ppf(0.975, 23) * se
+    assert (score.ci_lo, score.ci_hi) == pytest.approx((score.debiased - half, score.debiased + half))
+
+
 def test_permutation_test_holds_its_level_and_finds_dependence() -> None:
     rng = np.random.default_rng(2)
     p_null, p_planted = [], []

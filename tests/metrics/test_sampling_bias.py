@@ -59,6 +59,7 @@ def test_no_sample_is_undefined_and_a_negative_one_is_refused() -> None:
     assert np.isnan(jsd_plugin_bias(2, 0, 5))
     assert np.isnan(expected_jsd_binomial(p=0.5, q=0.5, n1=0, n2=5))
     assert np.isnan(expected_entropy_binomial(p=np.nan, n=5))
+    assert expected_entropy_binomial(p=2.3e-308, n=4) == 0
     with pytest.raises(ValueError, match="n2: -1 is negative"):
         jsd_plugin_bias(2, 1, -1)
     with pytest.raises(ValueError, match="n1: -3 is negative"):
