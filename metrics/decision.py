@@ -241,7 +241,7 @@ def sufficiency_r2(pi: ArrayLike, stratum: ArrayLike) -> SufficiencyR2:
     A constant policy gives NaN.
     """
     (pi, stratum), counts = complete_rows(pi=probabilities(pi, "pi"), stratum=stratum)
-    pi = pi.reshape(len(pi), -1)
+    pi = pi if pi.ndim > 1 else pi[:, None]
     n = len(pi)
     counts["n_clusters"] = n
     total = float(((pi - pi.mean(axis=0)) ** 2).sum()) if n else 0.0

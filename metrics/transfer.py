@@ -129,7 +129,7 @@ def transfer_map(
     same_shape(base=base, donor=donor)
     labels = groups_or_rows(groups, len(base))
     (base, flat, donor, labels), counts = complete_rows(
-        base=base, patched=patched.reshape(len(patched), -1), donor=donor, groups=labels
+        base=base, patched=patched.reshape(len(patched), int(np.prod(shape))), donor=donor, groups=labels
     )
     update = donor - base
     n_clusters = cluster_codes(labels, len(base))[1] if len(base) else 0

@@ -213,6 +213,7 @@ def test_sufficiency_of_strata_that_say_nothing_is_adjusted_to_zero() -> None:
     assert np.mean([s.r2_adjusted for s in scores]) == pytest.approx(0, abs=0.03)
     assert sufficiency_r2([0.3, 0.3], [0, 1]).status == "constant"
     assert np.isnan(sufficiency_r2([0.3], [0]).r2)
+    assert sufficiency_r2([np.nan], [0]).status == "too_few"
     assert np.isnan(sufficiency_r2([0.3, 0.4], [0, 1]).r2_adjusted)
 
 

@@ -106,6 +106,7 @@ def test_map_of_few_clusters_or_no_update_has_no_bands() -> None:
     assert few.status == "too_few"
     assert np.isnan(few.band_lo).all()
     none = transfer_map([0.0, 0.0], [[0.5], [0.5]], [1.0, -1.0])
+    assert transfer_map([], np.zeros((0, 2, 3)), []).transfer.shape == (2, 3)
     assert (none.status, np.isnan(none.transfer).all()) == ("no_update", True)
 
 
