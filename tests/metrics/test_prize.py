@@ -1,0 +1,74 @@
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from hypothesis.extra.numpy import arrays
+
+from doxascope.metrics import prize_independence
+
+BASE, ALT = [[0.2, 0.3], [0.5, 0.7], [0.9, 0.7]], [[0.3, 0.3], [0.8, 0.6], [0.7, 0.7]]
+readings = arrays(float, (6, 3), elements=st.floats(0, 1))
+
+
+def test_effect_and_floor_of_three_contexts() -> None:
+    score = prize_independence(p_base=BASE, p_alt=ALT)
+    assert score.rmse_means == pytest.approx(np.sqrt(0.0225 / 3))
+    assert score.rmse_per_rep == pytest.approx(np.sqrt(0.065 / 6))
+    assert score.sd_pooled == pytest.approx(np.sqrt(0.015))
+    assert score.sd_mean == pytest.approx(np.mean([np.std(x, ddof=1) for x in BASE]))
+    assert score.noise_floor == pytest.approx(np.sqrt(0.015 / 2 + 0.02 / 3 / 2))
+    assert score.debiased_ms == pytest.approx(score.rmse_means**2 - score.noise_floor**2)
+    assert (score.debiased_ms < 0, score.debiased_rms) == (True, 0)
+    assert score.mean_shift == pytest.approx(0.05 / 3)
+
+
+def test_debiased_square_is_unbiased_with_and_without_an_effect() -> None:
+    rng = np.random.default_rng(0)
+    for effect in (0.0, 0.05):
+        scores = []
+        for _ in range(200):
+            truth = rng.uniform(0.35, 0.65, 40)
+            sign = rng.choice([-1, 1], 40)
+            base = truth[:, None] + rng.uniform(-0.2, 0.2, (40, 5))
+            alt = (truth + effect * sign)[:, None] + rng.uniform(-0.1, 0.1, (40, 3))
+            scores.append(prize_independence(base, alt, draws=2).debiased_ms)
+        error = np.std(scores) / np.sqrt(len(scores))
+        assert np.mean(scores) == pytest.approx(effect**2, abs=4 * error)
+        assert error < 2e-4
+
+
+@given(readings, readings)
+def test_complement_and_order_do_not_matter(base: np.ndarray, alt: np.ndarray) -> None:
+    plain = prize_independence(base, alt, draws=2)
+    turned = prize_independence(1 - base[::-1, ::-1], 1 - alt[::-1], draws=2)
+    for name in ("rmse_means", "rmse_per_rep", "sd_pooled", "sd_mean", "noise_floor", "debiased_ms"):
+        assert getattr(turned, name) == pytest.approx(getattr(plain, name), abs=1e-7)
+    assert turned.mean_shift == pytest.approx(-plain.mean_shift, abs=1e-12)
+
+
+def test_interval_is_over_contexts() -> None:
+    rng = np.random.default_rng(1)
+    base, alt = rng.random((30, 5)), rng.random((30, 5))
+    score = prize_independence(base, alt)
+    assert score.ci_method == "percentile cluster bootstrap"
+    assert score.ci_lo < score.debiased_ms < score.ci_hi
+    assert score.n_clusters == 30
+
+
+def test_unequal_and_missing_repetitions() -> None:
+    base = [[0.2, 0.3], [0.5, np.nan], [np.nan, np.nan]]
+    score = prize_independence(base, [[0.3, 0.3], [0.8, 0.6], [0.7, 0.7]])
+    assert (score.n_rows, score.n_dropped) == (2, 1)
+    assert score.sd_pooled == pytest.approx(np.std([0.2, 0.3], ddof=1))
+    assert score.rmse_means == pytest.approx(np.sqrt((0.05**2 + 0.2**2) / 2))
+    assert score.noise_floor == pytest.approx(np.sqrt(0.005 * (1 / 2 + 1) / 2 + 0.01 / 2))
+
+
+def test_without_repetitions_there_is_no_floor() -> None:
+    score = prize_independence([[0.2], [0.5]], [[0.3], [0.6]])
+    assert score.status == "no_replicates"
+    assert score.rmse_means == pytest.approx(0.1)
+    assert np.isnan([score.noise_floor, score.debiased_ms, score.debiased_rms, score.sd_pooled]).all()
+    assert prize_independence(np.full((2, 2), np.nan), ALT[:2]).status == "too_few"
+    with pytest.raises(ValueError, match=r"\[contexts, reps\]"):
+        prize_independence([0.2, 0.3], [0.3, 0.3])
