@@ -23,7 +23,7 @@ setup: .venv/ready
 	@touch $@
 
 demo: setup
-	@$(BIN)/doxascope run consistency
+	@$(BIN)/doxascope run consistency --verify 2
 
 test: setup
 	@$(BIN)/python -m pytest
