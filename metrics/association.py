@@ -8,7 +8,7 @@ from numpy.typing import ArrayLike
 from scipy import stats
 
 from .divergence import jsd
-from .rows import complete_rows
+from .moments import complete_rows
 from .score import NAN, Score
 from .validation import TIE, Floats, probabilities
 

@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike, NDArray
 from statsmodels.stats.proportion import proportion_confint
 
 from .resampling import cluster_codes
-from .rows import LOGIT_EPS, clipped_logit, complete_rows, groups_or_rows, moment_interval, posteriors
+from .moments import LOGIT_EPS, clipped_logit, complete_rows, groups_or_rows, moment_interval, posteriors
 from .score import NAN, Score
 from .validation import TIE, Floats, probabilities, same_shape
 

@@ -13,7 +13,7 @@ from scipy.special import entr
 from statsmodels.stats.contingency_tables import StratifiedTable
 
 from .resampling import cluster_codes
-from .rows import complete_rows, groups_or_rows
+from .moments import complete_rows, groups_or_rows
 from .score import NAN, Score
 from .validation import TIE, Floats, distributions, probabilities
 

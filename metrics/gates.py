@@ -15,7 +15,7 @@ from scipy.sparse.linalg import lsqr
 from scipy.special import log_softmax, logit, logsumexp
 
 from .resampling import cluster_mean
-from .rows import LOGIT_EPS, complete_rows, moment_interval
+from .moments import LOGIT_EPS, complete_rows, moment_interval
 from .score import NAN, Score
 from .validation import Floats, probabilities, same_shape
 

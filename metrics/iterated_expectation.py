@@ -8,7 +8,7 @@ from numpy.typing import ArrayLike
 from scipy import stats
 
 from .resampling import MIN_BOOTSTRAP_CLUSTERS, bootstrap_rows, cluster_codes
-from .rows import clipped_logit, complete_rows
+from .moments import clipped_logit, complete_rows
 from .score import NAN, Score
 from .validation import TIE, probabilities
 

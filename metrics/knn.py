@@ -8,7 +8,7 @@ import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import psi
 
-from .rows import complete_rows
+from .moments import complete_rows
 from .score import NAN, Score
 from .validation import TIE, Floats, probabilities
 

@@ -11,7 +11,7 @@ from scipy.special import xlogy
 from statsmodels.stats.multitest import multipletests
 
 from .prediction import _isotonic
-from .rows import complete_rows
+from .moments import complete_rows
 from .score import NAN, Score
 from .validation import TIE, Floats, probabilities
 

@@ -9,7 +9,7 @@ from sklearn.isotonic import IsotonicRegression
 from sklearn.model_selection import GroupKFold
 
 from .resampling import cluster_codes
-from .rows import complete_rows, groups_or_rows, moment_interval
+from .moments import complete_rows, groups_or_rows, moment_interval
 from .score import NAN, Score
 from .validation import Floats, distributions, probabilities
 

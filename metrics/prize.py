@@ -6,7 +6,7 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import ArrayLike
 
-from .rows import moment_interval
+from .moments import moment_interval
 from .score import NAN, Score
 from .validation import Floats, probabilities
 

@@ -9,7 +9,7 @@ from scipy import stats
 
 from .divergence import LN2, binary_entropy_bits, jsd
 from .resampling import MIN_BOOTSTRAP_CLUSTERS, cluster_codes, percentile_interval
-from .rows import complete_rows
+from .moments import complete_rows
 from .score import NAN, Score
 from .validation import TIE, Floats, distributions, probabilities, same_shape
 

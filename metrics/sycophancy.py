@@ -14,7 +14,7 @@ from .resampling import (
     cluster_mean,
     percentile_interval,
 )
-from .rows import clipped_logit, complete_rows, groups_or_rows, moment_interval, posteriors
+from .moments import clipped_logit, complete_rows, groups_or_rows, moment_interval, posteriors
 from .score import NAN, Score
 from .validation import TIE, Floats, probabilities, same_shape
 

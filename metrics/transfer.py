@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from .resampling import MIN_BOOTSTRAP_CLUSTERS, bootstrap_moments, cluster_codes
-from .rows import complete_rows, groups_or_rows, moment_interval
+from .moments import complete_rows, groups_or_rows, moment_interval
 from .score import NAN, Score
 from .validation import TIE, Floats, same_shape
 

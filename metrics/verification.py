@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from .bscore import normal_form
 from .resampling import cluster_codes
-from .rows import moment_interval
+from .moments import moment_interval
 from .score import NAN, Score
 from .validation import TIE, Floats
 

@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from doxascope.metrics.rows import clipped_logit, complete_rows, moment_interval
+from doxascope.metrics.moments import clipped_logit, complete_rows, moment_interval
 
 
 def test_rows_are_kept_only_where_nothing_is_missing() -> None:
