@@ -154,7 +154,8 @@ def martingale_joint_test(
         return JointTest(status=status, **rows.counts)
     f, p = fit.wald(BOTH)
     if not np.isfinite(f):
-        return JointTest(status="too_few_clusters", **rows.counts)
+        status = "too_few_clusters" if fit.df < len(BOTH) else "singular_covariance"
+        return JointTest(status=status, **rows.counts)
     method = f"F(2, {fit.df:g}), {fit.method}"
     return JointTest(F=f, p=p, df2=fit.df, p_method=method, params={"se": se}, **rows.counts)
 

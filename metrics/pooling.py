@@ -54,9 +54,9 @@ def random_effects_pool(est: ArrayLike, se: ArrayLike, *, level: float = 0.95) -
     pooled = float(np.average(y, weights=w))
     error = float(1 / np.sqrt(w.sum()))
     scale = float(w @ (y - pooled) ** 2) / (k - 1)
-    error_hksj = error * np.sqrt(max(1.0, scale))
+    error_hksj = error * float(np.sqrt(max(1.0, scale)))
     reach = float(stats.t.ppf((1 + level) / 2, k - 1)) * error_hksj
-    spread = float(stats.t.ppf((1 + level) / 2, k - 2)) * np.sqrt(tau2 + error**2) if k > 2 else NAN
+    spread = float(stats.t.ppf((1 + level) / 2, k - 2) * np.sqrt(tau2 + error_hksj**2)) if k > 2 else NAN
     return Pooled(
         pooled=pooled,
         tau2=tau2,
@@ -66,7 +66,7 @@ def random_effects_pool(est: ArrayLike, se: ArrayLike, *, level: float = 0.95) -
         pi_lo=pooled - spread,
         pi_hi=pooled + spread,
         se=error,
-        se_hksj=float(error_hksj),
+        se_hksj=error_hksj,
         ci_lo=pooled - reach,
         ci_hi=pooled + reach,
         ci_method=f"Hartung-Knapp, t({k - 1})",

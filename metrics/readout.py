@@ -43,7 +43,8 @@ def belief_from_logprobs(yes: ArrayLike, no: ArrayLike) -> LogprobBelief:
     """
     l_yes, l_no = _total(yes, "yes"), _total(no, "no")
     same_shape(yes=l_yes, no=l_no)
-    both = np.logaddexp(l_yes, l_no)
+    with np.errstate(invalid="ignore"):
+        both = np.logaddexp(l_yes, l_no)
     mass = np.exp(both)
     if (mass > 1 + MASS_SLACK).any():
         raise ValueError(f"yes, no: the forms' probabilities sum to {np.nanmax(mass):.6g}; they overlap")

@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 from scipy import stats
 
 from .score import NAN
-from .validation import Floats
+from .validation import TIE, Floats
 
 ERRORS = ("iid", "HC3", "CR1")
 EXACT_SS = 1e-24
@@ -49,8 +49,11 @@ class LinearFit:
         """F and p of H0: these coefficients are all zero. NaN where the covariance cannot bear the test."""
         q = len(columns)
         cov = self.cov[np.ix_(columns, columns)]
-        # With G clusters the covariance has rank G - 1 at most.
-        if not np.isfinite(cov).all() or self.df < q or np.linalg.matrix_rank(cov, hermitian=True) < q:
+        if not np.isfinite(cov).all() or self.df < q or not (np.diag(cov) > 0).all():
+            return NAN, NAN
+        # With G clusters the rank is G - 1 at most, and lower if scores of clusters are proportional.
+        scale = np.sqrt(np.diag(cov))
+        if np.linalg.eigvalsh(cov / np.outer(scale, scale))[0] <= TIE:
             return NAN, NAN
         beta = self.params[columns]
         f = float(beta @ np.linalg.solve(cov, beta)) / q
@@ -104,11 +107,11 @@ def linear_fit(
         status = "one_cluster"
     elif se == "HC3" and (1 - (np.linalg.qr(scaled)[0] ** 2).sum(axis=1) < LEVERAGE_SLACK).any():
         status = "leverage_one"
-    elif se == "CR1":
+    elif se == "CR1" and codes is not None:
         # statsmodels' default is the normal distribution; use_t makes it t with G - 1.
         robust = model.fit(cov_type="cluster", cov_kwds={"groups": codes}, use_t=True)
         cov = np.asarray(robust.cov_params())
-        if (np.diag(cov) <= EXACT_SS).any():
+        if _scores_cancel(scaled, (y - x @ params) * np.sqrt(w), codes):
             status, cov = "zero_cluster_variance", blank
     else:
         cov = np.asarray((model.fit(cov_type="HC3", use_t=True) if se == "HC3" else plain).cov_params())
@@ -121,3 +124,13 @@ def linear_fit(
         method=f"CR1 over {n_groups} clusters" if se == "CR1" else se,
         status=status,
     )
+
+
+def _scores_cancel(x: Floats, residuals: Floats, codes: NDArray[np.intp]) -> bool:
+    """Whether some coefficient's scores sum to zero in every cluster, but for rounding.
+
+    Its CR1 variance is then zero too, or the 1e-17 that a product of matrices leaves of it.
+    """
+    influence = np.linalg.pinv(x) * residuals
+    sums = np.array([np.bincount(codes, weights=row) for row in influence])
+    return bool((np.abs(sums).max(axis=1) <= TIE * np.abs(influence).sum(axis=1)).any())

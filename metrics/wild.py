@@ -11,7 +11,7 @@ from .permutation import CHUNK, ENUMERATE_UP_TO, sign_vectors, tail_p
 from .resampling import cluster_codes
 from .rows import floats
 from .score import NAN, Score
-from .validation import Floats
+from .validation import TIE, Floats
 
 WEBB_BELOW = 10
 """With fewer clusters, sampled signs repeat too often; Webb's six-point weights do not."""
@@ -54,12 +54,14 @@ def wild_cluster_test(
     w = np.ones(len(y)) if weights is None else floats(weights)
     own, leak, projected = _pieces(y, x, w, codes, column)
 
+    least = TIE * float(np.abs(own).sum())  # an error below this is rounding
+
     def t_of(multipliers: Floats) -> Floats:
         """[draws] t statistics, without the small-sample factor that all of them share."""
         scores = multipliers * own - (multipliers @ projected) @ leak.T
         slopes, errors = multipliers @ own, np.sqrt((scores**2).sum(axis=1))
         # A draw that fits exactly has no t. It counts as extreme, which can only make the test timid.
-        return np.divide(slopes, errors, out=np.full(len(slopes), np.inf), where=errors > 0)
+        return np.divide(slopes, errors, out=np.full(len(slopes), np.inf), where=errors > least)
 
     exact = n_clusters <= enumerate_up_to
     if exact or n_clusters >= WEBB_BELOW:

@@ -1,6 +1,6 @@
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
 
@@ -187,12 +187,14 @@ def test_one_cluster_and_full_leverage_and_cancelling_clusters_are_named() -> No
         assert np.isnan([getattr(score, f) for f in NOTHING]).all()
 
 
+@settings(deadline=None)
 @given(beliefs())
 def test_slope_of_post_on_prior_is_one_more_than_m(rows: list[tuple[int, int, int]]) -> None:
     prior, post, _ = columns(rows)
     assert pytest.approx(stats.linregress(prior, post).slope - 1, abs=1e-9) == martingale_score(prior, post).M
 
 
+@settings(deadline=None)
 @given(beliefs(), st.sampled_from(["iid", "HC3", "CR1"]))
 def test_complement_keeps_the_slope_and_its_test(rows: list[tuple[int, int, int]], se: str) -> None:
     prior, post, groups = columns(rows)
@@ -204,6 +206,7 @@ def test_complement_keeps_the_slope_and_its_test(rows: list[tuple[int, int, int]
         assert getattr(turned, name) == pytest.approx(getattr(plain, name), abs=1e-7, nan_ok=True)
 
 
+@settings(deadline=None)
 @given(beliefs(), st.randoms(use_true_random=False))
 def test_row_order_does_not_matter(rows: list[tuple[int, int, int]], random: object) -> None:
     shuffled = list(rows)
@@ -213,6 +216,7 @@ def test_row_order_does_not_matter(rows: list[tuple[int, int, int]], random: obj
         assert getattr(two, name) == pytest.approx(getattr(one, name), rel=1e-6, abs=1e-9, nan_ok=True)
 
 
+@settings(deadline=None)
 @given(beliefs(), st.integers(2, 4))
 def test_copies_within_clusters_add_no_information(rows: list[tuple[int, int, int]], times: int) -> None:
     prior, post, groups = columns(rows)
