@@ -33,7 +33,7 @@ class Drift(Score):
 
 
 def drift_variance(
-    deltas: Sequence[ArrayLike], *, level: float = 0.95, draws: int = 2000, seed: int = 0
+    deltas: Sequence[ArrayLike] | Floats, *, level: float = 0.95, draws: int = 2000, seed: int = 0
 ) -> Drift:
     """Mean over questions of squared mean update, less its sampling variance (METRICS A9).
 
@@ -71,8 +71,8 @@ def drift_variance(
 
 
 def drift_covariance(
-    first: Sequence[ArrayLike],
-    second: Sequence[ArrayLike],
+    first: Sequence[ArrayLike] | Floats,
+    second: Sequence[ArrayLike] | Floats,
     *,
     level: float = 0.95,
     draws: int = 2000,

@@ -9,9 +9,11 @@ import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 
 from .regression import LinearFit, linear_fit
-from .rows import complete_rows, floats
+from .rows import Rows, complete_rows, floats
 from .score import NAN, Score
 from .validation import Floats, probabilities
+
+MIN_CLUSTERS = 2
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -68,7 +70,8 @@ def factor_regression(
         se: `CR1` (default with groups), `HC3`, or `iid` (default without groups).
 
     The coefficients say how slopes differ between levels; only a factor that was assigned makes that an
-    effect. A level whose priors do not vary leaves the regression `rank_deficient`: all NaN.
+    effect. A level whose priors do not vary leaves the regression `rank_deficient`: all NaN. A level within
+    one cluster has estimates but no error of its own (`one_cluster_level`).
     """
     prior = probabilities(prior, "prior")
     delta = floats(delta)
@@ -104,6 +107,18 @@ def factor_regression(
             if level != levels[0]:
                 weights[names.index(f"b:{factor}[{level}]")] = 1.0
             marginal[f"{factor}[{level}]"] = _term(fit, weights)
+    status = fit.status
+    if se == "CR1" and status == "ok":
+        names_of_thin = _without_error(factors, levels_of, rows)
+        if names_of_thin:
+            status = "one_cluster_level"
+            terms, marginal = (
+                {
+                    name: Term(estimate=term.estimate) if name in names_of_thin else term
+                    for name, term in some.items()
+                }
+                for some in (terms, marginal)
+            )
     slope = terms["b"]
     return FactorRegression(
         slope=slope.estimate,
@@ -114,7 +129,7 @@ def factor_regression(
         se=slope.se,
         p=slope.p,
         p_method=fit.describe() if np.isfinite(slope.p) else "",
-        status=fit.status,
+        status=status,
         params={"se": se, "baselines": dict(baselines)},
         **rows.counts,
     )
@@ -141,6 +156,25 @@ def _levels(
             raise ValueError(f"baselines[{factor!r}]: {baseline!r} is no level of it; the levels are {known}")
         checked[factor] = (baseline, labels)
     return checked
+
+
+def _without_error(
+    factors: Mapping[str, ArrayLike], levels_of: Mapping[str, list[str]], rows: Rows
+) -> set[str]:
+    """Terms that rest on a level within a single cluster: CR1 would give them the others' error as theirs."""
+    thin: set[str] = set()
+    for factor, (baseline, *others) in levels_of.items():
+        labels = np.asarray(factors[factor], dtype=object).astype(str)[rows.kept]
+        lone = [
+            level
+            for level in (baseline, *others)
+            if len(np.unique(rows.codes[labels == level])) < MIN_CLUSTERS
+        ]
+        thin |= {f"{factor}[{level}]" for level in lone} | {f"b:{factor}[{level}]" for level in lone}
+        if baseline in lone:
+            contrasts = {f"{factor}[{level}]" for level in others}
+            thin |= {"const", "b"} | contrasts | {f"b:{name}" for name in contrasts}
+    return thin
 
 
 def _term(fit: LinearFit, weights: Floats) -> Term:

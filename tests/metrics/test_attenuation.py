@@ -12,12 +12,13 @@ from doxascope.metrics import (
 )
 
 
-def readings(n: int, noise: float, seed: int = 0) -> tuple[np.ndarray, ...]:
+def readings(n: int, noise: float, seed: int = 0) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Two readings of the prior and one of the posterior of a true martingale, far from the bounds."""
     rng = np.random.default_rng(seed)
     b = rng.uniform(0.35, 0.65, n)
     q = b + rng.uniform(-0.1, 0.1, n)
-    return tuple(x + rng.uniform(-noise, noise, n) for x in (b, b, q))
+    first, second, after = (x + rng.uniform(-noise, noise, n) for x in (b, b, q))
+    return first, second, after
 
 
 def test_both_slopes_are_ratios_of_covariances() -> None:
@@ -50,7 +51,7 @@ def test_noise_makes_a_martingale_look_like_regression_to_the_mean_and_two_ways_
 
 def test_both_standard_errors_are_the_spread_over_repeated_samples() -> None:
     questions = np.repeat(np.arange(9), 40)
-    few = [martingale_iv(*readings(360, 0.05, seed=s), questions) for s in range(150)]
+    few = [martingale_iv(*readings(360, 0.05, seed=s), groups=questions) for s in range(150)]
     many = martingale_iv(*readings(360, 0.05))
     assert (few[0].ci_method, many.ci_method) == ("linearised, t(8)", "percentile cluster bootstrap")
     spread = np.std([score.M_iv for score in few])

@@ -108,6 +108,24 @@ def test_a_level_without_spread_has_no_slope() -> None:
     assert (dropped.status, dropped.n_dropped) == ("rank_deficient", 1)
 
 
+def test_a_level_within_one_cluster_has_no_error_of_its_own() -> None:
+    table = noisy(3)
+    table.loc[table["domain"] == "law", "question"] = 99
+    fits = {
+        baseline: factor_regression(
+            table["d"], table["b"], {"domain": table["domain"]}, {"domain": baseline}, table["question"]
+        )
+        for baseline in ("code", "law")
+    }
+    # With one factor the baseline's own scores cancel in its only cluster, and no coefficient is free of it.
+    assert [fit.status for fit in fits.values()] == ["one_cluster_level", "zero_cluster_variance"]
+    by_code = fits["code"].terms
+    assert np.isnan([by_code["domain[law]"].se, by_code["b:domain[law]"].p]).all()
+    assert np.isfinite([by_code["b"].p, by_code["b:domain[forecast]"].p]).all()
+    assert np.isnan([term.se for term in fits["law"].terms.values()]).all()
+    assert fits["law"]["b"] == pytest.approx(fits["code"].marginal["domain[law]"].estimate)
+
+
 @pytest.mark.parametrize(
     ("factors", "baselines", "message"),
     [

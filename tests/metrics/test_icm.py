@@ -78,6 +78,7 @@ def test_sampled_flips_hold_their_level_and_are_seeded() -> None:
         d = (rng.normal(0, 0.1, 20)[groups] + rng.normal(0, 0.05, 60)) * np.minimum(b, 1 - b)
         p.append(martingale_icm_test(b, np.clip(b + d, 0, 1), groups, draws=199, seed=seed).p_cvm)
     assert 0.02 <= np.mean(np.array(p) <= 0.05) <= 0.085
+    b = rng.random(60)
     one, two = (martingale_icm_test(b, b**2, draws=99, seed=5) for _ in range(2))
     assert one == two
     assert one.params == {"draws": 99, "seed": 5}

@@ -1,3 +1,5 @@
+from typing import Any
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -11,7 +13,7 @@ EST, SE = np.array([0.02, 0.08, 0.05, -0.01]), np.array([0.01, 0.02, 0.015, 0.02
 
 def test_it_is_dersimonian_and_laird() -> None:
     pooled = random_effects_pool(EST, SE)
-    reference = combine_effects(EST, SE**2, method_re="dl")
+    reference: Any = combine_effects(EST, SE**2, method_re="dl")
     assert pooled.tau2 == pytest.approx(reference.tau2)
     assert pytest.approx(reference.q) == pooled.Q
     assert pooled.pooled == pytest.approx(reference.mean_effect_re)
@@ -24,7 +26,8 @@ def test_it_is_dersimonian_and_laird() -> None:
 def test_agreeing_cells_are_pooled_by_precision_alone() -> None:
     """Here the moment estimate of tau2 is negative; statsmodels would use it so."""
     est, se = [0.050, 0.051, 0.049], np.array([0.01, 0.02, 0.03])
-    assert combine_effects(np.array(est), se**2, method_re="dl").tau2 < 0
+    reference: Any = combine_effects(np.array(est), se**2, method_re="dl")
+    assert reference.tau2 < 0
     pooled = random_effects_pool(est, se)
     assert (pooled.tau2, pooled.i2) == (0, 0)
     assert pooled.pooled == pytest.approx(np.average(est, weights=1 / se**2))

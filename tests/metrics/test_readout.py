@@ -55,7 +55,8 @@ def test_a_batch_holds_its_read_outs_and_flags_the_faint_ones() -> None:
 
 
 def test_float32_rounding_is_forgiven_and_overlapping_forms_are_not() -> None:
-    whole = belief_from_logprobs(np.log(np.float32([0.5])) + 1e-6, np.log(np.float32([0.5])))
+    half = np.log(np.array([0.5], dtype=np.float32))
+    whole = belief_from_logprobs(half + np.float32(1e-6), half)
     assert whole.option_mass == 1
     with pytest.raises(ValueError, match=r"sum to 1\.3; they overlap"):
         belief_from_logprobs(np.log([0.6, 0.5]), np.log([0.2]))
