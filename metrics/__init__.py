@@ -41,6 +41,7 @@ from .scoring import (
     brier_on_abs_martingale,
     brier_update,
 )
+from .split import SplitRegression, brier_on_split_martingale
 from .trajectories import TrajectoryPairs, trajectory_pairs
 from .wild import WildTest, wild_cluster_test
 
@@ -73,6 +74,7 @@ __all__ = [
     "Reliability",
     "Score",
     "SignFlip",
+    "SplitRegression",
     "Switch",
     "Term",
     "TrajectoryPairs",
@@ -87,6 +89,7 @@ __all__ = [
     "bootstrap_rows",
     "brier",
     "brier_on_abs_martingale",
+    "brier_on_split_martingale",
     "brier_update",
     "calibration_slope",
     "check_belief_table",

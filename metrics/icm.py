@@ -70,8 +70,8 @@ def martingale_icm_test(
     null = np.concatenate([statistics(s) for s in sign_vectors(rows.n_clusters, draws=draws, seed=seed)])
     exact = rows.n_clusters <= ENUMERATE_UP_TO
     total = float(np.abs(d).sum())
-    p_cvm = tail_p(cvm, null[:, 0], exact=exact, scale=total**2 / rows.n)
-    p_ks = tail_p(ks, null[:, 1], exact=exact, scale=total / np.sqrt(rows.n))
+    p_cvm = tail_p(cvm, null[:, 0], exact=exact, slack=TIE * total**2 / rows.n)
+    p_ks = tail_p(ks, null[:, 1], exact=exact, slack=TIE * total / np.sqrt(rows.n))
     p_method, params = describe_flips(rows.n_clusters, draws, seed)
     return ConditionalMoment(
         cvm=cvm, ks=ks, p_cvm=p_cvm, p_ks=p_ks, p=p_cvm, p_method=p_method, params=params, **rows.counts

@@ -36,13 +36,13 @@ def sign_vectors(
         yield 1 - 2 * floats(rng.integers(0, 2, size=size, dtype=np.int8))
 
 
-def tail_p(observed: float, null: Floats, *, exact: bool, scale: float) -> float:
+def tail_p(observed: float, null: Floats, *, exact: bool, slack: float) -> float:
     """Share of the null at or above the observed statistic (METRICS F4).
 
     An exact null holds the observed arrangement itself; a sampled one does not, so it is added: (b+1)/(B+1).
-    Ties count, and rounding must not break them: `scale` is the size of what was summed into the statistic.
+    Ties count, and rounding must not break them: what lies within `slack` of the observed is a tie.
     """
-    hits = int((null >= observed - TIE * scale).sum())
+    hits = int((null >= observed - slack).sum())
     return hits / len(null) if exact else (hits + 1) / (len(null) + 1)
 
 
@@ -80,7 +80,7 @@ def sign_flip_test(
     exact = rows.n_clusters <= ENUMERATE_UP_TO
     return SignFlip(
         mean=float(values.mean()),
-        p=tail_p(abs(float(sums.sum())), null, exact=exact, scale=float(np.abs(sums).sum())),
+        p=tail_p(abs(float(sums.sum())), null, exact=exact, slack=TIE * float(np.abs(sums).sum())),
         p_method=p_method,
         params=params,
         **rows.counts,

@@ -14,6 +14,8 @@ ERRORS = ("iid", "HC3", "CR1")
 EXACT_SS = 1e-24
 """A sum of squares at or below this is zero: what rounding leaves of an exact fit."""
 LEVERAGE_SLACK = 1e-10
+ROUNDING = 1e-9
+"""Relative size of what rounding leaves of scores that cancel, and how far it moves a t statistic."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -133,4 +135,4 @@ def _scores_cancel(x: Floats, residuals: Floats, codes: NDArray[np.intp]) -> boo
     """
     influence = np.linalg.pinv(x) * residuals
     sums = np.array([np.bincount(codes, weights=row) for row in influence])
-    return bool((np.abs(sums).max(axis=1) <= TIE * np.abs(influence).sum(axis=1)).any())
+    return bool((np.abs(sums).max(axis=1) <= ROUNDING * np.abs(influence).sum(axis=1)).any())

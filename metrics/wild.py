@@ -8,10 +8,11 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from .permutation import CHUNK, ENUMERATE_UP_TO, sign_vectors, tail_p
+from .regression import ROUNDING
 from .resampling import cluster_codes
 from .rows import floats
 from .score import NAN, Score
-from .validation import TIE, Floats
+from .validation import Floats
 
 WEBB_BELOW = 10
 """With fewer clusters, sampled signs repeat too often; Webb's six-point weights do not."""
@@ -54,7 +55,7 @@ def wild_cluster_test(
     w = np.ones(len(y)) if weights is None else floats(weights)
     own, leak, projected = _pieces(y, x, w, codes, column)
 
-    least = TIE * float(np.abs(own).sum())  # an error below this is rounding
+    least = ROUNDING * float(np.abs(own).sum())  # an error below this is rounding
 
     def t_of(multipliers: Floats) -> Floats:
         """[draws] t statistics, without the small-sample factor that all of them share."""
@@ -74,7 +75,7 @@ def wild_cluster_test(
     observed = float(t_of(np.ones((1, n_clusters)))[0])
     if not np.isfinite(observed):
         return WildTest(status="zero_cluster_variance", **counts)
-    p = tail_p(abs(observed), null, exact=exact, scale=abs(observed))
+    p = tail_p(abs(observed), null, exact=exact, slack=ROUNDING * abs(observed))
     n, k = x.shape
     factor = n_clusters / (n_clusters - 1) * (n - 1) / (n - k)
     how = f"all 2^{n_clusters}" if exact else f"{draws}"
