@@ -2,6 +2,7 @@
 
 from .agreement import Agreement, judge_agreement
 from .attenuation import Disattenuated, MartingaleIV, disattenuated_slope, hindsight_slope, martingale_iv
+from .battery import MartingaleTests, martingale_tests
 from .beliefs import COLUMNS, KINDS, STATUSES, belief_table, check_belief_table
 from .consistency import (
     Consistency,
@@ -69,6 +70,7 @@ __all__ = [
     "LogprobBelief",
     "MartingaleIV",
     "MartingaleScore",
+    "MartingaleTests",
     "PairedDifference",
     "Pooled",
     "Reliability",
@@ -111,6 +113,7 @@ __all__ = [
     "martingale_iv",
     "martingale_joint_test",
     "martingale_score",
+    "martingale_tests",
     "paired_difference",
     "paired_difference_moments",
     "paired_family",

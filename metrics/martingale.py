@@ -16,7 +16,6 @@ from .wild import wild_cluster_test
 FEW_CLUSTERS = 40
 """Below this the t test over clusters gets the wild cluster bootstrap beside it."""
 POWER = 0.8
-BOTH = [0, 1]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -106,7 +105,7 @@ def martingale_score(
     if not np.isfinite(error):
         return score
     reach = float(stats.t.ppf((1 + level) / 2, fit.df))
-    joint_f, joint_p = fit.wald(BOTH)
+    joint_f, joint_p = fit.wald(_both(b))
     plain = linear_fit(d, _design(b), se="iid", weights=w)
     _, se_iid, _, p_iid = plain.contrast(np.array([0.0, 1.0]))
     score = replace(
@@ -152,9 +151,9 @@ def martingale_joint_test(
     status, fit = _fit(b, d, w, rows, se)
     if fit is None or not (fit.se > 0).all():
         return JointTest(status=status, **rows.counts)
-    f, p = fit.wald(BOTH)
+    f, p = fit.wald(_both(b))
     if not np.isfinite(f):
-        status = "too_few_clusters" if fit.df < len(BOTH) else "singular_covariance"
+        status = "too_few_clusters" if fit.df < 2 else "singular_covariance"
         return JointTest(status=status, **rows.counts)
     method = f"F(2, {fit.df:g}), {fit.method}"
     return JointTest(F=f, p=p, df2=fit.df, p_method=method, params={"se": se}, **rows.counts)
@@ -227,6 +226,14 @@ def _updates(
 
 def _design(b: Floats) -> Floats:
     return np.column_stack([np.ones_like(b), b])
+
+
+def _both(b: Floats) -> Floats:
+    """Contrasts for the mean update and the slope: zero if and only if intercept and slope are.
+
+    The intercept itself is the update at a prior of zero, and where priors are close it is nearly the slope.
+    """
+    return np.array([[1.0, b.mean()], [0.0, 1.0]])
 
 
 def _fit(b: Floats, d: Floats, w: Floats, rows: Rows, se: str) -> tuple[str, LinearFit | None]:

@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 from scipy import stats
 
 from .score import NAN
-from .validation import TIE, Floats
+from .validation import Floats
 
 ERRORS = ("iid", "HC3", "CR1")
 EXACT_SS = 1e-24
@@ -47,18 +47,18 @@ class LinearFit:
         t = estimate / se
         return estimate, se, t, float(2 * stats.t.sf(abs(t), self.df))
 
-    def wald(self, columns: list[int]) -> tuple[float, float]:
-        """F and p of H0: these coefficients are all zero. NaN where the covariance cannot bear the test."""
-        q = len(columns)
-        cov = self.cov[np.ix_(columns, columns)]
+    def wald(self, contrasts: Floats) -> tuple[float, float]:
+        """F and p of H0: all contrasts [q, k] are zero. NaN where the covariance cannot bear the test."""
+        q = len(contrasts)
+        cov = contrasts @ self.cov @ contrasts.T
         if not np.isfinite(cov).all() or self.df < q or not (np.diag(cov) > 0).all():
             return NAN, NAN
         # With G clusters the rank is G - 1 at most, and lower if scores of clusters are proportional.
         scale = np.sqrt(np.diag(cov))
-        if np.linalg.eigvalsh(cov / np.outer(scale, scale))[0] <= TIE:
+        if np.linalg.eigvalsh(cov / np.outer(scale, scale))[0] <= ROUNDING:
             return NAN, NAN
-        beta = self.params[columns]
-        f = float(beta @ np.linalg.solve(cov, beta)) / q
+        values = contrasts @ self.params
+        f = float(values @ np.linalg.solve(cov, values)) / q
         return f, float(stats.f.sf(f, q, self.df))
 
     def describe(self) -> str:

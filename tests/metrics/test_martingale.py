@@ -339,3 +339,11 @@ def test_malformed_input_is_refused(arguments: dict, message: str) -> None:
 def test_an_outcome_must_be_zero_or_one() -> None:
     with pytest.raises(ValueError, match=r"y: 0\.5 is not an outcome"):
         calibration_slope([0.5, 0.6], [0, 0.5])
+
+
+def test_joint_test_does_not_mind_priors_that_lie_close_together() -> None:
+    rng = np.random.default_rng(6)
+    spread, d = rng.random(50), rng.normal(0, 0.01, 50)
+    wide = martingale_joint_test(0.4 + 0.2 * spread, 0.4 + 0.2 * spread + d)
+    close = martingale_joint_test(0.9 + 2e-4 * spread, 0.9 + 2e-4 * spread + d)
+    assert pytest.approx(wide.F, rel=1e-5) == close.F
