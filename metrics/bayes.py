@@ -9,8 +9,8 @@ import statsmodels.api as sm
 from numpy.typing import ArrayLike, NDArray
 from statsmodels.stats.proportion import proportion_confint
 
-from .resampling import cluster_codes
 from .moments import LOGIT_EPS, clipped_logit, complete_rows, groups_or_rows, moment_interval, posteriors
+from .resampling import cluster_codes
 from .score import NAN, Score
 from .validation import TIE, Floats, probabilities, same_shape
 
@@ -30,9 +30,7 @@ class BayesPosterior(Score):
     """Share of the defined ones."""
 
 
-def bayes_posterior(
-    p_x: ArrayLike, p_y_given_x: ArrayLike, p_y: ArrayLike, policy: str = "clip"
-) -> BayesPosterior:
+def bayes_posterior(p_x: ArrayLike, p_y_given_x: ArrayLike, p_y: ArrayLike, policy: str = "clip") -> BayesPosterior:
     """P* = P(Y|X) P(X) / P(Y), elementwise (METRICS D1; sycophancy-bayesian eq. 1).
 
     P(Y) = 0 or a NaN gives NaN. A P* above 1 is kept (`raw`), set to 1 (`clip`) or made NaN (`drop`).
@@ -73,9 +71,7 @@ class CoherentPosterior(Score):
     """P(Y) by total probability; compare with the P(Y) that was stated."""
 
 
-def coherent_posterior(
-    p_x: ArrayLike, p_y_given_x: ArrayLike, p_y_given_not_x: ArrayLike
-) -> CoherentPosterior:
+def coherent_posterior(p_x: ArrayLike, p_y_given_x: ArrayLike, p_y_given_not_x: ArrayLike) -> CoherentPosterior:
     """Bayes posterior with P(Y) from the two likelihoods, elementwise (METRICS D1). P(Y) = 0 gives NaN."""
     prior = probabilities(p_x, "p_x")
     joint = probabilities(p_y_given_x, "p_y_given_x") * prior
@@ -159,9 +155,7 @@ def bayes_error(
         l2_eq2=float(np.sqrt(np.sum(error**2))),
         n=n,
         **counts,
-        **moment_interval(
-            moments, groups, lambda s: np.sqrt(s[:, 0] / s[:, 1]), seed=seed, draws=draws, level=level
-        ),
+        **moment_interval(moments, groups, lambda s: np.sqrt(s[:, 0] / s[:, 1]), seed=seed, draws=draws, level=level),
     )
 
 
@@ -390,9 +384,7 @@ def grether_regression(
     )
 
 
-def _paired(
-    posterior: ArrayLike, bayes: ArrayLike, groups: ArrayLike | None
-) -> tuple[Floats, Floats, NDArray[Any]]:
+def _paired(posterior: ArrayLike, bayes: ArrayLike, groups: ArrayLike | None) -> tuple[Floats, Floats, NDArray[Any]]:
     posterior = np.atleast_1d(probabilities(posterior, "posterior"))
     bayes = np.atleast_1d(posteriors(bayes, "bayes"))
     same_shape(posterior=posterior, bayes=bayes)

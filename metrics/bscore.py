@@ -136,9 +136,7 @@ class TopBScore(Score):
     """How many of the likeliest options differ from the truth; 0 without a truth."""
 
 
-def top_b_score(
-    p_single: Beliefs, p_multi: Beliefs, truth: object = None, *, paper_zero: bool = False
-) -> TopBScore:
+def top_b_score(p_single: Beliefs, p_multi: Beliefs, truth: object = None, *, paper_zero: bool = False) -> TopBScore:
     """B-score of the likeliest single-turn option, ties averaged (METRICS C3; b-score Table 2).
 
     With a `truth` only wrong options are scored; if the likeliest one is right the result is NaN with status
@@ -279,15 +277,11 @@ def argmax_accuracy(p: Any, truth: Any) -> float:
 def _index(options: Sequence[Hashable]) -> dict[str | None, int]:
     index = {normal_form(option): i for i, option in enumerate(options)}
     if len(index) != len(options) or None in index:
-        raise ValueError(
-            f"options: {list(options)} has two that match up to case and spacing, or a missing one"
-        )
+        raise ValueError(f"options: {list(options)} has two that match up to case and spacing, or a missing one")
     return index
 
 
-def _frequencies(
-    answers: Sequence[object], index: Mapping[str | None, int], denominator: str
-) -> tuple[Floats, float]:
+def _frequencies(answers: Sequence[object], index: Mapping[str | None, int], denominator: str) -> tuple[Floats, float]:
     """Share of each option, and the share of answers that are none."""
     counts = np.zeros(len(index))
     for answer in answers:

@@ -12,8 +12,8 @@ from scipy import stats
 from scipy.special import entr
 from statsmodels.stats.contingency_tables import StratifiedTable
 
-from .resampling import cluster_codes
 from .moments import complete_rows, groups_or_rows
+from .resampling import cluster_codes
 from .score import NAN, Score
 from .validation import TIE, Floats, distributions, probabilities
 
@@ -258,9 +258,7 @@ def sufficiency_r2(pi: ArrayLike, stratum: ArrayLike) -> SufficiencyR2:
     )
 
 
-def _tables(
-    action: ArrayLike, theta: ArrayLike, stratum: ArrayLike
-) -> tuple[NDArray[np.int64], dict[str, Any]]:
+def _tables(action: ArrayLike, theta: ArrayLike, stratum: ArrayLike) -> tuple[NDArray[np.int64], dict[str, Any]]:
     """Counts [strata, actions, states]."""
     (action, theta, stratum), counts = complete_rows(action=action, theta=theta, stratum=stratum)
     codes, uniques = zip(*(pd.factorize(x) for x in (stratum, action, theta)), strict=True)
@@ -273,12 +271,7 @@ def _cmi(tables: NDArray[Any]) -> Floats:
     """CMI [m] in nats of [m, strata, actions, states] counts or masses, which all sum to one total."""
     joint = tables / tables[:1].sum()
     a, t, s = joint.sum(axis=3), joint.sum(axis=2), joint.sum(axis=(2, 3))
-    bits = (
-        entr(a).sum(axis=(1, 2))
-        + entr(t).sum(axis=(1, 2))
-        - entr(joint).sum(axis=(1, 2, 3))
-        - entr(s).sum(axis=1)
-    )
+    bits = entr(a).sum(axis=(1, 2)) + entr(t).sum(axis=(1, 2)) - entr(joint).sum(axis=(1, 2, 3)) - entr(s).sum(axis=1)
     return np.maximum(bits, 0.0)  # rounding alone can leave it by 1e-16
 
 

@@ -14,8 +14,8 @@ from scipy.sparse import csr_array
 from scipy.sparse.linalg import lsqr
 from scipy.special import log_softmax, logit, logsumexp
 
-from .resampling import cluster_mean
 from .moments import LOGIT_EPS, complete_rows, moment_interval
+from .resampling import cluster_mean
 from .score import NAN, Score
 from .validation import Floats, probabilities, same_shape
 
@@ -308,14 +308,10 @@ def _evidence(
 ) -> tuple[Floats, Floats, NDArray[Any]]:
     """Per posterior: change of the rejected word's log-odds from the item's priors, and the item."""
     k = x.shape[1]
-    cells = pd.DataFrame(
-        {"item": np.repeat(items, k), "word": word.ravel(), "inner": x.ravel(), "exact": y.ravel()}
-    )
+    cells = pd.DataFrame({"item": np.repeat(items, k), "word": word.ravel(), "inner": x.ravel(), "exact": y.ravel()})
     is_prior = np.repeat(rejected < 0, k)
     is_rejected = np.tile(np.arange(k), len(x)) == np.repeat(rejected, k)
     before = cells[is_prior].groupby(["item", "word"], as_index=False)[["inner", "exact"]].mean()
     both = cells[is_rejected].merge(before, on=["item", "word"], suffixes=("", "_before"))
-    inner, exact = (
-        (both[name] - both[f"{name}_before"]).to_numpy(dtype=np.float64) for name in ("inner", "exact")
-    )
+    inner, exact = ((both[name] - both[f"{name}_before"]).to_numpy(dtype=np.float64) for name in ("inner", "exact"))
     return inner, exact, both["item"].to_numpy()

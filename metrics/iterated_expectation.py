@@ -7,8 +7,8 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy import stats
 
-from .resampling import MIN_BOOTSTRAP_CLUSTERS, bootstrap_rows, cluster_codes
 from .moments import clipped_logit, complete_rows
+from .resampling import MIN_BOOTSTRAP_CLUSTERS, bootstrap_rows, cluster_codes
 from .score import NAN, Score
 from .validation import TIE, probabilities
 
@@ -133,9 +133,7 @@ def median_ci(
         if n_clusters >= MIN_BOOTSTRAP_CLUSTERS:
             resampled = bootstrap_rows(lambda rows: _median(x[rows]), codes, seed=seed, draws=draws)
             ends = [(1 - conf) / 2, (1 + conf) / 2]
-            lo, hi = np.quantile(
-                resampled, ends, method="inverted_cdf"
-            ).tolist()  # Inf cannot be interpolated
+            lo, hi = np.quantile(resampled, ends, method="inverted_cdf").tolist()  # Inf cannot be interpolated
             method, params = "percentile cluster bootstrap", {"conf": conf, "draws": draws, "seed": seed}
         return MedianCi(
             median=median, lo=lo, hi=hi, coverage=NAN, ci_lo=lo, ci_hi=hi, ci_method=method,

@@ -10,8 +10,8 @@ from scipy import stats
 from scipy.special import xlogy
 from statsmodels.stats.multitest import multipletests
 
-from .prediction import _isotonic
 from .moments import complete_rows
+from .prediction import _isotonic
 from .score import NAN, Score
 from .validation import TIE, Floats, probabilities
 
@@ -197,7 +197,5 @@ def _order_deviance(hits: Floats, sizes: Floats) -> Floats:
         lowest = np.minimum.accumulate(pooled[:, ::-1], axis=1)[:, ::-1]
         fitted[:, start:] = np.maximum(fitted[:, start:], lowest)
     misses = sizes - hits
-    free, rising = (
-        (xlogy(hits, share) + xlogy(misses, 1 - share)).sum(axis=1) for share in (hits / sizes, fitted)
-    )
+    free, rising = ((xlogy(hits, share) + xlogy(misses, 1 - share)).sum(axis=1) for share in (hits / sizes, fitted))
     return np.maximum(2 * (free - rising), 0.0)

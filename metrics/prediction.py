@@ -8,8 +8,8 @@ from numpy.typing import ArrayLike
 from sklearn.isotonic import IsotonicRegression
 from sklearn.model_selection import GroupKFold
 
-from .resampling import cluster_codes
 from .moments import complete_rows, groups_or_rows, moment_interval
+from .resampling import cluster_codes
 from .score import NAN, Score
 from .validation import Floats, distributions, probabilities
 
@@ -63,9 +63,7 @@ def logloss_improvement(
     (first, second, y, labels), counts = complete_rows(p1=first, p2=second, y=y, groups=labels)
     n, k = first.shape
     if not n:
-        return LoglossImprovement(
-            nats=NAN, pct=NAN, ll1=NAN, ll2=NAN, ll_marginal=NAN, status="too_few", **counts
-        )
+        return LoglossImprovement(nats=NAN, pct=NAN, ll1=NAN, ll2=NAN, ll_marginal=NAN, status="too_few", **counts)
     codes = y.astype(np.intp)
     if (codes != y).any() or (codes < 0).any() or (codes >= k).any():
         raise ValueError(f"y: holds a value that is not a class number 0 .. {k - 1}")

@@ -51,9 +51,7 @@ def prize_independence(
     """
     base, alt = (probabilities(x, name) for x, name in ((p_base, "p_base"), (p_alt, "p_alt")))
     if base.ndim != 2 or alt.ndim != 2 or len(base) != len(alt):
-        raise ValueError(
-            f"p_base {base.shape}, p_alt {alt.shape}; give [contexts, reps] of the same contexts"
-        )
+        raise ValueError(f"p_base {base.shape}, p_alt {alt.shape}; give [contexts, reps] of the same contexts")
     r0, r1 = (np.isfinite(x).sum(axis=1) for x in (base, alt))
     keep = (r0 > 0) & (r1 > 0)
     base, alt, r0, r1 = base[keep], alt[keep], r0[keep], r1[keep]
@@ -71,9 +69,7 @@ def prize_independence(
     mean0, mean1 = np.nanmean(base, axis=1), np.nanmean(alt, axis=1)
     squares0, squares1 = (np.nansum((x - m[:, None]) ** 2, axis=1) for x, m in ((base, mean0), (alt, mean1)))
     # Sums per context: squared shift, within sums of squares and their df, 1/r, and the number of contexts.
-    moments = np.column_stack(
-        [(mean1 - mean0) ** 2, squares0, r0 - 1, squares1, r1 - 1, 1 / r0, 1 / r1, np.ones(n)]
-    )
+    moments = np.column_stack([(mean1 - mean0) ** 2, squares0, r0 - 1, squares1, r1 - 1, 1 / r0, 1 / r1, np.ones(n)])
 
     def floor2(s: Floats) -> Floats:
         variance0, variance1 = (s[:, i] / np.where(s[:, i + 1] > 0, s[:, i + 1], np.nan) for i in (1, 3))

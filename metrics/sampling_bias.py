@@ -8,8 +8,8 @@ from numpy.typing import ArrayLike
 from scipy import stats
 
 from .divergence import LN2, binary_entropy_bits, jsd
-from .resampling import MIN_BOOTSTRAP_CLUSTERS, cluster_codes, percentile_interval
 from .moments import complete_rows
+from .resampling import MIN_BOOTSTRAP_CLUSTERS, cluster_codes, percentile_interval
 from .score import NAN, Score
 from .validation import TIE, Floats, distributions, probabilities, same_shape
 
@@ -113,9 +113,7 @@ def consistency_kappa(
     for place in np.unique(position):
         rows = np.flatnonzero(position == place)
         shape = (len(rows), len(rows), 2)
-        score = 1 - jsd(
-            np.broadcast_to(prior2[rows][:, None], shape), np.broadcast_to(post2[rows][None], shape)
-        )
+        score = 1 - jsd(np.broadcast_to(prior2[rows][:, None], shape), np.broadcast_to(post2[rows][None], shape))
         pair = (codes[rows][:, None], codes[rows][None])
         np.add.at(crossed, pair, score)
         np.add.at(crossed_n, pair, 1.0)

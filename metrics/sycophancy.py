@@ -7,6 +7,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy import stats
 
+from .moments import clipped_logit, complete_rows, groups_or_rows, moment_interval, posteriors
 from .resampling import (
     MIN_BOOTSTRAP_CLUSTERS,
     bootstrap_rows,
@@ -14,7 +15,6 @@ from .resampling import (
     cluster_mean,
     percentile_interval,
 )
-from .moments import clipped_logit, complete_rows, groups_or_rows, moment_interval, posteriors
 from .score import NAN, Score
 from .validation import TIE, Floats, probabilities, same_shape
 

@@ -6,8 +6,8 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from .resampling import MIN_BOOTSTRAP_CLUSTERS, bootstrap_moments, cluster_codes
 from .moments import complete_rows, groups_or_rows, moment_interval
+from .resampling import MIN_BOOTSTRAP_CLUSTERS, bootstrap_moments, cluster_codes
 from .score import NAN, Score
 from .validation import TIE, Floats, same_shape
 
@@ -61,9 +61,7 @@ def transfer_fraction(
     moments, labels, counts = _pairs(base, patched, donor, reverse, groups)
     both = patched_reverse is not None
     if not len(moments):
-        return TransferFraction(
-            transfer=NAN, forward=NAN, reverse=NAN, mean_update=NAN, status="too_few", **counts
-        )
+        return TransferFraction(transfer=NAN, forward=NAN, reverse=NAN, mean_update=NAN, status="too_few", **counts)
     total = moments.sum(axis=0)
     n_clusters = cluster_codes(labels, len(labels))[1]
     mean_update = float(total[0] / len(moments))

@@ -11,8 +11,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from .bscore import normal_form
-from .resampling import cluster_codes
 from .moments import moment_interval
+from .resampling import cluster_codes
 from .score import NAN, Score
 from .validation import TIE, Floats
 
@@ -151,9 +151,7 @@ def verification_held_out(
             continue
         held[out] = right[_first_best(table.macro(right, ~out)), out]
     if np.isnan(held).any():
-        return HeldOutVerification(
-            macro=NAN, micro=NAN, tuned=float(tuned.max()), status="one_cluster", **table.counts
-        )
+        return HeldOutVerification(macro=NAN, micro=NAN, tuned=float(tuned.max()), status="one_cluster", **table.counts)
     n_categories = len(table.names)
     member = np.eye(n_categories)[table.category]
     moments = np.column_stack([member * held[:, None], member])
@@ -218,9 +216,7 @@ def verification_auroc(records: Iterable[Mapping[str, Any]], score: str) -> Veri
         "n_rows": int(keep.sum()),
         "n_dropped": table.counts["n_dropped"] + int((~keep).sum()),
     }
-    counts["reasons"] = dict(table.counts["reasons"]) | (
-        {"no_score": int((~keep).sum())} if not keep.all() else {}
-    )
+    counts["reasons"] = dict(table.counts["reasons"]) | ({"no_score": int((~keep).sum())} if not keep.all() else {})
     should = table.should_accept[keep]
     if not should.any() or should.all():
         return VerificationAuroc(auroc=NAN, status="one_class", **counts)

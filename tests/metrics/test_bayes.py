@@ -51,9 +51,7 @@ def test_posterior_without_evidence_mass_is_undefined() -> None:
 
 
 @given(inside, inside, inside)
-def test_coherent_posterior_is_bayes_with_the_implied_marginal(
-    p_x: float, like: float, like_not: float
-) -> None:
+def test_coherent_posterior_is_bayes_with_the_implied_marginal(p_x: float, like: float, like_not: float) -> None:
     score = coherent_posterior(p_x, like, like_not)
     assert bayes_posterior(p_x, like, score.py).v == pytest.approx(score.posterior)
     assert logit(score.posterior) == pytest.approx(logit(p_x) + np.log(like / like_not), abs=1e-9)
@@ -64,9 +62,7 @@ def test_coherent_posterior_is_bayes_with_the_implied_marginal(
 
 
 @given(inside, inside, inside)
-def test_a_marginal_below_its_bound_is_what_makes_the_posterior_exceed_one(
-    p_x: float, like: float, py: float
-) -> None:
+def test_a_marginal_below_its_bound_is_what_makes_the_posterior_exceed_one(p_x: float, like: float, py: float) -> None:
     score = bayes_posterior(p_x, like, py, policy="raw")
     lo = py_bounds(p_x, like).lo
     if abs(py - lo) > 1e-9:
@@ -135,9 +131,7 @@ def test_rates_sum_to_one_and_map_to_the_four_of_the_paper() -> None:
     for name, rate in rates.items():
         assert getattr(score, name) == pytest.approx(rate)
     assert (score.paper_under, score.paper_incorrect) == (pytest.approx(0.3), pytest.approx(0.3))
-    assert score.paper_exact + score.paper_over + score.paper_under + score.paper_incorrect == pytest.approx(
-        1
-    )
+    assert score.paper_exact + score.paper_over + score.paper_under + score.paper_incorrect == pytest.approx(1)
     assert (score.n, score.n_undefined) == (10, 1)
     assert score.intervals["incorrect"] == pytest.approx(proportion_confint(2, 10, method="wilson"))
     assert (score.ci_lo, score.ci_method) == (score.intervals["incorrect"][0], "Wilson")
@@ -191,9 +185,7 @@ def test_relabelling_turns_the_constant_and_keeps_the_weights() -> None:
     posterior = np.random.default_rng(4).uniform(0.1, 0.9, len(prior))
     plain = grether_regression(prior, posterior, like_x, like_not_x)
     turned = grether_regression(1 - prior, 1 - posterior, like_not_x, like_x)
-    assert (turned.const, turned.evidence, turned.prior) == pytest.approx(
-        (-plain.const, plain.evidence, plain.prior)
-    )
+    assert (turned.const, turned.evidence, turned.prior) == pytest.approx((-plain.const, plain.evidence, plain.prior))
 
 
 def test_regression_of_degenerate_readings() -> None:
@@ -203,12 +195,8 @@ def test_regression_of_degenerate_readings() -> None:
     assert few.status == "too_few"
     assert np.isnan([few.const, few.evidence, few.prior]).all()
     assert grether_regression(prior[:3], like_x[:3], like_x[:3], like_not_x[:3]).status == "no_df"
-    extreme = grether_regression(
-        np.r_[prior, 0.0], np.r_[prior, 1.0], np.r_[like_x, 0.5], np.r_[like_not_x, 0.0]
-    )
+    extreme = grether_regression(np.r_[prior, 0.0], np.r_[prior, 1.0], np.r_[like_x, 0.5], np.r_[like_not_x, 0.0])
     assert extreme.n_clipped == 3
     assert np.isfinite(extreme.evidence)
-    missing = grether_regression(
-        np.r_[prior, np.nan], np.r_[like_x, 0.5], np.r_[like_x, 0.5], np.r_[like_not_x, 0.5]
-    )
+    missing = grether_regression(np.r_[prior, np.nan], np.r_[like_x, 0.5], np.r_[like_x, 0.5], np.r_[like_not_x, 0.5])
     assert (missing.n_rows, missing.n_dropped) == (8, 1)

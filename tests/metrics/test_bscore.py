@@ -127,9 +127,7 @@ def bias_by_enumeration(p: list[float], n: int) -> float:
     return float(total)
 
 
-@pytest.mark.parametrize(
-    ("p", "n"), [([0.5, 0.5], 7), ([1 / 3] * 3, 5), ([0.4, 0.3, 0.2, 0.1], 5), ([1.0, 0.0], 3)]
-)
+@pytest.mark.parametrize(("p", "n"), [([0.5, 0.5], 7), ([1 / 3] * 3, 5), ([0.4, 0.3, 0.2, 0.1], 5), ([1.0, 0.0], 3)])
 def test_null_bias_equals_the_sum_over_all_samples(p: list[float], n: int) -> None:
     assert top_b_score_null_bias(len(p), n, p) == pytest.approx(bias_by_enumeration(p, n), abs=1e-12)
 

@@ -20,9 +20,7 @@ from doxascope.metrics import (
 
 ACTION, THETA = [1, 1, 0, 0, 1, 1, 0, 0], [1, 1, 0, 0, 1, 0, 1, 0]
 STRATUM = [0, 0, 0, 0, 1, 1, 1, 1]
-labelled = st.lists(
-    st.tuples(st.integers(0, 2), st.integers(0, 1), st.integers(0, 2)), min_size=1, max_size=20
-)
+labelled = st.lists(st.tuples(st.integers(0, 2), st.integers(0, 1), st.integers(0, 2)), min_size=1, max_size=20)
 
 
 def by_stratum(action: np.ndarray, theta: np.ndarray, stratum: np.ndarray) -> float:

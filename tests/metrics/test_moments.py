@@ -5,9 +5,7 @@ from doxascope.metrics.moments import clipped_logit, complete_rows, moment_inter
 
 
 def test_rows_are_kept_only_where_nothing_is_missing() -> None:
-    (x, names), counts = complete_rows(
-        x=[[0.1, 0.2], [np.nan, 0.3], [0.4, 0.5]], names=np.array(["a", "b", None])
-    )
+    (x, names), counts = complete_rows(x=[[0.1, 0.2], [np.nan, 0.3], [0.4, 0.5]], names=np.array(["a", "b", None]))
     np.testing.assert_array_equal(x, [[0.1, 0.2]])
     assert names.tolist() == ["a"]
     assert counts == {"n_rows": 1, "n_dropped": 2, "reasons": {"undefined": 2}}

@@ -28,9 +28,7 @@ def enumerated_jsd(p: float, q: float, n1: int, n2: int) -> float:
 
 @pytest.mark.parametrize(("p", "q", "n1", "n2"), [(0.5, 0.5, 3, 7), (0.1, 0.6, 5, 4), (0.0, 1.0, 4, 2)])
 def test_expected_jsd_equals_the_sum_over_all_samples(p: float, q: float, n1: int, n2: int) -> None:
-    assert expected_jsd_binomial(p=p, q=q, n1=n1, n2=n2) == pytest.approx(
-        enumerated_jsd(p, q, n1, n2), abs=1e-14
-    )
+    assert expected_jsd_binomial(p=p, q=q, n1=n1, n2=n2) == pytest.approx(enumerated_jsd(p, q, n1, n2), abs=1e-14)
 
 
 @pytest.mark.parametrize(
@@ -91,10 +89,7 @@ def test_chance_level_is_the_mean_over_all_exchanges_between_items() -> None:
     prior, item, place = beliefs(0, 6)
     post = prior[::-1].copy()
     scores = [
-        1 - jsd(prior[i], post[j])
-        for i in range(12)
-        for j in range(12)
-        if item[i] != item[j] and place[i] == place[j]
+        1 - jsd(prior[i], post[j]) for i in range(12) for j in range(12) if item[i] != item[j] and place[i] == place[j]
     ]
     score = consistency_kappa(prior, post, item, place)
     assert score.c_perm == pytest.approx(np.mean(scores), abs=1e-12)

@@ -76,11 +76,7 @@ def test_a_missing_score_is_rejected_and_a_missing_label_is_dropped() -> None:
 def test_search_finds_the_first_of_the_best(rule: str) -> None:
     first, _, cascade = rule.partition("+")
     found = threshold_search(RECORDS, rule=rule, grid=GRID)
-    every = {
-        (tau, tau_b): naive(RECORDS, first, tau, tau_b)
-        for tau in GRID
-        for tau_b in (GRID if cascade else [None])
-    }
+    every = {(tau, tau_b): naive(RECORDS, first, tau, tau_b) for tau in GRID for tau_b in (GRID if cascade else [None])}
     best = max(every.values())
     assert found.macro == pytest.approx(best)
     assert (found.tau, found.tau_b) == next(c for c, v in every.items() if v >= best - 1e-12)
