@@ -7,6 +7,7 @@ three that reject one word ("Is it X?" "No."), six that keep two ("Is it either 
 import json
 from collections.abc import Mapping
 from itertools import permutations
+from typing import Literal
 
 import numpy as np
 import pandas as pd
@@ -15,11 +16,17 @@ from pydantic import Field, model_validator
 from ..hooks.chat import Conversation, Message
 from ..hooks.options import make_options
 from ..hooks.settings import Settings
-from ..metrics.consistency import belief_consistency
-from ..metrics.resampling import cluster_mean
+from ..metrics import (
+    CompetenceGate,
+    Score,
+    belief_consistency,
+    cluster_mean,
+    competence_gate,
+    consistency_kappa,
+)
 from .consistency_figures import coverage_figure, ratio_figure
 from .entities import EntityConfig, entities, triples
-from .protocol import Cell, Column, Example, Findings, Item, Question, RunConfig
+from .protocol import Cell, Column, Example, Findings, Item, Question, RunConfig, Verdict
 
 SHOWN_EXAMPLES = 6
 
@@ -48,6 +55,8 @@ class ConsistencyConfig(RunConfig):
     """Configuration of `consistency`."""
 
     entities: EntityConfig = EntityConfig()
+    orders: Literal["one", "latin", "all"] = "one"
+    """Orders in which each triple is listed: as drawn, its three rotations, or all six. `items` counts triples."""
     wording: Wording
     methods: Mapping[str, Method] = Field(min_length=1)
 
@@ -71,11 +80,16 @@ class Consistency:
     config_type = ConsistencyConfig
 
     def items(self, config: ConsistencyConfig) -> list[Item]:
-        """Ordered triples of words; each triple of entities is a cluster."""
+        """Triples of words in each of their orders; a triple, whatever its order, is a cluster."""
         drawn = triples(entities(config.entities), config.items, config.seed)
         return [
-            Item(id=f"t{i:04}", cluster="+".join(sorted(words)), content={"words": words})
+            Item(
+                id=f"t{i:04}-{''.join(str(k) for k in order)}",
+                cluster="+".join(sorted(words)),
+                content={"words": tuple(words[k] for k in order)},
+            )
             for i, words in enumerate(drawn)
+            for order in ORDERS[config.orders]
         ]
 
     def questions(self, config: ConsistencyConfig, item: Item) -> list[Question]:
@@ -106,10 +120,15 @@ class Consistency:
                 for bound, fill in (("c2_lower", 0.0), ("c2_upper", 1.0)):
                     values = rows["c2"].fillna(fill)
                     cells.append(_cell(config, bound, str(method), subset, values, rows["cluster"], strata))
-            readouts = beliefs[beliefs["method"] == method].drop_duplicates("readout_id")
-            for scenario, rows in readouts.groupby("scenario", sort=False):
+            for metric, score in _whole_table_scores(config, table):
+                cells.append(Cell(metric, str(method), ALL, score))
+            own = beliefs[beliefs["method"] == method]
+            for scenario, rows in own.drop_duplicates("readout_id").groupby("scenario", sort=False):
                 metric = f"coverage_{scenario}"
                 cells.append(_cell(config, metric, str(method), ALL, rows["coverage"], rows["cluster"]))
+            for place, rows in own[own["scenario"] == "prior"].groupby("option_index"):
+                metric = f"prior_share_position_{int(str(place)) + 1}"
+                cells.append(_cell(config, metric, str(method), ALL, rows["prob"], rows["cluster"]))
         return cells
 
     def findings(self, config: ConsistencyConfig, beliefs: pd.DataFrame, questions: Mapping[str, Question]) -> Findings:
@@ -119,6 +138,7 @@ class Consistency:
             question=QUESTION,
             columns=COLUMNS,
             headline_subset=ALL,
+            verdicts=[_verdict(config, str(name), rows) for name, rows in table.groupby("method", sort=False)],
             figures=[ratio_figure(table), coverage_figure(beliefs)],
             examples_title="Where the ratio changed most",
             examples=[_example(row, questions) for _, row in _most_inconsistent(table).iterrows()],
@@ -126,6 +146,11 @@ class Consistency:
 
 
 ALL = "all"
+ORDERS = {
+    "one": [(0, 1, 2)],
+    "latin": [(0, 1, 2), (1, 2, 0), (2, 0, 1)],
+    "all": list(permutations(range(3))),
+}
 INSTANCE_METRICS = (
     "c2",
     "c3",
@@ -145,6 +170,7 @@ COLUMNS = (
     Column("c3", "3-class", "the same with the rejected word's mass counted against it"),
     Column("leak", "leak", "the part of 1 - (3-class) that is the rejected word alone, in bits"),
     Column("p_invalid_norm", "rejected word", "its share of the three words after it was rejected", percent=True),
+    Column("kappa", "above chance", "(consistency - chance) / (1 - chance); chance: the posterior of another triple"),
     Column("entropy_prior", "entropy before", "of the two words, in bits; 1 is undecided"),
     Column("entropy_post", "entropy after", "of the two words, in bits"),
     Column("coverage_prior", "coverage before", "probability that the answer is any of the three words", percent=True),
@@ -169,14 +195,15 @@ def instances(beliefs: pd.DataFrame) -> pd.DataFrame:
     rows = post.merge(prior, on=["item", "method"], suffixes=("", "_prior"), validate="many_to_one")
     variants = [json.loads(text) for text in rows["variant"]]
     rejected = np.array([variant["rejected"] for variant in variants], dtype=int)
-    score = belief_consistency(
-        masses.loc[rows["readout_id_prior"]].to_numpy(), masses.loc[rows["readout_id"]].to_numpy(), rejected
-    )
+    prior_masses = masses.loc[rows["readout_id_prior"]].to_numpy()
+    score = belief_consistency(prior_masses, masses.loc[rows["readout_id"]].to_numpy(), rejected)
     return rows[["readout_id", "readout_id_prior", "item", "cluster", "method"]].assign(
         template=[variant["template"] for variant in variants],
         rejected=rejected,
+        place=[json.dumps(variant, sort_keys=True) for variant in variants],
         alpha_prior=score.prior2[:, 0],
         alpha_post=score.post2[:, 0],
+        rejected_prior=prior_masses[np.arange(len(rejected)), rejected],
         **{metric: getattr(score, metric) for metric in INSTANCE_METRICS},
     )
 
@@ -206,6 +233,38 @@ def _conversation(
         turns.append({"role": "assistant", "content": answered.format(**fill)})
     turns.append({"role": "user", "content": (method.reveal or wording.reveal).format(**fill)})
     return turns
+
+
+def _whole_table_scores(config: ConsistencyConfig, table: pd.DataFrame) -> list[tuple[str, Score]]:
+    """The scores that are not means over instances: chance-corrected consistency, and the competence gate."""
+    defined = table.dropna(subset=["alpha_prior", "alpha_post"])
+    kappa = consistency_kappa(
+        np.column_stack([defined["alpha_prior"], 1 - defined["alpha_prior"]]),
+        np.column_stack([defined["alpha_post"], 1 - defined["alpha_post"]]),
+        defined["cluster"].to_numpy(),
+        defined["place"].to_numpy(),
+        seed=config.seed,
+        draws=config.bootstrap_draws,
+        level=config.level,
+    )
+    return [("kappa", kappa), ("rejected_change", _gate(config, table))]
+
+
+def _gate(config: ConsistencyConfig, table: pd.DataFrame) -> CompetenceGate:
+    return competence_gate(
+        table["rejected_prior"],
+        table["p_invalid_raw"],
+        table["cluster"].to_numpy(),
+        seed=config.seed,
+        draws=config.bootstrap_draws,
+        level=config.level,
+    )
+
+
+def _verdict(config: ConsistencyConfig, method: str, table: pd.DataFrame) -> Verdict:
+    gate = _gate(config, table)
+    change = f"{gate.rejected_change:+.2%} [{gate.ci_lo:+.2%}, {gate.ci_hi:+.2%}]"
+    return Verdict(method, gate.passed, f"probability of the rejected word, after less before: {change}")
 
 
 def _subsets(table: pd.DataFrame) -> list[tuple[str, pd.DataFrame, pd.Series | None]]:

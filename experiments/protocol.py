@@ -70,6 +70,15 @@ class Cell:
 
 
 @dataclass(frozen=True)
+class Verdict:
+    """Whether a method measures a belief at all, by the competence gate that was fixed before reading."""
+
+    method: str
+    passed: bool
+    reason: str
+
+
+@dataclass(frozen=True)
 class Column:
     """A column of a report's table."""
 
@@ -108,6 +117,7 @@ class Findings:
     """What was measured, in a few sentences for a reader who has not seen the configuration."""
     columns: Sequence[Column]
     headline_subset: str
+    verdicts: Sequence[Verdict]
     figures: Sequence[Figure]
     examples_title: str
     examples: Sequence[Example]

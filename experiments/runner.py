@@ -1,14 +1,16 @@
 """Runs an experiment: items to questions, questions to exact beliefs, beliefs to scores and a report."""
 
+import dataclasses
 import json
 import math
 import random
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pandas as pd
 import yaml
 from tqdm import tqdm
@@ -16,7 +18,7 @@ from tqdm import tqdm
 from ..hooks.errors import UserError
 from ..hooks.exact import Query
 from ..hooks.lm import LanguageModel, difference, load
-from ..metrics.beliefs import belief_table
+from ..metrics import Score, belief_table
 from .manifest import conditions, differences, digest, surroundings
 from .protocol import Cell, Experiment, Item, Question, RunConfig
 from .report import render_report
@@ -58,8 +60,9 @@ def report(folder: RunFolder, experiment: Experiment, config: RunConfig) -> None
     beliefs = folder.beliefs()
     cells = experiment.score(config, beliefs)
     rows = [_flat(cell) for cell in cells]
-    folder.write_json("scores.json", {"experiment": experiment.name, "scores": [_json_row(row) for row in rows]})
-    table = pd.DataFrame([row | {key: json.dumps(row[key]) for key in ("reasons", "params")} for row in rows])
+    folder.write_json("scores.json", {"experiment": experiment.name, "scores": _jsonable(rows)})
+    nested = ("reasons", "params", "details")
+    table = pd.DataFrame([row | {key: json.dumps(_jsonable(row[key])) for key in nested} for row in rows])
     folder.write_table("scores.parquet", table)
     questions = {
         question.readout_id: question
@@ -189,14 +192,25 @@ def _finish(folder: RunFolder, record: dict[str, Any]) -> None:
 
 
 def _flat(cell: Cell) -> dict[str, Any]:
-    return {"metric": cell.metric, "method": cell.method, "subset": cell.subset, "kind": "exact"} | {
-        name: value for name, value in cell.score.as_dict().items() if name != cell.score.headline
-    }
+    """A cell as a row: the fields that every score has, and the rest under `details`."""
+    fields = cell.score.as_dict()
+    common = {"estimate", *(field.name for field in dataclasses.fields(Score))}
+    details = {name: value for name, value in fields.items() if name not in common | {cell.score.headline}}
+    return (
+        {"metric": cell.metric, "method": cell.method, "subset": cell.subset, "kind": "exact"}
+        | {name: value for name, value in fields.items() if name in common}
+        | {"details": details}
+    )
 
 
-def _json_row(row: dict[str, Any]) -> dict[str, Any]:
-    """NaN is null in JSON; the status beside it says why."""
-    return {key: None if isinstance(value, float) and math.isnan(value) else value for key, value in row.items()}
+def _jsonable(value: Any) -> Any:
+    """The same in what JSON has. NaN is null; the status beside it says why."""
+    if isinstance(value, Mapping):
+        return {str(key): _jsonable(inner) for key, inner in value.items()}
+    if isinstance(value, list | tuple):
+        return [_jsonable(inner) for inner in value]
+    value = value.item() if isinstance(value, np.generic) else value
+    return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
 def _now() -> str:

@@ -48,7 +48,7 @@ def test_a_run_leaves_everything_that_it_promises(tiny_folder: Path, tmp_path: P
     scores = json.loads((folder / "scores.json").read_text())["scores"]
     assert all(score["n_clusters"] == 3 and score["ci_method"] for score in scores)
     spoken = [json.loads(line) for line in (folder / "transcripts/part-00000.jsonl").read_text().splitlines()]
-    assert {line["readout_id"] for line in spoken} == set(beliefs[beliefs["item"] == "t0000"]["readout_id"])
+    assert {line["readout_id"] for line in spoken} == set(beliefs[beliefs["item"] == "t0000-012"]["readout_id"])
 
     listed = doxascope("ls", cwd=tmp_path).stdout
     assert "smollm2-135m" in listed

@@ -57,7 +57,7 @@ def scores(setup: tuple[Experiment, ConsistencyConfig], table: pd.DataFrame) -> 
 
 
 def prior(item: str) -> np.ndarray:
-    return np.random.default_rng(int(item[1:])).dirichlet([2, 2, 2])
+    return np.random.default_rng(int(item[1:5])).dirichlet([2, 2, 2])
 
 
 def test_one_prior_and_nine_posteriors_for_each_method(setup: tuple[Experiment, ConsistencyConfig]) -> None:
@@ -109,6 +109,50 @@ def test_an_agent_that_ignores_the_rejection_keeps_the_ratio_and_leaks_its_prior
     assert found["c3", "free", "all"].score.estimate < 0.9
 
 
+def test_the_gate_passes_who_reacts_and_fails_who_does_not(setup: tuple[Experiment, ConsistencyConfig]) -> None:
+    experiment, config = setup
+
+    def react(item: str, variant: dict[str, int]) -> list[float]:
+        p = prior(item)
+        if variant:
+            p[variant["rejected"]] *= 0.5
+        return list(p)
+
+    for believe, passed in ((react, True), (lambda item, _: list(prior(item)), False)):
+        table = table_of(setup, believe)
+        asked = {q.readout_id: q for item in experiment.items(config) for q in experiment.questions(config, item)}
+        verdicts = experiment.findings(config, table, asked).verdicts
+        assert [verdict.passed for verdict in verdicts] == [passed] * 3
+
+
+def test_a_position_locked_agent_is_consistent_but_not_above_chance(
+    setup: tuple[Experiment, ConsistencyConfig],
+) -> None:
+    def believe(item: str, variant: dict[str, int]) -> list[float]:
+        jitter = np.random.default_rng([int(item[1:5]), len(variant)]).normal(0, 0.02)
+        p = np.array([0.7 + jitter, 0.2, 0.1 - jitter])
+        if variant:
+            p[variant["rejected"]] = 0
+        return list(p / p.sum())
+
+    found = scores(setup, table_of(setup, believe))
+    assert found["c2", "free", "all"].score.estimate > 0.95
+    kappa = found["kappa", "free", "all"].score
+    assert kappa.ci_hi < 0.5
+    assert found["prior_share_position_1", "free", "all"].score.estimate == pytest.approx(0.7, abs=0.05)
+
+
+@pytest.mark.parametrize(("orders", "n"), [("one", 1), ("latin", 3), ("all", 6)])
+def test_orders_of_a_triple_share_its_cluster(orders: str, n: int) -> None:
+    experiment, config = load_config("consistency", ["items=4", f"orders={orders}"])
+    items = experiment.items(config)
+    assert len(items) == 4 * n
+    assert len({item.content["words"] for item in items}) == 4 * n
+    assert len({item.cluster for item in items}) == 4
+    for position in range(3 if n > 1 else 0):
+        assert {item.content["words"][position] for item in items[:n]} == set(items[0].content["words"])
+
+
 def test_an_agent_that_swaps_the_two_words_is_found_out(setup: tuple[Experiment, ConsistencyConfig]) -> None:
     def believe(item: str, variant: dict[str, int]) -> list[float]:
         p = np.array([0.6, 0.3, 0.1])
@@ -128,7 +172,7 @@ def test_an_agent_that_swaps_the_two_words_is_found_out(setup: tuple[Experiment,
 
 def test_an_undefined_instance_is_dropped_counted_and_bounded(setup: tuple[Experiment, ConsistencyConfig]) -> None:
     def believe(item: str, variant: dict[str, int]) -> list[float]:
-        if item == "t0003" and variant and variant["rejected"] == 1:
+        if item == "t0003-012" and variant and variant["rejected"] == 1:
             return [0.0, 0.4, 0.0]
         return list(0.8 * prior(item))
 
