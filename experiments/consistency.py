@@ -6,7 +6,7 @@ three that reject one word ("Is it X?" "No."), six that keep two ("Is it either 
 
 import json
 from collections.abc import Mapping
-from itertools import permutations
+from itertools import combinations, permutations
 from typing import Literal
 
 import numpy as np
@@ -23,6 +23,8 @@ from ..metrics import (
     cluster_mean,
     competence_gate,
     consistency_kappa,
+    paired_difference_moments,
+    paired_family,
 )
 from .consistency_figures import coverage_figure, ratio_figure
 from .entities import EntityConfig, entities, triples
@@ -112,8 +114,9 @@ class Consistency:
 
     def score(self, config: ConsistencyConfig, beliefs: pd.DataFrame) -> list[Cell]:
         """METRICS B2, B3, B9 and B11: per method, over all instances and per rejection template."""
+        every = instances(beliefs)
         cells = []
-        for method, table in instances(beliefs).groupby("method", sort=False):
+        for method, table in every.groupby("method", sort=False):
             for subset, rows, strata in _subsets(table):
                 for metric in INSTANCE_METRICS:
                     cells.append(_cell(config, metric, str(method), subset, rows[metric], rows["cluster"], strata))
@@ -129,7 +132,7 @@ class Consistency:
             for place, rows in own[own["scenario"] == "prior"].groupby("option_index"):
                 metric = f"prior_share_position_{int(str(place)) + 1}"
                 cells.append(_cell(config, metric, str(method), ALL, rows["prob"], rows["cluster"]))
-        return cells
+        return cells + _differences(config, every)
 
     def findings(self, config: ConsistencyConfig, beliefs: pd.DataFrame, questions: Mapping[str, Question]) -> Findings:
         """Heat maps, coverage, and the instances whose ratio changed most."""
@@ -137,6 +140,7 @@ class Consistency:
         return Findings(
             question=QUESTION,
             columns=COLUMNS,
+            differences="c2_difference",
             headline_subset=ALL,
             verdicts=[_verdict(config, str(name), rows) for name, rows in table.groupby("method", sort=False)],
             figures=[ratio_figure(table), coverage_figure(beliefs)],
@@ -248,6 +252,24 @@ def _whole_table_scores(config: ConsistencyConfig, table: pd.DataFrame) -> list[
         level=config.level,
     )
     return [("kappa", kappa), ("rejected_change", _gate(config, table))]
+
+
+def _differences(config: ConsistencyConfig, table: pd.DataFrame) -> list[Cell]:
+    """Consistency of each method less each other's, on the same instances, p adjusted for all of them (Holm)."""
+    by_method = {str(m): rows.set_index(["item", "place"]) for m, rows in table.groupby("method", sort=False)}
+    compared = {}
+    for (one, first), (two, second) in combinations(by_method.items(), 2):
+        mine, theirs = first["c2"], second.loc[first.index, "c2"]
+        compared[f"{one} - {two}"] = paired_difference_moments(
+            np.column_stack([mine, np.ones(len(mine))]),
+            np.column_stack([theirs, np.ones(len(theirs))]),
+            lambda sums: sums[:, 0] / sums[:, 1],
+            first["cluster"].to_numpy(),
+            seed=config.seed,
+            draws=config.bootstrap_draws,
+            level=config.level,
+        )
+    return [Cell("c2_difference", pair, ALL, score) for pair, score in paired_family(compared).items()]
 
 
 def _gate(config: ConsistencyConfig, table: pd.DataFrame) -> CompetenceGate:

@@ -117,6 +117,8 @@ class Findings:
     """What was measured, in a few sentences for a reader who has not seen the configuration."""
     columns: Sequence[Column]
     headline_subset: str
+    differences: str
+    """The metric of the paired differences between methods."""
     verdicts: Sequence[Verdict]
     figures: Sequence[Figure]
     examples_title: str

@@ -28,6 +28,8 @@ def render_report(
         (files("doxascope") / "experiments" / "templates" / "report.html.j2").read_text("utf-8")
     )
     by_key = {(cell.metric, cell.method, cell.subset): cell.score for cell in cells}
+    paired = [(cell.method, cell.score) for cell in cells if cell.metric == findings.differences]
+    cells = [cell for cell in cells if cell.metric != findings.differences]
     methods = list(dict.fromkeys(cell.method for cell in cells))
     subsets = list(dict.fromkeys(cell.subset for cell in cells))
     headline = findings.columns[0]
@@ -43,6 +45,7 @@ def render_report(
         ],
         denominators={m: by_key[headline.metric, m, findings.headline_subset] for m in methods},
         by_subset=[(m, [_cell(by_key, headline, m, subset) for subset in subsets]) for m in methods],
+        paired=paired,
         competitors=_competitors(beliefs),
         low=_low_coverage(beliefs),
         figures=[(figure.title, Markup(figure.svg), figure.caption) for figure in findings.figures],

@@ -13,13 +13,14 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import yaml
-from tqdm import tqdm
 
 from ..hooks.errors import UserError
 from ..hooks.exact import Query
 from ..hooks.lm import LanguageModel, difference, load
+from ..hooks.reader import PromptReader
 from ..metrics import Score, belief_table
 from .manifest import conditions, differences, digest, surroundings
+from .progress import progress
 from .protocol import Cell, Experiment, Item, Question, RunConfig
 from .report import render_report
 from .run_folder import RunFolder
@@ -73,9 +74,9 @@ def report(folder: RunFolder, experiment: Experiment, config: RunConfig) -> None
     folder.write("report.html", render_report(experiment, config, folder.manifest, findings, cells, beliefs))
 
 
-def compile_questions(lm_reader: Any, questions: Sequence[Question]) -> list[Query]:
+def compile_questions(reader: PromptReader, questions: Sequence[Question]) -> list[Query]:
     """Questions to token paths, in the same order."""
-    return [lm_reader.query(q.readout_id, q.conversation, q.options, q.prefill) for q in questions]
+    return [reader.query(q.readout_id, q.conversation, q.options, q.prefill) for q in questions]
 
 
 def batches(config: RunConfig, items: Sequence[Item]) -> list[Sequence[Item]]:
@@ -88,11 +89,11 @@ def _read_all(
 ) -> None:
     """Read every batch that is not committed yet."""
     done = folder.commits()
-    with tqdm(total=len(items), unit="item", desc=f"{experiment.name} on {lm.spec.name}") as bar:
+    with progress(len(items), "item", f"{experiment.name} on {lm.spec.name}") as advance:
         for number, batch in enumerate(batches(config, items)):
             if number not in done:
                 _read_batch(experiment, config, batch, lm, folder, number)
-            bar.update(len(batch))
+            advance(len(batch))
 
 
 def _read_batch(
@@ -147,12 +148,14 @@ def _verify(
     drawn = random.Random(config.seed).choices(items, k=n)
     worst = 0.0
     ids = []
-    for i, item in enumerate(tqdm(drawn, unit="readout", desc="verifying")):
-        queries = compile_questions(lm.reader, experiment.questions(config, item))
-        readings, _ = lm.read(queries, budget=config.token_budget)
-        pick = random.Random(f"{config.seed}-{i}").randrange(len(queries))
-        worst = max(worst, difference(readings[pick], lm.read_plain(queries[pick])))
-        ids.append(queries[pick].readout_id)
+    with progress(n, "read-out", "verifying") as advance:
+        for i, item in enumerate(drawn):
+            queries = compile_questions(lm.reader, experiment.questions(config, item))
+            readings, _ = lm.read(queries, budget=config.token_budget)
+            pick = random.Random(f"{config.seed}-{i}").randrange(len(queries))
+            worst = max(worst, difference(readings[pick], lm.read_plain(queries[pick])))
+            ids.append(queries[pick].readout_id)
+            advance(1)
     return {"readouts": ids, "largest_difference_nat": worst}
 
 

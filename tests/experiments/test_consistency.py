@@ -138,7 +138,7 @@ def test_a_position_locked_agent_is_consistent_but_not_above_chance(
     found = scores(setup, table_of(setup, believe))
     assert found["c2", "free", "all"].score.estimate > 0.95
     kappa = found["kappa", "free", "all"].score
-    assert kappa.ci_hi < 0.5
+    assert kappa.ci_lo < 0 < kappa.ci_hi
     assert found["prior_share_position_1", "free", "all"].score.estimate == pytest.approx(0.7, abs=0.05)
 
 
@@ -151,6 +151,21 @@ def test_orders_of_a_triple_share_its_cluster(orders: str, n: int) -> None:
     assert len({item.cluster for item in items}) == 4
     for position in range(3 if n > 1 else 0):
         assert {item.content["words"][position] for item in items[:n]} == set(items[0].content["words"])
+
+
+def test_methods_are_compared_on_the_same_instances(setup: tuple[Experiment, ConsistencyConfig]) -> None:
+    table = table_of(setup, lambda item, variant: list(prior(item)))
+    worse = table["method"].eq("letters") & table["scenario"].eq("posterior")
+    index = table["option_index"]
+    table["option_index"] = index.where(~worse, np.array([1, 0, 2], dtype=np.int32)[index])
+    found = scores(setup, table)
+    same = found["c2_difference", "free - prefill", "all"].score
+    less = found["c2_difference", "free - letters", "all"].score
+    assert same.estimate == pytest.approx(0, abs=1e-12)
+    mean = {method: found["c2", method, "all"].score.estimate for method in ("free", "letters")}
+    assert less.estimate == pytest.approx(mean["free"] - mean["letters"])
+    assert less.ci_lo > 0
+    assert less.as_dict()["family_size"] >= 2
 
 
 def test_an_agent_that_swaps_the_two_words_is_found_out(setup: tuple[Experiment, ConsistencyConfig]) -> None:
