@@ -96,16 +96,13 @@ def report(folder: Path) -> None:
     \b
     doxascope report runs/consistency-smollm2-135m-1a2b3c4d
     """
-    from ..hooks.settings import parse, read_yaml
-    from .registry import EXPERIMENTS
+    from .config import stored_config
     from .run_folder import RunFolder
     from .runner import report as write_report
 
     stored = RunFolder.open(folder)
-    data = read_yaml(folder / "config.yaml")
-    experiment = EXPERIMENTS[data["experiment"]]
     with stored.writing():
-        write_report(stored, experiment, parse(experiment.config_type, data, str(folder / "config.yaml")))
+        write_report(stored, *stored_config(folder / "config.yaml"))
     _print_scores(folder)
 
 
@@ -130,8 +127,12 @@ def ls(out: Path) -> None:
         click.echo(f"  {name}")
     click.echo(f"runs in {out}")
     for manifest in sorted(out.glob("*/manifest.json")):
-        record = json.loads(manifest.read_text())
-        click.echo(f"  {manifest.parent.name:<48}{record['status']}, began {record['sessions'][0]['began']}")
+        try:
+            record = json.loads(manifest.read_text())
+            state = f"{record['status']}, began {record['sessions'][0]['began']}"
+        except (ValueError, KeyError, IndexError):
+            state = "its manifest cannot be read"
+        click.echo(f"  {manifest.parent.name:<48}{state}")
 
 
 def _print_scores(folder: Path) -> None:

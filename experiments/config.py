@@ -31,9 +31,7 @@ def load_config(target: str, overrides: Sequence[str] = (), model: str | None = 
             raise UserError(f"{target}: key 'experiment' is missing; known: {', '.join(EXPERIMENTS)}")
     else:
         given, where, name = {}, f"configs/{target}.yaml", target
-    if name not in EXPERIMENTS:
-        raise UserError(f"experiment {name!r}: unknown; {nearest(name, EXPERIMENTS)}, or a .yaml file")
-    experiment = EXPERIMENTS[name]
+    experiment = _experiment(name)
     shipped = read_yaml(Path(str(files("doxascope") / "configs" / f"{name}.yaml")))
     data = _merge(experiment.config_type, shipped, given)
     if model is not None:
@@ -42,6 +40,19 @@ def load_config(target: str, overrides: Sequence[str] = (), model: str | None = 
     for override in overrides:
         _apply(data, override)
     return experiment, parse(experiment.config_type, data, where)
+
+
+def stored_config(path: Path) -> tuple[Experiment, RunConfig]:
+    """The experiment and the complete configuration that a run has stored."""
+    data = read_yaml(path)
+    experiment = _experiment(str(data.get("experiment")))
+    return experiment, parse(experiment.config_type, data, str(path))
+
+
+def _experiment(name: str) -> Experiment:
+    if name not in EXPERIMENTS:
+        raise UserError(f"experiment {name!r}: unknown; {nearest(name, EXPERIMENTS)}, or a .yaml file")
+    return EXPERIMENTS[name]
 
 
 def _model(model: Any, where: str) -> dict[str, Any]:

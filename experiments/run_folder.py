@@ -35,7 +35,7 @@ class RunFolder:
         Raises UserError if it cannot be written, or holds something that is not a run.
         """
         try:
-            if path.is_dir() and any(path.iterdir()) and not (path / "manifest.json").is_file():
+            if path.is_dir() and not (path / "manifest.json").is_file() and _foreign(path):
                 raise UserError(f"{path}: is not a doxascope run and not empty; choose another --out")
             for folder in (path / "beliefs", path / "transcripts"):
                 folder.mkdir(parents=True, exist_ok=True)
@@ -131,6 +131,16 @@ class RunFolder:
         with temporary.open("rb") as file:
             os.fsync(file.fileno())
         temporary.replace(path)
+        folder = os.open(path.parent, os.O_RDONLY)  # the new name, too, must be on the disk
+        os.fsync(folder)
+        os.close(folder)
 
 
 TEMPORARY = ".writing-"
+BEFORE_THE_MANIFEST = {"beliefs", "transcripts", "config.yaml", ".lock"}
+"""What a run that was killed at its very beginning may have left."""
+
+
+def _foreign(path: Path) -> bool:
+    """Whether a folder without a manifest holds what no run of ours has put there."""
+    return any(p.name not in BEFORE_THE_MANIFEST and not p.name.startswith(TEMPORARY) for p in path.iterdir())

@@ -71,7 +71,8 @@ def report(folder: RunFolder, experiment: Experiment, config: RunConfig) -> None
         for question in experiment.questions(config, item)
     }
     findings = experiment.findings(config, beliefs, questions)
-    folder.write("report.html", render_report(experiment, config, folder.manifest, findings, cells, beliefs))
+    record = folder.manifest | _totals(folder, beliefs)
+    folder.write("report.html", render_report(experiment, config, record, findings, cells, beliefs))
 
 
 def compile_questions(reader: PromptReader, questions: Sequence[Question]) -> list[Query]:
@@ -182,16 +183,20 @@ def _begin(folder: RunFolder, now: dict[str, Any]) -> dict[str, Any]:
 
 
 def _finish(folder: RunFolder, record: dict[str, Any]) -> None:
-    commits = folder.commits().values()
-    beliefs = folder.beliefs().drop_duplicates("readout_id")
     record["status"] = "complete"
     record["sessions"][-1]["ended"] = _now()
-    record["totals"] = {
-        key: sum(commit[key] for commit in commits)
-        for key in ("readouts", "packs", "tokens_run", "tokens_tree", "seconds")
+    folder.write_json("manifest.json", record | _totals(folder, folder.beliefs()))
+
+
+def _totals(folder: RunFolder, beliefs: pd.DataFrame) -> dict[str, Any]:
+    """What the committed batches took and how their read-outs ended."""
+    commits = folder.commits().values()
+    counted = ("readouts", "packs", "tokens_run", "tokens_tree", "seconds")
+    statuses = beliefs.drop_duplicates("readout_id")["status"].value_counts().sort_index()
+    return {
+        "totals": {key: sum(commit[key] for commit in commits) for key in counted},
+        "statuses": {str(status): int(n) for status, n in statuses.items()},
     }
-    record["statuses"] = {str(status): int(n) for status, n in beliefs["status"].value_counts().sort_index().items()}
-    folder.write_json("manifest.json", record)
 
 
 def _flat(cell: Cell) -> dict[str, Any]:

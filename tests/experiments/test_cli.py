@@ -134,6 +134,10 @@ def test_ctrl_c_says_how_to_go_on(tiny_folder: Path, tmp_path: Path) -> None:
     assert process.returncode == 130
     assert "the same command goes on from there" in stderr
     assert "Traceback" not in stderr
+    (folder,) = (tmp_path / "runs").iterdir()
+    partial = doxascope("report", str(folder), cwd=tmp_path)
+    assert partial.returncode == 0, partial.stderr
+    assert "<b>Incomplete.</b>" in (folder / "report.html").read_text()
 
 
 def test_a_run_under_other_conditions_is_not_mixed_in(tiny_folder: Path, tmp_path: Path) -> None:

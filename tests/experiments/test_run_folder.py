@@ -49,6 +49,13 @@ def test_a_foreign_folder_is_left_alone(tmp_path: Path) -> None:
     assert [p.name for p in tmp_path.iterdir()] == ["thesis.tex"]
 
 
+def test_a_run_that_was_killed_before_its_manifest_can_begin_again(tmp_path: Path) -> None:
+    folder = RunFolder.create(tmp_path / "run")
+    folder.write("config.yaml", "experiment: consistency")
+    (folder.path / ".writing-manifest.json").write_text("{")
+    assert RunFolder.create(tmp_path / "run").path == folder.path
+
+
 def test_a_folder_that_cannot_be_written_is_refused(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     with pytest.raises(UserError, match="cannot be written"):
