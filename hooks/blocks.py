@@ -1,4 +1,4 @@
-"""The transformer blocks of a model, and what leaves them."""
+"""The parts of a transformers model: its body without the head, its blocks, and what leaves them."""
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from transformers import PreTrainedModel
 
 PLACES = ("layers", "h", "blocks", "decoder.layers", "language_model.layers")
-"""Where architectures keep their blocks, below the base model."""
+"""Where architectures keep their blocks, below the body."""
 
 
 @contextmanager
@@ -37,11 +37,22 @@ def tapped(
             handle.remove()
 
 
+def body(model: "PreTrainedModel") -> "torch.nn.Module":
+    """The model without its head. Llama 4 misnames its own, so that its `base_model` is the whole."""
+    base = model.base_model
+    return base if base is not model else model.model  # pyright: ignore[reportReturnType]
+
+
+def input_device(model: "PreTrainedModel") -> "torch.device":
+    """Where token ids go: under a device map a model is in many places, and begins at its embedding."""
+    return model.get_input_embeddings().weight.device  # pyright: ignore[reportReturnType]
+
+
 def blocks(model: "PreTrainedModel") -> list["torch.nn.Module"]:
     """The transformer blocks, in order."""
     for place in PLACES:
         try:
-            return list(attrgetter(place)(model.base_model))
+            return list(attrgetter(place)(body(model)))
         except AttributeError:
             continue
     raise UserError(f"{type(model).__name__}: its blocks are under no known name; residuals cannot be read")

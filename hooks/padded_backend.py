@@ -6,8 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .backend import PackOutput
-from .blocks import stacked, tapped
-from .transformers_backend import input_device
+from .blocks import body, input_device, stacked, tapped
 from .tree import ROOT, Pack
 
 if TYPE_CHECKING:
@@ -66,13 +65,13 @@ class PaddedBackend:
             tokens[row, : len(ids)] = ids
             present[row, : len(ids)] = 1
         device = input_device(self.model)
-        where = torch.from_numpy(rows), torch.from_numpy(columns)
+        where = torch.from_numpy(rows).to(device), torch.from_numpy(columns).to(device)
 
         def pick(hidden: "torch.Tensor") -> "torch.Tensor":
             return hidden[where[0].to(hidden.device), where[1].to(hidden.device)]
 
         with torch.inference_mode(), tapped(self.model, pick if capture else None) as taken:
-            output = self.model.base_model(
+            output = body(self.model)(
                 input_ids=torch.from_numpy(tokens).to(device),
                 attention_mask=torch.from_numpy(present).to(device),
                 use_cache=False,

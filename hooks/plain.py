@@ -4,9 +4,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from .blocks import input_device
 from .exact import ExactReading, Query, best_competitor, make_reading
 from .options import Terminators
-from .transformers_backend import input_device
 
 if TYPE_CHECKING:
     import torch

@@ -3,7 +3,7 @@
 from typing import TYPE_CHECKING
 
 from .backend import PackOutput
-from .blocks import stacked, tapped
+from .blocks import body, input_device, stacked, tapped
 from .masks import attention_layers, pack_masks
 from .tree import Pack
 
@@ -27,13 +27,13 @@ class TransformersBackend:
         import torch
 
         model, device = self.model, input_device(self.model)
-        rows = torch.from_numpy(pack.rows)
+        rows = torch.from_numpy(pack.rows).to(device)
 
         def pick(hidden: "torch.Tensor") -> "torch.Tensor":
             return hidden[0, rows.to(hidden.device)]
 
         with torch.inference_mode(), tapped(model, pick if capture else None) as taken:
-            output = model.base_model(
+            output = body(model)(
                 input_ids=torch.from_numpy(pack.tokens)[None].to(device),
                 position_ids=torch.from_numpy(pack.positions)[None].to(device),
                 attention_mask=pack_masks(pack, model.config, model.dtype, device),
@@ -42,8 +42,3 @@ class TransformersBackend:
             hidden = pick(output.last_hidden_state)
             residuals = stacked(taken, hidden.device) if capture else None
         return PackOutput(hidden, residuals, tokens_run=len(pack))
-
-
-def input_device(model: "PreTrainedModel") -> "torch.device":
-    """Where token ids go: under a device map a model is in many places, and begins at its embedding."""
-    return model.get_input_embeddings().weight.device  # pyright: ignore[reportReturnType]

@@ -44,6 +44,11 @@ PACKED = {
     "granite": SHAPE | {"logits_scaling": 4.0, "embedding_multiplier": 3.0, "residual_multiplier": 0.5},
 }
 PADDED = {
+    "llama4_text": SHAPE
+    | {"attention_chunk_size": WINDOW, "intermediate_size_mlp": 48, "num_local_experts": 2}
+    | {"no_rope_layer_interval": 2, "interleave_moe_layer_step": 2},
+    "falcon": {key: SHAPE[key] for key in SHAPE if key != "head_dim"}
+    | {"alibi": True, "new_decoder_architecture": False},
     "bloom": {"hidden_size": 32, "n_layer": 3, "n_head": 4, "initializer_range": 0.3},
     "mpt": {"d_model": 32, "n_layers": 3, "n_heads": 4, "max_seq_len": 128, "initializer_range": 0.3},
     "mamba": {"hidden_size": 32, "num_hidden_layers": 3, "state_size": 4, "initializer_range": 0.3},
