@@ -21,7 +21,7 @@ import transformers
 from doxascope import load
 from doxascope.experiments.config import load_config
 from doxascope.experiments.runner import compile_questions
-from doxascope.hooks.lm import difference
+from doxascope.hooks.exact import difference
 
 ROUNDS = 3
 METHOD = "prefill"
@@ -40,7 +40,6 @@ def main() -> None:
     lm = load(config.model)
     item = experiment.items(config)[0]
     queries = compile_questions(lm.reader, [q for q in experiment.questions(config, item) if q.method == METHOD])
-    lm.self_check()
     packed, cost = lm.read(queries)
     plain = [lm.read_plain(query) for query in queries]
     gap = max(difference(a, b) for a, b in zip(packed, plain, strict=True))

@@ -15,8 +15,9 @@ import pandas as pd
 import yaml
 
 from ..hooks.errors import UserError
-from ..hooks.exact import Query
-from ..hooks.lm import LanguageModel, difference, load
+from ..hooks.exact import Query, difference
+from ..hooks.lm import LanguageModel, load
+from ..hooks.memory import Cost
 from ..hooks.reader import PromptReader
 from ..metrics import Score, belief_table
 from .manifest import conditions, differences, digest, surroundings
@@ -107,15 +108,12 @@ def _read_batch(
 ) -> None:
     started = time.perf_counter()
     asked = [(item, question) for item in batch for question in experiment.questions(config, item)]
-    rows, tokens_run, tokens_tree, packs = [], 0, 0, 0
+    rows: list[dict[str, Any]] = []
+    costs: list[Cost] = []
     for item in batch:  # a pack never spans items, so what an item reads does not depend on its neighbours
         questions = [question for owner, question in asked if owner is item]
         readings, cost = lm.read(compile_questions(lm.reader, questions), budget=config.token_budget)
-        tokens_run, tokens_tree, packs = (
-            tokens_run + cost.tokens_run,
-            tokens_tree + cost.tokens_tree,
-            packs + cost.packs,
-        )
+        costs.append(cost)
         for question, reading in zip(questions, readings, strict=True):
             where = {
                 "readout_id": question.readout_id,
@@ -134,9 +132,10 @@ def _read_batch(
     ]
     note = {
         "readouts": len(asked),
-        "packs": packs,
-        "tokens_run": tokens_run,
-        "tokens_tree": tokens_tree,
+        **{
+            key: sum(getattr(cost, key) for cost in costs) for key in ("packs", "tokens_run", "tokens_tree", "halvings")
+        },
+        "smallest_budget": min(cost.budget for cost in costs),
         "seconds": round(time.perf_counter() - started, 3),
     }
     folder.commit(number, belief_table(rows), transcripts, note)
@@ -191,12 +190,11 @@ def _finish(folder: RunFolder, record: dict[str, Any]) -> None:
 def _totals(folder: RunFolder, beliefs: pd.DataFrame) -> dict[str, Any]:
     """What the committed batches took and how their read-outs ended."""
     commits = folder.commits().values()
-    counted = ("readouts", "packs", "tokens_run", "tokens_tree", "seconds")
+    counted = ("readouts", "packs", "tokens_run", "tokens_tree", "halvings", "seconds")
+    totals = {key: sum(commit[key] for commit in commits) for key in counted}
+    totals["smallest_budget"] = min(commit["smallest_budget"] for commit in commits)
     statuses = beliefs.drop_duplicates("readout_id")["status"].value_counts().sort_index()
-    return {
-        "totals": {key: sum(commit[key] for commit in commits) for key in counted},
-        "statuses": {str(status): int(n) for status, n in statuses.items()},
-    }
+    return {"totals": totals, "statuses": {str(status): int(n) for status, n in statuses.items()}}
 
 
 def _flat(cell: Cell) -> dict[str, Any]:

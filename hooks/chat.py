@@ -69,6 +69,9 @@ class ChatRenderer:
             raise UserError("the model has no chat template; choose `template: plain` or `template: none` for it")
         self.tokenizer, self.template = tokenizer, template
         self._special = {str(token.content): i for i, token in tokenizer.added_tokens_decoder.items() if token.special}
+        # Where the template writes no BOS, a text begins as the tokenizer lets it begin.
+        begins = template != "own" and tokenizer("")["input_ids"][:1] == [tokenizer.bos_token_id]
+        self._start = str(tokenizer.bos_token) if begins else ""
         self._takes_system = self._system_role_works() if template == "own" else True
 
     def render(self, messages: Conversation, prefill: str = "") -> Prompt:
@@ -109,11 +112,11 @@ class ChatRenderer:
             if injected := next((token for token in self._special if token in message["content"]), None):
                 raise UserError(f"message {i}: contains the control token {injected!r}; take it out")
         if self.template == "none":
-            return "\n".join(message["content"] for message in messages)
+            return self._start + "\n".join(message["content"] for message in messages)
         if self.template == "plain":
             names = {"system": "", "user": "User: ", "assistant": "Assistant: "}
             lines = [names[message["role"]] + message["content"] for message in messages]
-            return "\n".join([*lines, "Assistant:"])
+            return self._start + "\n".join([*lines, "Assistant:"])
         if not self._takes_system:
             messages = _fold_system(messages)
         return self._apply(messages)

@@ -16,8 +16,9 @@ from .backend import Backend
 from .chat import Prompt
 from .errors import UserError
 from .head import Head
+from .memory import Cost, run_packs
 from .options import OptionPaths, Terminators
-from .tree import TokenTree, pack
+from .tree import Pack, TokenTree
 
 if TYPE_CHECKING:
     import torch
@@ -70,17 +71,6 @@ class ExactReading:
 
 
 @dataclass(frozen=True)
-class Cost:
-    """What a batch of read-outs took."""
-
-    tokens_tree: int
-    """Unique tokens of the tree."""
-    tokens_run: int
-    """Tokens that went through the model: more than the tree's only where packs repeat ancestors."""
-    packs: int
-
-
-@dataclass(frozen=True)
 class _Placed:
     """Where a query lies in the tree."""
 
@@ -120,7 +110,7 @@ def read_packed(
     budget: int,
     capture: bool = False,
 ) -> tuple[list[ExactReading], Cost]:
-    """Read all queries through packs of at most `budget` tokens.
+    """Read all queries through packs of at most `budget` tokens, smaller ones when memory runs out.
 
     Raises UserError if the model's log-probabilities are not finite, naming the read-out.
     """
@@ -132,8 +122,9 @@ def read_packed(
     competitors: dict[int, Competitor] = {}
     barred = {place.last: query.paths.first_ids for place, query in zip(built.placed, queries, strict=True)}
     children = _children(tree, built)
-    packs = pack(tree, built.read_nodes, budget)
-    for one in packs:
+
+    def take(one: Pack) -> int:
+        """Run a pack, and keep what is read in it."""
         output = backend.run(one, capture=capture)
         for start in range(0, len(one.rows), UNEMBED_ROWS):
             nodes = one.nodes[start : start + UNEMBED_ROWS].tolist()
@@ -147,11 +138,20 @@ def read_packed(
                     competitors[node] = best_competitor(logp[row], barred[node])
                     if output.residuals is not None:
                         residuals[node] = output.residuals[start + row].cpu()
+        return output.tokens_run
+
+    cost = run_packs(tree, built.read_nodes, budget, take)
     readings = [
         _reading(query, place, step_logp, end_logp, competitors, residuals)
         for query, place in zip(queries, built.placed, strict=True)
     ]
-    return readings, Cost(len(tree), sum(len(one) for one in packs), len(packs))
+    return readings, cost
+
+
+def difference(one: ExactReading, other: ExactReading) -> float:
+    """Largest difference in nats between two readings of a query, over all forms."""
+    gaps = [np.abs(a - b) for a, b in zip(one.form_logp, other.form_logp, strict=True)]
+    return float(np.max(np.concatenate(gaps)))
 
 
 def best_competitor(logp: "torch.Tensor", barred: set[int]) -> Competitor:

@@ -31,12 +31,14 @@ class Identity(Settings):
     template: str
     dtype: str
     kernel: str
+    path: str
+    """`packed` or `padded`: how token trees go through it."""
     device: str
     threads: int
 
 
-def identify(spec: ModelSpec, model: "PreTrainedModel", tokenizer: "PreTrainedTokenizerBase") -> Identity:
-    """Describe a loaded model."""
+def identify(spec: ModelSpec, model: "PreTrainedModel", tokenizer: "PreTrainedTokenizerBase", path: str) -> Identity:
+    """Describe a loaded model that is read by `path`."""
     import torch
 
     config = model.config.get_text_config()
@@ -53,6 +55,7 @@ def identify(spec: ModelSpec, model: "PreTrainedModel", tokenizer: "PreTrainedTo
         template=spec.template,
         dtype=spec.dtype,
         kernel=spec.kernel,
+        path=path,
         device=model.device.type,
         threads=torch.get_num_threads(),
     )

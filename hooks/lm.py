@@ -1,6 +1,5 @@
 """A loaded model with its read-outs: the face of the library for scripts and notebooks."""
 
-import random
 from collections.abc import Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING, Literal, NamedTuple, Self
@@ -9,18 +8,20 @@ import numpy as np
 import pandas as pd
 
 from ..metrics.beliefs import belief_table
-from .chat import Boundary, Message, Prompt, as_conversations
+from .backend import Backend
+from .chat import Message, as_conversations
 from .errors import UserError
-from .exact import Cost, ExactReading, Query, read_packed
+from .exact import ExactReading, Query, read_packed
 from .head import Head
 from .identity import Identity, identify
 from .loading import TextSide, load_model, load_text_side
-from .options import TERMINATORS, Option, OptionPaths, make_options
+from .memory import Cost
+from .options import TERMINATORS, Option, make_options
 from .plain import read_plain
 from .reader import PromptReader
+from .self_check import Chosen, choose_path
 from .settings import parse
 from .spec import ModelSpec, resolve
-from .transformers_backend import TransformersBackend
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel
@@ -29,9 +30,6 @@ BUDGET = 1024
 """Default tokens of a pack. On a CPU packs of one item are fastest: the dense mask grows with the square."""
 LOW_COVERAGE = 0.5
 """Below this the options together are not what the model was going to say (METRICS G1)."""
-SELF_CHECK_NAT = {"float32": 1e-4, "bfloat16": 0.5, "float16": 0.1}
-"""How far the packed pass may be from the plain one before the model is refused. Half precision alone moves
-log-probabilities by tenths of a nat; a wrong mask moves them by whole ones."""
 
 
 class Beliefs(NamedTuple):
@@ -55,26 +53,42 @@ class LanguageModel:
     ) -> None:
         self.spec, self.model, self.tokenizer = spec, model, text.tokenizer
         self.reader = PromptReader(spec, text, terminators)
-        self.backend = TransformersBackend(model)
         self.head = Head(model)
-        self._checked = False
 
     def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *exception: object) -> None:
-        del self.model, self.backend, self.head
+        del self.model, self.head
+        self.__dict__.pop("chosen", None)
 
     @cached_property
     def identity(self) -> Identity:
         """What results of this model are known by."""
-        return identify(self.spec, self.model, self.tokenizer)
+        return identify(self.spec, self.model, self.tokenizer, self.chosen.path)
+
+    @cached_property
+    def chosen(self) -> Chosen:
+        """The path by which this model is read, found by checking it against plain forward passes when first needed.
+
+        Raises UserError for a model that no path reads rightly.
+        """
+        special = set(self.tokenizer.all_special_ids)
+        words = [i for i in range(len(self.tokenizer)) if i not in special]
+        try:
+            return choose_path(self.model, self.head, self.reader.terminators, words)
+        except UserError as error:
+            raise UserError(f"model {self.spec.name}: {error}") from error
+
+    @property
+    def backend(self) -> Backend:
+        """What runs packs on this model."""
+        return self.chosen.backend
 
     def read(
         self, queries: Sequence[Query], *, budget: int = BUDGET, capture: bool = False
     ) -> tuple[list[ExactReading], Cost]:
-        """Exact readings of compiled queries, in one tree. The first call checks the packed pass on this model."""
-        self.self_check()
+        """Exact readings of compiled queries, in one tree. The first call checks the path on this model."""
         return read_packed(queries, self.backend, self.head, self.reader.terminators, budget=budget, capture=capture)
 
     def read_plain(self, query: Query) -> ExactReading:
@@ -146,33 +160,6 @@ class LanguageModel:
             }
             for index, option in enumerate(options)
         ]
-
-    def self_check(self) -> None:
-        """Compare packed and plain on a small tree of random tokens; refuse a model on which they differ."""
-        if self._checked:
-            return
-        draw = random.Random(0)
-        words = [i for i in range(len(self.tokenizer)) if i not in set(self.tokenizer.all_special_ids)]
-        trunk = tuple(draw.choices(words, k=8))
-        paths = tuple((tuple(draw.choices(words, k=n)),) for n in (1, 3, 2))
-        queries = [
-            Query(str(i), Prompt(ids, Boundary(None, "")), OptionPaths((), paths))
-            for i, ids in enumerate((trunk, (*trunk, *draw.choices(words, k=5))))
-        ]
-        packed, _ = read_packed(queries, self.backend, self.head, self.reader.terminators, budget=BUDGET)
-        worst = max(difference(one, self.read_plain(query)) for one, query in zip(packed, queries, strict=True))
-        if not worst <= SELF_CHECK_NAT[self.spec.dtype]:
-            raise UserError(
-                f"model {self.spec.name}: packed and plain forward passes differ by {worst:.2g} nat; this architecture "
-                f"({type(self.model).__name__}) cannot be read through a packed tree"
-            )
-        self._checked = True
-
-
-def difference(one: ExactReading, other: ExactReading) -> float:
-    """Largest difference in nats between two readings of a query, over all forms."""
-    gaps = [np.abs(a - b) for a, b in zip(one.form_logp, other.form_logp, strict=True)]
-    return float(np.max(np.concatenate(gaps)))
 
 
 def load(model: str | ModelSpec, *, terminators: Sequence[str] = TERMINATORS, **settings: object) -> LanguageModel:

@@ -2,13 +2,16 @@
 
 import json
 from dataclasses import dataclass
+from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from filelock import FileLock
+
 from .errors import UserError
-from .gguf import converted
-from .spec import ModelSpec
+from .gguf import cache_folder, converted
+from .spec import ModelSpec, PackagedFile
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel, PreTrainedTokenizerBase
@@ -25,13 +28,27 @@ class Source:
 def locate(spec: ModelSpec) -> Source:
     """The first of the spec's sources that is here; a GGUF file is converted on the way."""
     if spec.packaged and (found := find_spec(spec.packaged.module)) and found.origin:
-        return Source(str(converted(Path(found.origin).parent / spec.packaged.file)))
+        return Source(str(converted(_packaged(spec.packaged, Path(found.origin).parent))))
     if spec.path:
         return Source(_local(Path(spec.path).expanduser()))
     if spec.hub:
         return Source(spec.hub, spec.revision)
     assert spec.packaged is not None
     raise UserError(f"model {spec.name}: package {spec.packaged.module} is not installed; {spec.packaged.install}")
+
+
+def _packaged(packaged: PackagedFile, folder: Path) -> Path:
+    """The file of an installed package, put together first where the package brings it in parts."""
+    if packaged.file:
+        return folder / packaged.file
+    assert packaged.assemble is not None
+    home = cache_folder()
+    home.mkdir(parents=True, exist_ok=True)
+    try:
+        with FileLock(home / f"{packaged.module}.lock"):
+            return Path(getattr(import_module(packaged.module), packaged.assemble)())
+    except (ImportError, OSError, ValueError) as error:
+        raise UserError(f"package {packaged.module}: {_first_line(error)}; {packaged.install}") from error
 
 
 def _local(path: Path) -> str:
@@ -75,7 +92,7 @@ def load_text_side(spec: ModelSpec) -> TextSide:
 
 
 def load_model(spec: ModelSpec) -> "PreTrainedModel":
-    """The weights, in evaluation mode, on their device. Only safetensors are read, never pickles."""
+    """The weights, in evaluation mode, on their device or devices. Only safetensors are read, never pickles."""
     import torch
     from transformers import AutoModelForCausalLM
     from transformers.utils import logging
@@ -92,9 +109,17 @@ def load_model(spec: ModelSpec) -> "PreTrainedModel":
             revision=source.revision,
             dtype=getattr(torch, spec.dtype),
             attn_implementation=spec.kernel,
+            device_map=spec.device_map,
             trust_remote_code=spec.trust_remote_code,
             use_safetensors=True,
         )
+    if spec.device_map:
+        if any(parameter.is_meta for parameter in model.parameters()):
+            raise UserError(
+                f"model {spec.name}: device_map {spec.device_map!r} leaves weights off every device; use more or "
+                "larger devices, or a smaller dtype"
+            )
+        return model.eval().requires_grad_(False)
     try:
         return model.to(pick_device(spec.device)).eval().requires_grad_(False)
     except (RuntimeError, AssertionError) as error:
@@ -122,6 +147,10 @@ class _explained:
     def __exit__(self, kind: Any, error: BaseException | None, trace: Any) -> None:
         if not isinstance(error, OSError | ValueError | json.JSONDecodeError) or isinstance(error, UserError):
             return
+        if "attn_implementation" in str(error):
+            raise UserError(
+                f"model {self.source.place}: its attention has no {self.spec.kernel!r} kernel; set `kernel: eager`"
+            ) from error
         if self.spec.hub and self.source.place == self.spec.hub:
             advice = "check the id, or, without a network, give a local folder or a .gguf file"
             if self.spec.packaged:

@@ -4,6 +4,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from .blocks import input_device
 from .exact import ExactReading, Query, best_competitor, make_reading
 from .options import Terminators
 
@@ -21,18 +22,20 @@ def read_plain(query: Query, model: "PreTrainedModel", terminators: Terminators)
     for paths in query.paths.paths:
         sums = []
         for path in paths:
-            logp = next_token_logp(model, [*prompt, *path])[len(prompt) - 1 :].double().cpu()
+            logp = next_token_logp(model, [*prompt, *path], first=len(prompt) - 1).double().cpu()
             steps = logp[torch.arange(len(path)), torch.tensor(path)].sum()
             sums.append(float(steps + logp[-1, torch.from_numpy(terminators.ids)].logsumexp(0)))
         form_logp.append(np.array(sums))
-    competitor = best_competitor(next_token_logp(model, prompt)[-1], query.paths.first_ids)
+    competitor = best_competitor(next_token_logp(model, prompt, first=len(prompt) - 1)[0], query.paths.first_ids)
     return make_reading(query.readout_id, tuple(form_logp), competitor)
 
 
-def next_token_logp(model: "PreTrainedModel", ids: list[int]) -> "torch.Tensor":
-    """[T, vocabulary] log-probabilities of one sequence, as transformers computes them by default."""
+def next_token_logp(model: "PreTrainedModel", ids: list[int], first: int = 0) -> "torch.Tensor":
+    """[T - first, vocabulary] log-probabilities after each token from `first` on, as transformers computes them."""
     import torch
 
+    keep = len(ids) - first
     with torch.inference_mode():
-        logits = model(input_ids=torch.tensor([ids], device=model.device), use_cache=False).logits[0]
-        return torch.log_softmax(logits.float(), dim=-1)
+        inputs = torch.tensor([ids], device=input_device(model))
+        logits = model(input_ids=inputs, use_cache=False, logits_to_keep=keep).logits  # some keep all the same
+        return torch.log_softmax(logits[0, -keep:].float(), dim=-1)

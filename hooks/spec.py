@@ -11,12 +11,21 @@ from .settings import Settings, parse, read_yaml
 
 
 class PackagedFile(Settings):
-    """A weights file that an installed Python package carries."""
+    """A weights file that an installed Python package carries, whole or in parts."""
 
     module: str
-    file: str
+    file: str | None = None
+    """Its name in the package's folder."""
+    assemble: str | None = None
+    """The function of the module that puts the file together and returns its path."""
     install: str
     """The command that brings it."""
+
+    @model_validator(mode="after")
+    def _has_one_way(self) -> "PackagedFile":
+        if (self.file is None) == (self.assemble is None):
+            raise ValueError("a packaged model needs one of `file`, `assemble`")
+        return self
 
 
 class ModelSpec(Settings):
@@ -33,6 +42,8 @@ class ModelSpec(Settings):
     revision: str | None = None
     device: str = "auto"
     """`cpu`, `cuda`, `cuda:1`, ..., or `auto`: a GPU if there is one."""
+    device_map: str | None = None
+    """For a model larger than one GPU: how accelerate spreads its blocks, for example `auto` or `balanced`."""
     dtype: Literal["float32", "bfloat16", "float16"] = "float32"
     kernel: Literal["sdpa", "eager"] = "sdpa"
     """The attention implementation. Both take the additive masks of a packed tree."""
@@ -47,6 +58,8 @@ class ModelSpec(Settings):
     def _has_a_source(self) -> "ModelSpec":
         if not (self.packaged or self.path or self.hub):
             raise ValueError("a model needs one of `packaged`, `path`, `hub`")
+        if self.device_map and self.device != "auto":
+            raise ValueError("`device` and `device_map` both say where the model goes; give one of them")
         return self
 
 

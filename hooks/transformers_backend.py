@@ -1,11 +1,9 @@
-"""The reference back end: plain transformers, with forward hooks that are removed whatever happens."""
+"""The reference back end: plain transformers, one forward pass per pack."""
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from .backend import PackOutput
-from .errors import UserError
+from .blocks import body, input_device, stacked, tapped
 from .masks import attention_layers, pack_masks
 from .tree import Pack
 
@@ -28,38 +26,19 @@ class TransformersBackend:
         """See `Backend.run`."""
         import torch
 
-        model = self.model
-        rows = torch.from_numpy(pack.rows).to(model.device)
-        with torch.inference_mode(), self._tap(rows, capture) as residuals:
-            output = model.base_model(
-                input_ids=torch.from_numpy(pack.tokens)[None].to(model.device),
-                position_ids=torch.from_numpy(pack.positions)[None].to(model.device),
-                attention_mask=pack_masks(pack, model.config, model.dtype, model.device),
+        model, device = self.model, input_device(self.model)
+        rows = torch.from_numpy(pack.rows).to(device)
+
+        def pick(hidden: "torch.Tensor") -> "torch.Tensor":
+            return hidden[0, rows.to(hidden.device)]
+
+        with torch.inference_mode(), tapped(model, pick if capture else None) as taken:
+            output = body(model)(
+                input_ids=torch.from_numpy(pack.tokens)[None].to(device),
+                position_ids=torch.from_numpy(pack.positions)[None].to(device),
+                attention_mask=pack_masks(pack, model.config, model.dtype, device),
                 use_cache=False,
             )
-            hidden = output.last_hidden_state[0, rows]
-        return PackOutput(hidden, torch.stack(residuals, dim=1) if capture else None)
-
-    @contextmanager
-    def _tap(self, rows: "torch.Tensor", capture: bool) -> Iterator[list["torch.Tensor"]]:
-        """Collect each block's output at `rows` into the list that is handed out."""
-        taken: list[torch.Tensor] = []
-
-        def take(module: object, args: object, output: "torch.Tensor | tuple[torch.Tensor, ...]") -> None:
-            hidden = output if not isinstance(output, tuple) else output[0]
-            taken.append(hidden[0, rows])
-
-        handles = [block.register_forward_hook(take) for block in self._blocks()] if capture else []
-        try:
-            yield taken
-        finally:
-            for handle in handles:
-                handle.remove()
-
-    def _blocks(self) -> list["torch.nn.Module"]:
-        """The transformer blocks, in order."""
-        base = self.model.base_model
-        for name in ("layers", "h"):
-            if blocks := getattr(base, name, None):
-                return list(blocks)
-        raise UserError(f"{type(self.model).__name__}: its blocks are under no known name; residuals cannot be read")
+            hidden = pick(output.last_hidden_state)
+            residuals = stacked(taken, hidden.device) if capture else None
+        return PackOutput(hidden, residuals, tokens_run=len(pack))

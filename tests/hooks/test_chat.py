@@ -81,3 +81,13 @@ def test_control_tokens_in_a_message_are_refused(smollm: Any) -> None:
 def test_an_empty_prompt_is_refused(make_tokenizer: Callable[..., Any]) -> None:
     with pytest.raises(UserError, match="empty"):
         ChatRenderer(make_tokenizer(chat_template=None), "none").render([])
+
+
+@pytest.mark.parametrize(("template", "text"), [("plain", "User: Hi\nAssistant:"), ("none", "Hi")])
+def test_without_a_template_a_text_begins_as_the_tokenizer_begins_it(
+    make_tokenizer: Callable[..., Any], template: str, text: str
+) -> None:
+    for bos in (True, False):
+        tokenizer = make_tokenizer(chat_template=None, bos=bos)
+        rendered = ChatRenderer(tokenizer, template).render([{"role": "user", "content": "Hi"}])
+        assert list(rendered.ids) == tokenizer(text)["input_ids"]

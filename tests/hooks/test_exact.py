@@ -6,8 +6,9 @@ import torch
 
 from doxascope import UserError, load
 from doxascope.hooks.chat import Message
-from doxascope.hooks.lm import difference
+from doxascope.hooks.exact import difference
 from doxascope.hooks.options import make_options
+from doxascope.hooks.transformers_backend import TransformersBackend
 from doxascope.hooks.tree import TokenTree, pack
 
 OPTIONS = make_options(
@@ -124,7 +125,7 @@ def test_attention_that_takes_no_mask_is_refused(tiny_folder: Any, tmp_path: Any
     lm = load(str(tiny_folder))
     lm.model.config.layer_types = ["linear_attention"] * 3
     with pytest.raises(UserError, match="'linear_attention' layers do not take the mask"):
-        type(lm.backend)(lm.model)
+        TransformersBackend(lm.model)
 
 
 def test_a_prompt_longer_than_the_context_is_refused(tiny: Any) -> None:

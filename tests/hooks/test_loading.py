@@ -7,7 +7,7 @@ import pytest
 
 from doxascope import UserError, load
 from doxascope.hooks.loading import locate
-from doxascope.hooks.spec import ModelSpec, resolve
+from doxascope.hooks.spec import ModelSpec, PackagedFile, resolve
 
 
 def test_names_mean_a_preset_a_path_or_a_hub_id(tiny_folder: Path) -> None:
@@ -65,6 +65,25 @@ def test_a_package_that_is_missing_is_named_with_its_command() -> None:
     )
     with pytest.raises(UserError, match="no_such_package is not installed; pip install no-such"):
         locate(spec)
+
+
+@pytest.mark.parametrize("files", [{}, {"file": "f", "assemble": "g"}])
+def test_a_package_gives_its_file_in_one_way(files: dict[str, str]) -> None:
+    with pytest.raises(ValueError, match="one of `file`, `assemble`"):
+        PackagedFile.model_validate({"module": "x", "install": "pip install x", **files})
+
+
+def test_a_package_in_parts_is_put_together(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, tiny_folder: Path) -> None:
+    monkeypatch.syspath_prepend(tmp_path)
+    packaged = {"module": "in_parts", "assemble": "join", "install": "pip install in-parts"}
+    spec = ModelSpec.model_validate({"name": "x", "packaged": packaged})
+    part = tmp_path / "model.gguf"
+    (tmp_path / "in_parts.py").write_text(f"def join():\n    return open({str(part)!r}).name\n")
+    with pytest.raises(UserError, match=r"package in_parts: .*No such file.*; pip install in-parts"):
+        locate(spec)
+    part.write_bytes(b"GGUF, or not")
+    monkeypatch.setattr("doxascope.hooks.loading.converted", lambda gguf: tiny_folder if gguf == part else None)
+    assert locate(spec).place == str(tiny_folder)
 
 
 def test_a_device_that_is_not_there_is_refused(tiny_folder: Path) -> None:

@@ -1,0 +1,91 @@
+"""Which way to read a model: the packed one if it takes the mask of a tree and proves right, else the padded one."""
+
+import logging
+import random
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+
+from .backend import Backend
+from .chat import Boundary, Prompt
+from .errors import UserError
+from .exact import Query, difference, read_packed
+from .head import Head
+from .options import OptionPaths, Terminators
+from .padded_backend import PaddedBackend
+from .plain import read_plain
+from .transformers_backend import TransformersBackend
+
+if TYPE_CHECKING:
+    from transformers import PretrainedConfig, PreTrainedModel
+
+log = logging.getLogger("doxascope")
+
+PATHS = {"packed": TransformersBackend, "padded": PaddedBackend}
+"""Tried in this order."""
+TOLERANCE_NAT = {"float32": 1e-4, "bfloat16": 0.5, "float16": 0.1}
+"""How far a path may be from the plain one. Half precision alone moves log-probabilities by tenths of a nat, so
+there the check sees a wrong tree mask or wrong positions (whole nats), but not every wrong window (tenths): check an
+architecture once in float32."""
+WINDOW = 1024
+"""The longest sliding window that the check can afford to leave."""
+BUDGET = 1024
+
+
+class Chosen(NamedTuple):
+    """How a model is read."""
+
+    path: str
+    backend: Backend
+
+
+def choose_path(model: "PreTrainedModel", head: Head, terminators: Terminators, words: Sequence[int]) -> Chosen:
+    """The first path that agrees with plain forward passes on a small tree of random `words`.
+
+    One path of the tree is longer than the model's sliding window, if that is at most 1,024 tokens; a larger
+    window, or an attention chunk, is never left, and whether it is served rightly is not seen here.
+
+    Raises UserError, saying why, if neither path agrees.
+    """
+    queries = _probes(model.config, words)
+    plain = [read_plain(query, model, terminators) for query in queries]
+    faults = []
+    for path, make in PATHS.items():
+        try:
+            backend = make(model)
+            readings, _ = read_packed(queries, backend, head, terminators, budget=BUDGET)
+        except UserError as error:
+            faults.append(f"{path}: {error}")
+            continue
+        except Exception as error:  # an architecture that was never tried breaks in any way
+            faults.append(f"{path}: {type(error).__name__} in the forward pass")
+            continue
+        worst = max(difference(one, other) for one, other in zip(readings, plain, strict=True))
+        if worst <= TOLERANCE_NAT[str(model.dtype).removeprefix("torch.")]:
+            if faults:
+                log.warning("%s is read by the %s path (%s)", type(model).__name__, path, "; ".join(faults))
+            return Chosen(path, backend)
+        faults.append(f"{path} and plain forward passes differ by {worst:.2g} nat")
+    raise UserError(f"{type(model).__name__} cannot be read exactly: {'; '.join(faults)}")
+
+
+def _probes(config: "PretrainedConfig", words: Sequence[int]) -> list[Query]:
+    """Queries whose tree branches early, branches late, and, if it can, goes on beyond the sliding window."""
+    draw = random.Random(0)
+
+    def ids(n: int) -> tuple[int, ...]:
+        return tuple(draw.choices(words, k=n))
+
+    trunk = ids(8)
+    paths = tuple((ids(n),) for n in (1, 3, 2))
+    probes = [(trunk, paths), (trunk + ids(5), paths)]
+    text = config.get_text_config()
+    window = getattr(text, "sliding_window", None) or WINDOW + 1
+    # The last tokens of this path look back just past the place where it left the others.
+    if window <= WINDOW and window + len(trunk) <= (getattr(text, "max_position_embeddings", None) or np.inf):
+        probes.append((trunk + ids(window - 4), ((ids(4),),)))
+    return [
+        Query(str(i), Prompt(prompt, Boundary(None, "")), OptionPaths((), options))
+        for i, (prompt, options) in enumerate(probes)
+    ]

