@@ -16,7 +16,7 @@ from ..hooks.chat import Conversation, Message
 from ..hooks.options import make_options
 from ..hooks.settings import Settings
 from ..metrics.consistency import belief_consistency
-from ..metrics.resampling import cluster_mean
+from ..metrics.inference import cluster_mean
 from .consistency_figures import coverage_figure, ratio_figure
 from .entities import EntityConfig, entities, triples
 from .protocol import Cell, Column, Example, Findings, Item, Question, RunConfig
