@@ -16,20 +16,22 @@ ENUMERATE_UP_TO = 12
 """Clusters up to which all 2^G sign vectors are taken instead of a sample: 4096 of them."""
 
 
-def sign_vectors(n_clusters: int, *, draws: int, seed: int, enumerate_up_to: int = ENUMERATE_UP_TO) -> Iterator[Floats]:
-    """Yield the sign vectors of a test in blocks [at most 256, G].
+def sign_vectors(
+    n_clusters: int, *, draws: int, seed: int, enumerate_up_to: int = ENUMERATE_UP_TO, block: int = BLOCK
+) -> Iterator[Floats]:
+    """Yield the sign vectors of a test in blocks [at most `block`, G].
 
     All 2^G of them, the identity included, if there are at most `enumerate_up_to` clusters, else `draws`
     fair ones.
     """
     if n_clusters <= enumerate_up_to:
         bits = np.arange(n_clusters)
-        for start in range(0, 2**n_clusters, BLOCK):
-            numbers = np.arange(start, min(start + BLOCK, 2**n_clusters))
+        for start in range(0, 2**n_clusters, block):
+            numbers = np.arange(start, min(start + block, 2**n_clusters))
             yield 1 - 2 * floats((numbers[:, None] >> bits) & 1)
         return
     rng = np.random.default_rng(seed)
-    for size in blocks_of(draws):
+    for size in blocks_of(draws, block):
         yield 1 - 2 * floats(rng.integers(0, 2, size=(size, n_clusters), dtype=np.int8))
 
 

@@ -59,11 +59,11 @@ def bootstrap_p(drawn: Floats) -> float:
     return min(1.0, 2 * (tails + 1) / (len(defined) + 1))
 
 
-def blocks_of(draws: int) -> Iterator[int]:
-    """Sizes of the blocks, at most `BLOCK`, that `draws` resamples are made in."""
+def blocks_of(draws: int, block: int = BLOCK) -> Iterator[int]:
+    """Sizes of the blocks, at most `block`, that `draws` resamples are made in."""
     check_draws(draws)
-    for start in range(0, draws, BLOCK):
-        yield min(BLOCK, draws - start)
+    for start in range(0, draws, block):
+        yield min(block, draws - start)
 
 
 def cluster_counts(picks: NDArray[np.int64], n_clusters: int) -> Floats:

@@ -13,7 +13,9 @@ from .slope import (
     MartingaleScore,
     calibration_slope,
     martingale_joint_test,
+    martingale_moments,
     martingale_score,
+    martingale_slope,
 )
 from .split import SplitRegression, brier_on_split_martingale
 from .trajectories import TrajectoryPairs, trajectory_pairs
@@ -51,7 +53,9 @@ __all__ = [
     "martingale_icm_test",
     "martingale_iv",
     "martingale_joint_test",
+    "martingale_moments",
     "martingale_score",
+    "martingale_slope",
     "martingale_tests",
     "trajectory_pairs",
 ]

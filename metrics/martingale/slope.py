@@ -12,7 +12,7 @@ from ..inference.regression import EXACT_SS, LinearFit, errors, linear_fit
 from ..inference.rows import Rows, complete_numbers
 from ..inference.wild import wild_cluster_test
 from ..score import NAN, Score
-from ..validation import Floats, floats, one_of, outcomes, probabilities
+from ..validation import Floats, floats, one_of, outcomes, probabilities, same_shape
 
 FEW_CLUSTERS = 40
 """Below this the t test over clusters gets the wild cluster bootstrap beside it."""
@@ -127,6 +127,27 @@ def martingale_score(
     wild = wild_cluster_test(d, _design(b), rows.codes, 1, weights=w, draws=draws, seed=seed)
     score = replace(score, p_wild=wild.p, params=params | dict(wild.params))
     return replace(score, p=wild.p, p_method=wild.p_method) if p == "wild" else score
+
+
+def martingale_moments(prior: ArrayLike, post: ArrayLike) -> Floats:
+    """What the slope needs of each row, [n, 5]: to be summed, bootstrapped or compared between kinds (METRICS A1).
+
+    A row with a NaN is all NaN. With `martingale_slope` these are arguments of `bootstrap_moments`,
+    `moment_interval` and `paired_difference_moments`.
+    """
+    b, q = probabilities(prior, "prior"), probabilities(post, "post")
+    same_shape(prior=b, post=q)
+    x, d = b - 0.5, q - b  # near the mean of beliefs, sums of squares keep their digits
+    moments = np.column_stack([np.ones_like(x), x, d, x * x, x * d])
+    moments[np.isnan(d)] = np.nan
+    return moments
+
+
+def martingale_slope(sums: Floats) -> Floats:
+    """Martingale Scores [draws] from sums [draws, 5] of `martingale_moments`; NaN where the prior is constant."""
+    n, x, d, xx, xd = sums.T
+    spread = xx - x * x / n
+    return (xd - x * d / n) / np.where(spread > EXACT_SS, spread, np.nan)
 
 
 @dataclass(frozen=True, kw_only=True)

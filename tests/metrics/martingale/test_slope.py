@@ -4,7 +4,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
 
-from doxascope.metrics import calibration_slope, martingale_joint_test, martingale_score
+from doxascope.metrics import (
+    calibration_slope,
+    martingale_joint_test,
+    martingale_moments,
+    martingale_score,
+    martingale_slope,
+)
 
 # Six questions, four beliefs of each.
 PRIOR = np.array(
@@ -345,3 +351,14 @@ def test_joint_test_does_not_mind_priors_that_lie_close_together() -> None:
     wide = martingale_joint_test(0.4 + 0.2 * spread, 0.4 + 0.2 * spread + d)
     close = martingale_joint_test(0.9 + 2e-4 * spread, 0.9 + 2e-4 * spread + d)
     assert pytest.approx(wide.F, rel=1e-5) == close.F
+
+
+def test_the_slope_of_moments_is_the_score_and_missing_rows_are_seen() -> None:
+    rng = np.random.default_rng(5)
+    prior, post = rng.random(50), rng.random(50)
+    prior[3] = post[4] = np.nan
+    moments = martingale_moments(prior, post)
+    assert np.isnan(moments).all(axis=1).nonzero()[0].tolist() == [3, 4]
+    sums = np.nansum(moments, axis=0)[None]
+    assert martingale_slope(sums)[0] == pytest.approx(martingale_score(prior, post).M, rel=1e-12)
+    assert np.isnan(martingale_slope(martingale_moments([0.3, 0.3], [0.1, 0.6]).sum(axis=0)[None]))
