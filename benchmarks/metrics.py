@@ -56,7 +56,7 @@ class Row:
 
     def __str__(self) -> str:
         spread = f"{self.ratios[0]:.0f} to {self.ratios[-1]:.0f}"
-        return f"| {self.name} | {self.ours:.3f} | {self.plain:.1f} | {statistics.median(self.ratios):.0f} | {spread} |"
+        return f"| {self.name} | {self.ours:.3f} | {self.plain:.2f} | {statistics.median(self.ratios):.0f} | {spread} |"
 
 
 def timed(work: Callable[[], object]) -> float:
