@@ -2,7 +2,7 @@
 #   make demo    set up, measure SmolLM2-135M-Instruct, name the report
 #   make test    set up, run the tests
 #   make lint    ruff and pyright
-#   make bench   the speed table
+#   make bench   the speed tables
 PYTHON ?= python3
 BIN := .venv/bin
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt
@@ -41,6 +41,7 @@ lint: setup
 
 bench: setup
 	@$(BIN)/python benchmarks/packing.py
+	@$(BIN)/python benchmarks/metrics.py
 
 clean:
 	rm -rf .venv .typing build *.egg-info

@@ -1,307 +1,37 @@
-"""What coherence means: pure functions of arrays, and the belief table. No torch, no files, no models."""
+"""What coherence means: pure functions of arrays, and the belief table. No torch, no files, no models.
 
-from .agreement import Agreement, judge_agreement
-from .association import InvalidAssociation, calibration_consistency, invalid_association, readout_agreement
-from .attenuation import Disattenuated, MartingaleIV, disattenuated_slope, hindsight_slope, martingale_iv
-from .battery import MartingaleTests, martingale_tests
-from .bayes import (
-    BayesError,
-    BayesPosterior,
-    CoherentPosterior,
-    Direction,
-    DirectionRates,
-    GretherRegression,
-    PyBounds,
-    bayes_error,
-    bayes_posterior,
-    coherent_posterior,
-    direction,
-    direction_rates,
-    grether_regression,
-    hybrid_probability,
-    py_bounds,
-)
+A folder holds a family of metrics that ask one question; `inference` holds the statistics that all of them use.
+Every public name can be imported from here or from its family.
+"""
+
+from . import bayes, bscore, consistency, decision, inference, martingale, whitebox
+from .bayes import *
 from .beliefs import COLUMNS, KINDS, STATUSES, belief_table, check_belief_table
-from .bscore import (
-    BScore,
-    ExactBScore,
-    TopBScore,
-    TopBScoreRuns,
-    argmax_accuracy,
-    b_score,
-    b_score_exact,
-    mean_abs_b_score,
-    top_b_score,
-    top_b_score_null_bias,
-    top_b_score_runs,
-)
-from .consistency import (
-    Consistency,
-    ExclusionBounds,
-    Switch,
-    belief_consistency,
-    counts_to_probabilities,
-    exclusion_bounds,
-    switch,
-)
-from .decision import (
-    CmhTest,
-    Cmi,
-    GcmTest,
-    PermutationCmi,
-    SufficiencyR2,
-    cmh_test,
-    gcm_test,
-    plugin_cmi,
-    quantile_bins,
-    rao_blackwell_cmi,
-    stratified_permutation,
-    sufficiency_r2,
-)
+from .bscore import *
+from .consistency import *
+from .decision import *
 from .divergence import entropy_bits, jsd, jsd_chain, jsd_leak
-from .drift import Drift, drift_covariance, drift_variance
-from .equivalence import MARGINS, Equivalence, tost
-from .factors import FactorRegression, Term, factor_regression
-from .fork import ForkCoherence, fork_coherence
-from .gates import CompetenceGate, ReadoutGate, WordIdentityNull, competence_gate, readout_gate, word_identity_null
-from .icm import BinnedUpdates, ConditionalMoment, binned_updates, martingale_icm_test
-from .iterated_expectation import Lie, MedianCi, lie, median_ci
-from .knn import KnnCmi, knn_cmi
-from .martingale import (
-    CalibrationSlope,
-    JointTest,
-    MartingaleScore,
-    calibration_slope,
-    martingale_joint_test,
-    martingale_score,
-)
-from .monotone import (
-    MonotonePairwise,
-    MonotoneShares,
-    OrderTest,
-    monotone_exact_shares,
-    monotone_order_test,
-    monotone_pairwise,
-)
-from .multiplicity import Adjusted, adjust
-from .paired import PairedDifference, paired_difference, paired_difference_moments, paired_family
-from .permutation import SignFlip, sign_flip_test
-from .pooling import Pooled, random_effects_pool
-from .prediction import LoglossImprovement, isotonic_calibration, logloss_improvement
-from .prize import PrizeIndependence, prize_independence
-from .readout import LogprobBelief, belief_from_logprobs, framing_bias
-from .reliability import Reliability, reliability_icc
-from .resampling import ClusterMean, bca_interval, bootstrap_moments, bootstrap_rows, cluster_mean
-from .sampling_bias import (
-    ConsistencyKappa,
-    chance_corrected,
-    consistency_kappa,
-    expected_entropy_binomial,
-    expected_jsd_binomial,
-    jsd_plugin_bias,
-)
+from .inference import *
+from .martingale import *
 from .score import Score
-from .scoring import Brier, BrierRegression, BrierUpdate, brier, brier_on_abs_martingale, brier_update
-from .split import SplitRegression, brier_on_split_martingale
-from .sycophancy import (
-    ChangeCorrelation,
-    PairedSignificance,
-    SycophancyChange,
-    SycophancyError,
-    brier_vs_bayes_correlation,
-    paired_significance,
-    sycophancy_change,
-    sycophancy_error,
-)
-from .trajectories import TrajectoryPairs, trajectory_pairs
-from .transfer import Persistence, TransferFraction, TransferMap, persistence, transfer_fraction, transfer_map
-from .verification import (
-    HeldOutVerification,
-    ThresholdSearch,
-    Verification,
-    VerificationAuroc,
-    VerificationBaselines,
-    threshold_search,
-    verification_accuracy,
-    verification_auroc,
-    verification_baselines,
-    verification_held_out,
-)
-from .wild import WildTest, wild_cluster_test
+from .whitebox import *
 
 __all__ = [
     "COLUMNS",
     "KINDS",
-    "MARGINS",
     "STATUSES",
-    "Adjusted",
-    "Agreement",
-    "BScore",
-    "BayesError",
-    "BayesPosterior",
-    "BinnedUpdates",
-    "Brier",
-    "BrierRegression",
-    "BrierUpdate",
-    "CalibrationSlope",
-    "ChangeCorrelation",
-    "ClusterMean",
-    "CmhTest",
-    "Cmi",
-    "CoherentPosterior",
-    "CompetenceGate",
-    "ConditionalMoment",
-    "Consistency",
-    "ConsistencyKappa",
-    "Direction",
-    "DirectionRates",
-    "Disattenuated",
-    "Drift",
-    "Equivalence",
-    "ExactBScore",
-    "ExclusionBounds",
-    "FactorRegression",
-    "ForkCoherence",
-    "GcmTest",
-    "GretherRegression",
-    "HeldOutVerification",
-    "InvalidAssociation",
-    "JointTest",
-    "KnnCmi",
-    "Lie",
-    "LoglossImprovement",
-    "LogprobBelief",
-    "MartingaleIV",
-    "MartingaleScore",
-    "MartingaleTests",
-    "MedianCi",
-    "MonotonePairwise",
-    "MonotoneShares",
-    "OrderTest",
-    "PairedDifference",
-    "PairedSignificance",
-    "PermutationCmi",
-    "Persistence",
-    "Pooled",
-    "PrizeIndependence",
-    "PyBounds",
-    "ReadoutGate",
-    "Reliability",
     "Score",
-    "SignFlip",
-    "SplitRegression",
-    "SufficiencyR2",
-    "Switch",
-    "SycophancyChange",
-    "SycophancyError",
-    "Term",
-    "ThresholdSearch",
-    "TopBScore",
-    "TopBScoreRuns",
-    "TrajectoryPairs",
-    "TransferFraction",
-    "TransferMap",
-    "Verification",
-    "VerificationAuroc",
-    "VerificationBaselines",
-    "WildTest",
-    "WordIdentityNull",
-    "adjust",
-    "argmax_accuracy",
-    "b_score",
-    "b_score_exact",
-    "bayes_error",
-    "bayes_posterior",
-    "bca_interval",
-    "belief_consistency",
-    "belief_from_logprobs",
     "belief_table",
-    "binned_updates",
-    "bootstrap_moments",
-    "bootstrap_rows",
-    "brier",
-    "brier_on_abs_martingale",
-    "brier_on_split_martingale",
-    "brier_update",
-    "brier_vs_bayes_correlation",
-    "calibration_consistency",
-    "calibration_slope",
-    "chance_corrected",
     "check_belief_table",
-    "cluster_mean",
-    "cmh_test",
-    "coherent_posterior",
-    "competence_gate",
-    "consistency_kappa",
-    "counts_to_probabilities",
-    "direction",
-    "direction_rates",
-    "disattenuated_slope",
-    "drift_covariance",
-    "drift_variance",
     "entropy_bits",
-    "exclusion_bounds",
-    "expected_entropy_binomial",
-    "expected_jsd_binomial",
-    "factor_regression",
-    "fork_coherence",
-    "framing_bias",
-    "gcm_test",
-    "grether_regression",
-    "hindsight_slope",
-    "hybrid_probability",
-    "invalid_association",
-    "isotonic_calibration",
     "jsd",
     "jsd_chain",
     "jsd_leak",
-    "jsd_plugin_bias",
-    "judge_agreement",
-    "knn_cmi",
-    "lie",
-    "logloss_improvement",
-    "martingale_icm_test",
-    "martingale_iv",
-    "martingale_joint_test",
-    "martingale_score",
-    "martingale_tests",
-    "mean_abs_b_score",
-    "median_ci",
-    "monotone_exact_shares",
-    "monotone_order_test",
-    "monotone_pairwise",
-    "paired_difference",
-    "paired_difference_moments",
-    "paired_family",
-    "paired_significance",
-    "persistence",
-    "plugin_cmi",
-    "prize_independence",
-    "py_bounds",
-    "quantile_bins",
-    "random_effects_pool",
-    "rao_blackwell_cmi",
-    "readout_agreement",
-    "readout_gate",
-    "reliability_icc",
-    "sign_flip_test",
-    "stratified_permutation",
-    "sufficiency_r2",
-    "switch",
-    "sycophancy_change",
-    "sycophancy_error",
-    "threshold_search",
-    "top_b_score",
-    "top_b_score_null_bias",
-    "top_b_score_runs",
-    "tost",
-    "trajectory_pairs",
-    "transfer_fraction",
-    "transfer_map",
-    "verification_accuracy",
-    "verification_auroc",
-    "verification_baselines",
-    "verification_held_out",
-    "wild_cluster_test",
-    "word_identity_null",
 ]
+__all__ += inference.__all__
+__all__ += martingale.__all__
+__all__ += consistency.__all__
+__all__ += bscore.__all__
+__all__ += bayes.__all__
+__all__ += decision.__all__
+__all__ += whitebox.__all__

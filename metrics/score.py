@@ -7,6 +7,11 @@ from typing import Any, ClassVar
 NAN = float("nan")
 
 
+def row_counts(n_rows: int, n_dropped: int) -> dict[str, Any]:
+    """What a Score says about its rows when those dropped were undefined."""
+    return {"n_rows": n_rows, "n_dropped": n_dropped, "reasons": {"undefined": n_dropped} if n_dropped else {}}
+
+
 @dataclass(frozen=True, kw_only=True)
 class Score:
     """Fields common to every result (METRICS 0.7). A subclass adds its own and names one as `headline`."""
@@ -36,6 +41,11 @@ class Score:
     def estimate(self) -> Any:
         """The headline field under its common name."""
         return getattr(self, self.headline)
+
+    def interval(self, **params: Any) -> dict[str, Any]:
+        """The fields of the interval, for a result that is made of this one; `params` are recorded with its own."""
+        fields = {name: getattr(self, name) for name in ("se", "ci_lo", "ci_hi", "ci_method")}
+        return fields | {"params": {**self.params, **params}}
 
     def as_dict(self) -> dict[str, Any]:
         """Every field by name, `estimate` first."""

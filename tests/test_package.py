@@ -19,6 +19,13 @@ def test_what_needs_no_model_imports_no_torch(module: str) -> None:
     assert done.stdout.strip() == "set()"
 
 
+def test_the_metrics_load_heavy_libraries_only_where_they_use_them() -> None:
+    heavy = {"scipy.stats", "statsmodels", "sklearn", "matplotlib"}
+    code = f"import sys, doxascope.metrics; print({heavy} & set(sys.modules))"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "set()"
+
+
 def test_the_public_names_are_there_and_no_others() -> None:
     import doxascope
 
@@ -31,5 +38,14 @@ def test_imports_run_one_way() -> None:
     for level, folder in enumerate(ORDER):
         for file in (ROOT / folder).glob("**/*.py"):
             for node in ast.walk(ast.parse(file.read_text())):
-                if isinstance(node, ast.ImportFrom) and node.level == 2 and node.module:
-                    assert node.module.split(".")[0] in ORDER[:level], f"{file}: imports {node.module}"
+                if isinstance(node, ast.ImportFrom) and node.level and node.module:
+                    here = file.relative_to(ROOT).parent.parts
+                    target = (*here[: len(here) - node.level + 1], *node.module.split("."))[0]
+                    assert target in ORDER[: level + 1], f"{file}: imports {node.module}"
+
+
+def test_the_statistics_know_no_family_of_metrics() -> None:
+    for file in (ROOT / "metrics" / "inference").glob("*.py"):
+        for node in ast.walk(ast.parse(file.read_text())):
+            if isinstance(node, ast.ImportFrom) and node.level == 2:
+                assert (ROOT / "metrics" / f"{node.module}.py").exists(), f"{file}: imports {node.module}"

@@ -1,0 +1,51 @@
+"""Does an answer become rarer once the model has seen itself give it? (METRICS C)"""
+
+from .answers import (
+    BScore,
+    ExactBScore,
+    TopBScore,
+    TopBScoreRuns,
+    argmax_accuracy,
+    b_score,
+    b_score_exact,
+    mean_abs_b_score,
+    top_b_score,
+    top_b_score_null_bias,
+    top_b_score_runs,
+)
+from .verification import (
+    HeldOutVerification,
+    ThresholdSearch,
+    Verification,
+    VerificationAuroc,
+    VerificationBaselines,
+    threshold_search,
+    verification_accuracy,
+    verification_auroc,
+    verification_baselines,
+    verification_held_out,
+)
+
+__all__ = [
+    "BScore",
+    "ExactBScore",
+    "HeldOutVerification",
+    "ThresholdSearch",
+    "TopBScore",
+    "TopBScoreRuns",
+    "Verification",
+    "VerificationAuroc",
+    "VerificationBaselines",
+    "argmax_accuracy",
+    "b_score",
+    "b_score_exact",
+    "mean_abs_b_score",
+    "threshold_search",
+    "top_b_score",
+    "top_b_score_null_bias",
+    "top_b_score_runs",
+    "verification_accuracy",
+    "verification_auroc",
+    "verification_baselines",
+    "verification_held_out",
+]

@@ -1,0 +1,40 @@
+"""Does the ratio of two options survive the rejection of a third? (METRICS B)"""
+
+from .association import InvalidAssociation, calibration_consistency, invalid_association, readout_agreement
+from .instance import (
+    Consistency,
+    ExclusionBounds,
+    Switch,
+    belief_consistency,
+    counts_to_probabilities,
+    exclusion_bounds,
+    switch,
+)
+from .sampling_bias import (
+    ConsistencyKappa,
+    chance_corrected,
+    consistency_kappa,
+    expected_entropy_binomial,
+    expected_jsd_binomial,
+    jsd_plugin_bias,
+)
+
+__all__ = [
+    "Consistency",
+    "ConsistencyKappa",
+    "ExclusionBounds",
+    "InvalidAssociation",
+    "Switch",
+    "belief_consistency",
+    "calibration_consistency",
+    "chance_corrected",
+    "consistency_kappa",
+    "counts_to_probabilities",
+    "exclusion_bounds",
+    "expected_entropy_binomial",
+    "expected_jsd_binomial",
+    "invalid_association",
+    "jsd_plugin_bias",
+    "readout_agreement",
+    "switch",
+]

@@ -1,0 +1,180 @@
+"""Belief consistency: does the ratio of two options survive the rejection of a third? (METRICS B)
+
+An instance is a prior over three options, a posterior after one of them was rejected, and the index of the
+rejected one. Options stand in the order of the prompt; the two that remain are called alpha and beta.
+"""
+
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from ..divergence import entropy_bits, jsd, jsd_leak
+from ..score import NAN, Score, row_counts
+from ..validation import RANGE_SLACK, Floats, distributions, probabilities, refuse, same_shape
+
+
+def counts_to_probabilities(counts: ArrayLike) -> Floats:
+    """Relative frequencies over the last axis (METRICS B1; belief-consistency eq. 1). All zero gives NaN."""
+    counts = np.asarray(counts, dtype=np.float64)
+    refuse(counts, counts < 0, "counts:", " is negative")
+    total = counts.sum(axis=-1, keepdims=True)
+    return counts / np.where(total > 0, total, np.nan)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Consistency(Score):
+    """What one instance, or a batch of n, shows (METRICS B2). One instance: floats; a batch: arrays [n]."""
+
+    headline: ClassVar[str] = "c2"
+
+    c2: Any
+    """1 - JSD of the two-class prior and posterior, in [0, 1] (eq. 4)."""
+    c3: Any
+    """1 - JSD of (prior2, 0) and the three-class posterior, in [0, 1]: rule-following and belief mixed."""
+    leak: Any
+    """The part of 1 - c3 that is rule-breaking alone, in bits (METRICS B3)."""
+    prior2: Any
+    """[..., 2] prior on (alpha, beta), renormalised (eq. 2)."""
+    post2: Any
+    entropy_prior: Any
+    """Bits, in [0, 1]."""
+    entropy_post: Any
+    p_invalid_raw: Any
+    """Posterior mass of the rejected option, the mass on no option kept in the denominator."""
+    p_invalid_norm: Any
+    """The same among the three options alone."""
+    p_error_prior: Any
+    """Prior mass on no option: the paper's verbal error."""
+    p_error_post: Any
+    mse: Any
+    mae: Any
+    switch: Any
+    """Chance that one draw before and one after disagree (eq. 5)."""
+    hswitch: Any
+    """The same, less what an unchanged belief would do (eq. 6). Not symmetric."""
+    included_paper: Any
+    """False where the paper drops the instance: alpha and beta have no mass before or after."""
+
+
+def belief_consistency(prior: ArrayLike, post: ArrayLike, rejected: ArrayLike) -> Consistency:
+    """Score instances (METRICS B2; belief-consistency eqs. 2-6).
+
+    Args:
+        prior: [3] or [n, 3], the raw probability of each option; what is missing to 1 is on no option.
+        post: the same after the rejection.
+        rejected: int or [n], index of the rejected option.
+
+    An undefined quantity is NaN, never a number: a prior or a posterior without mass on alpha and beta has no
+    c2. Raises ValueError for shapes that differ, values outside [0, 1], sums above 1, or an unknown option.
+    """
+    single = np.ndim(prior) == 1
+    prior, post = (np.atleast_2d(_masses(x, name)) for x, name in ((prior, "prior"), (post, "post")))
+    same_shape(prior=prior, post=post)
+    rejected = np.atleast_1d(np.asarray(rejected))
+    same_shape(prior=prior[:, 0], rejected=rejected)
+    if not np.isin(rejected, (0, 1, 2)).all():
+        raise ValueError(f"rejected: {rejected.tolist()} holds an index that is not 0, 1 or 2")
+
+    rows = np.arange(len(prior))
+    kept = np.array([[1, 2], [0, 2], [0, 1]])[rejected]
+    prior2, post2 = (_normalise(np.take_along_axis(x, kept, axis=1)) for x in (prior, post))
+    post3 = _normalise(post)
+    ideal3 = np.zeros_like(prior)
+    np.put_along_axis(ideal3, kept, prior2, axis=1)
+    invalid_norm = post3[rows, rejected]
+    share = switch(prior2, post2)
+    difference = np.abs(prior2 - post2)
+    fields: dict[str, Any] = {
+        "c2": 1 - jsd(prior2, post2),
+        "c3": 1 - jsd(ideal3, post3),
+        "leak": jsd_leak(invalid_norm),
+        "prior2": prior2,
+        "post2": post2,
+        "entropy_prior": entropy_bits(prior2),
+        "entropy_post": entropy_bits(post2),
+        "p_invalid_raw": post[rows, rejected],
+        "p_invalid_norm": invalid_norm,
+        "p_error_prior": 1 - prior.sum(axis=1),
+        "p_error_post": 1 - post.sum(axis=1),
+        "mse": (difference**2).mean(axis=1),
+        "mae": difference.mean(axis=1),
+        "switch": share.switch,
+        "hswitch": share.hswitch,
+        "included_paper": np.isfinite(prior2[:, 0]) & np.isfinite(post2[:, 0]),
+    }
+    if single:
+        fields = {name: value[0] if value.ndim > 1 else value[0].item() for name, value in fields.items()}
+    return Consistency(**fields, n_rows=int(np.sum(fields["included_paper"])))
+
+
+@dataclass(frozen=True, kw_only=True)
+class Switch(Score):
+    """METRICS B7, eqs. 5 and 6."""
+
+    headline: ClassVar[str] = "switch"
+    switch: Any
+    hswitch: Any
+
+
+def switch(prior2: ArrayLike, post2: ArrayLike) -> Switch:
+    """Risk that the choice switches, from two-class distributions [..., 2] (METRICS B7; eqs. 5 and 6)."""
+    prior2, post2 = distributions(prior2, "prior2"), distributions(post2, "post2")
+    same_shape(prior2=prior2, post2=post2)
+    a, b = prior2[..., 0], post2[..., 0]
+    return Switch(
+        switch=a * (1 - b) + (1 - a) * b,
+        hswitch=a * np.maximum(a - b, 0) + (1 - a) * np.maximum(b - a, 0),
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class ExclusionBounds(Score):
+    """METRICS B9."""
+
+    headline: ClassVar[str] = "complete_case"
+    complete_case: float
+    """Mean of the scores that are defined: what the paper prints."""
+    lower: float
+    """The mean had every excluded instance scored 0."""
+    upper: float
+    """The mean had every excluded instance scored 1."""
+
+
+def exclusion_bounds(scores: ArrayLike, n_excluded: int = 0) -> ExclusionBounds:
+    """How far the excluded instances can move a mean of scores in [0, 1] (METRICS B9).
+
+    NaN scores count as excluded, on top of `n_excluded` that are not in the array.
+    """
+    if n_excluded < 0:
+        raise ValueError(f"n_excluded: {n_excluded} is negative")
+    scores = probabilities(scores, "scores").ravel()
+    defined = scores[np.isfinite(scores)]
+    n_excluded += scores.size - defined.size
+    n_all = defined.size + n_excluded
+    if n_all == 0:
+        return ExclusionBounds(complete_case=NAN, lower=NAN, upper=NAN, status="too_few")
+    total = float(defined.sum())
+    return ExclusionBounds(
+        complete_case=total / defined.size if defined.size else NAN,
+        lower=total / n_all,
+        upper=(total + n_excluded) / n_all,
+        **row_counts(defined.size, n_excluded),
+        status="ok" if defined.size else "too_few",
+    )
+
+
+def _masses(values: ArrayLike, name: str) -> Floats:
+    """Raw option probabilities [..., 3] that may leave mass for no option."""
+    array = probabilities(values, name)
+    if array.ndim not in (1, 2) or array.shape[-1] != 3:
+        raise ValueError(f"{name}: shape {array.shape}; give [3] or [n, 3]")
+    totals = array.sum(axis=-1)
+    refuse(totals, totals > 1 + RANGE_SLACK, f"{name}: sums to", ", more than 1")
+    return array / np.maximum(totals, 1.0)[..., None]
+
+
+def _normalise(masses: Floats) -> Floats:
+    total = masses.sum(axis=-1, keepdims=True)
+    return masses / np.where(total > 0, total, np.nan)

@@ -1,0 +1,140 @@
+"""Predictive gain, and monotone recalibration of a belief (METRICS E5, E6)."""
+
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from ..inference.intervals import moment_interval
+from ..inference.rows import complete_rows
+from ..score import NAN, Score
+from ..validation import Floats, distributions, probabilities
+
+LOG_EPS = 1e-15
+
+
+@dataclass(frozen=True, kw_only=True)
+class LoglossImprovement(Score):
+    """METRICS E5."""
+
+    headline: ClassVar[str] = "nats"
+    nats: float
+    """ll1 - ll2, the unit in which conditional mutual information is measured too."""
+    pct: float
+    """100 (ll1 - ll2) / ll1."""
+    ll1: float
+    ll2: float
+    ll_marginal: float
+    """Loss of the class frequencies of `y` (in sample). An ll1 above it makes `pct` meaningless."""
+
+
+def logloss_improvement(
+    p1: ArrayLike,
+    p2: ArrayLike,
+    y: ArrayLike,
+    eps: float = LOG_EPS,
+    groups: ArrayLike | None = None,
+    *,
+    seed: int = 0,
+    draws: int = 2000,
+    level: float = 0.95,
+) -> LoglossImprovement:
+    """Gain in log-loss of predictions p2 over p1 (METRICS E5).
+
+    Args:
+        p1: [n] P(y = 1) or [n, k], out of fold, with contexts kept whole in a fold.
+        p2: the same of the larger model.
+        y: [n] class numbers.
+        eps: predictions are clipped to [eps, 1 - eps].
+        groups: [n] context, the unit of the interval of `nats`, which is conditional on the fits.
+        seed: of the bootstrap, like `draws` and `level`.
+        draws: resamples.
+        level: of the interval.
+    """
+    if not 0 < eps < 0.5:
+        raise ValueError(f"eps: {eps!r}; give a value in (0, 0.5)")
+    first, second = (_by_class(x, name) for x, name in ((p1, "p1"), (p2, "p2")))
+    if first.shape != second.shape:
+        raise ValueError(f"shapes differ: p1 {first.shape}, p2 {second.shape}")
+    rows = complete_rows(groups, p1=first, p2=second, y=y)
+    first, second, y = rows.columns
+    n, k = first.shape
+    if not n:
+        return LoglossImprovement(nats=NAN, pct=NAN, ll1=NAN, ll2=NAN, ll_marginal=NAN, status="too_few", **rows.counts)
+    codes = y.astype(np.intp)
+    if (codes != y).any() or (codes < 0).any() or (codes >= k).any():
+        raise ValueError(f"y: holds a value that is not a class number 0 .. {k - 1}")
+    loss1, loss2 = (-np.log(np.clip(x[np.arange(n), codes], eps, 1 - eps)) for x in (first, second))
+    ll1, ll2 = float(loss1.mean()), float(loss2.mean())
+    share = np.bincount(codes, minlength=k) / n
+    ll_marginal = float(-np.log(share[codes]).mean())
+    perfect = ll1 <= 2 * eps  # nothing to improve: the ratio is 0 / 0
+    gain = np.column_stack([loss1 - loss2, np.ones(n)])
+    return LoglossImprovement(
+        nats=ll1 - ll2,
+        pct=NAN if perfect else 100 * (ll1 - ll2) / ll1,
+        ll1=ll1,
+        ll2=ll2,
+        ll_marginal=ll_marginal,
+        status="perfect_base" if perfect else ("ok" if ll1 <= ll_marginal else "base_worse_than_marginal"),
+        **rows.counts,
+        **moment_interval(gain, rows.codes, lambda s: s[:, 0] / s[:, 1], seed=seed, draws=draws, level=level).fields(),
+    )
+
+
+def isotonic_calibration(
+    p: ArrayLike,
+    y: ArrayLike,
+    groups: ArrayLike | None = None,
+    *,
+    folds: int = 5,
+    seed: int = 0,
+) -> Floats:
+    """Beliefs [n] mapped monotonically to the frequency of y (METRICS E6; rational-agents App. G).
+
+    Args:
+        p: [n] beliefs; tied ones are pooled first.
+        y: [n] 0/1, or a value in [0, 1].
+        groups: [n] context. Given, each row is mapped by a fit on other contexts; None fits in sample.
+        folds: of the cross-fit.
+        seed: of the folds.
+
+    NaN rows stay NaN. A sensitivity check only: a map that is not strictly monotone loses information, and
+    independence given p does not imply it given the map.
+    """
+    rows = complete_rows(groups, p=probabilities(p, "p"), y=probabilities(y, "y"))
+    p, y = rows.columns
+    where = np.flatnonzero(rows.kept)
+    fit = np.full(len(rows.kept), NAN)
+    if not rows.n:
+        return fit
+    if groups is None:
+        fit[where] = isotonic_fit(p, y, p)
+        return fit
+    if rows.n_clusters < 2:
+        return fit
+    from sklearn.model_selection import GroupKFold  # slow to import
+
+    split = GroupKFold(min(folds, rows.n_clusters), shuffle=True, random_state=seed)
+    for train, test in split.split(p, y, rows.codes):
+        fit[where[test]] = isotonic_fit(p[train], y[train], p[test])
+    return fit
+
+
+def isotonic_fit(p: Floats, y: Floats, at: Floats) -> Floats:
+    """Least-squares rising curve of y [n] on p [n], read at `at`; flat beyond the ends."""
+    from sklearn.isotonic import IsotonicRegression  # slow to import
+
+    return np.asarray(IsotonicRegression(out_of_bounds="clip").fit(p, y).predict(at))
+
+
+def _by_class(p: Any, name: str) -> Floats:
+    """Predictions [n, k]; a vector is P(y = 1)."""
+    array = np.asarray(p, dtype=np.float64)
+    if array.ndim == 2:
+        return distributions(array, name)
+    if array.ndim != 1:
+        raise ValueError(f"{name}: shape {array.shape}; give [n] or [n, k]")
+    array = probabilities(array, name)
+    return np.column_stack([1 - array, array])

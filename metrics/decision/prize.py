@@ -1,0 +1,96 @@
+"""Does the stated belief depend on what is paid for it? (METRICS E8)"""
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from ..inference.intervals import Interval, moment_interval
+from ..inference.rows import complete_rows
+from ..score import NAN, Score
+from ..validation import Floats, probabilities
+
+
+@dataclass(frozen=True, kw_only=True)
+class PrizeIndependence(Score):
+    """METRICS E8. The interval is of `debiased_ms`, over contexts."""
+
+    headline: ClassVar[str] = "debiased_ms"
+    debiased_ms: float
+    """rmse_means^2 - noise_floor^2: the mean square effect of the prompt itself, unbiased, maybe negative."""
+    debiased_rms: float
+    """Root of what of it is positive."""
+    noise_floor: float
+    """What `rmse_means` would be if the prompt had no effect, from the repetitions of both prompts."""
+    rmse_means: float
+    """RMS over contexts of the difference of repetition means (the paper's Table 3 caption)."""
+    rmse_per_rep: float
+    """RMS of single alternative answers around the base mean (the paper's text)."""
+    sd_pooled: float
+    """Root mean variance of the repetitions of the base prompt, ddof 1."""
+    sd_mean: float
+    """Mean of their SDs."""
+    mean_shift: float
+    """Mean of alternative - base."""
+
+
+def prize_independence(
+    p_base: ArrayLike, p_alt: ArrayLike, *, seed: int = 0, draws: int = 2000, level: float = 0.95
+) -> PrizeIndependence:
+    """Beliefs under two prompts that differ in the scoring rule (METRICS E8; rational-agents Table 3).
+
+    Args:
+        p_base: [contexts, r0] repeated answers; NaN for one that is missing.
+        p_alt: [contexts, r1].
+        seed: of the context bootstrap, like `draws` and `level`.
+        draws: resamples.
+        level: of the interval.
+
+    A context without an answer under either prompt is dropped. Where nothing was repeated there is no noise
+    floor (`no_replicates`). Absolute loss is improper: a rational agent told of it should report 0 or 1.
+    """
+    base, alt = (probabilities(x, name) for x, name in ((p_base, "p_base"), (p_alt, "p_alt")))
+    if base.ndim != 2 or alt.ndim != 2 or len(base) != len(alt):
+        raise ValueError(f"p_base {base.shape}, p_alt {alt.shape}; give [contexts, reps] of the same contexts")
+    r0, r1 = (np.isfinite(x).sum(axis=1) for x in (base, alt))
+    rows = complete_rows(answered=np.where((r0 > 0) & (r1 > 0), 0.0, np.nan))
+    base, alt, r0, r1 = (x[rows.kept] for x in (base, alt, r0, r1))
+    n, counts = rows.n, rows.counts
+    if not n:
+        return PrizeIndependence(
+            debiased_ms=NAN, debiased_rms=NAN, noise_floor=NAN, rmse_means=NAN, rmse_per_rep=NAN,
+            sd_pooled=NAN, sd_mean=NAN, mean_shift=NAN, status="too_few", **counts,
+        )  # fmt: skip
+    mean0, mean1 = np.nanmean(base, axis=1), np.nanmean(alt, axis=1)
+    squares0, squares1 = (np.nansum((x - m[:, None]) ** 2, axis=1) for x, m in ((base, mean0), (alt, mean1)))
+    # Sums per context: squared shift, within sums of squares and their df, 1/r, and the number of contexts.
+    moments = np.column_stack([(mean1 - mean0) ** 2, squares0, r0 - 1, squares1, r1 - 1, 1 / r0, 1 / r1, np.ones(n)])
+
+    def floor2(s: Floats) -> Floats:
+        variance0, variance1 = (s[:, i] / np.where(s[:, i + 1] > 0, s[:, i + 1], np.nan) for i in (1, 3))
+        return variance0 * s[:, 5] / s[:, 7] + variance1 * s[:, 6] / s[:, 7]
+
+    def debiased(s: Floats) -> Floats:
+        return s[:, 0] / s[:, 7] - floor2(s)
+
+    total = moments.sum(axis=0, keepdims=True)
+    debiased_ms = float(debiased(total)[0])
+    repeated = r0 > 1
+    sds = np.sqrt(squares0[repeated] / (r0[repeated] - 1))
+    interval = Interval()
+    if np.isfinite(debiased_ms):
+        interval = moment_interval(moments, np.arange(n), debiased, seed=seed, draws=draws, level=level)
+    return PrizeIndependence(
+        debiased_ms=debiased_ms,
+        debiased_rms=float(np.sqrt(max(debiased_ms, 0.0))) if np.isfinite(debiased_ms) else NAN,
+        noise_floor=float(np.sqrt(floor2(total)[0])),
+        rmse_means=float(np.sqrt(np.mean((mean1 - mean0) ** 2))),
+        rmse_per_rep=float(np.sqrt(np.nanmean((alt - mean0[:, None]) ** 2))),
+        sd_pooled=float(np.sqrt(squares0.sum() / (r0 - 1).sum())) if repeated.any() else NAN,
+        sd_mean=float(sds.mean()) if repeated.any() else NAN,
+        mean_shift=float(np.mean(mean1 - mean0)),
+        status="ok" if np.isfinite(debiased_ms) else "no_replicates",
+        **counts,
+        **interval.fields(),
+    )

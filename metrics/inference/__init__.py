@@ -1,0 +1,38 @@
+"""What all families share: rows, clusters, intervals, tests (METRICS F)"""
+
+from .equivalence import MARGINS, Equivalence, tost
+from .intervals import ClusterMean, Interval, bca_interval, cluster_mean, moment_interval
+from .multiplicity import Adjusted, adjust
+from .paired import PairedDifference, paired_difference, paired_difference_moments, paired_family
+from .permutation import SignFlip, sign_flip_test
+from .pooling import Pooled, random_effects_pool
+from .reliability import Reliability, reliability_icc
+from .resampling import bootstrap_moments, bootstrap_rows
+from .wild import WildTest, wild_cluster_test
+
+__all__ = [
+    "MARGINS",
+    "Adjusted",
+    "ClusterMean",
+    "Equivalence",
+    "Interval",
+    "PairedDifference",
+    "Pooled",
+    "Reliability",
+    "SignFlip",
+    "WildTest",
+    "adjust",
+    "bca_interval",
+    "bootstrap_moments",
+    "bootstrap_rows",
+    "cluster_mean",
+    "moment_interval",
+    "paired_difference",
+    "paired_difference_moments",
+    "paired_family",
+    "random_effects_pool",
+    "reliability_icc",
+    "sign_flip_test",
+    "tost",
+    "wild_cluster_test",
+]

@@ -1,0 +1,232 @@
+"""Intervals over clusters (METRICS F1): the bootstrap where clusters are many, the t distribution where few."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any, ClassVar
+
+import numpy as np
+import scipy
+from numpy.typing import ArrayLike
+
+from ..score import NAN, Score
+from ..validation import Floats, check_draws, check_level, floats, one_of
+from .resampling import bootstrap_moments, bootstrap_p
+from .rows import cluster_codes, cluster_sums, complete_rows
+
+MIN_BOOTSTRAP_CLUSTERS = 10
+"""Below this a percentile interval is too narrow, and a t interval on clusters is given instead."""
+MIN_BCA_CLUSTERS = 30
+BOOTSTRAP = "percentile cluster bootstrap"
+
+
+def t_interval(estimate: float, se: float, df: float, level: float) -> tuple[float, float]:
+    """Two-sided interval of an estimate whose error is t distributed."""
+    check_level(level)
+    reach = float(scipy.stats.t.ppf((1 + level) / 2, df)) * se
+    return estimate - reach, estimate + reach
+
+
+def percentile_interval(draws: Floats, level: float) -> tuple[float, float]:
+    """Two-sided percentile interval (linear quantiles) of the draws that are defined."""
+    check_level(level)
+    defined = draws[np.isfinite(draws)]
+    if not defined.size:
+        return NAN, NAN
+    lo, hi = np.quantile(defined, [(1 - level) / 2, (1 + level) / 2])
+    return float(lo), float(hi)
+
+
+def bca_interval(draws: Floats, estimate: float, left_out: Floats, level: float) -> tuple[float, float]:
+    """Bias-corrected and accelerated interval, for smooth statistics of thirty clusters or more (METRICS F1).
+
+    `draws` [B] are of the cluster bootstrap, `left_out` [G] the statistic without each cluster in turn.
+    NaN where it is undefined: draws that all lie on one side of the estimate, or do not vary.
+    """
+    check_level(level)
+    defined = draws[np.isfinite(draws)]
+    if not defined.size or not np.isfinite(left_out).all():
+        return NAN, NAN
+    below = ((defined < estimate).mean() + (defined <= estimate).mean()) / 2
+    pull = left_out.mean() - left_out
+    if not 0 < below < 1 or not (pull**2).sum() > 0:
+        return NAN, NAN
+    bias = scipy.stats.norm.ppf(below)
+    skew = (pull**3).sum() / (6 * (pull**2).sum() ** 1.5)
+    z = bias + scipy.stats.norm.ppf([(1 - level) / 2, (1 + level) / 2])
+    lo, hi = np.quantile(defined, scipy.stats.norm.cdf(bias + z / (1 - skew * z)))
+    return float(lo), float(hi)
+
+
+def jackknife_se(left_out: Floats, times: ArrayLike = 1) -> float:
+    """Standard error from the values [m] without each unit in turn, `times` [m] units sharing one value."""
+    times = np.broadcast_to(times, left_out.shape)
+    n = times.sum()
+    center = (times @ left_out) / n
+    return float(np.sqrt((n - 1) / n * (times @ (left_out - center) ** 2)))
+
+
+@dataclass(frozen=True, kw_only=True)
+class Interval:
+    """Where a statistic would lie had other clusters been sampled. Without an interval the numbers are NaN."""
+
+    se: float = NAN
+    lo: float = NAN
+    hi: float = NAN
+    method: str = ""
+    params: dict[str, Any] = field(default_factory=dict)
+    drawn: Floats | None = None
+    """[draws] of the bootstrap; None for the jackknife."""
+    df: float = NAN
+
+    def fields(self, **params: Any) -> dict[str, Any]:
+        """The same as fields of a Score; `params` are recorded with its own."""
+        ends = {"ci_lo": self.lo, "ci_hi": self.hi, "ci_method": self.method}
+        return {"se": self.se, **ends, "params": self.params | params}
+
+    def test_of_zero(self, estimate: float) -> dict[str, Any]:
+        """Two-sided p of H0: the statistic is zero, as fields of a Score. Nothing without a standard error."""
+        if self.drawn is not None:
+            return {"p": bootstrap_p(self.drawn), "p_method": f"{BOOTSTRAP}, inverted"}
+        if not self.se > 0:
+            return {}
+        return {"p": float(2 * scipy.stats.t.sf(abs(estimate) / self.se, self.df)), "p_method": self.method}
+
+
+def cluster_interval(
+    estimate: float,
+    n_clusters: int,
+    *,
+    left_out: Callable[[], Floats],
+    resample: Callable[[], Floats],
+    seed: int,
+    draws: int,
+    level: float,
+    kind: str = "percentile",
+) -> Interval:
+    """Interval of any statistic (METRICS F1).
+
+    Ten clusters or more give a cluster bootstrap: percentiles, or with `kind="bca"` and at least thirty
+    clusters BCa. Fewer give a delete-one-cluster jackknife with t(G - 1), because a bootstrap of so few is too
+    narrow. One gives nothing, and so does a statistic that is undefined without one of its few clusters.
+
+    Args:
+        estimate: from all rows.
+        n_clusters: G.
+        left_out: gives [G] values without each cluster in turn.
+        resample: gives [draws] values of a cluster bootstrap.
+        seed: of the bootstrap, recorded here.
+        draws: number of resamples.
+        level: of the interval.
+        kind: `percentile` or `bca`.
+    """
+    one_of(kind, ("percentile", "bca"), "interval")
+    check_level(level)
+    check_draws(draws)
+    if n_clusters < 2:
+        return Interval(method="none: one cluster" if n_clusters else "")
+    if n_clusters < MIN_BOOTSTRAP_CLUSTERS:
+        se, df = jackknife_se(left_out()), n_clusters - 1
+        if not np.isfinite(se):
+            return Interval(method="none: it hangs on one cluster")
+        lo, hi = t_interval(estimate, se, df, level)
+        method = f"jackknife, t({df})"
+        return Interval(se=se, lo=lo, hi=hi, method=method, params={"level": level}, df=df)
+    drawn = resample()
+    params = {"level": level, "draws": draws, "seed": seed}
+    defined = drawn[np.isfinite(drawn)]
+    if len(defined) < 2:
+        return Interval(method="none: undefined in the resamples", params=params)
+    if kind == "bca" and n_clusters >= MIN_BCA_CLUSTERS:
+        (lo, hi), method = bca_interval(drawn, estimate, left_out(), level), "BCa cluster bootstrap"
+    else:
+        (lo, hi), method = percentile_interval(drawn, level), BOOTSTRAP
+    return Interval(se=float(defined.std(ddof=1)), lo=lo, hi=hi, method=method, params=params, drawn=drawn)
+
+
+def moment_interval(
+    moments: ArrayLike,
+    clusters: ArrayLike,
+    statistic: Callable[[Floats], Floats],
+    *,
+    seed: int,
+    draws: int = 2000,
+    level: float = 0.95,
+    kind: str = "percentile",
+) -> Interval:
+    """`cluster_interval` of a smooth function of sums over rows (arguments: `bootstrap_moments`)."""
+    moments = floats(moments)
+    codes, n_clusters = cluster_codes(clusters, len(moments))
+    with np.errstate(divide="ignore", invalid="ignore"):
+        sums = cluster_sums(moments, codes, n_clusters)
+        total = sums.sum(axis=0)
+        return cluster_interval(
+            float(statistic(total[None])[0]),
+            n_clusters,
+            left_out=lambda: statistic(total - sums),
+            resample=lambda: bootstrap_moments(moments, codes, statistic, seed=seed, draws=draws),
+            seed=seed,
+            draws=draws,
+            level=level,
+            kind=kind,
+        )
+
+
+@dataclass(frozen=True, kw_only=True)
+class ClusterMean(Score):
+    """A mean over rows with an interval over clusters."""
+
+    headline: ClassVar[str] = "mean"
+    mean: float
+
+
+def cluster_mean(
+    values: ArrayLike,
+    clusters: ArrayLike,
+    *,
+    strata: ArrayLike | None = None,
+    seed: int,
+    draws: int = 2000,
+    level: float = 0.95,
+) -> ClusterMean:
+    """Mean over rows; interval by cluster bootstrap, or by t over clusters when fewer than ten (METRICS F1).
+
+    NaN rows are dropped and counted. `se` is the linearised cluster standard error of the mean.
+
+    Args:
+        values: [n].
+        clusters: [n], the unit that was sampled.
+        strata: [n]; if given, the mean of the strata's means, so that a larger stratum weighs no more.
+        seed: of the resamples.
+        draws: number of resamples.
+        level: of the interval.
+    """
+    values = floats(values)
+    strata, n_strata = cluster_codes(np.zeros(len(values)) if strata is None else strata, len(values))
+    rows = complete_rows(clusters, values=np.where(np.isfinite(values), values, np.nan), strata=strata)
+    values, strata = rows.columns
+    g = rows.n_clusters
+    member = np.eye(n_strata)[strata]
+    size = member.sum(axis=0)
+    if not rows.n or not (size > 0).all():
+        return ClusterMean(mean=NAN, status="too_few", **rows.counts)
+    means = values @ member / size
+    mean = float(means.mean())
+    if g < 2:
+        return ClusterMean(mean=mean, status="one_cluster", ci_method="none: one cluster", **rows.counts)
+    influence = cluster_sums((values - means[strata]) / (n_strata * size[strata]), rows.codes, g)
+    se = float(np.sqrt(g / (g - 1) * (influence**2).sum()))
+    if g < MIN_BOOTSTRAP_CLUSTERS:
+        (lo, hi), method = t_interval(mean, se, g - 1, level), f"t over {g} clusters"
+        params: dict[str, Any] = {"level": level}
+    else:
+        moments = np.hstack([member * values[:, None], member])
+        drawn = bootstrap_moments(moments, rows.codes, _mean_of_means, seed=seed, draws=draws)
+        (lo, hi), method = percentile_interval(drawn, level), BOOTSTRAP
+        params = {"level": level, "draws": draws, "seed": seed}
+    return ClusterMean(mean=mean, se=se, ci_lo=lo, ci_hi=hi, ci_method=method, params=params, **rows.counts)
+
+
+def _mean_of_means(sums: Floats) -> Floats:
+    """From [draws, (k totals, k counts)] to [draws]; NaN where a resample has none of a stratum."""
+    totals, counts = np.split(sums, 2, axis=1)
+    return (totals / np.where(counts > 0, counts, np.nan)).mean(axis=1)

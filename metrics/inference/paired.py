@@ -1,0 +1,162 @@
+"""Two kinds of belief on the same items: does a metric differ between them? (METRICS F, F1, F2, I)
+
+That one kind is significant and the other is not says nothing; the difference and its interval do. The items
+of both kinds are resampled together, so what they share cancels.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from ..score import NAN, Score
+from ..validation import Floats, floats
+from .intervals import Interval, cluster_interval, moment_interval
+from .multiplicity import adjust
+from .resampling import bootstrap_rows
+from .rows import Rows, complete_rows
+
+
+@dataclass(frozen=True, kw_only=True)
+class PairedDifference(Score):
+    """A metric of one kind less the same metric of another, on the same items."""
+
+    headline: ClassVar[str] = "difference"
+    difference: float = NAN
+    first: float = NAN
+    second: float = NAN
+    p_adjusted: float = NAN
+    """Holm over the family that `paired_family` was given."""
+    family_size: int = 0
+
+
+def paired_difference(
+    first: Sequence[ArrayLike],
+    second: Sequence[ArrayLike],
+    statistic: Callable[..., float],
+    clusters: ArrayLike,
+    *,
+    interval: str = "percentile",
+    level: float = 0.95,
+    draws: int = 2000,
+    seed: int = 0,
+) -> PairedDifference:
+    """Compare any statistic between two aligned sets of rows, by cluster bootstrap (METRICS F1).
+
+    Args:
+        first: columns [n, ...], the arguments of `statistic`; for instance (prior, post) of one kind.
+        second: the same columns of the other kind, row by row of the same items.
+        statistic: maps columns to a number, NaN where undefined. All of it is recomputed in every resample.
+        clusters: [n] cluster of each row.
+        interval: `percentile`, or `bca` for a smooth statistic of at least thirty clusters.
+        level: of the interval.
+        draws: resamples. The smallest possible p is 2 / (draws + 1): a large family needs more.
+        seed: of the resamples; one seed gives every comparison the same ones.
+
+    A row in which either kind is missing is dropped from both and counted. `p` inverts the percentile
+    interval. Below ten clusters, standard error, interval and p are a jackknife over clusters with t(G - 1).
+    """
+    n = len(np.asarray(clusters))
+    columns = [_columns(kind, n, name) for kind, name in ((first, "first"), (second, "second"))]
+    k = len(columns[0])
+    if len(columns[1]) != k:
+        raise ValueError(f"columns differ: first {k}, second {len(columns[1])}")
+    rows = complete_rows(clusters, **{str(i): column for i, column in enumerate(columns[0] + columns[1])})
+
+    def values(picked: NDArray[Any]) -> tuple[float, float]:
+        one, two = (float(statistic(*(c[picked] for c in kind))) for kind in (rows.columns[:k], rows.columns[k:]))
+        return one, two
+
+    def difference(picked: NDArray[Any]) -> float:
+        one, two = values(picked)
+        return one - two
+
+    def made(estimate: float) -> Interval:
+        return cluster_interval(
+            estimate,
+            rows.n_clusters,
+            left_out=lambda: np.array([difference(np.flatnonzero(rows.codes != g)) for g in range(rows.n_clusters)]),
+            resample=lambda: bootstrap_rows(difference, rows.codes, seed=seed, draws=draws),
+            kind=interval,
+            level=level,
+            draws=draws,
+            seed=seed,
+        )
+
+    return _compared(rows, lambda: values(np.arange(rows.n)), made, interval)
+
+
+def paired_difference_moments(
+    first: ArrayLike,
+    second: ArrayLike,
+    statistic: Callable[[Floats], Floats],
+    clusters: ArrayLike,
+    *,
+    interval: str = "percentile",
+    level: float = 0.95,
+    draws: int = 2000,
+    seed: int = 0,
+) -> PairedDifference:
+    """The same for a statistic of sums over rows, without a loop.
+
+    `first` and `second` are moments [n, k]; `statistic` maps their sums [draws, k] to values [draws]. The
+    same seed takes the same resamples as `paired_difference`.
+    """
+    first, second = floats(first), floats(second)
+    if first.ndim != 2 or first.shape != second.shape:
+        raise ValueError(f"moments: first {first.shape}, second {second.shape}; give [n, k] twice")
+    rows = complete_rows(clusters, both=np.hstack([first, second]))
+    (both,) = rows.columns
+    k = first.shape[1]
+
+    def values() -> tuple[float, float]:
+        total = both.sum(axis=0)[None]
+        return float(statistic(total[:, :k])[0]), float(statistic(total[:, k:])[0])
+
+    def difference(sums: Floats) -> Floats:
+        return statistic(sums[:, :k]) - statistic(sums[:, k:])
+
+    def made(_: float) -> Interval:
+        return moment_interval(both, rows.codes, difference, kind=interval, level=level, draws=draws, seed=seed)
+
+    return _compared(rows, values, made, interval)
+
+
+def paired_family(comparisons: Mapping[str, PairedDifference]) -> dict[str, PairedDifference]:
+    """Adjust the p of all comparisons that are reported together, by Holm (METRICS F2)."""
+    adjusted = adjust([comparison.p for comparison in comparisons.values()])
+    return {
+        name: replace(comparison, p_adjusted=float(p), family_size=adjusted.family_size)
+        for (name, comparison), p in zip(comparisons.items(), adjusted.p_adjusted, strict=True)
+    }
+
+
+def _compared(
+    rows: Rows, values: Callable[[], tuple[float, float]], made: Callable[[float], Interval], kind: str
+) -> PairedDifference:
+    """The result, from the values of both kinds and what makes the interval of an estimate."""
+    if not rows.n:
+        return PairedDifference(status="too_few", **rows.counts)
+    first, second = values()
+    difference = first - second
+    found: dict[str, Any] = {"difference": difference, "first": first, "second": second, **rows.counts}
+    if not np.isfinite(difference):
+        return PairedDifference(status="undefined", **found)
+    if rows.n_clusters < 2:
+        return PairedDifference(status="one_cluster", **found)
+    interval = made(difference)
+    settings: dict[str, Any] = {}
+    if interval.drawn is not None:
+        settings = {"interval": kind, "undefined_draws": int((~np.isfinite(interval.drawn)).sum())}
+    found |= interval.fields(**settings) | interval.test_of_zero(difference)
+    return PairedDifference(**found, status="ok" if np.isfinite(interval.se) else "undefined")
+
+
+def _columns(kind: Sequence[ArrayLike], n: int, name: str) -> list[NDArray[Any]]:
+    columns = [np.asarray(column) for column in kind]
+    for i, column in enumerate(columns):
+        if column.ndim == 0 or len(column) != n:
+            raise ValueError(f"{name}[{i}]: shape {column.shape} for {n} clusters; give one row per item")
+    return columns

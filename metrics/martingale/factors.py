@@ -1,0 +1,167 @@
+"""How the Martingale Score changes with model, domain or technique (METRICS A6)."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, ClassVar
+
+import numpy as np
+import pandas as pd
+from numpy.typing import ArrayLike, NDArray
+
+from ..inference.regression import LinearFit, errors, linear_fit
+from ..inference.rows import Rows, complete_numbers
+from ..score import NAN, Score
+from ..validation import Floats, probabilities, updates
+
+MIN_CLUSTERS = 2
+
+
+@dataclass(frozen=True, kw_only=True)
+class Term:
+    """One coefficient, or one combination of them."""
+
+    estimate: float = NAN
+    se: float = NAN
+    t: float = NAN
+    p: float = NAN
+
+
+@dataclass(frozen=True, kw_only=True)
+class FactorRegression(Score):
+    """Slopes by factor level (METRICS A6). `result["b:domain[law]"]` is a coefficient by name."""
+
+    headline: ClassVar[str] = "slope"
+    slope: float = NAN
+    """The Martingale Score at all the baselines: the coefficient `b`."""
+    coefficients: Mapping[str, float] = field(default_factory=dict)
+    """By name: `const`, `b`, then `factor[level]` and `b:factor[level]`."""
+    terms: Mapping[str, Term] = field(default_factory=dict)
+    """The same names, with standard error, t and p."""
+    marginal: Mapping[str, Term] = field(default_factory=dict)
+    """`factor[level]`, baselines too: the mean slope over all rows, had they all had that level."""
+    r2: float = NAN
+
+    def __getitem__(self, name: str) -> float:
+        """The coefficient of that name."""
+        return self.coefficients[name]
+
+    def as_dict(self) -> dict[str, Any]:
+        """Every field by name, and every coefficient by its own."""
+        return super().as_dict() | dict(self.coefficients)
+
+
+def factor_regression(
+    delta: ArrayLike,
+    prior: ArrayLike,
+    factors: Mapping[str, ArrayLike],
+    baselines: Mapping[str, object],
+    groups: ArrayLike | None = None,
+    *,
+    se: str | None = None,
+) -> FactorRegression:
+    """Regress updates on the prior, with its own intercept and slope for each level (METRICS A6; eq. 7).
+
+    Args:
+        delta: [n] updates, post - prior; NaN is missing.
+        prior: [n] beliefs in [0, 1].
+        factors: factor -> [n] level of each row, treatment coded; every row needs its level.
+        baselines: factor -> the level that the others are compared with.
+        groups: [n] question of each row; models and prompts that share questions share the group.
+        se: `CR1` (default with groups), `HC3`, or `iid` (default without groups).
+
+    The coefficients say how slopes differ between levels; only a factor that was assigned makes that an
+    effect. A level whose priors do not vary leaves the regression `rank_deficient`: all NaN. A level within
+    one cluster has estimates but no error of its own (`one_cluster_level`).
+    """
+    se = errors(se, groups)
+    rows = complete_numbers(groups, delta=updates(delta, "delta"), prior=probabilities(prior, "prior"))
+    d, b = rows.columns
+    names, columns = ["const", "b"], [np.ones(rows.n), b]
+    dummies: dict[str, Floats] = {}
+    levels_of: dict[str, list[str]] = {}
+    for factor, (baseline, labels) in _levels(factors, baselines, len(rows.kept)).items():
+        here = labels[rows.kept]
+        others = sorted(set(labels) - {baseline})
+        levels_of[factor] = [baseline, *others]
+        for level in others:
+            name = f"{factor}[{level}]"
+            dummies[name] = (here == level).astype(np.float64)
+            names += [name, f"b:{name}"]
+            columns += [dummies[name], dummies[name] * b]
+    fit = linear_fit(d, np.column_stack(columns), se=se, codes=rows.codes)
+    terms = {name: _term(fit, np.eye(len(names))[i]) for i, name in enumerate(names)}
+    marginal = {}
+    for factor, levels in levels_of.items():
+        for level in levels:
+            weights = np.zeros(len(names))
+            weights[1] = 1.0
+            for name, dummy in dummies.items():
+                if not name.startswith(f"{factor}["):
+                    weights[names.index(f"b:{name}")] = dummy.mean() if rows.n else NAN
+            if level != levels[0]:
+                weights[names.index(f"b:{factor}[{level}]")] = 1.0
+            marginal[f"{factor}[{level}]"] = _term(fit, weights)
+    status = fit.status
+    if se == "CR1" and status == "ok":
+        names_of_thin = _without_error(factors, levels_of, rows)
+        if names_of_thin:
+            status = "one_cluster_level"
+            terms, marginal = (
+                {name: Term(estimate=term.estimate) if name in names_of_thin else term for name, term in some.items()}
+                for some in (terms, marginal)
+            )
+    slope = terms["b"]
+    return FactorRegression(
+        slope=slope.estimate,
+        coefficients={name: term.estimate for name, term in terms.items()},
+        terms=terms,
+        marginal=marginal,
+        r2=fit.r2,
+        se=slope.se,
+        p=slope.p,
+        p_method=fit.describe() if np.isfinite(slope.p) else "",
+        status=status,
+        params={"se": se, "baselines": dict(baselines)},
+        **rows.counts,
+    )
+
+
+def _levels(
+    factors: Mapping[str, ArrayLike], baselines: Mapping[str, object], n: int
+) -> dict[str, tuple[str, NDArray[np.str_]]]:
+    """Factor -> (baseline, [n] level of each row), all checked."""
+    if factors.keys() != baselines.keys():
+        odd = sorted(factors.keys() ^ baselines.keys())[0]
+        raise ValueError(f"baselines: {odd!r} is not in both factors and baselines; name one level of each")
+    checked = {}
+    for factor, values in factors.items():
+        labels = np.asarray(values, dtype=object)
+        if labels.shape != (n,):
+            raise ValueError(f"factors[{factor!r}]: shape {labels.shape} for {n} rows; give one per row")
+        missing = pd.isna(labels)
+        if missing.any():
+            raise ValueError(f"factors[{factor!r}]: row {int(np.argmax(missing))} has no level")
+        labels, baseline = labels.astype(str), str(baselines[factor])
+        if baseline not in labels:
+            known = ", ".join(sorted(set(labels)))
+            raise ValueError(f"baselines[{factor!r}]: {baseline!r} is no level of it; the levels are {known}")
+        checked[factor] = (baseline, labels)
+    return checked
+
+
+def _without_error(factors: Mapping[str, ArrayLike], levels_of: Mapping[str, list[str]], rows: Rows) -> set[str]:
+    """Terms that rest on a level within a single cluster: CR1 would give them the others' error as theirs."""
+    thin: set[str] = set()
+    for factor, (baseline, *others) in levels_of.items():
+        labels = np.asarray(factors[factor], dtype=object).astype(str)[rows.kept]
+        lone = [level for level in (baseline, *others) if len(np.unique(rows.codes[labels == level])) < MIN_CLUSTERS]
+        thin |= {f"{factor}[{level}]" for level in lone} | {f"b:{factor}[{level}]" for level in lone}
+        if baseline in lone:
+            contrasts = {f"{factor}[{level}]" for level in others}
+            thin |= {"const", "b"} | contrasts | {f"b:{name}" for name in contrasts}
+    return thin
+
+
+def _term(fit: LinearFit, weights: Floats) -> Term:
+    estimate, se, t, p = fit.contrast(weights)
+    return Term(estimate=estimate, se=se, t=t, p=p)

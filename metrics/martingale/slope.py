@@ -1,0 +1,259 @@
+"""The Martingale Score: can the direction of an update be predicted from the prior? (METRICS A1 to A3)"""
+
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar
+
+import numpy as np
+import scipy
+from numpy.typing import ArrayLike
+
+from ..inference.intervals import t_interval
+from ..inference.regression import EXACT_SS, LinearFit, errors, linear_fit
+from ..inference.rows import Rows, complete_numbers
+from ..inference.wild import wild_cluster_test
+from ..score import NAN, Score
+from ..validation import Floats, floats, one_of, outcomes, probabilities, same_shape
+
+FEW_CLUSTERS = 40
+"""Below this the t test over clusters gets the wild cluster bootstrap beside it."""
+POWER = 0.8
+
+
+@dataclass(frozen=True, kw_only=True)
+class MartingaleScore(Score):
+    """Slope of the update on the prior (METRICS A1, A2). A fully unpredictable update has M = 0."""
+
+    headline: ClassVar[str] = "M"
+
+    M: float = NAN
+    """Slope. Positive: beliefs move away from the middle. -1: the posterior ignores the prior."""
+    intercept: float = NAN
+    t: float = NAN
+    r2: float = NAN
+    mean_delta: float = NAN
+    """Mean update. A constant drift shows here and not in M."""
+    mde: float = NAN
+    """Smallest |M| that a test at this level would find with 80% power."""
+    joint_F: float = NAN
+    """Wald test that intercept and slope are both zero (METRICS A3), with the same covariance."""
+    joint_p: float = NAN
+    p_wild: float = NAN
+    """Restricted wild cluster bootstrap; given with CR1 below forty clusters, or when asked for."""
+    se_iid: float = NAN
+    p_iid: float = NAN
+    """Homoskedastic and independent rows: for the replication of published numbers only."""
+    t_abs: float = NAN
+    n: int = 0
+    G: int = 0
+
+
+def martingale_score(
+    prior: ArrayLike,
+    post: ArrayLike,
+    groups: ArrayLike | None = None,
+    *,
+    se: str | None = None,
+    p: str = "t",
+    weights: ArrayLike | None = None,
+    level: float = 0.95,
+    draws: int = 4999,
+    seed: int = 0,
+) -> MartingaleScore:
+    """Regress post - prior on prior, with an intercept (METRICS A1, A2; martingale-score eq. 1).
+
+    Args:
+        prior: [n] beliefs in [0, 1]; NaN is missing, and the row is dropped and counted.
+        post: [n] beliefs after the update.
+        groups: [n] question of each row. Give them whenever a question has more than one row.
+        se: `CR1` (the default with groups; t with G - 1), `HC3` (for one row per question; t with n - 2), or
+            `iid` (the default without groups; what papers print, and wrong when spread depends on the prior).
+        p: `t`, or `wild` for the restricted wild cluster bootstrap as the headline p.
+        weights: [n] positive; 1 / rows of the question gives the question-balanced slope.
+        level: of the interval.
+        draws: of the bootstrap, where it does not enumerate.
+        seed: of the bootstrap.
+
+    Statuses: `too_few`, `zero_variance_prior`, `no_df`, `perfect_fit`, `zero_variance_update`, and those of
+    the standard error (`one_cluster`, `leverage_one`, `zero_cluster_variance`); what they leave undefined is
+    NaN. The slope is consistent in the number of questions but biased in few: within a question a prior is
+    the sum of earlier updates.
+    """
+    se = errors(se, groups)
+    one_of(p, ("t", "wild"), "p")
+    if p == "wild" and se != "CR1":
+        raise ValueError("p: 'wild' resamples clusters; give groups and leave se at CR1")
+    rows, b, d, w = _updates(prior, post, groups, weights)
+    params: dict[str, Any] = {"level": level, "se": se, "weighted": weights is not None}
+    common: dict[str, Any] = {**rows.counts, "n": rows.n, "G": rows.n_clusters, "params": params}
+    status, fit = _fit(b, d, w, rows, se)
+    if fit is None:
+        mean = float(np.average(d, weights=w)) if rows.n > 1 else NAN
+        return MartingaleScore(mean_delta=mean, status=status, **common)
+    slope, error, t, p_t = fit.contrast(np.array([0.0, 1.0]))
+    score = MartingaleScore(
+        M=slope,
+        intercept=float(fit.params[0]),
+        mean_delta=float(np.average(d, weights=w)),
+        r2=fit.r2,
+        se=error,
+        t=t,
+        t_abs=abs(t),
+        status=status,
+        **common,
+    )
+    if error == 0:  # an exact fit: nothing is left to test
+        return replace(score, ci_lo=slope, ci_hi=slope, ci_method="exact fit", mde=0.0)
+    if not np.isfinite(error):
+        return score
+    lo, hi = t_interval(slope, error, fit.df, level)
+    joint_f, joint_p = fit.wald(_both(b))
+    plain = linear_fit(d, _design(b), se="iid", weights=w)
+    _, se_iid, _, p_iid = plain.contrast(np.array([0.0, 1.0]))
+    score = replace(
+        score,
+        ci_lo=lo,
+        ci_hi=hi,
+        ci_method=fit.describe(),
+        p=p_t,
+        p_method=fit.describe(),
+        mde=(hi - lo) / 2 + float(scipy.stats.t.ppf(POWER, fit.df)) * error,
+        joint_F=joint_f,
+        joint_p=joint_p,
+        se_iid=se_iid,
+        p_iid=p_iid,
+    )
+    if p == "t" and (se != "CR1" or rows.n_clusters >= FEW_CLUSTERS):
+        return score
+    wild = wild_cluster_test(d, _design(b), rows.codes, 1, weights=w, draws=draws, seed=seed)
+    score = replace(score, p_wild=wild.p, params=params | dict(wild.params))
+    return replace(score, p=wild.p, p_method=wild.p_method) if p == "wild" else score
+
+
+def martingale_moments(prior: ArrayLike, post: ArrayLike) -> Floats:
+    """What the slope needs of each row, [n, 5]: to be summed, bootstrapped or compared between kinds (METRICS A1).
+
+    A row with a NaN is all NaN. With `martingale_slope` these are arguments of `bootstrap_moments`,
+    `moment_interval` and `paired_difference_moments`.
+    """
+    b, q = probabilities(prior, "prior"), probabilities(post, "post")
+    same_shape(prior=b, post=q)
+    x, d = b - 0.5, q - b  # near the mean of beliefs, sums of squares keep their digits
+    moments = np.column_stack([np.ones_like(x), x, d, x * x, x * d])
+    moments[np.isnan(d)] = np.nan
+    return moments
+
+
+def martingale_slope(sums: Floats) -> Floats:
+    """Martingale Scores [draws] from sums [draws, 5] of `martingale_moments`; NaN where the prior is constant."""
+    n, x, d, xx, xd = sums.T
+    spread = xx - x * x / n
+    return (xd - x * d / n) / np.where(spread > EXACT_SS, spread, np.nan)
+
+
+@dataclass(frozen=True, kw_only=True)
+class JointTest(Score):
+    """Intercept and slope are both zero (METRICS A3)."""
+
+    headline: ClassVar[str] = "F"
+    F: float = NAN
+    df1: int = 2
+    df2: float = NAN
+
+
+def martingale_joint_test(
+    prior: ArrayLike, post: ArrayLike, groups: ArrayLike | None = None, *, se: str | None = None
+) -> JointTest:
+    """Test both halves of the martingale property, so that a constant drift is seen too (METRICS A3).
+
+    Arguments as in `martingale_score`. Rows independent: F(2, n - 2). Clustered: Wald / 2 against
+    F(2, G - 1), undefined below three clusters. Where the slope has no test, neither has this.
+    """
+    se = errors(se, groups)
+    rows, b, d, w = _updates(prior, post, groups, None)
+    status, fit = _fit(b, d, w, rows, se)
+    if fit is None or not (fit.se > 0).all():
+        return JointTest(status=status, **rows.counts)
+    f, p = fit.wald(_both(b))
+    if not np.isfinite(f):
+        status = "too_few_clusters" if fit.df < 2 else "singular_covariance"
+        return JointTest(status=status, **rows.counts)
+    method = f"F(2, {fit.df:g}), {fit.method}"
+    return JointTest(F=f, p=p, df2=fit.df, p_method=method, params={"se": se}, **rows.counts)
+
+
+@dataclass(frozen=True, kw_only=True)
+class CalibrationSlope(Score):
+    """Slope of the outcome on the belief; 1 if calibrated (METRICS A10)."""
+
+    headline: ClassVar[str] = "slope"
+    slope: float = NAN
+    intercept: float = NAN
+
+
+def calibration_slope(
+    p: ArrayLike, y: ArrayLike, groups: ArrayLike | None = None, *, se: str | None = None, level: float = 0.95
+) -> CalibrationSlope:
+    """Regress outcomes [n] (0 or 1) on beliefs [n]; to be read beside M (METRICS A10).
+
+    Below 1 the beliefs are too extreme, and a perfect updater then shows M < 0; above 1 they are too timid,
+    and it shows M > 0. The outcome is what a posterior becomes once everything is known, so this is one plus
+    the slope of a martingale regression to the truth. `p` tests a slope of 1.
+    """
+    if se is None and groups is None:
+        se = "HC3"  # the variance of an outcome depends on the belief, so `iid` is never right here
+    score = martingale_score(p, outcomes(y, "y"), groups, se=se, level=level)
+    return CalibrationSlope(
+        slope=1 + score.M,
+        intercept=score.intercept,
+        **{
+            name: getattr(score, name)
+            for name in ("se", "ci_method", "p", "p_method", "n_rows", "n_clusters", "n_dropped", "reasons")
+        },
+        ci_lo=1 + score.ci_lo,
+        ci_hi=1 + score.ci_hi,
+        status=score.status,
+        params=score.params,
+    )
+
+
+def _updates(
+    prior: ArrayLike, post: ArrayLike, groups: ArrayLike | None, weights: ArrayLike | None
+) -> tuple[Rows, Floats, Floats, Floats]:
+    """Complete rows, with prior, update and weight."""
+    rows = complete_numbers(groups, prior=probabilities(prior, "prior"), post=probabilities(post, "post"))
+    b, q = rows.columns
+    w = np.ones(len(rows.kept)) if weights is None else floats(weights)
+    if w.shape != rows.kept.shape or not (np.isfinite(w) & (w > 0)).all():
+        raise ValueError(f"weights: give {len(rows.kept)} positive numbers, one per row")
+    return rows, b, q - b, w[rows.kept]
+
+
+def _design(b: Floats) -> Floats:
+    return np.column_stack([np.ones_like(b), b])
+
+
+def _both(b: Floats) -> Floats:
+    """Contrasts for the mean update and the slope: zero if and only if intercept and slope are.
+
+    The intercept itself is the update at a prior of zero, and where priors are close it is nearly the slope.
+    """
+    return np.array([[1.0, b.mean()], [0.0, 1.0]])
+
+
+def _fit(b: Floats, d: Floats, w: Floats, rows: Rows, se: str) -> tuple[str, LinearFit | None]:
+    """The regression and its status; no fit where there is no slope."""
+    if rows.n < 2:
+        return "too_few", None
+    if _sum_of_squares(b, w) <= EXACT_SS:
+        return "zero_variance_prior", None
+    fit = linear_fit(d, _design(b), se=se, codes=rows.codes, weights=w)
+    if fit.status == "rank_deficient":
+        return "zero_variance_prior", None
+    if fit.status == "perfect_fit" and _sum_of_squares(d, w) <= EXACT_SS:
+        return "zero_variance_update", fit
+    return fit.status, fit
+
+
+def _sum_of_squares(x: Floats, w: Floats) -> float:
+    w = w / w.mean()
+    return float(w @ (x - np.average(x, weights=w)) ** 2)

@@ -1,0 +1,318 @@
+"""Is it a belief measurement at all? Gates that are fixed before reading (METRICS W3, W4).
+
+Read-outs come as matrices [n, k]: one row per context, one column per option as it stands in the prompt.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+import pandas as pd
+from numpy.typing import ArrayLike, NDArray
+from scipy.sparse import csr_array
+from scipy.sparse.linalg import lsqr
+from scipy.special import log_softmax, logit, logsumexp
+
+from ..inference.intervals import Interval, cluster_mean, moment_interval
+from ..inference.rows import complete_rows
+from ..logodds import LOGIT_EPS
+from ..score import NAN, Score
+from ..validation import Floats, floats, probabilities, refuse, same_shape
+
+MAX_LOGIT = float(logit(1 - LOGIT_EPS))
+
+
+@dataclass(frozen=True, kw_only=True)
+class WordIdentityNull(Score):
+    """METRICS W3."""
+
+    headline: ClassVar[str] = "null_prob"
+    null_prob: Floats
+    """[n, k] read-outs that depend on the words alone. Score them like real ones, then `chance_corrected`."""
+    constants: Mapping[Any, float]
+    """Mean log-probability of each word, in nats."""
+
+
+def word_identity_null(logp: ArrayLike, option: ArrayLike, item: ArrayLike) -> WordIdentityNull:
+    """What a read-out would be that knows the words and no context (METRICS W3).
+
+    Args:
+        logp: [n, k] natural log-probabilities.
+        option: [n, k] the word of each, or [k] if all contexts share them.
+        item: [n] item of each context; items weigh equally in the constants, however many contexts they have.
+
+    -Inf and NaN are left out of the means; a word without any finite value makes its contexts NaN. A score
+    that compares read-outs of the same words (two-class consistency) has 1 under this null: then the score
+    cannot tell a belief from word identity, and `chance_corrected` says NaN.
+    """
+    logp, words = _matrix(logp, option, "logp")
+    labels = np.asarray(item)
+    if labels.shape != (len(logp),):
+        raise ValueError(f"item: shape {labels.shape} for {len(logp)} contexts; give one per context")
+    codes, unique = pd.factorize(words.ravel())
+    cells = pd.DataFrame({"item": np.repeat(labels, logp.shape[1]), "word": codes, "logp": logp.ravel()})
+    cells = cells[np.isfinite(cells["logp"])]
+    by_item = cells.groupby(["word", "item"], sort=False)["logp"].mean()
+    means = by_item.groupby(level="word").mean().reindex(range(len(unique))).to_numpy()
+    null = log_softmax(means[codes].reshape(logp.shape), axis=1)
+    bad = np.isnan(null).any(axis=1)
+    return WordIdentityNull(
+        null_prob=np.where(bad[:, None], np.nan, np.exp(null)),
+        constants=dict(zip(unique.tolist(), means.tolist(), strict=True)),
+        n_rows=int((~bad).sum()),
+        n_clusters=len(pd.unique(labels)),
+        n_dropped=int(bad.sum()),
+        reasons={"word_without_value": int(bad.sum())} if bad.any() else {},
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class ReadoutGate(Score):
+    """METRICS W3. The interval of the base class is that of `partial_corr`, over items."""
+
+    headline: ClassVar[str] = "partial_corr"
+    coverage: float
+    """Median over contexts of the inner read-out's mass on the options."""
+    partial_corr: float
+    """Correlation of inner with exact log-odds given the words. Word identity has none: NaN, which fails."""
+    evidence_response: float
+    """Mean change of the rejected option's inner log-odds from prior to posterior."""
+    evidence_exact: float
+    """The same of the exact read-out."""
+    evidence_ci: tuple[float, float]
+    n_clipped: int
+    """Log-odds cut at those of 1e-6 from 0 or 1."""
+    failures: tuple[str, ...]
+    """Which of `coverage`, `partial_corr` and `evidence_response` did not pass."""
+    passed: bool
+
+
+def readout_gate(
+    inner_logp: ArrayLike,
+    exact_logp: ArrayLike,
+    option: ArrayLike,
+    item: ArrayLike,
+    rejected: ArrayLike,
+    *,
+    min_coverage: float = 0.01,
+    min_corr: float = 0.5,
+    noise_floor: float = 1e-6,
+    seed: int = 0,
+    draws: int = 2000,
+    level: float = 0.95,
+) -> ReadoutGate:
+    """May an inner read-out be called a belief? To be judged on held-out items (METRICS W3).
+
+    Args:
+        inner_logp: [n, k] natural log-probabilities at an inner layer, not normalised.
+        exact_logp: [n, k] those of the model's output.
+        option: [n, k] the word of each, or [k] if all contexts share them.
+        item: [n] item of each context: pairs posteriors with priors, and is the unit of the intervals.
+        rejected: [n] column of the rejected option; -1 marks a prior context.
+        min_coverage: the median coverage must reach it.
+        min_corr: the partial correlation must reach it, with the lower end of its interval above 0.
+        noise_floor: a mean evidence response of this size or less, in nats, is none.
+        seed: of the bootstrap, like `draws` and `level`.
+        draws: resamples of items, with the words' constants held as fitted on all.
+        level: of the intervals.
+
+    The correlation is of what is left of log option shares when the best constant per word and level per
+    context are taken out of both. Taking each word's mean out of its log-odds would leave the words beside
+    it, and a read-out of words alone could pass.
+
+    The evidence response must have the exact one's sign with an interval off 0. What is undefined fails.
+    A context with a NaN is dropped; a single item has no interval and fails.
+    """
+    inner, words = _matrix(inner_logp, option, "inner_logp")
+    exact, _ = _matrix(exact_logp, option, "exact_logp")
+    same_shape(inner_logp=inner, exact_logp=exact)
+    k = inner.shape[1]
+    if k < 2:
+        raise ValueError("inner_logp: one option has no log-odds; give two or more")
+    where = np.asarray(rejected)
+    if where.shape != (len(inner),) or not np.isin(where, np.arange(-1, k)).all():
+        raise ValueError(f"rejected: give one column 0 .. {k - 1} per context, or -1 for a prior")
+    rows = complete_rows(item, inner_logp=inner, exact_logp=exact, option=words, rejected=where)
+    inner, exact, words, where = rows.columns
+    items = rows.codes
+    settings: dict[str, Any] = {
+        "min_coverage": min_coverage,
+        "min_corr": min_corr,
+        "noise_floor": noise_floor,
+        "level": level,
+        "draws": draws,
+        "seed": seed,
+    }
+    if not rows.n:
+        return ReadoutGate(
+            coverage=NAN, partial_corr=NAN, evidence_response=NAN, evidence_exact=NAN, evidence_ci=(NAN, NAN),
+            n_clipped=0, failures=("coverage", "partial_corr", "evidence_response"), passed=False,
+            status="too_few", params=settings, **rows.counts,
+        )  # fmt: skip
+    coverage = float(np.median(np.exp(logsumexp(inner, axis=1))))
+    (x, clipped_x), (y, clipped_y) = _log_odds(inner), _log_odds(exact)
+    codes = pd.factorize(words.ravel())[0].reshape(words.shape)
+    u, v = _without_words(inner, codes), _without_words(exact, codes)
+    moments = np.stack([u * u, v * v, u * v]).sum(axis=2).T
+
+    def corr(sums: Floats) -> Floats:
+        scale = sums[:, 0] * sums[:, 1]
+        return sums[:, 2] / np.sqrt(np.where(scale > 0, scale, np.nan))
+
+    partial = float(corr(moments.sum(axis=0, keepdims=True))[0])
+    interval = Interval()
+    if np.isfinite(partial):
+        interval = moment_interval(moments, items, corr, seed=seed, draws=draws, level=level)
+    response, response_exact, owners = _evidence(x, y, codes, items, where)
+    change = cluster_mean(response, owners, seed=seed, draws=draws, level=level)
+    change_exact = float(response_exact.mean()) if len(response_exact) else NAN
+    # Without a floor the rounding of a constant read-out would be a response with a tight interval.
+    off_zero = abs(change.mean) > noise_floor and (change.ci_lo > 0 or change.ci_hi < 0)
+    verdicts = {
+        "coverage": coverage >= min_coverage,
+        "partial_corr": partial >= min_corr and interval.lo > 0,
+        "evidence_response": off_zero and change.mean * change_exact > 0,
+    }
+    failures = tuple(name for name, held in verdicts.items() if not held)
+    return ReadoutGate(
+        coverage=coverage,
+        partial_corr=partial,
+        evidence_response=change.mean,
+        evidence_exact=change_exact,
+        evidence_ci=(change.ci_lo, change.ci_hi),
+        n_clipped=clipped_x + clipped_y,
+        failures=failures,
+        passed=not failures,
+        **interval.fields(**settings),
+        **rows.counts,
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class CompetenceGate(Score):
+    """METRICS W4. The interval of the base class is that of `rejected_change`."""
+
+    headline: ClassVar[str] = "rejected_change"
+    rejected_change: float
+    """Mean change of the rejected option's mass, to be below 0 with its interval."""
+    coverage: float
+    """Median mass on yes and no; NaN if they were not asked."""
+    parse_rate: float
+    """NaN if nothing was parsed."""
+    failures: tuple[str, ...]
+    passed: bool
+    verdict: str
+    """`ok`, or the words to print on every table of the run."""
+
+
+def competence_gate(
+    prior_rejected: ArrayLike,
+    post_rejected: ArrayLike,
+    groups: ArrayLike | None = None,
+    *,
+    yes_no_coverage: ArrayLike | None = None,
+    parse_rate: float | None = None,
+    min_coverage: float = 0.5,
+    min_parse: float = 0.8,
+    seed: int = 0,
+    draws: int = 2000,
+    level: float = 0.95,
+) -> CompetenceGate:
+    """Does the model react to what it is told, and answer what it is asked? (METRICS W4)
+
+    Args:
+        prior_rejected: [n] mass of the option before it was rejected.
+        post_rejected: [n] after.
+        groups: [n] item, the unit of the interval. None: every row its own.
+        yes_no_coverage: [m] mass on yes and no, where these are asked.
+        parse_rate: share of answers that were parsed, for verbal kinds.
+        min_coverage: the median coverage must reach it.
+        min_parse: the parse rate must reach it.
+        seed: of the bootstrap, like `draws` and `level`.
+        draws: resamples.
+        level: of the interval.
+    """
+    prior = np.atleast_1d(probabilities(prior_rejected, "prior_rejected"))
+    post = np.atleast_1d(probabilities(post_rejected, "post_rejected"))
+    same_shape(prior_rejected=prior, post_rejected=post)
+    rows = complete_rows(groups, prior=prior, post=post)
+    prior, post = rows.columns
+    change = cluster_mean(post - prior, rows.codes, seed=seed, draws=draws, level=level)
+    coverage, parsed = NAN, NAN
+    failures = [] if change.ci_hi < 0 else ["rejected_change"]
+    if yes_no_coverage is not None:
+        masses = probabilities(yes_no_coverage, "yes_no_coverage").ravel()
+        masses = masses[np.isfinite(masses)]
+        coverage = float(np.median(masses)) if masses.size else NAN
+        if not coverage >= min_coverage:
+            failures.append("coverage")
+    if parse_rate is not None:
+        parsed = float(probabilities(parse_rate, "parse_rate"))
+        if not parsed >= min_parse:
+            failures.append("parse_rate")
+    thresholds = {"min_coverage": min_coverage, "min_parse": min_parse}
+    return CompetenceGate(
+        rejected_change=change.mean,
+        coverage=coverage,
+        parse_rate=parsed,
+        failures=tuple(failures),
+        passed=not failures,
+        verdict="not a belief measurement" if failures else "ok",
+        status=change.status,
+        **change.interval(**thresholds),
+        **rows.counts,
+    )
+
+
+def _matrix(logp: ArrayLike, option: ArrayLike, name: str) -> tuple[Floats, NDArray[Any]]:
+    array = floats(logp)
+    words = np.asarray(option, dtype=object)
+    if array.ndim != 2:
+        raise ValueError(f"{name}: shape {array.shape}; give [contexts, options]")
+    refuse(array, array > 1e-6, f"{name}:", " is no log-probability; give values of 0 or less")
+    if words.shape not in (array.shape, array.shape[1:]):
+        raise ValueError(f"option: shape {words.shape} for {name} {array.shape}; give [n, k] or [k]")
+    return array, np.broadcast_to(words, array.shape)
+
+
+def _log_odds(logp: Floats) -> tuple[Floats, int]:
+    """Log-odds of each option against the others, cut at `MAX_LOGIT`, and how many were cut."""
+    others = [logsumexp(np.delete(logp, j, axis=1), axis=1) for j in range(logp.shape[1])]
+    with np.errstate(invalid="ignore"):
+        odds = logp - np.stack(others, axis=1)  # NaN if no option has any mass
+    n_clipped = int((np.abs(odds) > MAX_LOGIT).sum())
+    return np.clip(odds, -MAX_LOGIT, MAX_LOGIT), n_clipped
+
+
+def _without_words(logp: Floats, word: NDArray[np.intp]) -> Floats:
+    """Log option shares [n, k] less the best constant per word and level per context; 0 if none is left."""
+    n, k = logp.shape
+    with np.errstate(invalid="ignore"):
+        shares = log_softmax(logp, axis=1)
+    shares = np.maximum(np.nan_to_num(shares, nan=-np.log(k)), np.log(LOGIT_EPS))
+    y = (shares - shares.mean(axis=1, keepdims=True)).ravel()
+    # One row per cell: its own word, less the mean of the words of its context.
+    cells = np.arange(n * k)
+    rows = np.concatenate([cells, cells.repeat(k)])
+    columns = np.concatenate([word.ravel(), word.repeat(k, axis=0).ravel()])
+    values = np.concatenate([np.ones(n * k), np.full(n * k * k, -1 / k)])
+    design = csr_array((values, (rows, columns)), shape=(n * k, int(word.max()) + 1))
+    left = y - design @ lsqr(design, y, atol=1e-12, btol=1e-12)[0]
+    if float(left @ left) <= 1e-12 * max(float(y @ y), 1.0):  # dust of the solver
+        left = np.zeros_like(y)
+    return left.reshape(n, k)
+
+
+def _evidence(
+    x: Floats, y: Floats, word: NDArray[np.intp], items: NDArray[Any], rejected: NDArray[Any]
+) -> tuple[Floats, Floats, NDArray[Any]]:
+    """Per posterior: change of the rejected word's log-odds from the item's priors, and the item."""
+    k = x.shape[1]
+    cells = pd.DataFrame({"item": np.repeat(items, k), "word": word.ravel(), "inner": x.ravel(), "exact": y.ravel()})
+    is_prior = np.repeat(rejected < 0, k)
+    is_rejected = np.tile(np.arange(k), len(x)) == np.repeat(rejected, k)
+    before = cells[is_prior].groupby(["item", "word"], as_index=False)[["inner", "exact"]].mean()
+    both = cells[is_rejected].merge(before, on=["item", "word"], suffixes=("", "_before"))
+    inner, exact = ((both[name] - both[f"{name}_before"]).to_numpy(dtype=np.float64) for name in ("inner", "exact"))
+    return inner, exact, both["item"].to_numpy()

@@ -1,0 +1,50 @@
+import numpy as np
+import pytest
+
+from doxascope.metrics import cluster_mean, martingale_score, moment_interval, sign_flip_test
+
+
+def mean(sums: np.ndarray) -> np.ndarray:
+    return sums[:, 0] / sums[:, 1]
+
+
+def test_few_clusters_get_a_jackknife_that_is_exact_for_a_mean() -> None:
+    values = np.array([0.1, 0.4, 0.2, 0.9])
+    made = moment_interval(np.column_stack([values, np.ones(4)]), np.arange(4), mean, seed=0)
+    assert made.se == pytest.approx(values.std(ddof=1) / 2)
+    assert made.method == "jackknife, t(3)"
+    assert (made.lo + made.hi) / 2 == pytest.approx(values.mean())
+
+
+def test_many_clusters_get_a_bootstrap_and_one_gets_nothing() -> None:
+    values = np.random.default_rng(0).normal(size=200)
+    moments = np.column_stack([values, np.ones(200)])
+    made = moment_interval(moments, np.arange(200), mean, seed=0)
+    assert made.se == pytest.approx(values.std() / np.sqrt(200), rel=0.1)
+    assert made.params == {"level": 0.95, "draws": 2000, "seed": 0}
+    one = moment_interval(moments, np.zeros(200), mean, seed=0)
+    assert (one.method, np.isnan(one.lo)) == ("none: one cluster", True)
+
+
+def test_a_statistic_that_hangs_on_one_cluster_has_no_interval() -> None:
+    moments = np.array([[0.2, 1.0], [0.0, 0.0], [0.0, 0.0]])
+    made = moment_interval(moments, np.arange(3), mean, seed=0)
+    assert (made.method, np.isnan(made.se)) == ("none: it hangs on one cluster", True)
+    assert made.test_of_zero(0.2) == {}
+
+
+@pytest.mark.parametrize("level", [0.0, 1.0, 95, float("nan")])
+def test_a_level_outside_its_range_is_refused(level: float) -> None:
+    values = np.random.default_rng(0).random(30)
+    with pytest.raises(ValueError, match=r"level: .* between 0 and 1"):
+        cluster_mean(values, np.arange(30), seed=0, level=level)
+    with pytest.raises(ValueError, match="level"):
+        martingale_score(values, values[::-1], level=level)
+
+
+def test_no_draws_are_refused() -> None:
+    values = np.random.default_rng(0).random(30)
+    with pytest.raises(ValueError, match="draws: 0; give one"):
+        cluster_mean(values, np.arange(30), seed=0, draws=0)
+    with pytest.raises(ValueError, match="draws: -1"):
+        sign_flip_test(values, draws=-1)
