@@ -12,12 +12,16 @@ from ..metrics.beliefs import belief_table
 from .chat import Boundary, Message, Prompt, as_conversations
 from .errors import UserError
 from .exact import Cost, ExactReading, Query, read_packed
+from .generation import BUDGET as SAMPLING_BUDGET
+from .generation import Request, Sample, Sampler
+from .growing import CachedHistories
 from .head import Head
 from .identity import Identity, identify
 from .loading import TextSide, load_model, load_text_side
 from .options import TERMINATORS, Option, OptionPaths, make_options
 from .plain import read_plain
 from .reader import PromptReader
+from .sampling import Sampling
 from .settings import parse
 from .spec import ModelSpec, resolve
 from .transformers_backend import TransformersBackend
@@ -57,13 +61,14 @@ class LanguageModel:
         self.reader = PromptReader(spec, text, terminators)
         self.backend = TransformersBackend(model)
         self.head = Head(model)
+        self.sampler = Sampler(text.tokenizer, self.head, text.end_ids)
         self._checked = False
 
     def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *exception: object) -> None:
-        del self.model, self.backend, self.head
+        del self.model, self.backend, self.head, self.sampler
 
     @cached_property
     def identity(self) -> Identity:
@@ -124,6 +129,53 @@ class LanguageModel:
         taken = [reading.residual for reading in readings if reading.residual is not None]
         residuals = np.stack([one.float().numpy() for one in taken]) if taken else None
         return Beliefs(belief_table(rows), residuals)
+
+    def sample(
+        self, requests: Sequence[Request], sampling: Sampling, *, seed: int, budget: int = SAMPLING_BUDGET
+    ) -> list[Sample]:
+        """The draws of each request, in their order. See `generation` for what a draw depends on.
+
+        Raises UserError, naming the read-out, for a prompt that leaves no room for an answer of full length.
+        """
+        context = self.reader.context
+        for request in requests:
+            longest = len(request.prompt.ids) + sampling.max_new_tokens
+            if context is not None and longest > context:
+                raise UserError(
+                    f"read-out {request.readout_id}: prompt and answer take up to {longest} tokens, the model takes "
+                    f"{context}; shorten the conversation or lower max_new_tokens"
+                )
+        return self.sampler.generate(requests, CachedHistories(self.model), sampling, seed=seed, budget=budget)
+
+    def generate(
+        self,
+        messages: str | Sequence[Message] | Sequence[Sequence[Message]],
+        n: int = 1,
+        *,
+        seed: int = 0,
+        prefill: str = "",
+        budget: int = SAMPLING_BUDGET,
+        **sampling: object,
+    ) -> list[Sample]:
+        """Sampled next assistant turns.
+
+        Args:
+            messages: a question, a conversation, or several conversations.
+            n: draws of each.
+            seed: the same seed draws the same; more draws begin with the same ones.
+            prefill: how the assistant's turn already begins.
+            budget: most tokens whose keys and values are held at once.
+            sampling: fields of Sampling, such as `temperature=0` (greedy) or `max_new_tokens=20`; by default the
+                model's own distribution, not truncated.
+
+        Returns: n samples of the first conversation, then of the next.
+        """
+        law = parse(Sampling, sampling, "generate()")
+        requests = [
+            Request(str(i), self.reader.chat.render(conversation, prefill), range(n))
+            for i, conversation in enumerate(as_conversations(messages))
+        ]
+        return self.sample(requests, law, seed=seed, budget=budget)
 
     def option_rows(
         self, reading: ExactReading, options: Sequence[Option], low_coverage: float = LOW_COVERAGE
