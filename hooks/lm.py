@@ -18,6 +18,7 @@ from .growing import CachedHistories
 from .head import Head
 from .identity import Identity, identify
 from .loading import TextSide, load_model, load_text_side
+from .mentions import Mentions, mentions
 from .options import TERMINATORS, Option, OptionPaths, make_options
 from .plain import read_plain
 from .reader import PromptReader
@@ -176,6 +177,14 @@ class LanguageModel:
             for i, conversation in enumerate(as_conversations(messages))
         ]
         return self.sample(requests, law, seed=seed, budget=budget)
+
+    def mentions(
+        self, samples: Sequence[Sample], query: Query, sampling: Sampling, *, budget: int = BUDGET
+    ) -> Mentions:
+        """First mentions in the answers to one prompt, counted and expected (see `mentions`)."""
+        return mentions(
+            samples, query, sampling, CachedHistories(self.model), self.head, self.reader.terminators, budget=budget
+        )
 
     def option_rows(
         self, reading: ExactReading, options: Sequence[Option], low_coverage: float = LOW_COVERAGE
