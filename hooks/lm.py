@@ -12,13 +12,18 @@ from .backend import Backend
 from .chat import Message, as_conversations
 from .errors import UserError
 from .exact import ExactReading, Query, read_packed
+from .generation import BUDGET as SAMPLING_BUDGET
+from .generation import Request, Sample, Sampler
+from .growing import CachedHistories
 from .head import Head
 from .identity import Identity, identify
 from .loading import TextSide, load_model, load_text_side
 from .memory import Cost
+from .mentions import Mentions, mentions
 from .options import TERMINATORS, Option, make_options
 from .plain import read_plain
 from .reader import PromptReader
+from .sampling import Sampling
 from .self_check import Chosen, choose_path
 from .settings import parse
 from .spec import ModelSpec, resolve
@@ -54,12 +59,13 @@ class LanguageModel:
         self.spec, self.model, self.tokenizer = spec, model, text.tokenizer
         self.reader = PromptReader(spec, text, terminators)
         self.head = Head(model)
+        self.sampler = Sampler(text.tokenizer, self.head, text.end_ids)
 
     def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *exception: object) -> None:
-        del self.model, self.head
+        del self.model, self.head, self.sampler
         self.__dict__.pop("chosen", None)
 
     @cached_property
@@ -138,6 +144,61 @@ class LanguageModel:
         taken = [reading.residual for reading in readings if reading.residual is not None]
         residuals = np.stack([one.float().numpy() for one in taken]) if taken else None
         return Beliefs(belief_table(rows), residuals)
+
+    def sample(
+        self, requests: Sequence[Request], sampling: Sampling, *, seed: int, budget: int = SAMPLING_BUDGET
+    ) -> list[Sample]:
+        """The draws of each request, in their order. See `generation` for what a draw depends on.
+
+        Raises UserError, naming the read-out, for a prompt that leaves no room for an answer of full length.
+        """
+        context = self.reader.context
+        for request in requests:
+            longest = len(request.prompt.ids) + sampling.max_new_tokens
+            if context is not None and longest > context:
+                raise UserError(
+                    f"read-out {request.readout_id}: prompt and answer take up to {longest} tokens, the model takes "
+                    f"{context}; shorten the conversation or lower max_new_tokens"
+                )
+        return self.sampler.generate(requests, CachedHistories(self.model), sampling, seed=seed, budget=budget)
+
+    def generate(
+        self,
+        messages: str | Sequence[Message] | Sequence[Sequence[Message]],
+        n: int = 1,
+        *,
+        seed: int = 0,
+        prefill: str = "",
+        budget: int = SAMPLING_BUDGET,
+        **sampling: object,
+    ) -> list[Sample]:
+        """Sampled next assistant turns.
+
+        Args:
+            messages: a question, a conversation, or several conversations.
+            n: draws of each.
+            seed: the same seed draws the same; more draws begin with the same ones.
+            prefill: how the assistant's turn already begins.
+            budget: most tokens whose keys and values are held at once.
+            sampling: fields of Sampling, such as `temperature=0` (greedy) or `max_new_tokens=20`; by default the
+                model's own distribution, not truncated.
+
+        Returns: n samples of the first conversation, then of the next.
+        """
+        law = parse(Sampling, sampling, "generate()")
+        requests = [
+            Request(str(i), self.reader.chat.render(conversation, prefill), range(n))
+            for i, conversation in enumerate(as_conversations(messages))
+        ]
+        return self.sample(requests, law, seed=seed, budget=budget)
+
+    def mentions(
+        self, samples: Sequence[Sample], query: Query, sampling: Sampling, *, budget: int = BUDGET
+    ) -> Mentions:
+        """First mentions in the answers to one prompt, counted and expected (see `mentions`)."""
+        return mentions(
+            samples, query, sampling, CachedHistories(self.model), self.head, self.reader.terminators, budget=budget
+        )
 
     def option_rows(
         self, reading: ExactReading, options: Sequence[Option], low_coverage: float = LOW_COVERAGE

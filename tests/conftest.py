@@ -89,3 +89,64 @@ def tiny(tiny_folder: Path) -> Any:
     from doxascope import load
 
     return load(str(tiny_folder))
+
+
+@pytest.fixture(scope="session")
+def save_speller(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., Path]:
+    """Saves a Llama of a few thousand parameters whose tokens are single characters."""
+
+    def save(characters: str, **config: Any) -> Path:
+        import torch
+        from tokenizers import Tokenizer, decoders, models
+        from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedTokenizerFast
+
+        vocabulary = {token: i for i, token in enumerate(["</s>", *characters])}
+        inner = Tokenizer(models.BPE(vocabulary, []))
+        inner.decoder = decoders.Fuse()
+        tokenizer = PreTrainedTokenizerFast(tokenizer_object=inner, eos_token="</s>")
+        sizes: dict[str, Any] = {
+            "hidden_size": 32,
+            "intermediate_size": 64,
+            "num_hidden_layers": 2,
+            "num_attention_heads": 4,
+            "num_key_value_heads": 2,
+            "max_position_embeddings": 64,
+            "initializer_range": 0.2,
+        }
+        torch.manual_seed(0)
+        model = LlamaForCausalLM(
+            LlamaConfig(vocab_size=len(tokenizer), eos_token_id=0, bos_token_id=None, **sizes | config)
+        )
+        folder = tmp_path_factory.mktemp("models") / "speller"
+        model.save_pretrained(folder)
+        tokenizer.save_pretrained(folder)
+        return folder
+
+    return save
+
+
+ANSWERS = (
+    *("red.", "Red!", "red", "blue.", "Blue,", "blue", "green!", "Green", "green.", "it is red.", "it is Blue"),
+    *("it is green or red.", "no.", "no idea", "why?", "reddish.", "red or blue?"),
+)
+
+
+@pytest.fixture(scope="session")
+def speller(save_speller: Callable[..., Path]) -> Any:
+    """A character model that has learnt, in a few dozen steps, to answer `which?` with a colour, more or less."""
+    import torch
+
+    from doxascope import load
+
+    lm = load(str(save_speller("abcdefghijklmnopqrstuvwxyzRGB .,!?\n")), template="none")
+    lines = [lm.tokenizer("which?" + answer)["input_ids"] + [0] for answer in ANSWERS]
+    ids = torch.nn.utils.rnn.pad_sequence([torch.tensor(line) for line in lines], batch_first=True, padding_value=-100)
+    parameters = [p.requires_grad_() for p in lm.model.parameters()]
+    optimizer = torch.optim.Adam(parameters, lr=5e-3)
+    for _ in range(60):
+        loss = lm.model(input_ids=ids.clamp(min=0), labels=ids).loss
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+    lm.model.requires_grad_(False)
+    return lm
