@@ -15,7 +15,7 @@ import platform
 import statistics
 import time
 import tracemalloc
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -109,7 +109,7 @@ def knn_tree_loop(action: np.ndarray, theta: np.ndarray, p: np.ndarray, k: int =
     joint, with_action, with_theta, alone = (cKDTree(columns[:, c]) for c in ([0, 1, 2], [0, 2], [1, 2], [2]))
     total = 0.0
     for point in columns:
-        radius = joint.query(point, k + 1, p=np.inf)[0][-1] + 1e-12
+        radius = np.asarray(joint.query(point, k + 1, p=np.inf)[0])[-1] + 1e-12
         own, n_a, n_t, n_p = (
             len(tree.query_ball_point(point[c], radius, p=np.inf)) - 1
             for tree, c in ((joint, [0, 1, 2]), (with_action, [0, 2]), (with_theta, [1, 2]), (alone, [2]))
@@ -169,7 +169,7 @@ def describe() -> str:
     return f"{platform.machine()}, Python {platform.python_version()}, {libraries}, one thread, {ROUNDS} rounds"
 
 
-def growth(name: str, works: dict[str, Callable[[], object]]) -> str:
+def growth(name: str, works: Mapping[str, Callable[[], object]]) -> str:
     """Seconds of each size, fastest of three."""
     cells = (f"{size}: {min(timed(work) for _ in range(3)):.3f} s" for size, work in works.items())
     return f"| {name} | {', '.join(cells)} |"

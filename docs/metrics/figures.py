@@ -8,6 +8,7 @@ Writes one SVG per page beside this file. Seeds are fixed: the same versions giv
 import sys
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import matplotlib as mpl
 import numpy as np
@@ -31,7 +32,7 @@ from doxascope.metrics import (
 )
 
 HERE = Path(__file__).parent
-STYLE = {
+STYLE: dict[Any, Any] = {
     "svg.fonttype": "none",
     "svg.hashsalt": "doxascope",
     "font.size": 9,
@@ -95,8 +96,8 @@ def consistency(left: Axes, right: Axes) -> None:
         "at random": (first, rng.uniform(0.05, 0.95, 200)),
     }
     for i, (prior, post) in enumerate(agents.values()):
-        pair = (np.column_stack([x, 1 - x]) for x in (prior, post))
-        score = consistency_kappa(*pair, np.arange(200), draws=300)
+        before, after = (np.column_stack([x, 1 - x]) for x in (prior, post))
+        score = consistency_kappa(before, after, np.arange(200), draws=300)
         right.bar(i - 0.2, score.c, 0.4, color=ORANGE, label="c2" if not i else None)
         if np.isfinite(score.kappa):
             right.bar(i + 0.2, score.kappa, 0.4, color=BLUE, label="kappa" if not i else None)
@@ -162,8 +163,8 @@ def decision(left: Axes, right: Axes) -> None:
             p = np.sort(rng.random(60))
             action, theta = ((rng.random(60) < p).astype(int) for _ in range(2))
             strata = np.arange(60) // 15
-            copies = (np.repeat(x, times) for x in (action, theta, strata))
-            scores.append(stratified_permutation(*copies, draws=199, seed=trial))
+            rows = np.repeat(np.arange(60), times)
+            scores.append(stratified_permutation(action[rows], theta[rows], strata[rows], draws=199, seed=trial))
         rejected.append(np.mean([s.p <= 0.05 for s in scores]))
     left.bar(range(len(repeats)), rejected, color=ORANGE)
     left.axhline(0.05, color=GREY, lw=0.8, ls=":")

@@ -358,7 +358,7 @@ def test_the_slope_of_moments_is_the_score_and_missing_rows_are_seen() -> None:
     prior, post = rng.random(50), rng.random(50)
     prior[3] = post[4] = np.nan
     moments = martingale_moments(prior, post)
-    assert np.isnan(moments).all(axis=1).nonzero()[0].tolist() == [3, 4]
+    assert np.flatnonzero(np.isnan(moments).all(axis=1)).tolist() == [3, 4]
     sums = np.nansum(moments, axis=0)[None]
     assert martingale_slope(sums)[0] == pytest.approx(martingale_score(prior, post).M, rel=1e-12)
     assert np.isnan(martingale_slope(martingale_moments([0.3, 0.3], [0.1, 0.6]).sum(axis=0)[None]))
