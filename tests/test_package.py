@@ -31,5 +31,6 @@ def test_imports_run_one_way() -> None:
     for level, folder in enumerate(ORDER):
         for file in (ROOT / folder).glob("**/*.py"):
             for node in ast.walk(ast.parse(file.read_text())):
-                if isinstance(node, ast.ImportFrom) and node.level == 2 and node.module:
+                depth = len(file.relative_to(ROOT).parts)
+                if isinstance(node, ast.ImportFrom) and node.level == depth and node.module:
                     assert node.module.split(".")[0] in ORDER[:level], f"{file}: imports {node.module}"

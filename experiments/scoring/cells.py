@@ -58,7 +58,7 @@ def complete(path: Any, name: str, labels: Array) -> Array:
 
 def _probability(x: Array) -> tuple[Array, str]:
     wrong = (x < -SLACK) | (x > 1 + SLACK)
-    percent = wrong.any() and np.isfinite(x[wrong]).all() and 1 < np.nanmax(x) <= 100 and np.nanmin(x) >= 0
+    percent = wrong.any() and 2 < np.nanmax(x) <= 100 and np.nanmin(x) >= 0
     return wrong, "is not in [0, 1]" + ("; divide percentages by 100" if percent else "")
 
 
@@ -107,7 +107,7 @@ def _unread(values: Array, cells: Sequence[Any]) -> Array:
     """Which values are NaN though their cells say something."""
     unread = np.isnan(values)
     for i in np.flatnonzero(unread):
-        unread[i] = not _is_missing(cells[i])
+        unread[i] = not _is_missing(cells[int(i)])
     return unread
 
 
@@ -125,5 +125,5 @@ def _labels(cells: Sequence[Any], same: dict[str, str]) -> Array:
             continue
         whole = isinstance(cell, float) and cell.is_integer()  # what Parquet makes of whole numbers with a gap
         text = str(int(cell) if whole else cell).strip()
-        found[i] = same.setdefault(text, text) if text else None
+        found[i] = None if text.lower() in ("", "nan") else same.setdefault(text, text)  # `NA` may be a country
     return found

@@ -70,14 +70,14 @@ def _csv(path: Path) -> Source:
 
     def chunks(wanted: Sequence[str]) -> Iterator[Chunk]:
         at = [names.index(name) for name in wanted]
-        body = rows()
-        next(body)
-        numbered = enumerate(body, 1)
-        while block := list(islice(numbered, CHUNK)):
-            for number, row in block:
+
+        def kept() -> Iterator[list[str]]:
+            for number, row in enumerate(islice(rows(), 1, None), 1):
                 if len(row) != len(names):
                     raise UserError(f"{path}: row {number} has {len(row)} fields, the header {len(names)}")
-            yield {name: [row[i] for _, row in block] for name, i in zip(wanted, at, strict=True)}
+                yield [row[i] for i in at]
+
+        return _in_chunks(kept(), wanted)
 
     return Source(path, names, chunks)
 
@@ -101,16 +101,17 @@ def _jsonl(path: Path) -> Source:
     keys = dict(zip(names, first, strict=True))
 
     def chunks(wanted: Sequence[str]) -> Iterator[Chunk]:
-        numbered = enumerate(rows(), 1)
-        while block := list(islice(numbered, CHUNK)):
-            for number, row in block:
+        def kept() -> Iterator[list[Any]]:
+            for number, row in enumerate(rows(), 1):
                 if differing := row.keys() ^ first.keys():
                     key = sorted(differing)[0]
                     fault = "has no" if key in first else "is the first with"
                     raise UserError(
                         f"{path}: row {number} {fault} key {key!r}; give every row the same, null if missing"
                     )
-            yield {name: [row[keys[name]] for _, row in block] for name in wanted}
+                yield [row[keys[name]] for name in wanted]
+
+        return _in_chunks(kept(), wanted)
 
     return Source(path, names, chunks)
 
@@ -140,6 +141,12 @@ def _parquet(path: Path, parts: Sequence[Path]) -> Source:
                     yield {name: cells(batch.column(stored[name])) for name in wanted}
 
     return Source(path, names, chunks)
+
+
+def _in_chunks(rows: Iterator[list[Any]], wanted: Sequence[str]) -> Iterator[Chunk]:
+    """Rows to columns. A row is cut down before it gets here, so that long prompts are never held together."""
+    while block := list(islice(rows, CHUNK)):
+        yield dict(zip(wanted, zip(*block, strict=True), strict=True))
 
 
 def _names(path: Path, header: Sequence[str]) -> tuple[str, ...]:

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
+from scipy import stats
 
 from ...metrics import (
     MARGINS,
@@ -42,6 +43,7 @@ WORTH_BOUNDS = 0.02
 """Share of missing rows above which the best and worst case are printed (METRICS 0.2)."""
 VERBAL_TOLERANCE = 0.01
 """Differences below this are none, for beliefs that were said rather than computed (METRICS D3)."""
+MANY_CLUSTERS = 5_000
 EXACT_GRID = 10_000
 """Outcomes up to which the sampling noise of an instance is enumerated; beyond, its first order is near enough."""
 
@@ -107,9 +109,17 @@ def _martingale(sample: Updates, seed: int) -> Iterator[Line]:
         update = pairs.posterior - pairs.prior
         clusters = _clusters(pairs)
         mean = cluster_mean(update, clusters, seed=seed)
-        flips = sign_flip_test(update, clusters, seed=seed)
-        score = _counted(replace(mean, p=flips.p, p_method=flips.p_method), pairs, update)
+        score = _counted(replace(mean, **_p_of_mean(mean, update, clusters, seed)), pairs, update)
         yield Line(f"mean update{suffix}", score, equivalence=_tost(score, "intercept"))
+
+
+def _p_of_mean(mean: Score, values: Array, clusters: Array, seed: int) -> dict[str, Any]:
+    """Of a mean of zero: by sign flips, or by t where clusters are so many that the two agree."""
+    if mean.n_clusters > MANY_CLUSTERS and mean.se > 0:
+        p = 2 * stats.t.sf(abs(mean.estimate) / mean.se, mean.n_clusters - 1)
+        return {"p": float(p), "p_method": f"t over {mean.n_clusters} clusters"}
+    flips = sign_flip_test(values, clusters, seed=seed)
+    return {"p": flips.p, "p_method": flips.p_method}
 
 
 def _slope(quantity: str, pairs: Pairs, seed: int, weights: Array | None = None) -> Line:
@@ -214,8 +224,8 @@ def _consistency(sample: Options, seed: int) -> Iterator[Line]:
             continue
         beside = _bounds(values)
         floor = _sampling_floor(sample, found.prior2)
-        if floor is not None:
-            used = np.isfinite(values)
+        used = np.isfinite(values)
+        if floor is not None and used.any():
             beside["expected of an unchanged belief, counted so often"] = f"{1 - floor[used].mean():.4f}"
             beside["corrected for it"] = f"{values[used].mean() + floor[used].mean():.4f}"
         distance = replace(score, mean=1 - score.estimate)
@@ -342,7 +352,7 @@ def _counted(score: Any, sample: Sample, values: Array, outcome: Array | None = 
 
 def _bounds(values: Array) -> dict[str, str]:
     """Best and worst case of a mean of scores in [0, 1], where enough are missing to matter."""
-    if not np.isnan(values).mean() > WORTH_BOUNDS:
+    if not np.isnan(values).sum() > WORTH_BOUNDS * len(values):
         return {}
     bounds = exclusion_bounds(values)
     return {"had the undefined ones scored 0, or 1": f"{bounds.lower:.3f}, {bounds.upper:.3f}"}

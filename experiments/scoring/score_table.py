@@ -66,10 +66,11 @@ def score_table(
             skipped[candidate.name] = f"is slow for {n:,} rows; ask for it by --metric"
             continue
         try:
-            entries += [
-                Entry(candidate, group, [_honest(line) for line in candidate.lines(understood.samples[group], seed)])
-                for group in fitting
-            ]
+            with np.errstate(divide="ignore", invalid="ignore"):  # what is undefined has a status
+                entries += [
+                    Entry(candidate, group, [_honest(x) for x in candidate.lines(understood.samples[group], seed)])
+                    for group in fitting
+                ]
         except ValueError as error:  # what metrics say of malformed input that no check here has foreseen
             raise UserError(f"{path}: {candidate.name}: {error}") from error
     return Scored(understood, entries, _comparisons(entries, understood.samples, seed), skipped, seed)

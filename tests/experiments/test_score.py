@@ -16,6 +16,7 @@ import pandas as pd
 import pytest
 
 from doxascope.experiments.scoring import reading
+from doxascope.experiments.scoring.cells import load
 from doxascope.experiments.scoring.output import as_data, as_html, as_text, prepare, write
 from doxascope.experiments.scoring.score_table import Scored, score_table
 from doxascope.hooks.errors import UserError
@@ -220,7 +221,6 @@ def test_a_belief_table_has_a_score_per_kind_and_their_paired_differences(tmp_pa
     path = tmp_path / "beliefs.parquet"
     frame.sample(frac=1, random_state=0).to_parquet(path)
     scored = score_table(path)
-    assert list(scored.understood.samples) == sorted(scored.understood.samples) or True
     assert estimates(scored, "verbal/free")["M, per step"].estimate == pytest.approx(-0.5)
     yes = frame[frame["option"] == "yes"].pivot(index=["kind", "item"], columns="step", values="prob")
     one, two = yes.loc["exact"], yes.loc["verbal"]
@@ -342,13 +342,14 @@ def test_a_mistake_in_the_table_is_one_line_that_says_where(table: Write, text: 
 
 def test_mistakes_in_the_arguments(table: Write, tmp_path: Path) -> None:
     path = table(*PAIRS)
-    for arguments, message in (
+    wrong: list[tuple[dict[str, Any], str]] = [
         ({"metric": "martngale"}, "did you mean 'martingale'?"),
         ({"metric": "lie"}, "is 'pairs', and lie wants p, cond_1"),
         ({"metric": "martingale-replicates"}, "needs replicate readings"),
         ({"cluster": "questions"}, "has no column 'questions'; is it 'question'?"),
         ({"replicates": "question"}, "needs a column 'item'"),
-    ):
+    ]
+    for arguments, message in wrong:
         with pytest.raises(UserError, match=re.escape(message)):
             score_table(path, **arguments)
     with pytest.raises(UserError, match="brier needs column 'outcome'"):
@@ -393,7 +394,7 @@ def test_the_three_formats_and_any_chunk_size_agree(tmp_path: Path, monkeypatch:
     monkeypatch.setattr(reading, "CHUNK", 7)
     for name in ("t.csv", "t.parquet", "t.jsonl"):
         score = estimates(score_table(tmp_path / name))["M"]
-        assert score.M == pytest.approx(whole.M)
+        assert pytest.approx(whole.M) == score.M
         assert (score.n_rows, score.n_clusters) == (49, 25)
 
 
@@ -405,10 +406,10 @@ def test_only_the_wanted_columns_are_kept(tmp_path: Path) -> None:
         file.write("prior,posterior,prompt\n")
         file.writelines(f"0.{i % 9 + 1},0.5,{'words ' * 200}\n" for i in range(20_000))
     tracemalloc.start()
-    assert estimates(score_table(path, "martingale"))["M"].n_rows == 20_000
+    assert len(load(reading.open_table(path), {"prior": "probability"})["prior"]) == 20_000
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
-    assert peak < path.stat().st_size
+    assert peak < path.stat().st_size / 5
 
 
 @pytest.mark.parametrize(
@@ -458,7 +459,7 @@ def test_json_has_null_for_nan_and_the_page_escapes_the_table(table: Write, tmp_
 
 def test_a_foreign_folder_is_refused(tmp_path: Path) -> None:
     (tmp_path / "thesis.tex").write_text("")
-    with pytest.raises(UserError, match="holds 'thesis.tex'"):
+    with pytest.raises(UserError, match=re.escape("holds 'thesis.tex'")):
         prepare(tmp_path)
     run = tmp_path / "run"
     run.mkdir()
@@ -497,13 +498,16 @@ def test_the_command_line(table: Write, tmp_path: Path) -> None:
 def test_scoring_never_imports_torch(table: Write, tmp_path: Path) -> None:
     path = table(*PAIRS)
     code = (
-        "import sys; sys.modules['torch'] = sys.modules['transformers'] = None\n"  # an import of either now fails
+        "import sys\n"
         f"sys.argv = ['doxascope', 'score', {str(path)!r}, '--out', {str(tmp_path / 'o')!r}]\n"
-        "from doxascope.experiments.cli import main; main()"
+        "from doxascope.experiments.cli import main\n"
+        "try: main()\n"
+        "finally: print('imported', {'torch', 'transformers'} & set(sys.modules))"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     assert "report.html" in done.stdout
+    assert done.stdout.endswith("imported set()\n")
 
 
 # --- public data, where it lies beside the checkout --------------------------------------------------------------
@@ -520,9 +524,8 @@ def test_market_prices_against_resolutions(tmp_path: Path) -> None:
     questions = json.loads(public("forecastbench/2024-07-21-human.json").read_text())["questions"]
     with gzip.open(public("forecastbench/2024-07-21_resolution_set.json.gz")) as file:
         resolutions = json.load(file)["resolutions"]
-    price = {
-        q["id"]: q["freeze_datetime_value"] for q in questions if "market" in q["freeze_datetime_value_explanation"]
-    }
+    markets = ("manifold", "metaculus", "infer", "polymarket")
+    price = {q["id"]: q["freeze_datetime_value"] for q in questions if q["source"] in markets}
     rows = [
         (r["id"], price[r["id"]], r["resolved_to"], r["resolved_to"] if r["resolved"] else "")
         for r in resolutions
@@ -541,14 +544,15 @@ def test_market_prices_against_resolutions(tmp_path: Path) -> None:
     # What is resolved became the truth, so its M is the calibration slope less one (METRICS A10).
     slope = calibration_slope(values[known, 0], values[known, 2]).slope
     assert found["calibration slope of the prior"].estimate == pytest.approx(slope)
-    assert martingale_score(values[known, 0], values[known, 1]).M == pytest.approx(slope - 1)
+    resolved = martingale_score(values[known, 0], values[known, 1])
+    assert pytest.approx(slope - 1) == resolved.M
 
 
 def test_relative_frequencies_obey_bayes_and_total_probability(tmp_path: Path) -> None:
     survey = pd.read_csv(public("brfss2015/diabetes_binary_5050split_BRFSS2015.csv.gz"))
-    x, y = survey["Diabetes_binary"] == 1, survey["HighBP"] == 1
+    x, y = survey["diabetes_binary"] == 1, survey["high_blood_pressure"] == 1
     bayes, cases = [], []
-    for age, rows in survey.groupby("Age"):
+    for age, rows in survey.groupby("age"):
         ill, pressure = x[rows.index], y[rows.index]
         bayes.append(
             (age, ill.mean(), pressure.mean(), pressure[ill].mean(), pressure[~ill].mean(), ill[pressure].mean())
