@@ -38,7 +38,9 @@ def groups(path: Path, data: dict[str, Array], clusters: Array | None) -> tuple[
     found = {}
     for name, rows in wide.groupby("group", sort=False):
         found[str(name)] = _sample(path, str(name), rows.reset_index(drop=True))
-    return found, event
+    if all(isinstance(sample, Options) for sample in found.values()):
+        return found, "instances of a rejection among three options"
+    return found, f"the belief is {event}"
 
 
 def _table(path: Path, data: dict[str, Array], clusters: Array | None) -> pd.DataFrame:
@@ -179,6 +181,7 @@ def _instances(rows: pd.DataFrame, before: Array, after: Array, rejected: Array)
         masses[after],
         rejected,
         rows["cluster"].to_numpy()[after],
+        position=rows["variant"].to_numpy()[after],
         keys=joined(rows["item"].to_numpy()[after], rows["variant"].to_numpy()[after]),
         why=_why(rows, before, after),
     )

@@ -2,6 +2,7 @@
 
 import json
 import math
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -17,6 +18,7 @@ from .scorable import METRICS, Line
 from .score_table import Scored
 
 FILES = ("scores.json", "report.html")
+INTERVAL = "interval by"
 HEADINGS = ("", "estimate", "95% interval", "p", "n", "clusters", "dropped", "status")
 
 
@@ -30,13 +32,13 @@ def as_text(scored: Scored) -> str:
     lines = [scored.understood.line]
     for group in dict.fromkeys(entry.group for entry in scored.entries):
         lines += ["", group] if group else [""]
-        rows, notes = [], []
-        for entry in scored.entries:
-            if entry.group == group:
-                for line in entry.lines:
-                    rows.append((line.quantity, *cells(line.score)))
-                    notes += [f"{line.quantity}: {'; '.join(f'{k} {v}' for k, v in beside(line).items())}"]
-        lines += [*_aligned([HEADINGS, *rows]), "", *(f"  {note}" for note in notes)]
+        found = list(_rows(scored, group))
+        usual = Counter(notes.get(INTERVAL, "") for _, notes in found).most_common(1)[0][0]
+        lines += [*_aligned([HEADINGS, *(row for row, _ in found)]), ""]
+        lines += [f"  intervals, where nothing else is said: {usual}"] if usual else []
+        for (quantity, *_), notes in found:
+            said = {key: text for key, text in notes.items() if (key, text) != (INTERVAL, usual)}
+            lines += [f"  {quantity}: {'; '.join(f'{key} {text}' for key, text in said.items())}"] if said else []
     if scored.comparisons:
         lines += ["", f"differences on the same items, Holm over {family_size(scored)}"]
         rows = [
@@ -78,9 +80,9 @@ def number(value: float) -> str:
 
 def beside(line: Line) -> dict[str, str]:
     """What is to be read with the number: how it was made, and what the metric adds."""
-    made = {}
-    if line.score.ci_method:
-        made["interval by"] = line.score.ci_method
+    made, how = {}, line.score.ci_method
+    if how:
+        made["no interval:" if how.startswith("none") else INTERVAL] = how.removeprefix("none: ")
     if line.score.p_method and line.score.p_method != line.score.ci_method and not math.isnan(line.score.p):
         made["p by"] = line.score.p_method
     if line.equivalence is not None:

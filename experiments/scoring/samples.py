@@ -91,6 +91,8 @@ class Options(Sample):
     posterior: Array
     rejected: Array
     """[n] index of the option."""
+    position: Array | None = None
+    """[n] which posteriors stand in the same place; None: those with the same option rejected."""
     n_prior: Array | None = None
     """[n] answers on the two options that remain, where the probabilities are counted."""
     n_posterior: Array | None = None

@@ -246,7 +246,8 @@ def _sampling_floor(sample: Options, prior2: Array) -> Array | None:
 
 def _kappa(sample: Options, seed: int) -> Iterator[Line]:
     found = belief_consistency(sample.prior, sample.posterior, sample.rejected)
-    score = consistency_kappa(found.prior2, found.post2, _clusters(sample), sample.rejected, seed=seed)
+    position = sample.rejected if sample.position is None else sample.position
+    score = consistency_kappa(found.prior2, found.post2, _clusters(sample), position, seed=seed)
     beside = {"consistency": f"{score.c:.3f}", "with another item's posterior": f"{score.c_perm:.3f}"}
     yield Line("consistency beyond chance", _counted(score, sample, found.c2), beside)
 

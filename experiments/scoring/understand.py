@@ -32,7 +32,7 @@ class Understood:
     path: Path
     form: str
     samples: Mapping[str, Sample]
-    """Belief kind (kind/method[/layer]) -> its sample; "" where the table has but one and does not name it."""
+    """Belief kind (kind/method[/layer]) -> its sample; "" where a plain form does not name its kind."""
     line: str
     """What was understood, for the user to check."""
 
@@ -69,14 +69,15 @@ def understand(path: Path, *, cluster: str | None = None, replicates: str | None
     if form is BELIEFS:
         samples, event = belief_rows.groups(path, own, clusters)
         statuses = belief_rows.describe_statuses(own)
-        note = f"; belief: {event}" + (f"; read-outs: {statuses}" if statuses else "")
+        note = f"; {event}" + (f"; read-outs: {statuses}" if statuses else "")
         clustered = column or "item"
     else:
         sample = form.build(path, own, clusters)
         if replicates and isinstance(sample, Updates):
             sample = _replicated(path, sample, data, replicates.strip().lower())
             column = column or "item"
-        samples, clustered = {"": sample}, column
+        kind = str(data["kind"][0] or "") if "kind" in extra else ""
+        samples, clustered = {kind: sample}, column
     used = [*roles, *(name for name in extra if name not in roles)]
     unused = [name for name in source.columns if name not in used and name != column]
     line = f"{path.name}: {form.name} ({_named(used)}), {n_rows} rows, {_clusters(samples, clustered)}{note}"
