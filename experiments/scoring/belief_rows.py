@@ -83,6 +83,9 @@ def _readouts(path: Path, table: pd.DataFrame) -> tuple[pd.DataFrame, str]:
         mixed = ids[name].nunique(dropna=False) > 1
         if mixed.any():
             raise UserError(f"{path}: readout_id {mixed.idxmax()!r} mixes several values of {name!r}; it has one")
+    torn = table.groupby("item", sort=False)["cluster"].nunique() > 1
+    if torn.any():
+        raise UserError(f"{path}: item {torn.idxmax()!r} lies in several clusters; it has one")
     totals = ids["prob"].sum(min_count=1)
     sizes = ids.size()
     off = (sizes > 1) & ((totals - 1).abs() > SUM_SLACK)

@@ -204,7 +204,7 @@ def _build_long_options(path: Any, data: Data, clusters: Array | None) -> Sample
         raise UserError(f"{path}: {where}; give each item a row with context 'prior' and others with 'posterior'")
     before = np.array([prior_of[item[row]] for row in after])
     rejected = _rejected(path, data["rejected"][after], names, after)
-    return options(masses[before], masses[after], rejected, item[after] if clusters is None else clusters[after])
+    return options(masses[before], masses[after], rejected, take(clusters, after))
 
 
 def _masses(path: Any, data: Data, names: Sequence[str], prefix: str) -> Array:
@@ -274,7 +274,7 @@ FORMS = (
         _long_options_roles,
         _long_options_missing,
         _build_long_options,
-        cluster=("cluster",),
+        cluster=("cluster", "item"),
     ),
     Form(
         "options",

@@ -142,7 +142,7 @@ def _slope(quantity: str, pairs: Pairs, seed: int, weights: Array | None = None)
 def _martingale_tests(sample: Updates, seed: int) -> Iterator[Line]:
     for name, pairs in sample.views.items():
         score = martingale_tests(pairs.prior, pairs.posterior, pairs.clusters, seed=seed)
-        each = {f"{test}: p, adjusted": f"{score.p_tests[test]:.3g}, {p:.3g}" for test, p in score.p_holm.items()}
+        each = {f"{test} p": f"{score.p_tests[test]:.3g}, adjusted {p:.3g}" for test, p in score.p_holm.items()}
         score = _counted(score, pairs, pairs.posterior - pairs.prior)
         yield Line(f"smallest adjusted p{', ' + name if name else ''}", score, each)
 

@@ -165,6 +165,7 @@ def test_options(table: Write, form: str) -> None:
     assert found["consistency"].estimate == pytest.approx((1 + kept) / 2)
     assert found["share of the rejected option"].estimate == pytest.approx((0.2 + 0.8) / 2)
     assert found["consistency"].n_clusters == 2
+    assert "clusters: item (2)" in scored.understood.line
     assert "corrected for it" in beside(scored, "consistency")
 
 
@@ -280,6 +281,7 @@ def test_a_read_out_that_failed_is_dropped_under_its_status(tmp_path: Path) -> N
         ({"option": "yes"}, "has option 'yes' twice"),
         ({"kind": "probe"}, "mixes several values of 'kind'"),
         ({"item": None}, "row 2, item: is missing"),
+        ({"item": "i1"}, "mixes several values of 'item'"),
     ],
 )
 def test_a_belief_table_that_breaks_its_contract(tmp_path: Path, change: dict[str, Any], message: str) -> None:
@@ -289,6 +291,14 @@ def test_a_belief_table_that_breaks_its_contract(tmp_path: Path, change: dict[st
     path = tmp_path / "t.csv"
     frame.to_csv(path, index=False)
     with pytest.raises(UserError, match=re.escape(message)):
+        score_table(path)
+
+
+def test_an_item_lies_in_one_cluster(tmp_path: Path) -> None:
+    path = tmp_path / "t.csv"
+    frame = beliefs(3)
+    frame.assign(cluster=np.where(frame["kind"] == "exact", "a", "b")).to_csv(path, index=False)
+    with pytest.raises(UserError, match="item 'i0' lies in several clusters"):
         score_table(path)
 
 
