@@ -64,7 +64,9 @@ def trajectories(chains: Sequence[Array], groups: Array, outcome: Array | None, 
     """Updates of trajectories, step by step and from first to last, clustered by `groups` [trajectories]."""
     views = {}
     owner = np.arange(len(chains))
-    for mode, name in (("per_step", "per step"), ("first_last", "first to last")):
+    both = (("per_step", "per step"), ("first_last", "first to last"))
+    short = max(map(len, chains)) <= 2  # then the two are the same
+    for mode, name in (("first_last", ""),) if short else both:
         found = trajectory_pairs(chains, mode, owner)
         number = np.concatenate([*(np.arange(k) for k in np.bincount(found.group, minlength=len(chains)))])
         views[name] = Pairs(

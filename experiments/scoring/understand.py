@@ -127,8 +127,8 @@ def _hint(name: str, columns: Sequence[str]) -> str:
 def _clusters(samples: Mapping[str, Sample], column: str | None) -> str:
     first = next(iter(samples.values()))
     if column is None:
-        trajectories = isinstance(first, Updates) and len(first.views) > 1
-        return f"each {'trajectory' if trajectories else 'row'} its own cluster"
+        along = isinstance(first, Updates) and first.clusters is not None
+        return f"each {'trajectory' if along else 'row'} its own cluster"
     distinct = {label for sample in samples.values() for label in set(_labels(sample))}
     return f"clusters: {column} ({len(distinct)})"
 

@@ -102,10 +102,17 @@ def test_trajectories(table: Write, form: str) -> None:
 
 
 def test_trajectories_of_a_question_share_its_cluster(table: Write) -> None:
-    lines = [f"q{q},{t},{s},{0.3 + 0.1 * q + 0.05 * s * (1 + t)}" for q in range(3) for t in range(2) for s in range(2)]
+    lines = [f"q{q},{t},{s},{0.3 + 0.1 * q + 0.05 * s * (1 + t)}" for q in range(3) for t in range(2) for s in range(3)]
     scored = score_table(table("question,trajectory,step,belief", *lines), "martingale")
     score = estimates(scored)["M, per step"]
-    assert (score.n_rows, score.n_clusters) == (6, 3)
+    assert (score.n_rows, score.n_clusters) == (12, 3)
+
+
+def test_trajectories_of_two_steps_are_scored_once(table: Write) -> None:
+    scored = score_table(table("b_0,b_1", "0.2,0.3", "0.4,0.4", "0.6,0.7", "0.8,0.6"), "martingale")
+    assert list(estimates(scored)) == ["M", "mean update"]
+    assert estimates(scored)["M"].estimate == pytest.approx(-0.4)
+    assert "each trajectory its own cluster" in scored.understood.line
 
 
 def test_bayes_readings(table: Write) -> None:
@@ -222,7 +229,7 @@ def test_a_belief_table_has_a_score_per_kind_and_their_paired_differences(tmp_pa
     path = tmp_path / "beliefs.parquet"
     frame.sample(frac=1, random_state=0).to_parquet(path)
     scored = score_table(path)
-    assert estimates(scored, "verbal/free")["M, per step"].estimate == pytest.approx(-0.5)
+    assert estimates(scored, "verbal/free")["M"].estimate == pytest.approx(-0.5)
     yes = frame[frame["option"] == "yes"].pivot(index=["kind", "item"], columns="step", values="prob")
     one, two = yes.loc["exact"], yes.loc["verbal"]
     (name,) = [key for key in scored.comparisons if key[0] == "martingale"]
