@@ -28,6 +28,7 @@ def cli(debug: bool) -> None:
     doxascope run consistency                     measure the default model
     doxascope run consistency -m Qwen/Qwen3-0.6B  measure another one
     doxascope plan consistency -o items=500       what a run would cost
+    doxascope score beliefs.csv                   score beliefs from anywhere; needs no model
     doxascope ls                                  experiments, models, runs
     """
 
@@ -104,6 +105,53 @@ def report(folder: Path) -> None:
     with stored.writing():
         write_report(stored, *stored_config(folder / "config.yaml"))
     _print_scores(folder)
+
+
+def _list_metrics(context: click.Context, _: click.Parameter, asked: bool) -> None:
+    if asked:
+        from .scoring.output import listing
+
+        click.echo(listing())
+        context.exit()
+
+
+@cli.command()
+@click.argument("table", type=click.Path(path_type=Path))
+@click.option("--metric", default="all", show_default=True, metavar="NAME", help="A metric of --list, or all that fit.")
+@click.option("--cluster", metavar="COLUMN", help="What was sampled: rows that share it are not independent.")
+@click.option("--replicates", metavar="COLUMN", help="Which reading of its item a row is, for reliability.")
+@click.option("--seed", type=click.IntRange(0), default=0, show_default=True, help="Of everything that is resampled.")
+@click.option("--out", type=click.Path(path_type=Path), help="Folder for scores.json and report.html.")
+@click.option(
+    "--list", is_flag=True, is_eager=True, expose_value=False, callback=_list_metrics, help="Show the metrics."
+)
+def score(table: Path, metric: str, cluster: str | None, replicates: str | None, seed: int, out: Path | None) -> None:
+    """Score beliefs from anywhere: a CSV, Parquet or JSONL table, known by its column names.
+
+    A worked example: a file of four lines,
+
+    \b
+    question,prior,posterior,outcome
+    rain,0.30,0.45,1
+    snow,0.20,0.10,0
+    hail,0.60,0.70,1
+
+    \b
+    doxascope score forecasts.csv                          every metric that fits
+    doxascope score forecasts.csv --metric martingale      one of them
+    doxascope score forecasts.csv --out scores             JSON and a page as well
+    doxascope score --list                                 metrics and their columns
+    """
+    from .scoring.output import as_text, prepare, write
+    from .scoring.score_table import score_table
+
+    folder = None if out is None else prepare(out)
+    scored = score_table(table, metric, cluster=cluster, replicates=replicates, seed=seed)
+    click.echo(as_text(scored))
+    if folder is not None:
+        settings = {"metric": metric, "cluster": cluster, "replicates": replicates, "seed": seed}
+        write(folder, scored, {key: value for key, value in settings.items() if value is not None})
+        click.echo(f"\nreport: {folder.path / 'report.html'}")
 
 
 @cli.command()

@@ -2,15 +2,14 @@
 
 import math
 from collections.abc import Mapping, Sequence
-from importlib.resources import files
 from typing import Any
 
 import pandas as pd
 import yaml
-from jinja2 import Environment, StrictUndefined
 from markupsafe import Markup
 
 from ..metrics.score import Score
+from .page import render_page
 from .protocol import Cell, Column, Experiment, Findings, RunConfig
 
 
@@ -23,17 +22,14 @@ def render_report(
     beliefs: pd.DataFrame,
 ) -> str:
     """The page as text."""
-    environment = Environment(autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True)
-    template = environment.from_string(
-        (files("doxascope") / "experiments" / "templates" / "report.html.j2").read_text("utf-8")
-    )
     by_key = {(cell.metric, cell.method, cell.subset): cell.score for cell in cells}
     paired = [(cell.method, cell.score) for cell in cells if cell.metric == findings.differences]
     cells = [cell for cell in cells if cell.metric != findings.differences]
     methods = list(dict.fromkeys(cell.method for cell in cells))
     subsets = list(dict.fromkeys(cell.subset for cell in cells))
     headline = findings.columns[0]
-    return template.render(
+    return render_page(
+        "report.html.j2",
         experiment=experiment,
         config=config,
         manifest=manifest,

@@ -1,0 +1,214 @@
+"""A belief table, as `doxascope run` writes it and as anyone may: one score per kind, method and layer."""
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from ...hooks.errors import UserError
+from ...metrics import COLUMNS, KINDS, STATUSES, check_belief_table
+from .cells import Array, complete
+from .forms import CONTEXTS, options, trajectories
+from .samples import Forecasts, Options, Pairs, Sample, Updates, joined
+
+REQUIRED = ("readout_id", "item", "kind", "method", "option", "prob")
+ROLES = {
+    **dict.fromkeys(("readout_id", "item", "cluster", "kind", "method", "layer"), "label"),
+    **dict.fromkeys(("scenario", "variant", "option", "status"), "label"),
+    "step": "number",
+    "option_index": "number",
+    "prob": "probability",
+    "outcome": "outcome",
+}
+YES = ("yes", "true")
+SUM_SLACK = 1e-6
+"""How far the stored probabilities of a read-out may be from summing to one."""
+
+
+def groups(path: Path, data: dict[str, Array], clusters: Array | None) -> tuple[dict[str, Sample], str]:
+    """Belief kind -> its sample, named kind/method[/layer], and in words what was taken for the belief.
+
+    Raises UserError naming the row where the table breaks its contract.
+    """
+    table = _table(path, data, clusters)
+    wide, event = _readouts(path, table)
+    found = {}
+    for name, rows in wide.groupby("group", sort=False):
+        found[str(name)] = _sample(path, str(name), rows.reset_index(drop=True))
+    if all(isinstance(sample, Options) for sample in found.values()):
+        return found, "instances of a rejection among three options"
+    return found, f"the belief is {event}"
+
+
+def _table(path: Path, data: dict[str, Array], clusters: Array | None) -> pd.DataFrame:
+    for name in REQUIRED[:-1]:
+        complete(path, name, data[name])
+    for name, allowed in (("kind", KINDS), ("status", STATUSES)):
+        values = data.get(name, np.zeros(0))
+        wrong = np.array([value not in allowed for value in values], dtype=bool)
+        if wrong.any():
+            at = int(np.argmax(wrong))
+            raise UserError(f"{path}: row {at + 1}, {name}: {values[at]!r} is unknown; one of {', '.join(allowed)}")
+    n = len(data["prob"])
+    blank = {"str": "", "int32": 0, "Int32": pd.NA, "float64": np.nan}
+    columns = {name: data.get(name, np.full(n, blank[dtype])) for name, dtype in COLUMNS.items()}
+    columns["cluster"] = data["item"] if clusters is None else clusters
+    if "status" not in data:
+        columns["status"] = np.where(np.isfinite(data["prob"]), "ok", "nan")
+    table = pd.DataFrame(columns)
+    for name in ("scenario", "variant"):
+        table[name] = table[name].fillna("")
+    if "option_index" not in data:
+        table["option_index"] = table.groupby("readout_id", sort=False).cumcount()
+    twice = table.duplicated(["readout_id", "option"]).to_numpy()
+    if twice.any():
+        at = int(np.argmax(twice))
+        raise UserError(
+            f"{path}: row {at + 1}: readout_id {table['readout_id'][at]!r} has option {table['option'][at]!r} twice; "
+            "a read-out has one row per option"
+        )
+    try:
+        return check_belief_table(table)
+    except ValueError as error:
+        raise UserError(f"{path}: {error}") from None
+
+
+def _readouts(path: Path, table: pd.DataFrame) -> tuple[pd.DataFrame, str]:
+    """One row per read-out, with its belief, its probabilities by option, and its group."""
+    ids = table.groupby("readout_id", sort=False)
+    for name in ("kind", "method", "item", "cluster", "scenario", "step", "variant"):
+        mixed = ids[name].nunique(dropna=False) > 1
+        if mixed.any():
+            raise UserError(f"{path}: readout_id {mixed.idxmax()!r} mixes several values of {name!r}; it has one")
+    torn = table.groupby("item", sort=False)["cluster"].nunique() > 1
+    if torn.any():
+        raise UserError(f"{path}: item {torn.idxmax()!r} lies in several clusters; it has one")
+    totals = ids["prob"].sum(min_count=1)
+    sizes = ids.size()
+    off = (sizes > 1) & ((totals - 1).abs() > SUM_SLACK)
+    if off.any():
+        raise UserError(f"{path}: readout_id {off.idxmax()!r}: prob sums to {totals[off.idxmax()]:g}, not 1")
+    names = table["option"].str.lower()
+    everywhere = names.groupby(names).size() == len(sizes)
+    target = next((name for name in YES if everywhere.get(name, False)), None)
+    is_event = table["option_index"] == ids["option_index"].transform("min") if target is None else names == target
+    wide = table[is_event].drop_duplicates("readout_id").rename(columns={"prob": "belief"})
+    by_index = table.assign(place=ids.cumcount()).sort_values(["readout_id", "option_index"], kind="stable")
+    lists = by_index.groupby("readout_id")["prob"].agg(list)
+    wide = wide.assign(probs=wide["readout_id"].map(lists))
+    layer = [f"/{value}" if isinstance(value, str) and value else "" for value in wide["layer"]]
+    wide["group"] = wide["kind"] + "/" + wide["method"] + pd.Series(layer, index=wide.index)
+    first = table["option"].iloc[0]
+    same = (table.loc[is_event, "option"].str.lower() == str(first).lower()).all()
+    return wide, f"P({target or first})" if target or same else "P(first option)"
+
+
+def _sample(path: Path, name: str, rows: pd.DataFrame) -> Sample:
+    """Updates between scenarios or along steps, instances of a rejection, or forecasts."""
+    known = rows["outcome"].notna().any()
+    if set(rows["scenario"]) == set(CONTEXTS):
+        before, after = _prior_and_posteriors(path, name, rows)
+        rejected = _rejections(path, rows.iloc[after])
+        if rejected is not None:
+            return _instances(rows, before, after, rejected)
+        pairs = Pairs(
+            prior=rows["belief"].to_numpy()[before],
+            posterior=rows["belief"].to_numpy()[after],
+            outcome=rows["outcome"].to_numpy()[after] if known else None,
+            clusters=rows["cluster"].to_numpy()[after],
+            keys=joined(rows["item"].to_numpy()[after], rows["variant"].to_numpy()[after]),
+            why=_why(rows, before, after),
+        )
+        return Updates(views={"": pairs}, clusters=pairs.clusters)
+    chain = _chains(rows)
+    if chain is not None:
+        ordered = rows.assign(chain=chain).sort_values(["chain", "step"], kind="stable")
+        starts = np.flatnonzero((~ordered["chain"].duplicated()).to_numpy())
+        beliefs = np.split(ordered["belief"].to_numpy(), starts[1:])
+        outcome = ordered["outcome"].to_numpy()[starts] if known else None
+        return trajectories(
+            beliefs, ordered["cluster"].to_numpy()[starts], outcome, ordered["chain"].to_numpy()[starts]
+        )
+    if known:
+        return Forecasts(
+            belief=rows["belief"].to_numpy(),
+            outcome=rows["outcome"].to_numpy(),
+            clusters=rows["cluster"].to_numpy(),
+            keys=joined(rows["item"].to_numpy(), rows["scenario"].to_numpy(), rows["variant"].to_numpy()),
+            why=rows["status"].to_numpy(),
+        )
+    raise UserError(
+        f"{path}: {name} has one read-out per item and no outcome, so nothing to compare; give several steps, "
+        "the scenarios 'prior' and 'posterior', or outcomes"
+    )
+
+
+def _prior_and_posteriors(path: Path, name: str, rows: pd.DataFrame) -> tuple[Array, Array]:
+    """Row of the prior and row of the posterior of each pair; a prior may serve many."""
+    priors = rows[rows["scenario"] == CONTEXTS[0]]
+    if (twice := priors["item"].duplicated()).any():
+        item = priors.loc[twice, "item"].iloc[0]
+        raise UserError(f"{path}: {name}: item {item!r} has several priors; one read-out of scenario 'prior' each")
+    after = np.flatnonzero((rows["scenario"] == CONTEXTS[1]).to_numpy())
+    row_of = pd.Series(priors.index, index=priors["item"])
+    before = row_of.reindex(rows["item"].iloc[after])
+    if before.isna().any():
+        raise UserError(f"{path}: {name}: item {before.index[before.isna()][0]!r} has a posterior and no prior")
+    return before.to_numpy(dtype=np.intp), after
+
+
+def _rejections(path: Path, after: pd.DataFrame) -> Array | None:
+    """Index of the rejected option of each posterior, if the variants tell it of three."""
+    found = []
+    for text, probs in zip(after["variant"], after["probs"], strict=True):
+        try:
+            variant = json.loads(text or "{}")
+        except json.JSONDecodeError:
+            raise UserError(f"{path}: variant {text!r} is not JSON") from None
+        if not isinstance(variant, dict) or "rejected" not in variant:
+            return None
+        if len(probs) != 3 or variant["rejected"] not in (0, 1, 2):
+            raise UserError(f"{path}: variant {text!r}: 'rejected' is the option_index of one of three options")
+        found.append(variant["rejected"])
+    return np.array(found)
+
+
+def _instances(rows: pd.DataFrame, before: Array, after: Array, rejected: Array) -> Options:
+    masses = np.array([[*probs, 0.0] for probs in rows["probs"]])
+    masses[np.isnan(masses).any(axis=1)] = np.nan
+    return options(
+        masses[before],
+        masses[after],
+        rejected,
+        rows["cluster"].to_numpy()[after],
+        position=rows["variant"].to_numpy()[after],
+        keys=joined(rows["item"].to_numpy()[after], rows["variant"].to_numpy()[after]),
+        why=_why(rows, before, after),
+    )
+
+
+def _why(rows: pd.DataFrame, before: Array, after: Array) -> Array:
+    status = rows["status"].to_numpy(dtype=object)
+    return np.where(np.isnan(rows["belief"].to_numpy()[before]), status[before], status[after])
+
+
+def _chains(rows: pd.DataFrame) -> Array | None:
+    """Name of the trajectory of each read-out, if there are steps: whatever tells apart what shares a step."""
+    ways: Sequence[tuple[str, ...]] = (("item", "scenario", "variant"), ("item", "scenario"), ("item",))
+    for way in ways:
+        names = joined(*(rows[column].to_numpy() for column in way))
+        steps = pd.DataFrame({"name": names, "step": rows["step"].to_numpy()})
+        if steps["name"].duplicated().any() and not steps.duplicated().any():
+            return names
+    return None
+
+
+def describe_statuses(data: dict[str, Any]) -> str:
+    """How many read-outs carry a flag or no number, in words."""
+    status = pd.Series(data.get("status", np.zeros(0, dtype=object)), dtype=object)
+    ids = pd.Series(data["readout_id"]) if len(status) else pd.Series(dtype=object)
+    counts = status[~ids.duplicated().to_numpy()].value_counts() if len(status) else status
+    return ", ".join(f"{n} {name}" for name, n in counts.items() if name != "ok")

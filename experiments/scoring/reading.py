@@ -1,0 +1,187 @@
+"""Opening a table of any size: chunk by chunk, and only the columns that are wanted."""
+
+import codecs
+import contextlib
+import csv
+import json
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+from ...hooks.errors import UserError
+
+CHUNK = 50_000
+"""Rows that are held as text at once."""
+BOMS = (
+    (codecs.BOM_UTF8, "utf-8-sig"),
+    (codecs.BOM_UTF32_LE, "utf-32"),  # before UTF-16, whose mark it begins with
+    (codecs.BOM_UTF32_BE, "utf-32"),
+    (codecs.BOM_UTF16_LE, "utf-16"),
+    (codecs.BOM_UTF16_BE, "utf-16"),
+)
+
+Chunk = dict[str, Sequence[Any]]
+
+
+@dataclass(frozen=True)
+class Source:
+    """A table that is open: its columns, and its rows when they are asked for."""
+
+    path: Path
+    columns: tuple[str, ...]
+    """Names without surrounding blanks and in lower case."""
+    chunks: Callable[[Sequence[str]], Iterator[Chunk]]
+    """Columns wanted -> their cells, up to `CHUNK` rows at a time."""
+
+
+def open_table(path: Path) -> Source:
+    """Open a .csv, .parquet or .jsonl file, or a folder of Parquet parts.
+
+    Raises UserError if it cannot be read. Faults further down are found when the chunks are.
+    """
+    if path.is_dir():
+        parts = sorted(path.glob("*.parquet"))
+        if not parts:
+            raise UserError(f"{path}: is a folder without .parquet parts; give a file")
+        return _parquet(path, parts)
+    openers = {".csv": _csv, ".jsonl": _jsonl, ".parquet": lambda file: _parquet(file, [file])}
+    if not path.is_file():
+        raise UserError(f"{path}: there is no such file")
+    if path.suffix.lower() not in openers:
+        raise UserError(f"{path}: unknown extension {path.suffix!r}; give a .csv, .jsonl or .parquet file")
+    return openers[path.suffix.lower()](path)
+
+
+def _csv(path: Path) -> Source:
+    def rows() -> Iterator[list[str]]:
+        csv.field_size_limit(min(sys.maxsize, 2**31 - 1))  # a column may hold whole prompts
+        with _faults(path), path.open(encoding=_encoding(path), newline="") as file:
+            yield from filter(None, csv.reader(file, strict=True))
+
+    header = next(rows(), None)
+    if header is None:
+        raise UserError(f"{path}: is empty; the first line names the columns")
+    if len(header) == 1 and any(mark in header[0] for mark in ";\t"):
+        raise UserError(f"{path}: its columns are not separated by commas; save it as comma-separated values")
+    names = _names(path, header)
+
+    def chunks(wanted: Sequence[str]) -> Iterator[Chunk]:
+        at = [names.index(name) for name in wanted]
+
+        def kept() -> Iterator[list[str]]:
+            for number, row in enumerate(islice(rows(), 1, None), 1):
+                if len(row) != len(names):
+                    raise UserError(f"{path}: row {number} has {len(row)} fields, the header {len(names)}")
+                yield [row[i] for i in at]
+
+        return _in_chunks(kept(), wanted)
+
+    return Source(path, names, chunks)
+
+
+def _jsonl(path: Path) -> Source:
+    def rows() -> Iterator[dict[str, Any]]:
+        with _faults(path), path.open(encoding=_encoding(path)) as file:
+            for number, line in enumerate(filter(str.strip, file), 1):
+                try:
+                    row = json.loads(line)
+                except json.JSONDecodeError as error:
+                    raise UserError(f"{path}: row {number} is not JSON ({error.msg}); one object per line") from None
+                if not isinstance(row, dict):
+                    raise UserError(f'{path}: row {number} is not an object like {{"prior": 0.4, ...}}')
+                yield row
+
+    first = next(rows(), None)
+    if first is None:
+        raise UserError(f"{path}: is empty; give one JSON object per line")
+    names = _names(path, list(first))
+    keys = dict(zip(names, first, strict=True))
+
+    def chunks(wanted: Sequence[str]) -> Iterator[Chunk]:
+        def kept() -> Iterator[list[Any]]:
+            for number, row in enumerate(rows(), 1):
+                if differing := row.keys() ^ first.keys():
+                    key = sorted(differing)[0]
+                    fault = "has no" if key in first else "is the first with"
+                    raise UserError(
+                        f"{path}: row {number} {fault} key {key!r}; give every row the same, null if missing"
+                    )
+                yield [row[keys[name]] for name in wanted]
+
+        return _in_chunks(kept(), wanted)
+
+    return Source(path, names, chunks)
+
+
+def _parquet(path: Path, parts: Sequence[Path]) -> Source:
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    with _faults(path):
+        schema = pq.read_schema(parts[0])
+    names = _names(path, schema.names)
+    stored = dict(zip(names, schema.names, strict=True))
+
+    def cells(column: Any) -> Sequence[Any]:
+        kind = column.type
+        if pa.types.is_floating(kind) or pa.types.is_integer(kind):
+            return column.to_numpy(zero_copy_only=False)
+        return column.to_pylist()
+
+    def chunks(wanted: Sequence[str]) -> Iterator[Chunk]:
+        with _faults(path):
+            for part in parts:
+                file = pq.ParquetFile(part)
+                if file.schema_arrow.names != schema.names:
+                    raise UserError(f"{part}: has other columns than {parts[0].name}; score them one by one")
+                for batch in file.iter_batches(CHUNK, columns=[stored[name] for name in wanted]):
+                    yield {name: cells(batch.column(stored[name])) for name in wanted}
+
+    return Source(path, names, chunks)
+
+
+def _in_chunks(rows: Iterator[list[Any]], wanted: Sequence[str]) -> Iterator[Chunk]:
+    """Rows to columns. A row is cut down before it gets here, so that long prompts are never held together."""
+    while block := list(islice(rows, CHUNK)):
+        yield dict(zip(wanted, zip(*block, strict=True), strict=True))
+
+
+def _names(path: Path, header: Sequence[str]) -> tuple[str, ...]:
+    names = tuple(name.strip().lower() for name in header)
+    twice = sorted({name for name in names if name and names.count(name) > 1})
+    if twice:
+        raise UserError(f"{path}: has two columns {twice[0]!r} (capitals do not count); rename one")
+    return names
+
+
+def _encoding(path: Path) -> str:
+    """UTF-8, unless a byte-order mark says otherwise."""
+    with path.open("rb") as file:
+        start = file.read(256)
+    for mark, encoding in BOMS:
+        if start.startswith(mark):
+            return encoding
+    if b"\0" in start:
+        raise UserError(f"{path}: is no UTF-8 text (it holds zero bytes); save it as UTF-8")
+    return "utf-8"
+
+
+@contextlib.contextmanager
+def _faults(path: Path) -> Iterator[None]:
+    """Whatever a library has to say about the file, as one line."""
+    import pyarrow as pa
+
+    try:
+        yield
+    except UnicodeError as error:
+        byte = f" (byte 0x{error.object[error.start]:02x})" if isinstance(error, UnicodeDecodeError) else ""
+        raise UserError(f"{path}: is in another encoding than UTF-8{byte}; save it as UTF-8") from None
+    except csv.Error as error:
+        raise UserError(f"{path}: is not valid CSV ({error})") from None
+    except pa.ArrowException as error:
+        raise UserError(f"{path}: is not valid Parquet ({str(error).splitlines()[0]})") from None
+    except OSError as error:
+        raise UserError(f"{path}: cannot be read ({error.strerror or error})") from None

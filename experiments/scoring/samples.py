@@ -1,0 +1,118 @@
+"""What a table turns into before it is scored: aligned arrays, one row per thing that a metric counts."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+
+from .cells import Array
+
+
+@dataclass(frozen=True, kw_only=True)
+class Sample:
+    """Fields that all samples have."""
+
+    clusters: Array | None = None
+    """[n] what was sampled; None: each row is its own."""
+    keys: Array | None = None
+    """[n] name of each row, by which the kinds of a belief table are paired."""
+    why: Array | None = None
+    """[n] why a row has no number, for those that have none."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Pairs(Sample):
+    """A belief and a later one."""
+
+    prior: Array
+    posterior: Array
+    outcome: Array | None = None
+    n_broken: int = 0
+    """Pairs that a missing step took from the trajectories, not among the rows."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Updates(Sample):
+    """Updates, in one or more ways of pairing them."""
+
+    views: Mapping[str, Pairs]
+    """Way of pairing -> pairs; the last one spans from the first belief to the last."""
+    replicate: Array | None = None
+    """[n] which reading of its item a row is, of the only view."""
+    item: Array | None = None
+
+    @property
+    def whole(self) -> Pairs:
+        """From the first belief to the last."""
+        return list(self.views.values())[-1]
+
+    @property
+    def outcome(self) -> Array | None:
+        """What came true."""
+        return self.whole.outcome
+
+
+@dataclass(frozen=True, kw_only=True)
+class Forecasts(Sample):
+    """Beliefs, and what came true."""
+
+    belief: Array
+    outcome: Array
+
+
+@dataclass(frozen=True, kw_only=True)
+class Evidence(Sample):
+    """The readings from which Bayes' rule makes a posterior, and the posterior that was stated."""
+
+    p_x: Array
+    p_y: Array
+    p_y_given_x: Array
+    posterior: Array
+    p_y_given_not_x: Array | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Cases(Sample):
+    """A belief, and the beliefs given each case with the weights of the cases."""
+
+    p: Array
+    conditional: Array
+    """[n, m]"""
+    weights: Array
+    """[n, m]"""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Options(Sample):
+    """Three options before and after one was rejected."""
+
+    prior: Array
+    """[n, 3] probabilities; what is missing to 1 is on no option."""
+    posterior: Array
+    rejected: Array
+    """[n] index of the option."""
+    position: Array | None = None
+    """[n] which posteriors stand in the same place; None: those with the same option rejected."""
+    n_prior: Array | None = None
+    """[n] answers on the two options that remain, where the probabilities are counted."""
+    n_posterior: Array | None = None
+
+
+def take(values: Array | None, rows: Array) -> Array | None:
+    """Rows of a column that may not be there."""
+    return None if values is None else values[rows]
+
+
+def joined(*parts: Array) -> Array:
+    """Texts [n] glued row by row."""
+    texts = [np.array(["" if x is None else str(x) for x in part], dtype=object) for part in parts]
+    return np.array([GLUE.join(row) for row in zip(*texts, strict=True)], dtype=object)
+
+
+def shown(label: str) -> str:
+    """A joined text as a message has it."""
+    return repr(label.replace(GLUE, "/"))
+
+
+GLUE = "\x1f"
+"""The control character for this; it hardly occurs in a name."""

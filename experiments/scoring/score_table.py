@@ -1,0 +1,121 @@
+"""Score a table: every metric that fits, for each kind of belief, and the differences between kinds."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import combinations
+from pathlib import Path
+
+import numpy as np
+
+from ...hooks.errors import UserError, nearest
+from ...metrics import PairedDifference, paired_difference_moments, paired_family
+from .samples import Sample
+from .scorable import METRICS, Compared, Line, Metric, size
+from .understand import Understood, understand
+
+ALL = "all"
+SLOW_ROWS = 200_000
+"""Above this, `all` leaves out the tests that resample signs row by row; they run when asked for by name."""
+SLOW = ("martingale-tests",)
+
+
+@dataclass(frozen=True)
+class Entry:
+    """The lines of one metric for one kind of belief."""
+
+    metric: Metric
+    group: str
+    lines: Sequence[Line]
+
+
+@dataclass(frozen=True)
+class Scored:
+    """Everything that is known of a table."""
+
+    understood: Understood
+    entries: Sequence[Entry]
+    comparisons: Mapping[tuple[str, str, str], PairedDifference]
+    """(metric, one kind, another) -> difference, adjusted over all of them."""
+    skipped: Mapping[str, str]
+    """Metric that fits the form -> why it was not scored."""
+    seed: int
+
+
+def score_table(
+    path: Path, metric: str = ALL, *, cluster: str | None = None, replicates: str | None = None, seed: int = 0
+) -> Scored:
+    """Score a table (arguments as `understand`; `metric` is a name or `all`).
+
+    Raises UserError if the metric is unknown, the table cannot be understood, or the metric does not fit it.
+    """
+    wanted = chosen(metric)
+    understood = understand(path, cluster=cluster, replicates=replicates)
+    entries: list[Entry] = []
+    skipped: dict[str, str] = {}
+    for candidate in wanted:
+        lacking = {group: candidate.lacks(sample) for group, sample in understood.samples.items()}
+        fitting = [group for group, why in lacking.items() if why is None]
+        if not fitting:
+            why = next(iter(lacking.values()))
+            if metric != ALL:
+                raise UserError(f"{path}: is {understood.form!r}, and {metric} {why}")
+            if any(isinstance(sample, candidate.samples) for sample in understood.samples.values()):
+                skipped[candidate.name] = str(why)
+            continue
+        if metric == ALL and candidate.name in SLOW and (n := max(map(size, understood.samples.values()))) > SLOW_ROWS:
+            skipped[candidate.name] = f"is slow for {n:,} rows; ask for it by --metric"
+            continue
+        try:
+            with np.errstate(divide="ignore", invalid="ignore"):  # what is undefined has a status
+                entries += [
+                    Entry(candidate, group, [_honest(x) for x in candidate.lines(understood.samples[group], seed)])
+                    for group in fitting
+                ]
+        except ValueError as error:  # what metrics say of malformed input that no check here has foreseen
+            raise UserError(f"{path}: {candidate.name}: {error}") from error
+    return Scored(understood, entries, _comparisons(entries, understood.samples, seed), skipped, seed)
+
+
+def chosen(name: str) -> Sequence[Metric]:
+    """The metrics of a name, or UserError with the nearest known one."""
+    if name == ALL:
+        return METRICS
+    found = [metric for metric in METRICS if metric.name == name]
+    if not found:
+        raise UserError(f"metric {name!r} is unknown; {nearest(name, [ALL, *(m.name for m in METRICS)])}")
+    return found
+
+
+def _honest(line: Line) -> Line:
+    """The line, with it said where a number has no interval."""
+    score = line.score
+    if score.status == "ok" and not score.ci_method and not score.p_method:
+        return replace(line, score=replace(score, ci_method=f"none: {score.n_clusters} clusters"))
+    return line
+
+
+def _comparisons(
+    entries: Sequence[Entry], samples: Mapping[str, Sample], seed: int
+) -> dict[tuple[str, str, str], PairedDifference]:
+    """Each metric of each two kinds on the items that both have: one table, one family."""
+    named: dict[str, tuple[str, str, str]] = {}
+    found: dict[str, PairedDifference] = {}
+    by_metric: dict[str, list[Entry]] = {}
+    for entry in entries:
+        if entry.metric.compare is not None:
+            by_metric.setdefault(entry.metric.name, []).append(entry)
+    for name, of_metric in by_metric.items():
+        for one, two in combinations(of_metric, 2):
+            compare = one.metric.compare
+            assert compare is not None
+            label = f"{name}\0{one.group}\0{two.group}"
+            named[label] = (name, one.group, two.group)
+            found[label] = _difference(compare(samples[one.group]), compare(samples[two.group]), seed)
+    return {named[label]: difference for label, difference in paired_family(found).items()} if found else {}
+
+
+def _difference(one: Compared, two: Compared, seed: int) -> PairedDifference:
+    _, first, second = np.intersect1d(one.keys.astype(str), two.keys.astype(str), return_indices=True)
+    return paired_difference_moments(
+        one.moments[first], two.moments[second], one.statistic, one.clusters[first], seed=seed
+    )
