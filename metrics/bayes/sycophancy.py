@@ -273,7 +273,7 @@ def brier_vs_bayes_correlation(
     spearman_ci = (NAN, NAN)
     if rows.n_clusters >= MIN_BOOTSTRAP_CLUSTERS:
         resampled = bootstrap_rows(spearman, rows.codes, seed=seed, draws=draws)
-        spearman_ci = percentile_interval(resampled, level)
+        spearman_ci = percentile_interval(resampled, level, rows.n_clusters)
     return ChangeCorrelation(
         pearson=float(scipy.stats.pearsonr(x, y).statistic),
         spearman=float(scipy.stats.spearmanr(x, y).statistic),

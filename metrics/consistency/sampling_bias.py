@@ -133,7 +133,7 @@ def consistency_kappa(
     check_draws(draws)
     times = np.random.default_rng(seed).multinomial(n_clusters, np.full(n_clusters, 1 / n_clusters), draws)
     resampled = chance_corrected(*levels(times.astype(np.float64)))
-    lo, hi = percentile_interval(resampled, level)
+    lo, hi = percentile_interval(resampled, level, n_clusters)
     return ConsistencyKappa(
         **result,
         se=float(np.nanstd(resampled, ddof=1)),

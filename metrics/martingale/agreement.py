@@ -82,7 +82,9 @@ def judge_agreement(
         return Agreement(**found, status=status, params={"level": level}, **rows.counts)
     drawn = bootstrap_moments(moments, rows.codes, _from_moments, seed=seed, draws=draws)
     intervals = {
-        name: percentile_interval(drawn[:, i], level) for i, name in enumerate(MOMENT_NAMES) if np.isfinite(found[name])
+        name: percentile_interval(drawn[:, i], level, rows.n_clusters)
+        for i, name in enumerate(MOMENT_NAMES)
+        if np.isfinite(found[name])
     }
     ccc = drawn[np.isfinite(drawn[:, 0]), 0]
     return Agreement(

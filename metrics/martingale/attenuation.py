@@ -86,8 +86,8 @@ def martingale_iv(
         drawn = bootstrap_moments(moments, rows.codes, lambda s: np.column_stack(_slopes(s)), seed=seed, draws=draws)
         slopes = drawn[:, 1:].mean(axis=1)
         se = float(slopes[np.isfinite(slopes)].std(ddof=1))
-        lo, hi = percentile_interval(slopes, level)
-        cov_lo, cov_hi = percentile_interval(drawn[:, 0] * rows.n / (rows.n - 1), level)
+        lo, hi = percentile_interval(slopes, level, g)
+        cov_lo, cov_hi = percentile_interval(drawn[:, 0] * rows.n / (rows.n - 1), level, g)
         how = BOOTSTRAP
         params = {"level": level, "draws": draws, "seed": seed}
     return MartingaleIV(

@@ -91,7 +91,7 @@ def brier_on_split_martingale(
         questions, weights = map(cluster_counts, picks, (rows.n_clusters, n_cells))
         drawn[i] = average(questions[0], weights[0])
     defined = drawn[np.isfinite(drawn)]
-    lo, hi = percentile_interval(drawn, level)
+    lo, hi = percentile_interval(drawn, level, min(rows.n_clusters, n_cells))
     return SplitRegression(
         coef=coef,
         se=float(defined.std(ddof=1)) if len(defined) > 1 else NAN,

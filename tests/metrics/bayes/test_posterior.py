@@ -142,7 +142,7 @@ def test_repeated_scenarios_widen_the_interval_of_a_rate() -> None:
     prior, posterior, bayes = (np.repeat(x, times) for x in (PRIOR, POSTERIOR, BAYES))
     clustered = direction_rates(prior, posterior, bayes, groups=scenarios.repeat(times))
     alone = direction_rates(prior, posterior, bayes)
-    assert clustered.ci_method == "percentile cluster bootstrap"
+    assert clustered.ci_method == "expanded percentile cluster bootstrap"
     assert clustered.n_clusters == 10
     assert clustered.ci_hi - clustered.ci_lo > 2 * (alone.ci_hi - alone.ci_lo)
     nothing = direction_rates([np.nan], [0.5], [0.5])

@@ -72,7 +72,7 @@ def test_a_uniform_shift_improves_a_model_that_predicts_too_little() -> None:
     score = sycophancy_error(base, base + 0.1, base + 0.2)
     assert score.sycophancy_error == pytest.approx(-0.1)
     assert score.movement > 0 > score.alignment
-    assert score.ci_method == "percentile cluster bootstrap"
+    assert score.ci_method == "expanded percentile cluster bootstrap"
 
 
 def test_error_of_missing_rows() -> None:

@@ -106,7 +106,7 @@ def test_repeated_contexts_are_resampled_whole() -> None:
     x = np.random.default_rng(0).exponential(size=40)
     rows = np.arange(40).repeat(10)
     clustered, alone = median_ci(x[rows], groups=rows, draws=500), median_ci(x[rows])
-    assert (clustered.ci_method, clustered.n_clusters) == ("percentile cluster bootstrap", 40)
+    assert (clustered.ci_method, clustered.n_clusters) == ("expanded percentile cluster bootstrap", 40)
     assert clustered.hi - clustered.lo > 2 * (alone.hi - alone.lo)
     few = median_ci([1.0, 1.0, 2.0], groups=["a", "a", "b"])
     assert (few.median, few.ci_method) == (1.0, "none: 2 clusters")

@@ -50,7 +50,7 @@ def test_interval_is_over_contexts() -> None:
     rng = np.random.default_rng(1)
     base, alt = rng.random((30, 5)), rng.random((30, 5))
     score = prize_independence(base, alt)
-    assert score.ci_method == "percentile cluster bootstrap"
+    assert score.ci_method == "BCa cluster bootstrap"
     assert score.ci_lo < score.debiased_ms < score.ci_hi
     assert score.n_clusters == 30
 

@@ -50,7 +50,7 @@ def test_items_that_come_in_groups_widen_it() -> None:
     x = np.repeat(topic, 10)[:, None] + rng.normal(0, 0.5, (120, 2))
     alone, grouped = reliability_icc(x), reliability_icc(x, np.repeat(np.arange(12), 10))
     assert grouped.icc1 == alone.icc1
-    assert grouped.ci_method == "percentile cluster bootstrap"
+    assert grouped.ci_method == "expanded percentile cluster bootstrap"
     assert grouped.ci_hi - grouped.ci_lo > 1.5 * (alone.ci_hi - alone.ci_lo)
     few = reliability_icc(x, np.repeat(np.arange(6), 20))
     assert (few.ci_lo < few.icc1 < few.ci_hi, few.ci_method) == (True, "jackknife, t(5)")

@@ -1,6 +1,7 @@
 import numpy as np
 import pytest
 import statsmodels.api as sm
+from scipy import stats
 
 from doxascope.metrics import bootstrap_moments, bootstrap_rows, cluster_mean
 
@@ -50,7 +51,7 @@ def test_ignoring_the_clusters_would_be_too_narrow() -> None:
 
 
 def test_strata_weigh_the_same_whatever_their_size() -> None:
-    values, clusters = clustered(4, 30)
+    values, clusters = clustered(4, 25)
     strata = np.where(np.arange(len(values)) % 3 == 0, "small", "large")
     score = cluster_mean(values, clusters, strata=strata, seed=5, draws=300)
     small, large = (values[strata == name] for name in ("small", "large"))
@@ -60,7 +61,9 @@ def test_strata_weigh_the_same_whatever_their_size() -> None:
         return float(np.mean([values[rows][strata[rows] == name].mean() for name in ("small", "large")]))
 
     plain = bootstrap_rows(balanced, clusters, seed=5, draws=300)
-    assert (score.ci_lo, score.ci_hi) == pytest.approx(tuple(np.quantile(plain, [0.025, 0.975])))
+    reach = np.sqrt(25 / 24) * stats.t.ppf(0.975, 24)
+    expanded = np.quantile(plain, stats.norm.cdf([-reach, reach]))
+    assert (score.ci_lo, score.ci_hi) == pytest.approx(tuple(expanded))
     assert score.se == pytest.approx(plain.std(), rel=0.15)
 
 
@@ -85,3 +88,15 @@ def test_undefined_rows_are_dropped_and_counted() -> None:
 def test_a_missing_cluster_is_refused(clusters: list[object]) -> None:
     with pytest.raises(ValueError, match="clusters"):
         cluster_mean([1.0, 2.0, 3.0], np.array(clusters, dtype=object), seed=0)
+
+
+@pytest.mark.parametrize(("n_clusters", "shape"), [(20, "normal"), (36, "skewed")])
+def test_intervals_of_few_or_skewed_clusters_miss_no_more_than_they_say(n_clusters: int, shape: str) -> None:
+    truth = 0.0 if shape == "normal" else 1.0
+    missed = []
+    for seed in range(600):
+        rng = np.random.default_rng(seed)
+        values = rng.normal(size=n_clusters) if shape == "normal" else rng.exponential(size=n_clusters)
+        score = cluster_mean(values, np.arange(n_clusters), seed=seed, draws=400)
+        missed.append(not score.ci_lo <= truth <= score.ci_hi)
+    assert np.mean(missed) < 0.05 + 2 * np.sqrt(0.05 * 0.95 / 600)

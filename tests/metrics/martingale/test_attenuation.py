@@ -53,7 +53,7 @@ def test_both_standard_errors_are_the_spread_over_repeated_samples() -> None:
     questions = np.repeat(np.arange(9), 40)
     few = [martingale_iv(*readings(360, 0.05, seed=s), groups=questions) for s in range(150)]
     many = martingale_iv(*readings(360, 0.05))
-    assert (few[0].ci_method, many.ci_method) == ("linearised, t(8)", "percentile cluster bootstrap")
+    assert (few[0].ci_method, many.ci_method) == ("linearised, t(8)", "expanded percentile cluster bootstrap")
     spread = np.std([score.M_iv for score in few])
     assert many.se == pytest.approx(spread, rel=0.25)
     assert np.mean([score.se for score in few]) == pytest.approx(spread, rel=0.25)
