@@ -8,9 +8,9 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy import stats
 from scipy.special import xlogy
-from statsmodels.stats.multitest import multipletests
 
 from .moments import complete_rows
+from .multiplicity import adjust
 from .prediction import _isotonic
 from .score import NAN, Score
 from .validation import TIE, Floats, probabilities
@@ -66,7 +66,7 @@ def monotone_pairwise(
     n_violations, n_significant = len(p_values), int((p_values < alpha).sum())
     # A pair in the right order has p above one half: its exact value moves no Holm decision, its number does.
     family = np.r_[p_values, np.ones(len(pairs) - n_violations)]
-    n_holm = int(multipletests(family, alpha, method="holm")[0].sum()) if pairs else 0
+    n_holm = int(adjust(family, alpha=alpha).reject.sum())
     return MonotonePairwise(
         frac_significant=n_significant / len(pairs) if pairs else NAN,
         frac_violations=n_violations / len(pairs) if pairs else NAN,
