@@ -14,7 +14,7 @@ import zlib
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from concurrent.futures import ProcessPoolExecutor
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass, fields, replace
 from itertools import groupby
 from pathlib import Path
 
@@ -25,7 +25,7 @@ from tqdm import tqdm
 from . import designs_decision, designs_martingale, designs_readings
 from .design import PERMUTATIONS, RESAMPLES, Design, Test
 
-SEEDS = 2000
+SEEDS = 1000
 POWER_SEEDS = 400
 CHUNK = 50
 """Seeds per task of a worker."""
@@ -63,11 +63,11 @@ def all_designs() -> list[Design]:
 
 
 def run(designs: Sequence[Design], seeds: int = SEEDS, power_seeds: int = POWER_SEEDS, workers: int = 2) -> list[Row]:
-    """Simulate `designs`, `seeds` times where a level is at stake; heavy ones half as often."""
+    """Simulate `designs`, `seeds` times where a level is at stake."""
     tasks = [
         (design.key, start, min(start + CHUNK, n))
         for design in designs
-        for n in [(seeds if design.aim == "level" else power_seeds) // (1 + design.heavy)]
+        for n in [seeds if design.aim == "level" else power_seeds]
         for start in range(0, n, CHUNK)
     ]
     totals: Counter[tuple[str, str, str]] = Counter()
@@ -101,20 +101,26 @@ def _row(design: Design, test: Test, totals: Counter[tuple[str, str, str]]) -> R
     rate = rejected / n if n else float("nan")
     return Row(
         key=design.key,
-        family=design.family,
-        agent=design.agent,
+        **_words(design, test),
         aim=design.aim,
-        truth=design.truth,
         test=test.name,
-        role=test.role,
         nominal=test.nominal,
         rate=rate,
         se=float(np.sqrt(rate * (1 - rate) / n)) if n else float("nan"),
         seeds=n + undefined,
         undefined=undefined,
         verdict=verdict(rate, n, test.nominal, design.aim),
-        note=test.note,
     )
+
+
+def _words(design: Design, test: Test) -> dict[str, str]:
+    return {
+        "family": design.family,
+        "agent": design.agent,
+        "truth": design.truth,
+        "role": test.role,
+        "note": test.note,
+    }
 
 
 def verdict(rate: float, n: int, nominal: float, aim: str) -> str:
@@ -144,7 +150,7 @@ python -m doxascope.experiments.planted.calibration
 - **power**: the stated effect is planted. *found*: in at least 80% of the samples.
 - **ours** is what doxascope reports. **paper** is published practice on the same samples. **picture** is neither:
   what the same machinery does uncorrected, or where it does not belong.
-- At least {seeds} seeds per level (standard error {se:.1f} points at 5%), {power_seeds} per power. Inside a simulation,
+- {seeds} seeds per level (standard error {se:.1f} points at 5%), {power_seeds} per power. Inside a simulation,
   permutation tests take {permutations} permutations and bootstraps {resamples} draws, fewer than the defaults:
   the level of a permutation test does not depend on it, an interval gets a little less exact.
 - Of many tests that hold their level, one in twenty lies outside two standard errors by chance.
@@ -155,6 +161,9 @@ SUMMARY = """## In short
 
 Of {n_ours} levels of ours, {holds} hold, {timid} are timid and {liberal} reject too often. Published practice on
 the same samples: {paper}.
+
+"""
+LIBERAL = """Ours reject too often here; each line says why, and the tables what to read instead:
 
 """
 
@@ -178,6 +187,13 @@ def markdown(rows: Sequence[Row]) -> str:
         liberal=ours["too many"],
         paper=f"{sum(row.verdict == 'holds' for row in papers)} of {len(papers)} levels hold",
     )
+    if ours["too many"]:
+        text += LIBERAL
+        for row in rows:
+            if row.role == "ours" and row.aim == "level" and row.verdict == "too many":
+                reason = f" ({row.note})" if row.note else ""
+                text += f"- {row.test}: {100 * row.rate:.1f}% for {row.agent}{reason}\n"
+        text += "\n"
     for family, of_family in groupby(rows, key=lambda row: row.family):
         text += f"## {family}\n\n"
         for (agent, aim, truth), group in groupby(of_family, key=lambda row: (row.agent, row.aim, row.truth)):
@@ -214,21 +230,19 @@ def read(folder: Path) -> list[Row]:
     path = folder / TABLE
     if not path.exists():
         return []
-    table = pd.read_csv(path, keep_default_na=False)
+    table = pd.read_csv(path, keep_default_na=False, na_values={name: ["nan"] for name in ("rate", "se")})
     return [Row(**{str(name): value for name, value in record.items()}) for record in table.to_dict("records")]
 
 
 def merged(old: Iterable[Row], new: Iterable[Row]) -> list[Row]:
-    """All rows in the order of the page; a design that was run anew replaces its old rows."""
-    rows: dict[str, list[Row]] = {}
-    for row in new:
-        rows.setdefault(row.key, []).append(row)
-    kept: dict[str, list[Row]] = {}
-    for row in old:
-        if row.key not in rows:
-            kept.setdefault(row.key, []).append(row)
-    found = rows | kept
-    return [row for design in all_designs() for row in found.get(design.key, [])]
+    """All rows in the order of the page. New numbers replace old ones; the words are those of the designs."""
+    found = {(row.key, row.test): row for rows in (old, new) for row in rows}
+    return [
+        replace(found[design.key, test.name], **_words(design, test))
+        for design in all_designs()
+        for test in design.tests
+        if (design.key, test.name) in found
+    ]
 
 
 def main(arguments: Sequence[str] | None = None) -> None:

@@ -45,8 +45,6 @@ class Design:
     simulate: Callable[[np.random.Generator], Mapping[str, float]]
     """One sample: test name -> 1 rejected, 0 not, NaN undefined."""
     tests: tuple[Test, ...]
-    heavy: bool = False
-    """Takes long: half the seeds."""
 
 
 def rejects(p: float, alpha: float = ALPHA) -> float:

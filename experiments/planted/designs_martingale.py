@@ -232,7 +232,8 @@ def _calibrated(questions: int) -> Simulation:
 CLUSTERED = (SLOPE_CR1, SLOPE_WILD, JOINT, CVM, KS, HOLM, IID)
 SINGLE = (SLOPE_HC3, JOINT, CVM, KS, IID)
 FEW_NOTE = "few clusters: read the wild bootstrap"
-DEPENDENT = "the slope itself is biased by -.01 in 11 questions of 8 steps (a prior is a sum of updates); 20 are enough"
+DEPENDENT = "in 11 questions of 8 steps the slope itself is biased by -.01: a prior is a sum of updates. 20 are enough"
+FEW_JOINT = "the joint F of 11 clusters. ICM alone keeps its level; 20 are enough"
 
 
 def designs() -> list[Design]:
@@ -246,7 +247,7 @@ def designs() -> list[Design]:
         HOLM,
         IID,
     )
-    fewest = (few[0], Test(SLOPE_WILD.name, note=DEPENDENT), few[2], CVM, KS, Test(HOLM.name, note=DEPENDENT), IID)
+    fewest = (few[0], Test(SLOPE_WILD.name, note=DEPENDENT), few[2], CVM, KS, Test(HOLM.name, note=FEW_JOINT), IID)
     level, power = "level", "power"
     under, over, judge = Updater(0.4), Updater(3.0, hits=(0.6, 0.75)), LeakyJudge(0.2, Bayesian(evidence=12))
     busy = Bayesian(evidence=2, extra=30)
@@ -293,6 +294,8 @@ def designs() -> list[Design]:
                _chains(0.06, 100, 8, level), (DRIFT_CI, HALVES_CI, DRIFT_NAIVE)),
         Design("A-drift-power", FAMILY, "drifting by .06, 100 questions x 8 chains", power, "drift2 = .0036",
                _chains(0.06, 100, 8, power), (DRIFT_P, DRIFT_CI)),
+        Design("A-drift-400", FAMILY, "Bayesian, 400 questions x 8 chains", level, "drift2 = 0",
+               _chains(0.0, 400, 8, level), (DRIFT_P, DRIFT_CI, HALVES_CI, DRIFT_NAIVE)),
         Design("A-cells", FAMILY, "36 Bayesian cells of unequal noise, 60 shared questions", level, "every M = 0",
                _cells(36, 60), (SPLIT_BRIER, ABS_BRIER)),
         Design("A-calibration", FAMILY, "Bayesian, 150 questions with outcomes", level, "slope 1",

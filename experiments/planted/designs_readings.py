@@ -296,6 +296,8 @@ def designs() -> list[Design]:
     return [
         Design("B-leak", b, "Eliminating with a leak, 100 triples x 3 contexts", level, "rejected share .1",
                _leaks(100), (MEAN_CI, MEAN_T, MEAN_ROWS)),
+        Design("B-leak-400", b, "Eliminating with a leak, 400 triples x 3 contexts", level, "rejected share .1",
+               _leaks(400), (MEAN_CI, MEAN_T, MEAN_ROWS)),
         Design("B-kappa", b, "Position-locked, 60 triples x 3 contexts", level, "kappa 0", _locked(60), (KAPPA,)),
         Design("C-null", c, "Answering without debias, 36 questions, 4 options, 30 answers per arm", level, "B = 0",
                _top(Answering(), 36), (TOP_SPLIT, TOP_FLIP, TOP_EXACT, TOP_SAME)),

@@ -14,7 +14,7 @@ class Decisions:
     """Contexts with a state, repeated actions and reports."""
 
     p_star: Floats
-    """[n] P(theta = 1 | x), which is what the agent believes."""
+    """[n] P(theta = 1 | x)."""
     theta: NDArray[np.int64]
     """[n] state."""
     pi: Floats
@@ -29,13 +29,16 @@ class Decisions:
 class ReportNoise:
     """Plants action independent of theta given the report if and only if `noise` is 0.
 
-    The agent is truthful and sound: it believes p*, and acts on that and on a taste for the context that has
-    nothing to do with the state. Only its report has noise, of SD `noise` in log-odds, drawn once per context
-    and repetition. `responsive` is the slope of the action's log-odds on the belief's; 0 is a flat choice
-    curve, and a negative one falls. `trembling` 0 repeats the same action in every repetition.
+    The agent is truthful: it acts on its belief, which is p* unless `misbelief` (SD in log-odds) moves it, and
+    on a taste for the context that has nothing to do with the state. Only its report has noise, of SD `noise`
+    in log-odds, drawn once per context and repetition. `responsive` is the slope of the action's log-odds on
+    the belief's; 0 is a flat choice curve, and a negative one falls. Without `trembling` every repetition has
+    the same action.
     """
 
     noise: float = 0.0
+    misbelief: float = 0.0
+    """A wrong belief is no incoherence: the report still holds all that the action knows of the state."""
     responsive: float = 1.0
     taste: float = 1.0
     trembling: bool = True
@@ -50,10 +53,11 @@ class ReportNoise:
         rng = np.random.default_rng(seed)
         p_star = rng.choice(np.linspace(0.1, 0.9, self.levels), n) if self.levels else rng.uniform(0.05, 0.95, n)
         theta = rng.binomial(1, p_star)
-        pi = expit(self.responsive * logit(p_star) + self.taste * rng.standard_normal(n))
+        belief = expit(logit(p_star) + self.misbelief * rng.standard_normal(n)) if self.misbelief else p_star
+        pi = expit(self.responsive * logit(belief) + self.taste * rng.standard_normal(n))
         shape = (n, self.repetitions)
         luck = rng.random(shape) if self.trembling else np.repeat(rng.random((n, 1)), self.repetitions, axis=1)
-        report = np.repeat(p_star[:, None], self.repetitions, axis=1)
+        report = np.repeat(belief[:, None], self.repetitions, axis=1)
         if self.noise:
             report = expit(logit(report) + self.noise * rng.standard_normal(shape))
         if self.digits is not None:

@@ -232,10 +232,12 @@ def test_actions_know_more_than_a_noisy_report_and_no_more_than_a_clean_one() ->
     clean = ReportNoise(levels=10).sample(N, 18)
     np.testing.assert_allclose(clean.report[:, 0], clean.p_star)
     noisy = ReportNoise(noise=1.5).sample(N, 18)
-    for sample, least, most in ((clean, -REACH, REACH), (noisy, 10, np.inf)):
+    wrong = ReportNoise(misbelief=1.0, digits=2).sample(N, 18)
+    assert np.abs(wrong.report[:, 0] - wrong.p_star).mean() > 0.1  # wrong, and yet nothing is held back
+    for sample, least, most in ((clean, -REACH, REACH), (wrong, -REACH, REACH), (noisy, 10, np.inf)):
         report = sample.report[:, 0]
-        # Nuisances by the means of fifty narrow bins, which is exact for ten levels.
-        bins = np.minimum((report * 50).astype(int), 49)
+        # Nuisances by the means of a hundred narrow bins, which is exact where reports are rounded.
+        bins = (report * 100).round().astype(int)
         m_hat, e_hat = ((np.bincount(bins, y) / np.maximum(np.bincount(bins), 1))[bins]
                         for y in (sample.action[:, 0], sample.theta))  # fmt: skip
         assert least < gcm_test(sample.action[:, 0], sample.theta, m_hat, e_hat).T < most

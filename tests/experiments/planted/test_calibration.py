@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from doxascope.experiments.planted.calibration import all_designs, main, markdown, merged, read, run, verdict, write
-from doxascope.experiments.planted.design import Design, Test, misses, rejects
+from doxascope.experiments.planted.design import Design, misses, rejects
 
 
 def _of(*keys: str) -> list[Design]:
@@ -24,7 +24,7 @@ def test_every_design_fills_its_rows(tmp_path: Path) -> None:
         assert 0 <= row.rate <= 1, f"{row.key}, {row.test}: no sample had a result"
     write(rows, tmp_path)
     page = (tmp_path / "calibration.md").read_text()
-    assert all(f"| {row.test} |" in page for row in rows)
+    assert all("| {} |".format(row.test.replace("|", "\\|")) in page for row in rows)
     assert read(tmp_path) == rows
 
 
@@ -100,9 +100,9 @@ def test_a_design_that_is_run_anew_replaces_its_rows_alone() -> None:
     assert [row for row in both if row.key == "F-pool"] == [row for row in old if row.key == "F-pool"]
     assert [row for row in both if row.key == "W-fork"] == new
     assert "3 seeds per level" in markdown(both)  # the smallest
-    undefined = markdown([replace(new[0], undefined=2)])
-    assert "undefined in 2 of 5" in undefined
-    assert Test("x").nominal == 0.05
+    odd = replace(new[0], undefined=2, rate=0.4, verdict="too many", note="")
+    assert "undefined in 2 of 5" in markdown([odd])
+    assert f"- {odd.test}: 40.0% for {odd.agent}\n" in markdown([odd])
 
 
 def test_the_command_writes_where_it_is_told(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
