@@ -3,11 +3,12 @@
 #   make test    set up, run the tests
 #   make lint    ruff and pyright
 #   make bench   the speed tables
+#   make calibration   docs/calibration.md anew, from simulated agents (half an hour)
 PYTHON ?= python3
 BIN := .venv/bin
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt
 
-.PHONY: setup demo test lint bench clean
+.PHONY: setup demo test lint bench calibration clean
 
 setup: .venv/ready
 
@@ -42,6 +43,9 @@ lint: setup
 bench: setup
 	@$(BIN)/python benchmarks/packing.py
 	@$(BIN)/python benchmarks/metrics.py
+
+calibration: setup
+	@$(BIN)/python -m doxascope.experiments.planted.calibration
 
 clean:
 	rm -rf .venv .typing build *.egg-info

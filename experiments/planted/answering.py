@@ -1,0 +1,55 @@
+"""An agent that answers the same question again and again, afresh or in one conversation."""
+
+from dataclasses import dataclass
+
+import numpy as np
+from scipy.special import softmax
+
+from .readings import Floats, Seed
+
+
+@dataclass(frozen=True)
+class Answers:
+    """Sampled answers as counts, and the laws they came from; q questions of k options."""
+
+    law: Floats
+    """[q, k] single-turn law."""
+    single: Floats
+    """[q, 2, k] counts of two halves of the single-turn answers."""
+    exact_multi: Floats
+    """[q, runs, turns, k] law at each turn given the history."""
+    multi: Floats
+    """[q, k] counts over the turns of the first conversation."""
+
+
+@dataclass(frozen=True)
+class Answering:
+    """Plants B = debias (P_single - 1/k) for every option; debias 0 has no B-score at all.
+
+    Each conversation has a mood of its own (SD `mood` on the log scale, around a law whose mean is kept), so
+    that its turns are dependent.
+    """
+
+    options: int = 4
+    queries: int = 30
+    runs: int = 10
+    turns: int = 8
+    debias: float = 0.0
+    skew: float = 0.5
+    """SD of the single-turn log-probabilities over options."""
+    mood: float = 0.15
+    """Size of a conversation's deviation, as a share of the smallest probability: at most 1."""
+
+    def sample(self, n: int, seed: Seed) -> Answers:
+        """Draw n questions."""
+        rng = np.random.default_rng(seed)
+        k = self.options
+        law = softmax(self.skew * rng.standard_normal((n, k)), axis=1)
+        mean = law - self.debias * (law - 1 / k)
+        push = rng.uniform(-1, 1, (n, self.runs, 1, k))
+        push -= push.mean(axis=-1, keepdims=True)  # within (-2, 2), and sums to zero
+        room = mean.min(axis=1)[:, None, None, None] / 2
+        multi = np.repeat(mean[:, None, None] + self.mood * room * push, self.turns, axis=2)
+        single = rng.multinomial(self.queries // 2, np.repeat(law[:, None], 2, axis=1)).astype(np.float64)
+        counts = rng.multinomial(self.queries, multi[:, 0, 0]).astype(np.float64)
+        return Answers(law=law, single=single, exact_multi=multi, multi=counts)

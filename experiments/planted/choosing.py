@@ -1,0 +1,77 @@
+"""Agents who are asked which of three words they have in mind, before and after one is ruled out."""
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import softmax
+
+from .readings import Floats, Seed
+
+
+@dataclass(frozen=True)
+class Contexts:
+    """Option probabilities in the order of the prompt, three contexts to a triple of words."""
+
+    prior: Floats
+    """[n, 3]; the contexts of one triple share it."""
+    post: Floats
+    """[n, 3] after one option was rejected."""
+    rejected: NDArray[np.int64]
+    """[n] which."""
+    triple: NDArray[np.int64]
+    """[n] cluster."""
+
+
+def _design(triples: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Triple and rejected option of each context."""
+    return np.repeat(np.arange(triples), 3), np.tile(np.arange(3), triples)
+
+
+@dataclass(frozen=True)
+class PositionLocked:
+    """Plants a kappa of 0, a rejected option that keeps its mass on average, and a failing competence gate.
+
+    Answers follow the place in the prompt alone; each reading has noise of SD `wobble` on its log scale.
+    Without wobble the consistency is 1 and means nothing: `chance_corrected` is undefined there.
+    """
+
+    shares: tuple[float, float, float] = (0.5, 0.3, 0.2)
+    wobble: float = 0.3
+
+    def sample(self, n: int, seed: Seed) -> Contexts:
+        """Draw n triples."""
+        rng = np.random.default_rng(seed)
+        triple, rejected = _design(n)
+        level = np.log(self.shares)
+        prior = softmax(level + self.wobble * rng.standard_normal((n, 3)), axis=1)[triple]
+        post = softmax(level + self.wobble * rng.standard_normal((3 * n, 3)), axis=1)
+        return Contexts(prior=prior, post=post, rejected=rejected, triple=triple)
+
+
+@dataclass(frozen=True)
+class Eliminating:
+    """Plants a rejected option whose share is `leak` on average, and two-class consistency of 1.
+
+    The agent keeps the ratio of the other two. Its leak has a Beta law over triples and is shared by the
+    contexts of a triple, so that contexts are not independent. A small `concentration` makes it lumpy.
+    """
+
+    leak: float = 0.1
+    concentration: float = 10.0
+    taste: float = 0.8
+    """SD of the log-odds between words."""
+
+    def sample(self, n: int, seed: Seed) -> Contexts:
+        """Draw n triples."""
+        rng = np.random.default_rng(seed)
+        triple, rejected = _design(n)
+        prior = softmax(self.taste * rng.standard_normal((n, 3)), axis=1)[triple]
+        leak = np.zeros(n)
+        if self.leak > 0:
+            leak = rng.beta(self.leak * self.concentration, (1 - self.leak) * self.concentration, n)
+        gone = np.eye(3)[rejected]
+        kept = prior * (1 - gone)
+        kept /= kept.sum(axis=1, keepdims=True)
+        share = leak[triple][:, None]
+        return Contexts(prior=prior, post=(1 - share) * kept + share * gone, rejected=rejected, triple=triple)

@@ -1,0 +1,57 @@
+"""What the calibration page is made of: designs, each simulated over many seeds, each with several tests."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+
+ALPHA = 0.05
+PERMUTATIONS = 499
+"""Permutations and sign flips inside a simulation; 25 of 500 is exactly 5%."""
+RESAMPLES = 999
+"""Bootstrap draws inside a simulation."""
+
+Role = Literal["ours", "paper", "picture"]
+Aim = Literal["level", "power"]
+
+
+@dataclass(frozen=True)
+class Test:
+    """One column of a design."""
+
+    name: str
+    role: Role = "ours"
+    """`ours` is held to its level, `paper` is published practice, `picture` shows what an uncorrected or
+    misapplied test does. Only the first is headlined."""
+    nominal: float = ALPHA
+    note: str = ""
+    """Why it does not hold its level, where it does not."""
+
+
+@dataclass(frozen=True)
+class Design:
+    """One agent at one sample size."""
+
+    key: str
+    """Unique; the seeds are derived from it, so that designs can be added without moving the others."""
+    family: str
+    agent: str
+    """The agent and the sample in words."""
+    aim: Aim
+    """`level`: the null is true, so a rejection is an error (for an interval: a miss of the planted value).
+    `power`: the stated effect is planted."""
+    truth: str
+    simulate: Callable[[np.random.Generator], Mapping[str, float]]
+    """One sample: test name -> 1 rejected, 0 not, NaN undefined."""
+    tests: tuple[Test, ...]
+
+
+def rejects(p: float, alpha: float = ALPHA) -> float:
+    """1 if p is at most alpha, NaN if it is undefined."""
+    return float(p <= alpha) if np.isfinite(p) else float("nan")
+
+
+def misses(lo: float, hi: float, truth: float) -> float:
+    """1 if an interval leaves out the truth, NaN if there is none."""
+    return float(not lo <= truth <= hi) if np.isfinite(lo) and np.isfinite(hi) else float("nan")

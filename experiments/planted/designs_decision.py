@@ -1,0 +1,202 @@
+"""Calibration of the decision family."""
+
+from collections.abc import Callable, Mapping
+
+import numpy as np
+from numpy.random import Generator
+from scipy.special import logit
+
+from ...metrics import (
+    cluster_mean,
+    cmh_test,
+    gcm_test,
+    isotonic_calibration,
+    knn_cmi,
+    lie,
+    median_ci,
+    monotone_order_test,
+    monotone_pairwise,
+    prize_independence,
+    quantile_bins,
+    stratified_permutation,
+)
+from .design import PERMUTATIONS, RESAMPLES, Design, Test, misses, rejects
+from .incoherent import Incoherent
+from .readings import Floats
+from .reporting import ReportNoise
+
+Simulation = Callable[[Generator], Mapping[str, float]]
+FAMILY = "E. Decisions"
+PER_STRATUM = 15
+KNN_RESAMPLES = 79
+"""79 ordered draws have their 2.5% quantile at the second; more would only take longer."""
+
+PERMUTE = Test("CMI, permutation within strata")
+CMH = Test("Cochran-Mantel-Haenszel")
+GCM = Test("GCM, isotonic nuisances, states")
+GCM_STAR = Test(
+    "GCM, isotonic nuisances, exact policy and p*",
+    note="a fluke of these seeds: 5.4% in the 5000 that follow them",
+)
+GCM_SMOOTH = Test(
+    "GCM, cubic nuisances, exact policy and p*", note="a fluke of these seeds: 4.5% in the 5000 that follow"
+)
+FOLDS = 5
+
+
+def _cubic(report: Floats, y: Floats) -> Floats:
+    """Cross-fitted regression on a cubic of the report's log-odds."""
+    x = np.vander(logit(report), 4)
+    fold = np.arange(len(y)) % FOLDS  # contexts come in random order
+    fits = [np.linalg.lstsq(x[fold != k], y[fold != k], rcond=None)[0] for k in range(FOLDS)]
+    return (x * np.stack(fits)[fold]).sum(axis=1)
+
+
+def _tests(
+    action: np.ndarray, theta: np.ndarray, report: np.ndarray, p_star: np.ndarray, pi: np.ndarray, levels: int
+) -> dict[str, float]:
+    n = len(report)
+    stratum = report if levels else quantile_bins(report, n // PER_STRATUM)
+    context = np.arange(n)
+    m_hat, e_hat, m_star, e_star = (
+        isotonic_calibration(report, np.asarray(y, dtype=np.float64), context) for y in (action, theta, pi, p_star)
+    )
+    return {
+        PERMUTE.name: rejects(stratified_permutation(action, theta, stratum, draws=PERMUTATIONS).p),
+        CMH.name: rejects(cmh_test(action, theta, stratum).p),
+        GCM.name: rejects(gcm_test(action, theta, m_hat, e_hat).p),
+        GCM_STAR.name: rejects(gcm_test(pi, p_star, m_star, e_star).p),
+        GCM_SMOOTH.name: rejects(gcm_test(pi, p_star, _cubic(report, pi), _cubic(report, p_star)).p),
+    }
+
+
+def _decides(agent: ReportNoise, contexts: int) -> Simulation:
+    def simulate(rng: Generator) -> dict[str, float]:
+        d = agent.sample(contexts, rng)
+        return _tests(d.action[:, 0], d.theta, d.report[:, 0], d.p_star, d.pi, agent.levels)
+
+    return simulate
+
+
+COLLAPSED = Test("CMI, permutation, one row per context")
+ROWS = Test("CMI, permutation over repetitions", "picture", note="repetitions are no contexts")
+KNN = Test("kNN CMI > 0, bootstrap of repetitions", "paper", note="clones are neighbours, and 0 is the boundary")
+
+
+def _repeats(agent: ReportNoise, contexts: int) -> Simulation:
+    def simulate(rng: Generator) -> dict[str, float]:
+        d = agent.sample(contexts, rng)
+        action, report = d.action.ravel(), d.report.ravel()
+        theta = np.repeat(d.theta, agent.repetitions)
+        n = len(action)
+        picks = rng.integers(0, n, (KNN_RESAMPLES, n))
+        drawn = [knn_cmi(action[rows], theta[rows], report[rows]).cmi for rows in picks]
+        mean = d.report.mean(axis=1)
+        one = stratified_permutation(
+            d.action[:, 0], d.theta, quantile_bins(mean, contexts // PER_STRATUM), draws=PERMUTATIONS
+        )
+        bins = quantile_bins(report, n // PER_STRATUM)
+        return {
+            COLLAPSED.name: rejects(one.p),
+            ROWS.name: rejects(stratified_permutation(action, theta, bins, draws=PERMUTATIONS).p),
+            KNN.name: float(np.sort(drawn)[1] > 0),
+        }
+
+    return simulate
+
+
+ORDER = Test("order-restricted test")
+PAIRS_HOLM = Test("any Fisher pair, Holm, one row per context", note="ten discrete tests under Holm are timid")
+PAIRS = Test("any Fisher pair, five repetitions as rows", "paper", note="pseudo-replicates, ten tests")
+
+
+def _choices(agent: ReportNoise, contexts: int) -> Simulation:
+    def simulate(rng: Generator) -> dict[str, float]:
+        d = agent.sample(contexts, rng)
+        report = d.report[:, 0]
+        bins = quantile_bins(report, 5)
+        once = d.action[:, 0]
+        all_rows = monotone_pairwise(np.repeat(bins, agent.repetitions), d.action.ravel(), 1, 0)
+        return {
+            ORDER.name: rejects(monotone_order_test(bins, once, 1, 0, draws=PERMUTATIONS).p),
+            PAIRS_HOLM.name: float(monotone_pairwise(bins, once, 1, 0).n_significant_holm > 0),
+            PAIRS.name: float(all_rows.n_significant > 0),
+        }
+
+    return simulate
+
+
+PRIZE = Test("debiased mean square of a prompt effect, interval", note="squares are skewed, and 60 contexts few")
+
+
+def _prize(effect: float, contexts: int) -> Simulation:
+    """Five readings under each of two prompts; the second moves a context up or down by `effect`."""
+
+    def simulate(rng: Generator) -> dict[str, float]:
+        base = rng.uniform(0.3, 0.7, (contexts, 1))
+        moved = base + effect * rng.choice([-1.0, 1.0], (contexts, 1))
+        read = [x + rng.uniform(-0.2, 0.2, (contexts, 5)) for x in (base, moved)]
+        score = prize_independence(*read, draws=RESAMPLES)
+        return {PRIZE.name: misses(score.ci_lo, score.ci_hi, effect**2)}
+
+    return simulate
+
+
+LIE_CI = Test("mean signed violation, bootstrap interval")
+LIE_MEDIAN = Test("median signed violation, order statistics", note="order statistics come in steps")
+
+
+def _violations(gap: float, n: int, planted: float) -> Simulation:
+    def simulate(rng: Generator) -> dict[str, float]:
+        said = Incoherent(gap).sample(n, rng)
+        signed = lie(said.p, said.cond, said.weights).signed
+        mean = cluster_mean(signed, np.arange(n), seed=0, draws=RESAMPLES)
+        median = median_ci(signed)
+        return {
+            LIE_CI.name: misses(mean.ci_lo, mean.ci_hi, planted),
+            LIE_MEDIAN.name: misses(median.ci_lo, median.ci_hi, planted),
+        }
+
+    return simulate
+
+
+def designs() -> list[Design]:
+    """The designs of this family."""
+    level, power = "level", "power"
+    labels = (PERMUTE, CMH, GCM)
+    """A report that is p* leaves nothing of p* unexplained: the exact form of the test has no null there."""
+    independence = (*labels, GCM_STAR, GCM_SMOOTH)
+    noisy = ReportNoise(noise=1.5, responsive=2.0, taste=0.5)
+    repeated = ReportNoise(taste=1.0, repetitions=5, trembling=False, digits=2)
+    flat = ReportNoise(responsive=0.0, repetitions=5, trembling=False)
+    falling = ReportNoise(responsive=-0.5, repetitions=5, trembling=False)
+    return [
+        Design("E-exact", FAMILY, "sound agent, ten distinct beliefs as strata, 200 contexts", level,
+               "action independent of theta given the report", _decides(ReportNoise(levels=10), 200), labels),
+        Design("E-bins", FAMILY, "sound agent, continuous beliefs in 13 quantile bins, 200 contexts", level,
+               "action independent of theta given the report", _decides(ReportNoise(), 200), labels),
+        Design("E-misbelief", FAMILY, "agent whose belief is 1 logit off p*, in 13 quantile bins, 200 contexts", level,
+               "action independent of theta given the report", _decides(ReportNoise(misbelief=1.0), 200), independence),
+        Design("E-noise", FAMILY, "report noise of 1.5 logits, responsive action, 200 contexts", power,
+               "the action knows more than the report",
+               _decides(noisy, 200), independence),
+        Design("E-noise-more", FAMILY, "the same, 400 contexts in 26 bins", power,
+               "the action knows more than the report", _decides(noisy, 400), labels),
+        Design("E-repeats", FAMILY, "sound agent, 200 contexts x 5 equal repetitions, reports rounded to .01", level,
+               "action independent of theta given the report", _repeats(repeated, 200),
+               (COLLAPSED, ROWS, KNN)),
+        Design("E-flat", FAMILY, "flat choice curve, 200 contexts (x 5 equal repetitions)", level,
+               "the curve does not fall", _choices(flat, 200), (ORDER, PAIRS_HOLM, PAIRS)),
+        Design("E-falling", FAMILY, "falling choice curve, 200 contexts", power,
+               "half a logit of the action down per logit of belief up", _choices(falling, 200), (ORDER, PAIRS_HOLM)),
+        Design("E-prize", FAMILY, "no prompt effect, 60 contexts x 5 readings of SD .115", level, "effect 0",
+               _prize(0.0, 60), (PRIZE,)),
+        Design("E-prize-ci", FAMILY, "prompt effect of .08, 60 contexts x 5 readings of SD .115", level,
+               "mean square .0064", _prize(0.08, 60), (PRIZE,)),
+        Design("E-prize-300", FAMILY, "no prompt effect, 300 contexts x 5 readings of SD .115", level, "effect 0",
+               _prize(0.0, 300), (PRIZE,)),
+        Design("E-lie", FAMILY, "Incoherent, 60 beliefs", level, "gap .05", _violations(0.05, 60, 0.05),
+               (LIE_CI, LIE_MEDIAN)),
+        Design("E-lie-power", FAMILY, "Incoherent, 60 beliefs", power, "gap .03", _violations(0.03, 60, 0.0),
+               (LIE_CI, LIE_MEDIAN)),
+    ]  # fmt: skip

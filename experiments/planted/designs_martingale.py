@@ -1,0 +1,303 @@
+"""Calibration of the martingale family."""
+
+from collections.abc import Callable, Mapping
+
+import numpy as np
+from numpy.random import Generator
+
+from ...metrics import (
+    brier_on_abs_martingale,
+    brier_on_split_martingale,
+    calibration_slope,
+    drift_covariance,
+    drift_variance,
+    factor_regression,
+    martingale_icm_test,
+    martingale_iv,
+    martingale_joint_test,
+    martingale_score,
+    martingale_tests,
+    tost,
+)
+from .anchored import Anchored
+from .design import PERMUTATIONS, RESAMPLES, Aim, Design, Test, misses, rejects
+from .leaky import LeakyJudge
+from .noisy import PriorNoise
+from .readings import Trajectories
+from .updater import Updater
+from .urn import Bayesian
+
+Simulation = Callable[[Generator], Mapping[str, float]]
+UpdateAgent = Bayesian | Anchored | PriorNoise | LeakyJudge | Updater
+FAMILY = "A. Martingale"
+SMALL = Bayesian(warmup=20, evidence=2)
+"""Small updates of spread beliefs: the case in which a margin of .02 can be met."""
+MARGIN = 0.02
+
+SLOPE_CR1 = Test("slope, CR1 t(G-1)")
+SLOPE_WILD = Test("slope, wild cluster bootstrap")
+SLOPE_HC3 = Test("slope, HC3 t(n-2)")
+JOINT = Test("intercept and slope, joint F", note="F(2, G-1) is a little short of what a Wald test needs")
+CVM = Test("ICM CvM, sign flips")
+KS = Test("ICM KS, sign flips")
+HOLM = Test("slope, joint and CvM with Holm")
+IID = Test("slope, iid t", "paper", note="the spread of updates depends on the prior")
+
+
+def _clustered(agent: UpdateAgent, questions: int) -> Simulation:
+    def simulate(rng: Generator) -> dict[str, float]:
+        pairs = agent.sample(questions, rng).pairs()
+        columns = pairs.prior, pairs.post, pairs.group
+        score = martingale_score(*columns, p="wild", draws=PERMUTATIONS)
+        slope = martingale_score(*columns, draws=1)
+        moment = martingale_icm_test(*columns, draws=PERMUTATIONS)
+        battery = martingale_tests(*columns, draws=PERMUTATIONS)
+        return {
+            SLOPE_CR1.name: rejects(slope.p),
+            SLOPE_WILD.name: rejects(score.p),
+            JOINT.name: rejects(score.joint_p),
+            CVM.name: rejects(moment.p_cvm),
+            KS.name: rejects(moment.p_ks),
+            HOLM.name: rejects(battery.p_min),
+            IID.name: rejects(score.p_iid),
+        }
+
+    return simulate
+
+
+def _single(agent: UpdateAgent, questions: int) -> Simulation:
+    def simulate(rng: Generator) -> dict[str, float]:
+        prior, post = agent.sample(questions, rng).read.T
+        score = martingale_score(prior, post, se="HC3")
+        moment = martingale_icm_test(prior, post, draws=PERMUTATIONS)
+        return {
+            SLOPE_HC3.name: rejects(score.p),
+            JOINT.name: rejects(martingale_joint_test(prior, post, se="HC3").p),
+            CVM.name: rejects(moment.p_cvm),
+            KS.name: rejects(moment.p_ks),
+            IID.name: rejects(score.p_iid),
+        }
+
+    return simulate
+
+
+NAIVE = Test("slope of one reading, HC3", "picture", note="the reading, not the belief, fails the property")
+IV_CI = Test("split-reading IV slope, interval")
+IV_P = Test("split-reading IV slope, t(G-1)")
+
+
+def _read_twice(agent: PriorNoise, questions: int) -> Simulation:
+    def simulate(rng: Generator) -> dict[str, float]:
+        sample = agent.sample(questions, rng)
+        prior, post = sample.read.T
+        again = agent.reading(sample.belief[:, 0], rng)
+        score = martingale_iv(prior, again, post, draws=RESAMPLES)
+        return {
+            NAIVE.name: rejects(martingale_score(prior, post, se="HC3").p),
+            IV_CI.name: misses(score.ci_lo, score.ci_hi, 0.0),
+            IV_P.name: rejects(score.p),
+        }
+
+    return simulate
+
+
+JUDGE = Test("slope of a judge who saw the end, HC3", "picture", note="hindsight, not entrenchment")
+PREFIX = Test("slope of readings of prefixes, HC3")
+
+
+def _judged(agent: LeakyJudge, questions: int) -> Simulation:
+    def simulate(rng: Generator) -> dict[str, float]:
+        sample = agent.sample(questions, rng)
+        return {
+            JUDGE.name: rejects(martingale_score(*sample.read.T, se="HC3").p),
+            PREFIX.name: rejects(martingale_score(*sample.belief.T, se="HC3").p),
+        }
+
+    return simulate
+
+
+FACTOR = Test("difference of two slopes, CR1 by question")
+FACTOR_ROWS = Test(
+    "difference of two slopes, rows independent", "paper", note="what the models share by question cancels unseen"
+)
+
+
+def _two_models(pull: float, questions: int) -> Simulation:
+    """Two models with the same priors over the same questions, several steps each; the second is anchored."""
+
+    def simulate(rng: Generator) -> dict[str, float]:
+        both: list[Trajectories] = []
+        shared = Bayesian(steps=3).sample(questions, rng)
+        other = shared.read.copy()
+        other[:, 1:] = (1 - pull) * other[:, 1:] + pull * 0.5
+        noise = PriorNoise(0.05)
+        both = [shared, Trajectories(read=noise.reading(other, rng), belief=other, outcome=shared.outcome)]
+        both[0] = Trajectories(read=noise.reading(shared.read, rng), belief=shared.read, outcome=shared.outcome)
+        pairs = [trajectories.pairs() for trajectories in both]
+        prior, post, group = (np.concatenate([getattr(p, name) for p in pairs]) for name in ("prior", "post", "group"))
+        model = np.repeat(["first", "second"], [len(p.prior) for p in pairs])
+        fits = [
+            factor_regression(post - prior, prior, {"model": model}, {"model": "first"}, groups)
+            for groups in (group, None)
+        ]
+        p = [fit.terms["b:model[second]"].p for fit in fits]
+        return {FACTOR.name: rejects(p[0]), FACTOR_ROWS.name: rejects(p[1])}
+
+    return simulate
+
+
+TOST = Test("TOST within .02, HC3")
+TOST_FEW = Test(TOST.name, note="too few questions to claim anything")
+NOT_SIGNIFICANT = Test("coherent because p > .05 (iid)", "paper", note="absence of evidence, not evidence of absence")
+
+
+def _equivalence(pull: float, questions: int) -> Simulation:
+    """Is "coherent" claimed? A rejection is a claim."""
+
+    def simulate(rng: Generator) -> dict[str, float]:
+        prior, post = Anchored(pull, of=SMALL).sample(questions, rng).read.T
+        score = martingale_score(prior, post, se="HC3")
+        claim = tost(score.M, score.se, questions - 2, -MARGIN, MARGIN)
+        return {TOST.name: float(claim.equivalent), NOT_SIGNIFICANT.name: float(score.p_iid > 0.05)}
+
+    return simulate
+
+
+SKEW = "squares are skewed to the right"
+DRIFT_P = Test("drift2 > 0, one-sided t", note=SKEW)
+DRIFT_CI = Test("drift2, interval", note=SKEW)
+DRIFT_NAIVE = Test("mean squared drift, interval over questions", "picture", note="holds the sampling noise of chains")
+HALVES_CI = Test("drift2 from disjoint halves of noisy readings, interval")
+
+
+def _chains(drift: float, questions: int, chains: int, aim: Aim) -> Simulation:
+    def simulate(rng: Generator) -> dict[str, float]:
+        deltas = Bayesian(evidence=8).chains(questions, chains, rng, drift)
+        score = drift_variance(deltas, draws=RESAMPLES)
+        squares = deltas.mean(axis=1) ** 2
+        reach = 1.96 * squares.std(ddof=1) / np.sqrt(questions)
+        noise = rng.uniform(-0.1, 0.1, (2, questions, 1))
+        half = chains // 2
+        split = drift_covariance(deltas[:, :half] - noise[0], deltas[:, half:] - noise[1], draws=RESAMPLES)
+        planted = drift**2 if aim == "level" else 0.0
+        return {
+            DRIFT_P.name: rejects(score.p),
+            DRIFT_CI.name: misses(score.ci_lo, score.ci_hi, planted),
+            DRIFT_NAIVE.name: misses(squares.mean() - reach, squares.mean() + reach, planted),
+            HALVES_CI.name: misses(split.ci_lo, split.ci_hi, planted),
+        }
+
+    return simulate
+
+
+ABS_BRIER = Test("Brier on |M| over cells, iid t", "paper", note="noisier updates raise both sides")
+SPLIT_BRIER = Test(
+    "Brier on M of the other half, two-level bootstrap", note="resampling both levels counts noise twice"
+)
+
+
+def _cells(cells: int, questions: int) -> Simulation:
+    """Bayesian cells that share priors; their posteriors are read with more or less noise, and every M is 0."""
+
+    def simulate(rng: Generator) -> dict[str, float]:
+        shared = Bayesian().sample(questions, rng)
+        prior, belief = shared.belief.T
+        posts = [PriorNoise(width).reading(belief, rng) for width in np.linspace(0, 0.14, cells)]
+        slopes = [np.polyfit(prior, post - prior, 1)[0] for post in posts]
+        briers = [np.mean((post - shared.outcome) ** 2) for post in posts]
+        question, cell = np.tile(np.arange(questions), cells), np.repeat(np.arange(cells), questions)
+        split = brier_on_split_martingale(
+            np.tile(prior, cells), np.concatenate(posts), np.tile(shared.outcome, cells), question, cell,
+            splits=2, draws=99,
+        )  # fmt: skip
+        return {
+            ABS_BRIER.name: rejects(brier_on_abs_martingale(slopes, briers).p),
+            SPLIT_BRIER.name: rejects(split.p),
+        }
+
+    return simulate
+
+
+CALIBRATION = Test("calibration slope of 1, HC3")
+
+
+def _calibrated(questions: int) -> Simulation:
+    def simulate(rng: Generator) -> dict[str, float]:
+        sample = Bayesian().sample(questions, rng)
+        return {CALIBRATION.name: rejects(calibration_slope(sample.read[:, 0], sample.outcome).p)}
+
+    return simulate
+
+
+CLUSTERED = (SLOPE_CR1, SLOPE_WILD, JOINT, CVM, KS, HOLM, IID)
+SINGLE = (SLOPE_HC3, JOINT, CVM, KS, IID)
+FEW_NOTE = "few clusters: read the wild bootstrap"
+DEPENDENT = "in 11 questions of 8 steps the slope itself is biased by -.01: a prior is a sum of updates. 20 are enough"
+FEW_JOINT = "the joint F of 11 clusters. ICM alone keeps its level; 20 are enough"
+
+
+def designs() -> list[Design]:
+    """The designs of this family."""
+    few = (
+        Test(SLOPE_CR1.name, "picture", note=FEW_NOTE),
+        SLOPE_WILD,
+        Test(JOINT.name, "picture", note=FEW_NOTE),
+        CVM,
+        KS,
+        HOLM,
+        IID,
+    )
+    fewest = (few[0], Test(SLOPE_WILD.name, note=DEPENDENT), few[2], CVM, KS, Test(HOLM.name, note=FEW_JOINT), IID)
+    level, power = "level", "power"
+    under, over, judge = Updater(0.4), Updater(3.0, hits=(0.6, 0.75)), LeakyJudge(0.2, Bayesian(evidence=12))
+    busy = Bayesian(evidence=2, extra=30)
+    return [
+        Design("A-60x4", FAMILY, "Bayesian, 60 questions x 4 steps", level, "M = 0",
+               _clustered(Bayesian(steps=4), 60), CLUSTERED),
+        Design("A-20x4", FAMILY, "Bayesian, 20 questions x 4 steps", level, "M = 0",
+               _clustered(Bayesian(steps=4), 20), few),
+        Design("A-11x8", FAMILY, "Bayesian, 11 questions x 8 steps", level, "M = 0",
+               _clustered(Bayesian(steps=8), 11), fewest),
+        Design("A-150", FAMILY, "Bayesian, 150 questions, one step", level, "M = 0", _single(Bayesian(), 150), SINGLE),
+        Design("A-150-busy", FAMILY, "Bayesian that draws 30 more balls where its prior is off 1/2, 150 questions",
+               level, "M = 0", _single(busy, 150), SINGLE),
+        Design("A-pull", FAMILY, "Anchored, 150 questions, one step", power, "M = -.15",
+               _single(Anchored(0.15), 150), SINGLE),
+        Design("A-shift", FAMILY, "Anchored with a shift alone, 150 questions, one step", power,
+               "M = 0, mean update .025", _single(Anchored(0.0, shift=0.025), 150), SINGLE),
+        Design("A-bend", FAMILY, "Anchored with a bend alone, 150 questions, one step", power,
+               "M = 0, U shape of +-.05", _single(Anchored(0.0, bend=0.05), 150), SINGLE),
+        Design("A-under", FAMILY, "Under-updating (gain .4), 1200 questions", power, f"M = {under.slope:+.2f}",
+               _single(under, 1200), SINGLE),
+        Design("A-over", FAMILY, "Over-updating (gain 3), 800 questions", power, f"M = {over.slope:+.2f}",
+               _single(over, 800), SINGLE),
+        Design("A-noise", FAMILY, "Bayesian read with noise (reliability .82), 150 questions", level, "M of beliefs 0",
+               _read_twice(PriorNoise(), 150), (IV_CI, IV_P, NAIVE)),
+        Design("A-noise-pull", FAMILY, "Anchored read with noise (reliability .82), 300 questions", power,
+               "M of beliefs -.15", _read_twice(PriorNoise(of=Anchored(0.15)), 300), (IV_CI, IV_P, NAIVE)),
+        Design("A-leak", FAMILY, "Bayesian judged with a leak of .2, 150 questions", level,
+               f"M of beliefs 0, of the readings {judge.slope:+.2f}",
+               _judged(judge, 150), (PREFIX, JUDGE)),
+        Design("A-factor", FAMILY, "two models, equal slopes, 60 shared questions x 3 steps", level, "difference 0",
+               _two_models(0.0, 60), (FACTOR, FACTOR_ROWS)),
+        Design("A-factor-pull", FAMILY, "the same, the second anchored", power, "difference about -.15",
+               _two_models(0.15, 60), (FACTOR, FACTOR_ROWS)),
+        Design("A-tost", FAMILY, "Anchored at the margin, small updates, 400 questions", level, "M = -.02",
+               _equivalence(MARGIN, 400), (TOST, NOT_SIGNIFICANT)),
+        Design("A-tost-few", FAMILY, "Anchored at the margin, small updates, 40 questions", level, "M = -.02",
+               _equivalence(MARGIN, 40), (TOST_FEW, NOT_SIGNIFICANT)),
+        Design("A-tost-zero", FAMILY, "Bayesian, small updates, 400 questions", power, "M = 0: coherence is claimed",
+               _equivalence(0.0, 400), (TOST,)),
+        Design("A-drift", FAMILY, "Bayesian, 100 questions x 8 chains", level, "drift2 = 0",
+               _chains(0.0, 100, 8, level), (DRIFT_P, DRIFT_CI, HALVES_CI, DRIFT_NAIVE)),
+        Design("A-drift-ci", FAMILY, "drifting by .06, 100 questions x 8 chains", level, "drift2 = .0036",
+               _chains(0.06, 100, 8, level), (DRIFT_CI, HALVES_CI, DRIFT_NAIVE)),
+        Design("A-drift-power", FAMILY, "drifting by .06, 100 questions x 8 chains", power, "drift2 = .0036",
+               _chains(0.06, 100, 8, power), (DRIFT_P, DRIFT_CI)),
+        Design("A-drift-400", FAMILY, "Bayesian, 400 questions x 8 chains", level, "drift2 = 0",
+               _chains(0.0, 400, 8, level), (DRIFT_P, DRIFT_CI, HALVES_CI, DRIFT_NAIVE)),
+        Design("A-cells", FAMILY, "36 Bayesian cells of unequal noise, 60 shared questions", level, "every M = 0",
+               _cells(36, 60), (SPLIT_BRIER, ABS_BRIER)),
+        Design("A-calibration", FAMILY, "Bayesian, 150 questions with outcomes", level, "slope 1",
+               _calibrated(150), (CALIBRATION,)),
+    ]  # fmt: skip

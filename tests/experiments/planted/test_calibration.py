@@ -1,0 +1,113 @@
+from collections import Counter
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from doxascope.experiments.planted.calibration import all_designs, main, markdown, merged, read, run, verdict, write
+from doxascope.experiments.planted.design import Design, misses, rejects
+
+
+def _of(*keys: str) -> list[Design]:
+    return [design for design in all_designs() if design.key in keys]
+
+
+def test_every_design_fills_its_rows(tmp_path: Path) -> None:
+    designs = all_designs()
+    assert max(Counter(design.key for design in designs).values()) == 1
+    rows = run(designs, seeds=4, power_seeds=2, workers=2)
+    assert [(row.key, row.test) for row in rows] == [(d.key, test.name) for d in designs for test in d.tests]
+    assert max(Counter((row.key, row.test) for row in rows).values()) == 1
+    for row in rows:
+        assert row.seeds == (4 if row.aim == "level" else 2)
+        assert 0 <= row.rate <= 1, f"{row.key}, {row.test}: no sample had a result"
+    write(rows, tmp_path)
+    page = (tmp_path / "calibration.md").read_text()
+    assert all("| {} |".format(row.test.replace("|", "\\|")) in page for row in rows)
+    assert read(tmp_path) == rows
+
+
+def test_every_level_has_a_power_and_every_paper_test_one_of_ours_beside_it() -> None:
+    """No test is headlined for staying silent alone, unless its level is a coverage or a bound."""
+    for design in all_designs():
+        roles = {test.role for test in design.tests}
+        assert "ours" in roles, design.key
+    powered = {test.name for d in all_designs() if d.aim == "power" for test in d.tests if test.role == "ours"}
+    for name in (
+        "slope, HC3 t(n-2)",
+        "intercept and slope, joint F",
+        "ICM CvM, sign flips",
+        "ICM KS, sign flips",
+        "split-reading IV slope, interval",
+        "TOST within .02, HC3",
+        "CMI, permutation within strata",
+        "order-restricted test",
+        "paired sign flips by scenario",
+        "any of three comparisons after Holm",
+        "competence gate passes",
+    ):
+        assert name in powered
+
+
+def test_workers_do_not_change_the_numbers() -> None:
+    designs = _of("W-fork", "F-pool")
+    assert run(designs, seeds=110, workers=1) == run(designs, seeds=110, workers=2)
+
+
+def test_published_practice_fails_where_ours_does_not() -> None:
+    """The artefacts are large: forty seeds show them."""
+    rows = {(row.key, row.test): row for row in run(_of("C-null", "D-null", "E-flat", "A-noise"), seeds=40, workers=1)}
+    curse = rows["C-null", "top-option B, chosen and scored on the same answers, t"]
+    honest = rows["C-null", "top-option B, chosen on one half and scored on the other, bootstrap interval"]
+    assert curse.rate > 0.6
+    assert honest.rate < 0.25
+    assert curse.role == "paper"
+    clones = rows["E-flat", "any Fisher pair, five repetitions as rows"]
+    assert clones.rate > 0.5
+    assert rows["E-flat", "order-restricted test"].rate < 0.25
+    attenuated = rows["A-noise", "slope of one reading, HC3"]
+    assert attenuated.rate > 0.5
+    assert rows["A-noise", "split-reading IV slope, interval"].rate < 0.25
+    assert attenuated.verdict == "too many"
+
+
+def test_the_verdict_is_two_standard_errors_at_the_nominal_level() -> None:
+    reach = 2 * np.sqrt(0.05 * 0.95 / 1000)
+    for rate, said in (
+        (0.05, "holds"),
+        (0.05 + reach, "holds"),
+        (0.05 + reach + 0.001, "too many"),
+        (0.05 - reach - 0.001, "timid"),
+    ):
+        assert verdict(rate, 1000, 0.05, "level") == said
+    assert verdict(0.8, 400, 0.05, "power") == "found"
+    assert verdict(0.79, 400, 0.05, "power") == "often missed"
+    assert verdict(float("nan"), 0, 0.05, "level") == "undefined"
+
+
+def test_what_is_undefined_is_no_result() -> None:
+    assert np.isnan(rejects(float("nan")))
+    assert np.isnan(misses(float("nan"), 1, 0))
+    assert (rejects(0.05), rejects(0.051)) == (1, 0)
+    assert (misses(-1, 1, 0), misses(0.1, 1, 0), misses(-1, -0.1, 0)) == (0, 1, 1)
+
+
+def test_a_design_that_is_run_anew_replaces_its_rows_alone() -> None:
+    old = run(_of("F-pool", "W-fork"), seeds=3, workers=1)
+    new = run(_of("W-fork"), seeds=5, workers=1)
+    both = merged(old, new)
+    assert [row for row in both if row.key == "F-pool"] == [row for row in old if row.key == "F-pool"]
+    assert [row for row in both if row.key == "W-fork"] == new
+    assert "3 seeds per level" in markdown(both)  # the smallest
+    odd = replace(new[0], undefined=2, rate=0.4, verdict="too many", note="")
+    assert "undefined in 2 of 5" in markdown([odd])
+    assert f"- {odd.test}: 40.0% for {odd.agent}\n" in markdown([odd])
+
+
+def test_the_command_writes_where_it_is_told(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    main(["--seeds", "2", "--power-seeds", "1", "--workers", "1", "--only", "F-pool", "--out", str(tmp_path)])
+    assert "2 rows" in capsys.readouterr().out
+    assert {path.name for path in tmp_path.iterdir()} == {"calibration.md", "calibration.csv"}
+    with pytest.raises(SystemExit):
+        main(["--only", "no such design"])
