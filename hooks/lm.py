@@ -19,6 +19,7 @@ from .head import Head
 from .identity import Identity, identify
 from .loading import TextSide, load_model, load_text_side
 from .memory import Cost
+from .mentions import BUDGET as HISTORIES
 from .mentions import Mentions, mentions
 from .options import TERMINATORS, Option, make_options
 from .plain import read_plain
@@ -193,7 +194,7 @@ class LanguageModel:
         return self.sample(requests, law, seed=seed, budget=budget)
 
     def mentions(
-        self, samples: Sequence[Sample], query: Query, sampling: Sampling, *, budget: int = BUDGET
+        self, samples: Sequence[Sample], query: Query, sampling: Sampling, *, budget: int = HISTORIES
     ) -> Mentions:
         """First mentions in the answers to one prompt, counted and expected (see `mentions`)."""
         return mentions(

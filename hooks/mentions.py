@@ -32,9 +32,11 @@ from .sampling import Sampling
 Floats = NDArray[np.float64]
 Ids = tuple[int, ...]
 
-LOG_NEGLIGIBLE = -16.0
-"""A path is left as soon as its tokens so far are less likely than exp of this, about 1e-7; what that can amount to is
-reported."""
+LOG_NEGLIGIBLE = -12.0
+"""A path is left as soon as its tokens so far are less likely than exp of this; what that can amount to is reported.
+Ten times the precision costs about twice the time: single letters are nowhere impossible."""
+BUDGET = 256
+"""Default histories whose paths are walked together; each may take several tokens."""
 
 
 class Mention(NamedTuple):
@@ -81,7 +83,7 @@ class Mentions:
     expected: Floats
     """[n, k] the exact chance of it, summed along the answer."""
     left_out: float
-    """The most that neglected paths could have added to any answer's sum."""
+    """The most by which paths that were left can lower the mean of `expected`."""
 
     @property
     def sampled(self) -> Estimate:
@@ -102,7 +104,7 @@ def mentions(
     head: Head,
     terminators: Terminators,
     *,
-    budget: int,
+    budget: int = BUDGET,
 ) -> Mentions:
     """First mentions in the answers to one prompt, and their exact chances along the way.
 
@@ -116,7 +118,7 @@ def mentions(
         histories: an empty tree that computes histories of the model.
         head: of the model.
         terminators: as for the exact read-out.
-        budget: about how many histories are looked at together.
+        budget: about how many histories are walked from together; bounds the memory.
 
     Raises UserError for samples that were not drawn from the model's own distribution, or ended by stop texts.
     """
@@ -141,7 +143,7 @@ def mentions(
             fresh = {}
     for row, trail in enumerate(trails):
         expected[row] = sum((chances[history].option for history in trail), np.zeros(k))
-        left_out = max(left_out, sum(chances[history].left_out for history in trail))
+        left_out += sum(chances[history].left_out for history in trail) / len(samples)
     return Mentions(hits, expected, left_out)
 
 

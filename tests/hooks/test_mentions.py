@@ -120,7 +120,7 @@ def test_estimates_agree_and_the_exact_steps_take_noise_away(speller: Any) -> No
     for estimate in (found.sampled, found.rao_blackwell):
         assert (np.abs(estimate.prob - truth) < 4 * np.hypot(estimate.se, found.sampled.se / np.sqrt(10))).all()
     assert (found.rao_blackwell.se < found.sampled.se).all()
-    assert found.left_out < 1e-5
+    assert 0 < found.left_out < 1e-3
     in_parts = speller.mentions(samples, query, law, budget=50)
     np.testing.assert_allclose(in_parts.expected, found.expected, atol=1e-5)
 
