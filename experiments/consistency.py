@@ -208,8 +208,15 @@ def instances(beliefs: pd.DataFrame) -> pd.DataFrame:
         alpha_prior=score.prior2[:, 0],
         alpha_post=score.post2[:, 0],
         rejected_prior=prior_masses[np.arange(len(rejected)), rejected],
+        rejected_prior_share=_share(prior_masses, rejected),
         **{metric: getattr(score, metric) for metric in INSTANCE_METRICS},
     )
+
+
+def _share(masses: np.ndarray, option: np.ndarray) -> np.ndarray:
+    """[n] share of one option of each row; NaN where none has mass."""
+    total = masses.sum(axis=1)
+    return masses[np.arange(len(masses)), option] / np.where(total > 0, total, np.nan)
 
 
 def _scenarios() -> list[tuple[str, dict[str, object]]]:
@@ -251,7 +258,7 @@ def _whole_table_scores(config: ConsistencyConfig, table: pd.DataFrame) -> list[
         draws=config.bootstrap_draws,
         level=config.level,
     )
-    return [("kappa", kappa), ("rejected_change", _gate(config, table))]
+    return [("kappa", kappa), *_gates(config, table).items()]
 
 
 def _differences(config: ConsistencyConfig, table: pd.DataFrame) -> list[Cell]:
@@ -272,21 +279,36 @@ def _differences(config: ConsistencyConfig, table: pd.DataFrame) -> list[Cell]:
     return [Cell("c2_difference", pair, ALL, score) for pair, score in paired_family(compared).items()]
 
 
-def _gate(config: ConsistencyConfig, table: pd.DataFrame) -> CompetenceGate:
-    return competence_gate(
-        table["rejected_prior"],
-        table["p_invalid_raw"],
-        table["cluster"].to_numpy(),
-        seed=config.seed,
-        draws=config.bootstrap_draws,
-        level=config.level,
-    )
+def _gates(config: ConsistencyConfig, table: pd.DataFrame) -> dict[str, CompetenceGate]:
+    """What is ruled out must lose probability, and share among the words: where less of the answer is any of them,
+    a model that never heard the rejection loses the first as well.
+    """
+    before_and_after = {
+        "rejected_change": ("rejected_prior", "p_invalid_raw"),
+        "rejected_share_change": ("rejected_prior_share", "p_invalid_norm"),
+    }
+    return {
+        name: competence_gate(
+            table[before],
+            table[after],
+            table["cluster"].to_numpy(),
+            seed=config.seed,
+            draws=config.bootstrap_draws,
+            level=config.level,
+        )
+        for name, (before, after) in before_and_after.items()
+    }
 
 
 def _verdict(config: ConsistencyConfig, method: str, table: pd.DataFrame) -> Verdict:
-    gate = _gate(config, table)
-    change = f"{gate.rejected_change:+.2%} [{gate.ci_lo:+.2%}, {gate.ci_hi:+.2%}]"
-    return Verdict(method, gate.passed, f"probability of the rejected word, after less before: {change}")
+    what = {"rejected_change": "probability", "rejected_share_change": "share"}
+    gates = _gates(config, table)
+    changes = [
+        f"{what[name]} {gate.rejected_change:+.2%} [{gate.ci_lo:+.2%}, {gate.ci_hi:+.2%}]"
+        for name, gate in gates.items()
+    ]
+    passed = all(gate.passed for gate in gates.values())
+    return Verdict(method, passed, f"the rejected word, after less before: {', '.join(changes)}")
 
 
 def _subsets(table: pd.DataFrame) -> list[tuple[str, pd.DataFrame, pd.Series | None]]:
