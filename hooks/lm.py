@@ -14,7 +14,7 @@ from .errors import UserError
 from .exact import ExactReading, Query, read_packed
 from .generation import BUDGET as SAMPLING_BUDGET
 from .generation import Request, Sample, Sampler
-from .growing import CachedHistories
+from .growing import CachedHistories, Histories, RecomputedHistories
 from .head import Head
 from .identity import Identity, identify
 from .loading import TextSide, load_model, load_text_side
@@ -161,7 +161,7 @@ class LanguageModel:
                     f"read-out {request.readout_id}: prompt and answer take up to {longest} tokens, the model takes "
                     f"{context}; shorten the conversation or lower max_new_tokens"
                 )
-        return self.sampler.generate(requests, CachedHistories(self.model), sampling, seed=seed, budget=budget)
+        return self.sampler.generate(requests, self._histories(budget), sampling, seed=seed, budget=budget)
 
     def generate(
         self,
@@ -198,8 +198,13 @@ class LanguageModel:
     ) -> Mentions:
         """First mentions in the answers to one prompt, counted and expected (see `mentions`)."""
         return mentions(
-            samples, query, sampling, CachedHistories(self.model), self.head, self.reader.terminators, budget=budget
+            samples, query, sampling, self._histories(budget), self.head, self.reader.terminators, budget=budget
         )
+
+    def _histories(self, budget: int) -> Histories:
+        """Histories with a cache where the model takes the mask of a tree, else computed anew at every step."""
+        cached = self.chosen.path == "packed"
+        return CachedHistories(self.model) if cached else RecomputedHistories(self.backend, budget)
 
     def option_rows(
         self, reading: ExactReading, options: Sequence[Option], low_coverage: float = LOW_COVERAGE

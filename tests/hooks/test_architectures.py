@@ -135,6 +135,17 @@ def test_residuals_are_those_of_the_path_alone(make_lm: Callable[..., Any], name
                 torch.testing.assert_close(reading.residual[:-1], expected, rtol=1e-4, atol=1e-4)
 
 
+@pytest.mark.parametrize("name", ["llama", "bloom", "mamba"])
+def test_sampling_goes_the_way_that_reading_goes(make_lm: Callable[..., Any], name: str) -> None:
+    lm = make_lm(name, (PACKED | PADDED)[name], kernel="eager")
+    (sample,) = lm.generate("Is it?", temperature=0, max_new_tokens=6)
+    ids = list(lm.reader.chat.render([{"role": "user", "content": "Is it?"}]).ids)
+    for token in sample.ids:
+        with torch.inference_mode():
+            assert token == int(lm.model(torch.tensor([ids]), use_cache=False).logits[0, -1].argmax())
+        ids.append(token)
+
+
 @pytest.mark.parametrize("name", ["mistral", "gemma2", "gemma3_text", "qwen2-window"])
 def test_the_check_sees_a_window_that_is_bypassed(
     make_lm: Callable[..., Any], name: str, monkeypatch: pytest.MonkeyPatch
