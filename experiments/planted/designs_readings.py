@@ -35,9 +35,8 @@ from .updater import Updater
 
 Simulation = Callable[[Generator], Mapping[str, float]]
 
-TOO_SHORT = "a percentile bootstrap of G clusters misses P(|t(G-1)| > 1.96 sqrt(1-1/G)): {} at G = {}"
 MEAN_CI = Test("mean, cluster bootstrap interval", note="skewed clusters")
-MEAN_CI_20 = Test(MEAN_CI.name, note=TOO_SHORT.format("7.1%", 20))
+MEAN_CI_20 = Test(MEAN_CI.name)
 MEAN_T = Test("mean +- t(G-1) standard errors", note="skewed clusters")
 MEAN_ROWS = Test("mean, rows independent, t interval", "picture", note="three contexts share one triple")
 
@@ -67,7 +66,7 @@ def _leaks(triples: int) -> Simulation:
     return simulate
 
 
-KAPPA = Test("kappa, cluster bootstrap interval", note=TOO_SHORT.format("5.7%", 60))
+KAPPA = Test("kappa, cluster bootstrap interval")
 
 
 def _locked(triples: int) -> Simulation:
@@ -115,11 +114,9 @@ def _readable(signal: float, triples: int) -> Simulation:
 
 
 TOP_SAME = Test("top-option B, chosen and scored on the same answers, t", "paper", note="winner's curse")
-TOP_SPLIT = Test(
-    "top-option B, chosen on one half and scored on the other, bootstrap interval", note=TOO_SHORT.format("6.2%", 36)
-)
+TOP_SPLIT = Test("top-option B, chosen on one half and scored on the other, bootstrap interval")
 TOP_FLIP = Test("the same, sign flips over questions")
-TOP_EXACT = Test("top-option B from exact probabilities, bootstrap interval", note=TOO_SHORT.format("6.2%", 36))
+TOP_EXACT = Test("top-option B from exact probabilities, bootstrap interval")
 
 
 def _top(agent: Answering, questions: int) -> Simulation:
@@ -150,7 +147,7 @@ def _top(agent: Answering, questions: int) -> Simulation:
 
 
 FLIP = Test("paired sign flips by scenario")
-PAIRED_CI = Test("paired difference, interval by scenario", note=TOO_SHORT.format("6.0%", 40))
+PAIRED_CI = Test("paired difference, interval by scenario")
 PAIRED_T = Test("paired t over rows", "paper", note="rows of a scenario share its shift")
 
 
@@ -167,7 +164,7 @@ def _testimony(shift: float, scenarios: int) -> Simulation:
     return simulate
 
 
-PERSISTENCE = Test("persistence, bootstrap interval", note=TOO_SHORT.format("6.0%", 40))
+PERSISTENCE = Test("persistence, bootstrap interval")
 
 
 def _persists(scenarios: int) -> Simulation:
@@ -196,7 +193,7 @@ def _weighs(gain: float, planted: float, n: int) -> Simulation:
     return simulate
 
 
-FORK = Test("fork excess, cluster bootstrap interval", note=TOO_SHORT.format("5.8%", 50))
+FORK = Test("fork excess, cluster bootstrap interval")
 FORK_ROWS = Test("fork excess, contexts independent, t", "picture", note="contexts of an item share its bias")
 
 

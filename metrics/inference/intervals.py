@@ -14,7 +14,7 @@ from .resampling import bootstrap_moments, bootstrap_p
 from .rows import cluster_codes, cluster_sums, complete_rows
 
 MIN_BOOTSTRAP_CLUSTERS = 10
-"""Below this a percentile interval is too narrow, and a t interval on clusters is given instead."""
+"""Below this even an expanded percentile interval is too narrow, and a t interval on clusters is given instead."""
 MIN_BCA_CLUSTERS = 30
 BCA = "BCa cluster bootstrap"
 BOOTSTRAP = "expanded percentile cluster bootstrap"

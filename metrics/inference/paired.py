@@ -55,8 +55,9 @@ def paired_difference(
         draws: resamples. The smallest possible p is 2 / (draws + 1): a large family needs more.
         seed: of the resamples; one seed gives every comparison the same ones.
 
-    A row in which either kind is missing is dropped from both and counted. `p` inverts the percentile
-    interval. Below ten clusters, standard error, interval and p are a jackknife over clusters with t(G - 1).
+    A row in which either kind is missing is dropped from both and counted. `p` inverts the plain percentile interval,
+    which is narrower than the expanded one: near the level, trust the interval. Below ten clusters, standard error,
+    interval and p are a jackknife over clusters with t(G - 1).
     """
     n = len(np.asarray(clusters))
     columns = [_columns(kind, n, name) for kind, name in ((first, "first"), (second, "second"))]
