@@ -8,7 +8,7 @@ from ..hooks.loading import load_text_side
 from ..hooks.reader import PromptReader
 from ..hooks.tree import pack
 from .protocol import Experiment, Question, RunConfig
-from .runner import compile_questions
+from .readouts import compile_questions
 
 MASK_BYTES = 4
 PLANNED_ITEMS = 8

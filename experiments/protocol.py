@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Annotated, Any, Protocol
 
 import pandas as pd
 from pydantic import Field
@@ -10,6 +10,7 @@ from pydantic import Field
 from ..hooks.chat import Conversation
 from ..hooks.lm import BUDGET, LOW_COVERAGE
 from ..hooks.options import TERMINATORS, Option
+from ..hooks.sampling import Sampling
 from ..hooks.settings import Settings
 from ..hooks.spec import ModelSpec
 from ..metrics.score import Score
@@ -30,6 +31,10 @@ class RunConfig(Settings):
     """Items that are read in one tree and committed together."""
     low_coverage: float = Field(default=LOW_COVERAGE, ge=0, le=1)
     """Read-outs whose options hold less are flagged, not dropped."""
+    temperatures: tuple[Annotated[float, Field(gt=0)], ...] = ()
+    """Exact beliefs at these besides 1: the same logits, rescaled."""
+    sampling: Sampling = Sampling()
+    """The law of sampled answers."""
     bootstrap_draws: int = Field(default=2000, ge=1)
     level: float = Field(default=0.95, gt=0, lt=1)
     """Of every interval."""
@@ -57,6 +62,11 @@ class Question:
     options: tuple[Option, ...]
     step: int = 0
     variant: Mapping[str, Any] = field(default_factory=dict)
+    draws: int = 0
+    """Answers to sample beside the exact read-out."""
+    mentioned: tuple[Option, ...] = ()
+    """The options as they may stand within a sentence: if given, and answers are sampled, so is the exact chance that
+    they name each option first."""
 
 
 @dataclass(frozen=True)
@@ -67,6 +77,7 @@ class Cell:
     method: str
     subset: str
     score: Score
+    kind: str = "exact"
 
 
 @dataclass(frozen=True)
@@ -88,6 +99,18 @@ class Column:
     percent: bool = False
     to: str | None = None
     """A second metric: the column then shows the range from the first to it."""
+
+
+@dataclass(frozen=True)
+class Table:
+    """A further table of a report: rows are methods and subsets that have the metric, columns are metrics."""
+
+    title: str
+    caption: str
+    columns: Sequence[Column]
+    subsets: Sequence[str]
+    metric: str | None = None
+    """Of a row's cells; None: the first column's."""
 
 
 @dataclass(frozen=True)
@@ -120,6 +143,7 @@ class Findings:
     differences: str
     """The metric of the paired differences between methods."""
     verdicts: Sequence[Verdict]
+    tables: Sequence[Table]
     figures: Sequence[Figure]
     examples_title: str
     examples: Sequence[Example]

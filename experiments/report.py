@@ -10,7 +10,7 @@ from markupsafe import Markup
 
 from ..metrics.score import Score
 from .page import render_page
-from .protocol import Cell, Column, Experiment, Findings, RunConfig
+from .protocol import Cell, Column, Experiment, Findings, RunConfig, Table
 
 
 def render_report(
@@ -26,8 +26,8 @@ def render_report(
     paired = [(cell.method, cell.score) for cell in cells if cell.metric == findings.differences]
     cells = [cell for cell in cells if cell.metric != findings.differences]
     methods = list(dict.fromkeys(cell.method for cell in cells))
-    subsets = list(dict.fromkeys(cell.subset for cell in cells))
     headline = findings.columns[0]
+    methods = [m for m in methods if (headline.metric, m, findings.headline_subset) in by_key]
     return render_page(
         "report.html.j2",
         experiment=experiment,
@@ -35,12 +35,11 @@ def render_report(
         manifest=manifest,
         findings=findings,
         methods=methods,
-        subsets=subsets,
         rows=[
             (m, [_cell(by_key, column, m, findings.headline_subset) for column in findings.columns]) for m in methods
         ],
         denominators={m: by_key[headline.metric, m, findings.headline_subset] for m in methods},
-        by_subset=[(m, [_cell(by_key, headline, m, subset) for subset in subsets]) for m in methods],
+        tables=[(table, rows) for table in findings.tables if (rows := _rows(by_key, table, methods))],
         paired=paired,
         competitors=_competitors(beliefs),
         low=_low_coverage(beliefs),
@@ -48,6 +47,19 @@ def render_report(
         config_text=yaml.safe_dump(config.model_dump(mode="json"), sort_keys=False, allow_unicode=True),
         conditions_text=yaml.safe_dump(manifest["conditions"], sort_keys=False, allow_unicode=True),
     )
+
+
+def _rows(
+    scores: Mapping[tuple[str, str, str], Score], table: Table, methods: Sequence[str]
+) -> list[tuple[str, str, list[dict[str, str]], Score]]:
+    """(method, subset, cells, the score that has the denominator) of the rows for which there is a score."""
+    metric = table.metric or table.columns[0].metric
+    return [
+        (method, subset, [_cell(scores, column, method, subset) for column in table.columns], scores[key])
+        for method in methods
+        for subset in table.subsets
+        if (key := (metric, method, subset)) in scores
+    ]
 
 
 def _cell(scores: Mapping[tuple[str, str, str], Score], column: Column, method: str, subset: str) -> dict[str, str]:

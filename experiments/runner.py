@@ -15,14 +15,13 @@ import pandas as pd
 import yaml
 
 from ..hooks.errors import UserError
-from ..hooks.exact import Query, difference
+from ..hooks.exact import difference
 from ..hooks.lm import LanguageModel, load
-from ..hooks.memory import Cost
-from ..hooks.reader import PromptReader
 from ..metrics import Score, belief_table
 from .manifest import conditions, differences, digest, surroundings
 from .progress import progress
-from .protocol import Cell, Experiment, Item, Question, RunConfig
+from .protocol import Cell, Experiment, Item, RunConfig
+from .readouts import compile_questions, read_item
 from .report import render_report
 from .run_folder import RunFolder
 
@@ -76,11 +75,6 @@ def report(folder: RunFolder, experiment: Experiment, config: RunConfig) -> None
     folder.write("report.html", render_report(experiment, config, record, findings, cells, beliefs))
 
 
-def compile_questions(reader: PromptReader, questions: Sequence[Question]) -> list[Query]:
-    """Questions to token paths, in the same order."""
-    return [reader.query(q.readout_id, q.conversation, q.options, q.prefill) for q in questions]
-
-
 def batches(config: RunConfig, items: Sequence[Item]) -> list[Sequence[Item]]:
     """Items in the groups that are committed together."""
     return [items[i : i + config.batch_items] for i in range(0, len(items), config.batch_items)]
@@ -107,38 +101,18 @@ def _read_batch(
     number: int,
 ) -> None:
     started = time.perf_counter()
-    asked = [(item, question) for item in batch for question in experiment.questions(config, item)]
-    rows: list[dict[str, Any]] = []
-    costs: list[Cost] = []
-    for item in batch:  # a pack never spans items, so what an item reads does not depend on its neighbours
-        questions = [question for owner, question in asked if owner is item]
-        readings, cost = lm.read(compile_questions(lm.reader, questions), budget=config.token_budget)
-        costs.append(cost)
-        for question, reading in zip(questions, readings, strict=True):
-            where = {
-                "readout_id": question.readout_id,
-                "experiment": experiment.name,
-                "item": item.id,
-                "cluster": item.cluster,
-                "method": question.method,
-                "scenario": question.scenario,
-                "step": question.step,
-                "variant": json.dumps(question.variant, sort_keys=True),
-            }
-            rows += [where | row for row in lm.option_rows(reading, question.options, config.low_coverage)]
-    transcripts = [
-        {"readout_id": question.readout_id, "messages": list(question.conversation), "prefill": question.prefill}
-        for _, question in asked
-    ]
+    read = [read_item(experiment, config, item, lm) for item in batch]
+    costs = [one.cost for one in read]
+    transcripts = [line for one in read for line in one.transcripts]
     note = {
-        "readouts": len(asked),
+        "readouts": len(transcripts),
         **{
             key: sum(getattr(cost, key) for cost in costs) for key in ("packs", "tokens_run", "tokens_tree", "halvings")
         },
         "smallest_budget": min(cost.budget for cost in costs),
         "seconds": round(time.perf_counter() - started, 3),
     }
-    folder.commit(number, belief_table(rows), transcripts, note)
+    folder.commit(number, belief_table(row for one in read for row in one.rows), transcripts, note)
 
 
 def _verify(
@@ -203,7 +177,7 @@ def _flat(cell: Cell) -> dict[str, Any]:
     common = {"estimate", *(field.name for field in dataclasses.fields(Score))}
     details = {name: value for name, value in fields.items() if name not in common | {cell.score.headline}}
     return (
-        {"metric": cell.metric, "method": cell.method, "subset": cell.subset, "kind": "exact"}
+        {"metric": cell.metric, "method": cell.method, "subset": cell.subset, "kind": cell.kind}
         | {name: value for name, value in fields.items() if name in common}
         | {"details": details}
     )

@@ -52,6 +52,9 @@ class Prompt:
 
     ids: tuple[int, ...]
     boundary: Boundary
+    forced: tuple[range, ...] | None = ()
+    """Where the assistant turns lie that were put into its mouth, each with the token that closes it; None if the
+    template writes a past turn otherwise than the model would have said it."""
 
 
 class ChatRenderer:
@@ -80,14 +83,29 @@ class ChatRenderer:
         (ids,) = self._tokenise([text])
         if not ids:
             raise UserError("prompt is empty; give at least one message")
+        return Prompt(tuple(ids), self._boundary(text, ids), self._forced(messages, ids))
+
+    def _boundary(self, text: str, ids: list[int]) -> Boundary:
         place, token = max(((text.rfind(token), token) for token in self._special), default=(-1, ""))
         if place < 0:
-            return Prompt(tuple(ids), Boundary(None, text))
+            return Boundary(None, text)
         # Tokenisation starts anew at a special token in every tokenizer known; where it does not, use the whole.
         tail = text[place + len(token) :]
         (alone,) = self._tokenise([token + tail])
         starts_anew = ids[-len(alone) :] == alone
-        return Prompt(tuple(ids), Boundary(self._special[token], tail) if starts_anew else Boundary(None, text))
+        return Boundary(self._special[token], tail) if starts_anew else Boundary(None, text)
+
+    def _forced(self, messages: Conversation, ids: list[int]) -> tuple[range, ...] | None:
+        """The places of the assistant turns: each must follow the prompt that would have asked for it."""
+        turns = []
+        for i, message in enumerate(messages):
+            if message["role"] == "assistant":
+                asked = self._text(messages[:i])
+                before, said = self._tokenise([asked, asked + message["content"]])
+                if not before or ids[: len(before)] != before or ids[: len(said)] != said or len(ids) == len(said):
+                    return None
+                turns.append(range(len(before), len(said) + 1))
+        return tuple(turns)
 
     def continuations(self, boundary: Boundary, texts: Sequence[str]) -> list[tuple[int, ...]]:
         """The ids of each text as it follows a prompt with this end, canonically tokenised together with it.

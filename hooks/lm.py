@@ -11,7 +11,7 @@ from ..metrics.beliefs import belief_table
 from .backend import Backend
 from .chat import Message, as_conversations
 from .errors import UserError
-from .exact import ExactReading, Query, read_packed
+from .exact import ExactReading, Query, exact_rows, read_packed
 from .generation import BUDGET as SAMPLING_BUDGET
 from .generation import Request, Sample, Sampler
 from .growing import CachedHistories, Histories, RecomputedHistories
@@ -93,10 +93,23 @@ class LanguageModel:
         return self.chosen.backend
 
     def read(
-        self, queries: Sequence[Query], *, budget: int = BUDGET, capture: bool = False
+        self,
+        queries: Sequence[Query],
+        *,
+        budget: int = BUDGET,
+        temperatures: Sequence[float] = (),
+        capture: bool = False,
     ) -> tuple[list[ExactReading], Cost]:
         """Exact readings of compiled queries, in one tree. The first call checks the path on this model."""
-        return read_packed(queries, self.backend, self.head, self.reader.terminators, budget=budget, capture=capture)
+        return read_packed(
+            queries,
+            self.backend,
+            self.head,
+            self.reader.terminators,
+            budget=budget,
+            temperatures=temperatures,
+            capture=capture,
+        )
 
     def read_plain(self, query: Query) -> ExactReading:
         """The same reading by one ordinary forward pass per surface form."""
@@ -210,23 +223,12 @@ class LanguageModel:
         self, reading: ExactReading, options: Sequence[Option], low_coverage: float = LOW_COVERAGE
     ) -> list[dict[str, object]]:
         """The rows of the belief table that one reading fills, without the columns of its experiment."""
-        status = "nan" if np.isnan(reading.prob).any() else "ok"
-        if status == "ok" and reading.coverage < low_coverage:
-            status = "low_coverage"
-        return [
-            {
-                "kind": "exact",
-                "option": option.name,
-                "option_index": index,
-                "logp": reading.logp[index],
-                "prob": reading.prob[index],
-                "coverage": reading.coverage,
-                "status": status,
-                "competitor": self.tokenizer.decode([reading.competitor.token]),
-                "competitor_logp": reading.competitor.logp,
-            }
-            for index, option in enumerate(options)
-        ]
+        competitor = {
+            "competitor": self.tokenizer.decode([reading.competitor.token]),
+            "competitor_logp": reading.competitor.logp,
+            "forced_logp": reading.forced_logp,
+        }
+        return [row | competitor for row in exact_rows(reading.logp, options, low_coverage)]
 
 
 def load(model: str | ModelSpec, *, terminators: Sequence[str] = TERMINATORS, **settings: object) -> LanguageModel:

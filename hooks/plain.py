@@ -1,5 +1,6 @@
 """The reference path: one ordinary forward pass per surface form, through the model's own head."""
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -27,7 +28,12 @@ def read_plain(query: Query, model: "PreTrainedModel", terminators: Terminators)
             sums.append(float(steps + logp[-1, torch.from_numpy(terminators.ids)].logsumexp(0)))
         form_logp.append(np.array(sums))
     competitor = best_competitor(next_token_logp(model, prompt, first=len(prompt) - 1)[0], query.paths.first_ids)
-    return make_reading(query.readout_id, tuple(form_logp), competitor)
+    reading = make_reading(query.readout_id, tuple(form_logp), competitor)
+    if not query.prompt.forced:
+        return reading
+    logp = next_token_logp(model, prompt).double()
+    places = [i for turn in query.prompt.forced for i in turn]
+    return replace(reading, forced_logp=float(sum(logp[i - 1, prompt[i]] for i in places)))
 
 
 def next_token_logp(model: "PreTrainedModel", ids: list[int], first: int = 0) -> "torch.Tensor":

@@ -45,10 +45,12 @@ COLUMNS: Mapping[str, str] = {
     "outcome": "float64",
     "competitor": "str",
     "competitor_logp": "float64",
+    "forced_logp": "float64",
 }
 """Column -> pandas dtype. `logp` is natural and not normalised; `prob` is normalised over the options;
 `coverage` is the options' total probability; `variant` is JSON; `competitor` is the likeliest next token that
-starts no option, with its log-probability (exact and lens kinds, else empty)."""
+starts no option, with its log-probability (exact and lens kinds, else empty); `forced_logp` is what the model gave
+to the turns that were put into its mouth."""
 
 
 def belief_table(rows: Iterable[Mapping[str, Any]]) -> pd.DataFrame:

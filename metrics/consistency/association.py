@@ -8,6 +8,7 @@ import scipy
 from numpy.typing import ArrayLike
 
 from ..divergence import jsd
+from ..inference.intervals import Interval, moment_interval
 from ..inference.rows import complete_rows
 from ..score import NAN, Score
 from ..validation import TIE, Floats, probabilities
@@ -45,17 +46,29 @@ class InvalidAssociation(Score):
     spearman: float
 
 
-def invalid_association(prior_norm: ArrayLike, post_norm: ArrayLike) -> InvalidAssociation:
+def invalid_association(
+    prior_norm: ArrayLike,
+    post_norm: ArrayLike,
+    clusters: ArrayLike | None = None,
+    *,
+    seed: int = 0,
+    draws: int = 2000,
+    level: float = 0.95,
+) -> InvalidAssociation:
     """Is the rejected option given more often where it was likely before? (METRICS B10).
 
     Args:
         prior_norm: [n] share of the rejected option among the three before the rejection.
         post_norm: [n] the same after.
+        clusters: [n]; if given, `increase_rate` has a cluster-bootstrap interval. 1 is no association.
+        seed: of the resamples.
+        draws: number of resamples.
+        level: of the interval.
 
     If it never occurs after (`never_after`) or before (`never_before`), what would divide by zero is NaN.
     """
     rows = complete_rows(
-        prior_norm=probabilities(prior_norm, "prior_norm"), post_norm=probabilities(post_norm, "post_norm")
+        clusters, prior_norm=probabilities(prior_norm, "prior_norm"), post_norm=probabilities(post_norm, "post_norm")
     )
     a, b = rows.columns
     if not rows.n:
@@ -71,6 +84,10 @@ def invalid_association(prior_norm: ArrayLike, post_norm: ArrayLike) -> InvalidA
         status = "never_before"
     else:
         status = "constant" if constant else "ok"
+    interval = Interval()
+    if clusters is not None and mean_a > 0 and mean_b > 0:
+        moments = np.column_stack([a * b, a, b, np.ones(rows.n)])
+        interval = moment_interval(moments, rows.codes, _increase_rate, seed=seed, draws=draws, level=level)
     return InvalidAssociation(
         norm_prior=mean_a,
         norm_post=mean_b,
@@ -80,5 +97,12 @@ def invalid_association(prior_norm: ArrayLike, post_norm: ArrayLike) -> InvalidA
         pearson=NAN if constant else float(scipy.stats.pearsonr(a, b).statistic),
         spearman=NAN if constant else float(scipy.stats.spearmanr(a, b).statistic),
         status=status,
+        **interval.fields(),
         **rows.counts,
     )
+
+
+def _increase_rate(sums: Floats) -> Floats:
+    """[draws, (ab, a, b, n)] -> mean ab / (mean a mean b)."""
+    both, before, after, n = sums.T
+    return both * n / (before * after)

@@ -21,14 +21,19 @@ def setup() -> tuple[Experiment, ConsistencyConfig]:
 
 
 def table_of(
-    setup: tuple[Experiment, ConsistencyConfig], believe: Callable[[str, dict[str, int]], list[float]]
+    setup: tuple[Experiment, ConsistencyConfig],
+    believe: Callable[[str, dict[str, int]], list[float]],
+    say: Callable[[str, dict[str, int]], list[float]] = lambda item, variant: [0.5, 0.5],
 ) -> pd.DataFrame:
-    """The belief table of an agent that believes what `believe(item, variant)` says."""
+    """The belief table of an agent that believes what `believe(item, variant)` says, and answers "Is it X?" so."""
     experiment, config = setup
     rows = []
     for item in experiment.items(config):
         for question in experiment.questions(config, item):
-            masses = believe(item.id, dict(question.variant))
+            if question.scenario == "fork":
+                masses = say(item.id, dict(question.variant))
+            else:
+                masses = believe(item.id, {k: v for k, v in question.variant.items() if k != "hidden"})
             for i, mass in enumerate(masses):
                 rows.append(
                     {
@@ -64,7 +69,8 @@ def test_one_prior_and_nine_posteriors_for_each_method(setup: tuple[Experiment, 
     experiment, config = setup
     item = experiment.items(config)[0]
     asked = experiment.questions(config, item)
-    assert len({q.readout_id for q in asked}) == len(asked) == 30
+    assert len({q.readout_id for q in asked}) == len(asked) == 30 + 12 + 3
+    asked = [q for q in asked if q.scenario in ("prior", "posterior")]
     words = item.content["words"]
     for method in ("free", "prefill", "letters"):
         mine = [q for q in asked if q.method == method]

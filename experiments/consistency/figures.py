@@ -5,8 +5,8 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from .plotting import INK, figure_of_panels, to_svg
-from .protocol import Figure
+from ..plotting import INK, figure_of_panels, to_svg
+from ..protocol import Figure
 
 BINS = 20
 

@@ -1,0 +1,90 @@
+"""Settings of the consistency experiment: the texts of the game, and the forms of reading it."""
+
+from collections.abc import Mapping
+from typing import Annotated, Literal
+
+from pydantic import Field, model_validator
+
+from ...hooks.settings import Settings
+from ..entities import EntityConfig
+from ..protocol import RunConfig
+
+
+class Wording(Settings):
+    """The texts of the game; the placeholders are filled with words."""
+
+    system: str
+    reject: str
+    reject_answer: str
+    narrow: str
+    narrow_answer: str
+    reveal: str
+
+
+class Method(Settings):
+    """A form of reading the belief."""
+
+    forms: tuple[str, ...] = Field(min_length=1)
+    prefill: str = ""
+    reveal: str | None = None
+    labels: tuple[str, str, str] | None = None
+
+
+class Sampled(Settings):
+    """The published way, beside the exact one: answers are drawn and matched with the words."""
+
+    draws: int = Field(default=0, ge=0)
+    """Answers to each context."""
+    methods: tuple[str, ...] = ("free",)
+    mentions: tuple[str, ...] = ()
+    """A word as it may stand in a sentence; if given, the exact chances that the answers name each first are summed
+    (about ten times the work of drawing them).
+    """
+
+
+class Fork(Settings):
+    """Is there a choice at all? Each word is asked for in a branch of its own."""
+
+    methods: tuple[str, ...] = ("free",)
+    """The reveals to compare with; none: do not ask."""
+    yes: tuple[str, ...] = ("Yes", "yes")
+    no: tuple[str, ...] = ("No", "no")
+    hidden: str
+    """The positive control: added to the system text, it writes the choice `{x}` where the model can read it."""
+
+
+class ConsistencyConfig(RunConfig):
+    """Configuration of `consistency`."""
+
+    entities: EntityConfig = EntityConfig()
+    orders: Literal["one", "latin", "all"] = "one"
+    """Orders in which each triple is listed: as drawn, its three rotations, or all six. `items` counts triples."""
+    wording: Wording
+    methods: Mapping[str, Method] = Field(min_length=1)
+    sampled: Sampled = Sampled()
+    fork: Fork
+    coverage_thresholds: tuple[Annotated[float, Field(ge=0, le=1)], ...] = (0.1, 0.5, 0.9)
+    """Consistency is also told of the instances whose coverage reaches these before and after."""
+
+    @model_validator(mode="after")
+    def _methods_are_known(self) -> "ConsistencyConfig":
+        for key, asked in (("sampled.methods", self.sampled.methods), ("fork.methods", self.fork.methods)):
+            for name in asked:
+                if name not in self.methods:
+                    raise ValueError(f"{key}: {name!r} is not one of the methods {', '.join(self.methods)}")
+        labelled = [name for name in self.sampled.methods if self.methods[name].labels]
+        if self.sampled.draws and labelled:
+            raise ValueError(f"sampled.methods: {labelled[0]!r} is answered with labels, which no match can find")
+        return self
+
+    @model_validator(mode="after")
+    def _placeholders_are_known(self) -> "ConsistencyConfig":
+        words = dict.fromkeys("abcxy", "")
+        reveals = {f"methods.{name}.reveal": m.reveal for name, m in self.methods.items() if m.reveal}
+        texts = {f"wording.{k}": v for k, v in self.wording.model_dump().items()}
+        for key, text in (texts | reveals | {"fork.hidden": self.fork.hidden}).items():
+            try:
+                text.format(**words)
+            except (KeyError, IndexError, ValueError) as error:
+                raise ValueError(f"{key}: placeholder {error} is not one of {{a}} {{b}} {{c}} {{x}} {{y}}") from None
+        return self

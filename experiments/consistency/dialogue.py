@@ -1,0 +1,109 @@
+"""What is asked of a triple: one prior, in which the word is asked for at once, nine posteriors, and the forks."""
+
+from collections.abc import Mapping
+from itertools import permutations
+
+from ...hooks.chat import Conversation, Message
+from ...hooks.options import Option, make_options
+from ..protocol import Question
+from .config import ConsistencyConfig, Method
+
+FORK, FORK_REVEAL = "fork", "fork-reveal"
+YES, NO = "yes", "no"
+
+Words = tuple[str, str, str]
+
+
+def dialogues(config: ConsistencyConfig, item: str, words: Words) -> list[Question]:
+    """Prior and posteriors under each method."""
+    return [
+        _reveal(config, f"{item}/{name}", method, words, variant)
+        for name, variant in _scenarios()  # outside, so that methods that share a conversation lie together
+        for method in config.methods
+    ]
+
+
+def forks(config: ConsistencyConfig, item: str, words: Words) -> list[Question]:
+    """ "Is it X?" of each word, with nothing written down and with each word written down as the choice; in the second
+    case the reveal as well, whose other case is the prior.
+    """
+    if not config.fork.methods:
+        return []
+    asked = [_ask(config, item, words, x, hidden) for hidden in (None, 0, 1, 2) for x in range(3)]
+    reveals = [
+        _reveal(config, f"{item}/hidden-{hidden}", method, words, {"hidden": hidden})
+        for hidden in range(3)
+        for method in config.fork.methods
+    ]
+    return asked + reveals
+
+
+def _reveal(
+    config: ConsistencyConfig, name: str, method_name: str, words: Words, variant: Mapping[str, object]
+) -> Question:
+    method, sampled = config.methods[method_name], config.sampled
+    hidden = variant.get("hidden")
+    draws = sampled.draws if method_name in sampled.methods and hidden is None else 0
+    scenario = FORK_REVEAL if hidden is not None else "posterior" if variant else "prior"
+    return Question(
+        readout_id=f"{name}/{method_name}",
+        method=method_name,
+        scenario=scenario,
+        step=1 if scenario == "posterior" else 0,
+        variant=variant,
+        conversation=_conversation(config, method, words, variant),
+        prefill=method.prefill,
+        options=make_options(words, method.forms, method.labels),
+        draws=draws,
+        mentioned=make_options(words, sampled.mentions) if draws and sampled.mentions else (),
+    )
+
+
+def _ask(config: ConsistencyConfig, item: str, words: Words, x: int, hidden: int | None) -> Question:
+    system = _system(config, words, hidden)
+    question: Message = {"role": "user", "content": config.wording.reject.format(**_fill(words), x=words[x])}
+    return Question(
+        readout_id=f"{item}/fork-{x}" + ("" if hidden is None else f"-hidden-{hidden}"),
+        method="yes-no",
+        scenario=FORK,
+        variant={"asked": x, "hidden": hidden},
+        conversation=[system, question],
+        prefill="",
+        options=(Option(YES, config.fork.yes), Option(NO, config.fork.no)),
+    )
+
+
+def _scenarios() -> list[tuple[str, dict[str, object]]]:
+    """(name, variant) of the prior, which has no variant, and the nine posteriors."""
+    rejections = [(f"reject-{x}", {"template": "reject", "named": [x], "rejected": x}) for x in range(3)]
+    narrowings = [
+        (f"narrow-{x}-{y}", {"template": "narrow", "named": [x, y], "rejected": 3 - x - y})
+        for x, y in permutations(range(3), 2)
+    ]
+    return [("prior", {}), *rejections, *narrowings]
+
+
+def _conversation(
+    config: ConsistencyConfig, method: Method, words: Words, variant: Mapping[str, object]
+) -> Conversation:
+    wording, fill = config.wording, _fill(words)
+    hidden = variant.get("hidden")
+    turns = [_system(config, words, hidden if isinstance(hidden, int) else None)]
+    if named := variant.get("named"):
+        assert isinstance(named, list)
+        fill |= dict(zip("xy", (words[i] for i in named), strict=False))
+        template = str(variant["template"])
+        asked, answered = getattr(wording, template), getattr(wording, f"{template}_answer")
+        turns.append({"role": "user", "content": asked.format(**fill)})
+        turns.append({"role": "assistant", "content": answered.format(**fill)})
+    turns.append({"role": "user", "content": (method.reveal or wording.reveal).format(**fill)})
+    return turns
+
+
+def _system(config: ConsistencyConfig, words: Words, hidden: int | None) -> Message:
+    note = "" if hidden is None else config.fork.hidden.format(**_fill(words), x=words[hidden])
+    return {"role": "system", "content": config.wording.system.format(**_fill(words)) + note}
+
+
+def _fill(words: Words) -> dict[str, str]:
+    return dict(zip("abc", words, strict=True))

@@ -1,0 +1,57 @@
+"""Belief consistency (20 questions with three words): METRICS B, on exact beliefs.
+
+Per item, an ordered triple of words, there is one prior (the word is asked for at once) and nine posteriors:
+three that reject one word ("Is it X?" "No."), six that keep two ("Is it either X or Y?" "Yes.", both orders).
+"""
+
+from collections.abc import Mapping
+from itertools import permutations
+
+import pandas as pd
+
+from ..entities import entities, triples
+from ..protocol import Cell, Findings, Item, Question
+from .config import ConsistencyConfig
+from .dialogue import Words, dialogues, forks
+from .findings import findings
+from .scores import scores
+
+ORDERS = {
+    "one": [(0, 1, 2)],
+    "latin": [(0, 1, 2), (1, 2, 0), (2, 0, 1)],
+    "all": list(permutations(range(3))),
+}
+
+
+class Consistency:
+    """The experiment."""
+
+    name = "consistency"
+    summary = "does the ratio of two options survive the rejection of a third?"
+    config_type = ConsistencyConfig
+
+    def items(self, config: ConsistencyConfig) -> list[Item]:
+        """Triples of words in each of their orders; a triple, whatever its order, is a cluster."""
+        drawn = triples(entities(config.entities), config.items, config.seed)
+        return [
+            Item(
+                id=f"t{i:04}-{''.join(str(k) for k in order)}",
+                cluster="+".join(sorted(words)),
+                content={"words": tuple(words[k] for k in order)},
+            )
+            for i, words in enumerate(drawn)
+            for order in ORDERS[config.orders]
+        ]
+
+    def questions(self, config: ConsistencyConfig, item: Item) -> list[Question]:
+        """One prior and nine posteriors under each method, and the forks."""
+        words: Words = item.content["words"]
+        return dialogues(config, item.id, words) + forks(config, item.id, words)
+
+    def score(self, config: ConsistencyConfig, beliefs: pd.DataFrame) -> list[Cell]:
+        """METRICS B and W1 per method."""
+        return scores(config, beliefs)
+
+    def findings(self, config: ConsistencyConfig, beliefs: pd.DataFrame, questions: Mapping[str, Question]) -> Findings:
+        """Heat maps, coverage, and the instances whose ratio changed most."""
+        return findings(config, beliefs, questions)

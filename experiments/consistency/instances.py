@@ -1,0 +1,83 @@
+"""The instances: each posterior beside its prior, with the fields of METRICS B2."""
+
+import json
+
+import numpy as np
+import pandas as pd
+
+from ...metrics import belief_consistency, jsd_plugin_bias
+
+INSTANCE_METRICS = (
+    "c2",
+    "c3",
+    "leak",
+    "p_invalid_raw",
+    "p_invalid_norm",
+    "entropy_prior",
+    "entropy_post",
+    "p_error_prior",
+    "p_error_post",
+    "mse",
+    "mae",
+    "switch",
+    "hswitch",
+)
+
+
+def conditions(beliefs: pd.DataFrame) -> pd.DataFrame:
+    """One row per read-out: its names and the entries of its variant, each a column."""
+    readouts = beliefs.drop_duplicates("readout_id").reset_index(drop=True)
+    variants = pd.DataFrame([json.loads(text) for text in readouts["variant"]], index=readouts.index)
+    table = readouts.drop(columns="variant").join(variants)
+    missing = {name: np.nan for name in ("template", "named", "rejected", "draws", "hidden", "asked")}
+    table = table.assign(**{name: value for name, value in missing.items() if name not in table})
+    return table.assign(temperature=table["temperature"].fillna(1.0) if "temperature" in table else 1.0)
+
+
+def option_masses(beliefs: pd.DataFrame) -> pd.DataFrame:
+    """[read-outs, options] probability of each option, what is on none left out."""
+    share = np.where(beliefs["coverage"] == 0, 0.0, beliefs["prob"] * beliefs["coverage"])
+    mass = np.where(beliefs["logp"].isna(), share, np.exp(beliefs["logp"]))
+    return beliefs.assign(mass=mass).pivot(index="readout_id", columns="option_index", values="mass")
+
+
+def instances(beliefs: pd.DataFrame) -> pd.DataFrame:
+    """One row per posterior, method and temperature, with the fields of METRICS B2 beside its prior.
+
+    `coverage` is the smaller of the two. `c2_corrected`, of sampled answers alone, takes off the divergence that two
+    samples of one belief show on average (METRICS B12, first order).
+    """
+    own = beliefs[beliefs["scenario"].isin(("prior", "posterior"))]
+    masses, readouts = option_masses(own), conditions(own)
+    post = readouts[readouts["scenario"] == "posterior"]
+    key = ["item", "method", "temperature"]
+    prior = readouts.loc[readouts["scenario"] == "prior", [*key, "readout_id", "coverage"]]
+    rows = post.merge(prior, on=key, suffixes=("", "_prior"), validate="many_to_one")
+    rejected = rows["rejected"].to_numpy(dtype=int)
+    before, after = masses.loc[rows["readout_id_prior"]].to_numpy(), masses.loc[rows["readout_id"]].to_numpy()
+    score = belief_consistency(before, after, rejected)
+    kept_before, kept_after = (rows["draws"] * (x.sum(axis=1) - _of(x, rejected)) for x in (before, after))
+    names = ["readout_id", "readout_id_prior", "item", "cluster", "kind", "method", "temperature", "template"]
+    return rows[[*names, "forced_logp"]].assign(
+        rejected=rejected,
+        place=[f"{t} {n}" for t, n in zip(rows["template"], rows["named"], strict=True)],
+        order=rows["item"].str.rpartition("-")[2],
+        coverage=np.minimum(rows["coverage"], rows["coverage_prior"]),
+        alpha_prior=score.prior2[:, 0],
+        alpha_post=score.post2[:, 0],
+        rejected_prior=_of(before, rejected),
+        rejected_prior_share=_of(before, rejected) / _total(before),
+        c2_corrected=score.c2 + jsd_plugin_bias(2, kept_before, kept_after),
+        **{metric: getattr(score, metric) for metric in INSTANCE_METRICS},
+    )
+
+
+def _of(masses: np.ndarray, option: np.ndarray) -> np.ndarray:
+    """[n] mass of one option of each row."""
+    return masses[np.arange(len(masses)), option]
+
+
+def _total(masses: np.ndarray) -> np.ndarray:
+    """[n] mass of all options; NaN where there is none."""
+    total = masses.sum(axis=1)
+    return np.where(total > 0, total, np.nan)

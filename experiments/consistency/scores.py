@@ -1,0 +1,139 @@
+"""Every number of a run, from its belief table alone (METRICS B, W1, W4)."""
+
+from collections.abc import Iterator
+from itertools import combinations
+
+import numpy as np
+import pandas as pd
+
+from ...metrics import (
+    Score,
+    consistency_kappa,
+    invalid_association,
+    paired_difference_moments,
+    paired_family,
+    readout_agreement,
+)
+from ..protocol import Cell
+from ..readouts import SAMPLED
+from .config import ConsistencyConfig
+from .forks import fork_scores
+from .gate import gates
+from .instances import INSTANCE_METRICS, instances
+from .mean import ALL, Mean
+
+BALANCED = "template-balanced"
+CONDITIONAL_METRICS = ("c2", "c3", "p_invalid_norm", "entropy_prior", "entropy_post", "coverage")
+"""What is told of the instances that meet a condition."""
+
+
+def scores(config: ConsistencyConfig, beliefs: pd.DataFrame) -> list[Cell]:
+    """METRICS B2, B3 and B8 to B12 per method, over all instances and over parts of them; the forks (W1)."""
+    swept = instances(beliefs)
+    every = swept[swept["temperature"] == 1]
+    told = beliefs[~beliefs["variant"].str.contains('"temperature"')]
+    cells: list[Cell] = []
+    for (method, kind), table in every.groupby(["method", "kind"], sort=False):
+        mean = Mean(config, str(method), str(kind))
+        for subset, rows, strata in _templates(table):
+            cells += [mean(metric, subset, rows, strata=strata) for metric in INSTANCE_METRICS]
+            for bound, fill in (("c2_lower", 0.0), ("c2_upper", 1.0)):
+                cells.append(mean(bound, subset, rows, rows["c2"].fillna(fill), strata))
+        cells += [Cell(metric, mean.method, ALL, score, mean.kind) for metric, score in _whole_table(config, table)]
+        cells += _about_read_outs(mean, told[told["method"] == method])
+        if mean.method.endswith(SAMPLED):
+            cells.append(mean("c2_corrected", ALL, table))
+            cells += _agreements(mean, every[every["method"] == mean.method.removesuffix(f" {SAMPLED}")], table)
+    for (method, kind), table in swept.groupby(["method", "kind"], sort=False):
+        mean = Mean(config, str(method), str(kind))
+        for subset, rows in _conditions(config, table):
+            cells += [mean(metric, subset, rows) for metric in CONDITIONAL_METRICS]
+    return cells + fork_scores(config, told) + _differences(config, every)
+
+
+def _templates(table: pd.DataFrame) -> list[tuple[str, pd.DataFrame, pd.Series | None]]:
+    """(name, rows, strata): all instances in the paper's 3:6 weights, the templates balanced, and each alone."""
+    alone = [(str(name), rows, None) for name, rows in table.groupby("template", sort=False)]
+    return [(ALL, table, None), (BALANCED, table, table["template"]), *alone]
+
+
+def _conditions(config: ConsistencyConfig, swept: pd.DataFrame) -> Iterator[tuple[str, pd.DataFrame]]:
+    """(name, rows): by temperature, coverage, order of the words, and likelihood of the forced turn."""
+    for temperature, rows in swept.groupby("temperature"):
+        if config.temperatures:
+            yield f"T = {temperature:g}", rows
+    table = swept[swept["temperature"] == 1]
+    for threshold in config.coverage_thresholds:
+        yield f"coverage >= {threshold:g}", table[table["coverage"] >= threshold]
+    if config.orders != "one":
+        for order, rows in table.groupby("order"):
+            yield f"order {order}", rows
+    if table["forced_logp"].notna().any():
+        middle = table.groupby("template")["forced_logp"].transform("median")
+        yield "forced turn likelier", table[table["forced_logp"] > middle]
+        yield "forced turn unlikelier", table[table["forced_logp"] <= middle]
+
+
+def _about_read_outs(mean: Mean, beliefs: pd.DataFrame) -> list[Cell]:
+    """Coverage before and after, and the prior's share of each position."""
+    readouts = beliefs.drop_duplicates("readout_id")
+    prior = beliefs[beliefs["scenario"] == "prior"]
+    return [
+        mean(f"coverage_{scenario}", ALL, rows, rows["coverage"])
+        for scenario in ("prior", "posterior")
+        for rows in [readouts[readouts["scenario"] == scenario]]
+    ] + [
+        mean(f"prior_share_position_{int(str(place)) + 1}", ALL, rows, rows["prob"])
+        for place, rows in prior.groupby("option_index")
+    ]
+
+
+def _whole_table(config: ConsistencyConfig, table: pd.DataFrame) -> list[tuple[str, Score]]:
+    """The scores that are no means over instances: chance-corrected consistency, the competence gate, and whether the
+    rejected word is given where it was likely before.
+    """
+    settings = {"seed": config.seed, "draws": config.bootstrap_draws, "level": config.level}
+    defined = table.dropna(subset=["alpha_prior", "alpha_post"])
+    kappa = consistency_kappa(
+        _two_classes(defined["alpha_prior"]),
+        _two_classes(defined["alpha_post"]),
+        defined["cluster"].to_numpy(),
+        defined["place"].to_numpy(),
+        **settings,
+    )
+    association = invalid_association(
+        table["rejected_prior_share"], table["p_invalid_norm"], table["cluster"].to_numpy(), **settings
+    )
+    return [("kappa", kappa), ("invalid_association", association), *gates(config, table).items()]
+
+
+def _agreements(mean: Mean, exact: pd.DataFrame, sampled: pd.DataFrame) -> list[Cell]:
+    """METRICS B8: the sampled belief beside the exact one in the same contexts."""
+    pairs = exact.merge(sampled, on=["item", "place"], suffixes=("_exact", ""), validate="one_to_one")
+    cells = []
+    for name, column in (("prior", "alpha_prior"), ("posterior", "alpha_post")):
+        agreement = readout_agreement(_two_classes(pairs[f"{column}_exact"]), _two_classes(pairs[column]))
+        cells.append(mean(f"agreement_{name}", ALL, pairs, pd.Series(agreement)))
+    return cells
+
+
+def _differences(config: ConsistencyConfig, table: pd.DataFrame) -> list[Cell]:
+    """Consistency of each method less each other's, on the same instances, p adjusted for all of them (Holm)."""
+    by_method = {str(m): rows.set_index(["item", "place"]) for m, rows in table.groupby("method", sort=False)}
+    compared = {}
+    for (one, first), (two, second) in combinations(by_method.items(), 2):
+        mine, theirs = first["c2"], second.loc[first.index, "c2"]
+        compared[f"{one} - {two}"] = paired_difference_moments(
+            np.column_stack([mine, np.ones(len(mine))]),
+            np.column_stack([theirs, np.ones(len(theirs))]),
+            lambda sums: sums[:, 0] / sums[:, 1],
+            first["cluster"].to_numpy(),
+            seed=config.seed,
+            draws=config.bootstrap_draws,
+            level=config.level,
+        )
+    return [Cell("c2_difference", pair, ALL, score) for pair, score in paired_family(compared).items()]
+
+
+def _two_classes(alpha: pd.Series) -> np.ndarray:
+    return np.column_stack([alpha, 1 - alpha])
