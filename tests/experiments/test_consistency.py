@@ -1,10 +1,12 @@
 import json
+import re
 from collections.abc import Callable
 
 import numpy as np
 import pandas as pd
 import pytest
 
+from doxascope import UserError
 from doxascope.experiments.config import load_config
 from doxascope.experiments.consistency import ConsistencyConfig, instances
 from doxascope.experiments.protocol import Cell, Experiment
@@ -220,3 +222,70 @@ def test_the_balanced_mean_is_the_mean_of_the_templates(setup: tuple[Experiment,
         (mean["reject"] + mean["narrow"]) / 2
     )
     assert mean["all"] == pytest.approx((3 * mean["reject"] + 6 * mean["narrow"]) / 9)
+
+
+def test_a_kept_choice_says_yes_as_often_as_it_is_revealed(setup: tuple[Experiment, ConsistencyConfig]) -> None:
+    def kept(item: str, variant: dict[str, int]) -> list[float]:
+        share = prior(item)[variant["asked"]]
+        return [0.9 * share, 0.9 * (1 - share)]
+
+    def believe(item: str, variant: dict[str, int]) -> list[float]:
+        return list(0.5 * prior(item))
+
+    found = scores(setup, table_of(setup, believe, kept))
+    assert found["fork_rms", "free", "all"].score.estimate == pytest.approx(0, abs=1e-12)
+    assert found["fork_excess", "free", "all"].score.estimate == pytest.approx(0, abs=1e-12)
+    assert found["fork_corr", "free", "all"].score.estimate == pytest.approx(1)
+    assert found["fork_coverage", "free", "all"].score.estimate == pytest.approx(0.9)
+    entropy = [-(p * np.log(p)).sum() / np.log(3) for p in map(prior, (f"t{i:04}-012" for i in range(N_ITEMS)))]
+    assert found["commitment", "free", "all"].score.estimate == pytest.approx(1 - np.mean(entropy))
+    assert found["fork_rms", "free", "choice written down"].score.n_rows == 3 * N_ITEMS
+
+
+def test_who_says_yes_to_every_word_has_no_choice(setup: tuple[Experiment, ConsistencyConfig]) -> None:
+    found = scores(setup, table_of(setup, lambda item, _: list(prior(item)), lambda item, _: [0.8, 0.2]))
+    assert found["fork_excess", "free", "all"].score.estimate == pytest.approx(3 * 0.8 - 1)
+    assert found["fork_rms", "free", "all"].score.estimate > 0.3
+
+
+def test_the_control_writes_the_choice_down_and_asks_the_same(setup: tuple[Experiment, ConsistencyConfig]) -> None:
+    experiment, config = setup
+    item = experiment.items(config)[0]
+    asked = {q.readout_id: q for q in experiment.questions(config, item)}
+    plain, control = asked[f"{item.id}/fork-1"], asked[f"{item.id}/fork-1-hidden-2"]
+    chosen = item.content["words"][2]
+    assert control.conversation[1:] == plain.conversation[1:]
+    added = control.conversation[0]["content"].removeprefix(plain.conversation[0]["content"])
+    assert chosen in added
+    assert not any(word in added for word in item.content["words"][:2])
+    reveal = asked[f"{item.id}/hidden-2/free"]
+    assert reveal.conversation[0] == control.conversation[0]
+    assert reveal.conversation[1:] == asked[f"{item.id}/prior/free"].conversation[1:]
+
+
+def test_coverage_thresholds_keep_the_instances_that_reach_them(setup: tuple[Experiment, ConsistencyConfig]) -> None:
+    def believe(item: str, variant: dict[str, int]) -> list[float]:
+        return list((0.95 if int(item[1:5]) % 3 == 0 else 0.3) * prior(item))
+
+    found = scores(setup, table_of(setup, believe))
+    rows = {t: found["c2", "free", f"coverage >= {t}"].score.n_rows for t in ("0.1", "0.5", "0.9")}
+    assert rows == {"0.1": 9 * N_ITEMS, "0.5": 9 * N_ITEMS // 3, "0.9": 9 * N_ITEMS // 3}
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ("sampled.methods=[fre]", "sampled.methods: 'fre' is not one of the methods"),
+        ("fork.methods=[x]", "fork.methods: 'x' is not one of the methods"),
+        ("fork.hidden='note {z}'", "fork.hidden: placeholder 'z'"),
+        ("temperatures=[0]", "temperatures"),
+    ],
+)
+def test_a_wrong_setting_is_named(change: str, message: str) -> None:
+    with pytest.raises(UserError, match=re.escape(message)):
+        load_config("consistency", [change])
+
+
+def test_answers_with_labels_are_not_matched() -> None:
+    with pytest.raises(UserError, match="'letters' is answered with labels"):
+        load_config("consistency", ["sampled.draws=5", "sampled.methods=[letters]"])
