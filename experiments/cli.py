@@ -62,17 +62,25 @@ def run(target: str, model: str | None, overrides: tuple[str, ...], out: Path, v
 @click.argument("target")
 @MODEL
 @OVERRIDE
-def plan(target: str, model: str | None, overrides: tuple[str, ...]) -> None:
-    """Show what a run would do and cost; needs the tokenizer but no forward pass.
+@click.option("--item", metavar="ID", help="Read one item, or one of its read-outs, and show its tokens and masses.")
+def plan(target: str, model: str | None, overrides: tuple[str, ...], item: str | None) -> None:
+    """Show what a run would do and cost; needs the tokenizer but, without --item, no forward pass.
 
     \b
     doxascope plan consistency
     doxascope plan my-study.yaml -o items=1000
+    doxascope plan consistency --item t0000-012             masses of all its read-outs
+    doxascope plan consistency --item t0000-012/prior/free  ids, boundary, every surface form
     """
     from .config import load_config
+    from .item_plan import describe_item
     from .plan import make_plan
 
     experiment, config = load_config(target, overrides, model)
+    if item is not None:
+        for line in describe_item(experiment, config, item):
+            click.echo(line)
+        return
     planned = make_plan(experiment, config)
     first = planned.example[0]
     click.echo(f"{experiment.name} on {config.model.name}: {planned.items} items, {planned.readouts} read-outs")

@@ -179,6 +179,10 @@ class Experiment(Protocol):
         """Every number of the run, from its belief table alone."""
         ...
 
+    def published(self, cells: Sequence[Cell]) -> pd.DataFrame:
+        """The tables of the paper that the experiment comes from, filled by this run: one row per number."""
+        ...
+
     def findings(self, config: Any, beliefs: pd.DataFrame, questions: Mapping[str, Question]) -> Findings:
         """What the report shows beside the numbers."""
         ...

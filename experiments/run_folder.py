@@ -1,7 +1,7 @@
 """A run on disk: written in batches, each whole or not at all, so that a killed run goes on where it was.
 
     config.yaml  manifest.json  commits.jsonl  beliefs/part-*.parquet  transcripts/part-*.jsonl
-    scores.json  scores.parquet  report.html
+    scores.json  scores.parquet  published.csv  report.html
 
 A batch counts when its line stands in `commits.jsonl`, which is written after its files. A file without a line
 is written again, with the same content.

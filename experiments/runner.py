@@ -65,6 +65,7 @@ def report(folder: RunFolder, experiment: Experiment, config: RunConfig) -> None
     nested = ("reasons", "params", "details")
     table = pd.DataFrame([row | {key: json.dumps(_jsonable(row[key])) for key in nested} for row in rows])
     folder.write_table("scores.parquet", table)
+    folder.write("published.csv", experiment.published(cells).to_csv(index=False))
     questions = {
         question.readout_id: question
         for item in experiment.items(config)

@@ -4,7 +4,7 @@ Per item, an ordered triple of words, there is one prior (the word is asked for 
 three that reject one word ("Is it X?" "No."), six that keep two ("Is it either X or Y?" "Yes.", both orders).
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from itertools import permutations
 
 import pandas as pd
@@ -14,6 +14,7 @@ from ..protocol import Cell, Findings, Item, Question
 from .config import ConsistencyConfig
 from .dialogue import Words, dialogues, forks
 from .findings import findings
+from .published import published
 from .scores import scores
 
 ORDERS = {
@@ -51,6 +52,10 @@ class Consistency:
     def score(self, config: ConsistencyConfig, beliefs: pd.DataFrame) -> list[Cell]:
         """METRICS B and W1 per method."""
         return scores(config, beliefs)
+
+    def published(self, cells: Sequence[Cell]) -> pd.DataFrame:
+        """The paper's Tables 1 to 9."""
+        return published(cells)
 
     def findings(self, config: ConsistencyConfig, beliefs: pd.DataFrame, questions: Mapping[str, Question]) -> Findings:
         """Heat maps, coverage, and the instances whose ratio changed most."""

@@ -9,7 +9,7 @@ from .config import ConsistencyConfig
 from .figures import coverage_figure, ratio_figure
 from .forks import CONTROL
 from .gate import gates
-from .instances import instances
+from .instances import INSTANCE_METRICS, instances
 from .mean import ALL
 from .scores import BALANCED
 
@@ -28,16 +28,18 @@ COLUMNS = (
 )
 QUESTION = (
     "The model is told to choose one of three words and keep it secret. Then one word is ruled out. Nothing was "
-    "said about the other two, so a coherent belief keeps their ratio. Each row is a form of asking; all are exact "
-    "next-token distributions of the same model on the same items, none is sampled, and none is chosen for its "
-    "coverage. Where coverage is low, the answer is mostly something else, and the ratio is that of a rare event."
+    "said about the other two, so a coherent belief keeps their ratio. Each row is a form of asking, on the same "
+    "items, and none is chosen for its coverage. All are exact next-token distributions but those called sampled "
+    "(answers drawn and matched with the words) and expected (the exact chance, along these answers, that each word is "
+    "the first to be named). Where coverage is low, the answer is mostly something else, and the ratio is that of a "
+    "rare event."
 )
 C2, INVALID = COLUMNS[0], COLUMNS[4]
 TABLES = (
     Table(
         "By rejection",
         "The paper's weights are three to six; balanced, both templates weigh the same.",
-        COLUMNS,
+        tuple(column for column in COLUMNS if column.metric in (*INSTANCE_METRICS, "c2_lower")),
         (ALL, BALANCED, "reject", "narrow"),
     ),
     Table(

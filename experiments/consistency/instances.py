@@ -7,7 +7,7 @@ import pandas as pd
 
 from ...metrics import belief_consistency, jsd_plugin_bias
 
-INSTANCE_METRICS = (
+FIELDS = (
     "c2",
     "c3",
     "leak",
@@ -22,6 +22,7 @@ INSTANCE_METRICS = (
     "switch",
     "hswitch",
 )
+INSTANCE_METRICS = (*FIELDS, "p_invalid_included")
 
 
 def conditions(beliefs: pd.DataFrame) -> pd.DataFrame:
@@ -68,7 +69,8 @@ def instances(beliefs: pd.DataFrame) -> pd.DataFrame:
         rejected_prior=_of(before, rejected),
         rejected_prior_share=_of(before, rejected) / _total(before),
         c2_corrected=score.c2 + jsd_plugin_bias(2, kept_before, kept_after),
-        **{metric: getattr(score, metric) for metric in INSTANCE_METRICS},
+        p_invalid_included=np.where(score.included_paper, score.p_invalid_raw, np.nan),
+        **{metric: getattr(score, metric) for metric in FIELDS},
     )
 
 

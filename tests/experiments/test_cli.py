@@ -37,7 +37,7 @@ def run_tiny(tiny_folder: Path, cwd: Path, *args: str) -> Path:
 def test_a_run_leaves_everything_that_it_promises(tiny_folder: Path, tmp_path: Path) -> None:
     folder = run_tiny(tiny_folder, tmp_path, "-o", "items=3", "--verify", "2")
     names = {str(p.relative_to(folder)) for p in folder.rglob("*") if p.is_file()}
-    assert {"config.yaml", "manifest.json", "scores.json", "scores.parquet", "report.html"} <= names
+    assert {"config.yaml", "manifest.json", "scores.json", "scores.parquet", "published.csv", "report.html"} <= names
     assert {f"beliefs/part-0000{i}.parquet" for i in range(3)} <= names
     beliefs = pd.concat(pd.read_parquet(p) for p in sorted((folder / "beliefs").iterdir()))
     assert len(beliefs) == 3 * 30 * 3
@@ -200,3 +200,16 @@ def test_an_output_that_cannot_be_written_is_refused(tiny_folder: Path, tmp_path
 def test_debug_shows_the_traceback(tmp_path: Path) -> None:
     failed = doxascope("--debug", "run", "consistancy", cwd=tmp_path)
     assert "Traceback" in failed.stderr
+
+
+def test_plan_shows_an_item_and_the_tokens_of_a_read_out(tiny_folder: Path, tmp_path: Path) -> None:
+    item = doxascope("plan", "consistency", "-m", str(tiny_folder), "--item", "t0000-012", cwd=tmp_path)
+    assert item.returncode == 0
+    assert item.stdout.count("coverage") == 45
+    one = doxascope("plan", "consistency", "-m", str(tiny_folder), "--item", "t0000-012/reject-1/free", cwd=tmp_path)
+    assert one.stdout.count("coverage") == 1
+    assert "turns put into its mouth" in one.stdout
+    assert one.stdout.count("%  ") == 36
+    wrong = doxascope("plan", "consistency", "-m", str(tiny_folder), "--item", "t0000-012/reject-1/fre", cwd=tmp_path)
+    assert (wrong.returncode, len(wrong.stderr.strip().splitlines())) == (2, 1)
+    assert "did you mean 't0000-012/reject-1/free'" in wrong.stderr

@@ -3,6 +3,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pytest
 import torch
 
@@ -34,3 +35,43 @@ def test_a_run_that_ran_out_of_memory_says_so_and_reads_the_same(
     assert after["smallest_budget"] < config.token_budget
     assert after["packs"] > before["packs"]
     np.testing.assert_allclose(free.beliefs()["logp"], tight.beliefs()["logp"], atol=1e-4)
+
+
+def test_a_run_with_sampled_answers_and_all_orders_resumes_to_the_same_bytes(tiny_folder: Path, tmp_path: Path) -> None:
+    wanted = ["items=1", "orders=all", "batch_items=2", "sampled.draws=6", "sampling.max_new_tokens=8"]
+    wanted += ["sampled.mentions=['{option}']", "temperatures=[0.5]", "bootstrap_draws=50"]
+    experiment, config = load_config("consistency", wanted)
+    config = config.model_copy(update={"model": resolve(str(tiny_folder))})
+    whole = run(experiment, config, tmp_path / "whole").path
+    part = run(experiment, config, tmp_path / "part").path
+    commits = (part / "commits.jsonl").read_text().splitlines(keepends=True)
+    assert len(commits) == 3
+    (part / "commits.jsonl").write_text(commits[0])
+    (part / "beliefs/part-00002.parquet").unlink()
+    run(experiment, config, tmp_path / "part")
+    for name in ("scores.json", "published.csv", "transcripts/part-00002.jsonl"):
+        assert (part / name).read_bytes() == (whole / name).read_bytes()
+    answers = json.loads((whole / "transcripts/part-00000.jsonl").read_text().splitlines()[0])["answers"]
+    assert [answer["draw"] for answer in answers] == list(range(6))
+
+
+def test_sampled_beliefs_stand_beside_the_exact_ones_of_the_same_contexts(tiny_folder: Path, tmp_path: Path) -> None:
+    experiment, config = load_config("consistency", ["items=2", "sampled.draws=3", "bootstrap_draws=50"])
+    config = config.model_copy(update={"model": resolve(str(tiny_folder))})
+    beliefs = run(experiment, config, tmp_path).beliefs()
+    free = beliefs[beliefs["scenario"].isin(["prior", "posterior"])].groupby("method")
+    contexts = {method: set(rows["readout_id"].str.removesuffix("/sampled")) for method, rows in free}
+    assert contexts["free sampled"] == contexts["free"]
+    assert set(beliefs.loc[beliefs["method"] == "free sampled", "kind"]) == {"verbal"}
+    assert beliefs.loc[beliefs["scenario"] == "posterior", "forced_logp"].notna().any()
+
+
+def test_the_published_tables_are_all_there(tiny_folder: Path, tmp_path: Path) -> None:
+    experiment, config = load_config("consistency", ["items=2", "sampled.draws=3", "bootstrap_draws=50"])
+    config = config.model_copy(update={"model": resolve(str(tiny_folder))})
+    folder = run(experiment, config, tmp_path)
+    table = pd.read_csv(folder.path / "published.csv")
+    assert set(table["table"]) == set(range(1, 10))
+    free = table[table["method"] == "free"].set_index(["table", "column"])["value"]
+    assert free[1, "2 classes"] == pytest.approx((3 * free[5, "2 classes"] + 6 * free[6, "2 classes"]) / 9)
+    assert free[9, "posteriors evaluated"] == 18
