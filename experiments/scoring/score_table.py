@@ -9,8 +9,8 @@ import numpy as np
 
 from ...hooks.errors import UserError, nearest
 from ...metrics import PairedDifference, paired_difference_moments, paired_family
+from .families import METRICS, Compared, Line, Metric, size
 from .samples import Sample
-from .scorable import METRICS, Compared, Line, Metric, size
 from .understand import Understood, understand
 
 ALL = "all"
