@@ -2,15 +2,19 @@
 
 from collections.abc import Sequence
 
-from . import bayes, consistency, iterated_expectation, martingale, outcomes
+from . import bayes, bscore, consistency, decision, iterated_expectation, martingale, outcomes, reliability, sycophancy
 from .metric import Compared, Line, Metric, size
 
 METRICS: Sequence[Metric] = (
     *martingale.METRICS,
     *outcomes.METRICS,
     *consistency.METRICS,
+    *bscore.METRICS,
     *bayes.METRICS,
+    *sycophancy.METRICS,
+    *decision.METRICS,
     *iterated_expectation.METRICS,
+    *reliability.METRICS,
 )
 """In the order in which they are printed."""
 

@@ -2,12 +2,26 @@
 
 from collections.abc import Iterator
 
+from ....metrics import (
+    BayesNoiseFloor,
+    bayes_noise_floor,
+    bayes_posterior,
+    cluster_mean,
+    coherent_posterior,
+    direction_rates,
+    grether_regression,
+)
 from ....metrics import bayes_error as error_of
-from ....metrics import bayes_posterior, cluster_mean, coherent_posterior, direction_rates, grether_regression
-from ..samples import Evidence
+from ..samples import Evidence, by_reading
 from .metric import VERBAL_TOLERANCE, Line, clusters_of, counted, metric, tosted
 
 EVIDENCE = "p_x, p_y, p_y_given_x, posterior"
+
+
+def _floor(sample: Evidence, policy: str, seed: int) -> BayesNoiseFloor:
+    columns = (sample.p_x, sample.p_y_given_x, sample.p_y, sample.posterior)
+    p_x, likelihood, p_y, posterior = (by_reading(sample, values) for values in columns)
+    return bayes_noise_floor(p_x, likelihood, p_y, posterior, policy, VERBAL_TOLERANCE, seed=seed)
 
 
 @metric("D1, D2", f"{EVIDENCE} [, p_y_given_not_x]", Evidence)
@@ -22,6 +36,9 @@ def bayes_error(sample: Evidence, seed: int) -> Iterator[Line]:
             "bias": f"{score.bias:+.3f}",
             "the paper's eq. 2 (grows with n)": f"{score.l2_eq2:.3f}",
         }
+        if sample.replicate is not None:
+            floor = _floor(sample, policy, seed)
+            beside["of a perfect Bayesian read with this noise"] = f"{floor.rmse:.3f}"
         if policy == "clip":
             beside["posteriors above 1, so readings of no distribution"] = f"{target.incoherence_rate:.1%}"
         yield Line(f"RMSE to Bayes ({policy})", counted(score, sample, sample.posterior - target.v), beside)
@@ -46,6 +63,8 @@ def bayes_direction(sample: Evidence, seed: int) -> Iterator[Line]:
         for label, (lo, hi) in score.intervals.items()
         if label != "incorrect"
     }
+    if sample.replicate is not None:
+        shares["of a perfect Bayesian read with this noise"] = f"{_floor(sample, 'clip', seed).incorrect:.1%}"
     yield Line("updates in the wrong direction", counted(score, sample, sample.posterior + target), shares)
 
 

@@ -6,7 +6,7 @@ import numpy as np
 
 from ....metrics import cluster_mean, median_ci
 from ....metrics import lie as law
-from ..samples import Cases
+from ..samples import Cases, by_reading
 from .metric import VERBAL_TOLERANCE, Line, clusters_of, counted, metric, tosted
 
 
@@ -19,7 +19,11 @@ def lie(sample: Cases, seed: int) -> Iterator[Line]:
     beside = {"weights sum to, on average": f"{np.nanmean(found.weight_sum):.3f}"} if signed.n_rows else {}
     yield Line("p less the implied p", signed, beside, tosted(signed, "lie"))
     size = counted(cluster_mean(found.delta, clusters, seed=seed), sample, found.delta)
-    yield Line("size of the difference", size)
+    noise = {}
+    if sample.replicate is not None:
+        spread = np.nanvar(by_reading(sample, found.signed), axis=1, ddof=1)
+        noise["of a coherent agent read with this noise"] = f"{np.sqrt(2 / np.pi * np.nanmean(spread)):.3f}"
+    yield Line("size of the difference", size, noise)
     ratio = median_ci(found.ratio, groups=sample.clusters, seed=seed)
     yield Line("median of difference / p", counted(ratio, sample, found.ratio))
     outside = np.where(np.isnan(found.outside_hull), np.nan, found.outside_hull > VERBAL_TOLERANCE)

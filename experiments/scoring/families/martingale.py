@@ -14,13 +14,13 @@ from ....metrics import (
     disattenuated_slope,
     martingale_iv,
     martingale_score,
-    reliability_icc,
     sign_flip_test,
 )
 from ....metrics import martingale_tests as battery
 from ..cells import Array
-from ..samples import Pairs, Updates
+from ..samples import Pairs, Updates, by_reading
 from .metric import Compared, Line, clusters_of, counted, keys_of, metric, tosted
+from .reliability import item_clusters, reliability_of
 
 PAIRED = "prior, posterior; or trajectories (b_0, b_1, ...; or trajectory, step, belief)"
 MANY_CLUSTERS = 5_000
@@ -109,16 +109,9 @@ def martingale_tests(sample: Updates, seed: int) -> Iterator[Line]:
 def martingale_replicates(sample: Updates, seed: int) -> Iterator[Line]:
     """How noisy the readings are, the M that this noise makes by itself, and M without it."""
     pairs = sample.whole
-    assert sample.item is not None
-    assert sample.replicate is not None
-    items, row = np.unique(sample.item.astype(str), return_inverse=True)
-    readings, column = np.unique(sample.replicate.astype(str), return_inverse=True)
-    prior, posterior = np.full((2, len(items), len(readings)), np.nan)
-    prior[row, column], posterior[row, column] = pairs.prior, pairs.posterior
-    first = np.unique(row, return_index=True)[1]
-    clusters = clusters_of(pairs)[first]
-    groups = clusters if len(set(clusters)) < len(items) else None
-    reliability = reliability_icc(prior, groups, seed=seed)
+    prior, posterior = by_reading(sample, pairs.prior), by_reading(sample, pairs.posterior)
+    clusters = item_clusters(sample)
+    reliability = reliability_of(prior, clusters, seed)
     beside = {}
     if np.isfinite(reliability.icc1):
         slope = martingale_score(pairs.prior, pairs.posterior, pairs.clusters)
@@ -128,9 +121,9 @@ def martingale_replicates(sample: Updates, seed: int) -> Iterator[Line]:
             "M corrected for it": f"{corrected.beta1:.3f} (se {corrected.se:.3f})",
         }
     yield Line("reliability of one reading of the prior", reliability, beside)
-    if len(readings) > 1:
-        later = posterior[:, 2] if len(readings) > 2 else posterior.mean(axis=1)
-        note = {"instrument": f"readings {readings[0]} and {readings[1]} of the prior, each for the other"}
+    if prior.shape[1] > 1:
+        later = posterior[:, 2] if prior.shape[1] > 2 else posterior.mean(axis=1)
+        note = {"instrument": "the first two readings of the prior, each for the other"}
         yield Line("M by split readings", martingale_iv(prior[:, 0], prior[:, 1], later, clusters, seed=seed), note)
 
 

@@ -63,7 +63,10 @@ class Metric:
         return f"needs {NEEDED.get(absent[0], f'column {absent[0]!r}')}" if absent else None
 
 
-NEEDED = {"replicate": "replicate readings, named by --replicates"}
+NEEDED = {
+    "replicate": "replicate readings, named by --replicates",
+    "bayes": "column 'bayes', or p_x, p_y and p_y_given_x",
+}
 
 
 def metric(

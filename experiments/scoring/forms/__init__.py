@@ -1,10 +1,14 @@
 """The plain forms that a table may have, known by their columns."""
 
-from . import options, readings, updates
+from . import answers, choices, options, readings, updates
 from .form import Form
 
 FORMS = (
     readings.BAYES,
+    choices.TESTIMONY,
+    choices.PRIZES,
+    choices.DECISIONS,
+    answers.ANSWERS,
     readings.CASES,
     options.LONG,
     options.WIDE,

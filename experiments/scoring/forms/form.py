@@ -28,6 +28,8 @@ class Form:
     build: Callable[[Any, Data, Array | None], Sample]
     """File, its columns, clusters -> what is scored. Raises UserError."""
     cluster: tuple[str, ...] = CLUSTERS
+    replicates: bool = False
+    """Whether rows may be readings of one item."""
 
 
 def fixed(required: Mapping[str, str], optional: Mapping[str, str]) -> dict[str, Any]:

@@ -35,8 +35,8 @@ def _wide_options_missing(columns: Sequence[str]) -> list[str]:
 
 def _build_wide_options(path: Any, data: Data, clusters: Array | None) -> Sample:
     names = _options(list(data))
-    prior, posterior = (_masses(path, data, names, f"{context}_") for context in CONTEXTS)
-    rejected = _rejected(path, data["rejected"], names, np.arange(len(prior)))
+    prior, posterior = (_three(path, data, names, f"{context}_") for context in CONTEXTS)
+    rejected = indices(path, "rejected", data["rejected"], names, np.arange(len(prior)))
     return options(prior, posterior, rejected, clusters)
 
 
@@ -53,7 +53,7 @@ def _long_options_missing(columns: Sequence[str]) -> list[str]:
 
 def _build_long_options(path: Any, data: Data, clusters: Array | None) -> Sample:
     names = [name for name in suffixes(list(data), "count_") if name != OTHER]
-    masses = _masses(path, data, names, "count_")
+    found = _three(path, data, names, "count_")
     item, context = complete(path, "item", data["item"]), complete(path, "context", data["context"])
     if (unknown := ~np.isin(context.astype(str), CONTEXTS)).any():
         at = int(np.argmax(unknown))
@@ -68,38 +68,45 @@ def _build_long_options(path: Any, data: Data, clusters: Array | None) -> Sample
         where = f"row {orphans[0] + 1}: item {item[orphans[0]]!r} has no prior" if orphans else "has no posterior"
         raise UserError(f"{path}: {where}; give each item a row with context 'prior' and others with 'posterior'")
     before = np.array([prior_of[item[row]] for row in after])
-    rejected = _rejected(path, data["rejected"][after], names, after)
-    return options(masses[before], masses[after], rejected, take(clusters, after))
+    rejected = indices(path, "rejected", data["rejected"][after], names, after)
+    return options(found[before], found[after], rejected, take(clusters, after))
 
 
-def _masses(path: Any, data: Data, names: Sequence[str], prefix: str) -> Array:
-    """[n, options + 1] counts or probabilities, the last column on no option."""
+def _three(path: Any, data: Data, names: Sequence[str], prefix: str) -> Array:
+    """[n, 4] masses of three options and of none."""
     if len(names) != 3:
         raise UserError(f"{path}: has {len(names)} options ({', '.join(names)}); consistency is defined for three")
+    return masses(path, data, names, prefix)
+
+
+def masses(path: Any, data: Data, names: Sequence[str], prefix: str) -> Array:
+    """[n, options + 1] counts or probabilities, the last column on no option. UserError if neither."""
     columns = [f"{prefix}{name}" for name in names]
-    masses = np.column_stack([data[name] for name in columns])
-    n = len(masses)
-    other = data.get(f"{prefix}{OTHER}")
-    masses = np.column_stack([masses, np.zeros(n) if other is None else other])
-    if (np.nan_to_num(masses).sum(axis=1) <= 1 + 1e-9).all():
-        return masses
-    if (broken := np.isfinite(masses) & (masses % 1 != 0)).any():
+    n = len(data[columns[0]])
+    found = np.column_stack([*(data[name] for name in columns), data.get(prefix + OTHER, np.zeros(n))])
+    if not counted(found):
+        return found
+    if (broken := np.isfinite(found) & (found % 1 != 0)).any():
         row, column = (int(i) for i in np.argwhere(broken)[0])
         raise UserError(
-            f"{path}: row {row + 1}, {[*columns, prefix + OTHER][column]}: {masses[row, column]:g} is not a whole "
+            f"{path}: row {row + 1}, {[*columns, prefix + OTHER][column]}: {found[row, column]:g} is not a whole "
             "number; give counts, or probabilities that sum to at most 1 in every row"
         )
-    return masses
+    return found
 
 
-def _rejected(path: Any, labels: Array, names: Sequence[str], rows: Array) -> Array:
+def counted(found: Array) -> bool:
+    """Whether masses [n, k] are counts: probabilities sum to at most one."""
+    return bool((np.nan_to_num(found).sum(axis=1) > 1 + 1e-9).any())
+
+
+def indices(path: Any, column: str, labels: Array, names: Sequence[str], rows: Array) -> Array:
+    """Index of the option that each label names; `rows` say where the labels stand."""
     known = {name: i for i, name in enumerate(names)}
-    found = []
     for label, row in zip(labels, rows, strict=True):
         if str(label).lower() not in known:
-            raise UserError(f"{path}: row {row + 1}, rejected: {label!r} is no option; options: {', '.join(names)}")
-        found.append(known[str(label).lower()])
-    return np.array(found)
+            raise UserError(f"{path}: row {row + 1}, {column}: {label!r} is no option; options: {', '.join(names)}")
+    return np.array([known[str(label).lower()] for label in labels])
 
 
 def options(prior: Array, posterior: Array, rejected: Array, clusters: Array | None, **rest: Any) -> Options:

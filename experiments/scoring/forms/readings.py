@@ -46,7 +46,12 @@ BAYES = Form(
     "Bayes readings",
     "p_x, p_y, p_y_given_x, posterior [, p_y_given_not_x]",
     build=_evidence,
+    replicates=True,
     **fixed({"p_x": P, "p_y": P, "p_y_given_x": P, "posterior": P}, {"p_y_given_not_x": P}),
 )
-CASES = Form("cases", "p, cond_1, weight_1, cond_2, weight_2, ...", _cases_roles, _cases_missing, _build_cases)
-FORECASTS = Form("forecasts", "belief, outcome", build=_forecasts, **fixed({"belief": P, "outcome": "outcome"}, {}))
+CASES = Form(
+    "cases", "p, cond_1, weight_1, cond_2, weight_2, ...", _cases_roles, _cases_missing, _build_cases, replicates=True
+)
+FORECASTS = Form(
+    "forecasts", "belief, outcome", build=_forecasts, replicates=True, **fixed({"belief": P, "outcome": "outcome"}, {})
+)

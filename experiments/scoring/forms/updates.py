@@ -119,6 +119,7 @@ WIDE = Form(
 PAIRS = Form(
     "pairs",
     "prior, posterior [, outcome]",
+    replicates=True,
     build=_pairs,
     **fixed({"prior": P, "posterior": P}, {"outcome": "outcome"}),
 )
