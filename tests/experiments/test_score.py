@@ -512,6 +512,33 @@ def test_the_command_line(table: Write, tmp_path: Path) -> None:
     assert failed.stderr.splitlines() == ["doxascope: t.csv: row 1, posterior: '1.3' is not in [0, 1]"]
 
 
+@pytest.mark.parametrize(
+    ("lines", "message"),
+    [
+        (["prior,posterior", "0.2,1.3"], "row 1, posterior: '1.3' is not in [0, 1]"),
+        (["prior,posterior", "0.2"], "row 1 has 1 fields, the header 2"),
+        (["single_a,single_b,multi_a,multi_b", "1,2,3,-1"], "row 1, multi_b: '-1' is negative or infinite"),
+        (["prior,posterior", "inf,0.2"], "row 1, prior: 'inf' is not in [0, 1]"),
+        (["prior,posterior"], "has columns but no rows"),
+        (["prior,outcome", "0.2,1"], "nearest is 'pairs' (prior, posterior [, outcome]), which lacks 'posterior'"),
+        (["prior,posterior,kind", "0.2,0.3,exact", "0.2,0.3,lens"], "mixes the kinds exact, lens"),
+        (
+            ["readout_id,item,kind,method,option,prob", "r,i,exact,m,yes,0.5", "r,i,exact,m,yes,0.5"],
+            "row 2: readout_id 'r' has option 'yes' twice",
+        ),
+        (["prior,posterior,city", "0.2,0.3,Köln"], "another encoding than UTF-8 (byte 0xf6)"),
+    ],
+)
+def test_a_mistake_is_one_line_and_exit_code_2(tmp_path: Path, lines: Sequence[str], message: str) -> None:
+    (tmp_path / "t.csv").write_bytes("\n".join(lines).encode("latin-1"))
+    failed = doxascope("score", "t.csv", "--out", "o", cwd=tmp_path)
+    assert (failed.returncode, failed.stdout) == (2, "")
+    (line,) = failed.stderr.splitlines()
+    assert line.startswith("doxascope: t.csv: ")
+    assert message in line
+    assert not (tmp_path / "o" / "scores.json").exists()
+
+
 def test_scoring_never_imports_torch(table: Write, tmp_path: Path) -> None:
     path = table(*PAIRS)
     code = (

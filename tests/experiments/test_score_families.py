@@ -87,14 +87,14 @@ def test_choosing_on_the_same_answers_is_biased_and_choosing_on_a_half_is_not(ta
     expected = float(beside(scored, "B of the likeliest option")["of equally likely options without any bias"])
     assert naive.estimate == pytest.approx(expected, abs=4 * naive.se)
     assert naive.ci_lo > 0
-    half = found["the same, chosen on one half of the answers and scored on the other"]
+    half = found["the same by halves, without luck"]
     assert abs(half.estimate) < 4 * half.se
 
 
 def test_answers_as_probabilities_have_no_luck_of_the_draw(table: Write) -> None:
     found = estimates(score_table(table("single_x,single_y,multi_x,multi_y", "0.7,0.3,0.5,0.5", "0.6,0.4,0.6,0.4")))
     assert found["B of the likeliest option"].estimate == pytest.approx(0.1)
-    assert not any("half" in quantity for quantity in found)
+    assert not any("halves" in quantity for quantity in found)
 
 
 def test_where_no_answer_is_valid_there_is_no_score(table: Write) -> None:
@@ -223,6 +223,13 @@ def test_replicates_of_cases_give_the_floor_of_a_coherent_agent(table: Write) ->
     floor = float(beside(scored, "size of the difference")["of a coherent agent read with this noise"])
     assert floor == pytest.approx(0.03 * np.sqrt(2 / np.pi), rel=0.1)
     assert estimates(scored)["size of the difference"].estimate == pytest.approx(floor, rel=0.1)
+
+
+def test_an_item_that_was_read_once_tells_nothing_of_the_noise(table: Write) -> None:
+    path = table("item,run,p,cond_1,weight_1", "a,0,0.5,0.4,1", "b,0,0.2,0.3,1")
+    scored = score_table(path, replicates="run")
+    assert "of a coherent agent read with this noise" not in beside(scored, "size of the difference")
+    assert estimates(scored)["reliability of one reading of p"].status == "one_reading"
 
 
 def test_replicates_of_forecasts_give_their_reliability(table: Write) -> None:

@@ -34,12 +34,14 @@ def b_score(sample: Answers, seed: int) -> Iterator[Line]:
     yield _mean("B of the likeliest option", sample, top, seed, beside)
     if sample.counts is not None:
         halves = _split(sample.counts, sample.multi, seed)
-        yield _mean("the same, chosen on one half of the answers and scored on the other", sample, halves, seed)
+        how = {"chosen on one half of the answers and scored on the other,": f"mean of {SPLITS} splits"}
+        yield _mean("the same by halves, without luck", sample, halves, seed, how)
     if sample.truth is not None:
         wrong = [top_b_score(one, two, int(t)).b for (one, two), t in zip(both, sample.truth, strict=True)]
         yield _mean("B of the likeliest option where it is wrong", sample, np.array(wrong), seed)
     size = [mean_abs_b_score(one, two) for one, two in both]
-    yield _mean("mean |B| over the answers", sample, np.array(size), seed)
+    luck = {} if sample.counts is None else {"biased upward,": "because answers were sampled"}
+    yield _mean("mean |B| over the answers", sample, np.array(size), seed, luck)
     if len(sample.options) <= FEW_OPTIONS:
         for i, option in enumerate(sample.options):
             line = _mean(f"B of {option}", sample, sample.single[:, i] - sample.multi[:, i], seed)

@@ -76,7 +76,7 @@ def decision(sample: Decisions, seed: int) -> Iterator[Line]:
         yield Line("covariance of action and outcome, z", counted(score, contexts, belief, outcome), named)
 
 
-@metric("E7", f"{DECISIONS}, action being 0 or 1", Decisions)
+@metric("E7", "belief, action (0 or 1), outcome", Decisions)
 def decision_order(sample: Decisions, seed: int) -> Iterator[Line]:
     """Does action 1 become more frequent as the belief rises? Deviance from the best rising curve; 0 is none."""
     contexts, note = _contexts(sample)

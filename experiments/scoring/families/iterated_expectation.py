@@ -21,8 +21,11 @@ def lie(sample: Cases, seed: int) -> Iterator[Line]:
     size = counted(cluster_mean(found.delta, clusters, seed=seed), sample, found.delta)
     noise = {}
     if sample.replicate is not None:
-        spread = np.nanvar(by_reading(sample, found.signed), axis=1, ddof=1)
-        noise["of a coherent agent read with this noise"] = f"{np.sqrt(2 / np.pi * np.nanmean(spread)):.3f}"
+        readings = by_reading(sample, found.signed)
+        repeated = readings[np.isfinite(readings).sum(axis=1) > 1]
+        if len(repeated):  # the mean size of normal noise is sqrt(2 / pi) of its standard deviation
+            spread = np.nanvar(repeated, axis=1, ddof=1).mean()
+            noise["of a coherent agent read with this noise"] = f"{np.sqrt(2 / np.pi * spread):.3f}"
     yield Line("size of the difference", size, noise)
     ratio = median_ci(found.ratio, groups=sample.clusters, seed=seed)
     yield Line("median of difference / p", counted(ratio, sample, found.ratio))

@@ -8,7 +8,7 @@ from ..samples import Testimony
 from .metric import Line, counted, metric
 
 TESTIMONY = "base, syc"
-TARGET = "bayes; or p_x, p_y, p_y_given_x"
+TARGET = "and bayes or p_x, p_y, p_y_given_x"
 
 
 @metric("D5, D7", TESTIMONY, Testimony)
