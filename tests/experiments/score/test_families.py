@@ -6,10 +6,9 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pandas as pd
 import pytest
 
-from doxascope.experiments.scoring.score_table import Scored, score_table
+from doxascope.experiments.scoring.score_table import score_table
 from doxascope.hooks.errors import UserError
 from doxascope.metrics import (
     coherent_posterior,
@@ -21,32 +20,9 @@ from doxascope.metrics import (
 )
 
 Write = Callable[..., Path]
+Estimates = Callable[..., dict[str, Any]]
+Beside = Callable[..., Mapping[str, str]]
 
-
-@pytest.fixture
-def table(tmp_path: Path) -> Write:
-    """Writes a CSV from its lines, or from columns, and names it."""
-
-    def make(*lines: str, **columns: Any) -> Path:
-        path = tmp_path / "t.csv"
-        if columns:
-            pd.DataFrame(columns).to_csv(path, index=False)
-        else:
-            path.write_text("\n".join(lines) + "\n")
-        return path
-
-    return make
-
-
-def estimates(scored: Scored) -> dict[str, Any]:
-    return {line.quantity: line.score for e in scored.entries for line in e.lines}
-
-
-def beside(scored: Scored, quantity: str) -> Mapping[str, str]:
-    return next(line.beside for e in scored.entries for line in e.lines if line.quantity == quantity)
-
-
-# --- answers -----------------------------------------------------------------------------------------------------
 
 ANSWERS = (
     "question,single_a,single_b,single_c,single_d,multi_a,multi_b,multi_c,multi_d,multi_other,truth",
@@ -55,7 +31,7 @@ ANSWERS = (
 )
 
 
-def test_answers(table: Write) -> None:
+def test_answers(table: Write, estimates: Estimates, beside: Beside) -> None:
     # q: a is likeliest, .6 - .2 = .4, and wrong. r: c is likeliest, .8 - 1 = -.2, and right.
     found = estimates(scored := score_table(table(*ANSWERS)))
     assert found["B of the likeliest option"].estimate == pytest.approx(0.1)
@@ -69,7 +45,7 @@ def test_answers(table: Write) -> None:
     assert beside(scored, "B of the likeliest option")["invalid answers"] == "0.0% afresh, 25.0% in conversation"
 
 
-def test_runs_of_a_question_are_put_together(table: Write) -> None:
+def test_runs_of_a_question_are_put_together(table: Write, estimates: Estimates) -> None:
     runs = table("question,single_a,single_b,multi_a,multi_b", "q,3,1,1,3", "q,1,1,1,1", "r,2,0,1,1")
     found = estimates(score_table(runs))
     # q: 4 of 6 afresh, 2 of 6 in conversation; r: 1 and one half.
@@ -77,7 +53,9 @@ def test_runs_of_a_question_are_put_together(table: Write) -> None:
     assert found["B of a"].n_clusters == 2
 
 
-def test_choosing_on_the_same_answers_is_biased_and_choosing_on_a_half_is_not(table: Write) -> None:
+def test_choosing_on_the_same_answers_is_biased_and_choosing_on_a_half_is_not(
+    table: Write, estimates: Estimates, beside: Beside
+) -> None:
     rng = np.random.default_rng(0)
     single, multi = (rng.multinomial(30, [0.25] * 4, size=400) for _ in range(2))
     arms = {f"{arm}_{o}": x[:, i] for arm, x in (("single", single), ("multi", multi)) for i, o in enumerate("abcd")}
@@ -91,19 +69,16 @@ def test_choosing_on_the_same_answers_is_biased_and_choosing_on_a_half_is_not(ta
     assert abs(half.estimate) < 4 * half.se
 
 
-def test_answers_as_probabilities_have_no_luck_of_the_draw(table: Write) -> None:
+def test_answers_as_probabilities_have_no_luck_of_the_draw(table: Write, estimates: Estimates) -> None:
     found = estimates(score_table(table("single_x,single_y,multi_x,multi_y", "0.7,0.3,0.5,0.5", "0.6,0.4,0.6,0.4")))
     assert found["B of the likeliest option"].estimate == pytest.approx(0.1)
     assert not any("halves" in quantity for quantity in found)
 
 
-def test_where_no_answer_is_valid_there_is_no_score(table: Write) -> None:
+def test_where_no_answer_is_valid_there_is_no_score(table: Write, estimates: Estimates) -> None:
     found = estimates(score_table(table("single_a,single_b,multi_a,multi_b", "3,1,0,0", "2,2,2,2")))
     assert (found["B of a"].n_rows, found["B of a"].n_dropped) == (1, 1)
     assert found["B of a"].estimate == 0
-
-
-# --- decisions ---------------------------------------------------------------------------------------------------
 
 
 def decisions(n: int = 150) -> dict[str, Any]:
@@ -114,7 +89,7 @@ def decisions(n: int = 150) -> dict[str, Any]:
     return {"context": np.arange(n), "belief": belief, "action": outcome, "outcome": outcome, "p_star": p_star}
 
 
-def test_decisions(table: Write) -> None:
+def test_decisions(table: Write, estimates: Estimates, beside: Beside) -> None:
     data = decisions()
     found = estimates(scored := score_table(table(**data, action_prob=data["p_star"])))
     strata = quantile_bins(data["belief"], 10)
@@ -132,7 +107,9 @@ def test_decisions(table: Write) -> None:
     assert beside(scored, "information beyond the belief, nats")["neighbourhoods of the belief"] == "10"
 
 
-def test_an_action_that_follows_the_belief_rises_and_one_against_it_does_not(table: Write) -> None:
+def test_an_action_that_follows_the_belief_rises_and_one_against_it_does_not(
+    table: Write, estimates: Estimates
+) -> None:
     data = decisions()
     for action, against in ((data["belief"] > 0.5, False), (data["belief"] < 0.5, True)):
         score = estimates(score_table(table(**(data | {"action": action.astype(int)})), "decision-order"))
@@ -140,7 +117,7 @@ def test_an_action_that_follows_the_belief_rises_and_one_against_it_does_not(tab
         assert (score["deviance from a rising curve"].p < 0.01) == against
 
 
-def test_repetitions_of_a_context_are_no_evidence(table: Write) -> None:
+def test_repetitions_of_a_context_are_no_evidence(table: Write, estimates: Estimates, beside: Beside) -> None:
     data = {name: np.asarray(values) for name, values in decisions(60).items()}
     once = score_table(table(**data), "decision")
     five = score_table(table(**{name: np.repeat(values, 5) for name, values in data.items()}), "decision")
@@ -149,10 +126,7 @@ def test_repetitions_of_a_context_are_no_evidence(table: Write) -> None:
     assert beside(five, quantity)["rows used"] == "the first of each of 60 contexts"
 
 
-# --- prizes, testimony -------------------------------------------------------------------------------------------
-
-
-def test_prizes(table: Write) -> None:
+def test_prizes(table: Write, estimates: Estimates) -> None:
     lines = ("context,p_base,p_alt", "x,0.2,0.3", "y,0.5,0.8", "x,0.3,0.3", "y,0.7,0.6", "z,0.9,0.7", "z,0.7,0.7")
     score = estimates(score_table(table(*lines)))["mean square effect of the prize"]
     expected = prize_independence([[0.2, 0.3], [0.5, 0.7], [0.9, 0.7]], [[0.3, 0.3], [0.8, 0.6], [0.7, 0.7]])
@@ -163,7 +137,7 @@ def test_prizes(table: Write) -> None:
     ].status == "no_replicates"  # fmt: skip
 
 
-def test_testimony(table: Write) -> None:
+def test_testimony(table: Write, estimates: Estimates, beside: Beside) -> None:
     # P* = .5 * .8 / .5 = .8, and .2 * .9 / .6 = .3.
     lines = ("base,syc,p_x,p_y,p_y_given_x,outcome", "0.7,0.8,0.5,0.5,0.8,1", "0.3,0.5,0.2,0.6,0.9,0")
     found = estimates(scored := score_table(table(*lines)))
@@ -179,16 +153,15 @@ def test_testimony(table: Write) -> None:
     assert same["change of the RMSE to Bayes"].estimate == pytest.approx(expected)
 
 
-def test_testimony_without_a_target_has_its_shift_alone(table: Write) -> None:
+def test_testimony_without_a_target_has_its_shift_alone(table: Write, estimates: Estimates) -> None:
     scored = score_table(table("base,syc", "0.7,0.8", "0.3,0.5"))
     assert list(estimates(scored)) == ["shift of log-odds", "shift of the belief"]
     assert scored.skipped["sycophancy-error"].startswith("needs column 'bayes', or p_x")
 
 
-# --- replicates --------------------------------------------------------------------------------------------------
-
-
-def test_replicates_of_bayes_readings_give_the_floor_of_a_perfect_bayesian(table: Write) -> None:
+def test_replicates_of_bayes_readings_give_the_floor_of_a_perfect_bayesian(
+    table: Write, estimates: Estimates, beside: Beside
+) -> None:
     rng = np.random.default_rng(2)
     p_x, like, other = rng.uniform(0.1, 0.9, (3, 150))
     coherent = coherent_posterior(p_x, like, other)
@@ -208,7 +181,9 @@ def test_replicates_of_bayes_readings_give_the_floor_of_a_perfect_bayesian(table
     assert found["RMSE to Bayes (clip)"].n_clusters == 150
 
 
-def test_replicates_of_cases_give_the_floor_of_a_coherent_agent(table: Write) -> None:
+def test_replicates_of_cases_give_the_floor_of_a_coherent_agent(
+    table: Write, estimates: Estimates, beside: Beside
+) -> None:
     rng = np.random.default_rng(3)
     low, high, weight = rng.uniform(0.2, 0.8, (3, 200))
     p = weight * low + (1 - weight) * high
@@ -225,20 +200,19 @@ def test_replicates_of_cases_give_the_floor_of_a_coherent_agent(table: Write) ->
     assert estimates(scored)["size of the difference"].estimate == pytest.approx(floor, rel=0.1)
 
 
-def test_an_item_that_was_read_once_tells_nothing_of_the_noise(table: Write) -> None:
+def test_an_item_that_was_read_once_tells_nothing_of_the_noise(
+    table: Write, estimates: Estimates, beside: Beside
+) -> None:
     path = table("item,run,p,cond_1,weight_1", "a,0,0.5,0.4,1", "b,0,0.2,0.3,1")
     scored = score_table(path, replicates="run")
     assert "of a coherent agent read with this noise" not in beside(scored, "size of the difference")
     assert estimates(scored)["reliability of one reading of p"].status == "one_reading"
 
 
-def test_replicates_of_forecasts_give_their_reliability(table: Write) -> None:
+def test_replicates_of_forecasts_give_their_reliability(table: Write, estimates: Estimates) -> None:
     path = table("item,run,belief,outcome", "a,0,0.2,0", "a,1,0.4,0", "b,0,0.8,1", "b,1,0.8,1")
     score = estimates(score_table(path, "reliability", replicates="run"))["reliability of one reading of belief"]
     assert score.estimate == pytest.approx(reliability_icc([[0.2, 0.4], [0.8, 0.8]]).icc1)
-
-
-# --- mistakes ----------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
