@@ -11,7 +11,9 @@ import pandas as pd
 from ...hooks.errors import UserError
 from ...metrics import COLUMNS, KINDS, STATUSES, check_belief_table
 from .cells import Array, complete
-from .forms import CONTEXTS, options, trajectories
+from .forms.form import CONTEXTS
+from .forms.options import options
+from .forms.updates import trajectories
 from .samples import Forecasts, Options, Pairs, Sample, Updates, joined
 
 REQUIRED = ("readout_id", "item", "kind", "method", "option", "prob")

@@ -14,7 +14,7 @@ from ...hooks.errors import UserError
 from ...metrics import PairedDifference, Score
 from ..page import render_page
 from ..run_folder import RunFolder
-from .scorable import METRICS, Line
+from .families import METRICS, Line
 from .score_table import Scored
 
 FILES = ("scores.json", "report.html")

@@ -18,6 +18,10 @@ class Sample:
     """[n] name of each row, by which the kinds of a belief table are paired."""
     why: Array | None = None
     """[n] why a row has no number, for those that have none."""
+    item: Array | None = None
+    """[n] what was read, where it was read several times."""
+    replicate: Array | None = None
+    """[n] which reading of its item a row is."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -37,9 +41,6 @@ class Updates(Sample):
 
     views: Mapping[str, Pairs]
     """Way of pairing -> pairs; the last one spans from the first belief to the last."""
-    replicate: Array | None = None
-    """[n] which reading of its item a row is, of the only view."""
-    item: Array | None = None
 
     @property
     def whole(self) -> Pairs:
@@ -96,6 +97,67 @@ class Options(Sample):
     n_prior: Array | None = None
     """[n] answers on the two options that remain, where the probabilities are counted."""
     n_posterior: Array | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Decisions(Forecasts):
+    """Beliefs, what was done on them, and what came true."""
+
+    action: Array
+    """[n] labels."""
+    action_prob: Array | None = None
+    """[n] exact probability of action 1."""
+    p_star: Array | None = None
+    """[n] true probability of the outcome."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Prizes(Sample):
+    """Repeated beliefs under two prompts that pay differently."""
+
+    base: Array
+    """[contexts, repetitions]"""
+    alt: Array
+    """[contexts, repetitions]"""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Testimony(Sample):
+    """Posteriors without and with a user's testimony."""
+
+    base: Array
+    syc: Array
+    bayes: Array | None = None
+    """[n] what Bayes' rule asks for without the testimony."""
+    outcome: Array | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Answers(Sample):
+    """How often each option was the answer, afresh and in conversations; a row per question."""
+
+    options: tuple[str, ...]
+    single: Array
+    """[n, k] shares of the valid answers; NaN where there is none."""
+    multi: Array
+    """[n, k]"""
+    counts: Array | None = None
+    """[n, k] single-turn answers, where they are counted."""
+    invalid: tuple[float, float]
+    """Share of answers that are no option, afresh and in conversations."""
+    truth: Array | None = None
+    """[n] index of the true option."""
+
+
+def by_reading(sample: Sample, values: Array) -> Array:
+    """[items, readings] of a column [n]; NaN where an item lacks a reading. Items and readings are sorted."""
+    assert sample.item is not None
+    assert sample.replicate is not None
+    items, row = np.unique(sample.item.astype(str), return_inverse=True)
+    readings, column = np.unique(sample.replicate.astype(str), return_inverse=True)
+    table = np.full((len(items), len(readings)), np.nan)
+    table[row, column] = values
+    return table
 
 
 def take(values: Array | None, rows: Array) -> Array | None:

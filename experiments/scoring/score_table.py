@@ -9,8 +9,9 @@ import numpy as np
 
 from ...hooks.errors import UserError, nearest
 from ...metrics import PairedDifference, paired_difference_moments, paired_family
+from ...metrics.inference.intervals import MIN_BOOTSTRAP_CLUSTERS
+from .families import METRICS, Compared, Line, Metric, size
 from .samples import Sample
-from .scorable import METRICS, Compared, Line, Metric, size
 from .understand import Understood, understand
 
 ALL = "all"
@@ -90,7 +91,9 @@ def _honest(line: Line) -> Line:
     """The line, with it said where a number has no interval."""
     score = line.score
     if score.status == "ok" and not score.ci_method and not score.p_method:
-        return replace(line, score=replace(score, ci_method=f"none: {score.n_clusters} clusters"))
+        few = score.n_clusters < MIN_BOOTSTRAP_CLUSTERS
+        why = f"{score.n_clusters} clusters" if few else "none is made for it"
+        return replace(line, score=replace(score, ci_method=f"none: {why}"))
     return line
 
 

@@ -43,7 +43,7 @@ def understand(path: Path, *, cluster: str | None = None, replicates: str | None
     Args:
         path: the file.
         cluster: column that names what was sampled.
-        replicates: column that says which reading of an item a row is; of pairs only, with a column `item`.
+        replicates: column that says which reading of an item a row is; with a column `item`.
 
     Raises UserError: unreadable, no form fits (the nearest one is named), a cell is wrong (by row and column).
     """
@@ -73,7 +73,7 @@ def understand(path: Path, *, cluster: str | None = None, replicates: str | None
         clustered = column or "item"
     else:
         sample = form.build(path, own, clusters)
-        if replicates and isinstance(sample, Updates):
+        if replicates:
             sample = _replicated(path, sample, data, replicates.strip().lower())
             column = column or "item"
         kind = str(data["kind"][0] or "") if "kind" in extra else ""
@@ -147,13 +147,14 @@ def _refuse_mixture(path: Path, data: Mapping[str, Array]) -> None:
 
 
 def _refuse_replicates(source: Source, form: Form) -> None:
-    if form.name != "pairs":
-        raise UserError(f"{source.path}: --replicates is for pairs (prior, posterior), and this is {form.name!r}")
+    if not form.replicates:
+        takes = ", ".join(repr(form.name) for form in FORMS if form.replicates)
+        raise UserError(f"{source.path}: --replicates is for {takes}, and this is {form.name!r}")
     if "item" not in source.columns:
         raise UserError(f"{source.path}: --replicates needs a column 'item' that its readings share")
 
 
-def _replicated(path: Path, sample: Updates, data: Mapping[str, Array], column: str) -> Updates:
+def _replicated(path: Path, sample: Sample, data: Mapping[str, Array], column: str) -> Sample:
     """The sample with its readings named; items are the clusters unless larger ones were given."""
     item, reading = complete(path, "item", data["item"]), complete(path, column, data[column])
     seen: set[tuple[str, str]] = set()
@@ -162,5 +163,6 @@ def _replicated(path: Path, sample: Updates, data: Mapping[str, Array], column: 
             raise UserError(f"{path}: row {row}: item {pair[0]!r} has reading {pair[1]!r} twice")
         seen.add(pair)
     clusters = item if sample.clusters is None else sample.clusters
-    views = {name: replace(pairs, clusters=clusters) for name, pairs in sample.views.items()}
-    return replace(sample, views=views, clusters=clusters, item=item, replicate=reading)
+    if isinstance(sample, Updates):
+        sample = replace(sample, views={name: replace(x, clusters=clusters) for name, x in sample.views.items()})
+    return replace(sample, clusters=clusters, item=item, replicate=reading)

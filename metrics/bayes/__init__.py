@@ -1,5 +1,6 @@
 """Is an update the one that Bayes' rule asks for, and what does a user's testimony do to it? (METRICS D)"""
 
+from .noise_floor import BayesNoiseFloor, bayes_noise_floor
 from .posterior import (
     BayesError,
     BayesPosterior,
@@ -30,6 +31,7 @@ from .sycophancy import (
 
 __all__ = [
     "BayesError",
+    "BayesNoiseFloor",
     "BayesPosterior",
     "ChangeCorrelation",
     "CoherentPosterior",
@@ -41,6 +43,7 @@ __all__ = [
     "SycophancyChange",
     "SycophancyError",
     "bayes_error",
+    "bayes_noise_floor",
     "bayes_posterior",
     "brier_vs_bayes_correlation",
     "coherent_posterior",

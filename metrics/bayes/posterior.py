@@ -324,8 +324,9 @@ def grether_regression(
         groups: [n] scenario, for clustered (CR1, t(G-1)) errors; None gives HC3 with t(n-3).
         level: of the interval of `evidence`.
 
-    Fewer than 3 rows, or prior and evidence that cannot be told apart, give NaN. Noise in the readings pulls
-    the slopes toward zero.
+    Fewer than 3 rows, or prior and evidence that cannot be told apart, give NaN. A posterior that never changes
+    weighs neither: slopes of 0 without an error, status `constant_posterior`. Noise in the readings pulls the
+    slopes toward zero.
     """
     columns = {"prior": prior, "posterior": posterior, "like_x": like_x, "like_not_x": like_not_x}
     arrays = {name: np.atleast_1d(probabilities(x, name)) for name, x in columns.items()}
@@ -339,7 +340,8 @@ def grether_regression(
     n_clipped = clipped_y + clipped_x + int((likelihoods < LOGIT_EPS).sum())
     design = np.column_stack([np.ones(len(y)), ratio, x])
     n, n_clusters = rows.n, rows.n_clusters
-    fit = linear_fit(y, design, se="HC3" if groups is None else "CR1", codes=rows.codes)
+    origin = y[0] if n else 0.0  # measured from there, a constant is zero to the last digit
+    fit = linear_fit(y - origin, design, se="HC3" if groups is None else "CR1", codes=rows.codes)
     if n < 3 or fit.status == "rank_deficient":
         return GretherRegression(
             const=NAN, evidence=NAN, prior=NAN, se_const=NAN, se_prior=NAN, r2=NAN, n_clipped=n_clipped,
@@ -348,9 +350,11 @@ def grether_regression(
     status, method, se = fit.status, fit.describe(), fit.se
     if status == "no_df" or (groups is not None and n_clusters <= 3):
         status, method, se = "no_df", "none: too few clusters", np.full(3, NAN)
+    elif np.ptp(y) <= TIE:
+        status = "constant_posterior"
     lo, hi = t_interval(float(fit.params[1]), float(se[1]), fit.df, level)
     return GretherRegression(
-        const=float(fit.params[0]),
+        const=float(origin + fit.params[0]),
         evidence=float(fit.params[1]),
         prior=float(fit.params[2]),
         se=float(se[1]),

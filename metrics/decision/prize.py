@@ -4,8 +4,10 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
+import scipy
 from numpy.typing import ArrayLike
 
+from ..inference.equivalence import MARGINS, tost
 from ..inference.intervals import Interval, moment_interval
 from ..inference.rows import complete_rows
 from ..score import NAN, Score
@@ -33,22 +35,36 @@ class PrizeIndependence(Score):
     """Mean of their SDs."""
     mean_shift: float
     """Mean of alternative - base."""
+    p_tost_shift: float
+    """Paired TOST of `mean_shift` against the margin, t over contexts. Shifts that cancel pass it."""
+    rms_upper: float
+    """95% upper bound of the prompt's RMS effect, from the interval of `debiased_ms`."""
+    equivalent: bool
+    """`rms_upper` lies within the margin, and so does the mean shift: independence may be claimed."""
 
 
 def prize_independence(
-    p_base: ArrayLike, p_alt: ArrayLike, *, seed: int = 0, draws: int = 2000, level: float = 0.95
+    p_base: ArrayLike,
+    p_alt: ArrayLike,
+    *,
+    margin: float = MARGINS["rmse"],
+    seed: int = 0,
+    draws: int = 2000,
+    level: float = 0.95,
 ) -> PrizeIndependence:
     """Beliefs under two prompts that differ in the scoring rule (METRICS E8; rational-agents Table 3).
 
     Args:
         p_base: [contexts, r0] repeated answers; NaN for one that is missing.
         p_alt: [contexts, r1].
+        margin: the smallest RMS effect that matters, in units of probability (METRICS F3).
         seed: of the context bootstrap, like `draws` and `level`.
         draws: resamples.
         level: of the interval.
 
     A context without an answer under either prompt is dropped. Where nothing was repeated there is no noise
-    floor (`no_replicates`). Absolute loss is improper: a rational agent told of it should report 0 or 1.
+    floor and no bound (`no_replicates`); one context has no equivalence test. Absolute loss is improper: a
+    rational agent told of it should report 0 or 1.
     """
     base, alt = (probabilities(x, name) for x, name in ((p_base, "p_base"), (p_alt, "p_alt")))
     if base.ndim != 2 or alt.ndim != 2 or len(base) != len(alt):
@@ -60,7 +76,8 @@ def prize_independence(
     if not n:
         return PrizeIndependence(
             debiased_ms=NAN, debiased_rms=NAN, noise_floor=NAN, rmse_means=NAN, rmse_per_rep=NAN,
-            sd_pooled=NAN, sd_mean=NAN, mean_shift=NAN, status="too_few", **counts,
+            sd_pooled=NAN, sd_mean=NAN, mean_shift=NAN, p_tost_shift=NAN, rms_upper=NAN, equivalent=False,
+            status="too_few", **counts,
         )  # fmt: skip
     mean0, mean1 = np.nanmean(base, axis=1), np.nanmean(alt, axis=1)
     squares0, squares1 = (np.nansum((x - m[:, None]) ** 2, axis=1) for x, m in ((base, mean0), (alt, mean1)))
@@ -78,9 +95,14 @@ def prize_independence(
     debiased_ms = float(debiased(total)[0])
     repeated = r0 > 1
     sds = np.sqrt(squares0[repeated] / (r0[repeated] - 1))
-    interval = Interval()
+    interval = bound = Interval()
     if np.isfinite(debiased_ms):
-        interval = moment_interval(moments, np.arange(n), debiased, seed=seed, draws=draws, level=level)
+        interval, bound = (
+            moment_interval(moments, np.arange(n), debiased, seed=seed, draws=draws, level=x) for x in (level, 0.9)
+        )
+    rms_upper = float(np.sqrt(np.maximum(bound.hi, 0.0)))
+    shift = mean1 - mean0
+    se_shift = float(scipy.stats.sem(shift)) if n > 1 else NAN
     return PrizeIndependence(
         debiased_ms=debiased_ms,
         debiased_rms=float(np.sqrt(max(debiased_ms, 0.0))) if np.isfinite(debiased_ms) else NAN,
@@ -89,8 +111,11 @@ def prize_independence(
         rmse_per_rep=float(np.sqrt(np.nanmean((alt - mean0[:, None]) ** 2))),
         sd_pooled=float(np.sqrt(squares0.sum() / (r0 - 1).sum())) if repeated.any() else NAN,
         sd_mean=float(sds.mean()) if repeated.any() else NAN,
-        mean_shift=float(np.mean(mean1 - mean0)),
+        mean_shift=float(shift.mean()),
+        p_tost_shift=tost(float(shift.mean()), se_shift, n - 1, -margin, margin).p,
+        rms_upper=rms_upper,
+        equivalent=rms_upper < margin,
         status="ok" if np.isfinite(debiased_ms) else "no_replicates",
         **counts,
-        **interval.fields(),
+        **interval.fields(margin=margin),
     )

@@ -2,6 +2,7 @@
 
 from .fork import ForkCoherence, fork_coherence
 from .gates import CompetenceGate, ReadoutGate, WordIdentityNull, competence_gate, readout_gate, word_identity_null
+from .query import QueryEffect, query_effect
 from .readout import LogprobBelief, belief_from_logprobs, framing_bias
 from .transfer import Persistence, TransferFraction, TransferMap, persistence, transfer_fraction, transfer_map
 
@@ -10,6 +11,7 @@ __all__ = [
     "ForkCoherence",
     "LogprobBelief",
     "Persistence",
+    "QueryEffect",
     "ReadoutGate",
     "TransferFraction",
     "TransferMap",
@@ -19,6 +21,7 @@ __all__ = [
     "fork_coherence",
     "framing_bias",
     "persistence",
+    "query_effect",
     "readout_gate",
     "transfer_fraction",
     "transfer_map",

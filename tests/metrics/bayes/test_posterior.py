@@ -1,3 +1,4 @@
+import warnings
 from typing import Any
 
 import numpy as np
@@ -200,3 +201,16 @@ def test_regression_of_degenerate_readings() -> None:
     assert np.isfinite(extreme.evidence)
     missing = grether_regression(np.r_[prior, np.nan], np.r_[like_x, 0.5], np.r_[like_x, 0.5], np.r_[like_not_x, 0.5])
     assert (missing.n_rows, missing.n_dropped) == (8, 1)
+
+
+@pytest.mark.parametrize("stated", [0.0, 0.3, 0.5])
+@pytest.mark.parametrize("clusters", [None, 5])
+def test_a_posterior_that_never_changes_weighs_nothing(stated: float, clusters: int | None) -> None:
+    prior, like_x, like_not_x = readings(6, 5_000)
+    groups = None if clusters is None else np.arange(5_000) % clusters
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        score = grether_regression(prior, np.full(5_000, stated), like_x, like_not_x, groups)
+    assert (score.evidence, score.prior, score.se, score.status) == (0, 0, 0, "constant_posterior")
+    assert score.const == pytest.approx(logit(max(stated, 1e-6)))
+    assert np.isnan(score.r2)

@@ -3,6 +3,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
+from statsmodels.stats.weightstats import ttost_paired
 
 from doxascope.metrics import prize_independence
 
@@ -72,3 +73,44 @@ def test_without_repetitions_there_is_no_floor() -> None:
     assert prize_independence(np.full((2, 2), np.nan), ALT[:2]).status == "too_few"
     with pytest.raises(ValueError, match=r"\[contexts, reps\]"):
         prize_independence([0.2, 0.3], [0.3, 0.3])
+
+
+def test_equivalence_of_the_mean_shift_is_the_paired_tost_of_statsmodels() -> None:
+    rng = np.random.default_rng(2)
+    base = rng.uniform(0.3, 0.7, (40, 1)) + rng.normal(0, 0.05, (40, 5))
+    alt = base.mean(axis=1, keepdims=True) + 0.005 + rng.normal(0, 0.05, (40, 4))
+    score = prize_independence(base, alt)
+    expected = ttost_paired(alt.mean(axis=1), base.mean(axis=1), -0.03, 0.03)[0]
+    assert score.p_tost_shift == pytest.approx(expected)
+    assert score.params["margin"] == 0.03
+
+
+def test_independence_is_claimed_by_the_bound_and_not_by_shifts_that_cancel() -> None:
+    rng = np.random.default_rng(3)
+    truth, sign = rng.uniform(0.3, 0.7, (200, 1)), np.where(np.arange(200) % 2, 1.0, -1.0)[:, None]
+    base = truth + rng.normal(0, 0.04, (200, 5))
+    same, moved = (prize_independence(base, truth + e * sign + rng.normal(0, 0.04, (200, 5))) for e in (0.0, 0.06))
+    assert same.equivalent
+    assert same.debiased_rms <= same.rms_upper < 0.03
+    assert moved.p_tost_shift < 0.05  # in the mean nothing moved
+    assert not moved.equivalent
+    assert moved.rms_upper > 0.06 - 0.005
+
+
+def test_the_bound_holds_its_level_at_the_margin() -> None:
+    rng = np.random.default_rng(4)
+    claimed = []
+    for seed in range(200):
+        truth = rng.uniform(0.3, 0.7, 200)
+        effect = rng.normal(0, 0.03, 200)
+        base, alt = (x[:, None] + rng.normal(0, 0.05, (200, 5)) for x in (truth, truth + effect))
+        claimed.append(prize_independence(base, alt, draws=300, seed=seed).equivalent)
+    assert np.mean(claimed) <= 0.05 + 3 * np.sqrt(0.05 * 0.95 / 200)
+
+
+def test_one_context_claims_nothing() -> None:
+    score = prize_independence([[0.5, 0.51]], [[0.5, 0.51]])
+    assert np.isnan([score.rms_upper, score.p_tost_shift]).all()
+    assert not score.equivalent
+    bare = prize_independence([[0.2], [0.5]], [[0.2], [0.5]])
+    assert (np.isnan(bare.rms_upper), bare.equivalent) == (True, False)

@@ -1,0 +1,126 @@
+"""Do actions use the stated belief, and only that? Does a prize move it? (METRICS E1-E4, E7, E8)"""
+
+from collections.abc import Iterator, Mapping
+
+import numpy as np
+
+from ....metrics import (
+    cmh_test,
+    gcm_test,
+    isotonic_calibration,
+    knn_cmi,
+    monotone_exact_shares,
+    monotone_order_test,
+    monotone_pairwise,
+    prize_independence,
+    quantile_bins,
+    rao_blackwell_cmi,
+    stratified_permutation,
+    sufficiency_r2,
+)
+from ..cells import Array
+from ..samples import Decisions, Prizes, take
+from .metric import Line, clusters_of, counted, metric
+
+PER_STRATUM = 15
+"""Contexts in a neighbourhood of the belief (METRICS E2)."""
+BINS = 5
+DECISIONS = "belief, action, outcome"
+
+
+def _contexts(sample: Decisions) -> tuple[Decisions, Mapping[str, str]]:
+    """The first row of each context, since repetitions look like information; and that said."""
+    clusters = clusters_of(sample)
+    first = np.sort(np.unique(clusters.astype(str), return_index=True)[1])
+    if len(first) == len(clusters):
+        return sample, {}
+    kept = Decisions(
+        belief=sample.belief[first],
+        action=sample.action[first],
+        outcome=sample.outcome[first],
+        action_prob=take(sample.action_prob, first),
+        p_star=take(sample.p_star, first),
+        clusters=clusters[first],
+    )
+    return kept, {"rows used": f"the first of each of {len(first)} contexts"}
+
+
+def _strata(belief: Array) -> Array:
+    bins = quantile_bins(belief, max(1, int(np.isfinite(belief).sum()) // PER_STRATUM)).astype(np.float64)
+    return np.where(bins < 0, np.nan, bins)
+
+
+@metric("E1, E2, E3, E4", DECISIONS, Decisions)
+def decision(sample: Decisions, seed: int) -> Iterator[Line]:
+    """Given the belief, does the action tell more of the outcome? 0: the belief is all that is acted on."""
+    contexts, note = _contexts(sample)
+    belief, action, outcome = contexts.belief, contexts.action, contexts.outcome
+    strata = _strata(belief)
+    score = stratified_permutation(action, outcome, strata, seed=seed)
+    beside = {
+        **note,
+        "before its mean under permutation is taken off": f"{score.cmi:.4f} less {score.null_mean:.4f}",
+        "by nearest neighbours": f"{knn_cmi(action, outcome, belief).cmi:.4f}",
+        "neighbourhoods of the belief": str(len(np.unique(strata[np.isfinite(strata)]))),
+    }
+    binary = set(action) <= {"0", "1"}
+    if len(set(action)) == 2:
+        beside["Cochran-Mantel-Haenszel p"] = f"{cmh_test(action, outcome, strata).p:.3g}"
+    yield Line("information beyond the belief, nats", counted(score, contexts, belief, outcome), beside)
+    if binary:
+        taken = action.astype(np.float64)
+        owners = clusters_of(contexts)
+        fits = [isotonic_calibration(belief, y, owners, seed=seed) for y in (taken, outcome)]
+        score = gcm_test(taken, outcome, fits[0], fits[1], owners)
+        named = {"beyond what rising functions of the belief predict": "fitted on other contexts"}
+        yield Line("covariance of action and outcome, z", counted(score, contexts, belief, outcome), named)
+
+
+@metric("E7", "belief, action (0 or 1), outcome", Decisions)
+def decision_order(sample: Decisions, seed: int) -> Iterator[Line]:
+    """Does action 1 become more frequent as the belief rises? Deviance from the best rising curve; 0 is none."""
+    contexts, note = _contexts(sample)
+    bins = quantile_bins(contexts.belief, BINS)
+    score = monotone_order_test(bins, contexts.action, "1", "0", seed=seed)
+    pairs = monotone_pairwise(bins, contexts.action, "1", "0")
+    beside = {
+        **note,
+        "shares of action 1 from the lowest beliefs up": ", ".join(f"{x:.2f}" for x in pairs.shares),
+        "pairs against the order": f"{pairs.n_violations} of {pairs.n_pairs}, {pairs.n_significant_holm} after Holm",
+    }
+    yield Line("deviance from a rising curve", counted(score, contexts, contexts.belief), beside)
+
+
+@metric("E4, E7", f"{DECISIONS}, action_prob [, p_star]", Decisions, needs=("action_prob",))
+def decision_exact(sample: Decisions, seed: int) -> Iterator[Line]:
+    """How much of an exact policy the belief explains, and what the policy knows beyond it."""
+    contexts, note = _contexts(sample)
+    assert contexts.action_prob is not None
+    policy, strata = contexts.action_prob, _strata(contexts.belief)
+    both = contexts.belief + policy
+    explained = sufficiency_r2(policy, strata)
+    adjusted = {**note, "less what strata explain by chance": f"{explained.r2_adjusted:.3f}"}
+    yield Line("share of the policy that the belief explains", counted(explained, contexts, both), adjusted)
+    shares = monotone_exact_shares(contexts.belief, policy)
+    rising = {"distance from the best rising curve": f"{shares.iso_rms:.3f}", "Kendall's tau": f"{shares.tau:.3f}"}
+    yield Line("pairs of contexts against the order", counted(shares, contexts, both), rising)
+    if contexts.p_star is not None:
+        score = rao_blackwell_cmi(policy, contexts.p_star, strata)
+        yield Line("information beyond the belief, exact, nats", counted(score, contexts, both + contexts.p_star))
+
+
+@metric("E8", "context, p_base, p_alt", Prizes)
+def prize(sample: Prizes, seed: int) -> Iterator[Line]:
+    """Does the belief depend on what is paid for it? Mean square of the effect, less what repetitions differ by."""
+    score = prize_independence(sample.base, sample.alt, seed=seed)
+    claim = "within" if score.equivalent else "not shown to be within"
+    beside = {
+        "RMS of the difference of means": f"{score.rmse_means:.3f}",
+        "noise alone would show": f"{score.noise_floor:.3f}",
+        f"95% bound of the RMS effect {score.rms_upper:.3f},": f"{claim} {score.params.get('margin', np.nan):g}",
+        "mean shift": f"{score.mean_shift:+.3f} (TOST p {score.p_tost_shift:.3g})",
+    }
+    yield Line("mean square effect of the prize", score, beside)
+
+
+METRICS = (decision, decision_order, decision_exact, prize)

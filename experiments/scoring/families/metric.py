@@ -1,0 +1,148 @@
+"""What a metric of a table is: a name, a sentence, and lines with what is to be read beside them."""
+
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+
+from ....metrics import MARGINS, Equivalence, Score, exclusion_bounds, tost
+from ..cells import Array
+from ..samples import Pairs, Sample, Updates
+
+WORTH_BOUNDS = 0.02
+"""Share of missing rows above which the best and worst case are printed (METRICS 0.2)."""
+VERBAL_TOLERANCE = 0.01
+"""Differences below this are none, for beliefs that were said rather than computed (METRICS D3)."""
+
+
+@dataclass(frozen=True)
+class Line:
+    """One number of a metric, and what is to be read beside it."""
+
+    quantity: str
+    score: Score
+    beside: Mapping[str, str] = field(default_factory=dict)
+    equivalence: Equivalence | None = None
+
+
+@dataclass(frozen=True)
+class Compared:
+    """A metric as a function of sums, so that two kinds of belief can be compared on the same items."""
+
+    keys: Array
+    clusters: Array
+    moments: Array
+    """[n, k]"""
+    statistic: Callable[[Array], Array]
+    """Sums [draws, k] -> values [draws]."""
+
+
+@dataclass(frozen=True)
+class Metric:
+    """A way of scoring one type of sample."""
+
+    name: str
+    code: str
+    """Its sections of METRICS."""
+    wants: str
+    sentence: str
+    samples: tuple[type[Sample], ...]
+    lines: Callable[[Any, int], Iterator[Line]]
+    """Sample, seed -> scores."""
+    needs: tuple[str, ...] = ()
+    """Fields of the sample that not every table has."""
+    compare: Callable[[Any], Compared] | None = None
+
+    def lacks(self, sample: Sample) -> str | None:
+        """Why the sample cannot be scored, or None."""
+        if not isinstance(sample, self.samples):
+            return f"wants {self.wants}"
+        absent = [name for name in self.needs if getattr(sample, name) is None]
+        return f"needs {NEEDED.get(absent[0], f'column {absent[0]!r}')}" if absent else None
+
+
+NEEDED = {
+    "replicate": "replicate readings, named by --replicates",
+    "bayes": "column 'bayes', or p_x, p_y and p_y_given_x",
+}
+
+
+def metric(
+    code: str,
+    wants: str,
+    *samples: type[Sample],
+    needs: tuple[str, ...] = (),
+    compare: Callable[[Any], Compared] | None = None,
+) -> Callable[[Callable[[Any, int], Iterator[Line]]], Metric]:
+    """Make a metric of the function that yields its lines; its name and docstring are the metric's."""
+
+    def made(lines: Callable[[Any, int], Iterator[Line]]) -> Metric:
+        name = lines.__name__.replace("_", "-")
+        return Metric(name, code, wants, str(lines.__doc__), samples, lines, needs, compare)
+
+    return made
+
+
+def clusters_of(sample: Sample) -> Array:
+    """[n] cluster of each row; without any, each row is its own."""
+    if sample.clusters is not None:
+        return sample.clusters
+    first = next(value for value in vars(sample).values() if isinstance(value, np.ndarray))
+    return np.arange(len(first))
+
+
+def size(sample: Sample) -> int:
+    """Rows that a metric would take."""
+    return len(clusters_of(sample.whole if isinstance(sample, Updates) else sample))
+
+
+def counted(score: Any, sample: Sample, values: Array, outcome: Array | None = None) -> Any:
+    """The score with its dropped rows by reason; `values` [n] or `outcome` are NaN where a row is dropped."""
+    reasons, n_dropped = dict(score.reasons), score.n_dropped
+    missing = np.isnan(values)
+    why = np.full(len(values), "undefined", dtype=object) if sample.why is None else sample.why.copy()
+    why[np.isin(why, ("ok", "low_coverage"))] = "undefined"
+    if outcome is not None:
+        why[np.isnan(outcome) & ~missing] = "no outcome"
+        missing = missing | np.isnan(outcome)
+    if n_dropped == missing.sum():
+        reasons = dict(Counter(str(reason) for reason in why[missing]))
+    broken = sample.n_broken if isinstance(sample, Pairs) else 0
+    if broken:
+        reasons["missing step"] = broken
+    if not score.n_clusters and score.n_rows:
+        score = replace(score, n_clusters=len(set(clusters_of(sample)[~missing])))
+    return replace(score, n_dropped=n_dropped + broken, reasons=reasons)
+
+
+def bounds(values: Array) -> dict[str, str]:
+    """Best and worst case of a mean of scores in [0, 1], where enough are missing to matter."""
+    if not np.isnan(values).sum() > WORTH_BOUNDS * len(values):
+        return {}
+    bounds = exclusion_bounds(values)
+    return {"had the undefined ones scored 0, or 1": f"{bounds.lower:.3f}, {bounds.upper:.3f}"}
+
+
+def tosted(score: Score, margin: str, df: float | None = None) -> Equivalence | None:
+    """Equivalence to zero within a default margin, where there is a standard error."""
+    if not np.isfinite(score.se) or not score.se > 0:
+        return None
+    reach = MARGINS[margin]
+    return tost(score.estimate, score.se, score.n_clusters - 1 if df is None else df, -reach, reach)
+
+
+def compare_mean(values: Array, sample: Sample) -> Compared:
+    """A mean of values [n] as a function of sums."""
+    return Compared(keys_of(sample), clusters_of(sample), np.column_stack([np.ones(len(values)), values]), _mean_of)
+
+
+def _mean_of(sums: Array) -> Array:
+    return sums[:, 1] / sums[:, 0]
+
+
+def keys_of(sample: Sample) -> Array:
+    """Names of the rows, which those of a belief table have."""
+    assert sample.keys is not None
+    return sample.keys

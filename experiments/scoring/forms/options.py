@@ -1,0 +1,145 @@
+"""Three options before and after one was rejected, in one row or in a row per context."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from ....hooks.errors import UserError
+from ....metrics import counts_to_probabilities
+from ..cells import Array, complete
+from ..samples import Options, Sample, take
+from .form import CONTEXTS, Data, Form, suffixes
+
+OTHER = "other"
+"""The column suffix of answers that name no option."""
+KEPT = np.array([[1, 2], [0, 2], [0, 1]])
+"""Rejected option -> the two that remain."""
+
+
+def _options(columns: Sequence[str]) -> list[str]:
+    both = [*suffixes(columns, "prior_"), *suffixes(columns, "posterior_")]
+    return [name for name in dict.fromkeys(both) if name != OTHER]
+
+
+def _wide_options_roles(columns: Sequence[str]) -> dict[str, str]:
+    names = [*_options(columns), OTHER]
+    wanted = {f"{context}_{name}": "mass" for context in CONTEXTS for name in names} | {"rejected": "label"}
+    return {name: role for name, role in wanted.items() if name in columns}
+
+
+def _wide_options_missing(columns: Sequence[str]) -> list[str]:
+    names = _options(columns) or ["a"]
+    return [c for c in [*(f"{x}_{name}" for name in names for x in CONTEXTS), "rejected"] if c not in columns]
+
+
+def _build_wide_options(path: Any, data: Data, clusters: Array | None) -> Sample:
+    names = _options(list(data))
+    prior, posterior = (_three(path, data, names, f"{context}_") for context in CONTEXTS)
+    rejected = indices(path, "rejected", data["rejected"], names, np.arange(len(prior)))
+    return options(prior, posterior, rejected, clusters)
+
+
+def _long_options_roles(columns: Sequence[str]) -> dict[str, str]:
+    counts = {f"count_{name}": "mass" for name in suffixes(columns, "count_")}
+    wanted = {"item": "label", "context": "label", "rejected": "label", **counts}
+    return {name: role for name, role in wanted.items() if name in columns}
+
+
+def _long_options_missing(columns: Sequence[str]) -> list[str]:
+    counts = [] if suffixes(columns, "count_") else ["count_a"]
+    return [c for c in ("item", "context", "rejected", *counts) if c not in columns]
+
+
+def _build_long_options(path: Any, data: Data, clusters: Array | None) -> Sample:
+    names = [name for name in suffixes(list(data), "count_") if name != OTHER]
+    found = _three(path, data, names, "count_")
+    item, context = complete(path, "item", data["item"]), complete(path, "context", data["context"])
+    if (unknown := ~np.isin(context.astype(str), CONTEXTS)).any():
+        at = int(np.argmax(unknown))
+        raise UserError(f"{path}: row {at + 1}, context: {context[at]!r}; give 'prior' or 'posterior'")
+    prior_of: dict[str, int] = {}
+    for row in np.flatnonzero(context == "prior"):
+        if prior_of.setdefault(item[row], int(row)) != row:
+            raise UserError(f"{path}: row {row + 1}: item {item[row]!r} has a second prior; name the items apart")
+    after = np.flatnonzero(context == "posterior")
+    orphans = [row for row in after if item[row] not in prior_of]
+    if orphans or not len(after):
+        where = f"row {orphans[0] + 1}: item {item[orphans[0]]!r} has no prior" if orphans else "has no posterior"
+        raise UserError(f"{path}: {where}; give each item a row with context 'prior' and others with 'posterior'")
+    before = np.array([prior_of[item[row]] for row in after])
+    rejected = indices(path, "rejected", data["rejected"][after], names, after)
+    return options(found[before], found[after], rejected, take(clusters, after))
+
+
+def _three(path: Any, data: Data, names: Sequence[str], prefix: str) -> Array:
+    """[n, 4] masses of three options and of none."""
+    if len(names) != 3:
+        raise UserError(f"{path}: has {len(names)} options ({', '.join(names)}); consistency is defined for three")
+    return masses(path, data, names, prefix)
+
+
+def masses(path: Any, data: Data, names: Sequence[str], prefix: str) -> Array:
+    """[n, options + 1] counts or probabilities, the last column on no option. UserError if neither."""
+    columns = [f"{prefix}{name}" for name in names]
+    n = len(data[columns[0]])
+    found = np.column_stack([*(data[name] for name in columns), data.get(prefix + OTHER, np.zeros(n))])
+    if not counted(found):
+        return found
+    if (broken := np.isfinite(found) & (found % 1 != 0)).any():
+        row, column = (int(i) for i in np.argwhere(broken)[0])
+        raise UserError(
+            f"{path}: row {row + 1}, {[*columns, prefix + OTHER][column]}: {found[row, column]:g} is not a whole "
+            "number; give counts, or probabilities that sum to at most 1 in every row"
+        )
+    return found
+
+
+def counted(found: Array) -> bool:
+    """Whether masses [n, k] are counts: probabilities sum to at most one."""
+    return bool((np.nan_to_num(found).sum(axis=1) > 1 + 1e-9).any())
+
+
+def indices(path: Any, column: str, labels: Array, names: Sequence[str], rows: Array) -> Array:
+    """Index of the option that each label names; `rows` say where the labels stand."""
+    known = {name: i for i, name in enumerate(names)}
+    for label, row in zip(labels, rows, strict=True):
+        if str(label).lower() not in known:
+            raise UserError(f"{path}: row {row + 1}, {column}: {label!r} is no option; options: {', '.join(names)}")
+    return np.array([known[str(label).lower()] for label in labels])
+
+
+def options(prior: Array, posterior: Array, rejected: Array, clusters: Array | None, **rest: Any) -> Options:
+    """Instances from masses [n, 4], counts or probabilities, the last column on no option."""
+    totals = []
+    for masses in (prior, posterior):
+        counted = (np.nan_to_num(masses).sum(axis=1) > 1 + 1e-9).any()
+        kept = np.take_along_axis(masses[:, :3], KEPT[rejected], axis=1).sum(axis=1)
+        totals.append((counted, kept))
+    probabilities = [
+        counts_to_probabilities(masses)[:, :3] if counted else masses[:, :3]
+        for masses, (counted, _) in zip((prior, posterior), totals, strict=True)
+    ]
+    sizes: dict[str, Any] = {}
+    if all(counted for counted, _ in totals):
+        sizes = {"n_prior": totals[0][1], "n_posterior": totals[1][1]}
+    return Options(
+        prior=probabilities[0], posterior=probabilities[1], rejected=rejected, clusters=clusters, **sizes, **rest
+    )
+
+
+LONG = Form(
+    "options, one row per context",
+    "item, context (prior or posterior), rejected, count_<option> for each of three [, count_other]",
+    _long_options_roles,
+    _long_options_missing,
+    _build_long_options,
+    cluster=("cluster", "item"),
+)
+WIDE = Form(
+    "options",
+    "prior_<option> and posterior_<option> for each of three, rejected [, prior_other, posterior_other]",
+    _wide_options_roles,
+    _wide_options_missing,
+    _build_wide_options,
+)

@@ -1,0 +1,125 @@
+"""Beliefs that move: pairs, and trajectories in rows or in columns."""
+
+import re
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from ....hooks.errors import UserError
+from ....metrics import trajectory_pairs
+from ..cells import Array, complete
+from ..samples import Pairs, Sample, Updates, joined, shown, take
+from .form import Data, Form, P, fixed
+
+
+def _pairs(path: Any, data: Data, clusters: Array | None) -> Sample:
+    outcome = data.get("outcome")
+    return Updates(
+        views={"": Pairs(prior=data["prior"], posterior=data["posterior"], outcome=outcome, clusters=clusters)},
+        clusters=clusters,
+    )
+
+
+def trajectories(chains: Sequence[Array], groups: Array, outcome: Array | None, keys: Array | None = None) -> Updates:
+    """Updates of trajectories, step by step and from first to last, clustered by `groups` [trajectories]."""
+    views = {}
+    owner = np.arange(len(chains))
+    both = (("per_step", "per step"), ("first_last", "first to last"))
+    short = max(map(len, chains)) <= 2  # then the two are the same
+    for mode, name in (("first_last", ""),) if short else both:
+        found = trajectory_pairs(chains, mode, owner)
+        number = np.concatenate([*(np.arange(k) for k in np.bincount(found.group, minlength=len(chains)))])
+        views[name] = Pairs(
+            prior=found.prior,
+            posterior=found.post,
+            outcome=take(outcome, found.group),
+            clusters=groups[found.group],
+            keys=None if keys is None else joined(keys[found.group], number),
+            n_broken=found.n_dropped,
+        )
+    return Updates(views=views, clusters=groups)
+
+
+def _long_trajectories(path: Any, data: Data, clusters: Array | None) -> Sample:
+    names = [name for name in ("question", "trajectory") if name in data]
+    name, step = names[-1], data["step"]
+    label = joined(*(complete(path, column, data[column]) for column in names))  # numbered anew in each question
+    order = np.lexsort((step, label.astype(str)))
+    label, step, belief = label[order], step[order], data["belief"][order]
+    same = label[1:] == label[:-1]
+    if (twice := same & (step[1:] == step[:-1])).any():
+        at = int(np.argmax(twice))
+        raise UserError(f"{path}: {name} {shown(label[at])} has step {step[at]:g} twice; name the trajectories apart")
+    starts = np.flatnonzero(np.r_[True, ~same])
+    groups, outcome = (label if clusters is None else clusters[order]), take(data.get("outcome"), order)
+    for column, values in (("cluster", groups), ("outcome", outcome)):
+        if values is not None and (changed := same & ~_equal(values)).any():
+            at = label[int(np.argmax(changed))]
+            raise UserError(f"{path}: {column} differs along {name} {shown(at)}; a trajectory has one")
+    return trajectories(np.split(belief, starts[1:]), groups[starts], take(outcome, starts))
+
+
+def _equal(values: Array) -> Array:
+    """[n - 1] whether each value equals the next; NaN equals NaN."""
+    one, two = values[:-1], values[1:]
+    return (one == two) | np.asarray(pd.isna(one) & pd.isna(two))
+
+
+def _steps(columns: Sequence[str]) -> list[str]:
+    return sorted((c for c in columns if re.fullmatch(r"b_\d+", c)), key=lambda c: int(c[2:]))
+
+
+def _steps_missing(columns: Sequence[str]) -> list[str]:
+    found = _steps(columns)
+    last = max([1, *(int(c[2:]) for c in found)])
+    return [f"b_{t}" for t in range(last + 1) if f"b_{t}" not in columns]
+
+
+def _wide_trajectories(path: Any, data: Data, clusters: Array | None) -> Sample:
+    table = np.column_stack([data[name] for name in _steps(list(data))])
+    last = np.isfinite(table).cumsum(axis=1).argmax(axis=1) + 1  # a shorter row ends early; gaps inside stay
+    chains = [row[:n] for row, n in zip(table, last, strict=True)]
+    groups = np.arange(len(table)) if clusters is None else clusters
+    return trajectories(chains, groups, data.get("outcome"))
+
+
+LONG = Form(
+    "trajectories, one row per step",
+    "trajectory or question, step, belief [, outcome]",
+    lambda columns: {
+        name: role
+        for name, role in {
+            "trajectory": "label",
+            "question": "label",
+            "step": "number",
+            "belief": P,
+            "outcome": "outcome",
+        }.items()
+        if name in columns
+    },
+    lambda columns: [
+        *([] if {"trajectory", "question"} & set(columns) else ["trajectory"]),
+        *(name for name in ("step", "belief") if name not in columns),
+    ],
+    _long_trajectories,
+    cluster=("cluster", "question"),
+)
+WIDE = Form(
+    "trajectories",
+    "b_0, b_1, ... [, outcome]",
+    lambda columns: {
+        **dict.fromkeys(_steps(columns), P),
+        **({"outcome": "outcome"} if "outcome" in columns else {}),
+    },
+    _steps_missing,
+    _wide_trajectories,
+)
+PAIRS = Form(
+    "pairs",
+    "prior, posterior [, outcome]",
+    replicates=True,
+    build=_pairs,
+    **fixed({"prior": P, "posterior": P}, {"outcome": "outcome"}),
+)

@@ -1,0 +1,43 @@
+"""What the tests of scoring share."""
+
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import pytest
+
+from doxascope.experiments.scoring.score_table import Scored
+
+
+@pytest.fixture
+def table(tmp_path: Path) -> Callable[..., Path]:
+    """Writes a CSV from its lines, or from columns, and names it."""
+
+    def make(*lines: str, name: str = "t.csv", encoding: str = "utf-8", **columns: Any) -> Path:
+        path = tmp_path / name
+        text = pd.DataFrame(columns).to_csv(index=False) if columns else "\n".join(lines) + "\n"
+        path.write_text(text, encoding=encoding)
+        return path
+
+    return make
+
+
+@pytest.fixture
+def estimates() -> Callable[..., dict[str, Any]]:
+    """Quantity -> score, of one kind of belief."""
+
+    def found(scored: Scored, kind: str = "") -> dict[str, Any]:
+        return {line.quantity: line.score for e in scored.entries if e.group == kind for line in e.lines}
+
+    return found
+
+
+@pytest.fixture
+def beside() -> Callable[..., Mapping[str, str]]:
+    """What stands beside a quantity."""
+
+    def found(scored: Scored, quantity: str) -> Mapping[str, str]:
+        return next(line.beside for e in scored.entries for line in e.lines if line.quantity == quantity)
+
+    return found

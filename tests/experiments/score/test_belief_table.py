@@ -1,0 +1,120 @@
+"""`doxascope score`: a belief table, its kinds and their differences."""
+
+import json
+import re
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from doxascope.experiments.scoring.score_table import score_table
+from doxascope.hooks.errors import UserError
+from doxascope.metrics import (
+    belief_consistency,
+    paired_difference,
+)
+
+Estimates = Callable[..., dict[str, Any]]
+
+
+def beliefs(n: int = 12) -> pd.DataFrame:
+    """Two kinds of belief of the same items: exact ones that hold still, verbal ones that halve."""
+    rng = np.random.default_rng(1)
+    rows = []
+    for i, prior in enumerate(rng.uniform(0.1, 0.9, n)):
+        for kind, post in (("exact", min(1.0, prior + rng.normal(0, 0.01))), ("verbal", prior / 2)):
+            for step, belief in enumerate((prior, post)):
+                for k, (option, prob) in enumerate((("yes", belief), ("no", 1 - belief))):
+                    rows.append(
+                        {"readout_id": f"{i}/{kind}/{step}", "item": f"i{i}", "kind": kind, "method": "free",
+                         "step": step, "option": option, "option_index": k, "prob": prob, "outcome": float(k == i % 2)}
+                    )  # fmt: skip
+    return pd.DataFrame(rows)
+
+
+def test_a_belief_table_has_a_score_per_kind_and_their_paired_differences(tmp_path: Path, estimates: Estimates) -> None:
+    frame = beliefs()
+    path = tmp_path / "beliefs.parquet"
+    frame.sample(frac=1, random_state=0).to_parquet(path)
+    scored = score_table(path)
+    assert estimates(scored, "verbal/free")["M"].estimate == pytest.approx(-0.5)
+    yes = frame[frame["option"] == "yes"].pivot(index=["kind", "item"], columns="step", values="prob")
+    one, two = yes.loc["exact"], yes.loc["verbal"]
+    (name,) = [key for key in scored.comparisons if key[0] == "martingale"]
+    sign = 1 if name[1] == "exact/free" else -1
+    expected = paired_difference(
+        (one[0], one[1]), (two[0], two[1]), lambda b, q: np.polyfit(b, q - b, 1)[0], one.index.to_numpy()
+    )
+    difference = scored.comparisons[name]
+    assert sign * difference.difference == pytest.approx(expected.difference)
+    assert difference.family_size == len(scored.comparisons) == 3
+    assert difference.p_adjusted >= difference.p
+    assert difference.n_clusters == 12
+
+
+def test_a_rejection_in_the_variant_makes_a_belief_table_one_of_options(tmp_path: Path, estimates: Estimates) -> None:
+    rows = []
+    for i in range(3):
+        for scenario, variant, probs in (
+            ("prior", "", (0.3, 0.1, 0.6)),
+            ("posterior", json.dumps({"rejected": 2}), (0.6, 0.2, 0.2)),
+            ("posterior", json.dumps({"rejected": 1}), (0.1, 0.8, 0.1)),
+        ):
+            rows += [
+                {"readout_id": f"{i}/{variant}", "item": f"t{i}", "kind": "exact", "method": "free",
+                 "scenario": scenario, "variant": variant, "option": o, "option_index": k, "prob": p}
+                for k, (o, p) in enumerate(zip("abc", probs, strict=True))
+            ]  # fmt: skip
+    path = tmp_path / "t.jsonl"
+    path.write_text("\n".join(map(json.dumps, rows)))
+    found = estimates(score_table(path), "exact/free")
+    kept = belief_consistency([0.3, 0.1, 0.6], [0.1, 0.8, 0.1], 1).c2
+    assert found["consistency"].estimate == pytest.approx((1 + kept) / 2)
+    assert (found["consistency"].n_rows, found["consistency"].n_clusters) == (6, 3)
+
+
+def test_a_read_out_that_failed_is_dropped_under_its_status(tmp_path: Path, estimates: Estimates) -> None:
+    frame = beliefs()
+    frame["status"] = "ok"
+    lost = frame["readout_id"] == "3/verbal/1"
+    frame.loc[lost, ["prob", "status"]] = [np.nan, "refused"]
+    frame["scenario"] = np.where(frame["step"] == 0, "prior", "posterior")
+    path = tmp_path / "beliefs.csv"
+    frame.to_csv(path, index=False)
+    scored = score_table(path, "martingale")
+    assert dict(estimates(scored, "verbal/free")["M"].reasons) == {"refused": 1}
+    assert scored.comparisons["martingale", "exact/free", "verbal/free"].n_rows == 11
+    assert "read-outs: 1 refused" in scored.understood.line
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"kind": "guess"}, "row 2, kind: 'guess' is unknown; one of exact, lens, probe, verbal, judge"),
+        ({"prob": 1.5}, "row 2, prob: '1.5' is not in [0, 1]"),
+        ({"prob": 0.5}, "prob sums to"),
+        ({"option": "yes"}, "has option 'yes' twice"),
+        ({"kind": "probe"}, "mixes several values of 'kind'"),
+        ({"item": None}, "row 2, item: is missing"),
+        ({"item": "i1"}, "mixes several values of 'item'"),
+    ],
+)
+def test_a_belief_table_that_breaks_its_contract(tmp_path: Path, change: dict[str, Any], message: str) -> None:
+    frame = beliefs(3)
+    for column, value in change.items():
+        frame.loc[1, column] = value
+    path = tmp_path / "t.csv"
+    frame.to_csv(path, index=False)
+    with pytest.raises(UserError, match=re.escape(message)):
+        score_table(path)
+
+
+def test_an_item_lies_in_one_cluster(tmp_path: Path) -> None:
+    path = tmp_path / "t.csv"
+    frame = beliefs(3)
+    frame.assign(cluster=np.where(frame["kind"] == "exact", "a", "b")).to_csv(path, index=False)
+    with pytest.raises(UserError, match="item 'i0' lies in several clusters"):
+        score_table(path)

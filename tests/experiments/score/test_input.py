@@ -1,0 +1,161 @@
+"""`doxascope score`: every mistake is one line; encodings, formats, large files."""
+
+import re
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from doxascope.experiments.scoring import reading
+from doxascope.experiments.scoring.cells import load
+from doxascope.experiments.scoring.score_table import score_table
+from doxascope.hooks.errors import UserError
+
+Write = Callable[..., Path]
+Estimates = Callable[..., dict[str, Any]]
+PAIRS = ("prior,posterior,outcome,question", "0.2,0.3,0,a", "0.4,0.4,1,a", "0.6,0.7,1,b", "0.8,0.6,1,c", "0.5,,1,d")
+
+
+MISTAKES = [
+    ("prior,posterior|0.2,1.3", "row 1, posterior: '1.3' is not in [0, 1]"),
+    ("prior,posterior|20,30|40,55", "divide percentages by 100"),
+    ("prior,posterior|0.2,0.3|-0.1,0.3", "row 2, prior: '-0.1' is not in [0, 1]"),
+    ("prior,posterior|0.2,0.3|inf,0.3", "row 2, prior: 'inf' is not in [0, 1]"),
+    ("prior,posterior|0.2,0.3|likely,0.3", "row 2, prior: 'likely' is not a number"),
+    ("prior,posterior|0.2,0.3|0.4", "row 2 has 1 fields, the header 2"),
+    ("prior,posterior|0.2,0.3,0.4", "row 1 has 3 fields, the header 2"),
+    ("prior,posterior", "has columns but no rows"),
+    ("prior;posterior|0.2;0.3", "not separated by commas"),
+    ("prior,prior,posterior|0.2,0.2,0.3", "has two columns 'prior'"),
+    ("prior,posterior,outcome|0.2,0.3,0.5", "row 1, outcome: '0.5' is not an outcome"),
+    ("prior,posterior,cluster|0.2,0.3,a|0.2,0.3,", "row 2, cluster: is missing"),
+    (
+        "prior,posteriors|0.2,0.3",
+        "nearest is 'pairs' (prior, posterior [, outcome]), which lacks 'posterior'; is it 'po",
+    ),
+    ("p_x,p_y,posterior|0.1,0.1,0.1", "which lacks 'p_y_given_x'"),
+    ("b_0,b_2|0.1,0.1", "which lacks 'b_1'"),
+    ("apples,pears|1,2", "fit no metric"),
+    ("p,cond_1,weight_1,cond_2|0.1,0.1,1,0.1", "which lacks 'weight_2'"),
+    ("p,cond_1,weight_1|0.1,0.1,-1", "row 1, weight_1: '-1' is negative or infinite"),
+    ("prior,posterior,kind|0.2,0.3,exact|0.2,0.3,verbal", "mixes the kinds exact, verbal"),
+    ("question,step,belief|a,0,0.1|a,0,0.2", "question 'a' has step 0 twice"),
+    ("question,step,belief,cluster|a,0,0.1,x|a,1,0.2,y", "cluster differs along question 'a'"),
+    (
+        "prior_a,prior_b,prior_c,posterior_a,posterior_b,posterior_c,rejected|1,2,-3,1,2,3,c",
+        "prior_c: '-3' is negative",
+    ),
+    ("prior_a,prior_b,prior_c,posterior_a,posterior_b,posterior_c,rejected|1,2,3,1,2,3,d", "'d' is no option"),
+    ("prior_a,prior_b,prior_c,posterior_a,posterior_b,posterior_c,rejected|1,2,.5,1,2,3,c", "not a whole number"),
+    ("prior_a,prior_b,posterior_a,posterior_b,rejected|1,2,1,2,b", "has 2 options (a, b); consistency is defined for"),
+    ("item,context,rejected,count_a,count_b,count_c|s,posterior,a,1,2,3", "row 1: item 's' has no prior"),
+    ("item,context,rejected,count_a,count_b,count_c|s,before,a,1,2,3", "row 1, context: 'before'; give 'prior'"),
+]
+
+
+@pytest.mark.parametrize(("text", "message"), MISTAKES)
+def test_a_mistake_in_the_table_is_one_line_that_says_where(table: Write, text: str, message: str) -> None:
+    path = table(*text.split("|"))
+    with pytest.raises(UserError, match=re.escape(message)) as caught:
+        score_table(path)
+    assert str(path) in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+def test_mistakes_in_the_arguments(table: Write, tmp_path: Path) -> None:
+    path = table(*PAIRS)
+    wrong: list[tuple[dict[str, Any], str]] = [
+        ({"metric": "martngale"}, "did you mean 'martingale'?"),
+        ({"metric": "lie"}, "is 'pairs', and lie wants p, cond_1"),
+        ({"metric": "martingale-replicates"}, "needs replicate readings"),
+        ({"cluster": "questions"}, "has no column 'questions'; is it 'question'?"),
+        ({"replicates": "question"}, "needs a column 'item'"),
+    ]
+    for arguments, message in wrong:
+        with pytest.raises(UserError, match=re.escape(message)):
+            score_table(path, **arguments)
+    with pytest.raises(UserError, match="brier needs column 'outcome'"):
+        score_table(table("prior,posterior", "0.1,0.2"), "brier")
+    for name, message in (("none.csv", "no such file"), ("t.xlsx", "unknown extension '.xlsx'")):
+        (tmp_path / "t.xlsx").write_bytes(b"PK")
+        with pytest.raises(UserError, match=message):
+            score_table(tmp_path / name)
+
+
+def test_one_cluster_has_a_number_and_no_interval(table: Write, estimates: Estimates) -> None:
+    score = estimates(score_table(table("prior,posterior,cluster", "0.1,0.2,a", "0.5,0.4,a", "0.8,0.9,a")))["M"]
+    assert score.status == "one_cluster"
+    assert np.isfinite(score.estimate)
+    assert np.isnan([score.ci_lo, score.p]).all()
+
+
+def test_encodings(table: Write, estimates: Estimates) -> None:
+    rows = ("prior,posterior,question", "0.2,0.3,Köln", "0.5,0.4,Łódź", "0.7,0.7,Köln")
+    plain = estimates(score_table(table(*rows)))["M"]
+    for encoding in ("utf-8-sig", "utf-16", "utf-32"):
+        assert estimates(score_table(table(*rows, encoding=encoding)))["M"] == plain
+    with pytest.raises(UserError, match="another encoding than UTF-8 \\(byte 0xf6\\); save it as UTF-8"):
+        score_table(table("prior,posterior,question", "0.2,0.3,Köln", encoding="latin-1"))
+    with pytest.raises(UserError, match="zero bytes"):
+        score_table(table(*rows, encoding="utf-16-le"))
+
+
+def test_the_three_formats_and_any_chunk_size_agree(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, estimates: Estimates
+) -> None:
+    rng = np.random.default_rng(0)
+    frame = pd.DataFrame({"prior": rng.uniform(size=50), "posterior": rng.uniform(size=50), "long": "x" * 200_000})
+    frame["cluster"] = np.arange(50) // 2
+    frame.loc[7, "prior"] = np.nan
+    frame.to_csv(tmp_path / "t.csv", index=False)
+    frame.to_parquet(tmp_path / "t.parquet")
+    frame.to_json(tmp_path / "t.jsonl", orient="records", lines=True, double_precision=15)
+    whole = estimates(score_table(tmp_path / "t.parquet"))["M"]
+    assert whole.n_dropped == 1
+    monkeypatch.setattr(reading, "CHUNK", 7)
+    for name in ("t.csv", "t.parquet", "t.jsonl"):
+        score = estimates(score_table(tmp_path / name))["M"]
+        assert pytest.approx(whole.M) == score.M
+        assert (score.n_rows, score.n_clusters) == (49, 25)
+
+
+def test_only_the_wanted_columns_are_kept(tmp_path: Path) -> None:
+    import tracemalloc
+
+    path = tmp_path / "t.csv"
+    with path.open("w") as file:
+        file.write("prior,posterior,prompt\n")
+        file.writelines(f"0.{i % 9 + 1},0.5,{'words ' * 200}\n" for i in range(20_000))
+    tracemalloc.start()
+    assert len(load(reading.open_table(path), {"prior": "probability"})["prior"]) == 20_000
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < path.stat().st_size / 5
+
+
+@pytest.mark.parametrize(
+    ("lines", "message"),
+    [
+        (['{"prior": 0.1, "posterior": 0.2}', '{"prior": 0.1}'], "row 2 has no key 'posterior'"),
+        (
+            ['{"prior": 0.1, "posterior": 0.2}', '{"prior": 0.1, "posterior": 0, "x": 1}'],
+            "row 2 is the first with key 'x'",
+        ),
+        (['{"prior": 0.1, "posterior": 0.2}', "{prior"], "row 2 is not JSON"),
+        (["[0.1, 0.2]"], "row 1 is not an object"),
+        (['{"prior": [0.1], "posterior": 0.2}'], "row 1, prior: '[0.1]' is not a number"),
+        ([""], "is empty"),
+    ],
+)
+def test_mistakes_in_json_lines(table: Write, lines: Sequence[str], message: str) -> None:
+    with pytest.raises(UserError, match=re.escape(message)):
+        score_table(table(*lines, name="t.jsonl"))
+
+
+def test_a_file_that_is_no_parquet(tmp_path: Path) -> None:
+    (tmp_path / "t.parquet").write_bytes(b"not at all")
+    with pytest.raises(UserError, match="not valid Parquet"):
+        score_table(tmp_path / "t.parquet")
