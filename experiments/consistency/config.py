@@ -35,7 +35,8 @@ class Sampled(Settings):
 
     draws: int = Field(default=0, ge=0)
     """Answers to each context."""
-    methods: tuple[str, ...] = ("free",)
+    methods: tuple[str, ...] | None = None
+    """None: the first."""
     mentions: tuple[str, ...] = ()
     """A word as it may stand in a sentence; if given, the exact chances that the answers name each first are summed
     (about ten times the work of drawing them).
@@ -45,8 +46,8 @@ class Sampled(Settings):
 class Fork(Settings):
     """Is there a choice at all? Each word is asked for in a branch of its own."""
 
-    methods: tuple[str, ...] = ("free",)
-    """The reveals to compare with; none: do not ask."""
+    methods: tuple[str, ...] | None = None
+    """The reveals to compare with. None: the first; empty: do not ask."""
     yes: tuple[str, ...] = ("Yes", "yes")
     no: tuple[str, ...] = ("No", "no")
     hidden: str
@@ -66,14 +67,26 @@ class ConsistencyConfig(RunConfig):
     coverage_thresholds: tuple[Annotated[float, Field(ge=0, le=1)], ...] = (0.1, 0.5, 0.9)
     """Consistency is also told of the instances whose coverage reaches these before and after."""
 
+    @property
+    def sampled_methods(self) -> tuple[str, ...]:
+        """The methods whose answers are sampled."""
+        return self._chosen(self.sampled.methods) if self.sampled.draws else ()
+
+    @property
+    def fork_methods(self) -> tuple[str, ...]:
+        """The methods whose reveal is compared with the forks."""
+        return self._chosen(self.fork.methods)
+
+    def _chosen(self, methods: tuple[str, ...] | None) -> tuple[str, ...]:
+        return tuple(self.methods)[:1] if methods is None else methods
+
     @model_validator(mode="after")
     def _methods_are_known(self) -> "ConsistencyConfig":
         for key, asked in (("sampled.methods", self.sampled.methods), ("fork.methods", self.fork.methods)):
-            for name in asked:
+            for name in asked or ():
                 if name not in self.methods:
                     raise ValueError(f"{key}: {name!r} is not one of the methods {', '.join(self.methods)}")
-        labelled = [name for name in self.sampled.methods if self.methods[name].labels]
-        if self.sampled.draws and labelled:
+        if labelled := [name for name in self.sampled_methods if self.methods[name].labels]:
             raise ValueError(f"sampled.methods: {labelled[0]!r} is answered with labels, which no match can find")
         return self
 

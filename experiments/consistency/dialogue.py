@@ -27,13 +27,13 @@ def forks(config: ConsistencyConfig, item: str, words: Words) -> list[Question]:
     """ "Is it X?" of each word, with nothing written down and with each word written down as the choice; in the second
     case the reveal as well, whose other case is the prior.
     """
-    if not config.fork.methods:
+    if not config.fork_methods:
         return []
     asked = [_ask(config, item, words, x, hidden) for hidden in (None, 0, 1, 2) for x in range(3)]
     reveals = [
         _reveal(config, f"{item}/hidden-{hidden}", method, words, {"hidden": hidden})
         for hidden in range(3)
-        for method in config.fork.methods
+        for method in config.fork_methods
     ]
     return asked + reveals
 
@@ -43,7 +43,7 @@ def _reveal(
 ) -> Question:
     method, sampled = config.methods[method_name], config.sampled
     hidden = variant.get("hidden")
-    draws = sampled.draws if method_name in sampled.methods and hidden is None else 0
+    draws = sampled.draws if method_name in config.sampled_methods and hidden is None else 0
     scenario = FORK_REVEAL if hidden is not None else "posterior" if variant else "prior"
     return Question(
         readout_id=f"{name}/{method_name}",

@@ -70,7 +70,7 @@ TABLES = (
     Table(
         "Sampled beside exact",
         "Agreement is 1 - JSD of the sampled and the exact belief of the same context. Two samples of one belief "
-        "diverge by chance; corrected takes that off.",
+        "diverge by chance; corrected takes that off, to first order: trust it where each word is named several times.",
         (
             C2,
             Column("c2_corrected", "corrected", "consistency plus the mean divergence of two samples of one belief"),

@@ -23,7 +23,7 @@ def forks(config: ConsistencyConfig, beliefs: pd.DataFrame) -> pd.DataFrame:
     if asked.empty:
         return pd.DataFrame(columns=["item", "cluster", "method", "hidden", *FORK_METRICS])
     q = _by_context(asked, option_masses(asked)).pivot(index=["item", "hidden"], columns="asked")
-    reveals = beliefs[beliefs["method"].isin(config.fork.methods) & beliefs["scenario"].isin(("prior", FORK_REVEAL))]
+    reveals = beliefs[beliefs["method"].isin(config.fork_methods) & beliefs["scenario"].isin(("prior", FORK_REVEAL))]
     masses = option_masses(reveals)
     rows = conditions(reveals)[["readout_id", "item", "cluster", "method", "hidden"]]
     rows = rows.assign(hidden=rows["hidden"].fillna(-1).astype(int))

@@ -40,13 +40,15 @@ def test_a_run_leaves_everything_that_it_promises(tiny_folder: Path, tmp_path: P
     assert {"config.yaml", "manifest.json", "scores.json", "scores.parquet", "published.csv", "report.html"} <= names
     assert {f"beliefs/part-0000{i}.parquet" for i in range(3)} <= names
     beliefs = pd.concat(pd.read_parquet(p) for p in sorted((folder / "beliefs").iterdir()))
-    assert len(beliefs) == 3 * 30 * 3
+    assert len(beliefs) == 3 * (30 * 3 + 12 * 2 + 3 * 3)  # dialogues, yes or no, reveals of a written choice
     manifest = json.loads((folder / "manifest.json").read_text())
     assert manifest["status"] == "complete"
-    assert manifest["totals"]["readouts"] == 90
+    assert manifest["totals"]["readouts"] == 3 * 45
     assert manifest["verification"]["largest_difference_nat"] < 1e-4
     scores = json.loads((folder / "scores.json").read_text())["scores"]
-    assert all(score["n_clusters"] == 3 and score["ci_method"] for score in scores)
+    assert all(score["ci_method"] for score in scores if score["estimate"] is not None)
+    assert {score["n_clusters"] for score in scores if score["metric"] == "c2" and score["subset"] == "all"} == {3}
+    assert all(score["status"] != "ok" for score in scores if score["estimate"] is None)
     spoken = [json.loads(line) for line in (folder / "transcripts/part-00000.jsonl").read_text().splitlines()]
     assert {line["readout_id"] for line in spoken} == set(beliefs[beliefs["item"] == "t0000-012"]["readout_id"])
 
