@@ -31,7 +31,9 @@ class Head:
         from torch.nn.functional import linear
 
         with torch.inference_mode():
-            logits = linear(hidden.to(self.weight), self.weight, self.bias) * self.scale
+            logits = linear(hidden.to(self.weight), self.weight, self.bias)
+            if self.scale != 1:  # a copy of the logits costs as much time as the softmax
+                logits *= self.scale
             if self.softcap:
                 logits = torch.tanh(logits / self.softcap) * self.softcap
             return torch.log_softmax(logits, dim=-1)

@@ -1,0 +1,107 @@
+"""The work that all are measured on, and what we say of it: contexts of the consistency experiment, read freely."""
+
+import time
+from collections.abc import Callable, Sequence
+from itertools import chain
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from doxascope.experiments.config import load_config
+from doxascope.hooks.blocks import body
+from doxascope.hooks.exact import Query, QueryTree, read_packed
+from doxascope.hooks.lm import BUDGET, LanguageModel
+from doxascope.hooks.masks import pack_masks
+from doxascope.hooks.options import Option, OptionPaths, Terminators, make_options
+from doxascope.hooks.tree import pack
+
+METHOD = "free"
+ONE_FORM = ("{option}",)
+
+Group = Sequence[Query]
+"""The ten contexts of one triple of words: one tree."""
+
+
+class Anything(Terminators):
+    """Whatever follows closes an option: its probability is then that of its tokens alone, as the peers have it."""
+
+    def __init__(self, vocabulary: int) -> None:
+        self.texts, self.ids = (), np.arange(vocabulary)
+
+
+def compiled(lm: LanguageModel, triples: int, forms: Sequence[str] | None = None) -> list[Group]:
+    """The queries of so many triples, with these surface forms, or the configured ones."""
+    experiment, config = load_config("consistency", [f"items={triples}"])
+
+    def written(options: tuple[Option, ...]) -> tuple[Option, ...]:
+        return make_options([option.name for option in options], forms) if forms else options
+
+    return [
+        [
+            lm.reader.query(q.readout_id, q.conversation, written(q.options), q.prefill)
+            for q in experiment.questions(config, item)
+            if q.method == METHOD
+        ]
+        for item in experiment.items(config)
+    ]
+
+
+def first_tokens(groups: Sequence[Group]) -> list[Group]:
+    """The same work with the first token of each path in its place."""
+
+    def cut(query: Query) -> Query:
+        paths = tuple(tuple(dict.fromkeys(path[:1] for path in forms)) for forms in query.paths.paths)
+        return Query(query.readout_id, query.prompt, OptionPaths(query.paths.options, paths))
+
+    return [[cut(query) for query in group] for group in groups]
+
+
+def log_probabilities(lm: LanguageModel, groups: Sequence[Group]) -> NDArray[np.float64]:
+    """Ours of every path of every query, in order, whatever follows the path."""
+    anything = Anything(len(lm.head.weight))
+    readings = [read_packed(group, lm.backend, lm.head, anything, budget=BUDGET)[0] for group in groups]
+    return np.concatenate([forms for reading in chain.from_iterable(readings) for forms in reading.form_logp])
+
+
+def unique_tokens(group: Group) -> int:
+    """Distinct beginnings of all prompts with all paths: what must be run, counted without our tree."""
+    texts = [query.prompt.ids + path for query in group for path in chain.from_iterable(query.paths.paths)]
+    return len({text[:n] for text in texts for n in range(1, len(text) + 1)})
+
+
+def bare(lm: LanguageModel, groups: Sequence[Group]) -> Callable[[], None]:
+    """The forward passes of our packs and nothing else: the tree and the masks are there, the head is not run."""
+    passes = []
+    for group in groups:
+        built = QueryTree(group)
+        passes += [
+            {
+                "input_ids": torch.from_numpy(one.tokens)[None],
+                "position_ids": torch.from_numpy(one.positions)[None],
+                "attention_mask": pack_masks(one, lm.model.config, lm.model.dtype, lm.model.device),
+            }
+            for one in pack(built.tree, built.read_nodes, BUDGET)
+        ]
+
+    def run() -> None:
+        with torch.inference_mode():
+            for one in passes:
+                body(lm.model)(**one, use_cache=False)
+
+    return run
+
+
+def matrix_share(lm: LanguageModel, groups: Sequence[Group], seconds: float) -> float:
+    """The rate at which forward passes of so many seconds multiply, over that of a large matrix product."""
+    model = body(lm.model)
+    weights = sum(p.numel() for p in model.parameters()) - lm.model.get_input_embeddings().weight.numel()  # pyright: ignore[reportAttributeAccessIssue, reportCallIssue]
+    tokens = sum(len(QueryTree(group).tree) for group in groups)
+    side, repeats = 2048, 5
+    square = torch.ones(side, side)
+    torch.mm(square, square)
+    began = time.perf_counter()
+    for _ in range(repeats):
+        torch.mm(square, square)
+    rate = repeats * side**3 / (time.perf_counter() - began)
+    return weights * tokens / seconds / rate
