@@ -11,7 +11,7 @@ from ..score import NAN, Score
 from ..validation import Floats, floats
 from .permutation import ENUMERATE_UP_TO, sign_vectors, tail_p
 from .regression import ROUNDING
-from .resampling import blocks_of
+from .resampling import block_size, blocks_of
 from .rows import cluster_codes, cluster_sums
 
 WEBB_BELOW = 10
@@ -76,7 +76,9 @@ def wild_cluster_test(
 
     exact = n_clusters <= enumerate_up_to
     if exact or n_clusters >= WEBB_BELOW:
-        blocks = sign_vectors(n_clusters, draws=draws, seed=seed, enumerate_up_to=enumerate_up_to)
+        blocks = sign_vectors(
+            n_clusters, draws=draws, seed=seed, enumerate_up_to=enumerate_up_to, block=block_size(n_clusters)
+        )
         name = "Rademacher"
     else:
         blocks, name = _webb_vectors(n_clusters, draws=draws, seed=seed), "Webb"
