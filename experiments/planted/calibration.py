@@ -197,7 +197,8 @@ make calibration        or: python -m doxascope.experiments.planted.calibration
   large. What the first stage lets pass is not run again: it catches a true rate of 7% in four cases of five, one of
   6% in three of ten.
 - Sample sizes and effects of some power designs were chosen after a first look at the power. Larger designs beside
-  a level that failed (`drift2`, rejected share, prompt effect) were added after it failed, to find where it holds.
+  a level that failed (`drift2`, rejected share) were added after it failed, to find where it holds. The sizes below
+  which a result says `few_clusters` or `few_contexts` were found on other seeds than these.
 
 """
 

@@ -24,7 +24,7 @@ def bootstrap_rows(
     """
     codes, n_clusters = cluster_codes(clusters, len(np.asarray(clusters)))
     rows_of = np.split(np.argsort(codes, kind="stable"), np.cumsum(np.bincount(codes, minlength=n_clusters))[:-1])
-    blocks = _picks(n_clusters, draws, seed)
+    blocks = picks(n_clusters, draws, seed)
     return np.array([statistic(np.concatenate([rows_of[g] for g in pick])) for block in blocks for pick in block])
 
 
@@ -51,7 +51,7 @@ def bootstrap_moments(
     moments = np.asarray(moments, dtype=np.float64)
     codes, n_clusters = cluster_codes(clusters, len(moments))
     sums = cluster_sums(moments, codes, n_clusters)
-    resampled = [cluster_counts(block, n_clusters) @ sums for block in _picks(n_clusters, draws, seed)]
+    resampled = [cluster_counts(block, n_clusters) @ sums for block in picks(n_clusters, draws, seed)]
     return statistic(np.concatenate(resampled))
 
 
@@ -74,7 +74,7 @@ def cluster_counts(picks: NDArray[np.int64], n_clusters: int) -> Floats:
     return counts.reshape(len(picks), n_clusters).astype(np.float64)
 
 
-def _picks(n_clusters: int, draws: int, seed: int) -> Iterator[NDArray[np.int64]]:
+def picks(n_clusters: int, draws: int, seed: int) -> Iterator[NDArray[np.int64]]:
     """Yield the numbers of the clusters that each resample takes, in blocks [draws of it, G].
 
     The generator fills row by row, so the numbers do not depend on the blocks.
