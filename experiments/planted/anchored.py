@@ -10,11 +10,11 @@ from .urn import Bayesian
 
 @dataclass(frozen=True)
 class Anchored:
-    """Plants M = -pull and a mean update of pull (anchor - E prior) + shift.
+    """Plants M = -pull and, in the first step, a mean update of pull (anchor - E prior) + shift.
 
-    Its posterior is (1 - pull) times the Bayesian one plus pull times the anchor. `shift` moves every
-    posterior by a constant, which leaves M at 0. `bend` adds a U shape, bend (8 (prior - 1/2)^2 - 1), to
-    which M is blind as well if priors are symmetric about one half.
+    In each step it adds the Bayesian update to its belief, and ends (1 - pull) times there plus pull times at the
+    anchor. `shift` moves every posterior by a constant, which leaves M at 0. `bend` adds a U shape,
+    bend (8 (prior - 1/2)^2 - 1), to which M is blind as well if priors are symmetric about one half.
     """
 
     pull: float = 0.1
@@ -25,7 +25,7 @@ class Anchored:
 
     @property
     def slope(self) -> float:
-        """M, for one step and symmetric priors."""
+        """M, for symmetric priors."""
         return -self.pull
 
     def variance(self, step: int) -> float:
@@ -35,9 +35,11 @@ class Anchored:
         return self.of.variance(0)
 
     def sample(self, n: int, seed: Seed) -> Trajectories:
-        """Draw n questions; the update is a single one."""
-        fair = replace(self.of, steps=1).sample(n, seed)
-        prior, bayes = fair.belief.T
-        post = (1 - self.pull) * bayes + self.pull * self.anchor + self.shift + self.bend * (8 * (prior - 0.5) ** 2 - 1)
-        belief = np.column_stack([prior, post])
+        """Draw n questions."""
+        fair = self.of.sample(n, seed)
+        path = [fair.belief[:, 0]]
+        for update in np.diff(fair.belief).T:
+            bent = self.bend * (8 * (path[-1] - 0.5) ** 2 - 1)
+            path.append((1 - self.pull) * (path[-1] + update) + self.pull * self.anchor + self.shift + bent)
+        belief = np.column_stack(path)
         return replace(fair, read=belief, belief=belief)

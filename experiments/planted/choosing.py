@@ -34,18 +34,20 @@ class PositionLocked:
 
     Answers follow the place in the prompt alone; each reading has noise of SD `wobble` on its log scale.
     Without wobble the consistency is 1 and means nothing: `chance_corrected` is undefined there.
+    With a `taste`, the SD of the log-odds of a triple's own words before and after, kappa is positive.
     """
 
     shares: tuple[float, float, float] = (0.5, 0.3, 0.2)
     wobble: float = 0.3
+    taste: float = 0.0
 
     def sample(self, n: int, seed: Seed) -> Contexts:
         """Draw n triples."""
         rng = np.random.default_rng(seed)
         triple, rejected = _design(n)
-        level = np.log(self.shares)
+        level = np.log(self.shares) + self.taste * rng.standard_normal((n, 3))
         prior = softmax(level + self.wobble * rng.standard_normal((n, 3)), axis=1)[triple]
-        post = softmax(level + self.wobble * rng.standard_normal((3 * n, 3)), axis=1)
+        post = softmax(level[triple] + self.wobble * rng.standard_normal((3 * n, 3)), axis=1)
         return Contexts(prior=prior, post=post, rejected=rejected, triple=triple)
 
 

@@ -25,8 +25,10 @@ class Test:
     """`ours` is held to its level, `paper` is published practice, `picture` shows what an uncorrected or
     misapplied test does. Only the first is headlined."""
     nominal: float = ALPHA
+    bound: bool = False
+    """The nominal level is an upper bound by construction, and `note` says why: a lower rate is no fault."""
     note: str = ""
-    """Why it does not hold its level, where it does not."""
+    """Why it does not hold its level, where it does not, or why that is a bound."""
 
 
 @dataclass(frozen=True)

@@ -35,9 +35,8 @@ from .updater import Updater
 
 Simulation = Callable[[Generator], Mapping[str, float]]
 
-MEAN_CI = Test("mean, cluster bootstrap interval", note="skewed clusters")
-MEAN_CI_20 = Test(MEAN_CI.name)
-MEAN_T = Test("mean +- t(G-1) standard errors", note="skewed clusters")
+MEAN_CI = Test("mean, cluster bootstrap interval")
+MEAN_T = Test("mean +- t(G-1) standard errors", "picture", note="skewed clusters: read the bootstrap interval")
 MEAN_ROWS = Test("mean, rows independent, t interval", "picture", note="three contexts share one triple")
 
 
@@ -50,17 +49,17 @@ def _t_miss(mean: ClusterMean, truth: float) -> float:
     return misses(mean.mean - reach, mean.mean + reach, truth)
 
 
-def _leaks(triples: int) -> Simulation:
-    agent = Eliminating(leak=0.1)
+def _leaks(leak: float, planted: float, triples: int) -> Simulation:
+    agent = Eliminating(leak=leak)
 
     def simulate(rng: Generator) -> dict[str, float]:
         c = agent.sample(triples, rng)
         invalid = belief_consistency(c.prior, c.post, c.rejected).p_invalid_norm
         mean = cluster_mean(invalid, c.triple, seed=0, draws=RESAMPLES)
         return {
-            MEAN_CI.name: misses(mean.ci_lo, mean.ci_hi, agent.leak),
-            MEAN_T.name: _t_miss(mean, agent.leak),
-            MEAN_ROWS.name: _rows_miss(invalid, agent.leak),
+            MEAN_CI.name: misses(mean.ci_lo, mean.ci_hi, planted),
+            MEAN_T.name: _t_miss(mean, planted),
+            MEAN_ROWS.name: _rows_miss(invalid, planted),
         }
 
     return simulate
@@ -69,9 +68,9 @@ def _leaks(triples: int) -> Simulation:
 KAPPA = Test("kappa, cluster bootstrap interval")
 
 
-def _locked(triples: int) -> Simulation:
+def _locked(taste: float, triples: int) -> Simulation:
     def simulate(rng: Generator) -> dict[str, float]:
-        c = PositionLocked().sample(triples, rng)
+        c = PositionLocked(taste=taste).sample(triples, rng)
         pair = belief_consistency(c.prior, c.post, c.rejected)
         score = consistency_kappa(pair.prior2, pair.post2, c.triple, c.rejected, draws=RESAMPLES)
         return {KAPPA.name: misses(score.ci_lo, score.ci_hi, 0.0)}
@@ -92,7 +91,7 @@ def _competent(agent: PositionLocked | Eliminating, triples: int) -> Simulation:
     return simulate
 
 
-READABLE = Test("read-out gate passes", nominal=0.025, note="three conditions at once: the level is an upper bound")
+READABLE = Test("read-out gate passes", nominal=0.025, bound=True, note="three conditions at once")
 WORD_TERM = Test("its evidence response alone passes", nominal=0.025)
 
 
@@ -167,14 +166,14 @@ def _testimony(shift: float, scenarios: int) -> Simulation:
 PERSISTENCE = Test("persistence, bootstrap interval")
 
 
-def _persists(scenarios: int) -> Simulation:
+def _persists(planted: float, scenarios: int) -> Simulation:
     agent = Sycophantic(shift=0.5, kept=0.6)
 
     def simulate(rng: Generator) -> dict[str, float]:
         t = agent.sample(scenarios, rng)
         base = logit(t.base)
         score = persistence(logit(t.user) - base, logit(t.third) - base, t.scenario, draws=RESAMPLES)
-        return {PERSISTENCE.name: misses(score.ci_lo, score.ci_hi, agent.kept)}
+        return {PERSISTENCE.name: misses(score.ci_lo, score.ci_hi, planted)}
 
     return simulate
 
@@ -208,7 +207,7 @@ def _forks(bias: float, planted: float, items: int) -> Simulation:
 
 
 PAIRED = Test("paired difference of two kinds, bootstrap")
-FAMILY_OF_THREE = Test("any of three comparisons after Holm")
+FAMILY_OF_THREE = Test("any of three comparisons after Holm", bound=True, note="Holm holds the level at most")
 UNADJUSTED = Test("any of three comparisons, unadjusted", "picture", note="three chances")
 ONE_ONLY = Test("one kind significant, the other not", "picture", note="not a comparison")
 
@@ -258,10 +257,10 @@ POOL = Test("pooled mean of cells, Hartung-Knapp")
 POOL_CELLS = Test("mean of cells +- 1.96 SD / sqrt k", "paper", note="normal quantiles for few cells")
 
 
-def _few(clusters: int) -> Simulation:
+def _few(clusters: int, mean_of_all: float = 0.0) -> Simulation:
     def simulate(rng: Generator) -> dict[str, float]:
         cluster = np.repeat(np.arange(clusters), 5)
-        values = rng.normal(0, 1, clusters)[cluster] + rng.normal(0, 1, len(cluster))
+        values = rng.normal(mean_of_all, 1, clusters)[cluster] + rng.normal(0, 1, len(cluster))
         mean = cluster_mean(values, cluster, seed=0, draws=RESAMPLES)
         return {
             (SMALL_MEAN if clusters < 10 else MEAN_CI).name: misses(mean.ci_lo, mean.ci_hi, 0.0),
@@ -272,10 +271,10 @@ def _few(clusters: int) -> Simulation:
     return simulate
 
 
-def _cells(cells: int) -> Simulation:
+def _cells(cells: int, effect: float = 0.0) -> Simulation:
     def simulate(rng: Generator) -> dict[str, float]:
         se = rng.uniform(0.02, 0.08, cells)
-        est = 0.05 * rng.standard_normal(cells) + se * rng.standard_normal(cells)
+        est = effect + 0.05 * rng.standard_normal(cells) + se * rng.standard_normal(cells)
         pooled = random_effects_pool(est, se)
         reach = 1.96 * est.std(ddof=1) / np.sqrt(cells)
         return {
@@ -292,10 +291,14 @@ def designs() -> list[Design]:
     b, c, d, f, w = "B. Consistency", "C. B-score", "D. Sycophancy", "F. Shared inference", "W. White box"
     return [
         Design("B-leak", b, "Eliminating with a leak, 100 triples x 3 contexts", level, "rejected share .1",
-               _leaks(100), (MEAN_CI, MEAN_T, MEAN_ROWS)),
+               _leaks(0.1, 0.1, 100), (MEAN_CI, MEAN_T, MEAN_ROWS)),
         Design("B-leak-400", b, "Eliminating with a leak, 400 triples x 3 contexts", level, "rejected share .1",
-               _leaks(400), (MEAN_CI, MEAN_T, MEAN_ROWS)),
-        Design("B-kappa", b, "Position-locked, 60 triples x 3 contexts", level, "kappa 0", _locked(60), (KAPPA,)),
+               _leaks(0.1, 0.1, 400), (MEAN_CI, MEAN_T, MEAN_ROWS)),
+        Design("B-leak-power", b, "Eliminating with a leak, 100 triples x 3 contexts", power, "share .13, not .1",
+               _leaks(0.13, 0.1, 100), (MEAN_CI,)),
+        Design("B-kappa", b, "Position-locked, 60 triples x 3 contexts", level, "kappa 0", _locked(0.0, 60), (KAPPA,)),
+        Design("B-kappa-power", b, "the same with a taste for words of .2 of log-odds", power, "kappa above 0",
+               _locked(0.2, 60), (KAPPA,)),
         Design("C-null", c, "Answering without debias, 36 questions, 4 options, 30 answers per arm", level, "B = 0",
                _top(Answering(), 36), (TOP_SPLIT, TOP_FLIP, TOP_EXACT, TOP_SAME)),
         Design("C-power", c, "Answering, the same", power, "B = .5 (P_single - 1/4)",
@@ -305,14 +308,18 @@ def designs() -> list[Design]:
         Design("D-power", d, "Sycophantic, 40 scenarios x 4 elicitations", power, "mean shift .2 of log-odds",
                _testimony(0.2, 40), (FLIP, PAIRED_CI)),
         Design("D-persistence", d, "Sycophantic, 40 scenarios x 4 elicitations", level, "persistence .6",
-               _persists(40), (PERSISTENCE,)),
+               _persists(0.6, 40), (PERSISTENCE,)),
+        Design("D-persistence-power", d, "Sycophantic, 40 scenarios x 4 elicitations", power, "persistence .6, not 1",
+               _persists(1.0, 40), (PERSISTENCE,)),
         Design("D-grether", d, "Updating with gain .8 and noise .5, 150 judgements", level, "weight .8",
                _weighs(0.8, 0.8, 150), (GRETHER,)),
         Design("D-grether-power", d, "Updating with gain .8 and noise .5, 150 judgements", power, "weight .8, not 1",
                _weighs(0.8, 1.0, 150), (GRETHER,)),
         Design("F-mean-8", f, "eight clusters x 5 rows, normal", level, "mean 0", _few(8), (SMALL_MEAN, MEAN_ROWS)),
+        Design("F-mean-8-power", f, "eight clusters x 5 rows, normal", power, "mean 1.4 SD of clusters",
+               _few(8, 1.4), (SMALL_MEAN,)),
         Design("F-mean-20", f, "20 clusters x 5 rows, normal", level, "mean 0", _few(20),
-               (MEAN_CI_20, MEAN_T, MEAN_ROWS)),
+               (MEAN_CI, MEAN_T, MEAN_ROWS)),
         Design("F-mean-100", f, "100 clusters x 5 rows, normal", level, "mean 0", _few(100),
                (MEAN_CI, MEAN_T, MEAN_ROWS)),
         Design("F-kinds", f, "one Bayesian read in four equally noisy ways, 100 questions", level, "difference of M 0",
@@ -321,6 +328,8 @@ def designs() -> list[Design]:
                "difference of M .18", _kinds((0.0, 0.14, 0.14, 0.14), 100), (PAIRED, FAMILY_OF_THREE)),
         Design("F-pool", f, "eight cells of unequal precision, tau .05", level, "mean 0", _cells(8),
                (POOL, POOL_CELLS)),
+        Design("F-pool-power", f, "eight cells of unequal precision, tau .05", power, "mean .1",
+               _cells(8, 0.1), (POOL, POOL_CELLS)),
         Design("W-fork", w, "Yes-sayer without bias, 50 items x 4 contexts", level, "excess 0",
                _forks(0.0, 0.0, 50), (FORK, FORK_ROWS)),
         Design("W-fork-power", w, "Yes-sayer, 50 items x 4 contexts", power, "excess .03",
@@ -332,5 +341,5 @@ def designs() -> list[Design]:
         Design("W-readout", w, "inner read-out of words and noise, 60 triples", level, "nothing of the context",
                _readable(0.0, 60), (WORD_TERM, READABLE)),
         Design("W-readout-power", w, "inner read-out with .7 of the exact log-odds, 60 triples", power,
-               "partial correlation above .5", _readable(0.7, 60), (READABLE,)),
+               "partial correlation above .5", _readable(0.7, 60), (WORD_TERM, READABLE)),
     ]  # fmt: skip

@@ -3,6 +3,7 @@
 from dataclasses import dataclass, field, replace
 
 from ...metrics import hindsight_slope
+from .anchored import Anchored
 from .readings import Seed, Trajectories
 from .urn import Bayesian
 
@@ -16,11 +17,11 @@ class LeakyJudge:
     """
 
     leak: float = 0.1
-    of: Bayesian = field(default_factory=Bayesian)
+    of: Bayesian | Anchored = field(default_factory=Bayesian)
 
     @property
     def slope(self) -> float:
-        """M of the readings, for one step."""
+        """M of the readings of a Bayesian, for one step."""
         prior, post = self.of.variance(0), self.of.variance(1)
         return hindsight_slope(self.leak, (post - prior) / prior)  # updates of a martingale are uncorrelated
 

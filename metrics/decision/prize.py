@@ -8,10 +8,14 @@ import scipy
 from numpy.typing import ArrayLike
 
 from ..inference.equivalence import MARGINS, tost
-from ..inference.intervals import Interval, moment_interval
+from ..inference.intervals import Interval
 from ..inference.rows import complete_rows
+from ..inference.studentised import studentised_mean
 from ..score import NAN, Score
-from ..validation import Floats, probabilities
+from ..validation import Floats, floats, probabilities
+
+FEW_CONTEXTS = 100
+"""Below this an interval of squared shifts, which are skewed, does not quite hold its level."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -63,13 +67,15 @@ def prize_independence(
         level: of the interval.
 
     A context without an answer under either prompt is dropped. Where nothing was repeated there is no noise
-    floor and no bound (`no_replicates`); one context has no equivalence test. Absolute loss is improper: a
-    rational agent told of it should report 0 or 1.
+    floor and no bound (`no_replicates`); one context has no equivalence test. The interval is by studentised bootstrap,
+    linearised where repetitions are unequal; of fewer than a hundred contexts it misses a little more often than it
+    says (`few_contexts`, docs/calibration.md). Absolute loss is improper: a rational agent told of it should report 0
+    or 1.
     """
     base, alt = (probabilities(x, name) for x, name in ((p_base, "p_base"), (p_alt, "p_alt")))
     if base.ndim != 2 or alt.ndim != 2 or len(base) != len(alt):
         raise ValueError(f"p_base {base.shape}, p_alt {alt.shape}; give [contexts, reps] of the same contexts")
-    r0, r1 = (np.isfinite(x).sum(axis=1) for x in (base, alt))
+    r0, r1 = (floats(np.isfinite(x).sum(axis=1)) for x in (base, alt))
     rows = complete_rows(answered=np.where((r0 > 0) & (r1 > 0), 0.0, np.nan))
     base, alt, r0, r1 = (x[rows.kept] for x in (base, alt, r0, r1))
     n, counts = rows.n, rows.counts
@@ -81,33 +87,23 @@ def prize_independence(
         )  # fmt: skip
     mean0, mean1 = np.nanmean(base, axis=1), np.nanmean(alt, axis=1)
     squares0, squares1 = (np.nansum((x - m[:, None]) ** 2, axis=1) for x, m in ((base, mean0), (alt, mean1)))
-    # Sums per context: squared shift, within sums of squares and their df, 1/r, and the number of contexts.
-    moments = np.column_stack([(mean1 - mean0) ** 2, squares0, r0 - 1, squares1, r1 - 1, 1 / r0, 1 / r1, np.ones(n)])
-
-    def floor2(s: Floats) -> Floats:
-        variance0, variance1 = (s[:, i] / np.where(s[:, i + 1] > 0, s[:, i + 1], np.nan) for i in (1, 3))
-        return variance0 * s[:, 5] / s[:, 7] + variance1 * s[:, 6] / s[:, 7]
-
-    def debiased(s: Floats) -> Floats:
-        return s[:, 0] / s[:, 7] - floor2(s)
-
-    total = moments.sum(axis=0, keepdims=True)
-    debiased_ms = float(debiased(total)[0])
+    shift2 = (mean1 - mean0) ** 2
+    floor = [_floor(squares, r) for squares, r in ((squares0, r0), (squares1, r1))]
+    noise = floor[0] + floor[1]
+    debiased_ms = float((shift2 - noise).mean())
     repeated = r0 > 1
     sds = np.sqrt(squares0[repeated] / (r0[repeated] - 1))
     interval = bound = Interval()
     if np.isfinite(debiased_ms):
-        interval, bound = (
-            moment_interval(moments, np.arange(n), debiased, seed=seed, draws=draws, level=x) for x in (level, 0.9)
-        )
+        interval, bound = (studentised_mean(shift2 - noise, seed=seed, draws=draws, level=x) for x in (level, 0.9))
     rms_upper = float(np.sqrt(np.maximum(bound.hi, 0.0)))
     shift = mean1 - mean0
     se_shift = float(scipy.stats.sem(shift)) if n > 1 else NAN
     return PrizeIndependence(
         debiased_ms=debiased_ms,
         debiased_rms=float(np.sqrt(max(debiased_ms, 0.0))) if np.isfinite(debiased_ms) else NAN,
-        noise_floor=float(np.sqrt(floor2(total)[0])),
-        rmse_means=float(np.sqrt(np.mean((mean1 - mean0) ** 2))),
+        noise_floor=float(np.sqrt(noise.mean())),
+        rmse_means=float(np.sqrt(shift2.mean())),
         rmse_per_rep=float(np.sqrt(np.nanmean((alt - mean0[:, None]) ** 2))),
         sd_pooled=float(np.sqrt(squares0.sum() / (r0 - 1).sum())) if repeated.any() else NAN,
         sd_mean=float(sds.mean()) if repeated.any() else NAN,
@@ -115,7 +111,19 @@ def prize_independence(
         p_tost_shift=tost(float(shift.mean()), se_shift, n - 1, -margin, margin).p,
         rms_upper=rms_upper,
         equivalent=rms_upper < margin,
-        status="ok" if np.isfinite(debiased_ms) else "no_replicates",
+        status="no_replicates" if np.isnan(debiased_ms) else "few_contexts" if n < FEW_CONTEXTS else "ok",
         **counts,
         **interval.fields(margin=margin),
     )
+
+
+def _floor(squares: Floats, r: Floats) -> Floats:
+    """[contexts] whose mean is the variance of a repetition mean: pooled variance times the mean of 1 / r.
+
+    The pooled variance is a ratio of sums; each context adds what it pulls of it, to first order.
+    """
+    df = r - 1
+    if not df.any():
+        return np.full(len(r), np.nan)
+    variance = squares.sum() / df.sum()
+    return variance / r + (1 / r).mean() * (squares - variance * df) / df.mean()

@@ -8,6 +8,7 @@ from .permutation import SignFlip, sign_flip_test
 from .pooling import Pooled, random_effects_pool
 from .reliability import Reliability, reliability_icc
 from .resampling import bootstrap_moments, bootstrap_rows
+from .studentised import studentised_mean
 from .wild import WildTest, wild_cluster_test
 
 __all__ = [
@@ -33,6 +34,7 @@ __all__ = [
     "random_effects_pool",
     "reliability_icc",
     "sign_flip_test",
+    "studentised_mean",
     "tost",
     "wild_cluster_test",
 ]

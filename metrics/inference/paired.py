@@ -52,12 +52,12 @@ def paired_difference(
         clusters: [n] cluster of each row.
         interval: `percentile`, or `bca` for a smooth statistic of at least thirty clusters.
         level: of the interval.
-        draws: resamples. The smallest possible p is 2 / (draws + 1): a large family needs more.
+        draws: resamples. A p smaller than about 2 / (draws + 1) is not to be had: a large family needs more.
         seed: of the resamples; one seed gives every comparison the same ones.
 
-    A row in which either kind is missing is dropped from both and counted. `p` inverts the plain percentile interval,
-    which is narrower than the expanded one: near the level, trust the interval. Below ten clusters, standard error,
-    interval and p are a jackknife over clusters with t(G - 1).
+    A row in which either kind is missing is dropped from both and counted. `p` inverts the interval: it is below
+    1 - level if and only if the interval leaves zero out. Below ten clusters, standard error, interval and p are a
+    jackknife over clusters with t(G - 1).
     """
     n = len(np.asarray(clusters))
     columns = [_columns(kind, n, name) for kind, name in ((first, "first"), (second, "second"))]

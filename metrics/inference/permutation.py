@@ -9,7 +9,7 @@ from numpy.typing import ArrayLike
 
 from ..score import NAN, Score
 from ..validation import TIE, Floats, floats
-from .resampling import BLOCK, blocks_of
+from .resampling import BLOCK, block_size, blocks_of
 from .rows import cluster_sums, complete_numbers
 
 ENUMERATE_UP_TO = 12
@@ -22,7 +22,7 @@ def sign_vectors(
     """Yield the sign vectors of a test in blocks [at most `block`, G].
 
     All 2^G of them, the identity included, if there are at most `enumerate_up_to` clusters, else `draws`
-    fair ones.
+    fair ones, which depend on `block`.
     """
     if n_clusters <= enumerate_up_to:
         bits = np.arange(n_clusters)
@@ -71,7 +71,7 @@ def sign_flip_test(values: ArrayLike, groups: ArrayLike | None = None, *, draws:
     if not rows.n:
         return SignFlip(status="too_few", **rows.counts)
     sums = cluster_sums(values, rows.codes, rows.n_clusters)
-    signs = sign_vectors(rows.n_clusters, draws=draws, seed=seed)
+    signs = sign_vectors(rows.n_clusters, draws=draws, seed=seed, block=block_size(rows.n_clusters))
     null = np.abs(np.concatenate([block @ sums for block in signs]))
     p_method, params = describe_flips(rows.n_clusters, draws, seed)
     exact = rows.n_clusters <= ENUMERATE_UP_TO

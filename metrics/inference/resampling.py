@@ -9,7 +9,9 @@ from ..validation import Floats, check_draws
 from .rows import cluster_codes, cluster_sums
 
 BLOCK = 256
-"""Resamples that are held in memory at once, by the bootstrap and by the permutation tests."""
+"""Resamples that are held in memory at once, by the bootstrap and by the permutation tests, of few clusters."""
+AT_ONCE = 2_000_000
+"""Clusters of all resamples held at once: of many clusters fewer resamples, so that memory is bounded."""
 
 
 def bootstrap_rows(
@@ -22,7 +24,7 @@ def bootstrap_rows(
     """
     codes, n_clusters = cluster_codes(clusters, len(np.asarray(clusters)))
     rows_of = np.split(np.argsort(codes, kind="stable"), np.cumsum(np.bincount(codes, minlength=n_clusters))[:-1])
-    blocks = _picks(n_clusters, draws, seed)
+    blocks = picks(n_clusters, draws, seed)
     return np.array([statistic(np.concatenate([rows_of[g] for g in pick])) for block in blocks for pick in block])
 
 
@@ -43,20 +45,19 @@ def bootstrap_moments(
         seed: the same seed draws the same clusters as `bootstrap_rows`.
         draws: number of resamples.
 
-    The rows are read once; a draw costs as many operations as there are clusters.
+    The rows are read once; a draw costs as many operations as there are clusters. Beside the sums by cluster
+    and the sums of each draw, memory is some tens of megabytes, or four numbers a cluster where that is more.
     """
     moments = np.asarray(moments, dtype=np.float64)
     codes, n_clusters = cluster_codes(clusters, len(moments))
     sums = cluster_sums(moments, codes, n_clusters)
-    resampled = [cluster_counts(block, n_clusters) @ sums for block in _picks(n_clusters, draws, seed)]
+    resampled = [cluster_counts(block, n_clusters) @ sums for block in picks(n_clusters, draws, seed)]
     return statistic(np.concatenate(resampled))
 
 
-def bootstrap_p(drawn: Floats) -> float:
-    """Two-sided p of zero, from the percentile interval inverted: at least 2 / (draws + 1)."""
-    defined = drawn[np.isfinite(drawn)]
-    tails = min(int((defined <= 0).sum()), int((defined >= 0).sum()))
-    return min(1.0, 2 * (tails + 1) / (len(defined) + 1))
+def block_size(n_clusters: int) -> int:
+    """Resamples of G clusters that fit into memory at once, and at most `BLOCK`."""
+    return min(BLOCK, max(1, AT_ONCE // n_clusters))
 
 
 def blocks_of(draws: int, block: int = BLOCK) -> Iterator[int]:
@@ -73,8 +74,11 @@ def cluster_counts(picks: NDArray[np.int64], n_clusters: int) -> Floats:
     return counts.reshape(len(picks), n_clusters).astype(np.float64)
 
 
-def _picks(n_clusters: int, draws: int, seed: int) -> Iterator[NDArray[np.int64]]:
-    """Yield the numbers of the clusters that each resample takes, in blocks [at most 256, G]."""
+def picks(n_clusters: int, draws: int, seed: int) -> Iterator[NDArray[np.int64]]:
+    """Yield the numbers of the clusters that each resample takes, in blocks [draws of it, G].
+
+    The generator fills row by row, so the numbers do not depend on the blocks.
+    """
     rng = np.random.default_rng(seed)
-    for size in blocks_of(draws):
+    for size in blocks_of(draws, block_size(n_clusters)):
         yield rng.integers(0, n_clusters, size=(size, n_clusters))

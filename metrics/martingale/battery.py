@@ -36,14 +36,18 @@ def martingale_tests(
 ) -> MartingaleTests:
     """Test the martingale property against a slope, a shift, and any shape at all, with Holm (METRICS A4).
 
-    Arguments as in `martingale_icm_test`. The slope has CR1 with groups, by the wild bootstrap where these
-    are fewer than forty, and HC3 without; the joint test has the same covariance. A test that is undefined
-    (NaN) is not of the family, and a sample without any is `too_few`.
+    Arguments as in `martingale_icm_test`. With groups, slope and joint test are by the wild cluster bootstrap;
+    without, t and F with HC3. A test that is undefined (NaN) is not of the family, and a sample without any is
+    `too_few`.
     """
-    slope = martingale_score(prior, post, groups, se="HC3" if groups is None else "CR1", draws=draws, seed=seed)
+    if groups is None:
+        slope = martingale_score(prior, post, se="HC3")
+        p = {"slope": slope.p, "joint": slope.joint_p}
+    else:
+        slope = martingale_score(prior, post, groups, p="wild", draws=draws, seed=seed)
+        p = {"slope": slope.p_wild, "joint": slope.joint_p_wild}
     moment = martingale_icm_test(prior, post, groups, draws=draws, seed=seed)
-    wild = np.isfinite(slope.p_wild)
-    p = {"slope": slope.p_wild if wild else slope.p, "joint": slope.joint_p, "cvm": moment.p_cvm}
+    p["cvm"] = moment.p_cvm
     family = adjust(list(p.values()))
     holm = dict(zip(p, family.p_adjusted.tolist(), strict=True))
     smallest = min((value for value in holm.values() if np.isfinite(value)), default=NAN)

@@ -8,8 +8,8 @@ import numpy as np
 import scipy
 from numpy.typing import ArrayLike
 
-from ..inference.intervals import cluster_mean
 from ..inference.multiplicity import adjust
+from ..inference.studentised import studentised_mean
 from ..score import NAN, Score
 from ..validation import Floats, updates
 
@@ -40,7 +40,7 @@ def drift_variance(
         deltas: for each question, the updates b_T - b_0 of its chains, sampled at temperature 1 without
             truncation (any other sampler breaks the martingale by itself). NaN is a chain without a belief.
         level: of the interval, over questions.
-        draws: of the bootstrap over questions; fewer than ten get a t interval.
+        draws: of the studentised bootstrap over questions; fewer than ten get a t interval.
         seed: of the bootstrap.
 
     A question needs two chains and is otherwise dropped and counted. b_0 must be exact: noise in it is shared
@@ -113,16 +113,20 @@ def _updates(chains: ArrayLike, name: str) -> Floats:
 
 def _over_questions(squares: Floats, *, level: float, draws: int, seed: int) -> dict[str, Any]:
     """The fields of a mean over questions."""
-    mean = cluster_mean(squares, np.arange(len(squares)), seed=seed, draws=draws, level=level)
-    p = float(scipy.stats.t.sf(mean.mean / mean.se, mean.n_clusters - 1)) if mean.se > 0 else NAN
-    return mean.interval() | {
-        "n_rows": mean.n_rows,
-        "n_clusters": mean.n_clusters,
-        "n_dropped": mean.n_dropped,
-        "drift2": mean.mean,
-        "n_questions": mean.n_clusters,
-        "reasons": {"too_few_chains": mean.n_dropped} if mean.n_dropped else {},
-        "status": mean.status,
-        "p": p,
-        "p_method": f"one-sided t({mean.n_clusters - 1}) over questions" if mean.se > 0 else "",
+    known = squares[np.isfinite(squares)]
+    n, dropped = len(known), len(squares) - len(known)
+    interval = studentised_mean(known, seed=seed, draws=draws, level=level)
+    mean = float(known.mean()) if n else NAN
+    found = interval.fields() | {
+        "n_rows": n,
+        "n_clusters": n,
+        "n_dropped": dropped,
+        "drift2": mean,
+        "n_questions": n,
+        "reasons": {"too_few_chains": dropped} if dropped else {},
+        "status": "too_few" if not n else "one_cluster" if n < 2 else "ok",
     }
+    if interval.se > 0:
+        found["p"] = float(scipy.stats.t.sf(mean / interval.se, n - 1))
+        found["p_method"] = f"one-sided t({n - 1}) over questions"
+    return found

@@ -9,9 +9,9 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from ..inference.intervals import MIN_BOOTSTRAP_CLUSTERS, percentile_interval
+from ..inference.intervals import MIN_BOOTSTRAP_CLUSTERS, Tails
 from ..inference.regression import EXACT_SS
-from ..inference.resampling import bootstrap_p, cluster_counts
+from ..inference.resampling import cluster_counts
 from ..inference.rows import Rows, cluster_codes, complete_numbers
 from ..score import NAN, Score
 from ..validation import TIE, Floats, check_draws, outcomes, probabilities
@@ -91,14 +91,15 @@ def brier_on_split_martingale(
         questions, weights = map(cluster_counts, picks, (rows.n_clusters, n_cells))
         drawn[i] = average(questions[0], weights[0])
     defined = drawn[np.isfinite(drawn)]
-    lo, hi = percentile_interval(drawn, level, min(rows.n_clusters, n_cells))
+    tails = Tails(n_clusters=min(rows.n_clusters, n_cells))
+    lo, hi = tails.ends(drawn, level)
     return SplitRegression(
         coef=coef,
         se=float(defined.std(ddof=1)) if len(defined) > 1 else NAN,
         ci_lo=lo,
         ci_hi=hi,
         ci_method="percentile bootstrap of cells and questions",
-        p=bootstrap_p(drawn),
+        p=tails.p_of_zero(drawn),
         p_method="percentile bootstrap of cells and questions, inverted",
         params={
             "level": level,

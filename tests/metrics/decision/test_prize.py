@@ -51,7 +51,7 @@ def test_interval_is_over_contexts() -> None:
     rng = np.random.default_rng(1)
     base, alt = rng.random((30, 5)), rng.random((30, 5))
     score = prize_independence(base, alt)
-    assert score.ci_method == "BCa cluster bootstrap"
+    assert score.ci_method == "studentised cluster bootstrap"
     assert score.ci_lo < score.debiased_ms < score.ci_hi
     assert score.n_clusters == 30
 
@@ -114,3 +114,24 @@ def test_one_context_claims_nothing() -> None:
     assert not score.equivalent
     bare = prize_independence([[0.2], [0.5]], [[0.2], [0.5]])
     assert (np.isnan(bare.rms_upper), bare.equivalent) == (True, False)
+
+
+def test_contributions_of_contexts_add_up_to_the_pooled_floor_when_repetitions_differ() -> None:
+    rng = np.random.default_rng(2)
+    base, alt = rng.random((40, 5)), rng.random((40, 4))
+    base[:10, 2:] = np.nan
+    alt[3, 1:] = np.nan
+    score = prize_independence(base, alt, draws=20)
+    floor = 0.0
+    for x in (base, alt):
+        r = np.isfinite(x).sum(axis=1)
+        within = np.nansum((x - np.nanmean(x, axis=1, keepdims=True)) ** 2)
+        floor += within / (r - 1).sum() * (1 / r).mean()
+    assert score.noise_floor**2 == pytest.approx(floor)
+    assert score.debiased_ms == pytest.approx(score.rmse_means**2 - floor)
+
+
+@pytest.mark.parametrize(("contexts", "status"), [(99, "few_contexts"), (100, "ok")])
+def test_few_contexts_are_said_to_be_few(contexts: int, status: str) -> None:
+    rng = np.random.default_rng(3)
+    assert prize_independence(rng.random((contexts, 3)), rng.random((contexts, 3)), draws=20).status == status

@@ -1,9 +1,12 @@
+import tracemalloc
+
 import numpy as np
 import pytest
 import statsmodels.api as sm
 from scipy import stats
 
 from doxascope.metrics import bootstrap_moments, bootstrap_rows, cluster_mean
+from doxascope.metrics.inference.resampling import block_size
 
 
 def clustered(seed: int, n_clusters: int, sigma: float = 1.0) -> tuple[np.ndarray, np.ndarray]:
@@ -25,6 +28,20 @@ def test_moments_and_rows_draw_the_same_resamples() -> None:
     )
     plain = bootstrap_rows(lambda rows: values[rows].mean(), clusters, seed=3, draws=50)
     np.testing.assert_allclose(fast, plain, rtol=1e-12)
+
+
+def test_many_clusters_are_drawn_in_smaller_blocks_and_the_same_ones() -> None:
+    """20,001 clusters do not fit 256 times: the reference draws all resamples at once."""
+    n, draws = 20_001, 250
+    assert block_size(n) < draws / 2
+    values = np.random.default_rng(0).normal(size=n)
+    tracemalloc.start()
+    fast = bootstrap_moments(values[:, None], np.arange(n), lambda s: s[:, 0] / n, seed=4, draws=draws)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    picks = np.random.default_rng(4).integers(0, n, size=(draws, n))
+    np.testing.assert_allclose(fast, values[picks].mean(axis=1), rtol=0, atol=1e-12)
+    assert peak < 2 * picks.nbytes
 
 
 def test_standard_error_is_the_clustered_one_of_a_regression_on_a_constant() -> None:

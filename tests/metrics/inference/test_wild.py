@@ -39,6 +39,29 @@ def test_the_closed_form_agrees_with_refitting_every_draw(column: int, weighted:
     assert "all 2^6 Rademacher" in test.p_method
 
 
+def test_the_joint_test_agrees_with_refitting_every_draw() -> None:
+    y, x, groups = data(4, 6, slope=0.3)
+    restricted = np.full_like(y, y.mean())
+
+    def wald(response: np.ndarray) -> float:
+        fit = sm.OLS(response, x).fit(cov_type="cluster", cov_kwds={"groups": groups}, use_t=True)
+        return float(fit.f_test(np.eye(3)[1:]).fvalue)
+
+    draws = [wald(restricted + np.array(signs)[groups] * (y - restricted)) for signs in product([-1.0, 1.0], repeat=6)]
+    test = wild_cluster_test(y, x, groups, (1, 2))
+    assert pytest.approx(wald(y)) == test.F
+    assert test.p == np.mean(np.array(draws) >= wald(y) * (1 - 1e-9))
+    assert np.isnan(test.t)
+
+
+def test_one_coefficient_has_the_square_of_its_t_and_two_clusters_bear_no_joint_test() -> None:
+    y, x, groups = data(5, 9)
+    test = wild_cluster_test(y, x, groups, 1)
+    assert test.estimate == pytest.approx(test.t**2)
+    two = groups < 2
+    assert wild_cluster_test(y[two], x[two], groups[two], (0, 1)).status == "zero_cluster_variance"
+
+
 def test_sampled_signs_come_near_the_enumeration() -> None:
     y, x, groups = data(2, 11)
     exact = wild_cluster_test(y, x, groups, 1)

@@ -16,8 +16,8 @@ def test_it_is_the_three_tests_and_their_holm() -> None:
     tests = martingale_tests(b, q, groups, draws=199, seed=1)
     score = martingale_score(b, q, groups, p="wild", draws=199, seed=1)
     moment = martingale_icm_test(b, q, groups, draws=199, seed=1)
-    assert tests.p_tests == {"slope": score.p, "joint": score.joint_p, "cvm": moment.p_cvm}
-    assert list(tests.p_holm.values()) == adjust([score.p, score.joint_p, moment.p_cvm]).p_adjusted.tolist()
+    assert tests.p_tests == {"slope": score.p, "joint": score.joint_p_wild, "cvm": moment.p_cvm}
+    assert list(tests.p_holm.values()) == adjust([score.p, score.joint_p_wild, moment.p_cvm]).p_adjusted.tolist()
     assert tests.p == tests.estimate == min(tests.p_holm.values())
 
 
