@@ -3,7 +3,7 @@
 #   make test    set up, run the tests
 #   make lint    ruff and pyright
 #   make bench   the speed tables
-#   make calibration   docs/calibration.md anew, from simulated agents (half an hour)
+#   make calibration   docs/calibration.md anew, from simulated agents (eight minutes on two cores)
 PYTHON ?= python3
 BIN := .venv/bin
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt
@@ -51,7 +51,7 @@ bench: setup .venv/bench
 	@$(BIN)/python benchmarks/metrics.py
 
 calibration: setup
-	@$(BIN)/python -m doxascope.experiments.planted.calibration
+	@OMP_NUM_THREADS=1 $(BIN)/python -m doxascope.experiments.planted.calibration
 
 clean:
 	rm -rf .venv .typing build *.egg-info
