@@ -10,7 +10,7 @@ import numpy as np
 from .backend import Backend
 from .chat import Boundary, Prompt
 from .errors import UserError
-from .exact import Query, difference, read_packed
+from .exact import ExactReading, Query, read_packed
 from .head import Head
 from .options import OptionPaths, Terminators
 from .padded_backend import PaddedBackend
@@ -28,6 +28,9 @@ TOLERANCE_NAT = {"float32": 1e-4, "bfloat16": 0.5, "float16": 0.1}
 """How far a path may be from the plain one. Half precision alone moves log-probabilities by tenths of a nat, so
 there the check sees a wrong tree mask or wrong positions (whole nats), but not every wrong window (tenths): check an
 architecture once in float32."""
+IMPROBABLE_NAT = 10.0
+"""Random words are less likely than anything that is read, and rounding grows with the size of the logits: a
+log-probability beyond this may be off in proportion."""
 WINDOW = 1024
 """The longest sliding window that the check can afford to leave."""
 BUDGET = 1024
@@ -61,13 +64,19 @@ def choose_path(model: "PreTrainedModel", head: Head, terminators: Terminators, 
         except Exception as error:  # an architecture that was never tried breaks in any way
             faults.append(f"{path}: {type(error).__name__} in the forward pass")
             continue
-        worst = max(difference(one, other) for one, other in zip(readings, plain, strict=True))
+        worst = max(_gap(one, other) for one, other in zip(readings, plain, strict=True))
         if worst <= TOLERANCE_NAT[str(model.dtype).removeprefix("torch.")]:
             if faults:
                 log.warning("%s is read by the %s path (%s)", type(model).__name__, path, "; ".join(faults))
             return Chosen(path, backend)
         faults.append(f"{path} and plain forward passes differ by {worst:.2g} nat")
     raise UserError(f"{type(model).__name__} cannot be read exactly: {'; '.join(faults)}")
+
+
+def _gap(one: ExactReading, other: ExactReading) -> float:
+    """Largest difference in nats, of what is very unlikely per `IMPROBABLE_NAT`."""
+    pairs = zip(np.concatenate(one.form_logp), np.concatenate(other.form_logp), strict=True)
+    return max(abs(a - b) / max(1.0, abs(b) / IMPROBABLE_NAT) for a, b in pairs)
 
 
 def _probes(config: "PretrainedConfig", words: Sequence[int]) -> list[Query]:
