@@ -5,8 +5,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from doxascope.experiments.planted.calibration import all_designs, main, markdown, merged, read, run, verdict, write
-from doxascope.experiments.planted.design import Design, misses, rejects
+from doxascope.experiments.planted.calibration.__main__ import main
+from doxascope.experiments.planted.calibration.design import Design, misses, rejects
+from doxascope.experiments.planted.calibration.page import markdown, read, write
+from doxascope.experiments.planted.calibration.row import verdict
+from doxascope.experiments.planted.calibration.simulate import all_designs, merged, run
 
 
 def _of(*keys: str) -> list[Design]:

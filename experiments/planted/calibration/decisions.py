@@ -6,7 +6,7 @@ import numpy as np
 from numpy.random import Generator
 from scipy.special import logit
 
-from ...metrics import (
+from ....metrics import (
     cluster_mean,
     cmh_test,
     gcm_test,
@@ -20,10 +20,10 @@ from ...metrics import (
     quantile_bins,
     stratified_permutation,
 )
+from ..incoherent import Incoherent
+from ..readings import Floats
+from ..reporting import Decisions, ReportNoise
 from .design import PERMUTATIONS, RESAMPLES, Design, Test, misses, rejects
-from .incoherent import Incoherent
-from .readings import Floats
-from .reporting import Decisions, ReportNoise
 
 Simulation = Callable[[Generator], Mapping[str, float]]
 FAMILY = "E. Decisions"

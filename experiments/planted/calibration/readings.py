@@ -7,7 +7,7 @@ from numpy.random import Generator
 from scipy import stats
 from scipy.special import logit
 
-from ...metrics import (
+from ....metrics import (
     ClusterMean,
     belief_consistency,
     cluster_mean,
@@ -24,14 +24,14 @@ from ...metrics import (
     sign_flip_test,
     top_b_score,
 )
-from .answering import Answering
-from .choosing import Eliminating, PositionLocked
+from ..answering import Answering
+from ..choosing import Eliminating, PositionLocked
+from ..forking import YesSayer
+from ..noisy import PriorNoise
+from ..readings import Floats
+from ..sycophantic import Sycophantic
+from ..updater import Updater
 from .design import PERMUTATIONS, RESAMPLES, Design, Test, misses, rejects
-from .forking import YesSayer
-from .noisy import PriorNoise
-from .readings import Floats
-from .sycophantic import Sycophantic
-from .updater import Updater
 
 Simulation = Callable[[Generator], Mapping[str, float]]
 

@@ -7,6 +7,11 @@ from typing import Literal
 import numpy as np
 
 ALPHA = 0.05
+SEEDS = 1000
+"""Per level."""
+AGAIN_SEEDS = 4000
+"""Fresh ones, of what lies outside its level."""
+POWER_SEEDS = 400
 PERMUTATIONS = 499
 """Permutations and sign flips inside a simulation; 25 of 500 is exactly 5%."""
 RESAMPLES = 999

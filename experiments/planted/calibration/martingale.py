@@ -6,7 +6,7 @@ import numpy as np
 from numpy.random import Generator
 from scipy.special import expit, logit
 
-from ...metrics import (
+from ....metrics import (
     brier_on_abs_martingale,
     brier_on_split_martingale,
     calibration_slope,
@@ -20,13 +20,13 @@ from ...metrics import (
     martingale_tests,
     tost,
 )
-from .anchored import Anchored
+from ..anchored import Anchored
+from ..leaky import LeakyJudge
+from ..noisy import PriorNoise
+from ..readings import Trajectories
+from ..updater import Updater
+from ..urn import Bayesian
 from .design import PERMUTATIONS, RESAMPLES, Aim, Design, Test, misses, rejects
-from .leaky import LeakyJudge
-from .noisy import PriorNoise
-from .readings import Trajectories
-from .updater import Updater
-from .urn import Bayesian
 
 Simulation = Callable[[Generator], Mapping[str, float]]
 UpdateAgent = Bayesian | Anchored | PriorNoise | LeakyJudge | Updater
