@@ -39,7 +39,8 @@ def cli(debug: bool) -> None:
 @OVERRIDE
 @click.option("--out", type=click.Path(path_type=Path), default=Path("runs"), show_default=True, help="Folder of runs.")
 @click.option("--verify", type=click.IntRange(0), default=0, help="Recompute N read-outs by the plain path.")
-def run(target: str, model: str | None, overrides: tuple[str, ...], out: Path, verify: int) -> None:
+@click.option("--shard", metavar="I/N", default="1/1", help="Read only the I-th of N parts; all share the folder.")
+def run(target: str, model: str | None, overrides: tuple[str, ...], out: Path, verify: int, shard: str) -> None:
     """Run an experiment, or go on with it, and write scores and a report.
 
     TARGET is an experiment's name or a YAML file. The same command again resumes; other settings get a folder of
@@ -49,13 +50,19 @@ def run(target: str, model: str | None, overrides: tuple[str, ...], out: Path, v
     doxascope run consistency
     doxascope run consistency -m ./my-model -o items=200 -o seed=1
     doxascope run my-study.yaml --out results --verify 5
+    doxascope run my-study.yaml --shard 3/8       one of eight jobs; the last to end writes the scores
     """
     from .config import load_config
     from .runner import run as run_experiment
+    from .shard import parse_shard
 
+    part = parse_shard(shard)
     experiment, config = load_config(target, overrides, model)
-    folder = run_experiment(experiment, config, out, verify=verify)
-    _print_scores(folder.path)
+    folder = run_experiment(experiment, config, out, verify=verify, shard=part)
+    if folder.missing:
+        click.echo(f"shard {shard} is read; {folder.missing} batches of other shards are missing in {folder.path}")
+    else:
+        _print_scores(folder.path)
 
 
 @cli.command()

@@ -4,7 +4,8 @@
     scores.json  scores.parquet  published.csv  report.html
 
 A batch counts when its line stands in `commits.jsonl`, which is written after its files. A file without a line
-is written again, with the same content.
+is written again, with the same content. A shard has a lock and a `commits-i-of-n.jsonl` of its own, so that many
+processes can write one run.
 """
 
 import contextlib
@@ -20,16 +21,19 @@ from filelock import FileLock, Timeout
 
 from ..hooks.errors import UserError
 from ..metrics.beliefs import check_belief_table
+from .shard import WHOLE, Shard
 
 
 class RunFolder:
-    """Reads and writes one run."""
+    """Reads and writes one run, or one shard of it."""
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, shard: Shard = WHOLE) -> None:
         self.path = path
+        self.mark = "" if shard == WHOLE else f"-{shard}"
+        """In the names of files that no other shard may touch."""
 
     @classmethod
-    def create(cls, path: Path) -> "RunFolder":
+    def create(cls, path: Path, shard: Shard = WHOLE) -> "RunFolder":
         """The folder of a new run or of one to go on with.
 
         Raises UserError if it cannot be written, or holds something that is not a run.
@@ -43,7 +47,7 @@ class RunFolder:
                 pass
         except OSError as error:
             raise UserError(f"{path}: cannot be written ({error.strerror}); choose another --out") from error
-        return cls(path)
+        return cls(path, shard)
 
     @classmethod
     def open(cls, path: Path) -> "RunFolder":
@@ -54,9 +58,29 @@ class RunFolder:
 
     @contextlib.contextmanager
     def writing(self) -> Iterator[None]:
-        """Keep other processes from writing; the lock goes with the process, however it ends."""
+        """Keep other processes from writing what this one writes; the locks go with the process, however it ends.
+
+        The whole run excludes its shards, too.
+        """
+        with contextlib.ExitStack() as locks:
+            locks.enter_context(self._locked(f"{LOCK}{self.mark}"))
+            for other in [] if self.mark else sorted(self.path.glob(f"{LOCK}-*")):
+                locks.enter_context(self._locked(other.name))
+            yield
+
+    @contextlib.contextmanager
+    def taking_turns(self, patience: float) -> Iterator[None]:
+        """For what all shards write: one at a time. The whole run, which is alone, just goes on.
+
+        Waits as many seconds as `patience`, or as long as it takes if that is negative.
+        """
+        with self._locked(LOCK, patience) if self.mark else contextlib.nullcontext():
+            yield
+
+    @contextlib.contextmanager
+    def _locked(self, name: str, patience: float = 0) -> Iterator[None]:
         try:
-            with FileLock(self.path / ".lock", timeout=0):
+            with FileLock(self.path / name, timeout=patience):
                 yield
         except Timeout:
             raise UserError(f"{self.path}: another process is writing this run; wait for it or stop it") from None
@@ -68,21 +92,20 @@ class RunFolder:
         return json.loads(path.read_text()) if path.is_file() else {}
 
     def commits(self) -> dict[int, dict[str, Any]]:
-        """Batch number -> its commit line. A last line that was cut off does not count."""
-        path = self.path / "commits.jsonl"
-        found = {}
-        for line in path.read_text().splitlines() if path.is_file() else []:
-            with contextlib.suppress(json.JSONDecodeError):
-                commit = json.loads(line)
-                found[commit["batch"]] = commit
-        return found
+        """Batch number -> its commit line, of all shards. A last line that was cut off does not count."""
+        lines = [line for path in sorted(self.path.glob("commits*.jsonl")) for line in _whole_lines(path)]
+        return {commit["batch"]: commit for commit in sorted(lines, key=lambda commit: commit["batch"])}
+
+    @property
+    def missing(self) -> int:
+        """How many batches are still to be read before the run can be scored."""
+        return self.manifest["batches"] - len(self.commits())
 
     def tidy(self) -> None:
         """Take away what a kill left: a torn last commit line, temporary files."""
-        if (self.path / "commits.jsonl").is_file():
-            lines = [json.dumps(commit) + "\n" for commit in self.commits().values()]
-            self.write("commits.jsonl", "".join(lines))
-        for leftover in self.path.rglob(f"{TEMPORARY}*"):
+        if (path := self.path / self._commits).is_file():
+            self.write(path.name, "".join(json.dumps(commit) + "\n" for commit in _whole_lines(path)))
+        for leftover in self.path.rglob(f"{TEMPORARY}{self.mark}*"):
             leftover.unlink(missing_ok=True)
 
     def commit(
@@ -92,7 +115,7 @@ class RunFolder:
         lines = "".join(json.dumps(line, ensure_ascii=False) + "\n" for line in transcripts)
         self.write_table(f"beliefs/part-{batch:05}.parquet", beliefs)
         self.write(f"transcripts/part-{batch:05}.jsonl", lines)
-        with (self.path / "commits.jsonl").open("a") as file:
+        with (self.path / self._commits).open("a") as file:
             file.write(json.dumps({"batch": batch, **note}) + "\n")
             file.flush()
             os.fsync(file.fileno())
@@ -107,6 +130,10 @@ class RunFolder:
             return check_belief_table(table)
         except (OSError, ValueError) as error:
             raise UserError(f"{self.path}: its beliefs cannot be read ({error}); run it again elsewhere") from error
+
+    @property
+    def _commits(self) -> str:
+        return f"commits{self.mark}.jsonl"
 
     def write(self, name: str, text: str) -> None:
         """Write a text file whole or not at all."""
@@ -126,7 +153,7 @@ class RunFolder:
     def _atomic(self, name: str) -> Iterator[Path]:
         """A temporary path that becomes `name` once it is written and on the disk."""
         path = self.path / name
-        temporary = path.with_name(f"{TEMPORARY}{path.name}")
+        temporary = path.with_name(f"{TEMPORARY}{self.mark}-{path.name}")
         yield temporary
         with temporary.open("rb") as file:
             os.fsync(file.fileno())
@@ -136,11 +163,21 @@ class RunFolder:
         os.close(folder)
 
 
-TEMPORARY = ".writing-"
-BEFORE_THE_MANIFEST = {"beliefs", "transcripts", "config.yaml", ".lock"}
-"""What a run that was killed at its very beginning may have left."""
+TEMPORARY = ".writing"
+LOCK = ".lock"
+BEFORE_THE_MANIFEST = {"beliefs", "transcripts", "config.yaml"}
+"""What a run that was killed at its very beginning may have left, besides locks and temporary files."""
 
 
 def _foreign(path: Path) -> bool:
     """Whether a folder without a manifest holds what no run of ours has put there."""
-    return any(p.name not in BEFORE_THE_MANIFEST and not p.name.startswith(TEMPORARY) for p in path.iterdir())
+    return any(p.name not in BEFORE_THE_MANIFEST and not p.name.startswith((TEMPORARY, LOCK)) for p in path.iterdir())
+
+
+def _whole_lines(path: Path) -> list[dict[str, Any]]:
+    """The lines of a file that are whole JSON."""
+    found = []
+    for line in path.read_text().splitlines():
+        with contextlib.suppress(json.JSONDecodeError):
+            found.append(json.loads(line))
+    return found

@@ -24,16 +24,24 @@ from .protocol import Cell, Experiment, Item, RunConfig
 from .readouts import compile_questions, read_item
 from .report import render_report
 from .run_folder import RunFolder
+from .shard import WHOLE, Shard
+
+PATIENCE = 30.0
+"""Seconds that a shard that begins waits for others that do; a whole run lets none in."""
 
 
-def run(experiment: Experiment, config: RunConfig, out: Path, *, verify: int = 0) -> RunFolder:
+def run(experiment: Experiment, config: RunConfig, out: Path, *, verify: int = 0, shard: Shard = WHOLE) -> RunFolder:
     """Run, or go on with, an experiment, and write its scores and report.
+
+    Shards of a run may be read at the same time; the one that ends last writes the scores, the same to the byte as
+    those of a run in one piece.
 
     Args:
         experiment: what to ask, read and score.
         config: under which settings.
         out: the folder in which the run's own folder is made, named by experiment, model and settings.
         verify: number of read-outs to recompute by the plain path; the largest difference is recorded.
+        shard: the part of the batches to read.
 
     Raises UserError if the folder holds a run under other conditions, listing the differences.
     """
@@ -42,17 +50,20 @@ def run(experiment: Experiment, config: RunConfig, out: Path, *, verify: int = 0
         config = config.model_copy(update={"model": lm.spec.model_copy(update={"threads": lm.identity.threads})})
         now = conditions(config, lm.identity, [[item.id, item.cluster, dict(item.content)] for item in items])
         name = f"{experiment.name}-{lm.spec.name}-{digest([now['config'], now['model']])[:8]}"
-        folder = RunFolder.create(out / name)
+        folder = RunFolder.create(out / name, shard)
         with folder.writing():
-            _refuse_mixture(folder, now)
-            folder.tidy()
-            folder.write("config.yaml", yaml.safe_dump(config.model_dump(mode="json"), sort_keys=False))
-            record = _begin(folder, now)
-            _read_all(experiment, config, items, lm, folder)
-            if verify:
-                record["verification"] = _verify(experiment, config, items, lm, verify)
-            _finish(folder, record)
-            report(folder, experiment, config)
+            with folder.taking_turns(patience=PATIENCE):
+                _refuse_mixture(folder, now)
+                folder.tidy()
+                folder.write("config.yaml", yaml.safe_dump(config.model_dump(mode="json"), sort_keys=False))
+                session = _begin(folder, now, len(batches(config, items)))
+            _read_all(experiment, config, items, lm, folder, shard)
+            verification = _verify(experiment, config, items, lm, verify) if verify else None
+            with folder.taking_turns(patience=-1):  # only a shard that writes the scores can be in the way
+                _end(folder, session, verification)
+                if not folder.missing:
+                    _finish(folder)
+                    report(folder, experiment, config)
     return folder
 
 
@@ -82,12 +93,18 @@ def batches(config: RunConfig, items: Sequence[Item]) -> list[Sequence[Item]]:
 
 
 def _read_all(
-    experiment: Experiment, config: RunConfig, items: Sequence[Item], lm: LanguageModel, folder: RunFolder
+    experiment: Experiment,
+    config: RunConfig,
+    items: Sequence[Item],
+    lm: LanguageModel,
+    folder: RunFolder,
+    shard: Shard,
 ) -> None:
-    """Read every batch that is not committed yet."""
+    """Read every batch of the shard that is not committed yet."""
     done = folder.commits()
-    with progress(len(items), "item", f"{experiment.name} on {lm.spec.name}") as advance:
-        for number, batch in enumerate(batches(config, items)):
+    mine = [(number, batch) for number, batch in enumerate(batches(config, items)) if number in shard]
+    with progress(sum(len(batch) for _, batch in mine), "item", f"{experiment.name} on {lm.spec.name}") as advance:
+        for number, batch in mine:
             if number not in done:
                 _read_batch(experiment, config, batch, lm, folder, number)
             advance(len(batch))
@@ -143,23 +160,30 @@ def _refuse_mixture(folder: RunFolder, now: dict[str, Any]) -> None:
         )
 
 
-def _begin(folder: RunFolder, now: dict[str, Any]) -> dict[str, Any]:
-    """Write the manifest of a run that has begun; sessions before this one stay on record."""
-    sessions = folder.manifest.get("sessions", [])
+def _begin(folder: RunFolder, now: dict[str, Any], n_batches: int) -> int:
+    """Write down that the run goes on, and give the number of this session; those before it stay on record."""
+    before = folder.manifest
+    sessions = [*before.get("sessions", []), {"began": _now(), "ended": None, **surroundings()}]
     record = {
         "status": "running",
         "conditions": now,
-        "verification": folder.manifest.get("verification"),
-        "sessions": [*sessions, {"began": _now(), "ended": None, **surroundings()}],
+        "batches": n_batches,
+        "verification": before.get("verification"),
+        "sessions": sessions,
     }
     folder.write_json("manifest.json", record)
-    return record
+    return len(sessions) - 1
 
 
-def _finish(folder: RunFolder, record: dict[str, Any]) -> None:
-    record["status"] = "complete"
-    record["sessions"][-1]["ended"] = _now()
-    folder.write_json("manifest.json", record | _totals(folder, folder.beliefs()))
+def _end(folder: RunFolder, session: int, verification: dict[str, Any] | None) -> None:
+    """Write down that a session has read what it was to read."""
+    record = folder.manifest
+    record["sessions"][session]["ended"] = _now()
+    folder.write_json("manifest.json", record | ({"verification": verification} if verification else {}))
+
+
+def _finish(folder: RunFolder) -> None:
+    folder.write_json("manifest.json", folder.manifest | {"status": "complete"} | _totals(folder, folder.beliefs()))
 
 
 def _totals(folder: RunFolder, beliefs: pd.DataFrame) -> dict[str, Any]:
