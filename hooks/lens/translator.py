@@ -1,0 +1,153 @@
+"""From a layer's residual stream to the last one's: a closed-form ridge map per layer, fitted on generic text.
+
+A raw lens reads an inner layer as if it were the last. A translator first undoes what is merely another basis
+(tuned lens, Belrose et al. 2023), fitted without gradient steps: the least squares of the last residual on the
+layer's own, shrunk towards leaving it as it is.
+"""
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+from zipfile import BadZipFile
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from ..errors import UserError
+
+PENALTIES = (1e-4, 1e-3, 1e-2, 1e-1, 1.0)
+"""Of standardised features, per row. Each layer takes the one with the least error across documents."""
+FORMAT = 1
+
+
+@dataclass(frozen=True)
+class Translator:
+    """A map per layer."""
+
+    layers: tuple[int, ...]
+    weight: torch.Tensor
+    """[layers, d_model, d_model] float32: residual @ weight + bias is what is added to the residual."""
+    bias: torch.Tensor
+    """[layers, d_model] float32."""
+    r2: NDArray[np.float64]
+    """[layers] share of the change from here to the last layer that is foretold in documents not fitted on, at most 1;
+    NaN where nothing changes, as at the last layer itself."""
+    penalty: tuple[float, ...]
+    """[layers] as chosen from PENALTIES."""
+    origin: dict[str, Any]
+    """What it was fitted on: the model's identity, the text, the number of rows."""
+
+    def __call__(self, residuals: torch.Tensor) -> torch.Tensor:
+        """[rows, layers, d_model], of these layers, to what the last residuals may be, float32."""
+        x = residuals.to(self.weight)
+        return x + torch.einsum("rld,lde->rle", x, self.weight) + self.bias
+
+    def save(self, path: Path) -> None:
+        """Write `path`.npz and, with what it was fitted on, `path`.json."""
+        np.savez(path.with_suffix(".npz"), weight=self.weight.cpu().numpy(), bias=self.bias.cpu().numpy(), r2=self.r2)
+        record = {"format": FORMAT, "layers": self.layers, "penalty": self.penalty, "origin": self.origin}
+        path.with_suffix(".json").write_text(json.dumps(record, indent=1) + "\n")
+
+    @classmethod
+    def load(cls, path: Path) -> "Translator":
+        """Read what `save` wrote. Raises UserError if it is not there or not whole."""
+        try:
+            record = json.loads(path.with_suffix(".json").read_text())
+            with np.load(path.with_suffix(".npz"), allow_pickle=False) as arrays:
+                weight, bias, r2 = (arrays[name] for name in ("weight", "bias", "r2"))
+            if record["format"] != FORMAT:
+                raise UserError(f"{path}: a translator of format {record['format']}, not {FORMAT}; fit it anew")
+            layers, penalty = tuple(record["layers"]), tuple(record["penalty"])
+            return cls(layers, torch.from_numpy(weight), torch.from_numpy(bias), r2, penalty, record["origin"])
+        except (OSError, ValueError, KeyError, BadZipFile) as error:
+            raise UserError(f"{path}: no translator can be read from it ({error}); fit it anew") from error
+
+
+class TranslatorFitter:
+    """Takes documents one after the other and keeps their second moments, in two halves, alone."""
+
+    def __init__(self, layers: Sequence[int], d_model: int) -> None:
+        self.layers, self.d_model = tuple(layers), d_model
+        width = 2 * d_model + 1
+        self._moments = torch.zeros(2, len(self.layers), width, width, dtype=torch.float64)
+        self.documents = self.rows = 0
+
+    def update(self, residuals: torch.Tensor, last: torch.Tensor) -> None:
+        """Take one document.
+
+        A row weighs the inverse of the size of its last residual, squared: after the final norm, which divides by that
+        size, all rows then count alike.
+
+        Args:
+            residuals: [rows, layers, d_model] of the layers of this fitter.
+            last: [rows, d_model] after the last block, before the final norm.
+        """
+        weight = last.double().square().mean(dim=1).rsqrt()[:, None]
+        for i in range(len(self.layers)):
+            x = residuals[:, i].double()
+            z = torch.cat([torch.ones_like(weight), x, last.double() - x], dim=1) * weight
+            self._moments[self.documents % 2, i] += (z.T @ z).cpu()
+        self.documents += 1
+        self.rows += len(last)
+
+    def fit(self, origin: dict[str, Any]) -> Translator:
+        """The maps that all documents give. Raises UserError if there are fewer rows than can be fitted."""
+        if self.documents < 2 or self.rows < 4 * self.d_model:
+            raise UserError(
+                f"translator: {self.rows} tokens in {self.documents} documents are too few for {self.d_model} "
+                f"dimensions; bring at least {4 * self.d_model} tokens in two or more"
+            )
+        maps = [self._layer(halves) for halves in self._moments.transpose(0, 1)]
+        weight, bias, r2, penalty = zip(*maps, strict=True)
+        origin = origin | {"documents": self.documents, "rows": self.rows}
+        return Translator(
+            self.layers,
+            torch.stack(weight).float(),
+            torch.stack(bias).float(),
+            np.array(r2, dtype=np.float64),
+            penalty,
+            origin,
+        )
+
+    def _layer(self, halves: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor, float, float]:
+        """Weight, bias, cross-validated R2 and penalty from the moments [2, width, width] of the halves."""
+        errors = torch.stack([_error(*_solve(halves[i], PENALTIES), halves[1 - i]) for i in (0, 1)]).sum(dim=0)
+        total = sum(float(_error(*_solve(halves[i], (float("inf"),)), halves[1 - i])) for i in (0, 1))
+        best = int(errors.argmin())
+        weight, bias = _solve(halves.sum(dim=0), (PENALTIES[best],))
+        r2 = 1 - float(errors[best]) / total if total > 0 else float("nan")
+        return weight[0], bias[0], r2, PENALTIES[best]
+
+
+def _solve(moments: torch.Tensor, penalties: Sequence[float]) -> tuple[torch.Tensor, torch.Tensor]:
+    """Weights [penalties, d, d] and biases [penalties, d]; an infinite penalty leaves the mean change alone."""
+    d = (len(moments) - 1) // 2
+    total = moments[0, 0]
+    mean_x, mean_y = moments[0, 1 : d + 1] / total, moments[0, d + 1 :] / total
+    xx = moments[1 : d + 1, 1 : d + 1] / total - mean_x.outer(mean_x)
+    xy = moments[1 : d + 1, d + 1 :] / total - mean_x.outer(mean_y)
+    scale = xx.diagonal().clamp(min=0).sqrt()
+    scale = torch.where(scale > 0, scale, torch.ones_like(scale))
+    correlations, target = xx / scale.outer(scale), xy / scale[:, None]
+    eye = torch.eye(d, dtype=xx.dtype)
+    weights = torch.stack(
+        [
+            torch.linalg.solve(correlations + penalty * eye, target) / scale[:, None]
+            if np.isfinite(penalty)
+            else torch.zeros_like(target)
+            for penalty in penalties
+        ]
+    )
+    return weights, mean_y - mean_x @ weights
+
+
+def _error(weights: torch.Tensor, biases: torch.Tensor, moments: torch.Tensor) -> torch.Tensor:
+    """[penalties] weighted sum of squares of what the maps leave, on the rows of `moments`."""
+    maps = torch.cat([biases[:, None], weights], dim=1)  # [penalties, 1 + d, d]
+    width = maps.shape[1]
+    zz, zy, yy = moments[:width, :width], moments[:width, width:], moments[width:, width:]
+    fitted = (maps * (zz @ maps)).sum(dim=(1, 2))
+    return (yy.trace() - 2 * (maps * zy).sum(dim=(1, 2)) + fitted).clamp(min=0)
