@@ -47,6 +47,9 @@ class ModelSpec(Settings):
     dtype: Literal["float32", "bfloat16", "float16"] = "float32"
     kernel: Literal["sdpa", "eager"] = "sdpa"
     """The attention implementation. Both take the additive masks of a packed tree."""
+    backend: Literal["transformers", "transformer_lens", "nnsight"] = "transformers"
+    """The library whose forward passes beliefs and activations are read from. Samples are drawn by plain transformers
+    whatever it is; all but `transformers` hold the weights a second time."""
     template: Literal["own", "plain", "none"] = "own"
     """`own`: the model's chat template. For a model without one: `plain` writes `User: ...` lines, `none` joins
     the messages with newlines."""
