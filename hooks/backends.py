@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from importlib import import_module
 from importlib.metadata import version
+from textwrap import shorten
 from typing import TYPE_CHECKING
 
 from .backend import Backend
@@ -55,7 +56,6 @@ def make_backend(spec: ModelSpec, model: "PreTrainedModel", tokenizer: "PreTrain
     except UserError:
         raise
     except Exception as error:  # what a library does not know breaks in any way
-        reason = (str(error).strip() or type(error).__name__).splitlines()[0]
-        raise UserError(
-            f"{spec.backend} cannot serve {type(model).__name__} ({reason}); try `--backend transformers`"
-        ) from error
+        reason = shorten(str(error) or type(error).__name__, 120, placeholder=" ...")
+        name = type(model).__name__
+        raise UserError(f"{spec.backend} cannot serve {name} ({reason}); try `--backend transformers`") from error

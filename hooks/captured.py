@@ -80,8 +80,10 @@ class Collector:
 
     def captured(self) -> Captured:
         """Everything, row by row."""
-        shared = len(self._slots) < len(self.rows)
-        residuals = {site: kept[self._slot_of_row] if shared else kept for site, kept in self._residuals.items()}
+        residuals = dict(self._residuals)
+        if len(self._slots) < len(self.rows):
+            for site, kept in self._residuals.items():
+                residuals[site] = kept[self._slot_of_row]
         return Captured(pd.DataFrame(self.rows, columns=list(ROWS)), self.layers, residuals)
 
 

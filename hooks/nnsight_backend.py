@@ -37,8 +37,8 @@ class NnsightBackend(Backend):
             for point, tap in taps.items():
                 _visit(self._blocks[point.layer], point, tap)
             hidden = nnsight.save(self._body.output.last_hidden_state)
-            tracer.stop()
-        return hidden
+            tracer.stop()  # pyright: ignore[reportAttributeAccessIssue]
+        return hidden  # pyright: ignore[reportPossiblyUnboundVariable]
 
 
 def wrap(model: "PreTrainedModel") -> "NNsight":

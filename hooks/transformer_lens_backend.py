@@ -33,7 +33,7 @@ class TransformerLensBackend(Backend):
         def stop(module: object, args: object, output: Any) -> None:
             raise StopAtLayerException(output.last_hidden_state)
 
-        hooks = [(f"blocks.{point.layer}.hook_{point.site}", _hook(tap)) for point, tap in taps.items()]
+        hooks: list[Any] = [(f"blocks.{point.layer}.hook_{point.site}", _hook(tap)) for point, tap in taps.items()]
         others = {name: value for name, value in inputs.items() if name != "input_ids"}
         end = body(self.model).register_forward_hook(stop)
         try:

@@ -61,25 +61,9 @@ EAGER_ONLY = {"gemma2", "bloom", "mpt", "mamba"}
 
 
 @pytest.fixture(scope="module")
-def make_lm(make_tokenizer: Callable[..., Any], tmp_path_factory: pytest.TempPathFactory) -> Callable[..., Any]:
+def make_lm(save_architecture: Callable[..., Path]) -> Callable[..., Any]:
     """Makes, saves and loads a tiny random model."""
-
-    def make(name: str, settings: dict[str, Any], **spec: Any) -> Any:
-        from transformers import AutoConfig, AutoModelForCausalLM
-
-        folder = tmp_path_factory.mktemp(name)
-        tokenizer = make_tokenizer()
-        ids = {"bos_token_id": 0, "eos_token_id": tokenizer.eos_token_id, "pad_token_id": 0}
-        config = AutoConfig.for_model(name.partition("-")[0], vocab_size=len(tokenizer), **settings, **ids)
-        torch.manual_seed(0)
-        model = AutoModelForCausalLM.from_config(config)
-        for parameter in model.parameters():  # norms and biases that do nothing would hide mistakes
-            parameter.data += 0.1 * torch.randn_like(parameter)
-        model.save_pretrained(folder)
-        tokenizer.save_pretrained(folder)
-        return load(str(folder), **spec)
-
-    return make
+    return lambda name, settings, **spec: load(str(save_architecture(name, settings)), **spec)
 
 
 def queries(lm: Any) -> list[Query]:
