@@ -10,7 +10,7 @@ import click
 
 from .. import __version__
 from ..hooks.errors import UserError
-from ..hooks.spec import presets
+from ..hooks.spec import BACKENDS, presets
 
 OVERRIDE = click.option(
     "-o", "overrides", multiple=True, metavar="KEY=VALUE", help="Change a setting, e.g. -o model.dtype=bfloat16."
@@ -40,7 +40,16 @@ def cli(debug: bool) -> None:
 @click.option("--out", type=click.Path(path_type=Path), default=Path("runs"), show_default=True, help="Folder of runs.")
 @click.option("--verify", type=click.IntRange(0), default=0, help="Recompute N read-outs by the plain path.")
 @click.option("--shard", metavar="I/N", default="1/1", help="Read only the I-th of N parts; all share the folder.")
-def run(target: str, model: str | None, overrides: tuple[str, ...], out: Path, verify: int, shard: str) -> None:
+@click.option("--backend", type=click.Choice(BACKENDS), help="The library that reads the model.")
+def run(
+    target: str,
+    model: str | None,
+    overrides: tuple[str, ...],
+    out: Path,
+    verify: int,
+    shard: str,
+    backend: str | None,
+) -> None:
     """Run an experiment, or go on with it, and write scores and a report.
 
     TARGET is an experiment's name or a YAML file. The same command again resumes; other settings get a folder of
@@ -57,7 +66,8 @@ def run(target: str, model: str | None, overrides: tuple[str, ...], out: Path, v
     from .shard import parse_shard
 
     part = parse_shard(shard)
-    experiment, config = load_config(target, overrides, model)
+    chosen = () if backend is None else (f"model.backend={backend}",)
+    experiment, config = load_config(target, (*overrides, *chosen), model)
     folder = run_experiment(experiment, config, out, verify=verify, shard=part)
     if folder.missing:
         click.echo(f"shard {shard} is read; {folder.missing} batches of other shards are missing in {folder.path}")

@@ -1,11 +1,12 @@
 """The parts of a transformers model: its body without the head, its blocks, and what leaves them."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from operator import attrgetter
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from .errors import UserError
+from .points import Point, Tap
 
 if TYPE_CHECKING:
     import torch
@@ -16,25 +17,43 @@ PLACES = ("layers", "h", "blocks", "decoder.layers", "language_model.layers")
 
 
 @contextmanager
-def tapped(
-    model: "PreTrainedModel", pick: "Callable[[torch.Tensor], torch.Tensor] | None"
-) -> Iterator[list["torch.Tensor"]]:
-    """Collect `pick` of each block's output, in order, while the block is open; None taps nothing.
-
-    The hooks are removed whatever happens.
-    """
-    taken: list[torch.Tensor] = []
-
-    def take(module: object, args: object, output: "torch.Tensor | tuple[torch.Tensor, ...]") -> None:
-        assert pick is not None
-        taken.append(pick(output[0] if isinstance(output, tuple) else output))
-
-    handles = [block.register_forward_hook(take) for block in blocks(model)] if pick else []
+def tapped(model: "PreTrainedModel", taps: Mapping[Point, Tap]) -> Iterator[None]:
+    """Let taps see the residual stream while the block is open. The hooks are removed whatever happens."""
+    handles, stack = [], blocks(model) if taps else []
     try:
-        yield taken
+        for point, tap in taps.items():
+            block = stack[point.layer]
+            if point.site == "resid_pre":
+                handles.append(block.register_forward_pre_hook(_before(tap), with_kwargs=True))
+            else:
+                handles.append(block.register_forward_hook(_after(tap)))
+        yield
     finally:
         for handle in handles:
             handle.remove()
+
+
+def _before(tap: Tap) -> Callable[..., Any]:
+    """A hook on a block's input, which some architectures hand over by name."""
+
+    def hook(module: object, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        changed = tap(args[0] if args else kwargs["hidden_states"])
+        if changed is None:
+            return None
+        return ((changed, *args[1:]), kwargs) if args else (args, kwargs | {"hidden_states": changed})
+
+    return hook
+
+
+def _after(tap: Tap) -> Callable[..., Any]:
+    """A hook on a block's output, which older architectures hand over in a tuple."""
+
+    def hook(module: object, args: object, output: Any) -> Any:
+        inside = isinstance(output, tuple)
+        changed = tap(output[0] if inside else output)
+        return (changed, *output[1:]) if inside and changed is not None else changed
+
+    return hook
 
 
 def body(model: "PreTrainedModel") -> "torch.nn.Module":
@@ -56,10 +75,3 @@ def blocks(model: "PreTrainedModel") -> list["torch.nn.Module"]:
         except AttributeError:
             continue
     raise UserError(f"{type(model).__name__}: its blocks are under no known name; residuals cannot be read")
-
-
-def stacked(taken: list["torch.Tensor"], device: "torch.device") -> "torch.Tensor":
-    """[R, n_layers, d_model] on one device: under a device map each block's output is where the block is."""
-    import torch
-
-    return torch.stack([one.to(device) for one in taken], dim=1)

@@ -85,6 +85,19 @@ class ChatRenderer:
             raise UserError("prompt is empty; give at least one message")
         return Prompt(tuple(ids), self._boundary(text, ids), self._forced(messages, ids))
 
+    def text(self, messages: Conversation) -> str:
+        """The text whose ids are those of the prompt, without a prefill."""
+        return self._text(messages)
+
+    def characters(self, text: str) -> list[tuple[int, int]]:
+        """Which characters of a rendered text each of its tokens covers, from and to.
+
+        Raises UserError for a tokenizer that cannot tell.
+        """
+        if not self.tokenizer.is_fast:
+            raise UserError("the model's tokenizer does not tell which characters a token covers; capture at `last`")
+        return self.tokenizer(text, add_special_tokens=False, return_offsets_mapping=True)["offset_mapping"]  # pyright: ignore[reportReturnType]
+
     def _boundary(self, text: str, ids: list[int]) -> Boundary:
         place, token = max(((text.rfind(token), token) for token in self._special), default=(-1, ""))
         if place < 0:

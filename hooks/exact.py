@@ -13,11 +13,15 @@ from numpy.typing import NDArray
 from scipy.special import logsumexp
 
 from .backend import Backend
+from .blocks import blocks
+from .capture import CapturePlan
+from .captured import Captured, Collector
 from .chat import Prompt
 from .errors import UserError
 from .head import Head
 from .memory import Cost, run_packs
 from .options import Option, OptionPaths, Terminators
+from .places import Place
 from .tree import Pack, TokenTree
 
 if TYPE_CHECKING:
@@ -36,6 +40,8 @@ class Query:
     readout_id: str
     prompt: Prompt
     paths: OptionPaths
+    places: tuple[Place, ...] = ()
+    """Where in the prompt a capture reads."""
 
 
 class Competitor(NamedTuple):
@@ -60,8 +66,6 @@ class ExactReading:
     the template hides them."""
     tempered: Mapping[float, NDArray[np.float64]] = field(default_factory=dict)
     """Temperature -> what `logp` would be at it."""
-    residual: "torch.Tensor | None" = None
-    """[n_layers, d_model] at the prompt's last token, if it was captured."""
 
     @property
     def coverage(self) -> float:
@@ -74,16 +78,30 @@ class ExactReading:
         return normalised(self.logp)
 
 
+class PackedReading(NamedTuple):
+    """What `read_packed` returns."""
+
+    readings: list[ExactReading]
+    cost: Cost
+    captured: Captured | None
+    """If a plan was given."""
+
+
 @dataclass(frozen=True)
 class _Placed:
     """Where a query lies in the tree."""
 
-    last: int
-    """The prompt's last node."""
+    prompt: Sequence[int]
+    """The prompt's nodes."""
     forced: tuple[int, ...] | None
     """The nodes of the turns that were put into the model's mouth."""
     forms: tuple[tuple[tuple[int, ...], ...], ...]
     """[option][form] -> nodes."""
+
+    @property
+    def last(self) -> int:
+        """The prompt's last node."""
+        return self.prompt[-1]
 
 
 class QueryTree:
@@ -99,7 +117,7 @@ class QueryTree:
                 tuple(tuple(self.tree.add(path, below=last)) for path in paths) for paths in query.paths.paths
             )
             forced = None if turns is None else tuple(prompt[i] for turn in turns for i in turn)
-            self.placed.append(_Placed(last, forced, forms))
+            self.placed.append(_Placed(prompt, forced, forms))
 
     @property
     def read_nodes(self) -> set[int]:
@@ -122,11 +140,12 @@ def read_packed(
     *,
     budget: int,
     temperatures: Sequence[float] = (),
-    capture: bool = False,
-) -> tuple[list[ExactReading], Cost]:
+    capture: CapturePlan | None = None,
+) -> PackedReading:
     """Read all queries through packs of at most `budget` tokens, smaller ones when memory runs out.
 
-    Other temperatures are read off the same logits, rescaled: they cost no pass.
+    Other temperatures are read off the same logits, rescaled: they cost no pass. Nor does a capture: it changes
+    neither the packs nor, by a single bit, what is read.
 
     Raises UserError if the model's log-probabilities are not finite, naming the read-out.
     """
@@ -135,14 +154,14 @@ def read_packed(
     laws = (1.0, *temperatures)
     step_logp = np.full((len(laws), len(tree)), np.nan)  # log P(this token | its ancestors)
     end_logp = np.full((len(laws), len(tree)), np.nan)  # log P(a terminator follows)
-    residuals: dict[int, torch.Tensor] = {}
+    collector = _collector(built, backend, capture) if capture else None
     competitors: dict[int, Competitor] = {}
     barred = {place.last: query.paths.first_ids for place, query in zip(built.placed, queries, strict=True)}
     children = _children(tree, built)
 
     def take(one: Pack) -> int:
         """Run a pack, and keep what is read in it."""
-        output = backend.run(one, capture=capture)
+        output = backend.run(one, capture=collector.ask(one) if collector else None)
         for start in range(0, len(one.rows), UNEMBED_ROWS):
             nodes = one.nodes[start : start + UNEMBED_ROWS].tolist()
             logp = head.log_probs(output.hidden[start : start + UNEMBED_ROWS])
@@ -156,16 +175,16 @@ def read_packed(
             for row, node in enumerate(nodes):
                 if node in barred:
                     competitors[node] = best_competitor(logp[row], barred[node])
-                    if output.residuals is not None:
-                        residuals[node] = output.residuals[start + row].cpu()
+        if collector:
+            collector.keep(one, output)
         return output.tokens_run
 
     cost = run_packs(tree, built.read_nodes, budget, take)
     readings = [
-        _reading(query, place, temperatures, step_logp, end_logp, competitors, residuals)
+        _reading(query, place, temperatures, step_logp, end_logp, competitors)
         for query, place in zip(queries, built.placed, strict=True)
     ]
-    return readings, cost
+    return PackedReading(readings, cost, collector.captured() if collector else None)
 
 
 def normalised(logp: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -216,6 +235,14 @@ def _terminator_logp(logp: "torch.Tensor", terminators: Terminators) -> NDArray[
     return logp[:, ids].double().logsumexp(dim=1).cpu().numpy()
 
 
+def _collector(built: QueryTree, backend: Backend, plan: CapturePlan) -> Collector:
+    """Asks for the places of all queries."""
+    collector = Collector(built.tree, plan.sites, plan.layer_numbers(len(blocks(backend.model))))
+    for query, place in zip(built.queries, built.placed, strict=True):
+        collector.want(query.readout_id, place.prompt, query.places)
+    return collector
+
+
 def _children(tree: TokenTree, built: QueryTree) -> dict[int, list[int]]:
     """The nodes below each node whose probability is wanted."""
     children: dict[int, list[int]] = {}
@@ -231,7 +258,6 @@ def _reading(
     step_logp: NDArray[np.float64],
     end_logp: NDArray[np.float64],
     competitors: dict[int, Competitor],
-    residuals: "dict[int, torch.Tensor]",
 ) -> ExactReading:
     by_law = [
         tuple(np.array([step[list(form)].sum() + end[form[-1]] for form in forms]) for forms in place.forms)
@@ -242,7 +268,6 @@ def _reading(
         reading,
         forced_logp=float(step_logp[0, list(place.forced)].sum()) if place.forced else np.nan,
         tempered={t: _sum_forms(forms) for t, forms in zip(temperatures, by_law[1:], strict=True)},
-        residual=residuals.get(place.last),
     )
 
 

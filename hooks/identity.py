@@ -1,8 +1,10 @@
 """What a result must be known by: which weights, which tokenizer, which template, under which conditions."""
 
 import hashlib
+from importlib.metadata import version
 from typing import TYPE_CHECKING
 
+from .self_check import Chosen
 from .settings import Settings
 from .spec import ModelSpec
 
@@ -31,14 +33,19 @@ class Identity(Settings):
     template: str
     dtype: str
     kernel: str
+    """The attention implementation that reads."""
+    backend: str
+    """The library that reads, with its version."""
     path: str
     """`packed` or `padded`: how token trees go through it."""
     device: str
     threads: int
 
 
-def identify(spec: ModelSpec, model: "PreTrainedModel", tokenizer: "PreTrainedTokenizerBase", path: str) -> Identity:
-    """Describe a loaded model that is read by `path`."""
+def identify(
+    spec: ModelSpec, model: "PreTrainedModel", tokenizer: "PreTrainedTokenizerBase", chosen: Chosen
+) -> Identity:
+    """Describe a loaded model and the way in which it is read."""
     import torch
 
     config = model.config.get_text_config()
@@ -54,8 +61,9 @@ def identify(spec: ModelSpec, model: "PreTrainedModel", tokenizer: "PreTrainedTo
         chat_template=_short(str(tokenizer.chat_template)) if tokenizer.chat_template else None,
         template=spec.template,
         dtype=spec.dtype,
-        kernel=spec.kernel,
-        path=path,
+        kernel=str(chosen.backend.model.config._attn_implementation),
+        backend=f"{spec.backend} {version(spec.backend)}",
+        path=chosen.path,
         device=model.device.type,
         threads=torch.get_num_threads(),
     )

@@ -2,13 +2,16 @@
 
 from collections.abc import Sequence
 from functools import cached_property
-from typing import TYPE_CHECKING, Literal, NamedTuple, Self
+from typing import TYPE_CHECKING, Literal, NamedTuple, Self, overload
 
 import numpy as np
 import pandas as pd
 
 from ..metrics.beliefs import belief_table
 from .backend import Backend
+from .backends import make_backend, require
+from .capture import CapturePlan
+from .captured import Captured
 from .chat import Message, as_conversations
 from .errors import UserError
 from .exact import ExactReading, Query, exact_rows, read_packed
@@ -22,6 +25,7 @@ from .memory import Cost
 from .mentions import BUDGET as HISTORIES
 from .mentions import Mentions, mentions
 from .options import TERMINATORS, Option, make_options
+from .places import LAST
 from .plain import read_plain
 from .reader import PromptReader
 from .sampling import Sampling
@@ -72,18 +76,19 @@ class LanguageModel:
     @cached_property
     def identity(self) -> Identity:
         """What results of this model are known by."""
-        return identify(self.spec, self.model, self.tokenizer, self.chosen.path)
+        return identify(self.spec, self.model, self.tokenizer, self.chosen)
 
     @cached_property
     def chosen(self) -> Chosen:
-        """The path by which this model is read, found by checking it against plain forward passes when first needed.
+        """How this model is read, found by checking its back end against plain forward passes when first needed.
 
-        Raises UserError for a model that no path reads rightly.
+        Raises UserError for a model that the back end does not read rightly.
         """
         special = set(self.tokenizer.all_special_ids)
         words = [i for i in range(len(self.tokenizer)) if i not in special]
         try:
-            return choose_path(self.model, self.head, self.reader.terminators, words)
+            make = make_backend(self.spec, self.model, self.tokenizer)
+            return choose_path(make, self.model, self.head, self.reader.terminators, words)
         except UserError as error:
             raise UserError(f"model {self.spec.name}: {error}") from error
 
@@ -92,16 +97,36 @@ class LanguageModel:
         """What runs packs on this model."""
         return self.chosen.backend
 
+    @overload
+    def read(
+        self, queries: Sequence[Query], *, budget: int = ..., temperatures: Sequence[float] = ..., capture: None = None
+    ) -> tuple[list[ExactReading], Cost]: ...
+
+    @overload
+    def read(
+        self, queries: Sequence[Query], *, budget: int = ..., temperatures: Sequence[float] = ..., capture: CapturePlan
+    ) -> tuple[list[ExactReading], Cost, Captured]: ...
+
     def read(
         self,
         queries: Sequence[Query],
         *,
         budget: int = BUDGET,
         temperatures: Sequence[float] = (),
-        capture: bool = False,
-    ) -> tuple[list[ExactReading], Cost]:
-        """Exact readings of compiled queries, in one tree. The first call checks the path on this model."""
-        return read_packed(
+        capture: CapturePlan | None = None,
+    ) -> tuple[list[ExactReading], Cost] | tuple[list[ExactReading], Cost, Captured]:
+        """Exact readings of compiled queries, in one tree. The first call checks the back end on this model.
+
+        Args:
+            queries: made by `reader.query`.
+            budget: most tokens of one forward pass.
+            temperatures: at which to read, too.
+            capture: sites and layers of the residual stream to take in the same passes, at the places that each
+                query was compiled with.
+
+        Returns: readings and cost, and what was captured if that was asked for.
+        """
+        readings, cost, captured = read_packed(
             queries,
             self.backend,
             self.head,
@@ -110,6 +135,7 @@ class LanguageModel:
             temperatures=temperatures,
             capture=capture,
         )
+        return (readings, cost) if captured is None else (readings, cost, captured)
 
     def read_plain(self, query: Query) -> ExactReading:
         """The same reading by one ordinary forward pass per surface form."""
@@ -147,16 +173,19 @@ class LanguageModel:
             raise UserError(f"capture {capture!r}: only 'last' (the prompt's last token) is known")
         conversations = as_conversations(messages)
         made = make_options(options, forms)
-        queries = [self.reader.query(str(i), c, made, prefill) for i, c in enumerate(conversations)]
-        readings, _ = self.read(queries, budget=budget, capture=capture == "last")
+        queries = [self.reader.query(str(i), c, made, prefill, {"last": LAST}) for i, c in enumerate(conversations)]
+        residuals = None
+        if capture:
+            readings, _, captured = self.read(queries, budget=budget, capture=CapturePlan())
+            residuals = captured.residuals["resid_post"].float().numpy()
+        else:
+            readings, _ = self.read(queries, budget=budget)
         method = "prefill" if prefill else "free"
         rows = [
             {"readout_id": id_, "item": id_, "cluster": id_, "method": method} | row
             for id_, reading in ((reading.readout_id, reading) for reading in readings)
             for row in self.option_rows(reading, made)
         ]
-        taken = [reading.residual for reading in readings if reading.residual is not None]
-        residuals = np.stack([one.float().numpy() for one in taken]) if taken else None
         return Beliefs(belief_table(rows), residuals)
 
     def sample(
@@ -237,9 +266,10 @@ def load(model: str | ModelSpec, *, terminators: Sequence[str] = TERMINATORS, **
     Args:
         model: a preset's name, a local folder, a `.gguf` file, a hub id, or a ModelSpec.
         terminators: what closes an option.
-        settings: fields of ModelSpec to change, such as `dtype="bfloat16"` or `device="cuda"`.
+        settings: fields of ModelSpec to change, such as `dtype="bfloat16"`, `device="cuda"` or `backend="nnsight"`.
     """
     spec = resolve(model) if isinstance(model, str) else model
     if settings:
         spec = parse(ModelSpec, spec.model_dump() | settings, "load()")
+    require(spec)
     return LanguageModel(spec, load_model(spec), load_text_side(spec), terminators)

@@ -7,6 +7,7 @@ from .errors import UserError
 from .exact import Query
 from .loading import TextSide
 from .options import Option, PathFinder, Terminators
+from .places import Positions, find_places
 from .spec import ModelSpec
 
 
@@ -20,16 +21,29 @@ class PromptReader:
         self._finder = PathFinder(self.chat, self.terminators)
 
     def query(
-        self, readout_id: str, messages: Sequence[Message], options: tuple[Option, ...], prefill: str = ""
+        self,
+        readout_id: str,
+        messages: Sequence[Message],
+        options: tuple[Option, ...],
+        prefill: str = "",
+        positions: Positions | None = None,
     ) -> Query:
         """The query that asks, after `messages`, which option the assistant's next turn says.
 
+        Args:
+            readout_id: its name.
+            messages: the conversation.
+            options: the answers.
+            prefill: how the assistant's turn already begins.
+            positions: where a capture reads.
+
         Raises UserError, naming the read-out, for a prompt that is longer than the model's context, or whose ids
-        change when an option follows.
+        change when an option follows, or that lacks a position.
         """
         try:
             prompt = self.chat.render(messages, prefill)
             paths = self._finder.find(prompt.boundary, options)
+            places = find_places(self.chat, messages, prefill, prompt, positions) if positions else ()
         except UserError as error:
             raise UserError(f"read-out {readout_id}: {error}") from error
         longest = len(prompt.ids) + max(len(path) for forms in paths.paths for path in forms)
@@ -38,4 +52,4 @@ class PromptReader:
                 f"read-out {readout_id}: prompt and option take {longest} tokens, the model takes {self.context}; "
                 "shorten the conversation"
             )
-        return Query(readout_id, prompt, paths)
+        return Query(readout_id, prompt, paths, places)

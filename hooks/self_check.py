@@ -1,4 +1,4 @@
-"""Which way to read a model: the packed one if it takes the mask of a tree and proves right, else the padded one."""
+"""How packs are laid out for a model: packed if it takes the mask of a tree and proves right, else padded."""
 
 import logging
 import random
@@ -8,22 +8,20 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from .backend import Backend
+from .backends import MakeBackend
 from .chat import Boundary, Prompt
 from .errors import UserError
 from .exact import ExactReading, Query, read_packed
 from .head import Head
+from .layout import LAYOUTS
 from .options import OptionPaths, Terminators
-from .padded_backend import PaddedBackend
 from .plain import read_plain
-from .transformers_backend import TransformersBackend
 
 if TYPE_CHECKING:
     from transformers import PretrainedConfig, PreTrainedModel
 
 log = logging.getLogger("doxascope")
 
-PATHS = {"packed": TransformersBackend, "padded": PaddedBackend}
-"""Tried in this order."""
 TOLERANCE_NAT = {"float32": 1e-4, "bfloat16": 0.5, "float16": 0.1}
 """How far a path may be from the plain one. Half precision alone moves log-probabilities by tenths of a nat, so
 there the check sees a wrong tree mask or wrong positions (whole nats), but not every wrong window (tenths): check an
@@ -43,21 +41,30 @@ class Chosen(NamedTuple):
     backend: Backend
 
 
-def choose_path(model: "PreTrainedModel", head: Head, terminators: Terminators, words: Sequence[int]) -> Chosen:
-    """The first path that agrees with plain forward passes on a small tree of random `words`.
+def choose_path(
+    make: MakeBackend, model: "PreTrainedModel", head: Head, terminators: Terminators, words: Sequence[int]
+) -> Chosen:
+    """The first layout in which a back end agrees with plain forward passes on a small tree of random `words`.
 
     One path of the tree is longer than the model's sliding window, if that is at most 1,024 tokens; a larger
     window, or an attention chunk, is never left, and whether it is served rightly is not seen here.
 
-    Raises UserError, saying why, if neither path agrees.
+    Args:
+        make: gives the back end.
+        model: for the plain passes.
+        head: of the model.
+        terminators: what closes an option.
+        words: ids to draw from.
+
+    Raises UserError, saying why, if neither layout agrees.
     """
     queries = _probes(model.config, words)
     plain = [read_plain(query, model, terminators) for query in queries]
     faults = []
-    for path, make in PATHS.items():
+    for path, layout in LAYOUTS.items():
         try:
-            backend = make(model)
-            readings, _ = read_packed(queries, backend, head, terminators, budget=BUDGET)
+            backend = make(layout)
+            readings = read_packed(queries, backend, head, terminators, budget=BUDGET).readings
         except UserError as error:
             faults.append(f"{path}: {error}")
             continue

@@ -2,12 +2,15 @@
 
 from importlib.resources import files
 from pathlib import Path
-from typing import Literal
+from typing import Literal, get_args
 
 from pydantic import Field, model_validator
 
 from .errors import UserError, nearest
 from .settings import Settings, parse, read_yaml
+
+BackendName = Literal["transformers", "transformer_lens", "nnsight"]
+BACKENDS: tuple[BackendName, ...] = get_args(BackendName)
 
 
 class PackagedFile(Settings):
@@ -47,6 +50,9 @@ class ModelSpec(Settings):
     dtype: Literal["float32", "bfloat16", "float16"] = "float32"
     kernel: Literal["sdpa", "eager"] = "sdpa"
     """The attention implementation. Both take the additive masks of a packed tree."""
+    backend: BackendName = "transformers"
+    """The library whose forward passes beliefs and activations are read from. Samples are drawn by plain transformers
+    whatever it is; all but `transformers` hold the weights a second time."""
     template: Literal["own", "plain", "none"] = "own"
     """`own`: the model's chat template. For a model without one: `plain` writes `User: ...` lines, `none` joins
     the messages with newlines."""

@@ -62,10 +62,15 @@ class Pack:
     """[T] depth in the tree: the position id."""
     parents: Ints
     """[T] index of the parent within the pack, or ROOT."""
+    members: Ints
+    """[T] the tree's node that each token is."""
     rows: Ints
     """[R] indices within the pack at which to read."""
-    nodes: Ints
-    """[R] the tree's node at each row."""
+
+    @property
+    def nodes(self) -> Ints:
+        """[R] the tree's node at each row."""
+        return self.members[self.rows]
 
     def __len__(self) -> int:
         return len(self.tokens)
@@ -109,6 +114,6 @@ def _make_pack(tree: TokenTree, inside: set[int], rows: list[int]) -> Pack:
         tokens=np.array([tree.tokens[n] for n in members], dtype=np.int64),
         positions=np.array([tree.depths[n] for n in members], dtype=np.int64),
         parents=np.array([place.get(tree.parents[n], ROOT) for n in members], dtype=np.int64),
+        members=np.array(members, dtype=np.int64),
         rows=np.array([place[n] for n in rows], dtype=np.int64),
-        nodes=np.array(rows, dtype=np.int64),
     )

@@ -11,10 +11,12 @@ import torch
 from doxascope import UserError, load
 from doxascope.hooks.backend import Backend
 from doxascope.hooks.blocks import blocks
+from doxascope.hooks.capture import CapturePlan
 from doxascope.hooks.chat import Boundary, Prompt
 from doxascope.hooks.exact import Query, difference, read_packed
+from doxascope.hooks.layout import Padded
 from doxascope.hooks.options import OptionPaths
-from doxascope.hooks.padded_backend import PaddedBackend
+from doxascope.hooks.places import Place
 from doxascope.hooks.transformers_backend import TransformersBackend
 
 WINDOW = 8
@@ -59,25 +61,9 @@ EAGER_ONLY = {"gemma2", "bloom", "mpt", "mamba"}
 
 
 @pytest.fixture(scope="module")
-def make_lm(make_tokenizer: Callable[..., Any], tmp_path_factory: pytest.TempPathFactory) -> Callable[..., Any]:
+def make_lm(save_architecture: Callable[..., Path]) -> Callable[..., Any]:
     """Makes, saves and loads a tiny random model."""
-
-    def make(name: str, settings: dict[str, Any], **spec: Any) -> Any:
-        from transformers import AutoConfig, AutoModelForCausalLM
-
-        folder = tmp_path_factory.mktemp(name)
-        tokenizer = make_tokenizer()
-        ids = {"bos_token_id": 0, "eos_token_id": tokenizer.eos_token_id, "pad_token_id": 0}
-        config = AutoConfig.for_model(name.partition("-")[0], vocab_size=len(tokenizer), **settings, **ids)
-        torch.manual_seed(0)
-        model = AutoModelForCausalLM.from_config(config)
-        for parameter in model.parameters():  # norms and biases that do nothing would hide mistakes
-            parameter.data += 0.1 * torch.randn_like(parameter)
-        model.save_pretrained(folder)
-        tokenizer.save_pretrained(folder)
-        return load(str(folder), **spec)
-
-    return make
+    return lambda name, settings, **spec: load(str(save_architecture(name, settings)), **spec)
 
 
 def queries(lm: Any) -> list[Query]:
@@ -86,12 +72,13 @@ def queries(lm: Any) -> list[Query]:
     paths = tuple((tuple(words[n : n + 3]), tuple(words[n : n + 1])) for n in (5, 20, 40))
     prompts = (words[:4], words[:12], words[:12] + words[50:53], words[:4] + words[30:58])
     return [
-        Query(str(i), Prompt(tuple(ids), Boundary(None, "")), OptionPaths((), paths)) for i, ids in enumerate(prompts)
+        Query(str(i), Prompt(tuple(ids), Boundary(None, "")), OptionPaths((), paths), (Place("last", len(ids) - 1, 1),))
+        for i, ids in enumerate(prompts)
     ]
 
 
 def read(lm: Any, backend: Backend, budget: int) -> Any:
-    return read_packed(queries(lm), backend, lm.head, lm.reader.terminators, budget=budget, capture=True)
+    return read_packed(queries(lm), backend, lm.head, lm.reader.terminators, budget=budget, capture=CapturePlan())
 
 
 @pytest.mark.parametrize(
@@ -102,9 +89,9 @@ def test_packed_padded_and_plain_agree(make_lm: Callable[..., Any], name: str, k
     assert lm.identity.path == "packed"
     plain = [lm.read_plain(query) for query in queries(lm)]
     assert np.ptp(plain[0].logp) > 0.1, "the model must have something to say"
-    for backend in (TransformersBackend(lm.model), PaddedBackend(lm.model)):
+    for backend in (TransformersBackend(lm.model), TransformersBackend(lm.model, Padded)):
         for budget in (1000, 50, 20):
-            readings, cost = read(lm, backend, budget)
+            readings, cost, _ = read(lm, backend, budget)
             assert (cost.packs == 1) == (budget == 1000)
             assert max(difference(*pair) for pair in zip(readings, plain, strict=True)) < 1e-4
 
@@ -123,16 +110,16 @@ def test_what_takes_no_tree_mask_is_read_by_the_padded_path(make_lm: Callable[..
 @pytest.mark.parametrize("name", ["llama", "gemma3_text", "gpt2", "bloom", "mpt", "mamba"])
 def test_residuals_are_those_of_the_path_alone(make_lm: Callable[..., Any], name: str) -> None:
     lm = make_lm(name, (PACKED | PADDED)[name], kernel="eager")
-    for backend in {type(lm.backend), PaddedBackend}:
+    for backend in (lm.backend, TransformersBackend(lm.model, Padded)):
         for budget in (1000, 20):
-            readings, _ = read(lm, backend(lm.model), budget)
-            for reading, query in zip(readings, queries(lm), strict=True):
+            captured = read(lm, backend, budget).captured
+            for residual, query in zip(captured.residuals["resid_post"], queries(lm), strict=True):
                 with torch.inference_mode():
                     ids = torch.tensor([query.prompt.ids])
                     states = lm.model(ids, output_hidden_states=True, use_cache=False).hidden_states
                 first = 0 if name == "mamba" else 1  # whether the embedding is among them; the last is normed
-                expected = torch.stack([state[0, -1] for state in states[first:]])[: len(reading.residual) - 1]
-                torch.testing.assert_close(reading.residual[:-1], expected, rtol=1e-4, atol=1e-4)
+                expected = torch.stack([state[0, -1] for state in states[first:]])[: len(residual) - 1]
+                torch.testing.assert_close(residual[:-1], expected, rtol=1e-4, atol=1e-4)
 
 
 @pytest.mark.parametrize("name", ["llama", "bloom", "mamba"])
@@ -150,7 +137,7 @@ def test_sampling_goes_the_way_that_reading_goes(make_lm: Callable[..., Any], na
 def test_the_check_sees_a_window_that_is_bypassed(
     make_lm: Callable[..., Any], name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("doxascope.hooks.transformers_backend.pack_masks", full_mask)
+    monkeypatch.setattr("doxascope.hooks.layout.pack_masks", full_mask)
     assert make_lm(name, PACKED[name], kernel="eager").identity.path == "padded"
 
 
@@ -184,14 +171,14 @@ def test_blocks_that_accelerate_moves_data_between_read_the_same(make_lm: Callab
     from accelerate import dispatch_model
 
     lm = make_lm(name, (PACKED | PADDED)[name], kernel="eager")
-    before, _ = read(lm, lm.backend, 50)
+    before, _, taken = read(lm, lm.backend, 50)
     cpu = torch.device("cpu")
     dispatch_model(lm.model, {lm.model.base_model_prefix: cpu, "lm_head": cpu}, main_device=cpu, force_hooks=True)
     assert all(hasattr(block, "_hf_hook") for block in blocks(lm.model))
-    after, _ = read(lm, lm.backend, 50)
+    after, _, taken_after = read(lm, lm.backend, 50)
     for one, other in zip(before, after, strict=True):
         np.testing.assert_array_equal(one.logp, other.logp)
-        torch.testing.assert_close(one.residual, other.residual, rtol=0, atol=0)
+    torch.testing.assert_close(taken.residuals, taken_after.residuals, rtol=0, atol=0)
 
 
 def test_a_device_map_that_cannot_be_is_refused(tiny_folder: Path) -> None:

@@ -9,7 +9,6 @@ from doxascope.hooks.chat import Message
 from doxascope.hooks.exact import difference
 from doxascope.hooks.options import make_options
 from doxascope.hooks.transformers_backend import TransformersBackend
-from doxascope.hooks.tree import TokenTree, pack
 
 OPTIONS = make_options(
     ["coral", "shirt", "radio"], ["{option}", "{Option}", "I chose {option}", 'The word is "{option}']
@@ -83,28 +82,6 @@ def test_a_terminator_that_covers_everything_leaves_the_plain_next_token_probabi
     first = [float(p[path[0]]) for paths in query.paths.paths for path in paths]
     assert len(left_out) < 5  # control tokens alone
     np.testing.assert_allclose(np.exp(reading.logp), first, rtol=0.05)
-
-
-def test_residuals_are_the_hidden_states_of_transformers(smollm: Any) -> None:
-    asked = queries(smollm)
-    blocks = smollm.model.model.layers
-    hooks_before = [len(block._forward_hooks) for block in blocks]
-    readings, _ = smollm.read(asked, budget=200, capture=True)
-    assert [len(block._forward_hooks) for block in blocks] == hooks_before
-    for reading, query in zip(readings, asked, strict=True):
-        with torch.inference_mode():
-            states = smollm.model(torch.tensor([query.prompt.ids]), output_hidden_states=True).hidden_states
-        for layer in range(len(states) - 2):  # the last entry is after the final norm
-            expected = states[layer + 1][0, -1]
-            assert torch.norm(reading.residual[layer] - expected) < 1e-4 * torch.norm(expected)
-
-
-def test_hooks_are_removed_when_the_pass_fails(tiny: Any) -> None:
-    tree = TokenTree()
-    read = tree.add([5, len(tiny.tokenizer) + 100])
-    with pytest.raises(IndexError):
-        tiny.backend.run(pack(tree, read, 10)[0], capture=True)
-    assert not any(block._forward_hooks for block in tiny.model.model.layers)
 
 
 def test_broken_weights_give_no_belief(tiny_folder: Any) -> None:
