@@ -65,21 +65,29 @@ class ActivationWriter:
         def vectors(site: str, layer: int) -> NDArray[Any]:
             return stored[site][kept, place[layer]]
 
-        try:
+        with self._faults(number):
             write_part(Part.of(self.path, number, number).path, self.header, rows.assign(vector=vector), vectors)
-        except OSError as error:
-            raise UserError(
-                f"{self.path}: batch {number} cannot be written ({error.strerror or error}); "
-                "what is committed is kept, the same command goes on from there"
-            ) from error
         return {"rows": len(rows), "first": rows["readout_id"].iloc[0], "last": rows["readout_id"].iloc[-1]}
 
     def add(self, number: int, rows: pd.DataFrame, residuals: Mapping[str, Residuals]) -> None:
         """Write and commit a batch of a store that belongs to no run."""
         if self.header.commits != "commits.jsonl":
             raise ValueError("the batches of this store are committed by its run")
-        append_commit(self.path / self.header.commits, number, {"activations": self.write(number, rows, residuals)})
+        note = self.write(number, rows, residuals)
+        with self._faults(number):
+            append_commit(self.path / self.header.commits, number, {"activations": note})
         self.committed.add(number)
+
+    @contextlib.contextmanager
+    def _faults(self, number: int) -> Iterator[None]:
+        """A fault of the disk, as one line."""
+        try:
+            yield
+        except OSError as error:
+            raise UserError(
+                f"{self.path}: batch {number} cannot be written ({error.strerror or error}); "
+                "what is committed is kept, the same command goes on from there"
+            ) from error
 
     def _check(self, rows: pd.DataFrame, stored: Mapping[str, NDArray[Any]]) -> None:
         if wrong := set(rows.columns) ^ set(COLUMNS):
