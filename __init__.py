@@ -11,11 +11,17 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from .hooks.errors import UserError
     from .hooks.lm import LanguageModel, load
+    from .hooks.store import ActivationStore
 
 __version__ = "0.1.0"
-__all__ = ["LanguageModel", "UserError", "load"]
+__all__ = ["ActivationStore", "LanguageModel", "UserError", "load"]
 
-_HOMES = {"LanguageModel": ".hooks.lm", "UserError": ".hooks.errors", "load": ".hooks.lm"}
+_HOMES = {
+    "ActivationStore": ".hooks.store",
+    "LanguageModel": ".hooks.lm",
+    "UserError": ".hooks.errors",
+    "load": ".hooks.lm",
+}
 
 
 def __getattr__(name: str) -> object:

@@ -11,6 +11,7 @@ import click
 from .. import __version__
 from ..hooks.errors import UserError
 from ..hooks.spec import BACKENDS, presets
+from .activations_cli import activations
 
 OVERRIDE = click.option(
     "-o", "overrides", multiple=True, metavar="KEY=VALUE", help="Change a setting, e.g. -o model.dtype=bfloat16."
@@ -206,6 +207,9 @@ def ls(out: Path) -> None:
         except (ValueError, KeyError, IndexError):
             state = "its manifest cannot be read"
         click.echo(f"  {manifest.parent.name:<48}{state}")
+
+
+cli.add_command(activations)
 
 
 def _print_scores(folder: Path) -> None:

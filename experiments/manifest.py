@@ -6,11 +6,11 @@ import json
 import platform
 import subprocess
 import sys
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 from .. import __version__
+from ..hooks.conditions import differences  # noqa: F401 (for the runner)
 from ..hooks.identity import Identity
 from ..hooks.settings import Settings
 
@@ -32,18 +32,6 @@ def conditions(config: Settings, identity: Identity, items: list[Any]) -> dict[s
         "packages": {name: importlib.metadata.version(name) for name in PACKAGES},
         "cuda": _cuda(),
     }
-
-
-def differences(before: Mapping[str, Any], now: Mapping[str, Any], path: str = "") -> list[str]:
-    """`key: was -> is` for every entry in which two conditions differ."""
-    found = []
-    for key in dict.fromkeys([*before, *now]):
-        was, now_is = before.get(key), now.get(key)
-        if isinstance(was, dict) and isinstance(now_is, dict):
-            found += differences(was, now_is, f"{path}{key}.")
-        elif was != now_is:
-            found.append(f"{path}{key}: {was} -> {now_is}")
-    return found
 
 
 def surroundings() -> dict[str, Any]:

@@ -1,0 +1,181 @@
+"""One part of a store, an HDF5 file that never changes:
+
+    /residuals/<site>/<layer>   [vectors, d_model], as the model computed them
+    /rows                       readout_id, position, token_index, ids_hash, vector
+
+`vector` is the row of every layer's dataset that belongs to a row: read-outs that share a context share what is
+read in it, stored once. Chunks carry checksums, and so do HDF5's own structures (format of HDF5 1.10), so that a
+flipped bit is an error and never a number. Text is of fixed length, because HDF5 keeps other text without a checksum.
+"""
+
+import contextlib
+import json
+import re
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from typing import Any, NamedTuple, cast
+
+import h5py
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from .disk import FaultKeeper, whole
+from .dtypes import STORED
+from .header import Header
+
+TEXT, NUMBERS = ("readout_id", "position", "ids_hash"), ("token_index", "vector")
+COLUMNS = ["readout_id", "position", "token_index", "ids_hash"]
+CHUNK_BYTES = 256 * 1024
+FORMAT = ("v110", "v110")
+"""The oldest HDF5 whose structures have checksums, so that the most tools can read a part."""
+
+
+class DamagedError(Exception):
+    """A part that cannot be read; the reason in a few words."""
+
+
+class Part(NamedTuple):
+    """The file of the batches `first` to `last`."""
+
+    path: Path
+    first: int
+    last: int
+
+    @classmethod
+    def of(cls, folder: Path, first: int, last: int) -> "Part":
+        """Its place in a store: the name says which batches it holds."""
+        name = f"part-{first:05}.h5" if first == last else f"part-{first:05}-{last:05}.h5"
+        return cls(folder / name, first, last)
+
+    @classmethod
+    def at(cls, path: Path) -> "Part | None":
+        """The part that `path` names, if it names one."""
+        named = re.fullmatch(r"part-(\d{5,})(?:-(\d{5,}))?\.h5", path.name)
+        return cls(path, int(named[1]), int(named[2] or named[1])) if named else None
+
+    def holds(self, other: "Part") -> bool:
+        """Whether it was joined from `other`, among others."""
+        return self.path != other.path and self.first <= other.first and other.last <= self.last
+
+
+def write_part(path: Path, header: Header, rows: pd.DataFrame, vectors: Callable[[str, int], NDArray[Any]]) -> None:
+    """Write a part whole or not at all.
+
+    Args:
+        path: of the file.
+        header: of the store.
+        rows: `COLUMNS` and `vector`.
+        vectors: site and layer -> [vectors, d_model], asked for one at a time.
+    """
+    with whole(path) as temporary, _new(temporary) as file:
+        file.attrs["header"] = np.bytes_(header.model_dump_json())
+        file.attrs["hdf5"] = np.bytes_(h5py.version.hdf5_version)
+        table = _table(rows)
+        file.create_dataset("rows", data=table, chunks=table.shape, fletcher32=True)
+        residuals = file.create_group("residuals")
+        residuals.attrs["dtype"] = np.bytes_(header.dtype)
+        chunk = max(1, CHUNK_BYTES // (header.d_model * STORED[header.dtype].itemsize))
+        for site in header.sites:
+            group = residuals.create_group(site)
+            for layer in header.layers:
+                values = vectors(site, layer)
+                group.create_dataset(
+                    str(layer), data=values, chunks=(min(chunk, len(values)), header.d_model), fletcher32=True
+                )
+
+
+@contextlib.contextmanager
+def _new(path: Path) -> Iterator[h5py.File]:
+    """A new HDF5 file. Raises OSError if it cannot be written."""
+    with FaultKeeper(path, "w+") as keeper:
+        try:
+            with h5py.File(keeper, "w", libver=FORMAT) as file:
+                yield file
+        finally:
+            if keeper.fault is not None:
+                raise keeper.fault
+
+
+def read_rows(path: Path, header: Header) -> pd.DataFrame:
+    """`COLUMNS` and `vector`. Raises DamagedError."""
+    with _opened(path, header) as file:
+        return _rows(file)
+
+
+def read_vectors(path: Path, header: Header, site: str, layer: int) -> tuple[NDArray[Any], NDArray[np.bool_]]:
+    """[vectors, d_model] of one layer as stored, and [vectors] which of them are intact. Raises DamagedError."""
+    with _opened(path, header) as file:
+        dataset = _dataset(file, f"residuals/{site}/{layer}")
+        try:
+            return dataset[:], np.ones(len(dataset), bool)
+        except OSError:
+            return _salvage(dataset)
+
+
+def _salvage(dataset: h5py.Dataset) -> tuple[NDArray[Any], NDArray[np.bool_]]:
+    """The chunks that can still be read."""
+    values, intact = np.zeros(dataset.shape, dataset.dtype), np.zeros(len(dataset), bool)
+    for chunk in dataset.iter_chunks():
+        with contextlib.suppress(OSError):
+            values[chunk] = dataset[chunk]
+            intact[chunk[0]] = True
+    return values, intact
+
+
+@contextlib.contextmanager
+def _opened(path: Path, header: Header) -> Iterator[h5py.File]:
+    """A part of this store. Without HDF5's locks, which a read-only folder may refuse: parts never change."""
+    try:
+        with h5py.File(path, "r", locking=False) as file:
+            if json.loads(cast(bytes, file.attrs["header"])) != header.model_dump(mode="json"):
+                raise DamagedError("it belongs to another store")
+            yield file
+    except (OSError, KeyError, ValueError, TypeError, RuntimeError) as error:
+        raise DamagedError(" ".join(str(error).split())) from error
+
+
+def _dataset(file: h5py.File, name: str) -> h5py.Dataset:
+    dataset = file[name]
+    if not isinstance(dataset, h5py.Dataset):
+        raise KeyError(f"{name} is not a dataset")
+    return dataset
+
+
+def _table(rows: pd.DataFrame) -> NDArray[Any]:
+    """Rows as fixed-length records."""
+    columns = {name: np.array([text.encode() for text in rows[name]], "S") for name in TEXT}
+    columns |= {name: rows[name].to_numpy("<i8") for name in NUMBERS}
+    fields = [
+        (name, h5py.string_dtype("utf-8", values.dtype.itemsize) if name in TEXT else values.dtype)
+        for name, values in columns.items()
+    ]
+    table = np.empty(len(rows), fields)
+    for name, values in columns.items():
+        table[name] = values
+    return table
+
+
+def _rows(file: h5py.File) -> pd.DataFrame:
+    table = _dataset(file, "rows")[:]
+    columns: dict[str, Any] = {name: [text.decode() for text in table[name].tolist()] for name in TEXT}
+    return pd.DataFrame(columns | {name: table[name] for name in NUMBERS})[[*COLUMNS, "vector"]]
+
+
+def share(rows: pd.DataFrame, residuals: Mapping[str, NDArray[Any]]) -> tuple[list[int], list[int]]:
+    """Which rows of the residuals to keep, and for each row which of those is its own.
+
+    Two rows share a vector if they name the same position of the same token ids *and* agree in every bit, so that
+    sharing loses nothing.
+    """
+    first: dict[tuple[Any, ...], int] = {}
+    kept: list[int] = []
+    vector: list[int] = []
+    for row, key in enumerate(zip(rows["position"], rows["token_index"], rows["ids_hash"], strict=True)):
+        other = first.setdefault(key, row)
+        if other != row and all(values[row].tobytes() == values[other].tobytes() for values in residuals.values()):
+            vector.append(vector[other])
+        else:
+            vector.append(len(kept))
+            kept.append(row)
+    return kept, vector

@@ -1,0 +1,227 @@
+"""Reading a store: all its committed parts as one table, of which no more is in memory than is asked for.
+
+Readers need no lock and no right to write. What is damaged is left out, and said: once in the log when it is met, and
+line by line by `ActivationStore.check`.
+"""
+
+import logging
+from collections.abc import Callable, Collection, Iterator
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from ..errors import UserError, nearest
+from .disk import read_commits
+from .dtypes import as_float32
+from .header import NAME, Header, read_header
+from .part import COLUMNS, DamagedError, Part, read_rows, read_vectors
+
+FOLDER = "activations"
+"""Where the store of a run lies."""
+
+log = logging.getLogger("doxascope")
+
+READ_ROWS = 65536
+EMPTY = pd.DataFrame(columns=COLUMNS)
+
+Point = tuple[str, int]
+"""A site and a layer."""
+
+Where = Callable[[pd.DataFrame], "pd.Series[bool]"]
+"""Rows -> which of them are wanted, as pandas writes it: `lambda rows: rows["readout_id"].isin(mine)`."""
+
+
+class Activations(NamedTuple):
+    """Rows and what was read in them, in the same order."""
+
+    rows: pd.DataFrame
+    """[n] readout_id, position, token_index, ids_hash."""
+    values: NDArray[np.float32]
+    """[n, d_model], exact whatever the dtype of the store."""
+
+
+class Loss(NamedTuple):
+    """Rows that are committed and cannot be read."""
+
+    part: str
+    what: str
+    """`all layers`, or the site and layer."""
+    rows: int | None
+    """How many; None if nothing on the disk tells."""
+    first: str
+    last: str
+    """Read-outs of the first and the last of them; empty if nothing on the disk tells."""
+    reason: str
+
+    def __str__(self) -> str:
+        n = "an unknown number of" if self.rows is None else self.rows
+        between = f", read-outs {self.first} to {self.last}," if self.first else ""
+        return f"{self.part}: {n} rows{between} are lost in {self.what} ({self.reason})"
+
+
+class ActivationStore:
+    """What was committed when it was opened; made by `open`."""
+
+    def __init__(self, path: Path, header: Header) -> None:
+        self.path, self.header = path, header
+        self.commits = read_commits(path / header.commits)
+        """Batch number -> its commit line."""
+        self.parts = _committed(path, self.commits)
+        self._said: set[Loss] = set()
+
+    @classmethod
+    def open(cls, path: Path | str) -> "ActivationStore":
+        """The store in a folder, or that of a run. Raises UserError if there is none."""
+        path = Path(path)
+        if not (path / NAME).exists() and (path / FOLDER / NAME).exists():
+            path = path / FOLDER
+        return cls(path, read_header(path))
+
+    def rows(
+        self, *, position: str | None = None, where: Where | None = None, points: Collection[Point] = ()
+    ) -> pd.DataFrame:
+        """The rows of all parts, in the order of their batches.
+
+        Args:
+            position: only those at it.
+            where: only those for which it is true.
+            points: only those that can be read at all of these sites and layers, which reads them.
+
+        Raises UserError if no row has that position, or if the store lacks a site or layer.
+        """
+        self._check(points)
+        tables = []
+        for part in self.parts:
+            rows = self._wanted(part, position, where)
+            for point in points:
+                rows, _ = self._vectors(part, rows, point)
+            tables.append(rows[COLUMNS])
+        rows = pd.concat([EMPTY, *tables], ignore_index=True)
+        if position is not None and rows.empty and position not in (known := set(self.rows()["position"])):
+            raise UserError(f"{self.path}: no row has the position {position!r}; {nearest(position, known)}")
+        return rows
+
+    def read(
+        self, *, layer: int, site: str = "resid_post", position: str | None = None, where: Where | None = None
+    ) -> Activations:
+        """One layer of all rows, or of those at a position and for which `where` is true.
+
+        Raises UserError if the store lacks the layer, the site or the position.
+        """
+        found = list(self.batches(READ_ROWS, layer=layer, site=site, position=position, where=where))
+        if not found:
+            self.rows(position=position)
+        rows = pd.concat([EMPTY, *(some.rows for some in found)], ignore_index=True)
+        values = np.empty((len(rows), self.header.d_model), np.float32)
+        end = len(rows)
+        while found:  # freed as they are copied, so that the result is not held twice
+            some = found.pop().values
+            values[end - len(some) : end] = some
+            end -= len(some)
+        return Activations(rows, values)
+
+    def batches(
+        self,
+        size: int,
+        *,
+        layer: int,
+        site: str = "resid_post",
+        position: str | None = None,
+        where: Where | None = None,
+    ) -> Iterator[Activations]:
+        """The same piece by piece: at most `size` rows, all of one part. One layer of one part is held at a time.
+
+        Raises UserError if the store lacks the layer or the site.
+        """
+        self._check([(site, layer)])
+        return self._batches(size, (site, layer), position, where)
+
+    def check(self) -> Iterator[Loss]:
+        """Read everything, and say what is lost; one layer of one part is held at a time."""
+        there = {number for part in self.parts for number in range(part.first, part.last + 1)}
+        for number, commit in self.commits.items():
+            if commit.get("activations", {}).get("rows") and number not in there:
+                yield self._loss(Part.of(self.path, number, number), "it is missing")
+        for part in self.parts:
+            try:
+                rows = read_rows(part.path, self.header)
+                for site in self.header.sites:
+                    for layer in self.header.layers:
+                        _, intact = read_vectors(part.path, self.header, site, layer)
+                        yield from _lost_rows(part, (site, layer), rows[~intact[rows["vector"]]])
+            except DamagedError as error:
+                yield self._loss(part, str(error))
+
+    def _check(self, points: Collection[Point]) -> None:
+        for site, layer in points:
+            if site not in self.header.sites:
+                raise UserError(f"{self.path}: has no site {site!r}; {nearest(site, self.header.sites)}")
+            if layer not in self.header.layers:
+                raise UserError(f"{self.path}: has no layer {layer}; it has {', '.join(map(str, self.header.layers))}")
+
+    def _batches(self, size: int, point: Point, position: str | None, where: Where | None) -> Iterator[Activations]:
+        for part in self.parts:
+            rows, stored = self._vectors(part, self._wanted(part, position, where), point)
+            for start in range(0, len(rows), size):
+                some = rows[start : start + size]
+                values = as_float32(stored[some["vector"]], self.header.dtype)
+                yield Activations(some[COLUMNS].reset_index(drop=True), values)
+
+    def _wanted(self, part: Part, position: str | None, where: Where | None) -> pd.DataFrame:
+        """The rows of a part that are asked for; none if it is damaged."""
+        try:
+            rows = read_rows(part.path, self.header)
+        except DamagedError as error:
+            self._say(self._loss(part, str(error)))
+            return pd.DataFrame(columns=[*COLUMNS, "vector"])
+        if position is not None:
+            rows = rows[rows["position"] == position]
+        return rows if where is None else rows[where(rows)]
+
+    def _vectors(self, part: Part, rows: pd.DataFrame, point: Point) -> tuple[pd.DataFrame, NDArray[Any]]:
+        """Those of the rows that can be read at a point, and the vectors of the part as stored."""
+        if rows.empty:
+            return rows, np.empty((0, self.header.d_model))
+        try:
+            stored, intact = read_vectors(part.path, self.header, *point)
+        except DamagedError as error:
+            self._say(self._loss(part, str(error)))
+            return rows[:0], np.empty((0, self.header.d_model))
+        good = intact[rows["vector"]]
+        for loss in _lost_rows(part, point, rows[~good]):
+            self._say(loss)
+        return rows[good], stored
+
+    def _loss(self, part: Part, reason: str) -> Loss:
+        """The loss of a whole part, whose rows only the commit lines still tell."""
+        notes = [self.commits[number].get("activations", {}) for number in range(part.first, part.last + 1)]
+        notes = [note for note in notes if note.get("rows")]
+        first, last = (notes[0]["first"], notes[-1]["last"]) if notes else ("", "")
+        return Loss(part.path.name, "all layers", sum(note["rows"] for note in notes) or None, first, last, reason)
+
+    def _say(self, loss: Loss) -> None:
+        if loss not in self._said:
+            self._said.add(loss)
+            log.warning("%s: %s", self.path, loss)
+
+
+def _committed(folder: Path, commits: Collection[int]) -> list[Part]:
+    """The parts that count, in the order of their batches; of one that lies within another, only the other."""
+    there = [part for file in folder.iterdir() if (part := Part.at(file))]
+    counted: list[Part] = []
+    for part in sorted(there, key=lambda part: (part.first, -part.last)):
+        inside = counted and counted[-1].holds(part)
+        if not inside and all(number in commits for number in range(part.first, part.last + 1)):
+            counted.append(part)
+    return counted
+
+
+def _lost_rows(part: Part, point: Point, rows: pd.DataFrame) -> list[Loss]:
+    """The loss of some rows of one layer, if there are any."""
+    if rows.empty:
+        return []
+    first, last = rows["readout_id"].iloc[0], rows["readout_id"].iloc[-1]
+    return [Loss(part.path.name, "{} {}".format(*point), len(rows), first, last, "its checksum is wrong")]

@@ -1,0 +1,138 @@
+"""Writing a store: one process at a time, one part per batch.
+
+A batch counts from the moment its commit line is on the disk, which is written after its part. In a run that line is
+the run's, and the beliefs of the batch begin to count with it. A part without a line is ignored by readers and
+replaced when its batch is written again; nothing is deleted for want of a line.
+"""
+
+import contextlib
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+from filelock import FileLock, Timeout
+from numpy.typing import NDArray
+
+from ..conditions import differences
+from ..errors import UserError
+from .disk import TEMPORARY, append_commit, read_commits, sync, whole
+from .dtypes import Residuals, as_stored
+from .header import NAME, Header, read_header
+from .part import COLUMNS, Part, share, write_part
+
+
+class ActivationWriter:
+    """The one writer of a store; made by `open`."""
+
+    def __init__(self, path: Path, header: Header) -> None:
+        self.path, self.header = path, header
+        self.committed = set(read_commits(path / header.commits))
+        """The batches that counted when the store was opened, or were added since."""
+
+    @classmethod
+    @contextlib.contextmanager
+    def open(cls, path: Path, header: Header) -> Iterator["ActivationWriter"]:
+        """Begin the store in the folder `path`, or go on with it. The lock goes with the process, however it ends.
+
+        Raises UserError if another process is writing it, if it was captured under other conditions (the differences
+        are listed), if the folder holds something else, or cannot be written.
+        """
+        with locked(path):
+            _begin(path, header)
+            yield cls(path, header)
+
+    def write(self, number: int, rows: pd.DataFrame, residuals: Mapping[str, Residuals]) -> dict[str, Any]:
+        """Write the part of a batch; returns what its commit line is to say under `activations`.
+
+        Args:
+            number: of the batch, from 0. A part of that number that was not committed is replaced.
+            rows: readout_id, position, token_index, ids_hash; no two of the same read-out and position.
+            residuals: site -> [rows, layers, d_model], a tensor or an array, in the store's dtype.
+
+        Raises UserError if the batch is committed already, if rows and residuals do not fit each other or the store,
+        or if the part cannot be written, for example on a full disk; nothing is left of it then.
+        """
+        if number in self.committed:
+            raise UserError(f"{self.path}: batch {number} is committed already; a part never changes")
+        stored = {site: as_stored(values, self.header.dtype) for site, values in residuals.items()}
+        self._check(rows, stored)
+        if rows.empty:
+            return {"rows": 0}
+        kept, vector = share(rows, stored)
+        place = {layer: i for i, layer in enumerate(self.header.layers)}
+
+        def vectors(site: str, layer: int) -> NDArray[Any]:
+            return stored[site][kept, place[layer]]
+
+        with self._faults(number):
+            write_part(Part.of(self.path, number, number).path, self.header, rows.assign(vector=vector), vectors)
+        return {"rows": len(rows), "first": rows["readout_id"].iloc[0], "last": rows["readout_id"].iloc[-1]}
+
+    def add(self, number: int, rows: pd.DataFrame, residuals: Mapping[str, Residuals]) -> None:
+        """Write and commit a batch of a store that belongs to no run."""
+        if self.header.commits != "commits.jsonl":
+            raise ValueError("the batches of this store are committed by its run")
+        note = self.write(number, rows, residuals)
+        with self._faults(number):
+            append_commit(self.path / self.header.commits, number, {"activations": note})
+        self.committed.add(number)
+
+    @contextlib.contextmanager
+    def _faults(self, number: int) -> Iterator[None]:
+        """A fault of the disk, as one line."""
+        try:
+            yield
+        except OSError as error:
+            raise UserError(
+                f"{self.path}: batch {number} cannot be written ({error.strerror or error}); "
+                "what is committed is kept, the same command goes on from there"
+            ) from error
+
+    def _check(self, rows: pd.DataFrame, stored: Mapping[str, NDArray[Any]]) -> None:
+        if wrong := set(rows.columns) ^ set(COLUMNS):
+            raise UserError(f"rows have the columns {', '.join(COLUMNS)}; missing or unknown: {', '.join(wrong)}")
+        if set(stored) != set(self.header.sites):
+            raise UserError(f"residuals are of {sorted(stored)}, the store holds {sorted(self.header.sites)}")
+        shape = (len(rows), len(self.header.layers), self.header.d_model)
+        for site, values in stored.items():
+            if values.shape != shape:
+                raise UserError(f"residuals of {site} are {values.shape}, not {shape}, [rows, layers, d_model]")
+        if (twice := rows[rows.duplicated(["readout_id", "position"])]).size:
+            raise UserError(f"two rows are {twice['readout_id'].iloc[0]!r} at {twice['position'].iloc[0]!r}")
+
+
+@contextlib.contextmanager
+def locked(path: Path) -> Iterator[None]:
+    """Keep other processes from writing the store in `path`, a folder that is made if it is not there."""
+    try:
+        new = not path.exists()
+        path.mkdir(parents=True, exist_ok=True)
+        if not (path / NAME).exists() and any(not _ours(file.name) for file in path.iterdir()):
+            raise UserError(f"{path}: is not an activation store and not empty; choose another folder")
+        lock = FileLock(path / ".lock").acquire(timeout=0)
+        if new:
+            sync(path.parent)
+    except Timeout:
+        raise UserError(f"{path}: another process is writing this store; wait for it or stop it") from None
+    except OSError as error:
+        raise UserError(f"{path}: cannot be written ({error.strerror}); choose another folder") from error
+    with lock:
+        yield
+
+
+def _ours(name: str) -> bool:
+    """Whether a store that was killed at its very beginning may have left this."""
+    return name == ".lock" or name.startswith(TEMPORARY)
+
+
+def _begin(path: Path, header: Header) -> None:
+    """Clear away what a kill left, and write the header of a new store or compare that of an old one."""
+    for leftover in path.glob(f"{TEMPORARY}*"):
+        leftover.unlink()
+    if not (path / NAME).exists():
+        with whole(path / NAME) as temporary:
+            temporary.write_text(header.model_dump_json(indent=1) + "\n", encoding="utf-8")
+    before = read_header(path).model_dump(mode="json")
+    if changed := differences(before, header.model_dump(mode="json")):
+        raise UserError(f"{path}: was captured under other conditions ({'; '.join(changed)}); choose another folder")
