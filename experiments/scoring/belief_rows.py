@@ -41,7 +41,7 @@ def groups(path: Path, data: dict[str, Array], clusters: Array | None) -> tuple[
     for name, rows in wide.groupby("group", sort=False):
         found[str(name)] = _sample(path, str(name), rows.reset_index(drop=True))
     if all(isinstance(sample, Options) for sample in found.values()):
-        return found, "instances of a rejection among three options"
+        return found, "instances of a rejection"
     return found, f"the belief is {event}"
 
 
@@ -115,7 +115,7 @@ def _sample(path: Path, name: str, rows: pd.DataFrame) -> Sample:
         before, after = _prior_and_posteriors(path, name, rows)
         rejected = _rejections(path, rows.iloc[after])
         if rejected is not None:
-            return _instances(rows, before, after, rejected)
+            return _instances(path, rows, before, after, rejected)
         pairs = Pairs(
             prior=rows["belief"].to_numpy()[before],
             posterior=rows["belief"].to_numpy()[after],
@@ -163,7 +163,7 @@ def _prior_and_posteriors(path: Path, name: str, rows: pd.DataFrame) -> tuple[Ar
 
 
 def _rejections(path: Path, after: pd.DataFrame) -> Array | None:
-    """Index of the rejected option of each posterior, if the variants tell it of three."""
+    """Index of the rejected option of each posterior, if the variants tell it."""
     found = []
     for text, probs in zip(after["variant"], after["probs"], strict=True):
         try:
@@ -172,13 +172,15 @@ def _rejections(path: Path, after: pd.DataFrame) -> Array | None:
             raise UserError(f"{path}: variant {text!r} is not JSON") from None
         if not isinstance(variant, dict) or "rejected" not in variant:
             return None
-        if len(probs) != 3 or variant["rejected"] not in (0, 1, 2):
-            raise UserError(f"{path}: variant {text!r}: 'rejected' is the option_index of one of three options")
+        if variant["rejected"] not in range(len(probs)):
+            raise UserError(f"{path}: variant {text!r}: 'rejected' is the option_index of one of the options")
         found.append(variant["rejected"])
     return np.array(found)
 
 
-def _instances(rows: pd.DataFrame, before: Array, after: Array, rejected: Array) -> Options:
+def _instances(path: Path, rows: pd.DataFrame, before: Array, after: Array, rejected: Array) -> Options:
+    if len(sizes := sorted(rows["probs"].map(len).unique())) > 1:
+        raise UserError(f"{path}: read-outs have {' or '.join(map(str, sizes))} options; give all as many")
     masses = np.array([[*probs, 0.0] for probs in rows["probs"]])
     masses[np.isnan(masses).any(axis=1)] = np.nan
     return options(

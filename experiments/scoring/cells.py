@@ -13,6 +13,8 @@ from .reading import Source
 MISSING = frozenset({"", "na", "n/a", "nan", "null", "none"})
 SLACK = 1e-9
 """How far rounding may put a probability outside [0, 1]; the metrics clip it."""
+LOGP_SLACK = 1e-6
+"""How far float32 may put a log-probability above 0."""
 
 Array = NDArray[Any]
 
@@ -20,9 +22,10 @@ Array = NDArray[Any]
 def load(source: Source, roles: Mapping[str, str]) -> dict[str, Array]:
     """Read the columns that have a role, each converted by it.
 
-    Roles: `probability`, `mass` (a count or a probability), `outcome` (0 or 1), `number` (any finite one, none
-    missing), and `label` (text, None if missing). NaN is a missing number. Raises UserError naming the first row
-    (1 is the first under the header) and column that break their role, or if there are no rows.
+    Roles: `probability`, `difference` (of two of them), `mass` (a count or a probability), `logp`, `outcome` (0 or 1),
+    `real` (any finite number), `number` (the same, none missing), and `label` (text, None if missing). NaN is a missing
+    number. Raises UserError naming the first row (1 is the first under the header) and column that break their role,
+    or if there are no rows.
     """
     parts: dict[str, list[Array]] = {name: [] for name in roles}
     same: dict[str, str] = {}
@@ -62,6 +65,18 @@ def _probability(x: Array) -> tuple[Array, str]:
     return wrong, "is not in [0, 1]" + ("; divide percentages by 100" if percent else "")
 
 
+def _difference(x: Array) -> tuple[Array, str]:
+    return np.abs(x) > 1 + SLACK, "is no difference of two probabilities; give [-1, 1]"
+
+
+def _logp(x: Array) -> tuple[Array, str]:
+    return x > LOGP_SLACK, "is above 0, which a log-probability cannot be"
+
+
+def _real(x: Array) -> tuple[Array, str]:
+    return np.isinf(x), "is infinite"
+
+
 def _mass(x: Array) -> tuple[Array, str]:
     return (x < 0) | np.isinf(x), "is negative or infinite"
 
@@ -76,6 +91,9 @@ def _number(x: Array) -> tuple[Array, str]:
 
 ROLES: Mapping[str, Callable[[Array], tuple[Array, str]]] = {
     "probability": _probability,
+    "difference": _difference,
+    "logp": _logp,
+    "real": _real,
     "mass": _mass,
     "outcome": _outcome,
     "number": _number,

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -41,6 +42,8 @@ class Updates(Sample):
 
     views: Mapping[str, Pairs]
     """Way of pairing -> pairs; the last one spans from the first belief to the last."""
+    factors: Mapping[str, Array] | None = None
+    """Factor -> [n] level of each pair."""
 
     @property
     def whole(self) -> Pairs:
@@ -54,11 +57,56 @@ class Updates(Sample):
 
 
 @dataclass(frozen=True, kw_only=True)
+class Chains(Updates):
+    """Updates of chains that the model sampled itself, several of a question."""
+
+    question: Array
+    """[n] question of each chain."""
+    half: Array | None = None
+    """[n] which of two readings of the prior a chain starts from; None: the prior is exact."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Judgements(Sample):
+    """What several judges read from the same texts."""
+
+    judges: tuple[str, ...]
+    readings: Array
+    """[n, judges]"""
+    changes: Array | None = None
+    """[m, judges] updates between steps."""
+    change_clusters: Array | None = None
+    """[m]"""
+
+
+@dataclass(frozen=True, kw_only=True)
 class Forecasts(Sample):
-    """Beliefs, and what came true."""
+    """Beliefs, and what came true or is true."""
 
     belief: Array
-    outcome: Array
+    outcome: Array | None = None
+    p_star: Array | None = None
+    """[n] true probability of the outcome."""
+    prompt: Array | None = None
+    """[n] how the belief was asked for."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Hits(Forecasts):
+    """Beliefs that are shares: `hits` of `n` answers said yes."""
+
+    hits: Array
+    n: Array
+
+
+@dataclass(frozen=True, kw_only=True)
+class YesNo(Forecasts):
+    """Beliefs that were made of the probabilities of yes and no."""
+
+    mass: Array
+    """[n] P(yes) + P(no)."""
+    negated: Array | None = None
+    """[n] the belief in yes to the negated question."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -85,18 +133,49 @@ class Cases(Sample):
 
 @dataclass(frozen=True, kw_only=True)
 class Options(Sample):
-    """Three options before and after one was rejected."""
+    """Options before and after one was rejected."""
 
     prior: Array
-    """[n, 3] probabilities; what is missing to 1 is on no option."""
+    """[n, k] probabilities; what is missing to 1 is on no option."""
     posterior: Array
     rejected: Array
     """[n] index of the option."""
     position: Array | None = None
     """[n] which posteriors stand in the same place; None: those with the same option rejected."""
     n_prior: Array | None = None
-    """[n] answers on the two options that remain, where the probabilities are counted."""
+    """[n] answers on the options that remain, where the probabilities are counted."""
     n_posterior: Array | None = None
+
+    @property
+    def three(self) -> Array | None:
+        """The priors, if they are over three options, so that two remain."""
+        return self.prior if self.prior.shape[1] == 3 else None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Frequencies(Sample):
+    """How often each option was the answer to one question."""
+
+    options: tuple[str, ...]
+    shares: Array
+    """[n, k + 1] of all answers, the last on no option."""
+    n_answers: Array | None = None
+    """[n] answers on the options, where the shares are counted."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Readouts(Sample):
+    """One belief over options, read freely and from a closed set."""
+
+    free: Array
+    """[n, k] shares of the options."""
+    closed: Array
+    """[n, k]"""
+    context: Array | None = None
+    """[n] what was known when it was read."""
+    n_free: Array | None = None
+    """[n] answers on the options, where the shares are counted."""
+    n_closed: Array | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -107,8 +186,17 @@ class Decisions(Forecasts):
     """[n] labels."""
     action_prob: Array | None = None
     """[n] exact probability of action 1."""
-    p_star: Array | None = None
-    """[n] true probability of the outcome."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Predictions(Sample):
+    """Two predictions of one thing, each out of fold."""
+
+    first: Array
+    """[n, k] probability of each class."""
+    second: Array
+    truth: Array
+    """[n] number of the class that was; NaN if unknown."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -147,6 +235,76 @@ class Answers(Sample):
     """Share of answers that are no option, afresh and in conversations."""
     truth: Array | None = None
     """[n] index of the true option."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Records(Sample):
+    """Answers to accept or reject, with the scores to decide by."""
+
+    category: Array
+    answer: Array
+    truth: Array
+    scores: Mapping[str, Array]
+    """Name of a score -> [n]; also `k`, the number of options."""
+
+    @property
+    def rows(self) -> list[dict[str, Any]]:
+        """One record a row, as the metrics of verification want them."""
+        columns = {"category": self.category, "answer": self.answer, "truth": self.truth, **self.scores}
+        return [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Forks(Sample):
+    """Of each option, whether it is said to be the chosen one, and how probable its reveal is."""
+
+    q: Array
+    """[n, k] P(yes) / (P(yes) + P(no))."""
+    r: Array
+    """[n, k] masses."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Patches(Sample):
+    """Log-odds of minimal pairs, with the donor's residual put into the base."""
+
+    base: Array
+    patched: Array
+    donor: Array
+    patched_reverse: Array | None = None
+    cell: Array | None = None
+    """[n] where it was put; the pairs of a map are the same in every cell."""
+    pair: Array | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Layers(Sample):
+    """An inner read-out beside the exact one."""
+
+    inner: Array
+    """[n, k] log-probabilities."""
+    exact: Array
+    words: Array
+    """[n, k] the option of each column."""
+    rejected: Array
+    """[n] column of the rejected option; -1: none is, yet."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Askers(Sample):
+    """What testimony shifts, by who asks afterwards."""
+
+    shift_user: Array
+    """[n] change of log-odds."""
+    shift_third: Array
+
+
+@dataclass(frozen=True, kw_only=True)
+class Queries(Sample):
+    """A belief that was there unasked, and asked for."""
+
+    passive: Array
+    queried: Array
 
 
 def by_reading(sample: Sample, values: Array) -> Array:

@@ -11,6 +11,7 @@ from .instance import (
     switch,
 )
 from .sampling_bias import (
+    ChanceCorrected,
     ConsistencyKappa,
     chance_corrected,
     consistency_kappa,
@@ -20,6 +21,7 @@ from .sampling_bias import (
 )
 
 __all__ = [
+    "ChanceCorrected",
     "Consistency",
     "ConsistencyKappa",
     "ExclusionBounds",

@@ -10,8 +10,8 @@ from numpy.typing import ArrayLike
 from ..divergence import LN2, binary_entropy_bits, jsd
 from ..inference.intervals import BOOTSTRAP, MIN_BOOTSTRAP_CLUSTERS, percentile_interval
 from ..inference.rows import cluster_sums, complete_rows
-from ..score import NAN, Score
-from ..validation import TIE, Floats, check_draws, distributions, probabilities, same_shape
+from ..score import NAN, Score, row_counts
+from ..validation import TIE, Floats, check_draws, distributions, floats, probabilities, same_shape
 
 TAIL = 1e-17
 """Binomial mass left out at each end: below the rounding of the sums."""
@@ -48,14 +48,26 @@ def expected_entropy_binomial(p: float, n: int) -> float:
     return float(weight @ binary_entropy_bits(x))
 
 
-def chance_corrected(score: ArrayLike, chance: ArrayLike) -> Floats:
+@dataclass(frozen=True, kw_only=True)
+class ChanceCorrected(Score):
+    """METRICS B12, W3. A float, or an array of the shape that was given."""
+
+    headline: ClassVar[str] = "kappa"
+    kappa: Any
+
+
+def chance_corrected(score: ArrayLike, chance: ArrayLike) -> ChanceCorrected:
     """kappa = (score - chance) / (1 - chance), at most 1 (METRICS B12, W3).
 
-    NaN where chance itself scores 1: then no score can tell a belief from what chance has.
+    NaN where chance itself scores 1, since 0 / 0 tells no belief from what chance has: the status is
+    `chance_is_perfect` if nothing else is left, `undefined` if a NaN was given throughout.
     """
-    score, chance = np.asarray(score, dtype=np.float64), np.asarray(chance, dtype=np.float64)
-    room = 1 - chance
-    return (score - chance) / np.where(np.abs(room) > TIE, room, np.nan)
+    score, chance = floats(score), floats(chance)
+    perfect = np.abs(1 - chance) <= TIE
+    kappa = (score - chance) / np.where(perfect, np.nan, 1 - chance)
+    n_undefined = int(np.isnan(kappa).sum())
+    status = "ok" if n_undefined < kappa.size else "chance_is_perfect" if perfect.any() else "undefined"
+    return ChanceCorrected(kappa=kappa[()], status=status, **row_counts(kappa.size - n_undefined, n_undefined))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -124,7 +136,7 @@ def consistency_kappa(
         return c, c_perm
 
     c, c_perm = (float(x[0]) for x in levels(np.ones((1, n_clusters))))
-    kappa = float(chance_corrected(c, c_perm))
+    kappa = float(chance_corrected(c, c_perm).kappa)
     result: dict[str, Any] = {"kappa": kappa, "c": c, "c_perm": c_perm} | rows.counts
     if not np.isfinite(kappa):
         return ConsistencyKappa(**result, status="no_exchange" if np.isnan(c_perm) else "chance_is_perfect")
@@ -132,7 +144,7 @@ def consistency_kappa(
         return ConsistencyKappa(**result, ci_method=f"none: {n_clusters} clusters")
     check_draws(draws)
     times = np.random.default_rng(seed).multinomial(n_clusters, np.full(n_clusters, 1 / n_clusters), draws)
-    resampled = chance_corrected(*levels(times.astype(np.float64)))
+    resampled = chance_corrected(*levels(times.astype(np.float64))).kappa
     lo, hi = percentile_interval(resampled, level, n_clusters)
     return ConsistencyKappa(
         **result,

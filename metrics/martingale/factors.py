@@ -1,29 +1,35 @@
 """How the Martingale Score changes with model, domain or technique (METRICS A6)."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar
 
 import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 
-from ..inference.regression import LinearFit, errors, linear_fit
+from ..inference.intervals import t_interval
+from ..inference.regression import errors, linear_fit
 from ..inference.rows import Rows, complete_numbers
 from ..score import NAN, Score
 from ..validation import Floats, probabilities, updates
 
 MIN_CLUSTERS = 2
+NO_ERROR: Mapping[str, Any] = {
+    **dict.fromkeys(("se", "ci_lo", "ci_hi", "t", "p"), NAN),
+    **dict.fromkeys(("ci_method", "p_method"), ""),
+    "status": "one_cluster_level",
+}
+"""What a term becomes that rests on a level within one cluster."""
 
 
 @dataclass(frozen=True, kw_only=True)
-class Term:
+class Term(Score):
     """One coefficient, or one combination of them."""
 
-    estimate: float = NAN
-    se: float = NAN
+    headline: ClassVar[str] = "value"
+    value: float = NAN
     t: float = NAN
-    p: float = NAN
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -36,7 +42,7 @@ class FactorRegression(Score):
     coefficients: Mapping[str, float] = field(default_factory=dict)
     """By name: `const`, `b`, then `factor[level]` and `b:factor[level]`."""
     terms: Mapping[str, Term] = field(default_factory=dict)
-    """The same names, with standard error, t and p."""
+    """The same names, with standard error, interval, t and p."""
     marginal: Mapping[str, Term] = field(default_factory=dict)
     """`factor[level]`, baselines too: the mean slope over all rows, had they all had that level."""
     r2: float = NAN
@@ -58,6 +64,7 @@ def factor_regression(
     groups: ArrayLike | None = None,
     *,
     se: str | None = None,
+    level: float = 0.95,
 ) -> FactorRegression:
     """Regress updates on the prior, with its own intercept and slope for each level (METRICS A6; eq. 7).
 
@@ -68,6 +75,7 @@ def factor_regression(
         baselines: factor -> the level that the others are compared with.
         groups: [n] question of each row; models and prompts that share questions share the group.
         se: `CR1` (default with groups), `HC3`, or `iid` (default without groups).
+        level: of the intervals.
 
     The coefficients say how slopes differ between levels; only a factor that was assigned makes that an
     effect. A level whose priors do not vary leaves the regression `rank_deficient`: all NaN. A level within
@@ -83,31 +91,39 @@ def factor_regression(
         here = labels[rows.kept]
         others = sorted(set(labels) - {baseline})
         levels_of[factor] = [baseline, *others]
-        for level in others:
-            name = f"{factor}[{level}]"
-            dummies[name] = (here == level).astype(np.float64)
+        for other in others:
+            name = f"{factor}[{other}]"
+            dummies[name] = (here == other).astype(np.float64)
             names += [name, f"b:{name}"]
             columns += [dummies[name], dummies[name] * b]
     fit = linear_fit(d, np.column_stack(columns), se=se, codes=rows.codes)
-    terms = {name: _term(fit, np.eye(len(names))[i]) for i, name in enumerate(names)}
+
+    def term(weights: Floats) -> Term:
+        value, error, t, p = fit.contrast(weights)
+        lo, hi = t_interval(value, error, fit.df, level)
+        methods = {"ci_method": fit.describe(), "p_method": fit.describe() if np.isfinite(p) else ""}
+        tested = {"se": error, "ci_lo": lo, "ci_hi": hi, "t": t, "p": p, **(methods if np.isfinite(error) else {})}
+        return Term(value=value, status=fit.status, params={"se": se, "level": level}, **tested, **rows.counts)
+
+    terms = {name: term(np.eye(len(names))[i]) for i, name in enumerate(names)}
     marginal = {}
-    for factor, levels in levels_of.items():
-        for level in levels:
+    for factor, labels in levels_of.items():
+        for label in labels:
             weights = np.zeros(len(names))
             weights[1] = 1.0
             for name, dummy in dummies.items():
                 if not name.startswith(f"{factor}["):
                     weights[names.index(f"b:{name}")] = dummy.mean() if rows.n else NAN
-            if level != levels[0]:
-                weights[names.index(f"b:{factor}[{level}]")] = 1.0
-            marginal[f"{factor}[{level}]"] = _term(fit, weights)
+            if label != labels[0]:
+                weights[names.index(f"b:{factor}[{label}]")] = 1.0
+            marginal[f"{factor}[{label}]"] = term(weights)
     status = fit.status
     if se == "CR1" and status == "ok":
         names_of_thin = _without_error(factors, levels_of, rows)
         if names_of_thin:
             status = "one_cluster_level"
             terms, marginal = (
-                {name: Term(estimate=term.estimate) if name in names_of_thin else term for name, term in some.items()}
+                {name: replace(found, **NO_ERROR) if name in names_of_thin else found for name, found in some.items()}
                 for some in (terms, marginal)
             )
     slope = terms["b"]
@@ -117,11 +133,10 @@ def factor_regression(
         terms=terms,
         marginal=marginal,
         r2=fit.r2,
-        se=slope.se,
         p=slope.p,
-        p_method=fit.describe() if np.isfinite(slope.p) else "",
+        p_method=slope.p_method,
         status=status,
-        params={"se": se, "baselines": dict(baselines)},
+        **slope.interval(baselines=dict(baselines)),
         **rows.counts,
     )
 
@@ -160,8 +175,3 @@ def _without_error(factors: Mapping[str, ArrayLike], levels_of: Mapping[str, lis
             contrasts = {f"{factor}[{level}]" for level in others}
             thin |= {"const", "b"} | contrasts | {f"b:{name}" for name in contrasts}
     return thin
-
-
-def _term(fit: LinearFit, weights: Floats) -> Term:
-    estimate, se, t, p = fit.contrast(weights)
-    return Term(estimate=estimate, se=se, t=t, p=p)

@@ -44,7 +44,7 @@ def word_identity_null(logp: ArrayLike, option: ArrayLike, item: ArrayLike) -> W
 
     -Inf and NaN are left out of the means; a word without any finite value makes its contexts NaN. A score
     that compares read-outs of the same words (two-class consistency) has 1 under this null: then the score
-    cannot tell a belief from word identity, and `chance_corrected` says NaN.
+    cannot tell a belief from word identity, and `chance_corrected` is NaN (`chance_is_perfect`).
     """
     logp, words = _matrix(logp, option, "logp")
     labels = np.asarray(item)

@@ -2,19 +2,41 @@
 
 from collections.abc import Sequence
 
-from . import bayes, bscore, consistency, decision, iterated_expectation, martingale, outcomes, reliability, sycophancy
+from . import (
+    agreement,
+    bayes,
+    bscore,
+    consistency,
+    decision,
+    drift,
+    factors,
+    frequencies,
+    iterated_expectation,
+    martingale,
+    outcomes,
+    reliability,
+    sycophancy,
+    verification,
+    whitebox,
+)
 from .metric import Compared, Line, Metric, size
 
 METRICS: Sequence[Metric] = (
     *martingale.METRICS,
+    *factors.METRICS,
+    *drift.METRICS,
     *outcomes.METRICS,
+    *agreement.METRICS,
     *consistency.METRICS,
+    *frequencies.METRICS,
     *bscore.METRICS,
+    *verification.METRICS,
     *bayes.METRICS,
     *sycophancy.METRICS,
     *decision.METRICS,
     *iterated_expectation.METRICS,
     *reliability.METRICS,
+    *whitebox.METRICS,
 )
 """In the order in which they are printed."""
 

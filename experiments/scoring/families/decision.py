@@ -1,4 +1,4 @@
-"""Do actions use the stated belief, and only that? Does a prize move it? (METRICS E1-E4, E7, E8)"""
+"""Do actions use the stated belief, and only that? Does a prize move it? (METRICS E1-E8)"""
 
 from collections.abc import Iterator, Mapping
 
@@ -9,6 +9,7 @@ from ....metrics import (
     gcm_test,
     isotonic_calibration,
     knn_cmi,
+    logloss_improvement,
     monotone_exact_shares,
     monotone_order_test,
     monotone_pairwise,
@@ -19,8 +20,8 @@ from ....metrics import (
     sufficiency_r2,
 )
 from ..cells import Array
-from ..samples import Decisions, Prizes, take
-from .metric import Line, clusters_of, counted, metric
+from ..samples import Decisions, Predictions, Prizes, take
+from .metric import Line, clusters_of, counted, known_outcome, metric
 
 PER_STRATUM = 15
 """Contexts in a neighbourhood of the belief (METRICS E2)."""
@@ -37,7 +38,7 @@ def _contexts(sample: Decisions) -> tuple[Decisions, Mapping[str, str]]:
     kept = Decisions(
         belief=sample.belief[first],
         action=sample.action[first],
-        outcome=sample.outcome[first],
+        outcome=known_outcome(sample)[first],
         action_prob=take(sample.action_prob, first),
         p_star=take(sample.p_star, first),
         clusters=clusters[first],
@@ -54,7 +55,7 @@ def _strata(belief: Array) -> Array:
 def decision(sample: Decisions, seed: int) -> Iterator[Line]:
     """Given the belief, does the action tell more of the outcome? 0: the belief is all that is acted on."""
     contexts, note = _contexts(sample)
-    belief, action, outcome = contexts.belief, contexts.action, contexts.outcome
+    belief, action, outcome = contexts.belief, contexts.action, known_outcome(contexts)
     strata = _strata(belief)
     score = stratified_permutation(action, outcome, strata, seed=seed)
     beside = {
@@ -109,6 +110,40 @@ def decision_exact(sample: Decisions, seed: int) -> Iterator[Line]:
         yield Line("information beyond the belief, exact, nats", counted(score, contexts, both + contexts.p_star))
 
 
+@metric("E6", DECISIONS, Decisions)
+def decision_isotonic(sample: Decisions, seed: int) -> Iterator[Line]:
+    """The same after beliefs were mapped to frequencies: a sensitivity check, for the map itself loses information."""
+    contexts, note = _contexts(sample)
+    belief, action, outcome = contexts.belief, contexts.action, known_outcome(contexts)
+    mapped = isotonic_calibration(belief, outcome, clusters_of(contexts), seed=seed)
+    score = stratified_permutation(action, outcome, _strata(mapped), seed=seed)
+    plain = stratified_permutation(action, outcome, _strata(belief), seed=seed)
+    beside = {
+        **note,
+        "map": "the best rising curve, fitted on other contexts",
+        "levels that it leaves of the beliefs": f"{_levels(mapped)} of {_levels(belief)}",
+        "beyond the belief as stated": f"{plain.debiased:.4f} (p {plain.p:.3g})",
+    }
+    yield Line("information beyond the recalibrated belief, nats", counted(score, contexts, belief, outcome), beside)
+
+
+def _levels(values: Array) -> int:
+    return len(np.unique(values[np.isfinite(values)]))
+
+
+@metric("E5", "p1, p2, outcome; or p1_<class>, p2_<class>, truth", Predictions)
+def logloss(sample: Predictions, seed: int) -> Iterator[Line]:
+    """How much closer the second predictions come than the first, in nats; both must be made out of fold."""
+    score = logloss_improvement(sample.first, sample.second, sample.truth, groups=sample.clusters, seed=seed)
+    known = sample.first.sum(axis=1) + sample.second.sum(axis=1)
+    beside = {
+        "loss of the first, the second": f"{score.ll1:.4f}, {score.ll2:.4f}",
+        "of the frequencies alone": f"{score.ll_marginal:.4f}",
+        "in percent of the first": f"{score.pct:.2f}",
+    }
+    yield Line("gain in log-loss, nats", counted(score, sample, known, sample.truth), beside)
+
+
 @metric("E8", "context, p_base, p_alt", Prizes)
 def prize(sample: Prizes, seed: int) -> Iterator[Line]:
     """Does the belief depend on what is paid for it? Mean square of the effect, less what repetitions differ by."""
@@ -123,4 +158,4 @@ def prize(sample: Prizes, seed: int) -> Iterator[Line]:
     yield Line("mean square effect of the prize", score, beside)
 
 
-METRICS = (decision, decision_order, decision_exact, prize)
+METRICS = (decision, decision_order, decision_exact, decision_isotonic, logloss, prize)

@@ -9,7 +9,7 @@ import numpy as np
 
 from ....metrics import MARGINS, Equivalence, Score, exclusion_bounds, tost
 from ..cells import Array
-from ..samples import Pairs, Sample, Updates
+from ..samples import Forecasts, Pairs, Sample, Updates
 
 WORTH_BOUNDS = 0.02
 """Share of missing rows above which the best and worst case are printed (METRICS 0.2)."""
@@ -66,6 +66,8 @@ class Metric:
 NEEDED = {
     "replicate": "replicate readings, named by --replicates",
     "bayes": "column 'bayes', or p_x, p_y and p_y_given_x",
+    "factors": "a column factor_<name>",
+    "three": "three options, of which two remain",
 }
 
 
@@ -115,6 +117,12 @@ def counted(score: Any, sample: Sample, values: Array, outcome: Array | None = N
     if not score.n_clusters and score.n_rows:
         score = replace(score, n_clusters=len(set(clusters_of(sample)[~missing])))
     return replace(score, n_dropped=n_dropped + broken, reasons=reasons)
+
+
+def known_outcome(sample: Updates | Forecasts) -> Array:
+    """The outcomes, which the form of the table or `Metric.needs` has seen to."""
+    assert sample.outcome is not None
+    return sample.outcome
 
 
 def bounds(values: Array) -> dict[str, str]:

@@ -1,30 +1,25 @@
-"""Did beliefs come true? (METRICS A7, A10)"""
+"""Did beliefs come true, and are they what is true? (METRICS A7, A10, D10, E10)"""
 
 from collections.abc import Iterator
 
+import numpy as np
+
+from ....metrics import bayes_error, calibration_slope, cluster_mean, logloss_improvement
 from ....metrics import brier as brier_score
 from ....metrics import brier_update as update_score
-from ....metrics import calibration_slope
-from ..cells import Array
-from ..samples import Forecasts, Sample, Updates
+from ..samples import Forecasts, Hits, Sample, Updates, take
 from .martingale import PAIRED
-from .metric import Compared, Line, bounds, compare_mean, counted, metric
-
-
-def _known(sample: Updates | Forecasts) -> Array:
-    """The outcomes, which `Metric.needs` has seen to."""
-    assert sample.outcome is not None
-    return sample.outcome
+from .metric import Compared, Line, bounds, clusters_of, compare_mean, counted, known_outcome, metric
 
 
 def _compare_brier(sample: Updates | Forecasts) -> Compared:
     if isinstance(sample, Forecasts):
-        return compare_mean((sample.belief - sample.outcome) ** 2, sample)
-    return compare_mean((sample.whole.posterior - _known(sample)) ** 2, sample.whole)
+        return compare_mean((sample.belief - known_outcome(sample)) ** 2, sample)
+    return compare_mean((sample.whole.posterior - known_outcome(sample)) ** 2, sample.whole)
 
 
 def _compare_brier_update(sample: Updates) -> Compared:
-    pairs, outcome = sample.whole, _known(sample)
+    pairs, outcome = sample.whole, known_outcome(sample)
     change = (pairs.posterior - outcome) ** 2 - (pairs.prior - outcome) ** 2
     return compare_mean(change, pairs)
 
@@ -45,7 +40,7 @@ def brier(sample: Updates | Forecasts, seed: int) -> Iterator[Line]:
     else:
         source = sample.whole
         named = {"Brier score of the prior": sample.whole.prior, "Brier score of the posterior": sample.whole.posterior}
-    outcome = _known(sample)
+    outcome = known_outcome(sample)
     for quantity, belief in named.items():
         squared = (belief - outcome) ** 2
         score = counted(brier_score(belief, outcome, source.clusters, seed=seed), source, belief, outcome)
@@ -61,7 +56,7 @@ def brier(sample: Updates | Forecasts, seed: int) -> Iterator[Line]:
 )
 def brier_update(sample: Updates, seed: int) -> Iterator[Line]:
     """What the update did to the Brier score; negative is better."""
-    pairs, outcome = sample.whole, _known(sample)
+    pairs, outcome = sample.whole, known_outcome(sample)
     score = update_score(pairs.prior, pairs.posterior, outcome, pairs.clusters, seed=seed)
     beside = {
         "mean square of the update (raises it, whatever its direction)": f"{score.mean_sq_update:.3f}",
@@ -80,15 +75,53 @@ def brier_update(sample: Updates, seed: int) -> Iterator[Line]:
 def calibration(sample: Updates | Forecasts, seed: int) -> Iterator[Line]:
     """Slope of the outcome on the belief: 1 is calibrated, below 1 too extreme, above 1 too timid."""
     source, belief = (sample, sample.belief) if isinstance(sample, Forecasts) else (sample.whole, sample.whole.prior)
-    outcome = _known(sample)
+    outcome = known_outcome(sample)
     score = calibration_slope(belief, outcome, source.clusters)
     beside = {"p tests": "a slope of 1", "intercept": f"{score.intercept:.3f}"}
     quantity = "calibration slope" + ("" if isinstance(sample, Forecasts) else " of the prior")
     yield Line(quantity, counted(score, source, belief, outcome), beside)
 
 
-METRICS = (
-    brier,
-    brier_update,
-    calibration,
-)
+@metric("E10", "belief, p_star [, outcome, prompt]", Forecasts, needs=("p_star",))
+def truth(sample: Forecasts, seed: int) -> Iterator[Line]:
+    """How far beliefs are from the true probability; by prompt, where there are several."""
+    assert sample.p_star is not None
+    owners = clusters_of(sample)
+    prompts = np.zeros(len(owners), dtype=str) if sample.prompt is None else sample.prompt.astype(str)
+    for prompt in dict.fromkeys(prompts.tolist()):
+        here = prompts == prompt
+        part = Forecasts(
+            belief=sample.belief[here],
+            outcome=take(sample.outcome, here),
+            p_star=sample.p_star[here],
+            clusters=owners[here],
+        )
+        error = part.belief - sample.p_star[here]
+        score = bayes_error(part.belief, sample.p_star[here], part.clusters, seed=seed)
+        beside = {"mean absolute error": f"{score.mae:.3f}", "bias": f"{score.bias:+.3f}"}
+        if part.outcome is not None:
+            loss = logloss_improvement(part.belief, sample.p_star[here], part.outcome)
+            briers = [brier_score(p, part.outcome).brier for p in (part.belief, sample.p_star[here])]
+            beside["Brier score, and of the truth itself"] = f"{briers[0]:.3f}, {briers[1]:.3f}"
+            beside["log-loss, and of the truth itself"] = f"{loss.ll1:.3f}, {loss.ll2:.3f}"
+        yield Line("RMSE to the truth" + (f", {prompt}" if prompt else ""), counted(score, part, error), beside)
+
+
+@metric("D10", "k, n [, outcome]", Hits)
+def hybrid(sample: Hits, seed: int) -> Iterator[Line]:
+    """Beliefs that are k of n answers: their mean, and how much of their spread is luck of the draw."""
+    p, n = sample.belief, sample.n
+    score = counted(cluster_mean(p, clusters_of(sample), seed=seed), sample, p)
+    several = np.isfinite(p) & (n > 1)
+    beside = {}
+    if several.sum() > 1:
+        noise = float((p[several] * (1 - p[several]) / (n[several] - 1)).mean())  # unbiased for the variance of k / n
+        spread = float(p[several].var(ddof=1))
+        beside["SD of one belief by luck of the draw"] = f"{np.sqrt(noise):.3f}"
+        beside["SD of all"] = f"{np.sqrt(spread):.3f}"
+        if spread > 0:
+            beside["reliability"] = f"{1 - noise / spread:.3f}"
+    yield Line("mean of k / n", score, beside)
+
+
+METRICS = (brier, brier_update, calibration, truth, hybrid)

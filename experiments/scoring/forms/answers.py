@@ -10,7 +10,7 @@ from ....metrics import counts_to_probabilities
 from ..cells import Array, complete
 from ..samples import Answers, Sample, take
 from .form import Data, Form, suffixes
-from .options import OTHER, counted, indices, masses
+from .options import OTHER, at_least_two, counted, indices, masses
 
 ARMS = ("single", "multi")
 
@@ -27,8 +27,7 @@ def _roles(columns: Sequence[str]) -> dict[str, str]:
 
 
 def _missing(columns: Sequence[str]) -> list[str]:
-    names = _names(columns)
-    names += ["a", "b"][len(names) :] if len(names) < 2 else []
+    names = at_least_two(_names(columns))
     return [c for c in (f"{arm}_{name}" for arm in ARMS for name in names) if c not in columns]
 
 

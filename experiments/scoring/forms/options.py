@@ -1,4 +1,4 @@
-"""Three options before and after one was rejected, in one row or in a row per context."""
+"""Options before and after one was rejected, in one row or in a row per context."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -13,8 +13,6 @@ from .form import CONTEXTS, Data, Form, suffixes
 
 OTHER = "other"
 """The column suffix of answers that name no option."""
-KEPT = np.array([[1, 2], [0, 2], [0, 1]])
-"""Rejected option -> the two that remain."""
 
 
 def _options(columns: Sequence[str]) -> list[str]:
@@ -29,13 +27,13 @@ def _wide_options_roles(columns: Sequence[str]) -> dict[str, str]:
 
 
 def _wide_options_missing(columns: Sequence[str]) -> list[str]:
-    names = _options(columns) or ["a"]
+    names = at_least_two(_options(columns))
     return [c for c in [*(f"{x}_{name}" for name in names for x in CONTEXTS), "rejected"] if c not in columns]
 
 
 def _build_wide_options(path: Any, data: Data, clusters: Array | None) -> Sample:
     names = _options(list(data))
-    prior, posterior = (_three(path, data, names, f"{context}_") for context in CONTEXTS)
+    prior, posterior = (masses(path, data, names, f"{context}_") for context in CONTEXTS)
     rejected = indices(path, "rejected", data["rejected"], names, np.arange(len(prior)))
     return options(prior, posterior, rejected, clusters)
 
@@ -47,13 +45,13 @@ def _long_options_roles(columns: Sequence[str]) -> dict[str, str]:
 
 
 def _long_options_missing(columns: Sequence[str]) -> list[str]:
-    counts = [] if suffixes(columns, "count_") else ["count_a"]
+    counts = [f"count_{name}" for name in at_least_two([x for x in suffixes(columns, "count_") if x != OTHER])]
     return [c for c in ("item", "context", "rejected", *counts) if c not in columns]
 
 
 def _build_long_options(path: Any, data: Data, clusters: Array | None) -> Sample:
     names = [name for name in suffixes(list(data), "count_") if name != OTHER]
-    found = _three(path, data, names, "count_")
+    found = masses(path, data, names, "count_")
     item, context = complete(path, "item", data["item"]), complete(path, "context", data["context"])
     if (unknown := ~np.isin(context.astype(str), CONTEXTS)).any():
         at = int(np.argmax(unknown))
@@ -72,11 +70,9 @@ def _build_long_options(path: Any, data: Data, clusters: Array | None) -> Sample
     return options(found[before], found[after], rejected, take(clusters, after))
 
 
-def _three(path: Any, data: Data, names: Sequence[str], prefix: str) -> Array:
-    """[n, 4] masses of three options and of none."""
-    if len(names) != 3:
-        raise UserError(f"{path}: has {len(names)} options ({', '.join(names)}); consistency is defined for three")
-    return masses(path, data, names, prefix)
+def at_least_two(names: Sequence[str]) -> list[str]:
+    """The names, made up to two options by `a` and `b`, which a table then lacks."""
+    return [*names, *[name for name in ("a", "b") if name not in names][: max(0, 2 - len(names))]]
 
 
 def masses(path: Any, data: Data, names: Sequence[str], prefix: str) -> Array:
@@ -110,27 +106,19 @@ def indices(path: Any, column: str, labels: Array, names: Sequence[str], rows: A
 
 
 def options(prior: Array, posterior: Array, rejected: Array, clusters: Array | None, **rest: Any) -> Options:
-    """Instances from masses [n, 4], counts or probabilities, the last column on no option."""
-    totals = []
-    for masses in (prior, posterior):
-        counted = (np.nan_to_num(masses).sum(axis=1) > 1 + 1e-9).any()
-        kept = np.take_along_axis(masses[:, :3], KEPT[rejected], axis=1).sum(axis=1)
-        totals.append((counted, kept))
-    probabilities = [
-        counts_to_probabilities(masses)[:, :3] if counted else masses[:, :3]
-        for masses, (counted, _) in zip((prior, posterior), totals, strict=True)
-    ]
+    """Instances from masses [n, k + 1], counts or probabilities, the last column on no option."""
+    both = (prior, posterior)
+    shares = [counts_to_probabilities(x)[:, :-1] if counted(x) else x[:, :-1] for x in both]
     sizes: dict[str, Any] = {}
-    if all(counted for counted, _ in totals):
-        sizes = {"n_prior": totals[0][1], "n_posterior": totals[1][1]}
-    return Options(
-        prior=probabilities[0], posterior=probabilities[1], rejected=rejected, clusters=clusters, **sizes, **rest
-    )
+    if all(counted(x) for x in both):
+        kept = [x[:, :-1].sum(axis=1) - x[np.arange(len(x)), rejected] for x in both]
+        sizes = {"n_prior": kept[0], "n_posterior": kept[1]}
+    return Options(prior=shares[0], posterior=shares[1], rejected=rejected, clusters=clusters, **sizes, **rest)
 
 
 LONG = Form(
     "options, one row per context",
-    "item, context (prior or posterior), rejected, count_<option> for each of three [, count_other]",
+    "item, context (prior or posterior), rejected, count_<option> for each of two or more [, count_other]",
     _long_options_roles,
     _long_options_missing,
     _build_long_options,
@@ -138,7 +126,7 @@ LONG = Form(
 )
 WIDE = Form(
     "options",
-    "prior_<option> and posterior_<option> for each of three, rejected [, prior_other, posterior_other]",
+    "prior_<option> and posterior_<option> for each of two or more, rejected [, prior_other, posterior_other]",
     _wide_options_roles,
     _wide_options_missing,
     _build_wide_options,

@@ -6,8 +6,9 @@ from typing import Any
 
 import numpy as np
 
+from ....metrics import hybrid_probability
 from ..cells import Array
-from ..samples import Cases, Evidence, Forecasts, Sample
+from ..samples import Cases, Evidence, Forecasts, Hits, Sample
 from .form import Data, Form, P, fixed
 
 
@@ -16,7 +17,13 @@ def _evidence(path: Any, data: Data, clusters: Array | None) -> Sample:
 
 
 def _forecasts(path: Any, data: Data, clusters: Array | None) -> Sample:
-    return Forecasts(belief=data["belief"], outcome=data["outcome"], clusters=clusters)
+    return Forecasts(clusters=clusters, **data)
+
+
+def _hits(path: Any, data: Data, clusters: Array | None) -> Sample:
+    hits, n = data["k"], data["n"]
+    belief = hybrid_probability(hits, n)
+    return Hits(belief=belief, outcome=data.get("outcome"), hits=hits, n=n, clusters=clusters)
 
 
 def _cases(columns: Sequence[str]) -> list[str]:
@@ -53,5 +60,23 @@ CASES = Form(
     "cases", "p, cond_1, weight_1, cond_2, weight_2, ...", _cases_roles, _cases_missing, _build_cases, replicates=True
 )
 FORECASTS = Form(
-    "forecasts", "belief, outcome", build=_forecasts, replicates=True, **fixed({"belief": P, "outcome": "outcome"}, {})
+    "forecasts",
+    "belief, outcome [, p_star, prompt]",
+    build=_forecasts,
+    replicates=True,
+    **fixed({"belief": P, "outcome": "outcome"}, {"p_star": P, "prompt": "label"}),
+)
+TRUTHS = Form(
+    "beliefs and the true probability",
+    "belief, p_star [, prompt]",
+    build=_forecasts,
+    cluster=("cluster", "context", "question", "item"),
+    replicates=True,
+    **fixed({"belief": P, "p_star": P}, {"prompt": "label"}),
+)
+HITS = Form(
+    "k of n",
+    "k, n [, outcome]",
+    build=_hits,
+    **fixed({"k": "real", "n": "real"}, {"outcome": "outcome"}),
 )

@@ -9,17 +9,40 @@ import pandas as pd
 
 from ....hooks.errors import UserError
 from ....metrics import trajectory_pairs
-from ..cells import Array, complete
-from ..samples import Pairs, Sample, Updates, joined, shown, take
-from .form import Data, Form, P, fixed
+from ..cells import SLACK, Array, complete
+from ..samples import Chains, Pairs, Sample, Updates, joined, shown, take
+from .form import Data, Form, P, fixed, suffixes
+
+
+def _views(data: Data, clusters: Array | None) -> dict[str, Pairs]:
+    outcome = data.get("outcome")
+    return {"": Pairs(prior=data["prior"], posterior=data["posterior"], outcome=outcome, clusters=clusters)}
 
 
 def _pairs(path: Any, data: Data, clusters: Array | None) -> Sample:
-    outcome = data.get("outcome")
-    return Updates(
-        views={"": Pairs(prior=data["prior"], posterior=data["posterior"], outcome=outcome, clusters=clusters)},
-        clusters=clusters,
-    )
+    factors = {
+        name: complete(path, f"factor_{name}", data[f"factor_{name}"]) for name in suffixes(list(data), "factor_")
+    }
+    return Updates(views=_views(data, clusters), clusters=clusters, factors=factors or None)
+
+
+def _chains(path: Any, data: Data, clusters: Array | None) -> Sample:
+    label = joined(*(complete(path, name, data[name]) for name in ("question", "chain")))
+    if (twice := pd.Series(label).duplicated()).any():
+        at = int(np.argmax(twice))
+        raise UserError(f"{path}: row {at + 1}: question {shown(label[at])} has this chain twice")
+    half = data.get("half")
+    if half is not None and (n := len(set(complete(path, "half", half)))) != 2:
+        raise UserError(f"{path}: half: has {n} values; name the two readings of the prior")
+    reading = data["question"] if half is None else joined(data["question"], half)
+    prior = pd.Series(data["prior"])
+    if (off := (prior - prior.groupby(reading).transform("first")).abs() > SLACK).any():
+        at = int(np.argmax(off))
+        raise UserError(
+            f"{path}: row {at + 1}, prior: differs within question {shown(reading[at])}; give the exact belief before "
+            "its chains, or two readings told apart by a column 'half'; of steps rename the column 'chain'"
+        )
+    return Chains(views=_views(data, clusters), clusters=clusters, question=data["question"], half=half)
 
 
 def trajectories(chains: Sequence[Array], groups: Array, outcome: Array | None, keys: Array | None = None) -> Updates:
@@ -42,23 +65,34 @@ def trajectories(chains: Sequence[Array], groups: Array, outcome: Array | None, 
     return Updates(views=views, clusters=groups)
 
 
-def _long_trajectories(path: Any, data: Data, clusters: Array | None) -> Sample:
+def in_order(path: Any, data: Data) -> tuple[Array, Array, Array]:
+    """Rows of trajectories in the order of their steps, [n] whose each then is, [n - 1] whether the next is the same.
+
+    Raises UserError if a trajectory has a step twice.
+    """
     names = [name for name in ("question", "trajectory") if name in data]
-    name, step = names[-1], data["step"]
     label = joined(*(complete(path, column, data[column]) for column in names))  # numbered anew in each question
-    order = np.lexsort((step, label.astype(str)))
-    label, step, belief = label[order], step[order], data["belief"][order]
+    order = np.lexsort((data["step"], label.astype(str)))
+    label, step = label[order], data["step"][order]
     same = label[1:] == label[:-1]
     if (twice := same & (step[1:] == step[:-1])).any():
         at = int(np.argmax(twice))
-        raise UserError(f"{path}: {name} {shown(label[at])} has step {step[at]:g} twice; name the trajectories apart")
+        raise UserError(
+            f"{path}: {names[-1]} {shown(label[at])} has step {step[at]:g} twice; name the trajectories apart"
+        )
+    return order, label, same
+
+
+def _long_trajectories(path: Any, data: Data, clusters: Array | None) -> Sample:
+    order, label, same = in_order(path, data)
     starts = np.flatnonzero(np.r_[True, ~same])
     groups, outcome = (label if clusters is None else clusters[order]), take(data.get("outcome"), order)
     for column, values in (("cluster", groups), ("outcome", outcome)):
         if values is not None and (changed := same & ~_equal(values)).any():
             at = label[int(np.argmax(changed))]
+            name = "trajectory" if "trajectory" in data else "question"
             raise UserError(f"{path}: {column} differs along {name} {shown(at)}; a trajectory has one")
-    return trajectories(np.split(belief, starts[1:]), groups[starts], take(outcome, starts))
+    return trajectories(np.split(data["belief"][order], starts[1:]), groups[starts], take(outcome, starts))
 
 
 def _equal(values: Array) -> Array:
@@ -116,10 +150,23 @@ WIDE = Form(
     _steps_missing,
     _wide_trajectories,
 )
+CHAINS = Form(
+    "chains of the model's own",
+    "question, chain, prior, posterior [, half, outcome]",
+    build=_chains,
+    cluster=("question",),
+    **fixed(
+        {"question": "label", "chain": "label", "prior": P, "posterior": P}, {"half": "label", "outcome": "outcome"}
+    ),
+)
 PAIRS = Form(
     "pairs",
-    "prior, posterior [, outcome]",
+    "prior, posterior [, outcome, factor_<name>, ...]",
+    lambda columns: {
+        **{name: role for name, role in {"prior": P, "posterior": P, "outcome": "outcome"}.items() if name in columns},
+        **{f"factor_{name}": "label" for name in suffixes(columns, "factor_")},
+    },
+    lambda columns: [name for name in ("prior", "posterior") if name not in columns],
+    _pairs,
     replicates=True,
-    build=_pairs,
-    **fixed({"prior": P, "posterior": P}, {"outcome": "outcome"}),
 )

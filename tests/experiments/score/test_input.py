@@ -34,7 +34,7 @@ MISTAKES = [
     ("prior,posterior,cluster|0.2,0.3,a|0.2,0.3,", "row 2, cluster: is missing"),
     (
         "prior,posteriors|0.2,0.3",
-        "nearest is 'pairs' (prior, posterior [, outcome]), which lacks 'posterior'; is it 'po",
+        "nearest is 'pairs' (prior, posterior [, outcome, factor_<name>, ...]), which lacks 'posterior'; is it 'po",
     ),
     ("p_x,p_y,posterior|0.1,0.1,0.1", "which lacks 'p_y_given_x'"),
     ("b_0,b_2|0.1,0.1", "which lacks 'b_1'"),
@@ -50,7 +50,7 @@ MISTAKES = [
     ),
     ("prior_a,prior_b,prior_c,posterior_a,posterior_b,posterior_c,rejected|1,2,3,1,2,3,d", "'d' is no option"),
     ("prior_a,prior_b,prior_c,posterior_a,posterior_b,posterior_c,rejected|1,2,.5,1,2,3,c", "not a whole number"),
-    ("prior_a,prior_b,posterior_a,posterior_b,rejected|1,2,1,2,b", "has 2 options (a, b); consistency is defined for"),
+    ("prior_a,posterior_a,rejected|1,1,a", "which lacks 'prior_b', 'posterior_b'"),
     ("item,context,rejected,count_a,count_b,count_c|s,posterior,a,1,2,3", "row 1: item 's' has no prior"),
     ("item,context,rejected,count_a,count_b,count_c|s,before,a,1,2,3", "row 1, context: 'before'; give 'prior'"),
 ]

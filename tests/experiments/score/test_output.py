@@ -80,7 +80,10 @@ def test_the_command_line(table: Write, tmp_path: Path) -> None:
         (["single_a,single_b,multi_a,multi_b", "1,2,3,-1"], "row 1, multi_b: '-1' is negative or infinite"),
         (["prior,posterior", "inf,0.2"], "row 1, prior: 'inf' is not in [0, 1]"),
         (["prior,posterior"], "has columns but no rows"),
-        (["prior,outcome", "0.2,1"], "nearest is 'pairs' (prior, posterior [, outcome]), which lacks 'posterior'"),
+        (
+            ["prior,outcome", "0.2,1"],
+            "nearest is 'pairs' (prior, posterior [, outcome, factor_<name>, ...]), which lacks",
+        ),
         (["prior,posterior,kind", "0.2,0.3,exact", "0.2,0.3,lens"], "mixes the kinds exact, lens"),
         (
             ["readout_id,item,kind,method,option,prob", "r,i,exact,m,yes,0.5", "r,i,exact,m,yes,0.5"],

@@ -75,8 +75,13 @@ def test_expected_jsd_ignores_labels_and_order(p: float, q: float, n1: int, n2: 
 
 
 def test_chance_correction_is_undefined_where_chance_is_perfect() -> None:
-    assert chance_corrected(0.9, 0.6) == pytest.approx(0.75)
-    assert np.isnan(chance_corrected(1.0, 1.0))
+    assert chance_corrected(0.9, 0.6).kappa == pytest.approx(0.75)
+    perfect = chance_corrected(1.0, 1.0)
+    assert np.isnan(perfect.kappa)
+    assert perfect.status == "chance_is_perfect"
+    some = chance_corrected([0.9, 1.0, np.nan], [0.6, 1.0, 0.5])
+    assert (some.status, some.n_rows, some.n_dropped) == ("ok", 1, 2)
+    assert chance_corrected(np.nan, 0.5).status == "undefined"
 
 
 def beliefs(seed: int, n_items: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:

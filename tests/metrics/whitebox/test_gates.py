@@ -168,7 +168,20 @@ def test_a_word_readout_is_its_own_null_and_scores_nothing_beyond_it() -> None:
     np.testing.assert_allclose(null, softmax(inner, axis=1))
     agreement = 1 - np.abs(softmax(inner, axis=1) - softmax(data["exact_logp"], axis=1)).mean()
     of_null = 1 - np.abs(null - softmax(data["exact_logp"], axis=1)).mean()
-    assert chance_corrected(agreement, of_null) == pytest.approx(0, abs=1e-9)
+    assert chance_corrected(agreement, of_null).kappa == pytest.approx(0, abs=1e-9)
+
+
+def test_two_class_consistency_is_perfect_under_the_words_alone_so_nothing_is_left_to_correct() -> None:
+    data = world(9)
+    before, after = np.arange(0, len(data["item"]), 5).repeat(3), np.flatnonzero(data["rejected"] >= 0)
+    null = word_identity_null(data["exact_logp"], data["option"], data["item"]).null_prob
+    of_words = belief_consistency(null[before], null[after], data["rejected"][after]).c2
+    np.testing.assert_allclose(of_words, 1, atol=1e-12)
+    shares = softmax(data["exact_logp"], axis=1)
+    seen = belief_consistency(shares[before], shares[after], data["rejected"][after]).c2
+    beyond = chance_corrected(np.mean(seen), np.mean(of_words))
+    assert np.isnan(beyond.kappa)
+    assert beyond.status == "chance_is_perfect"
 
 
 def test_word_null_of_words_without_a_value() -> None:

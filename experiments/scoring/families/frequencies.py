@@ -1,0 +1,30 @@
+"""What is answered, and how spread out. (METRICS B1, B4)"""
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from ....metrics import cluster_mean, counts_to_probabilities, entropy_bits
+from ..samples import Frequencies
+from .bscore import FEW_OPTIONS
+from .metric import Line, clusters_of, counted, metric
+
+
+@metric("B1, B4, B12", "count_<option> for each of two or more [, count_other]", Frequencies)
+def entropy(sample: Frequencies, seed: int) -> Iterator[Line]:
+    """How spread out answers are over the options, in bits; what fraction of all each of them is."""
+    k = len(sample.options)
+    values = entropy_bits(counts_to_probabilities(sample.shares[:, :-1]))
+    score = cluster_mean(values, clusters_of(sample), seed=seed)
+    beside = {"at most": f"{np.log2(k):.3f}"}
+    if sample.n_answers is not None and score.n_rows:
+        low = (k - 1) / (2 * np.log(2) * sample.n_answers[np.isfinite(values)])
+        beside["so few answers lower it by about"] = f"{low.mean():.3f} (Miller-Madow)"
+    yield Line("entropy of the options", counted(score, sample, values), beside)
+    if k <= FEW_OPTIONS:
+        for name, share in zip((*sample.options, "no option"), sample.shares.T, strict=True):
+            mean = cluster_mean(share, clusters_of(sample), seed=seed)
+            yield Line(f"share of {name}", counted(mean, sample, share))
+
+
+METRICS = (entropy,)

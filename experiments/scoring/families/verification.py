@@ -1,0 +1,49 @@
+"""Does accepting answers by a threshold decide rightly? (METRICS C6)"""
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from ....metrics import (
+    threshold_search,
+    verification_auroc,
+    verification_baselines,
+    verification_held_out,
+)
+from ....metrics.bscore.verification import RULES
+from ..samples import Records
+from .metric import Line, metric
+
+RANDOM = "random"
+
+
+@metric("C6", "category, answer, truth, one or more of single, multi, conf and b [, k, question]", Records)
+def verification(sample: Records, seed: int) -> Iterator[Line]:
+    """Accuracy, each category weighing the same, of thresholds that were tuned on the other questions."""
+    rows = sample.rows
+    easier = [row for row in rows if row["category"] != RANDOM]
+    for rule in RULES:
+        if not set(rule.split("+")) <= sample.scores.keys():
+            continue
+        held = verification_held_out(rows, rule, questions=sample.clusters, seed=seed)
+        yield Line(f"accuracy, accepting by {rule}", held, _beside(rows, rule))
+        if 0 < len(easier) < len(rows):
+            keep = sample.category != RANDOM
+            questions = None if sample.clusters is None else sample.clusters[keep]
+            held = verification_held_out(easier, rule, questions=questions, seed=seed)
+            yield Line(f"accuracy, accepting by {rule}, without category {RANDOM}", held, _beside(easier, rule))
+
+
+def _beside(rows: list[dict[str, Any]], rule: str) -> Mapping[str, str]:
+    bare = verification_baselines(rows)
+    tuned = threshold_search(rows, rule)
+    thresholds = f"{tuned.tau:.2f}" + ("" if tuned.tau_b is None else f" and b {tuned.tau_b:.2f}")
+    found = {
+        "of accepting all, of rejecting all": f"{bare.accept_all:.3f}, {bare.reject_all:.3f}",
+        f"tuned on the same answers, at {thresholds},": f"{tuned.macro:.3f}",
+    }
+    if "+" not in rule:
+        found["AUROC"] = f"{verification_auroc(rows, rule).auroc:.3f}"
+    return found
+
+
+METRICS = (verification,)

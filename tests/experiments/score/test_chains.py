@@ -1,0 +1,107 @@
+"""`doxascope score`: updates by factor and by the model's own chains, by examples that a hand can check."""
+
+import re
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from doxascope.experiments.scoring.score_table import score_table
+from doxascope.hooks.errors import UserError
+from doxascope.metrics import adjust, factor_regression, martingale_score
+
+Write = Callable[..., Path]
+Estimates = Callable[..., dict[str, Any]]
+Beside = Callable[..., Mapping[str, str]]
+
+
+def test_slopes_by_factor(table: Write, estimates: Estimates) -> None:
+    # Code: updates rise by .1 a step of .2 in the prior. Law: they fall as much.
+    lines = ("0.2,0.1,code", "0.4,0.4,code", "0.6,0.7,code", "0.2,0.3,law", "0.4,0.4,law", "0.6,0.5,law")
+    found = estimates(scored := score_table(table("prior,posterior,factor_domain", *lines)))
+    assert found["M at domain[code]"].estimate == pytest.approx(0.5)
+    assert found["M at domain[law]"].estimate == pytest.approx(-0.5)
+    assert found["M at domain[law] less code"].estimate == pytest.approx(-1)
+    assert found["M at domain[code]"].status == "perfect_fit"
+    assert found["M"].estimate == pytest.approx(0)
+    plain = score_table(table("prior,posterior,domain", *lines))
+    assert plain.skipped["martingale-factors"] == "needs a column factor_<name>"
+    assert "not used" not in scored.understood.line
+
+
+def test_two_factors_are_those_of_the_metric_and_adjusted_together(
+    table: Write, estimates: Estimates, beside: Beside
+) -> None:
+    rng = np.random.default_rng(0)
+    prior, domain, arm = rng.uniform(0.2, 0.8, 120), rng.choice(["b", "a", "c"], 120), rng.choice(["x", "y"], 120)
+    posterior, question = (
+        prior + 0.3 * (domain == "c") * (prior - 0.5) + rng.uniform(-0.1, 0.1, 120),
+        np.arange(120) // 4,
+    )
+    scored = score_table(
+        table(prior=prior, posterior=posterior, question=question, factor_domain=domain, factor_arm=arm)
+    )
+    expected = factor_regression(
+        posterior - prior, prior, {"domain": domain, "arm": arm}, {"domain": "a", "arm": "x"}, question
+    )
+    found = estimates(scored)
+    score = found["M at domain[c] less a"]
+    assert (score.estimate, score.ci_hi, score.p) == pytest.approx(
+        (expected["b:domain[c]"], expected.terms["b:domain[c]"].ci_hi, expected.terms["b:domain[c]"].p)
+    )
+    assert (score.n_rows, score.n_clusters, score.ci_method) == (120, 30, "t(29), CR1 over 30 clusters")
+    p = adjust([expected.terms[f"b:{name}"].p for name in ("domain[b]", "domain[c]", "arm[y]")]).p_adjusted[1]
+    assert beside(scored, "M at domain[c] less a")["p by Holm over 3"] == f"{p:.3g}"
+    assert found["M at arm[y]"].estimate == pytest.approx(expected.marginal["arm[y]"].estimate)
+
+
+def test_without_clusters_factors_have_hc3(table: Write, estimates: Estimates) -> None:
+    rng = np.random.default_rng(1)
+    prior, posterior = rng.uniform(size=(2, 40))
+    found = estimates(score_table(table(prior=prior, posterior=posterior, factor_arm=["x", "y"] * 20)))
+    alone = martingale_score(prior[1::2], posterior[1::2], se="HC3")
+    assert found["M at arm[y]"].estimate == pytest.approx(alone.M)
+    assert found["M at arm[y]"].se == pytest.approx(alone.se)  # a saturated fit is two separate ones
+    assert found["M at arm[y]"].ci_method == "t(36), HC3"
+
+
+CHAINS = ("question,chain,prior,posterior", "q,1,0.5,0.7", "q,2,0.5,0.6", "r,1,0.4,0.2", "r,2,0.4,0.5", "s,1,0.3,0.9")
+
+
+def test_drift_of_the_models_own_chains(table: Write, estimates: Estimates, beside: Beside) -> None:
+    # Products of the two updates of a question: .2 * .1 and -.2 * .1; s has a single chain.
+    scored = score_table(table(*CHAINS))
+    score = estimates(scored)["mean square drift"]
+    assert score.estimate == pytest.approx((0.02 - 0.02) / 2)
+    assert (score.n_rows, dict(score.reasons)) == (2, {"too_few_chains": 1})
+    note = beside(scored, "mean square drift")
+    assert (note["chains"], note["mean drift"]) == ("4", "+0.050")
+    assert estimates(scored)["M"].n_clusters == 3
+
+
+def test_drift_from_two_readings_of_the_prior_is_a_product_of_halves(table: Write, estimates: Estimates) -> None:
+    lines = ("q,1,0.5,0.7,a", "q,2,0.5,0.6,a", "q,3,0.4,0.6,b", "r,1,0.3,0.2,a", "r,2,0.4,0.6,b")
+    score = estimates(score_table(table("question,chain,prior,posterior,half", *lines)))["mean square drift"]
+    assert score.estimate == pytest.approx((0.15 * 0.2 - 0.1 * 0.2) / 2)
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("question,chain,prior,posterior|q,1,.5,.6|q,1,.5,.6", "row 2: question 'q/1' has this chain twice"),
+        ("question,chain,prior,posterior|q,1,.5,.6|q,2,.4,.6", "row 2, prior: differs within question 'q'"),
+        (
+            "question,chain,prior,posterior,half|q,1,.5,.6,a|q,2,.4,.6,a|q,3,.4,.6,b",
+            "row 2, prior: differs within question 'q/a'",
+        ),
+        ("question,chain,prior,posterior,half|q,1,.5,.6,a", "half: has 1 values"),
+        ("question,chain,prior,posterior|q,,.5,.6", "row 1, chain: is missing"),
+        ("prior,posterior,factor_model|.5,.6,x|.5,.6,", "row 2, factor_model: is missing"),
+    ],
+)
+def test_a_mistake_is_one_line_that_says_where(table: Write, text: str, message: str) -> None:
+    with pytest.raises(UserError, match=re.escape(message)) as caught:
+        score_table(table(*text.split("|")))
+    assert "\n" not in str(caught.value)
