@@ -36,6 +36,8 @@ class Query:
     readout_id: str
     prompt: Prompt
     paths: OptionPaths
+    terminators: Terminators | None = None
+    """What closes its forms; None: what closes those of all queries that are read with it."""
 
 
 class Competitor(NamedTuple):
@@ -133,8 +135,9 @@ def read_packed(
     built = QueryTree(queries)
     tree = built.tree
     laws = (1.0, *temperatures)
+    closing = [query.terminators or terminators for query in queries]
     step_logp = np.full((len(laws), len(tree)), np.nan)  # log P(this token | its ancestors)
-    end_logp = np.full((len(laws), len(tree)), np.nan)  # log P(a terminator follows)
+    end_logp = {ends: np.full((len(laws), len(tree)), np.nan) for ends in closing}  # log P(a terminator follows)
     residuals: dict[int, torch.Tensor] = {}
     competitors: dict[int, Competitor] = {}
     barred = {place.last: query.paths.first_ids for place, query in zip(built.placed, queries, strict=True)}
@@ -152,7 +155,8 @@ def read_packed(
             for law, temperature in enumerate(laws):
                 rescaled = logp if temperature == 1 else (logp / temperature).log_softmax(dim=1)
                 step_logp[law, kids] = rescaled[rows, tokens].double().cpu().numpy()
-                end_logp[law, nodes] = _terminator_logp(rescaled, terminators)
+                for ends, logps in end_logp.items():
+                    logps[law, nodes] = _terminator_logp(rescaled, ends)
             for row, node in enumerate(nodes):
                 if node in barred:
                     competitors[node] = best_competitor(logp[row], barred[node])
@@ -162,8 +166,8 @@ def read_packed(
 
     cost = run_packs(tree, built.read_nodes, budget, take)
     readings = [
-        _reading(query, place, temperatures, step_logp, end_logp, competitors, residuals)
-        for query, place in zip(queries, built.placed, strict=True)
+        _reading(query, place, temperatures, step_logp, end_logp[ends], competitors, residuals)
+        for query, place, ends in zip(queries, built.placed, closing, strict=True)
     ]
     return readings, cost
 

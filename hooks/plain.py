@@ -18,14 +18,14 @@ def read_plain(query: Query, model: "PreTrainedModel", terminators: Terminators)
     """What `read_packed` computes, without tree, masks, packs or float32 head: slow and simple."""
     import torch
 
-    prompt = list(query.prompt.ids)
+    prompt, ends = list(query.prompt.ids), query.terminators or terminators
     form_logp = []
     for paths in query.paths.paths:
         sums = []
         for path in paths:
             logp = next_token_logp(model, [*prompt, *path], first=len(prompt) - 1).double().cpu()
             steps = logp[torch.arange(len(path)), torch.tensor(path)].sum()
-            sums.append(float(steps + logp[-1, torch.from_numpy(terminators.ids)].logsumexp(0)))
+            sums.append(float(steps + logp[-1, torch.from_numpy(ends.ids)].logsumexp(0)))
         form_logp.append(np.array(sums))
     competitor = best_competitor(next_token_logp(model, prompt, first=len(prompt) - 1)[0], query.paths.first_ids)
     reading = make_reading(query.readout_id, tuple(form_logp), competitor)

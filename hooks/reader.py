@@ -1,6 +1,7 @@
 """From conversations to queries: the half of a read-out that needs the tokenizer but no weights."""
 
 from collections.abc import Sequence
+from functools import cache
 
 from .chat import ChatRenderer, Message
 from .errors import UserError
@@ -16,20 +17,32 @@ class PromptReader:
     def __init__(self, spec: ModelSpec, text: TextSide, terminators: Sequence[str]) -> None:
         self.context = text.context
         self.chat = ChatRenderer(text.tokenizer, spec.template)
-        self.terminators = Terminators(text.tokenizer, terminators, text.end_ids)
-        self._finder = PathFinder(self.chat, self.terminators)
+        self._text, self._own = text, tuple(terminators)
+        self._finder = cache(self._make_finder)
+        self.terminators = self._finder(self._own).terminators
+
+    def _make_finder(self, terminators: tuple[str, ...]) -> PathFinder:
+        return PathFinder(self.chat, Terminators(self._text.tokenizer, terminators, self._text.end_ids))
 
     def query(
-        self, readout_id: str, messages: Sequence[Message], options: tuple[Option, ...], prefill: str = ""
+        self,
+        readout_id: str,
+        messages: Sequence[Message],
+        options: tuple[Option, ...],
+        prefill: str = "",
+        terminators: tuple[str, ...] | None = None,
     ) -> Query:
         """The query that asks, after `messages`, which option the assistant's next turn says.
+
+        Other `terminators` than the model's own are for options that these cannot close, such as numbers.
 
         Raises UserError, naming the read-out, for a prompt that is longer than the model's context, or whose ids
         change when an option follows.
         """
         try:
             prompt = self.chat.render(messages, prefill)
-            paths = self._finder.find(prompt.boundary, options)
+            finder = self._finder(terminators or self._own)
+            paths = finder.find(prompt.boundary, options)
         except UserError as error:
             raise UserError(f"read-out {readout_id}: {error}") from error
         longest = len(prompt.ids) + max(len(path) for forms in paths.paths for path in forms)
@@ -38,4 +51,4 @@ class PromptReader:
                 f"read-out {readout_id}: prompt and option take {longest} tokens, the model takes {self.context}; "
                 "shorten the conversation"
             )
-        return Query(readout_id, prompt, paths)
+        return Query(readout_id, prompt, paths, finder.terminators)
