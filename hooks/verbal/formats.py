@@ -1,7 +1,7 @@
 """How a number may be written: what the prompt asks for, which numbers it admits, and every text that says each."""
 
 import re
-from collections.abc import Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cached_property
 
@@ -79,58 +79,54 @@ class NumberFormat:
         return replace(self, instruction=fill(self.instruction), labels=tuple(map(fill, self.labels)))
 
 
-def decimal_forms(hundredths: int) -> tuple[str, ...]:
-    """`0.30` and `0.3`: two decimals, and what is left without zeros at the end."""
+def _decimals(hundredths: int) -> tuple[str, ...]:
+    """Two decimals, or what is left without zeros at the end."""
     full = f"{hundredths / 100:.2f}"
-    cut = [full[:length] for length in (4, 3, 1)]
-    return tuple(form for form in cut if float(form) == hundredths / 100)
+    return tuple(form for form in (full, full[:3], full[:1]) if float(form) == float(full))
 
 
-def _hundredths(forms: Sequence[tuple[str, ...]]) -> tuple[Number, ...]:
-    return tuple(Number(said[0], i / 100, said) for i, said in enumerate(forms))
+def _hundredths(write: Callable[[int], tuple[str, ...]]) -> tuple[Number, ...]:
+    return tuple(Number(write(i)[0], i / 100, write(i)) for i in range(101))
 
-
-_DECIMALS = [decimal_forms(i) for i in range(101)]
-_NO_LEADING_ZERO = [tuple(form[1:] for form in forms if form[:2] == "0.") for forms in _DECIMALS]
 
 UNIT = NumberFormat(
     "unit",
     'How probable is it that the answer is "{yes}" and not "{no}"? '
     "Reply with one number from 0.00 to 1.00, with two decimals, and nothing else.",
-    _hundredths([forms + bare for forms, bare in zip(_DECIMALS, _NO_LEADING_ZERO, strict=True)]),
+    _hundredths(_decimals),
 )
-"""`0.30`, `0.3`, `.30`, `.3`. Not `30%`, `0.300`, `0,3`."""
+"""`0.30`, `0.3`. Not `.3`, `0.300`, `0,3`, `30%`."""
 
 INTEGER = NumberFormat(
     "integer",
     'On a scale from 0 (certainly "{no}") to 100 (certainly "{yes}"), what is the answer? '
     "Reply with one whole number and nothing else.",
-    _hundredths([(f"{i}", f"{i}%") for i in range(101)]),
+    _hundredths(lambda i: (f"{i}",)),
 )
-"""`30`, `30%`. Not `30.0`."""
+"""`30`. Not `30.0`, `30%`."""
 
 PERCENT = NumberFormat(
     "percent",
     'What chance, from 0% to 100%, do you give to the answer "{yes}" rather than "{no}"? '
     "Reply with one whole percentage and nothing else.",
-    _hundredths([(f"{i}%",) for i in range(101)]),
+    _hundredths(lambda i: (f"{i}%",)),
 )
 """`30%`. Not `30`: without the sign, `1` might be a certainty."""
 
 JSON = NumberFormat(
     "json",
-    'How probable is it that the answer is "{yes}" and not "{no}"? Reply with a JSON object and nothing else, '
-    'in which the number has at most two decimals: {"probability": <number from 0 to 1>}',
-    _hundredths(_DECIMALS),
+    'How probable is it that the answer is "{yes}" and not "{no}"? Reply with a JSON object and nothing else: '
+    'its one field is "probability", a number from 0 to 1 with at most two decimals.',
+    UNIT.numbers,
     labels=('{"probability": ',),
     terminators=("}", " }"),
 )
-"""`{"probability": 0.30}` or `0.3`; the object must be closed. Not `.3`, which is no JSON."""
+"""`{"probability": 0.30}`. The object must be closed."""
 
 LINES = NumberFormat(
     "lines",
-    "Give each answer its probability in percent. Reply with two lines and nothing else:\n"
-    "{no}: <number from 0 to 100>\n{yes}: <number from 0 to 100>",
+    "Give each answer a number from 0 to 100, its probability in percent. Reply with two lines and nothing else: "
+    '"{no}:" and its number, then "{yes}:" and its number.',
     INTEGER.numbers,
     labels=("{no}: ", "\n{yes}: "),
 )
