@@ -67,7 +67,7 @@ def main(draws: int) -> None:
         samples = lm.sample([Request(query.readout_id, query.prompt, range(draws))], LAW, seed=config.seed)
         seconds = time.perf_counter() - began
         tokens = sum(len(sample.ids) for sample in samples)
-        opened = [opening(sample.ids, query.paths, lm.reader.terminators) for sample in samples]
+        opened = [opening(sample.ids, query.paths, query.terminators) for sample in samples]
         mass = np.exp(exact.logp)
         counts, p = g_test(opened, mass)
         print(f"\n{query.readout_id}: {draws} answers, {tokens} tokens in {seconds:.0f} s; options {', '.join(names)}")

@@ -43,6 +43,8 @@ class PackOutput:
     """[R, d_model] after the final norm, at the pack's rows: what the unembedding takes."""
     residuals: "Mapping[Site, torch.Tensor]" = field(default_factory=dict)
     """Site -> [C, layers, d_model] on the CPU, in the model's dtype, of what was captured."""
+    streams: "torch.Tensor" = field(kw_only=True)
+    """[R, layers, d_model] after the blocks that a lens reads, at the pack's rows, where `hidden` is."""
     tokens_run: int = field(kw_only=True)
     """Tokens that went through the model for it, padding and repeated ones included."""
 
@@ -62,44 +64,73 @@ class Backend(ABC):
     def forward(self, inputs: Mapping[str, Any], taps: Mapping[Point, Tap]) -> "torch.Tensor":
         """One pass, each tap called once, in order: [B, T, d_model] after the final norm. Leaves no hook behind."""
 
-    def run(self, pack: Pack, *, capture: Capture | None = None, edits: Sequence[Edit] = ()) -> PackOutput:
+    def run(
+        self,
+        pack: Pack,
+        *,
+        capture: Capture | None = None,
+        edits: Sequence[Edit] = (),
+        lens_layers: Sequence[int] = (),
+    ) -> PackOutput:
         """Compute the tokens of `pack`.
+
+        Args:
+            pack: what to compute.
+            capture: what to take from the residual stream, for the CPU.
+            edits: what to change in it.
+            lens_layers: whose outputs to hand on at the pack's rows.
 
         Raises UserError for a point that the model has not, or that its forward pass never comes by.
         """
         import torch
 
         hidden: torch.Tensor | None = None
+        streams = torch.empty(0)
         residuals: dict[Site, torch.Tensor] = {}
         tokens_run = 0
         with torch.inference_mode():
             for batch in self.layout.batches(pack):
-                visit = _Visit(self.model, pack, batch, capture, edits)
+                visit = _Visit(self.model, pack, batch, capture, edits, lens_layers)
                 last = self.forward(batch.inputs, visit.taps)
                 visit.check()
                 if hidden is None:
                     hidden = last.new_empty(len(pack.rows), last.shape[-1])
-                mine = batch.here(pack.rows)
-                hidden[torch.from_numpy(mine)] = _cells(last, torch.from_numpy(batch.home[pack.rows[mine]]))
+                    streams = last.new_empty(len(pack.rows), len(lens_layers), last.shape[-1])
+                mine = torch.from_numpy(visit.reads)
+                hidden[mine] = _cells(last, visit.cells)
+                for i, layer in enumerate(lens_layers):
+                    streams[mine, i] = visit.streams[Point(layer, "resid_post")].to(streams)
                 tokens_run += len(batch.tokens)
                 if capture:
                     visit.hand_over(residuals)
         assert hidden is not None
-        return PackOutput(hidden, residuals, tokens_run=tokens_run)
+        return PackOutput(hidden, residuals, streams=streams, tokens_run=tokens_run)
 
 
 class _Visit:
     """The taps of one batch, and what they took."""
 
     def __init__(
-        self, model: "PreTrainedModel", pack: Pack, batch: Batch, capture: Capture | None, edits: Sequence[Edit]
+        self,
+        model: "PreTrainedModel",
+        pack: Pack,
+        batch: Batch,
+        capture: Capture | None,
+        edits: Sequence[Edit],
+        lens_layers: Sequence[int],
     ) -> None:
+        import torch
+
         self.capture = capture
+        self.reads = batch.here(pack.rows)
+        self.cells = torch.from_numpy(batch.home[pack.rows[self.reads]])
+        self.streams: dict[Point, torch.Tensor] = {}
         self.mine = batch.here(capture.rows) if capture else np.empty(0, dtype=np.int64)
         self.taken: dict[Point, torch.Tensor] = {}
         self.passed: set[Point] = set()
         wanted = {Point(layer, site) for site in capture.sites for layer in capture.layers} if capture else set()
-        points = sorted(wanted | {edit.point for edit in edits}, key=forward_order)
+        lens = {Point(layer, "resid_post") for layer in lens_layers}
+        points = sorted(wanted | lens | {edit.point for edit in edits}, key=forward_order)
         if points and not 0 <= points[0].layer <= points[-1].layer < (n := len(blocks(model))):
             raise UserError(f"layers {points[0].layer} to {points[-1].layer}: the model has layers 0 to {n - 1}")
         pick = _picker(batch, capture, self.mine) if capture else None
@@ -113,6 +144,8 @@ class _Visit:
                     hidden = change(hidden)
                 if pick and point in wanted:
                     self.taken[point] = pick(hidden)
+                if point in lens:
+                    self.streams[point] = _cells(hidden, self.cells)
                 return None if hidden is before else hidden
 
             return visit

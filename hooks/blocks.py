@@ -14,6 +14,16 @@ if TYPE_CHECKING:
 
 PLACES = ("layers", "h", "blocks", "decoder.layers", "language_model.layers")
 """Where architectures keep their blocks, below the body."""
+NORMS = (
+    "norm",
+    "ln_f",
+    "norm_f",
+    "final_layernorm",
+    "final_layer_norm",
+    "decoder.final_layer_norm",
+    "language_model.norm",
+)
+"""And the norm after the last of them."""
 
 
 @contextmanager
@@ -75,3 +85,13 @@ def blocks(model: "PreTrainedModel") -> list["torch.nn.Module"]:
         except AttributeError:
             continue
     raise UserError(f"{type(model).__name__}: its blocks are under no known name; residuals cannot be read")
+
+
+def final_norm(model: "PreTrainedModel") -> "torch.nn.Module":
+    """What stands between the last block and the head."""
+    for place in NORMS:
+        try:
+            return attrgetter(place)(body(model))
+        except AttributeError:
+            continue
+    raise UserError(f"{type(model).__name__}: its final norm is under no known name; inner layers cannot be read")

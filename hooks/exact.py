@@ -4,7 +4,7 @@
 ordinary forward pass per surface form; the two must agree.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -27,6 +27,8 @@ from .tree import Pack, TokenTree
 if TYPE_CHECKING:
     import torch
 
+    from .lens.lens import Lens, View
+
 UNEMBED_ROWS = 512
 """Rows whose logits are held at once: 100 MB for a vocabulary of 50,000."""
 ROUNDING_NAT = 1e-5
@@ -40,6 +42,8 @@ class Query:
     readout_id: str
     prompt: Prompt
     paths: OptionPaths
+    terminators: Terminators
+    """What closes its forms."""
     places: tuple[Place, ...] = ()
     """Where in the prompt a capture reads."""
 
@@ -66,6 +70,8 @@ class ExactReading:
     the template hides them."""
     tempered: Mapping[float, NDArray[np.float64]] = field(default_factory=dict)
     """Temperature -> what `logp` would be at it."""
+    inner: Mapping["View", NDArray[np.float64]] = field(default_factory=dict)
+    """Layer and lens -> what `logp` would be if the model ended there."""
 
     @property
     def coverage(self) -> float:
@@ -126,6 +132,12 @@ class QueryTree:
         return {place.last for place in self.placed} | ends | {self.tree.parents[node] for node in self.wanted}
 
     @property
+    def form_nodes(self) -> set[int]:
+        """Every node whose next-token distribution enters the probability of a form."""
+        forms = {node for place in self.placed for forms in place.forms for form in forms for node in form}
+        return {place.last for place in self.placed} | forms
+
+    @property
     def wanted(self) -> set[int]:
         """Every node whose own probability enters a number: the tokens of forms, and of forced turns."""
         nodes = {node for place in self.placed for forms in place.forms for form in forms for node in form}
@@ -136,55 +148,87 @@ def read_packed(
     queries: Sequence[Query],
     backend: Backend,
     head: Head,
-    terminators: Terminators,
     *,
     budget: int,
     temperatures: Sequence[float] = (),
     capture: CapturePlan | None = None,
+    lens: "Lens | None" = None,
 ) -> PackedReading:
     """Read all queries through packs of at most `budget` tokens, smaller ones when memory runs out.
 
-    Other temperatures are read off the same logits, rescaled: they cost no pass. Nor does a capture: it changes
-    neither the packs nor, by a single bit, what is read.
+    Other temperatures are read off the same logits, rescaled: they cost no pass. Nor does a capture or a lens: they
+    change neither the packs nor, by a single bit, what is read.
 
     Raises UserError if the model's log-probabilities are not finite, naming the read-out.
     """
     built = QueryTree(queries)
-    tree = built.tree
     laws = (1.0, *temperatures)
-    step_logp = np.full((len(laws), len(tree)), np.nan)  # log P(this token | its ancestors)
-    end_logp = np.full((len(laws), len(tree)), np.nan)  # log P(a terminator follows)
+    steps = _Steps(built, len(laws) + (len(lens.views) if lens else 0))
     collector = _collector(built, backend, capture) if capture else None
     competitors: dict[int, Competitor] = {}
     barred = {place.last: query.paths.first_ids for place, query in zip(built.placed, queries, strict=True)}
-    children = _children(tree, built)
+    inner = built.form_nodes if lens else set()
 
     def take(one: Pack) -> int:
         """Run a pack, and keep what is read in it."""
-        output = backend.run(one, capture=collector.ask(one) if collector else None)
-        for start in range(0, len(one.rows), UNEMBED_ROWS):
-            nodes = one.nodes[start : start + UNEMBED_ROWS].tolist()
-            logp = head.log_probs(output.hidden[start : start + UNEMBED_ROWS])
-            edges = [(row, child) for row, node in enumerate(nodes) for child in children.get(node, ())]
-            rows, kids = [row for row, _ in edges], [child for _, child in edges]
-            tokens = [tree.tokens[kid] for kid in kids]
-            for law, temperature in enumerate(laws):
-                rescaled = logp if temperature == 1 else (logp / temperature).log_softmax(dim=1)
-                step_logp[law, kids] = rescaled[rows, tokens].double().cpu().numpy()
-                end_logp[law, nodes] = _terminator_logp(rescaled, terminators)
+        output = backend.run(
+            one, capture=collector.ask(one) if collector else None, lens_layers=lens.layers if lens else ()
+        )
+        for rows in _blocks(np.arange(len(one.rows))):
+            nodes = one.nodes[rows].tolist()
+            logp = head.log_probs(output.hidden[rows])
+            steps.keep(nodes, (logp if t == 1 else (logp / t).log_softmax(dim=1) for t in laws))
             for row, node in enumerate(nodes):
                 if node in barred:
                     competitors[node] = best_competitor(logp[row], barred[node])
+        if lens:
+            for rows in _blocks(np.flatnonzero([node in inner for node in one.nodes.tolist()])):
+                views = (head.log_probs(hidden) for hidden in lens.hidden(output.streams[rows]))
+                steps.keep(one.nodes[rows].tolist(), views, start=len(laws))
         if collector:
             collector.keep(one, output)
         return output.tokens_run
 
-    cost = run_packs(tree, built.read_nodes, budget, take)
+    cost = run_packs(built.tree, built.read_nodes, budget, take)
     readings = [
-        _reading(query, place, temperatures, step_logp, end_logp, competitors)
+        _reading(query, place, temperatures, lens.views if lens else (), steps, competitors)
         for query, place in zip(queries, built.placed, strict=True)
     ]
     return PackedReading(readings, cost, collector.captured() if collector else None)
+
+
+def _blocks(rows: NDArray[np.int64]) -> Iterator[NDArray[np.int64]]:
+    """Rows in as many at a time as are unembedded at once."""
+    for start in range(0, len(rows), UNEMBED_ROWS):
+        yield rows[start : start + UNEMBED_ROWS]
+
+
+class _Steps:
+    """The log-probability of each token that enters a number, and of a terminator after it, under several laws."""
+
+    def __init__(self, built: QueryTree, n_laws: int) -> None:
+        self.tree = built.tree
+        self.step = np.full((n_laws, len(built.tree)), np.nan)  # log P(this token | its ancestors)
+        # log P(one of these terminators follows)
+        self.end = {query.terminators: np.full((n_laws, len(built.tree)), np.nan) for query in built.queries}
+        self._children: dict[int, list[int]] = {}
+        for node in sorted(built.wanted):
+            self._children.setdefault(built.tree.parents[node], []).append(node)
+
+    def keep(self, nodes: Sequence[int], by_law: "Iterable[torch.Tensor]", start: int = 0) -> None:
+        """Take the [nodes, vocabulary] log-probabilities after `nodes`, of the laws from the number `start` on."""
+        edges = [(row, child) for row, node in enumerate(nodes) for child in self._children.get(node, ())]
+        rows, children = [row for row, _ in edges], [child for _, child in edges]
+        tokens = [self.tree.tokens[child] for child in children]
+        for law, logp in enumerate(by_law, start):
+            self.step[law, children] = logp[rows, tokens].double().cpu().numpy()
+            for terminators, end in self.end.items():
+                end[law, nodes] = _terminator_logp(logp, terminators)
+
+    def forms(self, law: int, query: Query, place: _Placed) -> tuple[NDArray[np.float64], ...]:
+        """[option][form] log-probability of each form with what closes it."""
+        step, end = self.step[law], self.end[query.terminators][law]
+        return tuple(np.array([step[list(form)].sum() + end[form[-1]] for form in forms]) for forms in place.forms)
 
 
 def normalised(logp: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -243,31 +287,21 @@ def _collector(built: QueryTree, backend: Backend, plan: CapturePlan) -> Collect
     return collector
 
 
-def _children(tree: TokenTree, built: QueryTree) -> dict[int, list[int]]:
-    """The nodes below each node whose probability is wanted."""
-    children: dict[int, list[int]] = {}
-    for node in sorted(built.wanted):
-        children.setdefault(tree.parents[node], []).append(node)
-    return children
-
-
 def _reading(
     query: Query,
     place: _Placed,
     temperatures: Sequence[float],
-    step_logp: NDArray[np.float64],
-    end_logp: NDArray[np.float64],
+    views: "Sequence[View]",
+    steps: _Steps,
     competitors: dict[int, Competitor],
 ) -> ExactReading:
-    by_law = [
-        tuple(np.array([step[list(form)].sum() + end[form[-1]] for form in forms]) for forms in place.forms)
-        for step, end in zip(step_logp, end_logp, strict=True)
-    ]
-    reading = make_reading(query.readout_id, by_law[0], competitors[place.last])
+    reading = make_reading(query.readout_id, steps.forms(0, query, place), competitors[place.last])
+    other = [_sum_forms(steps.forms(law, query, place)) for law in range(1, len(steps.step))]
     return replace(
         reading,
-        forced_logp=float(step_logp[0, list(place.forced)].sum()) if place.forced else np.nan,
-        tempered={t: _sum_forms(forms) for t, forms in zip(temperatures, by_law[1:], strict=True)},
+        forced_logp=float(steps.step[0, list(place.forced)].sum()) if place.forced else np.nan,
+        tempered=dict(zip(temperatures, other, strict=False)),
+        inner=dict(zip(views, other[len(temperatures) :], strict=True)),
     )
 
 

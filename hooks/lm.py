@@ -130,7 +130,6 @@ class LanguageModel:
             queries,
             self.backend,
             self.head,
-            self.reader.terminators,
             budget=budget,
             temperatures=temperatures,
             capture=capture,
@@ -139,7 +138,7 @@ class LanguageModel:
 
     def read_plain(self, query: Query) -> ExactReading:
         """The same reading by one ordinary forward pass per surface form."""
-        return read_plain(query, self.model, self.reader.terminators)
+        return read_plain(query, self.model)
 
     def beliefs(
         self,
@@ -239,9 +238,7 @@ class LanguageModel:
         self, samples: Sequence[Sample], query: Query, sampling: Sampling, *, budget: int = HISTORIES
     ) -> Mentions:
         """First mentions in the answers to one prompt, counted and expected (see `mentions`)."""
-        return mentions(
-            samples, query, sampling, self._histories(budget), self.head, self.reader.terminators, budget=budget
-        )
+        return mentions(samples, query, sampling, self._histories(budget), self.head, budget=budget)
 
     def _histories(self, budget: int) -> Histories:
         """Histories with a cache where the model takes the mask of a tree, else computed anew at every step."""

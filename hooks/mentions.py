@@ -102,7 +102,6 @@ def mentions(
     sampling: Sampling,
     histories: Histories,
     head: Head,
-    terminators: Terminators,
     *,
     budget: int = BUDGET,
 ) -> Mentions:
@@ -117,7 +116,6 @@ def mentions(
         sampling: the law of the samples, which must be the model's own.
         histories: an empty tree that computes histories of the model.
         head: of the model.
-        terminators: as for the exact read-out.
         budget: about how many histories are walked from together; bounds the memory.
 
     Raises UserError for samples that were not drawn from the model's own distribution, or ended by stop texts.
@@ -133,13 +131,13 @@ def mentions(
     trails: list[list[Ids]] = []
     fresh: dict[Ids, None] = {}
     for row, sample in enumerate(samples):
-        mention = first_mention(sample.ids, query.paths, terminators)
+        mention = first_mention(sample.ids, query.paths, query.terminators)
         if mention:
             hits[row, mention.option] = 1
         trails.append([sample.ids[:t] for t in range(mention.end + 1 if mention else len(sample.ids))])
         fresh.update(dict.fromkeys(history for history in trails[-1] if history not in chances))
         if len(fresh) >= budget or row == len(samples) - 1:
-            chances |= _chances(query, list(fresh), sampling.max_new_tokens, histories, head, terminators)
+            chances |= _chances(query, list(fresh), sampling.max_new_tokens, histories, head)
             fresh = {}
     for row, trail in enumerate(trails):
         expected[row] = sum((chances[history].option for history in trail), np.zeros(k))
@@ -168,9 +166,7 @@ class _Walk:
     logp: float = 0.0
 
 
-def _chances(
-    query: Query, fresh: Sequence[Ids], limit: int, histories: Histories, head: Head, terminators: Terminators
-) -> dict[Ids, _Chance]:
+def _chances(query: Query, fresh: Sequence[Ids], limit: int, histories: Histories, head: Head) -> dict[Ids, _Chance]:
     """The chances after each history, by walking down all paths at once, a token per round."""
     import torch
 
@@ -178,7 +174,7 @@ def _chances(
     walks = [
         _Walk(chance, option, path, histories.extend(None, query.prompt.ids + history))
         for history, chance in chances.items()
-        for option, path in _ahead(history, query.paths, terminators, limit)
+        for option, path in _ahead(history, query.paths, query.terminators, limit)
     ]
     while walks:
         together: dict[Node, list[_Walk]] = {}
@@ -188,7 +184,7 @@ def _chances(
         walks = []
         for nodes in batched(together, UNEMBED_ROWS):
             logp = head.log_probs(torch.stack([node.hidden for node in nodes if node.hidden is not None]))
-            ends = logp[:, terminators.ids].double().logsumexp(dim=1).tolist()
+            ends = logp[:, query.terminators.ids].double().logsumexp(dim=1).tolist()
             here = [(row, walk) for row, node in enumerate(nodes) for walk in together[node]]
             steps = logp[[row for row, _ in here], [walk.rest[0] if walk.rest else 0 for _, walk in here]].tolist()
             for (row, walk), step in zip(here, steps, strict=True):

@@ -7,14 +7,13 @@ import numpy as np
 
 from .blocks import input_device
 from .exact import ExactReading, Query, best_competitor, make_reading
-from .options import Terminators
 
 if TYPE_CHECKING:
     import torch
     from transformers import PreTrainedModel
 
 
-def read_plain(query: Query, model: "PreTrainedModel", terminators: Terminators) -> ExactReading:
+def read_plain(query: Query, model: "PreTrainedModel") -> ExactReading:
     """What `read_packed` computes, without tree, masks, packs or float32 head: slow and simple."""
     import torch
 
@@ -25,7 +24,7 @@ def read_plain(query: Query, model: "PreTrainedModel", terminators: Terminators)
         for path in paths:
             logp = next_token_logp(model, [*prompt, *path], first=len(prompt) - 1).double().cpu()
             steps = logp[torch.arange(len(path)), torch.tensor(path)].sum()
-            sums.append(float(steps + logp[-1, torch.from_numpy(terminators.ids)].logsumexp(0)))
+            sums.append(float(steps + logp[-1, torch.from_numpy(query.terminators.ids)].logsumexp(0)))
         form_logp.append(np.array(sums))
     competitor = best_competitor(next_token_logp(model, prompt, first=len(prompt) - 1)[0], query.paths.first_ids)
     reading = make_reading(query.readout_id, tuple(form_logp), competitor)

@@ -1,6 +1,7 @@
 """From conversations to queries: the half of a read-out that needs the tokenizer but no weights."""
 
 from collections.abc import Sequence
+from functools import cache
 
 from .chat import ChatRenderer, Message
 from .errors import UserError
@@ -17,8 +18,12 @@ class PromptReader:
     def __init__(self, spec: ModelSpec, text: TextSide, terminators: Sequence[str]) -> None:
         self.context = text.context
         self.chat = ChatRenderer(text.tokenizer, spec.template)
-        self.terminators = Terminators(text.tokenizer, terminators, text.end_ids)
-        self._finder = PathFinder(self.chat, self.terminators)
+        self._text, self._own = text, tuple(terminators)
+        self._finder = cache(self._make_finder)
+        self.terminators = self._finder(self._own).terminators
+
+    def _make_finder(self, terminators: tuple[str, ...]) -> PathFinder:
+        return PathFinder(self.chat, Terminators(self._text.tokenizer, terminators, self._text.end_ids))
 
     def query(
         self,
@@ -27,6 +32,7 @@ class PromptReader:
         options: tuple[Option, ...],
         prefill: str = "",
         positions: Positions | None = None,
+        terminators: tuple[str, ...] | None = None,
     ) -> Query:
         """The query that asks, after `messages`, which option the assistant's next turn says.
 
@@ -36,13 +42,15 @@ class PromptReader:
             options: the answers.
             prefill: how the assistant's turn already begins.
             positions: where a capture reads.
+            terminators: what closes an option, where that is not what closes all others: numbers need it.
 
         Raises UserError, naming the read-out, for a prompt that is longer than the model's context, or whose ids
         change when an option follows, or that lacks a position.
         """
         try:
             prompt = self.chat.render(messages, prefill)
-            paths = self._finder.find(prompt.boundary, options)
+            finder = self._finder(terminators or self._own)
+            paths = finder.find(prompt.boundary, options)
             places = find_places(self.chat, messages, prefill, prompt, positions) if positions else ()
         except UserError as error:
             raise UserError(f"read-out {readout_id}: {error}") from error
@@ -52,4 +60,4 @@ class PromptReader:
                 f"read-out {readout_id}: prompt and option take {longest} tokens, the model takes {self.context}; "
                 "shorten the conversation"
             )
-        return Query(readout_id, prompt, paths, places)
+        return Query(readout_id, prompt, paths, finder.terminators, places)

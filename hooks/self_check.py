@@ -58,13 +58,13 @@ def choose_path(
 
     Raises UserError, saying why, if neither layout agrees.
     """
-    queries = _probes(model.config, words)
-    plain = [read_plain(query, model, terminators) for query in queries]
+    queries = _probes(model.config, words, terminators)
+    plain = [read_plain(query, model) for query in queries]
     faults = []
     for path, layout in LAYOUTS.items():
         try:
             backend = make(layout)
-            readings = read_packed(queries, backend, head, terminators, budget=BUDGET).readings
+            readings = read_packed(queries, backend, head, budget=BUDGET).readings
         except UserError as error:
             faults.append(f"{path}: {error}")
             continue
@@ -86,7 +86,7 @@ def _gap(one: ExactReading, other: ExactReading) -> float:
     return max(abs(a - b) / max(1.0, abs(b) / IMPROBABLE_NAT) for a, b in pairs)
 
 
-def _probes(config: "PretrainedConfig", words: Sequence[int]) -> list[Query]:
+def _probes(config: "PretrainedConfig", words: Sequence[int], terminators: Terminators) -> list[Query]:
     """Queries whose tree branches early, branches late, and, if it can, goes on beyond the sliding window."""
     draw = random.Random(0)
 
@@ -102,6 +102,6 @@ def _probes(config: "PretrainedConfig", words: Sequence[int]) -> list[Query]:
     if window <= WINDOW and window + len(trunk) <= (getattr(text, "max_position_embeddings", None) or np.inf):
         probes.append((trunk + ids(window - 4), ((ids(4),),)))
     return [
-        Query(str(i), Prompt(prompt, Boundary(None, "")), OptionPaths((), options))
+        Query(str(i), Prompt(prompt, Boundary(None, "")), OptionPaths((), options), terminators)
         for i, (prompt, options) in enumerate(probes)
     ]

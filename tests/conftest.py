@@ -132,21 +132,31 @@ ANSWERS = (
 
 
 @pytest.fixture(scope="session")
-def speller(save_speller: Callable[..., Path]) -> Any:
-    """A character model that has learnt, in a few dozen steps, to answer `which?` with a colour, more or less."""
-    import torch
+def taught(save_speller: Callable[..., Path]) -> Callable[..., Any]:
+    """Makes a character model that has learnt, in a few dozen steps, to answer a prompt, more or less."""
 
-    from doxascope import load
+    def teach(characters: str, prompt: str, answers: tuple[str, ...], **config: Any) -> Any:
+        import torch
 
-    lm = load(str(save_speller("abcdefghijklmnopqrstuvwxyzRGB .,!?\n")), template="none")
-    lines = [lm.tokenizer("which?" + answer)["input_ids"] + [0] for answer in ANSWERS]
-    ids = torch.nn.utils.rnn.pad_sequence([torch.tensor(line) for line in lines], batch_first=True, padding_value=-100)
-    parameters = [p.requires_grad_() for p in lm.model.parameters()]
-    optimizer = torch.optim.Adam(parameters, lr=5e-3)
-    for _ in range(60):
-        loss = lm.model(input_ids=ids.clamp(min=0), labels=ids).loss
-        optimizer.zero_grad()
-        loss.backward()
-        optimizer.step()
-    lm.model.requires_grad_(False)
-    return lm
+        from doxascope import load
+
+        lm = load(str(save_speller(characters, **config)), template="none")
+        lines = [torch.tensor(lm.tokenizer(prompt + answer)["input_ids"] + [0]) for answer in answers]
+        ids = torch.nn.utils.rnn.pad_sequence(lines, batch_first=True, padding_value=-100)
+        parameters = [p.requires_grad_() for p in lm.model.parameters()]
+        optimizer = torch.optim.Adam(parameters, lr=5e-3)
+        for _ in range(60):
+            loss = lm.model(input_ids=ids.clamp(min=0), labels=ids).loss
+            optimizer.zero_grad()
+            loss.backward()
+            optimizer.step()
+        lm.model.requires_grad_(False)
+        return lm
+
+    return teach
+
+
+@pytest.fixture(scope="session")
+def speller(taught: Callable[..., Any]) -> Any:
+    """A character model that answers `which?` with a colour, more or less."""
+    return taught("abcdefghijklmnopqrstuvwxyzRGB .,!?\n", "which?", ANSWERS)

@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from itertools import chain
 
 import numpy as np
@@ -52,7 +53,7 @@ def first_tokens(groups: Sequence[Group]) -> list[Group]:
 
     def cut(query: Query) -> Query:
         paths = tuple(tuple(dict.fromkeys(path[:1] for path in forms)) for forms in query.paths.paths)
-        return Query(query.readout_id, query.prompt, OptionPaths(query.paths.options, paths))
+        return replace(query, paths=OptionPaths(query.paths.options, paths))
 
     return [[cut(query) for query in group] for group in groups]
 
@@ -60,7 +61,8 @@ def first_tokens(groups: Sequence[Group]) -> list[Group]:
 def log_probabilities(lm: LanguageModel, groups: Sequence[Group]) -> NDArray[np.float64]:
     """Ours of every path of every query, in order, whatever follows the path."""
     anything = Anything(len(lm.head.weight))
-    readings = [read_packed(group, lm.backend, lm.head, anything, budget=BUDGET)[0] for group in groups]
+    open_ended = [[replace(query, terminators=anything) for query in group] for group in groups]
+    readings = [read_packed(group, lm.backend, lm.head, budget=BUDGET).readings for group in open_ended]
     return np.concatenate([forms for reading in chain.from_iterable(readings) for forms in reading.form_logp])
 
 

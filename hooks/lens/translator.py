@@ -7,7 +7,7 @@ layer's own, shrunk towards leaving it as it is.
 
 import json
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 from zipfile import BadZipFile
@@ -44,6 +44,10 @@ class Translator:
         """[rows, layers, d_model], of these layers, to what the last residuals may be, float32."""
         x = residuals.to(self.weight)
         return x + torch.einsum("rld,lde->rle", x, self.weight) + self.bias
+
+    def to(self, device: torch.device) -> "Translator":
+        """The same on another device."""
+        return replace(self, weight=self.weight.to(device), bias=self.bias.to(device))
 
     def save(self, path: Path) -> None:
         """Write `path`.npz and, with what it was fitted on, `path`.json."""

@@ -72,13 +72,19 @@ def queries(lm: Any) -> list[Query]:
     paths = tuple((tuple(words[n : n + 3]), tuple(words[n : n + 1])) for n in (5, 20, 40))
     prompts = (words[:4], words[:12], words[:12] + words[50:53], words[:4] + words[30:58])
     return [
-        Query(str(i), Prompt(tuple(ids), Boundary(None, "")), OptionPaths((), paths), (Place("last", len(ids) - 1, 1),))
+        Query(
+            str(i),
+            Prompt(tuple(ids), Boundary(None, "")),
+            OptionPaths((), paths),
+            lm.reader.terminators,
+            (Place("last", len(ids) - 1, 1),),
+        )
         for i, ids in enumerate(prompts)
     ]
 
 
 def read(lm: Any, backend: Backend, budget: int) -> Any:
-    return read_packed(queries(lm), backend, lm.head, lm.reader.terminators, budget=budget, capture=CapturePlan())
+    return read_packed(queries(lm), backend, lm.head, budget=budget, capture=CapturePlan())
 
 
 @pytest.mark.parametrize(

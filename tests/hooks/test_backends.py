@@ -86,6 +86,7 @@ def queries(lm: Any) -> list[Query]:
             str(i),
             Prompt(tuple(prompt), Boundary(None, "")),
             paths,
+            lm.reader.terminators,
             (Place("last", len(prompt) - 1, 1), Place("second", 1, 1), Place("mean", 3, 3)),
         )
         for i, prompt in enumerate(prompts)
@@ -96,9 +97,7 @@ def queries(lm: Any) -> list[Query]:
 def test_options_and_residuals_are_those_of_plain_transformers(subject: Subject, layout: str, budget: int) -> None:
     lm, asked = subject.lm, queries(subject.lm)
     plan = CapturePlan(sites=BOTH)
-    readings, cost, captured = read_packed(
-        asked, subject.make(LAYOUTS[layout]), lm.head, lm.reader.terminators, budget=budget, capture=plan
-    )
+    readings, cost, captured = read_packed(asked, subject.make(LAYOUTS[layout]), lm.head, budget=budget, capture=plan)
     assert (cost.packs > len(asked)) == (budget == 1)
     assert captured is not None
     for reading, query in zip(readings, asked, strict=True):
@@ -251,9 +250,7 @@ def test_a_tap_that_stays_silent_is_an_error(tiny: Any) -> None:
             return super().forward(inputs, {point: tap for point, tap in taps.items() if point.layer != 1})
 
     with pytest.raises(UserError, match="resid_post of layer 1: the forward pass never comes by it"):
-        read_packed(
-            queries(tiny), Deaf(tiny.model), tiny.head, tiny.reader.terminators, budget=500, capture=CapturePlan()
-        )
+        read_packed(queries(tiny), Deaf(tiny.model), tiny.head, budget=500, capture=CapturePlan())
 
 
 @pytest.mark.parametrize("backend", BACKENDS[1:])

@@ -39,7 +39,7 @@ def queries(lm: Any) -> list[Query]:
 
 
 def read(lm: Any, backend: Any, budget: int) -> Any:
-    return read_packed(queries(lm), backend, lm.head, lm.reader.terminators, budget=budget, capture=CapturePlan())
+    return read_packed(queries(lm), backend, lm.head, budget=budget, capture=CapturePlan())
 
 
 @pytest.mark.parametrize(

@@ -79,7 +79,9 @@ def test_the_expected_chance_is_unbiased_by_enumeration(letters: Any, length: in
         samples.append(Sample("r", len(samples), ids, "", logp, "ok"))
     weight = np.exp([sum(sample.logp) for sample in samples])
     assert weight.sum() == pytest.approx(1, abs=1e-5)
-    found = letters.mentions(samples, Query("r", prompt, TANGLED), Sampling(max_new_tokens=length), budget=4000)
+    found = letters.mentions(
+        samples, Query("r", prompt, TANGLED, letters.reader.terminators), Sampling(max_new_tokens=length), budget=4000
+    )
     np.testing.assert_allclose(weight @ found.expected, weight @ found.hits, atol=1e-6 + found.left_out)
     if length == 4:
         assert (weight @ found.hits > 0.02).all()

@@ -1,0 +1,45 @@
+"""Translators of a loaded model, from documents that are run through its back end."""
+
+import hashlib
+import json
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from ..backend import Capture
+from ..blocks import blocks
+from ..tree import TokenTree, pack
+from .corpus import Document
+from .translator import Translator, TranslatorFitter
+
+if TYPE_CHECKING:
+    from ..lm import LanguageModel
+
+SITE = "resid_post"
+
+
+def fit_translator(lm: "LanguageModel", documents: Sequence[Document], layers: Sequence[int]) -> Translator:
+    """Fit the maps of `layers` on every token of the documents but their first, which models use as a rest.
+
+    Raises UserError if the documents are too short.
+    """
+    last = len(blocks(lm.model)) - 1
+    asked = tuple(dict.fromkeys([*layers, last]))
+    fitter = TranslatorFitter(layers, lm.identity.d_model)
+    for document in documents:
+        if len(document.ids) < 2:
+            continue
+        tree = TokenTree()
+        node = tree.add(document.ids)[-1]
+        (whole,) = pack(tree, [node], budget=len(document.ids))
+        rows = np.arange(1, len(whole))
+        capture = Capture((SITE,), asked, rows, np.ones_like(rows))
+        residuals = lm.backend.run(whole, capture=capture).residuals[SITE]
+        fitter.update(residuals[:, : len(layers)], residuals[:, asked.index(last)])
+    return fitter.fit({"model": lm.identity.model_dump(mode="json"), "text": text_hash(documents)})
+
+
+def text_hash(documents: Sequence[Document]) -> str:
+    """A short hash of the documents' ids."""
+    return hashlib.sha256(json.dumps([document.ids for document in documents]).encode()).hexdigest()[:16]

@@ -1,0 +1,1 @@
+"""Beliefs that the model puts into words: numbers, exactly and as said."""

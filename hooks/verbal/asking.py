@@ -1,0 +1,72 @@
+"""A question for a number, rendered for one model."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from ..chat import Conversation, Message, Prompt
+from ..exact import Query
+from ..options import Option
+from ..reader import PromptReader
+from .formats import NumberFormat
+
+
+@dataclass(frozen=True)
+class Asked:
+    """A question for a number in some format."""
+
+    readout_id: str
+    format: NumberFormat
+    messages: tuple[Message, ...]
+    """With the instruction of the format."""
+    prefill: str
+    """How the assistant's turn already begins."""
+    opening: str
+    """What the model has yet to say before the first number."""
+
+    def prompt(self, reader: PromptReader) -> Prompt:
+        """The prompt, rendered."""
+        return reader.chat.render(self.messages, self.prefill)
+
+    def query(self, reader: PromptReader, beginnings: Sequence[str] | None = None) -> Query:
+        """The read-out of the number that comes after any of these beginnings of an answer; None: of the first.
+
+        Raises UserError, naming the read-out, as `PromptReader.query` does.
+        """
+        begin = [self.opening] if beginnings is None else beginnings
+        options = tuple(
+            Option(number.name, tuple(start + form for start in begin for form in number.forms))
+            for number in self.format.numbers
+        )
+        return reader.query(self.readout_id, self.messages, options, self.prefill, terminators=self.format.terminators)
+
+
+def ask(
+    reader: PromptReader,
+    readout_id: str,
+    messages: Conversation,
+    number_format: NumberFormat,
+    *,
+    prefilled: bool = True,
+) -> Asked:
+    """Ask for a number after a conversation.
+
+    The instruction goes to the end of the last user turn, or into a turn of its own after an assistant's. An answer
+    begins with a space where the prompt does not end in white space, as in `Assistant: 0.3`.
+
+    Args:
+        reader: of the model.
+        readout_id: what the read-out is known by.
+        messages: the conversation, with the question.
+        number_format: how the number is to be written, worded for its options.
+        prefilled: whether the first label of the format is put into the model's mouth, or for it to write.
+    """
+    *before, last = messages
+    turns: list[Message] = [*before, last]
+    if last["role"] == "user":
+        turns[-1] = {"role": "user", "content": f"{last['content']}\n\n{number_format.instruction}"}
+    else:
+        turns.append({"role": "user", "content": number_format.instruction})
+    tail = reader.chat.render(turns).boundary.tail
+    opening = number_format.labels[0] if not tail or tail[-1].isspace() else f" {number_format.labels[0]}"
+    prefill = opening.rstrip() if prefilled else ""
+    return Asked(readout_id, number_format, tuple(turns), prefill, opening[len(prefill) :])

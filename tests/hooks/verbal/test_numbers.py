@@ -1,0 +1,198 @@
+from collections.abc import Callable
+from dataclasses import asdict, replace
+from typing import Any
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from doxascope import UserError
+from doxascope.hooks.exact import difference
+from doxascope.hooks.mentions import opening
+from doxascope.hooks.options import make_options
+from doxascope.hooks.sampling import Sampling
+from doxascope.hooks.verbal.answers import Answer, answer_rows, write_answers
+from doxascope.hooks.verbal.asking import Asked, ask
+from doxascope.hooks.verbal.formats import INTEGER, JSON, LINES, PERCENT, UNIT, NumberFormat, times
+from doxascope.hooks.verbal.reading import read_numbers
+from doxascope.metrics.beliefs import belief_table
+
+CHARACTERS = "0123456789.%/NoYesripaut?: \n"
+ANSWERS = (
+    *("0.30\n", "0.3", "0.3\nso", "0.7\n", "0.75", "0.75\n", "1.00", "1", "0", "0.05\n", "0.333", "0.5.", "30%", "No"),
+    *("1.5\n", "No: 30\nYes: 70", "No: 70\nYes: 30\n", "No: 70\nYes: 20", "No: 5\nYes: 95\n", "No: 70\nNo", "No: 70"),
+)
+DRAWS = 5000
+OPTIONS = ("Yes", "No")
+
+
+def here(one: NumberFormat) -> NumberFormat:
+    """A format in words that the tiny model can spell."""
+    return replace(one.worded("Yes", "No"), instruction="p?\n")
+
+
+@pytest.fixture(scope="module")
+def numerate(taught: Callable[..., Any]) -> Any:
+    """A character model that answers with numbers, more or less."""
+    return taught(CHARACTERS, "ripe?\n\np?\n", ANSWERS)
+
+
+def asked(lm: Any, one: NumberFormat, **how: Any) -> Asked:
+    return ask(lm.reader, one.name, [{"role": "user", "content": "ripe?"}], here(one), **how)
+
+
+@pytest.fixture(scope="module")
+def answers(numerate: Any) -> list[Answer]:
+    (written,) = write_answers(numerate, [asked(numerate, UNIT)], Sampling(max_new_tokens=12), draws=DRAWS, seed=0)
+    return written
+
+
+def g_test(answers: list[Answer], asked: Asked, logp: np.ndarray) -> float:
+    """p-value of a multinomial G-test over the numbers with an expected count of 5, all other numbers, and none."""
+    said = np.array([answer.values[-1] for answer in answers if answer.status == "ok"])
+    expected = len(answers) * np.exp(logp)
+    often = expected >= 5
+    counts = [np.sum(said == number.value) for number, keep in zip(asked.format.numbers, often, strict=True) if keep]
+    observed = [*counts, len(said) - sum(counts), len(answers) - len(said)]
+    law = [*expected[often], expected[~often].sum(), len(answers) - expected.sum()]
+    return float(stats.power_divergence(observed, law, lambda_="log-likelihood").pvalue)
+
+
+def test_written_answers_follow_the_exact_number_distribution(numerate: Any, answers: list[Answer]) -> None:
+    assert len(numerate.tokenizer) <= 64
+    full = asked(numerate, UNIT)
+    (read,) = read_numbers(numerate, [full])
+    assert 0.1 < read.belief.coverage < 0.9
+    assert (read.belief.prob > 0.02).sum() >= 5
+    assert g_test(answers, full, read.belief.logp) > 0.01
+    # the number that is said most, out of the format; then one of its two spellings
+    most = UNIT.numbers[int(read.belief.prob.argmax())]
+    fewer = asked(numerate, replace(UNIT, numbers=tuple(number for number in UNIT.numbers if number != most)))
+    shorter = tuple(replace(number, forms=number.forms[-1:]) for number in UNIT.numbers)
+    for part in (fewer, asked(numerate, replace(UNIT, numbers=shorter))):
+        assert g_test(answers, part, read_numbers(numerate, [part])[0].belief.logp) < 1e-6
+    stated = [answer.values[-1] for answer in answers if answer.status == "ok"]
+    assert abs(np.mean(stated) - read.belief.mean) < 4 * read.belief.sd / np.sqrt(len(stated))
+
+
+def test_the_parser_and_the_token_tree_see_the_same_event(numerate: Any, answers: list[Answer]) -> None:
+    full = asked(numerate, UNIT)
+    query = full.query(numerate.reader)
+    for answer in answers[:1000]:
+        ids = numerate.tokenizer(answer.text)["input_ids"] + [0] * (answer.status != "truncated")
+        number = opening(ids, query.paths, query.terminators)
+        assert answer.values == (() if number is None else (UNIT.numbers[number].value,))
+    assert len({answer.status for answer in answers}) >= 3
+
+
+def test_of_several_numbers_the_last_is_marginal_over_the_others(numerate: Any) -> None:
+    two = asked(numerate, replace(LINES, numbers=LINES.numbers[::5]), prefilled=False)
+    (whole,) = read_numbers(numerate, [two], beam=1000)
+    assert whole.lines[1].unread == 0
+    for beam in (1, 3, 30):
+        (part,) = read_numbers(numerate, [two], beam=beam)
+        np.testing.assert_allclose(part.lines[0].logp, whole.lines[0].logp, atol=1e-4)
+        missing = np.exp(whole.belief.logp) - np.exp(part.belief.logp)
+        assert (missing > -1e-6).all()
+        assert 0 < missing.sum() < part.belief.unread
+        assert abs(part.belief.mean - whole.belief.mean) <= part.belief.error
+    (written,) = write_answers(numerate, [two], Sampling(max_new_tokens=18), draws=DRAWS, seed=1)
+    assert g_test(written, two, whole.belief.logp) > 0.01
+    assert g_test(written, two, read_numbers(numerate, [two], beam=1)[0].belief.logp) < 1e-6
+    assert all(len(answer.values) == 2 for answer in written if answer.status == "ok")
+
+
+@pytest.mark.parametrize("one", [UNIT, PERCENT, LINES, times(5)])
+def test_packed_equals_plain(numerate: Any, one: NumberFormat) -> None:
+    query = asked(numerate, one).query(numerate.reader)
+    (reading,), _ = numerate.read([query])
+    assert difference(reading, numerate.read_plain(query)) < 1e-4
+
+
+def test_packed_equals_plain_on_a_real_model(smollm: Any) -> None:
+    few = replace(JSON.worded("Yes", "No"), numbers=JSON.numbers[::25])
+    query = ask(smollm.reader, "r", [{"role": "user", "content": "Is a whale a fish?"}], few).query(smollm.reader)
+    (reading,), _ = smollm.read([query])
+    assert difference(reading, smollm.read_plain(query)) < 1e-4
+
+
+def test_formats_and_options_share_one_pass_whatever_closes_them(smollm: Any) -> None:
+    chat = [{"role": "user", "content": "Is a whale a fish?"}]
+    questions = [ask(smollm.reader, one.name, chat, one.worded("Yes", "No")) for one in (UNIT, JSON, times(10))]
+    plain = smollm.reader.query("yes or no", chat, make_options(OPTIONS))
+    queries = [plain, *(one.query(smollm.reader) for one in questions)]
+    together, cost = smollm.read(queries, budget=4096)
+    assert cost.packs == 1
+    for reading, query in zip(together, queries, strict=True):
+        np.testing.assert_allclose(reading.logp, smollm.read([query])[0][0].logp, atol=1e-4)
+    for reading, read in zip(together[1:], read_numbers(smollm, questions, budget=4096), strict=True):
+        np.testing.assert_allclose(reading.logp, read.belief.logp, atol=1e-4)
+
+
+def test_a_number_on_the_prompt_s_line_has_a_space_before_it(smollm: Any, tiny: Any) -> None:
+    ripe = [{"role": "user", "content": "ripe?"}]
+    one = ask(smollm.reader, "r", ripe, UNIT)
+    assert (one.prefill, one.opening) == ("", "")
+    assert (ask(smollm.reader, "r", ripe, JSON).prefill, ask(smollm.reader, "r", ripe, JSON).opening) == (
+        '{"probability":',
+        " ",
+    )
+    free = ask(smollm.reader, "r", ripe, JSON, prefilled=False)
+    assert (free.prefill, free.opening) == ("", '{"probability": ')
+
+
+def test_the_instruction_comes_last_in_a_turn_of_the_user(smollm: Any) -> None:
+    said = [{"role": "user", "content": "ripe?"}, {"role": "assistant", "content": "Let me see."}]
+    first = ask(smollm.reader, "r", said[:1], UNIT)
+    assert first.messages == ({"role": "user", "content": f"ripe?\n\n{UNIT.instruction}"},)
+    second = ask(smollm.reader, "r", said, UNIT)
+    assert second.messages == (*said, {"role": "user", "content": UNIT.instruction})
+
+
+def test_greedy_answers_are_one_draw_and_states_become_rows(numerate: Any, answers: list[Answer]) -> None:
+    question = asked(numerate, UNIT)
+    greedy = Sampling(temperature=0, max_new_tokens=12)
+    ((first,), (again,)) = (write_answers(numerate, [question], greedy, seed=seed)[0] for seed in (0, 1))
+    assert first == again
+    (read,) = read_numbers(numerate, [question])
+    rows = [
+        *read.rows(OPTIONS, 0.99),
+        *answer_rows(question, "greedy", [first], OPTIONS, 0.5),
+        *answer_rows(question, "sampled", answers, OPTIONS, 0.0),
+    ]
+    table = belief_table({"item": "i"} | row for row in rows)
+    assert list(table["method"]) == ["unit numbers"] * 2 + ["unit greedy"] * 2 + ["unit sampled"] * 2
+    assert set(table["kind"]) == {"verbal"}
+    exact, _, told, _, sampled, other = table.itertuples()
+    assert (exact.prob, exact.status) == (read.belief.mean, "low_coverage")
+    assert told.status == first.status
+    assert sampled.prob + other.prob == pytest.approx(1)
+    assert sampled.coverage == np.mean([answer.status == "ok" for answer in answers])
+    assert set(asdict(first)) == {"readout_id", "draw", "text", "values", "status"}
+
+
+@pytest.mark.parametrize(
+    ("states", "prob", "status"),
+    [
+        ([((0.2,), "ok"), ((0.4,), "ok"), ((), "refused"), ((), "refused")], 0.3, "ok"),
+        ([((0.2,), "ok"), ((), "refused"), ((), "refused"), ((), "unparsed")], 0.2, "low_coverage"),
+        ([((0.9, 0.2), "ok")], 0.2, "ok"),
+        ([((), "refused"), ((), "truncated"), ((), "refused")], np.nan, "refused"),
+        ([((), "out_of_range")], np.nan, "out_of_range"),
+        ([], np.nan, "nan"),
+    ],
+)
+def test_failures_never_become_a_number(
+    smollm: Any, states: list[tuple[tuple[float, ...], str]], prob: float, status: str
+) -> None:
+    question = ask(smollm.reader, "r", [{"role": "user", "content": "ripe?"}], UNIT)
+    written = [Answer("r", i, "", *state) for i, state in enumerate(states)]
+    table = belief_table(answer_rows(question, "sampled", written, OPTIONS, 0.5))
+    np.testing.assert_allclose(table["prob"], [prob, 1 - prob])
+    assert set(table["status"]) == {status}
+
+
+def test_a_prompt_that_is_too_long_is_refused(numerate: Any) -> None:
+    long = ask(numerate.reader, "r", [{"role": "user", "content": "ripe? " * 12}], here(INTEGER))
+    with pytest.raises(UserError, match=r"read-out r: prompt and option take \d+ tokens, the model takes 64"):
+        read_numbers(numerate, [long])
