@@ -101,11 +101,11 @@ def _sampled(
     names = [option.name for option in question.options]
     told = verbalised.tally((verbalised.what_is_said(sample, names) for sample in said), len(names))
     rows = verbalised.option_rows(told, names, config.low_coverage)
-    rows = [_named(question, SAMPLED, draws=len(said)) | row for row in rows]
+    rows = [_estimated(question, SAMPLED, len(said)) | row for row in rows]
     if question.mentioned and config.sampling.faithful and not config.sampling.stop:
         spoken = lm.reader.query(question.readout_id, question.conversation, question.mentioned, question.prefill)
         expected = _expected(lm.mentions(said, spoken, config.sampling), question, config.low_coverage)
-        rows += [_named(question, EXPECTED, draws=len(said)) | row for row in expected]
+        rows += [_estimated(question, EXPECTED, len(said)) | row for row in expected]
     return rows
 
 
@@ -117,7 +117,12 @@ def _expected(found: Mentions, question: Question, low_coverage: float) -> list[
     return [row | {"kind": "verbal"} for row in exact_rows(logp, question.options, low_coverage)]
 
 
-def _named(question: Question, suffix: str = "", **condition: float) -> dict[str, Any]:
+def _estimated(question: Question, estimate: str, draws: int) -> dict[str, Any]:
+    """The names of what sampled answers say of a question: a method of its own, whose variant says of which."""
+    return _named(question, estimate, estimate=estimate, of=question.method, draws=draws)
+
+
+def _named(question: Question, suffix: str = "", **condition: object) -> dict[str, Any]:
     """The names of a read-out that is derived from a question's."""
     readout_id, method = question.readout_id, question.method
     return {

@@ -60,6 +60,8 @@ class ConsistencyConfig(RunConfig):
     entities: EntityConfig = EntityConfig()
     orders: Literal["one", "latin", "all"] = "one"
     """Orders in which each triple is listed: as drawn, its three rotations, or all six. `items` counts triples."""
+    rejections: Literal[1, 2] = 1
+    """2: after "No." a second word is rejected, too, and one is left."""
     wording: Wording
     methods: Mapping[str, Method] = Field(min_length=1)
     sampled: Sampled = Sampled()

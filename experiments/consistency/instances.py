@@ -6,6 +6,7 @@ import numpy as np
 import pandas as pd
 
 from ...metrics import belief_consistency, jsd_plugin_bias
+from ..readouts import SAMPLED
 
 FIELDS = (
     "c2",
@@ -23,6 +24,8 @@ FIELDS = (
     "hswitch",
 )
 INSTANCE_METRICS = (*FIELDS, "p_invalid_included")
+CONDITIONS = ("template", "named", "rejected", "then", "hidden", "asked", "estimate", "of", "draws")
+"""The entries that a variant may have, besides the temperature."""
 
 
 def conditions(beliefs: pd.DataFrame) -> pd.DataFrame:
@@ -30,8 +33,7 @@ def conditions(beliefs: pd.DataFrame) -> pd.DataFrame:
     readouts = beliefs.drop_duplicates("readout_id").reset_index(drop=True)
     variants = pd.DataFrame([json.loads(text) for text in readouts["variant"]], index=readouts.index)
     table = readouts.drop(columns="variant").join(variants)
-    missing = {name: np.nan for name in ("template", "named", "rejected", "draws", "hidden", "asked")}
-    table = table.assign(**{name: value for name, value in missing.items() if name not in table})
+    table = table.assign(**{name: np.nan for name in CONDITIONS if name not in table})
     return table.assign(temperature=table["temperature"].fillna(1.0) if "temperature" in table else 1.0)
 
 
@@ -57,9 +59,10 @@ def instances(beliefs: pd.DataFrame) -> pd.DataFrame:
     rejected = rows["rejected"].to_numpy(dtype=int)
     before, after = masses.loc[rows["readout_id_prior"]].to_numpy(), masses.loc[rows["readout_id"]].to_numpy()
     score = belief_consistency(before, after, rejected)
-    kept_before, kept_after = (rows["draws"] * (x.sum(axis=1) - _of(x, rejected)) for x in (before, after))
-    names = ["readout_id", "readout_id_prior", "item", "cluster", "kind", "method", "temperature", "template"]
-    return rows[[*names, "forced_logp"]].assign(
+    answers = rows["draws"].where(rows["estimate"] == SAMPLED)
+    kept_before, kept_after = (answers * (x.sum(axis=1) - _of(x, rejected)) for x in (before, after))
+    names = ["readout_id", "readout_id_prior", "item", "cluster", "kind", "method", "estimate", "of", "temperature"]
+    return rows[[*names, "template", "forced_logp"]].assign(
         rejected=rejected,
         place=[f"{t} {n}" for t, n in zip(rows["template"], rows["named"], strict=True)],
         order=rows["item"].str.rpartition("-")[2],
