@@ -47,6 +47,7 @@ def run(experiment: Experiment, config: RunConfig, out: Path, *, verify: int = 0
             _refuse_mixture(folder, now)
             folder.tidy()
             folder.write("config.yaml", yaml.safe_dump(config.model_dump(mode="json"), sort_keys=False))
+            folder.write_items(items)
             record = _begin(folder, now)
             _read_all(experiment, config, items, lm, folder)
             if verify:
@@ -67,9 +68,7 @@ def report(folder: RunFolder, experiment: Experiment, config: RunConfig) -> None
     folder.write_table("scores.parquet", table)
     folder.write("published.csv", experiment.published(cells).to_csv(index=False))
     questions = {
-        question.readout_id: question
-        for item in experiment.items(config)
-        for question in experiment.questions(config, item)
+        question.readout_id: question for item in folder.items() for question in experiment.questions(config, item)
     }
     findings = experiment.findings(config, beliefs, questions)
     record = folder.manifest | _totals(folder, beliefs)
