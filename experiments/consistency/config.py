@@ -90,7 +90,17 @@ class ConsistencyConfig(RunConfig):
                     raise ValueError(f"{key}: {name!r} is not one of the methods {', '.join(self.methods)}")
         if labelled := [name for name in self.sampled_methods if self.methods[name].labels]:
             raise ValueError(f"sampled.methods: {labelled[0]!r} is answered with labels, which no match can find")
+        if self.model.thinking == "on":
+            self._answers_can_follow_thoughts()
         return self
+
+    def _answers_can_follow_thoughts(self) -> None:
+        if begun := [name for name in self.sampled_methods if self.methods[name].prefill]:
+            raise ValueError(
+                f"sampled.methods: {begun[0]!r} has a prefill, which leaves no room for a thought before it"
+            )
+        if self.sampled_methods and self.sampled.mentions:
+            raise ValueError("sampled.mentions: thoughts name words, too; leave them out with `model.thinking: on`")
 
     @model_validator(mode="after")
     def _placeholders_are_known(self) -> "ConsistencyConfig":
