@@ -9,6 +9,15 @@ from ...hooks.settings import Settings
 from ..entities import EntityConfig
 from ..protocol import RunConfig
 
+NAMED = {
+    "wording.reject": "x",
+    "wording.reject_answer": "x",
+    "wording.narrow": "xy",
+    "wording.narrow_answer": "xy",
+    "fork.hidden": "x",
+}
+"""The placeholders of a text besides the three words."""
+
 
 class Wording(Settings):
     """The texts of the game; the placeholders are filled with words."""
@@ -48,8 +57,8 @@ class Fork(Settings):
 
     methods: tuple[str, ...] | None = None
     """The reveals to compare with. None: the first; empty: do not ask."""
-    yes: tuple[str, ...] = ("Yes", "yes")
-    no: tuple[str, ...] = ("No", "no")
+    yes: tuple[str, ...] = Field(default=("Yes", "yes"), min_length=1)
+    no: tuple[str, ...] = Field(default=("No", "no"), min_length=1)
     hidden: str
     """The positive control: added to the system text, it writes the choice `{x}` where the model can read it."""
 
@@ -104,12 +113,13 @@ class ConsistencyConfig(RunConfig):
 
     @model_validator(mode="after")
     def _placeholders_are_known(self) -> "ConsistencyConfig":
-        words = dict.fromkeys("abcxy", "")
         reveals = {f"methods.{name}.reveal": m.reveal for name, m in self.methods.items() if m.reveal}
         texts = {f"wording.{k}": v for k, v in self.wording.model_dump().items()}
         for key, text in (texts | reveals | {"fork.hidden": self.fork.hidden}).items():
+            known = "abc" + NAMED.get(key, "")
             try:
-                text.format(**words)
+                text.format(**dict.fromkeys(known, ""))
             except (KeyError, IndexError, ValueError) as error:
-                raise ValueError(f"{key}: placeholder {error} is not one of {{a}} {{b}} {{c}} {{x}} {{y}}") from None
+                listed = " ".join(f"{{{name}}}" for name in known)
+                raise ValueError(f"{key}: placeholder {error} is not one of {listed}") from None
         return self
