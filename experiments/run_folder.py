@@ -1,6 +1,6 @@
 """A run on disk: written in batches, each whole or not at all, so that a killed run goes on where it was.
 
-    config.yaml  manifest.json  commits.jsonl  beliefs/part-*.parquet  transcripts/part-*.jsonl
+    config.yaml  items.jsonl  manifest.json  commits.jsonl  beliefs/part-*.parquet  transcripts/part-*.jsonl
     scores.json  scores.parquet  published.csv  report.html
 
 A batch counts when its line stands in `commits.jsonl`, which is written after its files. A file without a line
@@ -12,7 +12,8 @@ import contextlib
 import json
 import os
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +22,7 @@ from filelock import FileLock, Timeout
 
 from ..hooks.errors import UserError
 from ..metrics.beliefs import check_belief_table
+from .protocol import Item
 from .shard import WHOLE, Shard
 
 
@@ -135,6 +137,18 @@ class RunFolder:
     def _commits(self) -> str:
         return f"commits{self.mark}.jsonl"
 
+    def write_items(self, items: Sequence[Item]) -> None:
+        """Write what the questions are made of, so that they can be made again without where it came from."""
+        self.write("items.jsonl", "".join(json.dumps(asdict(item), ensure_ascii=False) + "\n" for item in items))
+
+    def items(self) -> list[Item]:
+        """The items, in order. Raises UserError if they cannot be read."""
+        try:
+            lines = (self.path / "items.jsonl").read_text(encoding="utf-8").splitlines()
+            return [Item(**json.loads(line)) for line in lines]
+        except (OSError, ValueError, TypeError) as error:
+            raise UserError(f"{self.path}: its items cannot be read ({error}); run it again elsewhere") from error
+
     def write(self, name: str, text: str) -> None:
         """Write a text file whole or not at all."""
         with self._atomic(name) as temporary:
@@ -165,7 +179,7 @@ class RunFolder:
 
 TEMPORARY = ".writing"
 LOCK = ".lock"
-BEFORE_THE_MANIFEST = {"beliefs", "transcripts", "config.yaml"}
+BEFORE_THE_MANIFEST = {"beliefs", "transcripts", "config.yaml", "items.jsonl"}
 """What a run that was killed at its very beginning may have left, besides locks and temporary files."""
 
 

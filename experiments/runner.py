@@ -17,6 +17,7 @@ import yaml
 from ..hooks.errors import UserError
 from ..hooks.exact import difference
 from ..hooks.lm import LanguageModel, load
+from ..hooks.tokenisations import Vocabulary, other_tokenisations
 from ..metrics import Score, belief_table
 from .manifest import conditions, differences, digest, surroundings
 from .progress import progress
@@ -56,6 +57,7 @@ def run(experiment: Experiment, config: RunConfig, out: Path, *, verify: int = 0
                 _refuse_mixture(folder, now)
                 folder.tidy()
                 folder.write("config.yaml", yaml.safe_dump(config.model_dump(mode="json"), sort_keys=False))
+                folder.write_items(items)
                 session = _begin(folder, now, len(batches(config, items)))
             _read_all(experiment, config, items, lm, folder, shard)
             verification = _verify(experiment, config, items, lm, verify) if verify else None
@@ -78,9 +80,7 @@ def report(folder: RunFolder, experiment: Experiment, config: RunConfig) -> None
     folder.write_table("scores.parquet", table)
     folder.write("published.csv", experiment.published(cells).to_csv(index=False))
     questions = {
-        question.readout_id: question
-        for item in experiment.items(config)
-        for question in experiment.questions(config, item)
+        question.readout_id: question for item in folder.items() for question in experiment.questions(config, item)
     }
     findings = experiment.findings(config, beliefs, questions)
     record = folder.manifest | _totals(folder, beliefs)
@@ -136,19 +136,30 @@ def _read_batch(
 def _verify(
     experiment: Experiment, config: RunConfig, items: Sequence[Item], lm: LanguageModel, n: int
 ) -> dict[str, Any]:
-    """Recompute `n` read-outs, drawn by the seed, without tree or packs."""
+    """Recompute `n` read-outs, drawn by the seed, without tree or packs; read other tokenisations of their forms."""
     drawn = random.Random(config.seed).choices(items, k=n)
+    vocabulary = Vocabulary(lm.tokenizer)
     worst = 0.0
-    ids = []
+    ids, others = [], []
     with progress(n, "read-out", "verifying") as advance:
         for i, item in enumerate(drawn):
             queries = compile_questions(lm.reader, experiment.questions(config, item))
             readings, _ = lm.read(queries, budget=config.token_budget)
             pick = random.Random(f"{config.seed}-{i}").randrange(len(queries))
             worst = max(worst, difference(readings[pick], lm.read_plain(queries[pick])))
+            others.append(other_tokenisations(lm, queries[pick], vocabulary, budget=config.token_budget))
             ids.append(queries[pick].readout_id)
             advance(1)
-    return {"readouts": ids, "largest_difference_nat": worst}
+    return {
+        "readouts": ids,
+        "largest_difference_nat": worst,
+        "other_tokenisations": {
+            "largest_share": _jsonable(max(one.share for one in others)),
+            "largest_change": _jsonable(max(one.change for one in others)),
+            "read": sum(one.n_read for one in others),
+            "of": sum(one.n_all for one in others),
+        },
+    }
 
 
 def _refuse_mixture(folder: RunFolder, now: dict[str, Any]) -> None:

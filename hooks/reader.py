@@ -17,7 +17,7 @@ class PromptReader:
 
     def __init__(self, spec: ModelSpec, text: TextSide, terminators: Sequence[str]) -> None:
         self.context = text.context
-        self.chat = ChatRenderer(text.tokenizer, spec.template)
+        self.chat = ChatRenderer(text.tokenizer, spec.template, spec.thinking)
         self._text, self._own = text, tuple(terminators)
         self._finder = cache(self._make_finder)
         self.terminators = self._finder(self._own).terminators
@@ -31,16 +31,20 @@ class PromptReader:
         messages: Sequence[Message],
         options: tuple[Option, ...],
         prefill: str = "",
+        *,
+        thought: Sequence[int] | None = None,
         positions: Positions | None = None,
         terminators: tuple[str, ...] | None = None,
     ) -> Query:
-        """The query that asks, after `messages`, which option the assistant's next turn says.
+        """The query that asks, after `messages`, which option the assistant's next turn says; of a model that thinks,
+        which its answer says after a thought (see `ChatRenderer.render_answer`).
 
         Args:
             readout_id: its name.
             messages: the conversation.
             options: the answers.
             prefill: how the assistant's turn already begins.
+            thought: what a model that thinks wrote before its answer.
             positions: where a capture reads.
             terminators: what closes an option, where that is not what closes all others: numbers need it.
 
@@ -48,7 +52,7 @@ class PromptReader:
         change when an option follows, or that lacks a position.
         """
         try:
-            prompt = self.chat.render(messages, prefill)
+            prompt = self.chat.render_answer(messages, prefill, thought)
             finder = self._finder(terminators or self._own)
             paths = finder.find(prompt.boundary, options)
             places = find_places(self.chat, messages, prefill, prompt, positions) if positions else ()

@@ -35,7 +35,9 @@ class Small(TransformersBackend):
 def queries(lm: Any) -> list[Query]:
     options = make_options(["yes", "no"])
     where = {"last": LAST}
-    return [lm.reader.query(w, [{"role": "user", "content": f"Is it {w}? " * 4}], options, "", where) for w in WORDS]
+    return [
+        lm.reader.query(w, [{"role": "user", "content": f"Is it {w}? " * 4}], options, positions=where) for w in WORDS
+    ]
 
 
 def read(lm: Any, backend: Any, budget: int) -> Any:
