@@ -1,21 +1,32 @@
-"""One look for all figures: small panels in a row, as SVG that is the same bytes for the same data."""
+"""One look for all figures: small panels in rows, as SVG that is the same bytes for the same data.
+
+Figures are drawn on nothing, in the colour of the text around them, so that a page may be light or dark.
+"""
 
 import io
 from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
 INK = "#22262b"
+MARK = "#3f88b5"
 PANEL_INCHES = 2.6
+MOST_COLUMNS = 4
 STYLE: Any = {
     "svg.fonttype": "none",
     "svg.hashsalt": "doxascope",
     "font.family": "sans-serif",
     "font.size": 9,
+    "figure.facecolor": "none",
+    "savefig.facecolor": "none",
+    "axes.facecolor": "none",
     "axes.edgecolor": INK,
+    "axes.labelcolor": INK,
     "axes.linewidth": 0.6,
     "axes.spines.top": False,
     "axes.spines.right": False,
     "axes.titlesize": 10,
+    "legend.frameon": False,
+    "text.color": INK,
     "xtick.color": INK,
     "ytick.color": INK,
 }
@@ -23,15 +34,19 @@ STYLE: Any = {
 T = TypeVar("T")
 
 
-def figure_of_panels(panels: Sequence[tuple[str, T]], draw: Callable[[Any, T], None]) -> Any:
+def figure_of_panels(
+    panels: Sequence[tuple[str, T]], draw: Callable[[Any, T], None], *, columns: int = MOST_COLUMNS
+) -> Any:
     """A matplotlib figure with one titled panel for each (title, data), drawn by `draw(axes, data)`."""
     import matplotlib as mpl
     from matplotlib.figure import Figure
 
+    columns = min(columns, len(panels))
+    rows = -(-len(panels) // columns)
     with mpl.rc_context(STYLE):
-        figure = Figure(figsize=(PANEL_INCHES * len(panels), PANEL_INCHES), layout="constrained")
+        figure = Figure(figsize=(PANEL_INCHES * columns, PANEL_INCHES * rows), layout="constrained")
         for i, (title, data) in enumerate(panels):
-            axes = figure.add_subplot(1, len(panels), i + 1)
+            axes = figure.add_subplot(rows, columns, i + 1)
             draw(axes, data)
             axes.set_title(title, loc="left")
     return figure
@@ -44,5 +59,5 @@ def to_svg(figure: Any) -> str:
     with mpl.rc_context(STYLE):
         buffer = io.StringIO()
         figure.savefig(buffer, format="svg", metadata={"Date": None, "Creator": None})
-    text = buffer.getvalue()
+    text = buffer.getvalue().replace(INK, "currentColor")
     return text[text.index("<svg") :]

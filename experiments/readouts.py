@@ -58,6 +58,7 @@ def read_item(experiment: Experiment, config: RunConfig, item: Item, lm: Languag
                 "readout_id": question.readout_id,
                 "messages": list(question.conversation),
                 "prefill": question.prefill,
+                "options": [option.name for option in question.options],
                 "answers": [
                     {key: value for key, value in asdict(one).items() if key in ("draw", "text", "status")}
                     for one in said

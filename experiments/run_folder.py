@@ -11,15 +11,18 @@ import contextlib
 import json
 import os
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from pathlib import Path
 from typing import Any
 
 import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet as pq
 from filelock import FileLock, Timeout
 
 from ..hooks.errors import UserError
-from ..metrics.beliefs import check_belief_table
+from ..metrics.beliefs import COLUMNS, check_belief_table
+from .protocol import Transcript
 
 
 class RunFolder:
@@ -67,21 +70,35 @@ class RunFolder:
         path = self.path / "manifest.json"
         return json.loads(path.read_text()) if path.is_file() else {}
 
-    def commits(self) -> dict[int, dict[str, Any]]:
-        """Batch number -> its commit line. A last line that was cut off does not count."""
+    def commits(self) -> Iterator[dict[str, Any]]:
+        """The lines of the batches that count, in the order in which they came. A last line that was cut off does not.
+
+        Raises UserError for any other line that cannot be read.
+        """
         path = self.path / "commits.jsonl"
-        found = {}
-        for line in path.read_text().splitlines() if path.is_file() else []:
-            with contextlib.suppress(json.JSONDecodeError):
-                commit = json.loads(line)
-                found[commit["batch"]] = commit
-        return found
+        if not path.is_file():
+            return
+        with path.open(encoding="utf-8") as file:
+            for number, line in enumerate(file, 1):
+                if not line.endswith("\n"):
+                    return
+                try:
+                    commit = json.loads(line)
+                    yield commit | {"batch": int(commit["batch"])}
+                except (ValueError, KeyError, TypeError) as error:
+                    raise UserError(f"{path}: line {number} is damaged; delete it, and run again") from error
+
+    def committed(self) -> list[int]:
+        """The numbers of the batches that count, in order."""
+        return sorted({commit["batch"] for commit in self.commits()})
 
     def tidy(self) -> None:
-        """Take away what a kill left: a torn last commit line, temporary files."""
+        """Take away what a kill left, a torn last commit line and temporary files, and the lines of batches whose files
+        someone has deleted, so that they are read again.
+        """
         if (self.path / "commits.jsonl").is_file():
-            lines = [json.dumps(commit) + "\n" for commit in self.commits().values()]
-            self.write("commits.jsonl", "".join(lines))
+            whole = (c for c in self.commits() if all((self.path / name).is_file() for name in _files(c["batch"])))
+            self.write("commits.jsonl", "".join(json.dumps(commit) + "\n" for commit in whole))
         for leftover in self.path.rglob(f"{TEMPORARY}*"):
             leftover.unlink(missing_ok=True)
 
@@ -90,23 +107,39 @@ class RunFolder:
     ) -> None:
         """Write one batch; it counts from the moment its line is on the disk."""
         lines = "".join(json.dumps(line, ensure_ascii=False) + "\n" for line in transcripts)
-        self.write_table(f"beliefs/part-{batch:05}.parquet", beliefs)
-        self.write(f"transcripts/part-{batch:05}.jsonl", lines)
-        with (self.path / "commits.jsonl").open("a") as file:
+        table, spoken = _files(batch)
+        self.write_table(table, beliefs)
+        self.write(spoken, lines)
+        with self._room_for("commits.jsonl") as path, path.open("a", encoding="utf-8") as file:
             file.write(json.dumps({"batch": batch, **note}) + "\n")
             file.flush()
             os.fsync(file.fileno())
 
     def beliefs(self) -> pd.DataFrame:
-        """The belief table of all committed batches, in order."""
-        parts = [self.path / f"beliefs/part-{batch:05}.parquet" for batch in sorted(self.commits())]
-        if not parts:
+        """The belief table of all committed batches, in order; its texts are categories, each held once.
+
+        Raises UserError if there is none, or for a file that cannot be read.
+        """
+        batches = self.committed()
+        if not batches:
             raise UserError(f"{self.path}: holds no beliefs yet; run it first")
-        try:
-            table = pd.concat([pd.read_parquet(part) for part in parts], ignore_index=True)
-            return check_belief_table(table)
-        except (OSError, ValueError) as error:
-            raise UserError(f"{self.path}: its beliefs cannot be read ({error}); run it again elsewhere") from error
+        whole = pa.concat_tables([self._table(batch) for batch in batches]).unify_dictionaries()
+        return whole.to_pandas(split_blocks=True, self_destruct=True)
+
+    def transcripts(self, readout_ids: Collection[str]) -> dict[str, Transcript]:
+        """What was said in these read-outs, of their sampled answers the first few.
+
+        Raises UserError for a file that cannot be read, or a read-out that none has.
+        """
+        found: dict[str, Transcript] = {}
+        for batch in self.committed():
+            with self._readable(_files(batch)[1]) as path, path.open(encoding="utf-8") as file:
+                for line in map(json.loads, file):
+                    if line["readout_id"] in readout_ids:
+                        found[line["readout_id"]] = line | {"answers": line["answers"][:ANSWERS]}
+        if absent := sorted(set(readout_ids) - found.keys()):
+            raise UserError(f"{self.path}: has no transcript of {absent[0]}; run it again elsewhere")
+        return found
 
     def write(self, name: str, text: str) -> None:
         """Write a text file whole or not at all."""
@@ -125,20 +158,53 @@ class RunFolder:
     @contextlib.contextmanager
     def _atomic(self, name: str) -> Iterator[Path]:
         """A temporary path that becomes `name` once it is written and on the disk."""
-        path = self.path / name
-        temporary = path.with_name(f"{TEMPORARY}{path.name}")
-        yield temporary
-        with temporary.open("rb") as file:
-            os.fsync(file.fileno())
-        temporary.replace(path)
-        folder = os.open(path.parent, os.O_RDONLY)  # the new name, too, must be on the disk
-        os.fsync(folder)
-        os.close(folder)
+        with self._room_for(name) as path:
+            temporary = path.with_name(f"{TEMPORARY}{path.name}")
+            yield temporary
+            with temporary.open("rb") as file:
+                os.fsync(file.fileno())
+            temporary.replace(path)
+            folder = os.open(path.parent, os.O_RDONLY)  # the new name, too, must be on the disk
+            os.fsync(folder)
+            os.close(folder)
+
+    @contextlib.contextmanager
+    def _room_for(self, name: str) -> Iterator[Path]:
+        """The path of a file to write; a disk that is full, or gone, is one line."""
+        try:
+            yield self.path / name
+        except OSError as error:
+            raise UserError(
+                f"{self.path / name}: cannot be written ({error.strerror or error}); make room and give the same "
+                "command again"
+            ) from error
+
+    @contextlib.contextmanager
+    def _readable(self, name: str) -> Iterator[Path]:
+        """The path of a file of a committed batch; a damaged one is named."""
+        try:
+            yield self.path / name
+        except (OSError, ValueError, KeyError, TypeError) as error:
+            raise UserError(f"{self.path / name}: is damaged ({error}); delete it and run again") from error
+
+    def _table(self, batch: int) -> pa.Table:
+        with self._readable(_files(batch)[0]) as path:
+            table = pq.read_table(path, read_dictionary=TEXTS)
+            check_belief_table(table.to_pandas())
+        return table
 
 
+TEXTS = [name for name, dtype in COLUMNS.items() if dtype == "str"]
+ANSWERS = 5
+"""To one read-out that are looked at; there may be thousands."""
 TEMPORARY = ".writing-"
 BEFORE_THE_MANIFEST = {"beliefs", "transcripts", "config.yaml", ".lock"}
 """What a run that was killed at its very beginning may have left."""
+
+
+def _files(batch: int) -> tuple[str, str]:
+    """The names of a batch's beliefs and transcripts."""
+    return f"beliefs/part-{batch:05}.parquet", f"transcripts/part-{batch:05}.jsonl"
 
 
 def _foreign(path: Path) -> bool:

@@ -5,6 +5,7 @@ import json
 import math
 import random
 import time
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
@@ -37,6 +38,14 @@ def run(experiment: Experiment, config: RunConfig, out: Path, *, verify: int = 0
 
     Raises UserError if the folder holds a run under other conditions, listing the differences.
     """
+    folder, config = read(experiment, config, out, verify=verify)
+    with folder.writing():
+        report(folder, experiment, config)
+    return folder
+
+
+def read(experiment: Experiment, config: RunConfig, out: Path, *, verify: int = 0) -> tuple[RunFolder, RunConfig]:
+    """The part of `run` that needs the model; returns the folder, and the settings as they are recorded in it."""
     items = experiment.items(config)
     with load(config.model, terminators=config.terminators) as lm:
         config = config.model_copy(update={"model": lm.spec.model_copy(update={"threads": lm.identity.threads})})
@@ -52,8 +61,7 @@ def run(experiment: Experiment, config: RunConfig, out: Path, *, verify: int = 0
             if verify:
                 record["verification"] = _verify(experiment, config, items, lm, verify)
             _finish(folder, record)
-            report(folder, experiment, config)
-    return folder
+    return folder, config
 
 
 def report(folder: RunFolder, experiment: Experiment, config: RunConfig) -> None:
@@ -66,13 +74,8 @@ def report(folder: RunFolder, experiment: Experiment, config: RunConfig) -> None
     table = pd.DataFrame([row | {key: json.dumps(_jsonable(row[key])) for key in nested} for row in rows])
     folder.write_table("scores.parquet", table)
     folder.write("published.csv", experiment.published(cells).to_csv(index=False))
-    questions = {
-        question.readout_id: question
-        for item in experiment.items(config)
-        for question in experiment.questions(config, item)
-    }
-    findings = experiment.findings(config, beliefs, questions)
-    record = folder.manifest | _totals(folder, beliefs)
+    findings = experiment.findings(config, beliefs, cells, folder.transcripts)
+    record = folder.manifest | _totals(folder)
     folder.write("report.html", render_report(experiment, config, record, findings, cells, beliefs))
 
 
@@ -85,7 +88,7 @@ def _read_all(
     experiment: Experiment, config: RunConfig, items: Sequence[Item], lm: LanguageModel, folder: RunFolder
 ) -> None:
     """Read every batch that is not committed yet."""
-    done = folder.commits()
+    done = set(folder.committed())
     with progress(len(items), "item", f"{experiment.name} on {lm.spec.name}") as advance:
         for number, batch in enumerate(batches(config, items)):
             if number not in done:
@@ -105,15 +108,17 @@ def _read_batch(
     read = [read_item(experiment, config, item, lm) for item in batch]
     costs = [one.cost for one in read]
     transcripts = [line for one in read for line in one.transcripts]
+    beliefs = belief_table(row for one in read for row in one.rows)
     note = {
         "readouts": len(transcripts),
+        "statuses": dict(Counter(beliefs.drop_duplicates("readout_id")["status"])),
         **{
             key: sum(getattr(cost, key) for cost in costs) for key in ("packs", "tokens_run", "tokens_tree", "halvings")
         },
         "smallest_budget": min(cost.budget for cost in costs),
         "seconds": round(time.perf_counter() - started, 3),
     }
-    folder.commit(number, belief_table(row for one in read for row in one.rows), transcripts, note)
+    folder.commit(number, beliefs, transcripts, note)
 
 
 def _verify(
@@ -159,17 +164,20 @@ def _begin(folder: RunFolder, now: dict[str, Any]) -> dict[str, Any]:
 def _finish(folder: RunFolder, record: dict[str, Any]) -> None:
     record["status"] = "complete"
     record["sessions"][-1]["ended"] = _now()
-    folder.write_json("manifest.json", record | _totals(folder, folder.beliefs()))
+    folder.write_json("manifest.json", record | _totals(folder))
 
 
-def _totals(folder: RunFolder, beliefs: pd.DataFrame) -> dict[str, Any]:
+def _totals(folder: RunFolder) -> dict[str, Any]:
     """What the committed batches took and how their read-outs ended."""
-    commits = folder.commits().values()
+    totals: Counter[str] = Counter()
+    statuses: Counter[str] = Counter()
+    smallest = math.inf
     counted = ("readouts", "packs", "tokens_run", "tokens_tree", "halvings", "seconds")
-    totals = {key: sum(commit[key] for commit in commits) for key in counted}
-    totals["smallest_budget"] = min(commit["smallest_budget"] for commit in commits)
-    statuses = beliefs.drop_duplicates("readout_id")["status"].value_counts().sort_index()
-    return {"totals": totals, "statuses": {str(status): int(n) for status, n in statuses.items()}}
+    for commit in folder.commits():
+        totals.update({key: commit[key] for key in counted})
+        statuses.update(commit["statuses"])
+        smallest = min(smallest, commit["smallest_budget"])
+    return {"totals": {**totals, "smallest_budget": smallest}, "statuses": dict(sorted(statuses.items()))}
 
 
 def _flat(cell: Cell) -> dict[str, Any]:
