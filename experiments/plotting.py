@@ -10,6 +10,8 @@ from typing import Any, TypeVar
 INK = "#22262b"
 MARK = "#3f88b5"
 PANEL_INCHES = 2.6
+AXES_INCHES = (0.6, 0.5, 1.85)
+"""Of a panel: what is left free at the left and below, and the side of the axes."""
 MOST_COLUMNS = 4
 STYLE: Any = {
     "svg.fonttype": "none",
@@ -42,11 +44,13 @@ def figure_of_panels(
     from matplotlib.figure import Figure
 
     columns = min(columns, len(panels))
-    rows = -(-len(panels) // columns)
+    width, height = PANEL_INCHES * columns, PANEL_INCHES * -(-len(panels) // columns)
+    left, below, side = AXES_INCHES
     with mpl.rc_context(STYLE):
-        figure = Figure(figsize=(PANEL_INCHES * columns, PANEL_INCHES * rows), layout="constrained")
+        figure = Figure(figsize=(width, height))
         for i, (title, data) in enumerate(panels):
-            axes = figure.add_subplot(rows, columns, i + 1)
+            x, y = left + PANEL_INCHES * (i % columns), height - PANEL_INCHES * (i // columns + 1) + below
+            axes = figure.add_axes((x / width, y / height, side / width, side / height))
             draw(axes, data)
             axes.set_title(title, loc="left")
     return figure

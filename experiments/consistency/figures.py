@@ -15,6 +15,8 @@ from .scores import BALANCED
 BINS = 20
 QUANTILES = 200
 """Dots that stand for a distribution, however many values it has."""
+SMALLEST_MARGIN = 0.005
+"""Beside the outermost ends of intervals; smaller differences are nothing to look at."""
 
 Scores = Mapping[tuple[str, str, str], Score]
 """(metric, method, subset) -> score."""
@@ -65,21 +67,14 @@ def figures(table: pd.DataFrame, cells: Sequence[Cell], conditions: Sequence[Tab
 
 
 def ratio_figure(table: pd.DataFrame) -> Figure:
-    """Share of the first remaining word before against after, by method and rejection (the paper's Figures 2 to 4)."""
-    methods = [str(method) for method in table["method"].unique()]
-    panels = [
-        (f"{method}, {template}", table[(table["method"] == method) & (table["template"] == template)])
-        for template in table["template"].unique()
-        for method in methods
-    ]
+    """Share of the first remaining word before against after, one panel per method (the paper's Figures 2 to 4)."""
     return _figure(
         "Is the ratio kept?",
-        panels,
+        _by_method(table),
         lambda axes, rows: _heat(axes, rows["alpha_prior"], rows["alpha_post"], "before", "after"),
         "Share of the first of the two remaining words, before and after the rejection; each square counts instances, "
         "stronger is more. A coherent belief lies on the dashed line; one that leans to the word named first, to the "
         "upper right.",
-        columns=len(methods),
     )
 
 
@@ -126,7 +121,8 @@ def entropy_figure(table: pd.DataFrame) -> Figure:
                 entropy.dropna(), np.linspace(0, 1, BINS + 1), weights=weights, histtype="step", color=MARK,
                 linestyle=line, label=name,
             )  # fmt: skip
-        axes.set_xlim(0, 1)
+        axes.set_xticks([0, 0.5, 1])
+        axes.locator_params(axis="y", nbins=4)
         axes.set_xlabel("entropy (bits)")
         axes.set_ylabel("share of instances")
         axes.legend(loc="best", fontsize=8)
@@ -151,6 +147,7 @@ def coverage_figure(table: pd.DataFrame) -> Figure:
             axes.plot([coverage.median()] * 2, [height - 0.4, height + 0.4], color=INK, linewidth=1.2)
             axes.text(1.0, height + 0.42, name, ha="right", va="bottom", fontsize=8)
         axes.set_xlim(0, 1)
+        axes.set_xticks([0, 0.5, 1])
         axes.set_yticks([])
         axes.set_ylim(-0.6, len(values) - 0.2)
         axes.set_xlabel("coverage")
@@ -203,19 +200,22 @@ def score_figure(
         (method, [(label, s) for label, metric, subset in wanted if (s := scores.get((metric, method, subset)))])
         for method in methods
     ]
-    ends = [x for _, rows in panels for _, s in rows for x in (s.estimate, s.ci_lo, s.ci_hi, reference or s.estimate)]
-    low, high = (float(f(ends)) for f in (np.nanmin, np.nanmax)) if np.isfinite(ends).any() else (0.0, 1.0)
-    margin = 0.05 * (high - low) or 0.05
+    ends = [x for _, rows in panels for _, s in rows for x in (s.estimate, s.ci_lo, s.ci_hi)]
+    ends = [x for x in (*ends, reference) if x is not None and np.isfinite(x)] or [0.0, 1.0]
+    margin = max(0.05 * (max(ends) - min(ends)), SMALLEST_MARGIN)
 
     def draw(axes: Any, rows: Sequence[tuple[str, Score]]) -> None:
-        for height, (_, score) in enumerate(rows):
+        for height, (label, score) in enumerate(rows):
             axes.plot([score.ci_lo, score.ci_hi], [-height] * 2, color=MARK, linewidth=1.4)
             axes.plot(score.estimate, -height, "o", color=MARK, markersize=4)
+            axes.text(0.0, 0.2 - height, label, transform=axes.get_yaxis_transform(), fontsize=8)
         if reference is not None:
             axes.axvline(reference, color=INK, linewidth=0.8, linestyle=(0, (4, 3)))
-        axes.set_xlim(low - margin, high + margin)
-        axes.set_yticks([-i for i in range(len(rows))], [label for label, _ in rows])
-        axes.set_ylim(0.6 - max(1, len(rows)), 0.4)
+        axes.set_xlim(min(ends) - margin, max(ends) + margin)
+        axes.set_yticks([])
+        axes.set_ylim(0.6 - max(1, len(rows)), 0.6)
+        axes.ticklabel_format(axis="x", useOffset=False)
+        axes.locator_params(axis="x", nbins=4)
         axes.set_xlabel(axis)
 
     return _figure(title, panels, draw, caption)
@@ -241,5 +241,7 @@ def _heat(axes: Any, before: pd.Series, after: pd.Series, x: str, y: str) -> Non
     strength = LinearSegmentedColormap.from_list("", [to_rgba(MARK, 0.15), to_rgba(MARK, 1.0)])
     axes.imshow(np.where(counts > 0, counts, np.nan).T, origin="lower", extent=(0, 1, 0, 1), cmap=strength, vmin=0)
     axes.plot([0, 1], [0, 1], color=INK, linewidth=0.8, linestyle=(0, (4, 3)))
+    axes.set_xticks([0, 0.5, 1])
+    axes.set_yticks([0, 0.5, 1])
     axes.set_xlabel(x)
     axes.set_ylabel(y)
