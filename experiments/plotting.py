@@ -12,7 +12,7 @@ MARK = "#3f88b5"
 PANEL_INCHES = 2.6
 AXES_INCHES = (0.6, 0.5, 1.85)
 """Of a panel: what is left free at the left and below, and the side of the axes."""
-MOST_COLUMNS = 4
+MOST_COLUMNS = 5
 STYLE: Any = {
     "svg.fonttype": "none",
     "svg.hashsalt": "doxascope",

@@ -111,6 +111,6 @@ def _low_coverage(beliefs: pd.DataFrame) -> dict[str, float]:
 
 
 def _choices(gallery: Gallery) -> list[tuple[str, list[str]]]:
-    """Each facet that differs among the instances, with its values."""
+    """Each facet, with the values that it has among the instances."""
     columns = zip(*(instance.facets for instance in gallery.instances), strict=True)
     return [(name, list(dict.fromkeys(values))) for name, values in zip(gallery.facets, columns, strict=False)]

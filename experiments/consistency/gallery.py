@@ -1,6 +1,7 @@
 """The instances that a reader can look at: what was said, and what became of the ratio."""
 
-from collections.abc import Mapping
+from collections.abc import Hashable, Iterable, Mapping
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -17,22 +18,23 @@ LOWEST = 20
 def gallery(config: ConsistencyConfig, table: pd.DataFrame, transcripts: Transcripts) -> Gallery:
     """Every instance, or a sample and the lowest; the lowest first."""
     shown = _shown(table, config.seed)
-    facets = {"method": "method", "rejection": "template", "status": "status"}
-    facets |= {"temperature": "temperature"} if config.temperatures else {}
-    facets |= {"order": "order"} if config.orders != "one" else {}
     shown = shown.assign(
         status=np.select(
             [shown["c2"].isna(), shown["coverage"] < config.low_coverage], ["undefined", "low coverage"], "ok"
         ),
+        temperature=shown["temperature"].map("T = {:g}".format),
         asked_before=shown["readout_id_prior"].map(_question),
         asked_after=shown["readout_id"].map(_question),
     )
+    facets = {"method": "method", "rejection": "template", "status": "status"}
+    facets |= {"temperature": "temperature"} if config.temperatures else {}
+    facets |= {"order": "order"} if config.orders != "one" else {}
     said = transcripts({*shown["asked_before"], *shown["asked_after"]})
     return Gallery(
         caption=_caption(len(shown), len(table), config),
         facets=list(facets),
         score="consistency",
-        instances=[_instance(row, list(facets.values()), said) for row in shown.to_dict("records")],
+        instances=[_instance(row, facets.values(), said) for row in shown.to_dict("records")],
     )
 
 
@@ -59,17 +61,15 @@ def _question(readout_id: str) -> str:
     return "/".join(readout_id.split("/")[:3])
 
 
-def _instance(row: Mapping[str, object], facets: list[str], said: Mapping[str, Transcript]) -> Instance:
-    before, after = said[str(row["asked_before"])], said[str(row["asked_after"])]
-    rejected = int(str(row["rejected"]))
-    alpha, beta = (word for i, word in enumerate(after["options"]) if i != rejected)
-    shares = [
-        f"{alpha} {_percent(share)}, {beta} {_percent(1 - share)}" for share in (row["alpha_prior"], row["alpha_post"])
-    ]
+def _instance(row: Mapping[Hashable, Any], facets: Iterable[str], said: Mapping[str, Transcript]) -> Instance:
+    before, after = said[row["asked_before"]], said[row["asked_after"]]
+    ruled_out = after["options"][row["rejected"]]
+    alpha, beta = (word for word in after["options"] if word != ruled_out)
+    was, became = (f"{alpha} {_percent(p)}, {beta} {_percent(1 - p)}" for p in (row["alpha_prior"], row["alpha_post"]))
     return Instance(
         facets=[str(row[facet]) for facet in facets],
-        score=float(row["c2"]),
-        facts=f"{shares[0]}; after {after['options'][rejected]} was ruled out {shares[1]}",
+        score=row["c2"],
+        facts=f"{was}; after {ruled_out} was ruled out {became}",
         conversations=[("before", before), ("after", after)],
     )
 
