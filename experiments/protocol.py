@@ -1,13 +1,13 @@
 """What an experiment is: what to ask, what to read, what to score. Everything else is the runner's."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Annotated, Any, Protocol
+from typing import Annotated, Any, Protocol, TypedDict
 
 import pandas as pd
 from pydantic import Field, model_validator
 
-from ..hooks.chat import Conversation
+from ..hooks.chat import Conversation, Message
 from ..hooks.lm import BUDGET, LOW_COVERAGE
 from ..hooks.options import TERMINATORS, Option
 from ..hooks.sampling import Sampling
@@ -78,6 +78,28 @@ class Question:
     they name each option first."""
 
 
+class Answer(TypedDict):
+    """A sampled answer."""
+
+    draw: int
+    text: str
+    status: str
+
+
+class Transcript(TypedDict):
+    """What was said in one read-out."""
+
+    readout_id: str
+    messages: Sequence[Message]
+    prefill: str
+    options: Sequence[str]
+    answers: Sequence[Answer]
+
+
+Transcripts = Callable[[Collection[str]], Mapping[str, Transcript]]
+"""From the names of some read-outs to what was said in them."""
+
+
 @dataclass(frozen=True)
 class Cell:
     """One number of a run: a metric, for one method, on a subset of the instances."""
@@ -132,13 +154,29 @@ class Figure:
 
 
 @dataclass(frozen=True)
-class Example:
-    """An instance worth looking at, with what was said in it."""
+class Instance:
+    """One of the comparisons that the numbers are made of, with what was said in it."""
 
-    title: str
+    facets: Sequence[str]
+    """What a reader may choose it by."""
+    score: float
+    """NaN: undefined."""
     facts: str
-    conversations: Sequence[tuple[str, Conversation, str]]
-    """(heading, messages, how the answer begins)."""
+    conversations: Sequence[tuple[str, Transcript]]
+    """(heading, what was said)."""
+
+
+@dataclass(frozen=True)
+class Gallery:
+    """Instances to look at."""
+
+    caption: str
+    """Of how many, and how they were chosen."""
+    facets: Sequence[str]
+    """The names of an instance's facets."""
+    score: str
+    """The name of its score."""
+    instances: Sequence[Instance]
 
 
 @dataclass(frozen=True)
@@ -154,8 +192,7 @@ class Findings:
     verdicts: Sequence[Verdict]
     tables: Sequence[Table]
     figures: Sequence[Figure]
-    examples_title: str
-    examples: Sequence[Example]
+    gallery: Gallery
 
 
 class Experiment(Protocol):
@@ -192,6 +229,6 @@ class Experiment(Protocol):
         """The tables of the paper that the experiment comes from, filled by this run: one row per number."""
         ...
 
-    def findings(self, config: Any, beliefs: pd.DataFrame, questions: Mapping[str, Question]) -> Findings:
-        """What the report shows beside the numbers."""
+    def findings(self, config: Any, beliefs: pd.DataFrame, cells: Sequence[Cell], transcripts: Transcripts) -> Findings:
+        """What the report shows beside the numbers, which are `cells`."""
         ...

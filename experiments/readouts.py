@@ -57,6 +57,7 @@ def read_item(experiment: Experiment, config: RunConfig, item: Item, lm: Languag
                 "readout_id": question.readout_id,
                 "messages": list(question.conversation),
                 "prefill": question.prefill,
+                "options": [option.name for option in question.options],
                 "thoughts": belief.thoughts,
                 "answers": [{"draw": one.draw, "text": one.text, "status": one.status} for one in said],
             }

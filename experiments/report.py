@@ -1,4 +1,7 @@
-"""One HTML page for a run: no scripts, nothing from a network, every byte that a model wrote escaped."""
+"""One HTML page for a run: nothing from a network, every byte that a model wrote escaped.
+
+Without its one script, which filters the instances, all of it stands there.
+"""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -10,7 +13,7 @@ from markupsafe import Markup
 
 from ..metrics.score import Score
 from .page import render_page
-from .protocol import Cell, Column, Experiment, Findings, RunConfig, Table
+from .protocol import Cell, Column, Experiment, Findings, Gallery, RunConfig, Table
 
 
 def render_report(
@@ -30,6 +33,7 @@ def render_report(
     methods = [m for m in methods if (headline.metric, m, findings.headline_subset) in by_key]
     return render_page(
         "report.html.j2",
+        script="filter.js",
         experiment=experiment,
         config=config,
         manifest=manifest,
@@ -43,6 +47,7 @@ def render_report(
         paired=paired,
         competitors=_competitors(beliefs),
         low=_low_coverage(beliefs),
+        choices=_choices(findings.gallery),
         figures=[(figure.title, Markup(figure.svg), figure.caption) for figure in findings.figures],
         config_text=yaml.safe_dump(config.model_dump(mode="json"), sort_keys=False, allow_unicode=True),
         conditions_text=yaml.safe_dump(manifest["conditions"], sort_keys=False, allow_unicode=True),
@@ -103,3 +108,9 @@ def _low_coverage(beliefs: pd.DataFrame) -> dict[str, float]:
     return {
         str(method): float(share) for method, share in flagged.groupby(readouts["method"], sort=False).mean().items()
     }
+
+
+def _choices(gallery: Gallery) -> list[tuple[str, list[str]]]:
+    """Each facet, with the values that it has among the instances."""
+    columns = zip(*(instance.facets for instance in gallery.instances), strict=True)
+    return [(name, list(dict.fromkeys(values))) for name, values in zip(gallery.facets, columns, strict=False)]

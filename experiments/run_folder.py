@@ -1,6 +1,6 @@
 """A run on disk: written in batches, each whole or not at all, so that a killed run goes on where it was.
 
-    config.yaml  items.jsonl  manifest.json  commits.jsonl  beliefs/part-*.parquet  transcripts/part-*.jsonl
+    config.yaml  manifest.json  commits.jsonl  beliefs/part-*.parquet  transcripts/part-*.jsonl
     scores.json  scores.parquet  published.csv  report.html
 
 A batch counts when its line stands in `commits.jsonl`, which is written after its files. A file without a line
@@ -12,17 +12,18 @@ import contextlib
 import json
 import os
 import tempfile
-from collections.abc import Iterator, Sequence
-from dataclasses import asdict
+from collections.abc import Collection, Iterator
 from pathlib import Path
 from typing import Any
 
 import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet as pq
 from filelock import FileLock, Timeout
 
 from ..hooks.errors import UserError
-from ..metrics.beliefs import check_belief_table
-from .protocol import Item
+from ..metrics.beliefs import COLUMNS, check_belief_table
+from .protocol import Transcript
 from .shard import WHOLE, Shard
 
 
@@ -93,21 +94,35 @@ class RunFolder:
         path = self.path / "manifest.json"
         return json.loads(path.read_text()) if path.is_file() else {}
 
-    def commits(self) -> dict[int, dict[str, Any]]:
-        """Batch number -> its commit line, of all shards. A last line that was cut off does not count."""
-        lines = [line for path in sorted(self.path.glob("commits*.jsonl")) for line in _whole_lines(path)]
-        return {commit["batch"]: commit for commit in sorted(lines, key=lambda commit: commit["batch"])}
+    def commits(self) -> Iterator[dict[str, Any]]:
+        """The lines of the batches that count, of all shards, each batch once. A last line that was cut off does not.
+
+        Raises UserError for any other line that cannot be read.
+        """
+        seen: set[int] = set()
+        for path in sorted(self.path.glob("commits*.jsonl")):
+            for commit in _whole_lines(path):
+                if commit["batch"] not in seen:
+                    seen.add(commit["batch"])
+                    yield commit
+
+    def committed(self) -> list[int]:
+        """The numbers of the batches that count, in order."""
+        return sorted(commit["batch"] for commit in self.commits())
 
     @property
     def missing(self) -> int:
         """How many batches are still to be read before the run can be scored."""
-        return self.manifest["batches"] - len(self.commits())
+        return self.manifest["batches"] - len(self.committed())
 
     def tidy(self) -> None:
-        """Take away what a kill left: a torn last commit line, temporary files."""
+        """Take away what a kill left, a torn last commit line and temporary files, and the lines of batches whose files
+        someone has deleted, so that they are read again.
+        """
         if (path := self.path / self._commits).is_file():
-            self.write(path.name, "".join(json.dumps(commit) + "\n" for commit in _whole_lines(path)))
-        for leftover in self.path.rglob(f"{TEMPORARY}{self.mark}*"):
+            whole = (c for c in _whole_lines(path) if all((self.path / name).is_file() for name in _files(c["batch"])))
+            self.write(path.name, "".join(json.dumps(commit) + "\n" for commit in whole))
+        for leftover in self.path.rglob(f"{TEMPORARY}{self.mark}-*"):
             leftover.unlink(missing_ok=True)
 
     def commit(
@@ -115,39 +130,43 @@ class RunFolder:
     ) -> None:
         """Write one batch; it counts from the moment its line is on the disk."""
         lines = "".join(json.dumps(line, ensure_ascii=False) + "\n" for line in transcripts)
-        self.write_table(f"beliefs/part-{batch:05}.parquet", beliefs)
-        self.write(f"transcripts/part-{batch:05}.jsonl", lines)
-        with (self.path / self._commits).open("a") as file:
+        table, spoken = _files(batch)
+        self.write_table(table, beliefs)
+        self.write(spoken, lines)
+        with self._room_for(self._commits) as path, path.open("a", encoding="utf-8") as file:
             file.write(json.dumps({"batch": batch, **note}) + "\n")
             file.flush()
             os.fsync(file.fileno())
 
     def beliefs(self) -> pd.DataFrame:
-        """The belief table of all committed batches, in order."""
-        parts = [self.path / f"beliefs/part-{batch:05}.parquet" for batch in sorted(self.commits())]
-        if not parts:
+        """The belief table of all committed batches, in order; its texts are categories, each held once.
+
+        Raises UserError if there is none, or for a file that cannot be read.
+        """
+        batches = self.committed()
+        if not batches:
             raise UserError(f"{self.path}: holds no beliefs yet; run it first")
-        try:
-            table = pd.concat([pd.read_parquet(part) for part in parts], ignore_index=True)
-            return check_belief_table(table)
-        except (OSError, ValueError) as error:
-            raise UserError(f"{self.path}: its beliefs cannot be read ({error}); run it again elsewhere") from error
+        whole = pa.concat_tables([self._table(batch) for batch in batches]).unify_dictionaries()
+        return whole.to_pandas(split_blocks=True, self_destruct=True)
+
+    def transcripts(self, readout_ids: Collection[str]) -> dict[str, Transcript]:
+        """What was said in these read-outs, of their sampled answers the first few.
+
+        Raises UserError for a file that cannot be read, or a read-out that none has.
+        """
+        found: dict[str, Transcript] = {}
+        for batch in self.committed():
+            with self._readable(_files(batch)[1]) as path, path.open(encoding="utf-8") as file:
+                for line in map(json.loads, file):
+                    if line["readout_id"] in readout_ids:
+                        found[line["readout_id"]] = line | {"answers": line["answers"][:ANSWERS]}
+        if absent := sorted(set(readout_ids) - found.keys()):
+            raise UserError(f"{self.path}: has no transcript of {absent[0]}; run it again elsewhere")
+        return found
 
     @property
     def _commits(self) -> str:
         return f"commits{self.mark}.jsonl"
-
-    def write_items(self, items: Sequence[Item]) -> None:
-        """Write what the questions are made of, so that they can be made again without where it came from."""
-        self.write("items.jsonl", "".join(json.dumps(asdict(item), ensure_ascii=False) + "\n" for item in items))
-
-    def items(self) -> list[Item]:
-        """The items, in order. Raises UserError if they cannot be read."""
-        try:
-            lines = (self.path / "items.jsonl").read_text(encoding="utf-8").splitlines()
-            return [Item(**json.loads(line)) for line in lines]
-        except (OSError, ValueError, TypeError) as error:
-            raise UserError(f"{self.path}: its items cannot be read ({error}); run it again elsewhere") from error
 
     def write(self, name: str, text: str) -> None:
         """Write a text file whole or not at all."""
@@ -166,21 +185,54 @@ class RunFolder:
     @contextlib.contextmanager
     def _atomic(self, name: str) -> Iterator[Path]:
         """A temporary path that becomes `name` once it is written and on the disk."""
-        path = self.path / name
-        temporary = path.with_name(f"{TEMPORARY}{self.mark}-{path.name}")
-        yield temporary
-        with temporary.open("rb") as file:
-            os.fsync(file.fileno())
-        temporary.replace(path)
-        folder = os.open(path.parent, os.O_RDONLY)  # the new name, too, must be on the disk
-        os.fsync(folder)
-        os.close(folder)
+        with self._room_for(name) as path:
+            temporary = path.with_name(f"{TEMPORARY}{self.mark}-{path.name}")
+            yield temporary
+            with temporary.open("rb") as file:
+                os.fsync(file.fileno())
+            temporary.replace(path)
+            folder = os.open(path.parent, os.O_RDONLY)  # the new name, too, must be on the disk
+            os.fsync(folder)
+            os.close(folder)
+
+    @contextlib.contextmanager
+    def _room_for(self, name: str) -> Iterator[Path]:
+        """The path of a file to write; a disk that is full, or gone, is one line."""
+        try:
+            yield self.path / name
+        except OSError as error:
+            raise UserError(
+                f"{self.path / name}: cannot be written ({error.strerror or error}); make room and give the same "
+                "command again"
+            ) from error
+
+    @contextlib.contextmanager
+    def _readable(self, name: str) -> Iterator[Path]:
+        """The path of a file of a committed batch; a damaged one is named."""
+        try:
+            yield self.path / name
+        except (OSError, ValueError, KeyError, TypeError) as error:
+            raise UserError(f"{self.path / name}: is damaged ({error}); delete it and run again") from error
+
+    def _table(self, batch: int) -> pa.Table:
+        with self._readable(_files(batch)[0]) as path:
+            table = pq.read_table(path, read_dictionary=TEXTS)
+            check_belief_table(table.to_pandas())
+        return table
 
 
+TEXTS = [name for name, dtype in COLUMNS.items() if dtype == "str"]
+ANSWERS = 5
+"""To one read-out that are looked at; there may be thousands."""
 TEMPORARY = ".writing"
 LOCK = ".lock"
-BEFORE_THE_MANIFEST = {"beliefs", "transcripts", "config.yaml", "items.jsonl"}
+BEFORE_THE_MANIFEST = {"beliefs", "transcripts", "config.yaml"}
 """What a run that was killed at its very beginning may have left, besides locks and temporary files."""
+
+
+def _files(batch: int) -> tuple[str, str]:
+    """The names of a batch's beliefs and transcripts."""
+    return f"beliefs/part-{batch:05}.parquet", f"transcripts/part-{batch:05}.jsonl"
 
 
 def _foreign(path: Path) -> bool:
@@ -188,10 +240,14 @@ def _foreign(path: Path) -> bool:
     return any(p.name not in BEFORE_THE_MANIFEST and not p.name.startswith((TEMPORARY, LOCK)) for p in path.iterdir())
 
 
-def _whole_lines(path: Path) -> list[dict[str, Any]]:
-    """The lines of a file that are whole JSON."""
-    found = []
-    for line in path.read_text().splitlines():
-        with contextlib.suppress(json.JSONDecodeError):
-            found.append(json.loads(line))
-    return found
+def _whole_lines(path: Path) -> Iterator[dict[str, Any]]:
+    """The commit lines of a file but a last one that was cut off."""
+    with path.open(encoding="utf-8") as file:
+        for number, line in enumerate(file, 1):
+            if not line.endswith("\n"):
+                return
+            try:
+                commit = json.loads(line)
+                yield commit | {"batch": int(commit["batch"])}
+            except (ValueError, KeyError, TypeError) as error:
+                raise UserError(f"{path}: line {number} is damaged; delete it, and run again") from error

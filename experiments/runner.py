@@ -5,6 +5,7 @@ import json
 import math
 import random
 import time
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
@@ -28,7 +29,9 @@ from .run_folder import RunFolder
 from .shard import WHOLE, Shard
 
 PATIENCE = 30.0
-"""Seconds that a shard that begins waits for others that do; a whole run lets none in."""
+"""Seconds that a shard that begins waits for its turn: a whole run lets none in."""
+FOREVER = -1
+"""To wait for its turn once it has begun: then only another shard, which writes the scores, can be in the way."""
 
 
 def run(experiment: Experiment, config: RunConfig, out: Path, *, verify: int = 0, shard: Shard = WHOLE) -> RunFolder:
@@ -46,6 +49,17 @@ def run(experiment: Experiment, config: RunConfig, out: Path, *, verify: int = 0
 
     Raises UserError if the folder holds a run under other conditions, listing the differences.
     """
+    folder, config = read(experiment, config, out, verify=verify, shard=shard)
+    with folder.writing(), folder.taking_turns(patience=FOREVER):
+        if not folder.missing:
+            report(folder, experiment, config)
+    return folder
+
+
+def read(
+    experiment: Experiment, config: RunConfig, out: Path, *, verify: int = 0, shard: Shard = WHOLE
+) -> tuple[RunFolder, RunConfig]:
+    """The part of `run` that needs the model; returns the folder, and the settings as they are recorded in it."""
     items = experiment.items(config)
     with load(config.model, terminators=config.terminators) as lm:
         config = config.model_copy(update={"model": lm.spec.model_copy(update={"threads": lm.identity.threads})})
@@ -57,16 +71,12 @@ def run(experiment: Experiment, config: RunConfig, out: Path, *, verify: int = 0
                 _refuse_mixture(folder, now)
                 folder.tidy()
                 folder.write("config.yaml", yaml.safe_dump(config.model_dump(mode="json"), sort_keys=False))
-                folder.write_items(items)
                 session = _begin(folder, now, len(batches(config, items)))
             _read_all(experiment, config, items, lm, folder, shard)
             verification = _verify(experiment, config, items, lm, verify) if verify else None
-            with folder.taking_turns(patience=-1):  # only a shard that writes the scores can be in the way
+            with folder.taking_turns(patience=FOREVER):
                 _end(folder, session, verification)
-                if not folder.missing:
-                    _finish(folder)
-                    report(folder, experiment, config)
-    return folder
+    return folder, config
 
 
 def report(folder: RunFolder, experiment: Experiment, config: RunConfig) -> None:
@@ -79,11 +89,8 @@ def report(folder: RunFolder, experiment: Experiment, config: RunConfig) -> None
     table = pd.DataFrame([row | {key: json.dumps(_jsonable(row[key])) for key in nested} for row in rows])
     folder.write_table("scores.parquet", table)
     folder.write("published.csv", experiment.published(cells).to_csv(index=False))
-    questions = {
-        question.readout_id: question for item in folder.items() for question in experiment.questions(config, item)
-    }
-    findings = experiment.findings(config, beliefs, questions)
-    record = folder.manifest | _totals(folder, beliefs)
+    findings = experiment.findings(config, beliefs, cells, folder.transcripts)
+    record = folder.manifest | _totals(folder)
     folder.write("report.html", render_report(experiment, config, record, findings, cells, beliefs))
 
 
@@ -101,7 +108,7 @@ def _read_all(
     shard: Shard,
 ) -> None:
     """Read every batch of the shard that is not committed yet."""
-    done = folder.commits()
+    done = set(folder.committed())
     mine = [(number, batch) for number, batch in enumerate(batches(config, items)) if number in shard]
     with progress(sum(len(batch) for _, batch in mine), "item", f"{experiment.name} on {lm.spec.name}") as advance:
         for number, batch in mine:
@@ -122,15 +129,17 @@ def _read_batch(
     read = [read_item(experiment, config, item, lm) for item in batch]
     costs = [one.cost for one in read]
     transcripts = [line for one in read for line in one.transcripts]
+    beliefs = belief_table(row for one in read for row in one.rows)
     note = {
         "readouts": len(transcripts),
+        "statuses": dict(Counter(beliefs.drop_duplicates("readout_id")["status"])),
         **{
             key: sum(getattr(cost, key) for cost in costs) for key in ("packs", "tokens_run", "tokens_tree", "halvings")
         },
         "smallest_budget": min(cost.budget for cost in costs),
         "seconds": round(time.perf_counter() - started, 3),
     }
-    folder.commit(number, belief_table(row for one in read for row in one.rows), transcripts, note)
+    folder.commit(number, beliefs, transcripts, note)
 
 
 def _verify(
@@ -187,24 +196,27 @@ def _begin(folder: RunFolder, now: dict[str, Any], n_batches: int) -> int:
 
 
 def _end(folder: RunFolder, session: int, verification: dict[str, Any] | None) -> None:
-    """Write down that a session has read what it was to read."""
+    """Write down that a session has read what it was to read, and, if nothing is missing now, that the run is whole."""
     record = folder.manifest
     record["sessions"][session]["ended"] = _now()
-    folder.write_json("manifest.json", record | ({"verification": verification} if verification else {}))
+    if verification:
+        record["verification"] = verification
+    if not folder.missing:
+        record |= {"status": "complete"} | _totals(folder)
+    folder.write_json("manifest.json", record)
 
 
-def _finish(folder: RunFolder) -> None:
-    folder.write_json("manifest.json", folder.manifest | {"status": "complete"} | _totals(folder, folder.beliefs()))
-
-
-def _totals(folder: RunFolder, beliefs: pd.DataFrame) -> dict[str, Any]:
+def _totals(folder: RunFolder) -> dict[str, Any]:
     """What the committed batches took and how their read-outs ended."""
-    commits = folder.commits().values()
+    totals: Counter[str] = Counter()
+    statuses: Counter[str] = Counter()
+    smallest = math.inf
     counted = ("readouts", "packs", "tokens_run", "tokens_tree", "halvings", "seconds")
-    totals = {key: sum(commit[key] for commit in commits) for key in counted}
-    totals["smallest_budget"] = min(commit["smallest_budget"] for commit in commits)
-    statuses = beliefs.drop_duplicates("readout_id")["status"].value_counts().sort_index()
-    return {"totals": totals, "statuses": {str(status): int(n) for status, n in statuses.items()}}
+    for commit in folder.commits():
+        totals.update({key: commit[key] for key in counted})
+        statuses.update(commit["statuses"])
+        smallest = min(smallest, commit["smallest_budget"])
+    return {"totals": {**totals, "smallest_budget": smallest}, "statuses": dict(sorted(statuses.items()))}
 
 
 def _flat(cell: Cell) -> dict[str, Any]:

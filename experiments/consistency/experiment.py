@@ -4,13 +4,13 @@ Per item, an ordered triple of words, there is one prior (the word is asked for 
 three that reject one word ("Is it X?" "No."), six that keep two ("Is it either X or Y?" "Yes.", both orders).
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from itertools import permutations
 
 import pandas as pd
 
 from ..entities import entities, triples
-from ..protocol import Cell, Findings, Item, Question
+from ..protocol import Cell, Findings, Item, Question, Transcripts
 from .config import ConsistencyConfig
 from .dialogue import Words, dialogue_questions, fork_questions
 from .findings import findings
@@ -57,6 +57,8 @@ class Consistency:
         """The paper's Tables 1 to 9."""
         return published(cells)
 
-    def findings(self, config: ConsistencyConfig, beliefs: pd.DataFrame, questions: Mapping[str, Question]) -> Findings:
-        """Heat maps, coverage, and the instances whose ratio changed most."""
-        return findings(config, beliefs, questions)
+    def findings(
+        self, config: ConsistencyConfig, beliefs: pd.DataFrame, cells: Sequence[Cell], transcripts: Transcripts
+    ) -> Findings:
+        """Verdicts, tables, figures, and the instances."""
+        return findings(config, beliefs, cells, transcripts)

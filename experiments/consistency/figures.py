@@ -1,60 +1,247 @@
 """The pictures of the consistency report."""
 
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 import pandas as pd
 
-from ..plotting import INK, figure_of_panels, to_svg
-from ..protocol import Figure
+from ...metrics import Score
+from ..plotting import INK, MARK, figure_of_panels, to_svg
+from ..protocol import Cell, Figure, Table
+from .mean import ALL
+from .scores import BALANCED
 
 BINS = 20
+QUANTILES = 200
+"""Dots that stand for a distribution, however many values it has."""
+SMALLEST_MARGIN = 0.005
+"""Beside the outermost ends of intervals; smaller differences are nothing to look at."""
+
+Scores = Mapping[tuple[str, str, str], Score]
+"""(metric, method, subset) -> score."""
+
+
+def figures(table: pd.DataFrame, cells: Sequence[Cell], conditions: Sequence[Table]) -> list[Figure]:
+    """All figures of a run.
+
+    Args:
+        table: the instances at temperature 1.
+        cells: all scores.
+        conditions: the tables by condition; each gets a figure.
+    """
+    scores = {(cell.metric, cell.method, cell.subset): cell.score for cell in cells}
+    methods = [str(method) for method in table["method"].unique()]
+    exact = table[table["kind"] == "exact"]
+    templates = [str(template) for template in table["template"].unique()]
+    axis = "consistency"
+    drawn = [
+        ratio_figure(table),
+        score_figure(
+            "Does the rejection's wording matter?",
+            scores,
+            methods,
+            [(subset, "c2", subset) for subset in (ALL, BALANCED, *templates)],
+            axis,
+            "Mean consistency over all instances, with both templates weighing the same, and of each.",
+        ),
+        rejected_figure(table),
+        entropy_figure(table),
+        score_figure(
+            "Would one answer before and one after disagree?",
+            scores,
+            methods,
+            [("switch", "switch", ALL), ("beyond an unchanged belief", "hswitch", ALL)],
+            "probability",
+            "Probability that one draw before and one after name different words; and the part that a belief which "
+            "does not move would not have.",
+        ),
+        position_figure(scores, methods),
+        coverage_figure(exact),
+        *(
+            score_figure(t.title, scores, methods, [(subset, "c2", subset) for subset in t.subsets], axis, t.caption)
+            for t in conditions
+        ),
+    ]
+    return drawn + ([agreement_figure(table, methods[0], methods[1:])] if len(methods) > 1 else [])
 
 
 def ratio_figure(table: pd.DataFrame) -> Figure:
-    """Share of the first remaining word before against after, one panel per method."""
-
-    def draw(axes: Any, rows: pd.DataFrame) -> None:
-        defined = rows.dropna(subset=["alpha_prior", "alpha_post"])
-        edges = np.linspace(0, 1, BINS + 1)
-        counts, _, _ = np.histogram2d(defined["alpha_prior"], defined["alpha_post"], bins=(edges, edges))
-        axes.imshow(
-            np.where(counts > 0, counts, np.nan).T, origin="lower", extent=(0, 1, 0, 1), cmap="viridis_r", vmin=0
-        )
-        axes.plot([0, 1], [0, 1], color=INK, linewidth=0.8, linestyle=(0, (4, 3)))
-        axes.set_xlabel("before")
-        axes.set_ylabel("after")
-
-    panels = [(str(method), rows) for method, rows in table.groupby("method", sort=False)]
-    return Figure(
-        title="Is the ratio kept?",
-        svg=to_svg(figure_of_panels(panels, draw)),
-        caption=(
-            "Share of the first of the two remaining words, before and after the rejection; each square counts "
-            "instances, darker is more. A coherent belief lies on the dashed line."
-        ),
+    """Share of the first remaining word before against after, one panel per method (the paper's Figures 2 to 4)."""
+    return _figure(
+        "Is the ratio kept?",
+        _by_method(table),
+        lambda axes, rows: _heat(axes, rows["alpha_prior"], rows["alpha_post"], "before", "after"),
+        "Share of the first of the two remaining words, before and after the rejection; each square counts instances, "
+        "stronger is more. A coherent belief lies on the dashed line; one that leans to the word named first, to the "
+        "upper right.",
     )
 
 
-def coverage_figure(beliefs: pd.DataFrame) -> Figure:
+def agreement_figure(table: pd.DataFrame, one: str, others: Sequence[str]) -> Figure:
+    """The belief by one method against that by others in the same contexts (the paper's Figures 5 and 6)."""
+    key = ["item", "place"]
+    mine = table[table["method"] == one]
+    pairs = {
+        other: mine.merge(table[table["method"] == other], on=key, suffixes=("", "_other"), validate="one_to_one")
+        for other in others
+    }
+    panels = [
+        (f"{other}, {when}", rows[[column, f"{column}_other"]])
+        for column, when in (("alpha_prior", "before"), ("alpha_post", "after"))
+        for other, rows in pairs.items()
+    ]
+    return _figure(
+        "Do the methods read the same belief?",
+        panels,
+        lambda axes, rows: _heat(axes, rows.iloc[:, 0], rows.iloc[:, 1], one, "as titled"),
+        f"Share of the first of the two remaining words by {one} and by another method, in the same contexts.",
+        columns=len(others),
+    )
+
+
+def rejected_figure(table: pd.DataFrame) -> Figure:
+    """Share of the rejected word before against after (the paper's appendix E)."""
+    return _figure(
+        "Is the rejected word still given?",
+        _by_method(table),
+        lambda axes, rows: _heat(axes, rows["rejected_prior_share"], rows["p_invalid_norm"], "before", "after"),
+        "Share of the rejected word among the three, before and after it was ruled out: after, it should be 0.",
+    )
+
+
+def entropy_figure(table: pd.DataFrame) -> Figure:
+    """How decided the model is between the two words, before and after."""
+
+    def draw(axes: Any, rows: pd.DataFrame) -> None:
+        values = {"before": rows.drop_duplicates(["item", "rejected"])["entropy_prior"], "after": rows["entropy_post"]}
+        for (name, entropy), line in zip(values.items(), ("--", "-"), strict=True):
+            weights = np.full(entropy.count(), 1 / max(1, entropy.count()))
+            axes.hist(
+                entropy.dropna(), np.linspace(0, 1, BINS + 1), weights=weights, histtype="step", color=MARK,
+                linestyle=line, label=name,
+            )  # fmt: skip
+        axes.set_xticks([0, 0.5, 1])
+        axes.locator_params(axis="y", nbins=4)
+        axes.set_xlabel("entropy (bits)")
+        axes.set_ylabel("share of instances")
+        axes.legend(loc="best", fontsize=8)
+
+    return _figure(
+        "How decided is it between the two words?",
+        _by_method(table),
+        draw,
+        "Entropy of the two words that remain, dashed before and solid after the rejection: 0 is settled, 1 undecided.",
+    )
+
+
+def coverage_figure(table: pd.DataFrame) -> Figure:
     """How much of the answer the options hold, per method, before and after."""
 
     def draw(axes: Any, rows: pd.DataFrame) -> None:
-        groups = [(str(name), part["coverage"].to_numpy()) for name, part in rows.groupby("scenario", sort=False)]
-        for height, (name, coverage) in enumerate(groups):
-            spread = np.linspace(-0.3, 0.3, len(coverage))
-            axes.scatter(np.sort(coverage), height + spread, s=3, color=f"C{height}", linewidths=0)
-            axes.plot([np.median(coverage)] * 2, [height - 0.4, height + 0.4], color=INK, linewidth=1.2)
+        values = {"before": 1 - rows.drop_duplicates("item")["p_error_prior"], "after": 1 - rows["p_error_post"]}
+        for height, (name, coverage) in enumerate(values.items()):
+            n = min(coverage.count(), QUANTILES)
+            dots = np.quantile(coverage.dropna(), np.linspace(0, 1, n)) if n else np.array([])
+            axes.scatter(dots, height + np.linspace(-0.3, 0.3, n), s=3, color=MARK, linewidths=0)
+            axes.plot([coverage.median()] * 2, [height - 0.4, height + 0.4], color=INK, linewidth=1.2)
             axes.text(1.0, height + 0.42, name, ha="right", va="bottom", fontsize=8)
         axes.set_xlim(0, 1)
+        axes.set_xticks([0, 0.5, 1])
         axes.set_yticks([])
-        axes.set_ylim(-0.6, len(groups) - 0.2)
+        axes.set_ylim(-0.6, len(values) - 0.2)
         axes.set_xlabel("coverage")
 
-    readouts = beliefs.drop_duplicates("readout_id")
-    panels = [(str(method), rows) for method, rows in readouts.groupby("method", sort=False)]
-    return Figure(
-        title="How much of the answer is any of the three words?",
-        svg=to_svg(figure_of_panels(panels, draw)),
-        caption="Each dot is a read-out, sorted; the bar is the median. What is missing to 1 is some other answer.",
+    return _figure(
+        "How much of the answer is any of the three words?",
+        _by_method(table),
+        draw,
+        f"Read-outs, sorted; of more than {QUANTILES}, their quantiles. The bar is the median. What is missing to 1 is "
+        "some other answer.",
     )
+
+
+def position_figure(scores: Scores, methods: Sequence[str]) -> Figure:
+    """Which place in the list is favoured before anything is said."""
+    places = [(f"place {i}", f"prior_share_position_{i}", ALL) for i in (1, 2, 3)]
+    return score_figure(
+        "Does the place in the list decide?",
+        scores,
+        methods,
+        places,
+        "share of the three words",
+        "Mean share of the word in each place, before anything is ruled out; without a bias, each has a third.",
+        reference=1 / 3,
+    )
+
+
+def score_figure(
+    title: str,
+    scores: Scores,
+    methods: Sequence[str],
+    wanted: Sequence[tuple[str, str, str]],
+    axis: str,
+    caption: str,
+    *,
+    reference: float | None = None,
+) -> Figure:
+    """Estimates with their intervals, a panel for each method.
+
+    Args:
+        title: of the figure.
+        scores: all of the run.
+        methods: one panel each.
+        wanted: (label, metric, subset) of each line, from above; those without a score are left out.
+        axis: what the numbers are.
+        caption: what is to be seen.
+        reference: where to draw a dashed line.
+    """
+    panels = [
+        (method, [(label, s) for label, metric, subset in wanted if (s := scores.get((metric, method, subset)))])
+        for method in methods
+    ]
+    ends = [x for _, rows in panels for _, s in rows for x in (s.estimate, s.ci_lo, s.ci_hi)]
+    ends = [x for x in (*ends, reference) if x is not None and np.isfinite(x)] or [0.0, 1.0]
+    margin = max(0.05 * (max(ends) - min(ends)), SMALLEST_MARGIN)
+
+    def draw(axes: Any, rows: Sequence[tuple[str, Score]]) -> None:
+        for height, (label, score) in enumerate(rows):
+            axes.plot([score.ci_lo, score.ci_hi], [-height] * 2, color=MARK, linewidth=1.4)
+            axes.plot(score.estimate, -height, "o", color=MARK, markersize=4)
+            axes.text(0.0, 0.2 - height, label, transform=axes.get_yaxis_transform(), fontsize=8)
+        if reference is not None:
+            axes.axvline(reference, color=INK, linewidth=0.8, linestyle=(0, (4, 3)))
+        axes.set_xlim(min(ends) - margin, max(ends) + margin)
+        axes.set_yticks([])
+        axes.set_ylim(0.6 - max(1, len(rows)), 0.6)
+        axes.ticklabel_format(axis="x", useOffset=False)
+        axes.locator_params(axis="x", nbins=4)
+        axes.set_xlabel(axis)
+
+    return _figure(title, panels, draw, caption)
+
+
+def _figure(
+    title: str, panels: Sequence[tuple[str, Any]], draw: Callable[[Any, Any], None], caption: str, **layout: int
+) -> Figure:
+    return Figure(title, to_svg(figure_of_panels(panels, draw, **layout)), caption)
+
+
+def _by_method(table: pd.DataFrame) -> list[tuple[str, pd.DataFrame]]:
+    return [(str(method), rows) for method, rows in table.groupby("method", observed=True, sort=False)]
+
+
+def _heat(axes: Any, before: pd.Series, after: pd.Series, x: str, y: str) -> None:
+    """How many instances lie where in the unit square; nothing is drawn where none does."""
+    from matplotlib.colors import LinearSegmentedColormap, to_rgba
+
+    defined = before.notna() & after.notna()
+    edges = np.linspace(0, 1, BINS + 1)
+    counts, _, _ = np.histogram2d(before[defined], after[defined], bins=(edges, edges))
+    strength = LinearSegmentedColormap.from_list("", [to_rgba(MARK, 0.15), to_rgba(MARK, 1.0)])
+    axes.imshow(np.where(counts > 0, counts, np.nan).T, origin="lower", extent=(0, 1, 0, 1), cmap=strength, vmin=0)
+    axes.plot([0, 1], [0, 1], color=INK, linewidth=0.8, linestyle=(0, (4, 3)))
+    axes.set_xticks([0, 0.5, 1])
+    axes.set_yticks([0, 0.5, 1])
+    axes.set_xlabel(x)
+    axes.set_ylabel(y)

@@ -1,28 +1,34 @@
 """What the report of a run shows beside the numbers."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import pandas as pd
 
-from ..protocol import Column, Example, Findings, Question, Table, Verdict
+from ...metrics import CompetenceGate
+from ..protocol import Cell, Column, Findings, Table, Transcripts, Verdict
 from .config import ConsistencyConfig
-from .figures import coverage_figure, ratio_figure
+from .figures import figures
 from .forks import CONTROL
-from .gate import gates
+from .gallery import gallery
 from .instances import INSTANCE_METRICS, instances
 from .mean import ALL
 from .scores import BALANCED
 
-SHOWN_EXAMPLES = 6
-COLUMNS = (
-    Column("c2", "consistency", "1 - JSD of the two words that remain, before and after; 1 is a kept ratio"),
-    Column("c2_lower", "bounds", "the mean had every undefined instance scored 0, or 1", to="c2_upper"),
-    Column("c3", "3-class", "the same with the rejected word's mass counted against it"),
-    Column("leak", "leak", "the part of 1 - (3-class) that is the rejected word alone, in bits"),
-    Column("p_invalid_norm", "rejected word", "its share of the three words after it was rejected", percent=True),
-    Column("kappa", "above chance", "(consistency - chance) / (1 - chance); chance: the posterior of another triple"),
+C2 = Column("c2", "consistency", "1 - JSD of the two words that remain, before and after; 1 is a kept ratio")
+C3 = Column("c3", "3-class", "the same with the rejected word's mass counted against it")
+INVALID = Column("p_invalid_norm", "rejected word", "its share of the three words after it was rejected", percent=True)
+ENTROPIES = (
     Column("entropy_prior", "entropy before", "of the two words, in bits; 1 is undecided"),
     Column("entropy_post", "entropy after", "of the two words, in bits"),
+)
+COLUMNS = (
+    C2,
+    Column("c2_lower", "bounds", "the mean had every undefined instance scored 0, or 1", to="c2_upper"),
+    C3,
+    Column("leak", "leak", "the part of 1 - (3-class) that is the rejected word alone, in bits"),
+    INVALID,
+    Column("kappa", "above chance", "(consistency - chance) / (1 - chance); chance: the posterior of another triple"),
+    *ENTROPIES,
     Column("coverage_prior", "coverage before", "probability that the answer is any of the three words", percent=True),
     Column("coverage_posterior", "coverage after", "the same after the rejection", percent=True),
 )
@@ -34,7 +40,6 @@ QUESTION = (
     "the first to be named). Where coverage is low, the answer is mostly something else, and the ratio is that of a "
     "rare event."
 )
-C2, INVALID = COLUMNS[0], COLUMNS[4]
 TABLES = (
     Table(
         "By rejection",
@@ -85,16 +90,38 @@ TABLES = (
 )
 
 
-def _condition_tables(config: ConsistencyConfig) -> list[Table]:
-    """Consistency under each condition that the settings ask for."""
-    columns = (
-        C2,
-        COLUMNS[2],
-        INVALID,
-        COLUMNS[6],
-        COLUMNS[7],
-        Column("coverage", "coverage", "the smaller of before and after", percent=True),
+CONDITIONED = (
+    C2,
+    C3,
+    INVALID,
+    *ENTROPIES,
+    Column("coverage", "coverage", "the smaller of before and after", percent=True),
+)
+GATES = {"rejected_change": "probability", "rejected_share_change": "share"}
+"""Metric of the competence gate -> of what."""
+
+
+def findings(
+    config: ConsistencyConfig, beliefs: pd.DataFrame, cells: Sequence[Cell], transcripts: Transcripts
+) -> Findings:
+    """Verdicts, tables, figures, and the instances."""
+    every = instances(beliefs)
+    conditions = condition_tables(config)
+    return Findings(
+        question=QUESTION,
+        columns=COLUMNS,
+        differences="c2_difference",
+        headline_subset=ALL,
+        verdicts=_verdicts(cells),
+        tables=[*TABLES, *conditions],
+        figures=figures(every[every["temperature"] == 1], cells, conditions),
+        gallery=gallery(config, every, transcripts),
     )
+
+
+def condition_tables(config: ConsistencyConfig) -> list[Table]:
+    """Consistency under each condition that the settings ask for."""
+    orders = ("012", "021", "102", "120", "201", "210")
     asked = (
         (
             "By coverage",
@@ -116,59 +143,29 @@ def _condition_tables(config: ConsistencyConfig) -> list[Table]:
         (
             "By order of the words",
             "Digits: the places that the first, second and third word had when drawn.",
-            [f"order {order}" for order in ("012", "021", "102", "120", "201", "210")]
-            if config.orders != "one"
-            else [],
+            [f"order {order}" for order in orders] if config.orders != "one" else [],
         ),
     )
-    return [Table(title, caption, columns, tuple(subsets)) for title, caption, subsets in asked if subsets]
+    return [Table(title, caption, CONDITIONED, tuple(subsets)) for title, caption, subsets in asked if subsets]
 
 
-def findings(config: ConsistencyConfig, beliefs: pd.DataFrame, questions: Mapping[str, Question]) -> Findings:
-    """Verdicts, tables, figures, and the instances whose ratio changed most."""
-    every = instances(beliefs)
-    table = every[every["temperature"] == 1]
-    asked = table[table["kind"] == "exact"]
-    return Findings(
-        question=QUESTION,
-        columns=COLUMNS,
-        differences="c2_difference",
-        headline_subset=ALL,
-        verdicts=[_verdict(config, str(name), rows) for name, rows in table.groupby("method", sort=False)],
-        tables=[*TABLES, *_condition_tables(config)],
-        figures=[ratio_figure(table), coverage_figure(beliefs[beliefs["method"].isin(asked["method"])])],
-        examples_title="Where the ratio changed most",
-        examples=[_example(row, questions) for _, row in _most_inconsistent(asked).iterrows()],
-    )
-
-
-def _verdict(config: ConsistencyConfig, method: str, table: pd.DataFrame) -> Verdict:
-    what = {"rejected_change": "probability", "rejected_share_change": "share"}
-    changed = gates(config, table)
-    changes = [
-        f"{what[name]} {gate.rejected_change:+.2%} [{gate.ci_lo:+.2%}, {gate.ci_hi:+.2%}]"
-        for name, gate in changed.items()
+def _verdicts(cells: Sequence[Cell]) -> list[Verdict]:
+    """A method passes if what is ruled out loses both probability and share."""
+    gates: dict[str, dict[str, CompetenceGate]] = {}
+    for cell in cells:
+        if isinstance(cell.score, CompetenceGate):
+            gates.setdefault(cell.method, {})[GATES[cell.metric]] = cell.score
+    return [
+        Verdict(
+            method,
+            all(gate.passed for gate in found.values()),
+            f"the rejected word, after less before: {_changes(found)}",
+        )
+        for method, found in gates.items()
     ]
-    passed = all(gate.passed for gate in changed.values())
-    return Verdict(method, passed, f"the rejected word, after less before: {', '.join(changes)}")
 
 
-def _most_inconsistent(table: pd.DataFrame) -> pd.DataFrame:
-    """The instances of lowest consistency: the first of each method, then the next."""
-    ranked = table.dropna(subset=["c2"]).sort_values("c2", kind="stable")
-    turn = ranked.groupby("method", sort=False).cumcount()
-    return ranked.assign(turn=turn).sort_values(["turn", "c2"], kind="stable").head(SHOWN_EXAMPLES)
-
-
-def _example(row: pd.Series, questions: Mapping[str, Question]) -> Example:
-    prior, post = questions[row["readout_id_prior"]], questions[row["readout_id"]]
-    alpha, beta = (o.name for i, o in enumerate(post.options) if i != row["rejected"])
-    before, after = row["alpha_prior"], row["alpha_post"]
-    return Example(
-        title=f"{row['method']}: consistency {row['c2']:.3f}",
-        facts=(
-            f"before: {alpha} {before:.1%}, {beta} {1 - before:.1%}; "
-            f"after {post.options[row['rejected']].name} was ruled out: {alpha} {after:.1%}, {beta} {1 - after:.1%}"
-        ),
-        conversations=[("before", prior.conversation, prior.prefill), ("after", post.conversation, post.prefill)],
+def _changes(gates: Mapping[str, CompetenceGate]) -> str:
+    return ", ".join(
+        f"{of} {gate.rejected_change:+.2%} [{gate.ci_lo:+.2%}, {gate.ci_hi:+.2%}]" for of, gate in gates.items()
     )

@@ -17,7 +17,6 @@ from ...metrics.validation import Floats
 from .config import ConsistencyConfig
 from .instances import conditions, option_masses
 
-PERFECT = "word_identity_is_perfect"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -61,13 +60,14 @@ def _kappa(config: ConsistencyConfig, score: Floats, by_words: Floats, clusters:
     if not rows.n:
         return WordKappa(kappa_word=np.nan, c=np.nan, c_word=np.nan, status="too_few", **rows.counts)
     c, c_word = (float(column.mean()) for column in rows.columns)
-    kappa = float(chance_corrected(c, c_word))
+    corrected = chance_corrected(c, c_word)
+    kappa = float(corrected.kappa)
     if np.isnan(kappa):
-        return WordKappa(kappa_word=kappa, c=c, c_word=c_word, status=PERFECT, **rows.counts)
+        return WordKappa(kappa_word=kappa, c=c, c_word=c_word, status=corrected.status, **rows.counts)
     found = moment_interval(
         np.column_stack([*rows.columns, np.ones(rows.n)]),
         rows.codes,
-        lambda sums: chance_corrected(sums[:, 0] / sums[:, 2], sums[:, 1] / sums[:, 2]),
+        lambda sums: chance_corrected(sums[:, 0] / sums[:, 2], sums[:, 1] / sums[:, 2]).kappa,
         seed=config.seed,
         draws=config.bootstrap_draws,
         level=config.level,

@@ -1,8 +1,12 @@
 """The command line as a user meets it: in a process of its own, with its exit codes."""
 
+import base64
+import hashlib
+import html
 import json
 import os
 import random
+import re
 import signal
 import subprocess
 import sys
@@ -65,12 +69,15 @@ def test_a_run_leaves_everything_that_it_promises(tiny_folder: Path, tmp_path: P
     assert (folder / "scores.json").read_bytes() == before
 
 
-def test_the_report_loads_nothing_and_runs_nothing(tiny_folder: Path, tmp_path: Path) -> None:
+def test_the_report_loads_nothing_and_runs_nothing_but_its_filter(tiny_folder: Path, tmp_path: Path) -> None:
     page = (
         run_tiny(tiny_folder, tmp_path, "-o", "items=2", "-o", "wording.reveal=<script>alert(1)</script>?")
         / "report.html"
     ).read_text()
-    assert "<script" not in page
+    (script,) = re.findall(r"<script[^>]*>(.*?)</script>", page, flags=re.DOTALL)
+    allowed = re.findall(r"script-src ([^;\"]*)", html.unescape(page))
+    assert allowed == [f"'sha256-{base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()}'"]
+    assert "alert" not in script
     assert "&lt;script&gt;alert(1)" in page
     assert "src=" not in page
     assert "@import" not in page

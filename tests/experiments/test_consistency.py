@@ -1,6 +1,6 @@
 import json
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 
 import numpy as np
 import pandas as pd
@@ -9,7 +9,7 @@ import pytest
 from doxascope import UserError
 from doxascope.experiments.config import load_config
 from doxascope.experiments.consistency import ConsistencyConfig, instances
-from doxascope.experiments.protocol import Cell, Experiment
+from doxascope.experiments.protocol import Cell, Experiment, Transcript
 from doxascope.metrics import belief_table, exclusion_bounds
 
 N_ITEMS = 12
@@ -56,6 +56,23 @@ def table_of(
                     }
                 )
     return belief_table(rows)
+
+
+def said(setup: tuple[Experiment, ConsistencyConfig], ids: Collection[str]) -> dict[str, Transcript]:
+    """The transcripts that a run would have kept of these read-outs."""
+    experiment, config = setup
+    asked = [q for item in experiment.items(config) for q in experiment.questions(config, item)]
+    return {
+        q.readout_id: {
+            "readout_id": q.readout_id,
+            "messages": q.conversation,
+            "prefill": q.prefill,
+            "options": [option.name for option in q.options],
+            "answers": [],
+        }
+        for q in asked
+        if q.readout_id in ids
+    }
 
 
 def scores(setup: tuple[Experiment, ConsistencyConfig], table: pd.DataFrame) -> dict[tuple[str, str, str], Cell]:
@@ -128,8 +145,8 @@ def test_the_gate_passes_who_reacts_and_fails_who_does_not(setup: tuple[Experime
 
     for believe, passed in ((react, True), (lambda item, _: list(prior(item)), False)):
         table = table_of(setup, believe)
-        asked = {q.readout_id: q for item in experiment.items(config) for q in experiment.questions(config, item)}
-        verdicts = experiment.findings(config, table, asked).verdicts
+        cells = experiment.score(config, table)
+        verdicts = experiment.findings(config, table, cells, lambda ids: said(setup, ids)).verdicts
         assert [verdict.passed for verdict in verdicts] == [passed] * 3
 
 

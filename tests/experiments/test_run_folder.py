@@ -1,4 +1,7 @@
+import contextlib
 import json
+import resource
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -10,6 +13,22 @@ from doxascope.metrics import belief_table
 
 def beliefs(name: str) -> object:
     return belief_table([{"readout_id": name, "kind": "exact", "status": "ok", "prob": 0.5, "option_index": 0}])
+
+
+def spoken(name: str) -> dict[str, object]:
+    messages = [{"role": "user", "content": f"{name}?"}]
+    return {"readout_id": name, "messages": messages, "prefill": "", "options": ["x", "y"], "answers": []}
+
+
+@contextlib.contextmanager
+def no_file_beyond(size: int) -> Iterator[None]:
+    """Writing fails beyond so many bytes, as on a full disk."""
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (size, before[1]))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
 
 
 def begun(path: Path) -> RunFolder:
@@ -37,7 +56,7 @@ def test_a_torn_line_and_half_written_files_are_cleared_away(tmp_path: Path) -> 
     folder.tidy()
     assert not leftover.exists()
     folder.commit(1, beliefs("b"), [], {"readouts": 1})  # pyright: ignore[reportArgumentType]
-    assert sorted(folder.commits()) == [0, 1]
+    assert folder.committed() == [0, 1]
 
 
 def test_a_foreign_folder_is_left_alone(tmp_path: Path) -> None:
@@ -74,9 +93,61 @@ def test_a_second_writer_is_refused(tmp_path: Path) -> None:
 
 def test_a_damaged_part_is_named_not_scored(tmp_path: Path) -> None:
     folder = begun(tmp_path / "run")
-    folder.commit(0, beliefs("a"), [], {"readouts": 1})  # pyright: ignore[reportArgumentType]
-    (folder.path / "beliefs/part-00000.parquet").write_bytes(b"PAR1 no more")
-    with pytest.raises(UserError, match="beliefs cannot be read"):
+    for batch, name in enumerate("ab"):
+        folder.commit(batch, beliefs(name), [spoken(name)], {"readouts": 1})  # pyright: ignore[reportArgumentType]
+    part = folder.path / "beliefs/part-00001.parquet"
+    part.write_bytes(part.read_bytes()[:-20])
+    with pytest.raises(UserError, match=r"part-00001\.parquet: is damaged \(.*\); delete it and run again$"):
         folder.beliefs()
+    part.unlink()
+    with pytest.raises(UserError, match=r"part-00001\.parquet: is damaged \(.*\); delete it and run again$"):
+        folder.beliefs()
+    folder.tidy()  # as the next run does
+    assert folder.committed() == [0]
     with pytest.raises(UserError, match="holds no beliefs yet"):
         begun(tmp_path / "other").beliefs()
+
+
+def test_a_damaged_transcript_or_commit_line_is_named(tmp_path: Path) -> None:
+    folder = begun(tmp_path / "run")
+    for batch, name in enumerate("ab"):
+        folder.commit(batch, beliefs(name), [spoken(name)], {"readouts": 1})  # pyright: ignore[reportArgumentType]
+    assert folder.transcripts({"b"})["b"]["messages"] == [{"role": "user", "content": "b?"}]
+    with pytest.raises(UserError, match="has no transcript of c"):
+        folder.transcripts({"a", "c"})
+    (folder.path / "transcripts/part-00000.jsonl").write_text('{"readout_id"')
+    with pytest.raises(UserError, match=r"transcripts/part-00000\.jsonl: is damaged \(.*\); delete it and run again$"):
+        folder.transcripts({"a"})
+    commits = folder.path / "commits.jsonl"
+    commits.write_text(commits.read_text().replace('{"batch": 0', '{"batch', 1))
+    with pytest.raises(UserError, match=r"commits\.jsonl: line 1 is damaged; delete it, and run again$"):
+        folder.committed()
+
+
+def test_a_full_disk_is_one_line_and_takes_nothing_that_is_committed(tmp_path: Path) -> None:
+    folder = begun(tmp_path / "run")
+    folder.commit(0, beliefs("a"), [spoken("a")], {"readouts": 1})  # pyright: ignore[reportArgumentType]
+    for at_most, file in ((1000, "beliefs/part-00001.parquet"), (20_000, "transcripts/part-00001.jsonl")):
+        with (
+            no_file_beyond(at_most),
+            pytest.raises(UserError, match=rf"{file}: cannot be written \(.*\); make room and give the same command"),
+        ):
+            folder.commit(1, beliefs("b"), [spoken("b" * 30_000)], {"readouts": 1})  # pyright: ignore[reportArgumentType]
+        assert folder.beliefs()["readout_id"].tolist() == ["a"]
+    folder.tidy()
+    assert not list(folder.path.rglob(".writing-*"))
+    folder.commit(1, beliefs("b"), [spoken("b")], {"readouts": 1})  # pyright: ignore[reportArgumentType]
+    assert folder.beliefs()["readout_id"].tolist() == ["a", "b"]
+
+
+def test_a_commit_line_that_does_not_fit_is_cleared_away(tmp_path: Path) -> None:
+    folder = begun(tmp_path / "run")
+    folder.commit(0, beliefs("a"), [], {"note": "x" * 30_000})  # pyright: ignore[reportArgumentType]
+    size = (folder.path / "commits.jsonl").stat().st_size
+    with no_file_beyond(size + 10), pytest.raises(UserError, match=r"commits\.jsonl: cannot be written"):
+        folder.commit(1, beliefs("b"), [], {"readouts": 1})  # pyright: ignore[reportArgumentType]
+    assert (folder.path / "commits.jsonl").stat().st_size == size + 10
+    assert folder.committed() == [0]
+    folder.tidy()
+    folder.commit(1, beliefs("b"), [], {"readouts": 1})  # pyright: ignore[reportArgumentType]
+    assert folder.committed() == [0, 1]

@@ -1,0 +1,129 @@
+"""Peak memory of whole runs, by their number of items: does it grow with them?
+
+    python benchmarks/memory.py [repetitions]
+
+A process of its own for each size, with a tiny random model, whose own memory is next to nothing. `reading` is the peak
+when all is read and committed, `run` the peak of the whole run, `report` that of scoring and reporting it again.
+"""
+
+import os
+
+os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
+os.environ.setdefault("HF_HUB_OFFLINE", "1")
+
+import multiprocessing
+import resource
+import sys
+import tempfile
+from concurrent.futures import ProcessPoolExecutor
+from pathlib import Path
+
+import numpy as np
+
+SIZES = (100, 300, 1000)
+PHASES = ("reading", "run", "report")
+CHATML = (
+    "{% for m in messages %}<|im_start|>{{ m['role'] }}\n{{ m['content'] }}<|im_end|>\n{% endfor %}"
+    "{% if add_generation_prompt %}<|im_start|>assistant\n{% endif %}"
+)
+
+
+def save_model(folder: Path) -> None:
+    """A random Llama of one layer, with a tokenizer that knows the texts of the game."""
+    import torch
+    from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
+    from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedTokenizerFast
+
+    from doxascope.experiments.config import load_config
+
+    experiment, settings = load_config("consistency", ["items=1"])
+    questions = experiment.questions(settings, experiment.items(settings)[0])
+    inner = Tokenizer(models.BPE())
+    inner.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+    inner.decoder = decoders.ByteLevel()
+    trainer = trainers.BpeTrainer(
+        vocab_size=600,
+        special_tokens=["<|im_start|>", "<|im_end|>"],
+        initial_alphabet=pre_tokenizers.ByteLevel.alphabet(),
+        show_progress=False,
+    )
+    inner.train_from_iterator([turn["content"] for question in questions for turn in question.conversation], trainer)
+    tokenizer = PreTrainedTokenizerFast(
+        tokenizer_object=inner, eos_token="<|im_end|>", additional_special_tokens=["<|im_start|>"]
+    )
+    tokenizer.chat_template = CHATML
+    torch.manual_seed(0)
+    config = LlamaConfig(
+        vocab_size=len(tokenizer),
+        hidden_size=16,
+        intermediate_size=32,
+        num_hidden_layers=1,
+        num_attention_heads=2,
+        num_key_value_heads=1,
+        max_position_embeddings=4096,
+        eos_token_id=tokenizer.eos_token_id,
+    )
+    LlamaForCausalLM(config).save_pretrained(folder)
+    tokenizer.save_pretrained(folder)
+
+
+def run(model: Path, out: Path, items: int) -> tuple[float, float]:
+    """Peak memory in KB when all is read, and at the end."""
+    from doxascope.experiments.config import load_config
+    from doxascope.experiments.runner import read, report
+
+    experiment, config = load_config("consistency", [f"items={items}"], str(model))
+    folder, config = read(experiment, config, out)
+    reading = peak()
+    report(folder, experiment, config)
+    return reading, peak()
+
+
+def report_again(out: Path) -> float:
+    """Peak memory in KB of `doxascope report`."""
+    from doxascope.experiments.config import stored_config
+    from doxascope.experiments.run_folder import RunFolder
+    from doxascope.experiments.runner import report
+
+    (path,) = out.iterdir()
+    report(RunFolder.open(path), *stored_config(path / "config.yaml"))
+    return peak()
+
+
+def peak() -> float:
+    """Of this process so far, in KB (macOS tells bytes)."""
+    found = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    return found / 1024 if sys.platform == "darwin" else found
+
+
+def main(repetitions: int) -> None:
+    """Print the peaks, the median of the repetitions, and what an item adds to each."""
+    import doxascope
+
+    print(f"doxascope {doxascope.__version__}, peak memory in MB, median of {repetitions}")
+    print(f"{'items':>8}" + "".join(f"{phase:>10}" for phase in PHASES), flush=True)
+    found = []
+    with tempfile.TemporaryDirectory() as place:
+        model = Path(place) / "tiny"
+        save_model(model)
+        for items in SIZES:
+            peaks = []
+            for repetition in range(repetitions):
+                out = Path(place) / f"{items}-{repetition}"
+                with fresh() as process:
+                    one = process.submit(run, model, out, items).result()
+                with fresh() as process:
+                    peaks.append([*one, process.submit(report_again, out).result()])
+            found.append(np.median(peaks, axis=0))
+            print(f"{items:>8}" + "".join(f"{x / 1024:>10.1f}" for x in found[-1]), flush=True)
+    slopes = np.polyfit(SIZES, np.array(found), 1)[0]
+    print("KB/item " + "".join(f"{slope:>10.2f}" for slope in slopes))
+
+
+def fresh() -> ProcessPoolExecutor:
+    """A process that has imported nothing yet."""
+    return ProcessPoolExecutor(1, mp_context=multiprocessing.get_context("spawn"))
+
+
+if __name__ == "__main__":
+    main(int(sys.argv[1]) if len(sys.argv) > 1 else 1)
