@@ -66,7 +66,7 @@ def main(draws: int) -> None:
         question = next(q for q in questions if (q.scenario, q.method) == (scenario, method))
         query = lm.reader.query(question.readout_id, question.conversation, question.options, question.prefill)
         names = [option.name for option in question.options]
-        (exact,), _ = lm.read([query])
+        (exact,), *_ = lm.read([query])
         began = time.perf_counter()
         samples = lm.sample([Request(query.readout_id, query.prompt, range(draws))], LAW, seed=config.seed)
         seconds = time.perf_counter() - began

@@ -7,9 +7,11 @@ from typing import Annotated, Any, Protocol, TypedDict
 import pandas as pd
 from pydantic import Field, model_validator
 
+from ..hooks.capture import CapturePlan
 from ..hooks.chat import Conversation, Message
 from ..hooks.lm import BUDGET, LOW_COVERAGE
 from ..hooks.options import TERMINATORS, Option
+from ..hooks.places import Positions
 from ..hooks.sampling import Sampling
 from ..hooks.settings import Settings
 from ..hooks.spec import ModelSpec
@@ -38,6 +40,8 @@ class RunConfig(Settings):
     """The law of sampled answers."""
     thoughts: Thoughts = Thoughts()
     """The thoughts of a model with `thinking: on`."""
+    capture: CapturePlan | None = None
+    """The residual stream that is stored beside the beliefs."""
     bootstrap_draws: int = Field(default=2000, ge=1)
     level: float = Field(default=0.95, gt=0, lt=1)
     """Of every interval."""
@@ -76,6 +80,8 @@ class Question:
     mentioned: tuple[Option, ...] = ()
     """The options as they may stand within a sentence: if given, and answers are sampled, so is the exact chance that
     they name each option first."""
+    positions: Positions = field(default_factory=dict)
+    """Where a capture reads."""
 
 
 class Answer(TypedDict):

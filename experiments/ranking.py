@@ -64,7 +64,7 @@ def _rank(words: list[str], text: str, lm: LanguageModel) -> list[str]:
     query = lm.reader.query(
         "entities.ranking_text", [{"role": "user", "content": text}], make_options(words, [" {option}"])
     )
-    (reading,), _ = lm.read([query])
+    (reading,), *_ = lm.read([query])
     return [words[i] for i in np.argsort(-reading.logp, kind="stable")]
 
 

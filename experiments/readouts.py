@@ -7,11 +7,14 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..hooks import verbalised
+from ..hooks.capture import CapturePlan
+from ..hooks.captured import Captured
 from ..hooks.exact import Query, exact_rows
 from ..hooks.generation import Request, Sample
 from ..hooks.lm import LanguageModel
 from ..hooks.memory import Cost
 from ..hooks.mentions import Mentions
+from ..hooks.places import Positions
 from ..hooks.reader import PromptReader
 from .protocol import Experiment, Item, Question, RunConfig
 from .thinking import think
@@ -27,17 +30,33 @@ class Read(NamedTuple):
     rows: list[dict[str, Any]]
     transcripts: list[dict[str, Any]]
     cost: Cost
+    captured: Captured | None
+    """If the run captures."""
 
 
-def compile_questions(reader: PromptReader, questions: Sequence[Question]) -> list[Query]:
+def compile_questions(
+    reader: PromptReader, questions: Sequence[Question], capture: CapturePlan | None = None
+) -> list[Query]:
     """Questions to token paths, in the same order; of a model that thinks, after an empty thought."""
-    return [reader.query(q.readout_id, q.conversation, q.options, q.prefill) for q in questions]
+    return [
+        reader.query(q.readout_id, q.conversation, q.options, q.prefill, positions=_positions(q, capture))
+        for q in questions
+    ]
+
+
+def _positions(question: Question, capture: CapturePlan | None) -> Positions:
+    if capture is None:
+        return {}
+    return question.positions if capture.positions is None else capture.positions
 
 
 def read_item(experiment: Experiment, config: RunConfig, item: Item, lm: LanguageModel) -> Read:
     """Read all questions of an item. No pack and no sampling spans items: what one reads does not depend on others."""
     questions = experiment.questions(config, item)
-    beliefs, cost = (_mixed if lm.spec.thinking == "on" else _exact)(config, questions, lm)
+    if lm.spec.thinking == "on":
+        beliefs, cost, captured = *_mixed(config, questions, lm), None
+    else:
+        beliefs, cost, captured = _exact(config, questions, lm)
     answers = _sample(config, questions, lm)
     rows: list[dict[str, Any]] = []
     transcripts: list[dict[str, Any]] = []
@@ -62,7 +81,7 @@ def read_item(experiment: Experiment, config: RunConfig, item: Item, lm: Languag
                 "answers": [{"draw": one.draw, "text": one.text, "status": one.status} for one in said],
             }
         )
-    return Read(rows, transcripts, cost)
+    return Read(rows, transcripts, cost, captured)
 
 
 class _Belief(NamedTuple):
@@ -72,10 +91,14 @@ class _Belief(NamedTuple):
     thoughts: list[dict[str, Any]]
 
 
-def _exact(config: RunConfig, questions: Sequence[Question], lm: LanguageModel) -> tuple[list[_Belief], Cost]:
+def _exact(
+    config: RunConfig, questions: Sequence[Question], lm: LanguageModel
+) -> tuple[list[_Belief], Cost, Captured | None]:
     """The beliefs as they are, and as they would be at other temperatures."""
-    queries = compile_questions(lm.reader, questions)
-    readings, cost = lm.read(queries, budget=config.token_budget, temperatures=config.temperatures)
+    queries = compile_questions(lm.reader, questions, config.capture)
+    readings, cost, captured = lm.read(
+        queries, budget=config.token_budget, temperatures=config.temperatures, capture=config.capture
+    )
     beliefs = []
     for question, reading in zip(questions, readings, strict=True):
         rows = [_named(question) | row for row in lm.option_rows(reading, question.options, config.low_coverage)]
@@ -83,7 +106,7 @@ def _exact(config: RunConfig, questions: Sequence[Question], lm: LanguageModel) 
             named = _named(question, f"@T={temperature:g}", temperature=temperature) | {"method": question.method}
             rows += [named | row for row in exact_rows(logp, question.options, config.low_coverage)]
         beliefs.append(_Belief(rows, []))
-    return beliefs, cost
+    return beliefs, cost, captured
 
 
 def _mixed(config: RunConfig, questions: Sequence[Question], lm: LanguageModel) -> tuple[list[_Belief], Cost]:

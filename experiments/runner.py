@@ -1,23 +1,26 @@
 """Runs an experiment: items to questions, questions to exact beliefs, beliefs to scores and a report."""
 
+import contextlib
 import dataclasses
 import json
 import math
 import random
 import time
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
 import yaml
 
+from ..hooks.captured import joined
 from ..hooks.errors import UserError
 from ..hooks.exact import difference
 from ..hooks.lm import LanguageModel, load
+from ..hooks.store import ActivationWriter, describe
 from ..hooks.tokenisations import Vocabulary, other_tokenisations
 from ..metrics import Score, belief_table
 from .manifest import conditions, differences, digest, surroundings
@@ -72,7 +75,8 @@ def read(
                 folder.tidy()
                 folder.write("config.yaml", yaml.safe_dump(config.model_dump(mode="json"), sort_keys=False))
                 session = _begin(folder, now, len(batches(config, items)))
-            _read_all(experiment, config, items, lm, folder, shard)
+            with _store(config, lm, folder) as store:
+                _read_all(_Job(experiment, config, lm, folder, store), items, shard)
             verification = _verify(experiment, config, items, lm, verify) if verify else None
             with folder.taking_turns(patience=FOREVER):
                 _end(folder, session, verification)
@@ -99,34 +103,45 @@ def batches(config: RunConfig, items: Sequence[Item]) -> list[Sequence[Item]]:
     return [items[i : i + config.batch_items] for i in range(0, len(items), config.batch_items)]
 
 
-def _read_all(
-    experiment: Experiment,
-    config: RunConfig,
-    items: Sequence[Item],
-    lm: LanguageModel,
-    folder: RunFolder,
-    shard: Shard,
-) -> None:
+class _Job(NamedTuple):
+    """What reading a batch takes."""
+
+    experiment: Experiment
+    config: RunConfig
+    lm: LanguageModel
+    folder: RunFolder
+    store: ActivationWriter | None
+
+
+@contextlib.contextmanager
+def _store(config: RunConfig, lm: LanguageModel, folder: RunFolder) -> Iterator[ActivationWriter | None]:
+    """Where the residual stream goes, if the run captures it. Its batches count by the commit lines of the run."""
+    if config.capture is None:
+        yield None
+        return
+    if lm.spec.thinking == "on":
+        raise UserError("capture: a belief after thoughts has no residual stream of its own; set model.thinking=closed")
+    layers = config.capture.layer_numbers(lm.identity.n_layers)
+    header = describe(lm.identity, sites=config.capture.sites, layers=layers, commits="../commits.jsonl")
+    with ActivationWriter.open(folder.path / "activations", header, folder.mark) as store:
+        yield store
+
+
+def _read_all(job: _Job, items: Sequence[Item], shard: Shard) -> None:
     """Read every batch of the shard that is not committed yet."""
-    done = set(folder.committed())
-    mine = [(number, batch) for number, batch in enumerate(batches(config, items)) if number in shard]
-    with progress(sum(len(batch) for _, batch in mine), "item", f"{experiment.name} on {lm.spec.name}") as advance:
+    done = set(job.folder.committed())
+    mine = [(number, batch) for number, batch in enumerate(batches(job.config, items)) if number in shard]
+    title = f"{job.experiment.name} on {job.lm.spec.name}"
+    with progress(sum(len(batch) for _, batch in mine), "item", title) as advance:
         for number, batch in mine:
             if number not in done:
-                _read_batch(experiment, config, batch, lm, folder, number)
+                _read_batch(job, batch, number)
             advance(len(batch))
 
 
-def _read_batch(
-    experiment: Experiment,
-    config: RunConfig,
-    batch: Sequence[Item],
-    lm: LanguageModel,
-    folder: RunFolder,
-    number: int,
-) -> None:
+def _read_batch(job: _Job, batch: Sequence[Item], number: int) -> None:
     started = time.perf_counter()
-    read = [read_item(experiment, config, item, lm) for item in batch]
+    read = [read_item(job.experiment, job.config, item, job.lm) for item in batch]
     costs = [one.cost for one in read]
     transcripts = [line for one in read for line in one.transcripts]
     beliefs = belief_table(row for one in read for row in one.rows)
@@ -137,9 +152,13 @@ def _read_batch(
             key: sum(getattr(cost, key) for cost in costs) for key in ("packs", "tokens_run", "tokens_tree", "halvings")
         },
         "smallest_budget": min(cost.budget for cost in costs),
-        "seconds": round(time.perf_counter() - started, 3),
     }
-    folder.commit(number, beliefs, transcripts, note)
+    captured = [one.captured for one in read if one.captured]
+    if job.store and captured:
+        whole = joined(captured)
+        note["activations"] = job.store.write(number, whole.rows, whole.residuals)
+    note["seconds"] = round(time.perf_counter() - started, 3)
+    job.folder.commit(number, beliefs, transcripts, note)
 
 
 def _verify(
@@ -153,7 +172,7 @@ def _verify(
     with progress(n, "read-out", "verifying") as advance:
         for i, item in enumerate(drawn):
             queries = compile_questions(lm.reader, experiment.questions(config, item))
-            readings, _ = lm.read(queries, budget=config.token_budget)
+            readings, *_ = lm.read(queries, budget=config.token_budget)
             pick = random.Random(f"{config.seed}-{i}").randrange(len(queries))
             worst = max(worst, difference(readings[pick], lm.read_plain(queries[pick])))
             others.append(other_tokenisations(lm, queries[pick], vocabulary, budget=config.token_budget))

@@ -31,6 +31,18 @@ class Captured:
     """Site -> [rows, layers, d_model] on the CPU, in the model's dtype; empty if there are no rows."""
 
 
+def joined(captured: Sequence[Captured]) -> Captured:
+    """What several trees gave, of the same layers and sites, one after the other."""
+    import torch
+
+    rows = pd.concat([one.rows for one in captured], ignore_index=True)
+    some = [one for one in captured if len(one.rows)]
+    sites = some[0].residuals if some else {}
+    return Captured(
+        rows, captured[0].layers, {site: torch.cat([one.residuals[site] for one in some]) for site in sites}
+    )
+
+
 class Collector:
     """Says what to take of each pack, and gathers it.
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from functools import cached_property
-from typing import TYPE_CHECKING, Literal, NamedTuple, Self, overload
+from typing import TYPE_CHECKING, Literal, NamedTuple, Self
 
 import numpy as np
 import pandas as pd
@@ -11,17 +11,15 @@ from ..metrics.beliefs import belief_table
 from .backend import Backend
 from .backends import make_backend, require
 from .capture import CapturePlan
-from .captured import Captured
 from .chat import Message, as_conversations
 from .errors import UserError
-from .exact import ExactReading, Query, exact_rows, read_packed
+from .exact import ExactReading, PackedReading, Query, exact_rows, read_packed
 from .generation import BUDGET as SAMPLING_BUDGET
 from .generation import Request, Sample, Sampler
 from .growing import CachedHistories, Histories, RecomputedHistories
 from .head import Head
 from .identity import Identity, identify
 from .loading import TextSide, load_model, load_text_side
-from .memory import Cost
 from .mentions import BUDGET as HISTORIES
 from .mentions import Mentions, mentions
 from .options import TERMINATORS, Option, make_options
@@ -35,6 +33,8 @@ from .spec import ModelSpec, resolve
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel
+
+    from .lens.lens import Lens
 
 BUDGET = 1024
 """Default tokens of a pack. On a CPU packs of one item are fastest: the dense mask grows with the square."""
@@ -97,16 +97,6 @@ class LanguageModel:
         """What runs packs on this model."""
         return self.chosen.backend
 
-    @overload
-    def read(
-        self, queries: Sequence[Query], *, budget: int = ..., temperatures: Sequence[float] = ..., capture: None = None
-    ) -> tuple[list[ExactReading], Cost]: ...
-
-    @overload
-    def read(
-        self, queries: Sequence[Query], *, budget: int = ..., temperatures: Sequence[float] = ..., capture: CapturePlan
-    ) -> tuple[list[ExactReading], Cost, Captured]: ...
-
     def read(
         self,
         queries: Sequence[Query],
@@ -114,7 +104,8 @@ class LanguageModel:
         budget: int = BUDGET,
         temperatures: Sequence[float] = (),
         capture: CapturePlan | None = None,
-    ) -> tuple[list[ExactReading], Cost] | tuple[list[ExactReading], Cost, Captured]:
+        lens: "Lens | None" = None,
+    ) -> PackedReading:
         """Exact readings of compiled queries, in one tree. The first call checks the back end on this model.
 
         Args:
@@ -123,18 +114,17 @@ class LanguageModel:
             temperatures: at which to read, too.
             capture: sites and layers of the residual stream to take in the same passes, at the places that each
                 query was compiled with.
-
-        Returns: readings and cost, and what was captured if that was asked for.
+            lens: reads inner layers in the same passes.
         """
-        readings, cost, captured = read_packed(
+        return read_packed(
             queries,
             self.backend,
             self.head,
             budget=budget,
             temperatures=temperatures,
             capture=capture,
+            lens=lens,
         )
-        return (readings, cost) if captured is None else (readings, cost, captured)
 
     def read_plain(self, query: Query) -> ExactReading:
         """The same reading by one ordinary forward pass per surface form."""
@@ -179,12 +169,8 @@ class LanguageModel:
         queries = [
             self.reader.query(str(i), c, made, prefill, positions={"last": LAST}) for i, c in enumerate(conversations)
         ]
-        residuals = None
-        if capture:
-            readings, _, captured = self.read(queries, budget=budget, capture=CapturePlan())
-            residuals = captured.residuals["resid_post"].float().numpy()
-        else:
-            readings, _ = self.read(queries, budget=budget)
+        readings, _, captured = self.read(queries, budget=budget, capture=CapturePlan() if capture else None)
+        residuals = captured.residuals["resid_post"].float().numpy() if captured else None
         method = "prefill" if prefill else "free"
         rows = [
             {"readout_id": id_, "item": id_, "cluster": id_, "method": method} | row

@@ -17,16 +17,17 @@ from .settings import Settings
 class Position(Settings):
     """Where in a prompt to read."""
 
-    at: Literal["last", "before_answer", "end", "mean"] = "end"
+    at: Literal["last", "before_answer", "before", "end", "mean"] = "end"
     """`last`: the prompt's last token. `before_answer`: the last token before the answer begins, hence before a
-    prefill. `end`: the last token of a message. `mean`: the mean over a message."""
+    prefill. `before`: the last token before a message's own text. `end`: the last token of a message. `mean`: the mean
+    over a message."""
     message: int | None = None
-    """For `end` and `mean`: which message, from 0, or from the end if negative."""
+    """For `before`, `end` and `mean`: which message, from 0, or from the end if negative."""
 
     @model_validator(mode="after")
     def _says_which(self) -> "Position":
-        if (self.message is not None) != (self.at in ("end", "mean")):
-            raise ValueError("`message` goes with `at: end` or `at: mean`, and both need it")
+        if (self.message is not None) != (self.at in ("before", "end", "mean")):
+            raise ValueError("`message` goes with `at: before`, `end` or `mean`, and they need it")
         return self
 
 
@@ -65,7 +66,11 @@ def find_places(
             stop = len(asked)
         elif position.message is not None:
             start, stop = _message(chat, messages, asked, position.message, name)
+        if position.at == "before":
+            start, stop = 0, start
         inside = [i for i, (first, end) in enumerate(tokens) if first < min(stop, end) and end > start]
+        if not inside:
+            raise UserError(f"position {name!r}: nothing stands before message {position.message}")
         places.append(Place(name, inside[-1], len(inside) if position.at == "mean" else 1))
     return tuple(places)
 

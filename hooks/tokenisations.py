@@ -112,7 +112,7 @@ def other_tokenisations(
 
     added = [[one for path in paths for one in others(path)] for paths in query.paths.paths]
     both = tuple((*paths, *more) for paths, more in zip(query.paths.paths, added, strict=True))
-    (reading,), _ = lm.read(
+    (reading,), *_ = lm.read(
         [Query(query.readout_id, query.prompt, OptionPaths(query.paths.options, both))], budget=budget
     )
     masses = [np.exp(logp) for logp in reading.form_logp]

@@ -7,6 +7,7 @@ from itertools import permutations
 
 from ...hooks.chat import Conversation, Message
 from ...hooks.options import Option, make_options
+from ...hooks.places import LAST, Position
 from ..protocol import Question
 from .config import ConsistencyConfig, Method
 
@@ -62,7 +63,26 @@ def _reveal(
         options=make_options(words, method.forms, method.labels),
         draws=draws,
         mentioned=make_options(words, sampled.mentions) if draws and sampled.mentions else (),
+        positions=_positions(steps),
     )
+
+
+def _positions(steps: int) -> dict[str, Position]:
+    """Where a capture reads: what the model was told, each turn that rules something out and its answer, and the
+    reveal. `before-reveal` is the last place that knows nothing of what will be asked.
+    """
+    turns = {}
+    for step in range(steps):
+        name = "" if step == 0 else "second-"
+        turns[f"{name}question"] = Position(message=1 + 2 * step)
+        turns[f"{name}rejection"] = Position(message=2 + 2 * step)
+    return {
+        "system": Position(message=0),
+        **turns,
+        "before-reveal": Position(at="before", message=-1),
+        "reveal": Position(message=-1),
+        "answer": LAST,
+    }
 
 
 def _ask(config: ConsistencyConfig, item: str, words: Words, x: int, hidden: int | None) -> Question:

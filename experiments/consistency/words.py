@@ -18,7 +18,6 @@ from .config import ConsistencyConfig
 from .instances import conditions, option_masses
 
 
-
 @dataclass(frozen=True, kw_only=True)
 class WordKappa(Score):
     """METRICS W3. The words' constants are held as fitted on all instances."""

@@ -66,13 +66,14 @@ def sync(path: Path) -> None:
 
 
 def read_commits(path: Path) -> dict[int, dict[str, Any]]:
-    """Batch number -> its commit line. A line that was cut off does not count."""
+    """Batch number -> its commit line, there or in a shard's file beside it. A line that was cut off does not count."""
     found: dict[int, dict[str, Any]] = {}
-    for line in path.read_bytes().splitlines() if path.is_file() else []:
-        with contextlib.suppress(ValueError):
-            commit = json.loads(line)
-            if isinstance(commit, dict) and isinstance(commit.get("batch"), int):
-                found[commit["batch"]] = commit
+    for file in sorted(path.parent.glob(f"{path.stem}*{path.suffix}")):
+        for line in file.read_bytes().splitlines():
+            with contextlib.suppress(ValueError):
+                commit = json.loads(line)
+                if isinstance(commit, dict) and isinstance(commit.get("batch"), int):
+                    found[commit["batch"]] = commit
     return found
 
 

@@ -32,14 +32,17 @@ class ActivationWriter:
 
     @classmethod
     @contextlib.contextmanager
-    def open(cls, path: Path, header: Header) -> Iterator["ActivationWriter"]:
+    def open(cls, path: Path, header: Header, shard: str = "") -> Iterator["ActivationWriter"]:
         """Begin the store in the folder `path`, or go on with it. The lock goes with the process, however it ends.
+
+        Shards of a run write parts of different batches; each is a writer of its own.
 
         Raises UserError if another process is writing it, if it was captured under other conditions (the differences
         are listed), if the folder holds something else, or cannot be written.
         """
-        with locked(path):
-            _begin(path, header)
+        with locked(path, shard):
+            with FileLock(path / ".lock-beginning"):
+                _begin(path, header, alone=not shard)
             yield cls(path, header)
 
     def write(self, number: int, rows: pd.DataFrame, residuals: Mapping[str, Residuals]) -> dict[str, Any]:
@@ -103,14 +106,14 @@ class ActivationWriter:
 
 
 @contextlib.contextmanager
-def locked(path: Path) -> Iterator[None]:
+def locked(path: Path, shard: str = "") -> Iterator[None]:
     """Keep other processes from writing the store in `path`, a folder that is made if it is not there."""
     try:
         new = not path.exists()
         path.mkdir(parents=True, exist_ok=True)
         if not (path / NAME).exists() and any(not _ours(file.name) for file in path.iterdir()):
             raise UserError(f"{path}: is not an activation store and not empty; choose another folder")
-        lock = FileLock(path / ".lock").acquire(timeout=0)
+        lock = FileLock(path / f".lock{shard}").acquire(timeout=0)
         if new:
             sync(path.parent)
     except Timeout:
@@ -123,12 +126,12 @@ def locked(path: Path) -> Iterator[None]:
 
 def _ours(name: str) -> bool:
     """Whether a store that was killed at its very beginning may have left this."""
-    return name == ".lock" or name.startswith(TEMPORARY)
+    return name.startswith((".lock", TEMPORARY))
 
 
-def _begin(path: Path, header: Header) -> None:
+def _begin(path: Path, header: Header, alone: bool) -> None:
     """Clear away what a kill left, and write the header of a new store or compare that of an old one."""
-    for leftover in path.glob(f"{TEMPORARY}*"):
+    for leftover in path.glob(f"{TEMPORARY}*") if alone else ():  # else another shard may be writing it
         leftover.unlink()
     if not (path / NAME).exists():
         with whole(path / NAME) as temporary:

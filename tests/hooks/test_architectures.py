@@ -108,7 +108,7 @@ def test_what_takes_no_tree_mask_is_read_by_the_padded_path(make_lm: Callable[..
     assert lm.identity.path == "padded"
     plain = [lm.read_plain(query) for query in queries(lm)]
     for budget in (1000, 20):
-        readings, cost = lm.read(queries(lm), budget=budget)
+        readings, cost, _ = lm.read(queries(lm), budget=budget)
         assert max(difference(*pair) for pair in zip(readings, plain, strict=True)) < 1e-4
         assert cost.tokens_run > cost.tokens_tree
 

@@ -32,7 +32,7 @@ def queries(lm: Any) -> list[Any]:
 @pytest.mark.parametrize("budget", [10_000, 200, 90])
 def test_packed_equals_plain_on_a_real_model(smollm: Any, budget: int) -> None:
     asked = queries(smollm)
-    readings, cost = smollm.read(asked, budget=budget)
+    readings, cost, _ = smollm.read(asked, budget=budget)
     assert (cost.packs == 1) == (budget == 10_000)
     for reading, query in zip(readings, asked, strict=True):
         assert difference(reading, smollm.read_plain(query)) < 1e-4
@@ -40,7 +40,7 @@ def test_packed_equals_plain_on_a_real_model(smollm: Any, budget: int) -> None:
 
 def test_one_pack_runs_the_unique_tokens_of_the_tree_alone(smollm: Any) -> None:
     asked = queries(smollm)
-    _, cost = smollm.read(asked, budget=10_000)
+    _, cost, _ = smollm.read(asked, budget=10_000)
     prefixes = set()
     for query in asked:
         for path in (path for paths in query.paths.paths for path in paths):
@@ -59,7 +59,7 @@ def test_a_belief_is_the_sum_over_forms_and_no_more_than_one(smollm: Any) -> Non
 
 def test_the_competitor_is_the_likeliest_token_that_starts_no_option(smollm: Any) -> None:
     query = queries(smollm)[0]
-    (reading,), _ = smollm.read([query])
+    (reading,), *_ = smollm.read([query])
     with torch.inference_mode():
         logp = smollm.model(torch.tensor([query.prompt.ids])).logits[0, -1].log_softmax(-1)
     ranked = [int(i) for i in logp.argsort(descending=True)]
@@ -75,7 +75,7 @@ def test_a_terminator_that_covers_everything_leaves_the_plain_next_token_probabi
     lm = load(str(tiny_folder), terminators=("<end>", *every))
     options = make_options(["q", "z"], ["{option}"])
     query = lm.reader.query("r", [{"role": "user", "content": "?"}], options)
-    (reading,), _ = lm.read([query])
+    (reading,), *_ = lm.read([query])
     with torch.inference_mode():
         p = lm.model(torch.tensor([query.prompt.ids])).logits[0, -1].softmax(-1)
     left_out = set(range(len(lm.tokenizer))) - lm.reader.terminators.id_set

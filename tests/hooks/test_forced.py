@@ -20,7 +20,7 @@ OPTIONS = make_options(["coral", "shirt", "radio"])
 def test_a_forced_turn_is_as_likely_as_the_answer_itself(smollm: Any) -> None:
     """The turn is a continuation of the prompt that asks for it: sampling it would have this probability."""
     query = smollm.reader.query("forced", [*FORCED, {"role": "user", "content": "Which word?"}], OPTIONS)
-    (reading,), _ = smollm.read([query])
+    (reading,), *_ = smollm.read([query])
     prompt = list(smollm.reader.chat.render(ASKED).ids)
     answer = smollm.tokenizer("No.<|im_end|>")["input_ids"]
     with torch.inference_mode():
@@ -31,7 +31,7 @@ def test_a_forced_turn_is_as_likely_as_the_answer_itself(smollm: Any) -> None:
 
 
 def test_without_forced_turns_there_is_no_number(smollm: Any) -> None:
-    (reading,), _ = smollm.read([smollm.reader.query("free", ASKED, OPTIONS)])
+    (reading,), *_ = smollm.read([smollm.reader.query("free", ASKED, OPTIONS)])
     assert np.isnan(reading.forced_logp)
 
 
@@ -48,7 +48,7 @@ def test_a_template_that_rewrites_past_turns_hides_them(make_tokenizer: Any) -> 
 @pytest.mark.parametrize("temperature", [0.5, 2.0])
 def test_another_temperature_is_the_model_with_rescaled_logits(tiny: Any, temperature: float) -> None:
     query = tiny.reader.query("t", ASKED, OPTIONS)
-    (reading,), _ = tiny.read([query], temperatures=[temperature])
+    (reading,), *_ = tiny.read([query], temperatures=[temperature])
     weight = tiny.model.lm_head.weight
     with torch.no_grad():
         weight /= temperature

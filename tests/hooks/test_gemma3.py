@@ -29,7 +29,7 @@ def test_packed_equals_plain_beyond_the_sliding_window(gemma: Any) -> None:
     ]
     queries = [gemma.reader.query(str(i), chat, options) for i, chat in enumerate(asked)]
     assert min(len(query.prompt.ids) for query in queries) > gemma.model.config.sliding_window + 50
-    readings, cost = gemma.read(queries)
+    readings, cost, _ = gemma.read(queries)
     assert cost.packs == 1
     for reading, query, right in zip(readings, queries, (0, 1), strict=True):
         assert difference(reading, gemma.read_plain(query)) < 1e-4

@@ -34,7 +34,7 @@ def g_test(found: list[int | None], logp: np.ndarray) -> float:
 def test_sampled_answers_follow_the_exact_option_probabilities(speller: Any) -> None:
     assert len(speller.tokenizer) <= 64
     query, poorer = colour_query(speller, "{option}", "{Option}"), colour_query(speller, "{option}")
-    (exact, less), _ = speller.read([query, poorer])
+    (exact, less), *_ = speller.read([query, poorer])
     assert np.exp(exact.logp).min() > 0.02
     assert min(len(path) for forms in query.paths.paths for path in forms) > 1
     samples = speller.sample([Request("which", query.prompt, range(5000))], Sampling(max_new_tokens=6), seed=0)

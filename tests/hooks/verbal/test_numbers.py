@@ -105,14 +105,14 @@ def test_of_several_numbers_the_last_is_marginal_over_the_others(numerate: Any) 
 @pytest.mark.parametrize("one", [UNIT, PERCENT, LINES, times(5)])
 def test_packed_equals_plain(numerate: Any, one: NumberFormat) -> None:
     query = asked(numerate, one).query(numerate.reader)
-    (reading,), _ = numerate.read([query])
+    (reading,), *_ = numerate.read([query])
     assert difference(reading, numerate.read_plain(query)) < 1e-4
 
 
 def test_packed_equals_plain_on_a_real_model(smollm: Any) -> None:
     few = replace(JSON.worded("Yes", "No"), numbers=JSON.numbers[::25])
     query = ask(smollm.reader, "r", [{"role": "user", "content": "Is a whale a fish?"}], few).query(smollm.reader)
-    (reading,), _ = smollm.read([query])
+    (reading,), *_ = smollm.read([query])
     assert difference(reading, smollm.read_plain(query)) < 1e-4
 
 
@@ -121,7 +121,7 @@ def test_formats_and_options_share_one_pass_whatever_closes_them(smollm: Any) ->
     questions = [ask(smollm.reader, one.name, chat, one.worded("Yes", "No")) for one in (UNIT, JSON, times(10))]
     plain = smollm.reader.query("yes or no", chat, make_options(OPTIONS))
     queries = [plain, *(one.query(smollm.reader) for one in questions)]
-    together, cost = smollm.read(queries, budget=4096)
+    together, cost, _ = smollm.read(queries, budget=4096)
     assert cost.packs == 1
     for reading, query in zip(together, queries, strict=True):
         np.testing.assert_allclose(reading.logp, smollm.read([query])[0][0].logp, atol=1e-4)

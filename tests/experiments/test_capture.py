@@ -1,0 +1,67 @@
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from doxascope import UserError
+from doxascope.experiments.config import load_config
+from doxascope.experiments.runner import read
+from doxascope.experiments.shard import WHOLE, Shard
+from doxascope.hooks.spec import resolve
+from doxascope.hooks.store import ActivationStore
+
+SETTINGS = ("items=3", "batch_items=2", "bootstrap_draws=50", "capture.layers=[0, -1]", "fork.methods=[]")
+
+
+def captured(tiny_folder: Path, out: Path, *more: str, shard: Shard = WHOLE) -> Path:
+    experiment, config = load_config("consistency", [*SETTINGS, *more])
+    config = config.model_copy(update={"model": resolve(str(tiny_folder))})
+    return read(experiment, config, out, shard=shard)[0].path
+
+
+def rows_of(run: Path, **wanted: Any) -> tuple[Any, np.ndarray]:
+    found = ActivationStore.open(run).read(**wanted)
+    order = found.rows.sort_values(["readout_id", "position"]).index
+    return found.rows.loc[order].reset_index(drop=True), found.values[order]
+
+
+def test_a_run_stores_what_its_experiment_declares(tiny: Any, tiny_folder: Path, tmp_path: Path) -> None:
+    run = captured(tiny_folder, tmp_path)
+    rows, values = rows_of(run, layer=2)
+    transcripts = [json.loads(line) for file in sorted(run.glob("transcripts/*")) for line in file.open()]
+    prior, posterior = {"system", "before-reveal", "reveal", "answer"}, {"question", "rejection"}
+    for one in transcripts:
+        expected = prior if "/prior/" in one["readout_id"] else prior | posterior
+        assert set(rows.loc[rows["readout_id"] == one["readout_id"], "position"]) == expected
+    said = next(one for one in transcripts if one["readout_id"].endswith("reject-1/free"))
+    _, residuals = tiny.beliefs(said["messages"], said["options"], capture="last")
+    mine = (rows["readout_id"] == said["readout_id"]) & (rows["position"] == "answer")
+    np.testing.assert_allclose(values[mine][0], residuals[0, 2], atol=1e-5)
+
+
+def test_shards_and_a_resumed_run_store_every_row_once(tiny_folder: Path, tmp_path: Path) -> None:
+    rows, values = rows_of(captured(tiny_folder, tmp_path / "whole"), layer=0)
+    for index in (2, 1):
+        parts = captured(tiny_folder, tmp_path / "parts", shard=Shard(index, 2))
+    commits = parts / "commits-1-of-2.jsonl"
+    commits.write_text("")
+    assert len(ActivationStore.open(parts).rows()) < len(rows)
+    captured(tiny_folder, tmp_path / "parts", shard=Shard(1, 2))
+    again, same = rows_of(parts, layer=0)
+    assert again.equals(rows)
+    np.testing.assert_array_equal(same, values)
+
+
+def test_positions_can_be_chosen_and_must_exist(tiny_folder: Path, tmp_path: Path) -> None:
+    run = captured(tiny_folder, tmp_path, "capture.positions={end: {at: last}}")
+    assert set(ActivationStore.open(run).rows()["position"]) == {"end"}
+    with pytest.raises(UserError, match="no message 9"):
+        captured(tiny_folder, tmp_path, "capture.positions={ninth: {message: 9}}")
+    with pytest.raises(UserError, match="no layer 7"):
+        captured(tiny_folder, tmp_path, "capture.layers=[7]")
+
+
+def test_other_settings_of_a_capture_are_another_run(tiny_folder: Path, tmp_path: Path) -> None:
+    assert captured(tiny_folder, tmp_path) != captured(tiny_folder, tmp_path, "capture.sites=[resid_pre]")
