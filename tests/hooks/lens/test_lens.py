@@ -1,0 +1,107 @@
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from doxascope import UserError
+from doxascope.hooks.exact import PackedReading
+from doxascope.hooks.lens.corpus import Document, from_file, own_samples, without
+from doxascope.hooks.lens.fitting import fit_translator
+from doxascope.hooks.lens.lens import RAW, TRANSLATED, Lens, View
+from doxascope.hooks.lens.translator import Translator
+from doxascope.hooks.options import make_options
+
+CHATS = [
+    [{"role": "user", "content": "Choose a word: apple, stone or river."}],
+    [{"role": "user", "content": "Choose a word: apple, stone or river. Not stone."}],
+]
+WORDS = ("apple", "stone", "river")
+
+
+def untranslated(lm: Any, layers: Sequence[int]) -> Translator:
+    n, d = len(layers), lm.identity.d_model
+    nothing = torch.zeros(n, d, d), torch.zeros(n, d)
+    return Translator(tuple(layers), *nothing, np.full(n, np.nan), (1.0,) * n, {})
+
+
+def read(lm: Any, lens: Lens | None, budget: int = 1024) -> PackedReading:
+    options = make_options(WORDS, ("{option}", "{Option}", '"{option}'))
+    return lm.read([lm.reader.query(str(i), chat, options) for i, chat in enumerate(CHATS)], budget=budget, lens=lens)
+
+
+@pytest.mark.parametrize("name", ["tiny", "smollm"])
+def test_the_raw_lens_at_the_last_layer_is_the_exact_belief(name: str, request: pytest.FixtureRequest) -> None:
+    lm = request.getfixturevalue(name)
+    last = lm.identity.n_layers - 1
+    plain = read(lm, None)
+    seen = read(lm, Lens(lm.model, untranslated(lm, (0, last))))
+    for before, reading in zip(plain.readings, seen.readings, strict=True):
+        np.testing.assert_array_equal(reading.logp, before.logp)
+        for lens in (RAW, TRANSLATED):
+            np.testing.assert_allclose(reading.inner[View(last, lens)], reading.logp, atol=1e-4)
+        assert np.abs(reading.inner[View(0, RAW)] - reading.logp).max() > 0.1
+    assert seen.cost.tokens_run == plain.cost.tokens_run
+
+
+def test_packs_make_no_difference(tiny: Any) -> None:
+    lens = Lens(tiny.model, untranslated(tiny, range(3)))
+    whole, cut = read(tiny, lens).readings, read(tiny, lens, budget=30).readings
+    for one, other in zip(whole, cut, strict=True):
+        for view in lens.views:
+            np.testing.assert_allclose(one.inner[view], other.inner[view], atol=1e-4)
+
+
+def test_an_inner_readout_is_what_the_model_would_say_if_it_ended_there(tiny: Any) -> None:
+    """Reference: the same path through transformers' own hidden states, norm and head."""
+    query = tiny.reader.query("q", CHATS[0], make_options(("apple", "stone"), ("{option}",)))
+    (reading,) = tiny.read([query], lens=Lens(tiny.model, untranslated(tiny, (1,)))).readings
+    for option, paths in enumerate(query.paths.paths):
+        total = 0.0
+        for path in paths:
+            ids = torch.tensor([[*query.prompt.ids, *path]])
+            with torch.inference_mode():
+                hidden = tiny.model(ids, output_hidden_states=True).hidden_states[2]
+                logp = tiny.model.lm_head(tiny.model.model.norm(hidden))[0].log_softmax(-1)
+            start = len(query.prompt.ids) - 1
+            steps = sum(float(logp[start + i, token]) for i, token in enumerate(path))
+            total += np.exp(steps + float(logp[-1, torch.from_numpy(query.terminators.ids)].logsumexp(0)))
+        assert reading.inner[View(1, RAW)][option] == pytest.approx(np.log(total), abs=1e-4)
+
+
+def test_a_translator_brings_an_inner_layer_nearer(tiny: Any) -> None:
+    """On documents that were not fitted on; a random model's layers differ by little more than a linear map."""
+    documents = own_samples(tiny)
+    translator = fit_translator(tiny, documents[10:], range(3))
+    assert translator.origin["model"]["weights"] == tiny.identity.weights
+    assert translator.origin["documents"] == len(documents) - 10
+    assert 0 < translator.r2[0] <= translator.r2[1] <= 1
+    torch.testing.assert_close(translator.weight[2], torch.zeros_like(translator.weight[2]))
+    views = {lens: View(0, lens) for lens in (RAW, TRANSLATED)}
+    seen = read(tiny, Lens(tiny.model, translator)).readings
+    gap = {lens: np.mean([np.abs(one.inner[view] - one.logp).mean() for one in seen]) for lens, view in views.items()}
+    assert gap[TRANSLATED] < gap[RAW]
+
+
+def test_text_that_says_an_item_is_left_out() -> None:
+    documents = [Document(text, ()) for text in ("The river rose.", "Rivers rise.", "A Stone fell", "nothing")]
+    assert [one.text for one in without(documents, WORDS)] == ["Rivers rise.", "nothing"]
+    assert without(documents, ()) == documents
+
+
+def test_a_text_of_ones_own(tiny: Any, tmp_path: Any) -> None:
+    (tmp_path / "text").write_text("One paragraph.\n\nAnother\none.\n\n\n")
+    documents = from_file(tiny, tmp_path / "text")
+    assert [one.text for one in documents] == ["One paragraph.", "Another\none."]
+    with pytest.raises(UserError, match="tokens in 2 documents are too few"):
+        fit_translator(tiny, documents, [0])
+    (tmp_path / "bytes").write_bytes(b"\xff\xfe")
+    for name in ("bytes", "nowhere"):
+        with pytest.raises(UserError, match="cannot be read as UTF-8"):
+            from_file(tiny, tmp_path / name)
+
+
+def test_a_lens_of_layers_that_the_model_lacks_is_refused(tiny: Any) -> None:
+    with pytest.raises(UserError, match="is of layer 3; the model has layers 0 to 2"):
+        Lens(tiny.model, untranslated(tiny, (0, 3)))
