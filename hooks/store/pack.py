@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from .part import DamagedError, Part, read_rows, read_vectors, write_part
+from .part import DamagedError, Part, opened, rows_of, vectors_of, write_part
 from .reader import ActivationStore
 from .writer import locked
 
@@ -56,14 +56,21 @@ def _join(store: ActivationStore, group: list[Part]) -> None:
     """Write one part with what these hold; none if one of them is damaged."""
 
     def vectors(site: str, layer: int) -> NDArray[Any]:
-        read = [read_vectors(part.path, store.header, site, layer) for part in group]
-        if not all(intact.all() for _, intact in read):
-            raise DamagedError
-        return np.concatenate([stored for stored, _ in read])
+        pieces = []
+        for part in group:
+            with opened(part.path, store.header) as file:
+                stored, intact = vectors_of(file, site, layer)
+            if not intact.all():
+                raise DamagedError
+            pieces.append(stored)
+        return np.concatenate(pieces)
 
     with contextlib.suppress(DamagedError):
-        tables = [read_rows(part.path, store.header) for part in group]
-        before = np.cumsum([0, *(table["vector"].max() + 1 for table in tables)])
-        moved = [table.assign(vector=table["vector"] + n) for table, n in zip(tables, before, strict=False)]
+        tables, n_vectors = [], 0
+        for part in group:
+            with opened(part.path, store.header) as file:
+                rows = rows_of(file)
+            tables.append(rows.assign(vector=rows["vector"] + n_vectors))
+            n_vectors += rows["vector"].max() + 1
         joined = Part.of(store.path, group[0].first, group[-1].last)
-        write_part(joined.path, store.header, pd.concat(moved), vectors)
+        write_part(joined.path, store.header, pd.concat(tables), vectors)

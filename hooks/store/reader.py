@@ -6,6 +6,7 @@ line by line by `ActivationStore.check`.
 
 import logging
 from collections.abc import Callable, Collection, Iterator
+from itertools import product
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -17,7 +18,7 @@ from ..errors import UserError, nearest
 from .disk import read_commits
 from .dtypes import as_float32
 from .header import NAME, Header, read_header
-from .part import COLUMNS, DamagedError, Part, read_rows, read_vectors
+from .part import COLUMNS, DamagedError, Part, opened, rows_of, vectors_of
 
 FOLDER = "activations"
 """Where the store of a run lies."""
@@ -147,13 +148,16 @@ class ActivationStore:
                 yield self._loss(Part.of(self.path, number, number), "it is missing")
         for part in self.parts:
             try:
-                rows = read_rows(part.path, self.header)
-                for site in self.header.sites:
-                    for layer in self.header.layers:
-                        _, intact = read_vectors(part.path, self.header, site, layer)
-                        yield from _lost_rows(part, (site, layer), rows[~intact[rows["vector"]]])
+                with opened(part.path, self.header) as file:
+                    rows = rows_of(file)
+                    lost = [
+                        loss
+                        for point in product(self.header.sites, self.header.layers)
+                        for loss in _lost_rows(part, point, rows[~vectors_of(file, *point)[1][rows["vector"]]])
+                    ]
             except DamagedError as error:
-                yield self._loss(part, str(error))
+                lost = [self._loss(part, str(error))]
+            yield from lost
 
     def _check(self, points: Collection[Point]) -> None:
         for site, layer in points:
@@ -173,7 +177,8 @@ class ActivationStore:
     def _wanted(self, part: Part, position: str | None, where: Where | None) -> pd.DataFrame:
         """The rows of a part that are asked for; none if it is damaged."""
         try:
-            rows = read_rows(part.path, self.header)
+            with opened(part.path, self.header) as file:
+                rows = rows_of(file)
         except DamagedError as error:
             self._say(self._loss(part, str(error)))
             return pd.DataFrame(columns=[*COLUMNS, "vector"])
@@ -186,7 +191,8 @@ class ActivationStore:
         if rows.empty:
             return rows, np.empty((0, self.header.d_model))
         try:
-            stored, intact = read_vectors(part.path, self.header, *point)
+            with opened(part.path, self.header) as file:
+                stored, intact = vectors_of(file, *point)
         except DamagedError as error:
             self._say(self._loss(part, str(error)))
             return rows[:0], np.empty((0, self.header.d_model))

@@ -19,7 +19,7 @@ from ..errors import UserError
 from .disk import TEMPORARY, append_commit, read_commits, sync, whole
 from .dtypes import Residuals, as_stored
 from .header import NAME, Header, read_header
-from .part import COLUMNS, Part, share, write_part
+from .part import COLUMNS, TEXT, Part, share, write_part
 
 
 class ActivationWriter:
@@ -92,6 +92,8 @@ class ActivationWriter:
     def _check(self, rows: pd.DataFrame, stored: Mapping[str, NDArray[Any]]) -> None:
         if wrong := set(rows.columns) ^ set(COLUMNS):
             raise UserError(f"rows have the columns {', '.join(COLUMNS)}; missing or unknown: {', '.join(wrong)}")
+        if any("\0" in text for name in TEXT for text in rows[name].tolist()):
+            raise UserError("rows hold text with a NUL, which ends text in HDF5")
         if set(stored) != set(self.header.sites):
             raise UserError(f"residuals are of {sorted(stored)}, the store holds {sorted(self.header.sites)}")
         shape = (len(rows), len(self.header.layers), self.header.d_model)
