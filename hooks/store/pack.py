@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from .part import DamagedError, Part, opened, rows_of, vectors_of, write_part
+from .part import DamagedError, Part, count, opened, rows_of, vectors_of, write_part
 from .reader import ActivationStore
 from .writer import locked
 
@@ -55,22 +55,23 @@ def _groups(store: ActivationStore, size: int) -> Iterator[list[Part]]:
 def _join(store: ActivationStore, group: list[Part]) -> None:
     """Write one part with what these hold; none if one of them is damaged."""
 
+    tables: list[pd.DataFrame] = []
+
     def vectors(site: str, layer: int) -> NDArray[Any]:
         pieces = []
-        for part in group:
+        for part, rows in zip(group, tables, strict=True):
             with opened(part.path, store.header) as file:
-                stored, intact = vectors_of(file, site, layer)
+                stored, intact = vectors_of(file, site, layer, count(rows))
             if not intact.all():
                 raise DamagedError
             pieces.append(stored)
         return np.concatenate(pieces)
 
     with contextlib.suppress(DamagedError):
-        tables, n_vectors = [], 0
         for part in group:
             with opened(part.path, store.header) as file:
-                rows = rows_of(file)
-            tables.append(rows.assign(vector=rows["vector"] + n_vectors))
-            n_vectors += rows["vector"].max() + 1
+                tables.append(rows_of(file))
+        before = np.cumsum([0, *map(count, tables)])
+        moved = [rows.assign(vector=rows["vector"] + n) for rows, n in zip(tables, before, strict=False)]
         joined = Part.of(store.path, group[0].first, group[-1].last)
-        write_part(joined.path, store.header, pd.concat(tables), vectors)
+        write_part(joined.path, store.header, pd.concat(moved), vectors)

@@ -26,6 +26,7 @@ from .header import Header
 
 TEXT, NUMBERS = ("readout_id", "position", "ids_hash"), ("token_index", "vector")
 COLUMNS = ["readout_id", "position", "token_index", "ids_hash"]
+NO_ROWS = pd.DataFrame({name: [] for name in COLUMNS}).astype(dict.fromkeys(TEXT, "str") | {"token_index": "int64"})
 CHUNK_BYTES = 256 * 1024
 FORMAT = ("v110", "v110")
 """The oldest HDF5 whose structures have checksums, so that the most tools can read a part."""
@@ -114,6 +115,11 @@ def opened(path: Path, header: Header) -> Iterator[h5py.File]:
         raise DamagedError(" ".join(str(error).split())) from error
 
 
+def count(rows: pd.DataFrame) -> int:
+    """The number of vectors that rows refer to."""
+    return int(rows["vector"].max()) + 1
+
+
 def rows_of(file: h5py.File) -> pd.DataFrame:
     """`COLUMNS` and `vector`."""
     table = _dataset(file, "rows")[:]
@@ -121,11 +127,14 @@ def rows_of(file: h5py.File) -> pd.DataFrame:
     return pd.DataFrame(columns | {name: table[name] for name in NUMBERS})[[*COLUMNS, "vector"]]
 
 
-def vectors_of(file: h5py.File, site: str, layer: int) -> tuple[NDArray[Any], NDArray[np.bool_]]:
-    """[vectors, d_model] of one layer as stored, and [vectors] which of them are intact."""
-    dataset = _dataset(file, f"residuals/{site}/{layer}")
+def vectors_of(file: h5py.File, site: str, layer: int, n: int) -> tuple[NDArray[Any], NDArray[np.bool_]]:
+    """[n, d_model] vectors of one layer as stored, and [n] which of them are intact."""
     try:
-        return dataset[:], np.ones(len(dataset), bool)
+        dataset = _dataset(file, f"residuals/{site}/{layer}")
+    except (KeyError, OSError):
+        return np.empty((n, 0)), np.zeros(n, bool)
+    try:
+        return dataset[:], np.ones(n, bool)
     except OSError:
         return _salvage(dataset)
 

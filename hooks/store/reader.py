@@ -18,7 +18,7 @@ from ..errors import UserError, nearest
 from .disk import read_commits
 from .dtypes import as_float32
 from .header import NAME, Header, read_header
-from .part import COLUMNS, DamagedError, Part, opened, rows_of, vectors_of
+from .part import COLUMNS, NO_ROWS, DamagedError, Part, count, opened, rows_of, vectors_of
 
 FOLDER = "activations"
 """Where the store of a run lies."""
@@ -26,7 +26,7 @@ FOLDER = "activations"
 log = logging.getLogger("doxascope")
 
 READ_ROWS = 65536
-EMPTY = pd.DataFrame(columns=COLUMNS)
+WRONG = "its checksum is wrong"
 
 Point = tuple[str, int]
 """A site and a layer."""
@@ -100,7 +100,7 @@ class ActivationStore:
             for point in points:
                 rows, _ = self._vectors(part, rows, point)
             tables.append(rows[COLUMNS])
-        rows = pd.concat([EMPTY, *tables], ignore_index=True)
+        rows = pd.concat([NO_ROWS, *tables], ignore_index=True)
         if position is not None and rows.empty and position not in (known := set(self.rows()["position"])):
             raise UserError(f"{self.path}: no row has the position {position!r}; {nearest(position, known)}")
         return rows
@@ -113,9 +113,9 @@ class ActivationStore:
         Raises UserError if the store lacks the layer, the site or the position.
         """
         found = list(self.batches(READ_ROWS, layer=layer, site=site, position=position, where=where))
-        if not found:
-            self.rows(position=position)
-        rows = pd.concat([EMPTY, *(some.rows for some in found)], ignore_index=True)
+        if not found and position is not None:
+            self.rows(position=position)  # says so if there is no such position
+        rows = pd.concat([NO_ROWS, *(some.rows for some in found)], ignore_index=True)
         values = np.empty((len(rows), self.header.d_model), np.float32)
         end = len(rows)
         while found:  # freed as they are copied, so that the result is not held twice
@@ -153,7 +153,7 @@ class ActivationStore:
                     lost = [
                         loss
                         for point in product(self.header.sites, self.header.layers)
-                        for loss in _lost_rows(part, point, rows[~vectors_of(file, *point)[1][rows["vector"]]])
+                        for loss in _lost_rows(part, point, rows, vectors_of(file, *point, count(rows))[1])
                     ]
             except DamagedError as error:
                 lost = [self._loss(part, str(error))]
@@ -181,7 +181,7 @@ class ActivationStore:
                 rows = rows_of(file)
         except DamagedError as error:
             self._say(self._loss(part, str(error)))
-            return pd.DataFrame(columns=[*COLUMNS, "vector"])
+            return NO_ROWS.assign(vector=0)
         if position is not None:
             rows = rows[rows["position"] == position]
         return rows if where is None else rows[where(rows)]
@@ -192,14 +192,13 @@ class ActivationStore:
             return rows, np.empty((0, self.header.d_model))
         try:
             with opened(part.path, self.header) as file:
-                stored, intact = vectors_of(file, *point)
+                stored, intact = vectors_of(file, *point, count(rows))
         except DamagedError as error:
             self._say(self._loss(part, str(error)))
             return rows[:0], np.empty((0, self.header.d_model))
-        good = intact[rows["vector"]]
-        for loss in _lost_rows(part, point, rows[~good]):
+        for loss in _lost_rows(part, point, rows, intact):
             self._say(loss)
-        return rows[good], stored
+        return rows[intact[rows["vector"]]], stored
 
     def _loss(self, part: Part, reason: str) -> Loss:
         """The loss of a whole part, whose rows only the commit lines still tell."""
@@ -225,9 +224,9 @@ def _committed(folder: Path, commits: Collection[int]) -> list[Part]:
     return counted
 
 
-def _lost_rows(part: Part, point: Point, rows: pd.DataFrame) -> list[Loss]:
-    """The loss of some rows of one layer, if there are any."""
-    if rows.empty:
+def _lost_rows(part: Part, point: Point, rows: pd.DataFrame, intact: NDArray[np.bool_]) -> list[Loss]:
+    """The loss of the rows whose vectors are not intact at a point, if there are any."""
+    lost = rows["readout_id"][~intact[rows["vector"]]]
+    if lost.empty:
         return []
-    first, last = rows["readout_id"].iloc[0], rows["readout_id"].iloc[-1]
-    return [Loss(part.path.name, "{} {}".format(*point), len(rows), first, last, "its checksum is wrong")]
+    return [Loss(part.path.name, "{} {}".format(*point), len(lost), lost.iloc[0], lost.iloc[-1], WRONG)]

@@ -50,15 +50,15 @@ class ActivationWriter:
             rows: readout_id, position, token_index, ids_hash; no two of the same read-out and position.
             residuals: site -> [rows, layers, d_model], a tensor or an array, in the store's dtype.
 
-        Raises UserError if the batch is committed already, if rows and residuals do not fit each other or the store,
+        A batch without rows has no part. Raises UserError if the batch is committed already, if rows and residuals do not fit each other or the store,
         or if the part cannot be written, for example on a full disk; nothing is left of it then.
         """
         if number in self.committed:
             raise UserError(f"{self.path}: batch {number} is committed already; a part never changes")
-        stored = {site: as_stored(values, self.header.dtype) for site, values in residuals.items()}
-        self._check(rows, stored)
         if rows.empty:
             return {"rows": 0}
+        stored = {site: as_stored(values, self.header.dtype) for site, values in residuals.items()}
+        self._check(rows, stored)
         kept, vector = share(rows, stored)
         place = {layer: i for i, layer in enumerate(self.header.layers)}
 

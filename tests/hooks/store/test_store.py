@@ -23,9 +23,9 @@ def test_every_layer_comes_back_with_its_rows(store: Path, make_batch: Batch) ->
     for site in ("resid_pre", "resid_post"):
         for place, layer in enumerate((0, 3, 7)):
             read = opened.read(layer=layer, site=site)
-            pd.testing.assert_frame_equal(read.rows, rows, check_dtype=False)
+            pd.testing.assert_frame_equal(read.rows, rows)
             assert np.array_equal(read.values, np.concatenate([residuals[site][:, place] for _, residuals in written]))
-    pd.testing.assert_frame_equal(opened.rows(), rows, check_dtype=False)
+    pd.testing.assert_frame_equal(opened.rows(), rows)
     assert not list(opened.check())
 
 
@@ -166,9 +166,8 @@ def test_residuals_of_a_model_as_it_hands_them_on(tiny: Any, tmp_path: Path) -> 
 
 
 def test_an_empty_batch_counts_and_has_no_part(tmp_path: Path, header: Header, make_batch: Batch) -> None:
-    rows, residuals = make_batch(0, 0)
     with ActivationWriter.open(tmp_path / "store", header) as writer:
-        writer.add(0, rows, residuals)
+        writer.add(0, make_batch(0)[0][:0], {})
     opened = ActivationStore.open(tmp_path / "store")
     assert set(opened.commits) == {0}
     assert opened.read(layer=0).values.shape == (0, 16)
