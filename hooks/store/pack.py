@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from .part import DamagedError, Part, count, opened, rows_of, vectors_of, write_part
+from .part import DamagedError, Part, count, opened, parts_in, rows_of, vectors_of, write_part
 from .reader import ActivationStore
 from .writer import locked
 
@@ -29,7 +29,7 @@ def pack(path: Path | str, size: int = PART_BYTES) -> tuple[int, int]:
         for group in _groups(before, size):
             _join(before, group)
         after = ActivationStore.open(path)
-        for part in [found for file in after.path.iterdir() if (found := Part.at(file))]:
+        for part in parts_in(after.path):
             if any(one.holds(part) for one in after.parts):
                 part.path.unlink()
     return len(before.parts), len(after.parts)

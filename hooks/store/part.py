@@ -49,15 +49,15 @@ class Part(NamedTuple):
         name = f"part-{first:05}.h5" if first == last else f"part-{first:05}-{last:05}.h5"
         return cls(folder / name, first, last)
 
-    @classmethod
-    def at(cls, path: Path) -> "Part | None":
-        """The part that `path` names, if it names one."""
-        named = re.fullmatch(r"part-(\d{5,})(?:-(\d{5,}))?\.h5", path.name)
-        return cls(path, int(named[1]), int(named[2] or named[1])) if named else None
-
     def holds(self, other: "Part") -> bool:
         """Whether it was joined from `other`, among others."""
         return self.path != other.path and self.first <= other.first and other.last <= self.last
+
+
+def parts_in(folder: Path) -> list[Part]:
+    """All parts of a store, whether they count or not."""
+    named = [(file, re.fullmatch(r"part-(\d{5,})(?:-(\d{5,}))?\.h5", file.name)) for file in folder.iterdir()]
+    return [Part(file, int(name[1]), int(name[2] or name[1])) for file, name in named if name]
 
 
 def write_part(path: Path, header: Header, rows: pd.DataFrame, vectors: Callable[[str, int], NDArray[Any]]) -> None:

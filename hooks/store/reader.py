@@ -18,7 +18,7 @@ from ..errors import UserError, nearest
 from .disk import read_commits
 from .dtypes import as_float32
 from .header import NAME, Header, read_header
-from .part import COLUMNS, NO_ROWS, DamagedError, Part, count, opened, rows_of, vectors_of
+from .part import COLUMNS, NO_ROWS, DamagedError, Part, count, opened, parts_in, rows_of, vectors_of
 
 FOLDER = "activations"
 """Where the store of a run lies."""
@@ -215,9 +215,8 @@ class ActivationStore:
 
 def _committed(folder: Path, commits: Collection[int]) -> list[Part]:
     """The parts that count, in the order of their batches; of one that lies within another, only the other."""
-    there = [part for file in folder.iterdir() if (part := Part.at(file))]
     counted: list[Part] = []
-    for part in sorted(there, key=lambda part: (part.first, -part.last)):
+    for part in sorted(parts_in(folder), key=lambda part: (part.first, -part.last)):
         inside = counted and counted[-1].holds(part)
         if not inside and all(number in commits for number in range(part.first, part.last + 1)):
             counted.append(part)

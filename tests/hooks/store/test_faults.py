@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from doxascope import ActivationStore
+from doxascope import ActivationStore, UserError
 from doxascope.hooks.store import ActivationWriter, Header
 from doxascope.hooks.store.pack import pack
 
@@ -197,3 +197,23 @@ def test_a_part_without_its_commit_line_is_ignored_and_replaced(store: Path, hea
         writer.add(3, *make_batch(3))
     rows = ActivationStore.open(store).rows()
     assert set(rows["readout_id"].str[:2]) == {"t0", "t1", "t2", "t3"}
+
+
+def test_lost_batches_can_be_captured_again(store: Path, header: Header, make_batch: Any) -> None:
+    pack(store)
+    (damaged,) = store.glob("*.h5")
+    os.truncate(damaged, 1000)
+    lines = (store / "commits.jsonl").read_text().splitlines(keepends=True)
+    (store / "commits.jsonl").write_text("".join(lines[:2]))
+    with (
+        ActivationWriter.open(store, header) as writer,
+        pytest.raises(UserError, match=r"and others that are committed .* batches 0 to 2 out"),
+    ):
+        writer.add(2, *make_batch(2))
+    (store / "commits.jsonl").write_text("")
+    with ActivationWriter.open(store, header) as writer:
+        for number in range(3):
+            writer.add(number, *make_batch(number))
+    again = ActivationStore.open(store)
+    assert not list(again.check())
+    assert len(again.rows()) == 120
