@@ -61,8 +61,8 @@ def check(path: Path) -> None:
         damaged.add(loss.part)
     if damaged:
         raise UserError(
-            f"{store.path}: {len(damaged)} parts are damaged, the rest can be read; to have the lost rows again, take "
-            f"the lines of their batches out of {store.header.commits} and repeat the run"
+            f"{store.path}: {len(damaged)} of {len(store.parts)} parts damaged, the rest can be read; to have the lost "
+            f"rows again, take the lines of their batches out of {store.header.commits} and repeat the run"
         )
     click.echo(f"{len(store.parts)} parts, all rows intact")
 

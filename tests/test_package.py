@@ -12,7 +12,9 @@ ORDER = ("metrics", "hooks", "experiments")
 """Each folder may import those before it."""
 
 
-@pytest.mark.parametrize("module", ["doxascope", "doxascope.metrics", "doxascope.experiments.cli"])
+@pytest.mark.parametrize(
+    "module", ["doxascope", "doxascope.metrics", "doxascope.hooks.store", "doxascope.experiments.cli"]
+)
 def test_what_needs_no_model_imports_no_torch(module: str) -> None:
     code = f"import sys, {module}; print({{'torch', 'transformers'}} & set(sys.modules))"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)

@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from .part import DamagedError, Part, read_rows, read_vectors, write_part
+from .part import DamagedError, Part, count, opened, parts_in, rows_of, vectors_of, write_part
 from .reader import ActivationStore
 from .writer import locked
 
@@ -29,7 +29,7 @@ def pack(path: Path | str, size: int = PART_BYTES) -> tuple[int, int]:
         for group in _groups(before, size):
             _join(before, group)
         after = ActivationStore.open(path)
-        for part in [found for file in after.path.iterdir() if (found := Part.at(file))]:
+        for part in parts_in(after.path):
             if any(one.holds(part) for one in after.parts):
                 part.path.unlink()
     return len(before.parts), len(after.parts)
@@ -55,15 +55,23 @@ def _groups(store: ActivationStore, size: int) -> Iterator[list[Part]]:
 def _join(store: ActivationStore, group: list[Part]) -> None:
     """Write one part with what these hold; none if one of them is damaged."""
 
+    tables: list[pd.DataFrame] = []
+
     def vectors(site: str, layer: int) -> NDArray[Any]:
-        read = [read_vectors(part.path, store.header, site, layer) for part in group]
-        if not all(intact.all() for _, intact in read):
-            raise DamagedError
-        return np.concatenate([stored for stored, _ in read])
+        pieces = []
+        for part, rows in zip(group, tables, strict=True):
+            with opened(part.path, store.header) as file:
+                stored, intact = vectors_of(file, site, layer, count(rows))
+            if not intact.all():
+                raise DamagedError
+            pieces.append(stored)
+        return np.concatenate(pieces)
 
     with contextlib.suppress(DamagedError):
-        tables = [read_rows(part.path, store.header) for part in group]
-        before = np.cumsum([0, *(table["vector"].max() + 1 for table in tables)])
-        moved = [table.assign(vector=table["vector"] + n) for table, n in zip(tables, before, strict=False)]
+        for part in group:
+            with opened(part.path, store.header) as file:
+                tables.append(rows_of(file))
+        before = np.cumsum([0, *map(count, tables)])
+        moved = [rows.assign(vector=rows["vector"] + n) for rows, n in zip(tables, before, strict=False)]
         joined = Part.of(store.path, group[0].first, group[-1].last)
         write_part(joined.path, store.header, pd.concat(moved), vectors)

@@ -26,6 +26,7 @@ from .header import Header
 
 TEXT, NUMBERS = ("readout_id", "position", "ids_hash"), ("token_index", "vector")
 COLUMNS = ["readout_id", "position", "token_index", "ids_hash"]
+NO_ROWS = pd.DataFrame({name: [] for name in COLUMNS}).astype(dict.fromkeys(TEXT, "str") | {"token_index": "int64"})
 CHUNK_BYTES = 256 * 1024
 FORMAT = ("v110", "v110")
 """The oldest HDF5 whose structures have checksums, so that the most tools can read a part."""
@@ -48,15 +49,15 @@ class Part(NamedTuple):
         name = f"part-{first:05}.h5" if first == last else f"part-{first:05}-{last:05}.h5"
         return cls(folder / name, first, last)
 
-    @classmethod
-    def at(cls, path: Path) -> "Part | None":
-        """The part that `path` names, if it names one."""
-        named = re.fullmatch(r"part-(\d{5,})(?:-(\d{5,}))?\.h5", path.name)
-        return cls(path, int(named[1]), int(named[2] or named[1])) if named else None
-
     def holds(self, other: "Part") -> bool:
         """Whether it was joined from `other`, among others."""
         return self.path != other.path and self.first <= other.first and other.last <= self.last
+
+
+def parts_in(folder: Path) -> list[Part]:
+    """All parts of a store, whether they count or not."""
+    named = [(file, re.fullmatch(r"part-(\d{5,})(?:-(\d{5,}))?\.h5", file.name)) for file in folder.iterdir()]
+    return [Part(file, int(name[1]), int(name[2] or name[1])) for file, name in named if name]
 
 
 def write_part(path: Path, header: Header, rows: pd.DataFrame, vectors: Callable[[str, int], NDArray[Any]]) -> None:
@@ -97,20 +98,45 @@ def _new(path: Path) -> Iterator[h5py.File]:
                 raise keeper.fault
 
 
-def read_rows(path: Path, header: Header) -> pd.DataFrame:
-    """`COLUMNS` and `vector`. Raises DamagedError."""
-    with _opened(path, header) as file:
-        return _rows(file)
+@contextlib.contextmanager
+def opened(path: Path, header: Header) -> Iterator[h5py.File]:
+    """A part of the store with this header, to read. Raises DamagedError, also for what fails while it is open.
+
+    Without HDF5's locks, which a read-only folder may refuse: parts never change.
+    """
+    try:
+        with h5py.File(path, "r", locking=False) as file:
+            if json.loads(cast(bytes, file.attrs["header"])) != header.model_dump(mode="json"):
+                raise DamagedError("it belongs to another store")
+            yield file
+    except FileNotFoundError:
+        raise DamagedError("it is gone; if the store was packed meanwhile, open the store again") from None
+    except (OSError, KeyError, ValueError, TypeError, RuntimeError) as error:
+        raise DamagedError(" ".join(str(error).split())) from error
 
 
-def read_vectors(path: Path, header: Header, site: str, layer: int) -> tuple[NDArray[Any], NDArray[np.bool_]]:
-    """[vectors, d_model] of one layer as stored, and [vectors] which of them are intact. Raises DamagedError."""
-    with _opened(path, header) as file:
+def count(rows: pd.DataFrame) -> int:
+    """The number of vectors that rows refer to."""
+    return int(rows["vector"].max()) + 1
+
+
+def rows_of(file: h5py.File) -> pd.DataFrame:
+    """`COLUMNS` and `vector`."""
+    table = _dataset(file, "rows")[:]
+    columns: dict[str, Any] = {name: [text.decode() for text in table[name].tolist()] for name in TEXT}
+    return pd.DataFrame(columns | {name: table[name] for name in NUMBERS})[[*COLUMNS, "vector"]]
+
+
+def vectors_of(file: h5py.File, site: str, layer: int, n: int) -> tuple[NDArray[Any], NDArray[np.bool_]]:
+    """[n, d_model] vectors of one layer as stored, and [n] which of them are intact."""
+    try:
         dataset = _dataset(file, f"residuals/{site}/{layer}")
-        try:
-            return dataset[:], np.ones(len(dataset), bool)
-        except OSError:
-            return _salvage(dataset)
+    except (KeyError, OSError):
+        return np.empty((n, 0)), np.zeros(n, bool)
+    try:
+        return dataset[:], np.ones(n, bool)
+    except OSError:
+        return _salvage(dataset)
 
 
 def _salvage(dataset: h5py.Dataset) -> tuple[NDArray[Any], NDArray[np.bool_]]:
@@ -123,18 +149,6 @@ def _salvage(dataset: h5py.Dataset) -> tuple[NDArray[Any], NDArray[np.bool_]]:
     return values, intact
 
 
-@contextlib.contextmanager
-def _opened(path: Path, header: Header) -> Iterator[h5py.File]:
-    """A part of this store. Without HDF5's locks, which a read-only folder may refuse: parts never change."""
-    try:
-        with h5py.File(path, "r", locking=False) as file:
-            if json.loads(cast(bytes, file.attrs["header"])) != header.model_dump(mode="json"):
-                raise DamagedError("it belongs to another store")
-            yield file
-    except (OSError, KeyError, ValueError, TypeError, RuntimeError) as error:
-        raise DamagedError(" ".join(str(error).split())) from error
-
-
 def _dataset(file: h5py.File, name: str) -> h5py.Dataset:
     dataset = file[name]
     if not isinstance(dataset, h5py.Dataset):
@@ -144,7 +158,7 @@ def _dataset(file: h5py.File, name: str) -> h5py.Dataset:
 
 def _table(rows: pd.DataFrame) -> NDArray[Any]:
     """Rows as fixed-length records."""
-    columns = {name: np.array([text.encode() for text in rows[name]], "S") for name in TEXT}
+    columns = {name: np.array([text.encode() for text in rows[name].tolist()], "S") for name in TEXT}
     columns |= {name: rows[name].to_numpy("<i8") for name in NUMBERS}
     fields = [
         (name, h5py.string_dtype("utf-8", values.dtype.itemsize) if name in TEXT else values.dtype)
@@ -156,12 +170,6 @@ def _table(rows: pd.DataFrame) -> NDArray[Any]:
     return table
 
 
-def _rows(file: h5py.File) -> pd.DataFrame:
-    table = _dataset(file, "rows")[:]
-    columns: dict[str, Any] = {name: [text.decode() for text in table[name].tolist()] for name in TEXT}
-    return pd.DataFrame(columns | {name: table[name] for name in NUMBERS})[[*COLUMNS, "vector"]]
-
-
 def share(rows: pd.DataFrame, residuals: Mapping[str, NDArray[Any]]) -> tuple[list[int], list[int]]:
     """Which rows of the residuals to keep, and for each row which of those is its own.
 
@@ -171,7 +179,8 @@ def share(rows: pd.DataFrame, residuals: Mapping[str, NDArray[Any]]) -> tuple[li
     first: dict[tuple[Any, ...], int] = {}
     kept: list[int] = []
     vector: list[int] = []
-    for row, key in enumerate(zip(rows["position"], rows["token_index"], rows["ids_hash"], strict=True)):
+    keys = zip(*(rows[name].tolist() for name in ("position", "token_index", "ids_hash")), strict=True)
+    for row, key in enumerate(keys):
         other = first.setdefault(key, row)
         if other != row and all(values[row].tobytes() == values[other].tobytes() for values in residuals.values()):
             vector.append(vector[other])

@@ -6,6 +6,7 @@ line by line by `ActivationStore.check`.
 
 import logging
 from collections.abc import Callable, Collection, Iterator
+from itertools import product
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -17,7 +18,7 @@ from ..errors import UserError, nearest
 from .disk import read_commits
 from .dtypes import as_float32
 from .header import NAME, Header, read_header
-from .part import COLUMNS, DamagedError, Part, read_rows, read_vectors
+from .part import COLUMNS, NO_ROWS, DamagedError, Part, count, opened, parts_in, rows_of, vectors_of
 
 FOLDER = "activations"
 """Where the store of a run lies."""
@@ -25,7 +26,7 @@ FOLDER = "activations"
 log = logging.getLogger("doxascope")
 
 READ_ROWS = 65536
-EMPTY = pd.DataFrame(columns=COLUMNS)
+WRONG = "its checksum is wrong"
 
 Point = tuple[str, int]
 """A site and a layer."""
@@ -99,7 +100,7 @@ class ActivationStore:
             for point in points:
                 rows, _ = self._vectors(part, rows, point)
             tables.append(rows[COLUMNS])
-        rows = pd.concat([EMPTY, *tables], ignore_index=True)
+        rows = pd.concat([NO_ROWS, *tables], ignore_index=True)
         if position is not None and rows.empty and position not in (known := set(self.rows()["position"])):
             raise UserError(f"{self.path}: no row has the position {position!r}; {nearest(position, known)}")
         return rows
@@ -112,9 +113,9 @@ class ActivationStore:
         Raises UserError if the store lacks the layer, the site or the position.
         """
         found = list(self.batches(READ_ROWS, layer=layer, site=site, position=position, where=where))
-        if not found:
-            self.rows(position=position)
-        rows = pd.concat([EMPTY, *(some.rows for some in found)], ignore_index=True)
+        if not found and position is not None:
+            self.rows(position=position)  # says so if there is no such position
+        rows = pd.concat([NO_ROWS, *(some.rows for some in found)], ignore_index=True)
         values = np.empty((len(rows), self.header.d_model), np.float32)
         end = len(rows)
         while found:  # freed as they are copied, so that the result is not held twice
@@ -147,13 +148,16 @@ class ActivationStore:
                 yield self._loss(Part.of(self.path, number, number), "it is missing")
         for part in self.parts:
             try:
-                rows = read_rows(part.path, self.header)
-                for site in self.header.sites:
-                    for layer in self.header.layers:
-                        _, intact = read_vectors(part.path, self.header, site, layer)
-                        yield from _lost_rows(part, (site, layer), rows[~intact[rows["vector"]]])
+                with opened(part.path, self.header) as file:
+                    rows = rows_of(file)
+                    lost = [
+                        loss
+                        for point in product(self.header.sites, self.header.layers)
+                        for loss in _lost_rows(part, point, rows, vectors_of(file, *point, count(rows))[1])
+                    ]
             except DamagedError as error:
-                yield self._loss(part, str(error))
+                lost = [self._loss(part, str(error))]
+            yield from lost
 
     def _check(self, points: Collection[Point]) -> None:
         for site, layer in points:
@@ -173,10 +177,11 @@ class ActivationStore:
     def _wanted(self, part: Part, position: str | None, where: Where | None) -> pd.DataFrame:
         """The rows of a part that are asked for; none if it is damaged."""
         try:
-            rows = read_rows(part.path, self.header)
+            with opened(part.path, self.header) as file:
+                rows = rows_of(file)
         except DamagedError as error:
             self._say(self._loss(part, str(error)))
-            return pd.DataFrame(columns=[*COLUMNS, "vector"])
+            return NO_ROWS.assign(vector=0)
         if position is not None:
             rows = rows[rows["position"] == position]
         return rows if where is None else rows[where(rows)]
@@ -186,14 +191,14 @@ class ActivationStore:
         if rows.empty:
             return rows, np.empty((0, self.header.d_model))
         try:
-            stored, intact = read_vectors(part.path, self.header, *point)
+            with opened(part.path, self.header) as file:
+                stored, intact = vectors_of(file, *point, count(rows))
         except DamagedError as error:
             self._say(self._loss(part, str(error)))
             return rows[:0], np.empty((0, self.header.d_model))
-        good = intact[rows["vector"]]
-        for loss in _lost_rows(part, point, rows[~good]):
+        for loss in _lost_rows(part, point, rows, intact):
             self._say(loss)
-        return rows[good], stored
+        return rows[intact[rows["vector"]]], stored
 
     def _loss(self, part: Part, reason: str) -> Loss:
         """The loss of a whole part, whose rows only the commit lines still tell."""
@@ -210,18 +215,17 @@ class ActivationStore:
 
 def _committed(folder: Path, commits: Collection[int]) -> list[Part]:
     """The parts that count, in the order of their batches; of one that lies within another, only the other."""
-    there = [part for file in folder.iterdir() if (part := Part.at(file))]
     counted: list[Part] = []
-    for part in sorted(there, key=lambda part: (part.first, -part.last)):
+    for part in sorted(parts_in(folder), key=lambda part: (part.first, -part.last)):
         inside = counted and counted[-1].holds(part)
         if not inside and all(number in commits for number in range(part.first, part.last + 1)):
             counted.append(part)
     return counted
 
 
-def _lost_rows(part: Part, point: Point, rows: pd.DataFrame) -> list[Loss]:
-    """The loss of some rows of one layer, if there are any."""
-    if rows.empty:
+def _lost_rows(part: Part, point: Point, rows: pd.DataFrame, intact: NDArray[np.bool_]) -> list[Loss]:
+    """The loss of the rows whose vectors are not intact at a point, if there are any."""
+    lost = rows["readout_id"][~intact[rows["vector"]]]
+    if lost.empty:
         return []
-    first, last = rows["readout_id"].iloc[0], rows["readout_id"].iloc[-1]
-    return [Loss(part.path.name, "{} {}".format(*point), len(rows), first, last, "its checksum is wrong")]
+    return [Loss(part.path.name, "{} {}".format(*point), len(lost), lost.iloc[0], lost.iloc[-1], WRONG)]

@@ -19,7 +19,7 @@ from ..errors import UserError
 from .disk import TEMPORARY, append_commit, read_commits, sync, whole
 from .dtypes import Residuals, as_stored
 from .header import NAME, Header, read_header
-from .part import COLUMNS, Part, share, write_part
+from .part import COLUMNS, TEXT, Part, parts_in, share, write_part
 
 
 class ActivationWriter:
@@ -53,15 +53,19 @@ class ActivationWriter:
             rows: readout_id, position, token_index, ids_hash; no two of the same read-out and position.
             residuals: site -> [rows, layers, d_model], a tensor or an array, in the store's dtype.
 
+        A batch without rows has no part.
+
         Raises UserError if the batch is committed already, if rows and residuals do not fit each other or the store,
         or if the part cannot be written, for example on a full disk; nothing is left of it then.
         """
         if number in self.committed:
             raise UserError(f"{self.path}: batch {number} is committed already; a part never changes")
-        stored = {site: as_stored(values, self.header.dtype) for site, values in residuals.items()}
-        self._check(rows, stored)
+        part = Part.of(self.path, number, number)
+        self._remove_old(part)
         if rows.empty:
             return {"rows": 0}
+        stored = {site: as_stored(values, self.header.dtype) for site, values in residuals.items()}
+        self._check(rows, stored)
         kept, vector = share(rows, stored)
         place = {layer: i for i, layer in enumerate(self.header.layers)}
 
@@ -69,7 +73,7 @@ class ActivationWriter:
             return stored[site][kept, place[layer]]
 
         with self._faults(number):
-            write_part(Part.of(self.path, number, number).path, self.header, rows.assign(vector=vector), vectors)
+            write_part(part.path, self.header, rows.assign(vector=vector), vectors)
         return {"rows": len(rows), "first": rows["readout_id"].iloc[0], "last": rows["readout_id"].iloc[-1]}
 
     def add(self, number: int, rows: pd.DataFrame, residuals: Mapping[str, Residuals]) -> None:
@@ -80,6 +84,17 @@ class ActivationWriter:
         with self._faults(number):
             append_commit(self.path / self.header.commits, number, {"activations": note})
         self.committed.add(number)
+
+    def _remove_old(self, part: Part) -> None:
+        """Take away what an earlier commit of this batch left, which would count again with its line."""
+        for old in parts_in(self.path):
+            if old == part or old.holds(part):
+                if kept := self.committed.intersection(range(old.first, old.last + 1)):
+                    raise UserError(
+                        f"{old.path}: holds batch {part.first} and others that are committed ({min(kept)}, ...); "
+                        f"take the lines of batches {old.first} to {old.last} out of the commits, or none"
+                    )
+                old.path.unlink()
 
     @contextlib.contextmanager
     def _faults(self, number: int) -> Iterator[None]:
@@ -95,6 +110,8 @@ class ActivationWriter:
     def _check(self, rows: pd.DataFrame, stored: Mapping[str, NDArray[Any]]) -> None:
         if wrong := set(rows.columns) ^ set(COLUMNS):
             raise UserError(f"rows have the columns {', '.join(COLUMNS)}; missing or unknown: {', '.join(wrong)}")
+        if any("\0" in text for name in TEXT for text in rows[name].tolist()):
+            raise UserError("rows hold text with a NUL, which ends text in HDF5")
         if set(stored) != set(self.header.sites):
             raise UserError(f"residuals are of {sorted(stored)}, the store holds {sorted(self.header.sites)}")
         shape = (len(rows), len(self.header.layers), self.header.d_model)
