@@ -48,6 +48,7 @@ lint: setup
 bench: setup .venv/bench
 	@$(BIN)/python benchmarks/options.py
 	@$(BIN)/python benchmarks/packing.py
+	@$(BIN)/python benchmarks/capture.py
 	@$(BIN)/python benchmarks/metrics.py
 
 calibration: setup
