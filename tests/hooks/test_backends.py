@@ -66,27 +66,31 @@ class Subject(NamedTuple):
 
 
 @pytest.fixture(scope="module", params=[*TINY, *REAL])
-def model(request: pytest.FixtureRequest, save_architecture: Callable[..., Path]) -> str:
+def lm(request: pytest.FixtureRequest, save_architecture: Callable[..., Path]) -> Iterator[LanguageModel]:
     name = request.param
     if name in REAL and find_spec(REAL[name]) is None:
         pytest.skip(f"{REAL[name]} is not installed")
-    return name if name in REAL else str(save_architecture(name, TINY[name]))
+    if name == "smollm2-135m":
+        yield request.getfixturevalue("smollm")
+        return
+    with load(name if name in REAL else str(save_architecture(name, TINY[name]))) as loaded:
+        yield loaded
 
 
 @pytest.fixture(scope="module")
-def reference(model: str) -> Reference:
-    with load(model) as lm, torch.inference_mode():
+def reference(lm: LanguageModel) -> Reference:
+    with torch.inference_mode():
         prompts = [torch.tensor([query.prompt.ids]) for query in queries(lm)]
         states = [lm.model(ids, output_hidden_states=True, use_cache=False).hidden_states for ids in prompts]
         return Reference([lm.read_plain(query) for query in queries(lm)], [torch.cat(one) for one in states])
 
 
 @pytest.fixture(scope="module", params=BACKENDS)
-def subject(request: pytest.FixtureRequest, model: str) -> Iterator[Subject]:
+def subject(request: pytest.FixtureRequest, lm: LanguageModel) -> Subject:
     if find_spec(request.param) is None:
         pytest.skip(f"{request.param} is not installed")
-    with load(model, backend=request.param) as lm:
-        yield Subject(lm, make_backend(lm.spec, lm.model, lm.tokenizer))
+    spec = lm.spec.model_copy(update={"backend": request.param})
+    return Subject(lm, make_backend(spec, lm.model, lm.tokenizer))
 
 
 def words(lm: Any, n: int) -> list[int]:
