@@ -47,6 +47,7 @@ lint: setup
 
 bench: setup .venv/bench
 	@$(BIN)/python benchmarks/options.py
+	@$(BIN)/python benchmarks/capture.py
 	@$(BIN)/python benchmarks/metrics.py
 
 calibration: setup

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from .blocks import blocks
+from .blocks import blocks, input_device
 from .edits import Edit
 from .errors import UserError
 from .layout import Batch, Layout, Packed
@@ -133,7 +133,7 @@ class _Visit:
         points = sorted(wanted | lens | {edit.point for edit in edits}, key=forward_order)
         if points and not 0 <= points[0].layer <= points[-1].layer < (n := len(blocks(model))):
             raise UserError(f"layers {points[0].layer} to {points[-1].layer}: the model has layers 0 to {n - 1}")
-        pick = _picker(batch, capture, self.mine) if capture else None
+        pick = _picker(batch, capture, self.mine, input_device(model)) if capture else None
         changes = {point: [_changer(pack, batch, edit) for edit in edits if edit.point == point] for point in points}
 
         def tap(point: Point) -> Tap:
@@ -176,16 +176,18 @@ def _cells(hidden: "torch.Tensor", cells: "torch.Tensor") -> "torch.Tensor":
     return hidden.flatten(0, 1)[cells.to(hidden.device)]
 
 
-def _picker(batch: Batch, capture: Capture, mine: Ints) -> "Callable[[torch.Tensor], torch.Tensor]":
+def _picker(
+    batch: Batch, capture: Capture, mine: Ints, device: "torch.device"
+) -> "Callable[[torch.Tensor], torch.Tensor]":
     """Takes the rows `mine` of `capture`, [n, d_model], from the residual stream of a batch."""
     import torch
 
     lengths = capture.lengths[mine]
     paths = [batch.path(int(row), int(n)) for row, n in zip(capture.rows[mine], lengths, strict=True)]
-    cells = torch.tensor([cell for path in paths for cell in path], dtype=torch.long)
+    cells = torch.tensor([cell for path in paths for cell in path], dtype=torch.long, device=device)
     if (lengths == 1).all():
         return lambda hidden: _cells(hidden, cells)
-    segments = torch.from_numpy(lengths)
+    segments = torch.from_numpy(lengths).to(device)
 
     def mean(hidden: "torch.Tensor") -> "torch.Tensor":
         rows = _cells(hidden, cells).float()

@@ -1,5 +1,6 @@
 """A loaded model with its read-outs: the face of the library for scripts and notebooks."""
 
+import gc
 from collections.abc import Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING, Literal, NamedTuple, Self
@@ -72,6 +73,7 @@ class LanguageModel:
     def __exit__(self, *exception: object) -> None:
         del self.model, self.head, self.sampler
         self.__dict__.pop("chosen", None)
+        gc.collect()  # a library may hold the model in a cycle
 
     @cached_property
     def identity(self) -> Identity:

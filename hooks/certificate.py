@@ -1,0 +1,209 @@
+"""How far the numbers of a model may be trusted: whether the back ends agree, and how much plain arithmetic moves them.
+
+The *noise floor* is the largest change of an option's probability that comes from how the same question was put to the
+same weights: alone or among others, padded on the left or on the right, packed, in half precision. An effect below the
+floor may be rounding.
+"""
+
+from collections.abc import Sequence
+from importlib.util import find_spec
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+from pydantic import Field
+from scipy.special import logsumexp
+
+from .blocks import body, input_device
+from .capture import CapturePlan
+from .captured import Captured
+from .errors import UserError
+from .exact import Query, normalised
+from .lm import LanguageModel, load
+from .options import make_options
+from .places import LAST, Position
+from .points import Point, Site, forward_order
+from .settings import Settings
+from .spec import BACKENDS, ModelSpec
+
+if TYPE_CHECKING:
+    import torch
+
+SITES: tuple[Site, ...] = ("resid_pre", "resid_post")
+TOLERANCE = 1e-3
+"""How far a layer's residuals may be from those of plain transformers, in relative norm, in float32."""
+REFERENCE = "transformers"
+BATCHES = (4, 16)
+SUBJECTS = ("whale", "stone", "rose", "copper wire", "river that never ends", "city", "wooden ship", "cloud")
+QUESTION = "Is a {} a living thing?"
+OPTIONS = ("yes", "no")
+
+
+class Parity(Settings):
+    """How far one back end is from plain transformers."""
+
+    version: str | None
+    """Of the library; None if it is not installed or cannot serve the model."""
+    note: str = ""
+    residuals: dict[Site, tuple[float, ...]] = Field(default={})
+    """Site -> per layer, the largest relative norm of a difference."""
+    probability: float | None = None
+    """Largest change of an option's probability."""
+
+
+class Certificate(Settings):
+    """What `certify` measures of a model."""
+
+    model: str
+    weights: str
+    """The fingerprint of `Identity.weights`."""
+    parity: dict[str, Parity]
+    """Back end -> parity, in float32."""
+    floor: dict[str, dict[str, float]]
+    """dtype -> condition -> largest change of an option's probability against one plain pass per text in that dtype;
+    under `against float32` against float32."""
+
+    @property
+    def failures(self) -> list[str]:
+        """Back ends that are outside the tolerance, with the first layer that is."""
+        found = []
+        for name, parity in self.parity.items():
+            gaps = {Point(i, site): gap for site, layers in parity.residuals.items() for i, gap in enumerate(layers)}
+            outside = [point for point, gap in gaps.items() if not gap <= TOLERANCE]  # NaN is outside
+            if outside:
+                first = min(outside, key=forward_order)
+                found.append(f"{name}: {first} is {gaps[first]:.1e} away, more than {TOLERANCE:.0e}")
+        return found
+
+    def __str__(self) -> str:
+        lines = [f"{self.model}, weights {self.weights}", "", "| back end | resid_pre | resid_post | probability |"]
+        lines.append("|---|---|---|---|")
+        for name, parity in self.parity.items():
+            if parity.version is None:
+                lines.append(f"| {name} | {parity.note} | | |")
+                continue
+            worst = " | ".join(f"{max(parity.residuals[site]):.1e}" for site in SITES)
+            lines.append(f"| {name} {parity.version} | {worst} | {parity.probability:.1e} |")
+        lines += [
+            "",
+            f"| largest change of a probability | {' | '.join(self.floor)} |",
+            "|---|" + "---|" * len(self.floor),
+        ]
+        for condition in dict.fromkeys(condition for floor in self.floor.values() for condition in floor):
+            row = (f"{floor[condition]:.1e}" if condition in floor else "" for floor in self.floor.values())
+            lines.append(f"| {condition} | {' | '.join(row)} |")
+        return "\n".join([*lines, "", *(self.failures or ["every back end is within the tolerance at every layer"])])
+
+
+def certify(spec: ModelSpec) -> Certificate:
+    """Measure a model on a few questions, with every back end that is installed.
+
+    Args:
+        spec: the model; its dtype and back end are of no account.
+
+    Raises UserError if plain transformers cannot serve it.
+    """
+    parity, floor = {}, {}
+    with load(spec, dtype="float32", backend=REFERENCE) as lm:
+        weights, name = lm.identity.weights, lm.identity.name
+        queries = _probes(lm)
+        own, captured = _captured(lm, queries)
+        exact, floor["float32"] = _noise(lm, queries)
+    for backend in BACKENDS:
+        parity[backend] = _parity(spec, backend, queries, own, captured)
+    with load(spec, dtype="bfloat16", backend=REFERENCE) as lm:
+        half, floor["bfloat16"] = _noise(lm, queries)
+        floor["bfloat16"]["against float32"] = _gap(half, exact)
+    return Certificate(model=name, weights=weights, parity=parity, floor=floor)
+
+
+def relative(one: Captured, other: Captured) -> dict[Site, tuple[float, ...]]:
+    """Site -> per layer, the largest relative norm of a row's difference."""
+
+    def worst(a: "torch.Tensor", b: "torch.Tensor") -> tuple[float, ...]:
+        gaps = (a.double() - b.double()).norm(dim=-1) / b.double().norm(dim=-1)
+        return tuple(gaps.amax(dim=0).tolist())
+
+    return {site: worst(rows, other.residuals[site]) for site, rows in one.residuals.items()}
+
+
+def _probes(lm: LanguageModel) -> list[Query]:
+    """Questions of different lengths, so that batches of them are padded."""
+    options = make_options(OPTIONS)
+    where = {"question": Position(message=0, at="mean"), "last": LAST}
+    asked = [QUESTION.format(subject) for subject in SUBJECTS]
+    return [
+        lm.reader.query(str(i), [{"role": "user", "content": text}], options, positions=where)
+        for i, text in enumerate(asked)
+    ]
+
+
+def _captured(lm: LanguageModel, queries: Sequence[Query]) -> tuple[list[NDArray[np.float64]], Captured]:
+    readings, _, captured = lm.read(queries, capture=CapturePlan(sites=SITES))
+    return [reading.prob for reading in readings], captured
+
+
+def _parity(
+    spec: ModelSpec, backend: str, queries: Sequence[Query], own: Sequence[NDArray[np.float64]], captured: Captured
+) -> Parity:
+    if find_spec(backend) is None:
+        return Parity(version=None, note="not installed")
+    try:
+        with load(spec, dtype="float32", backend=backend) as lm:
+            version = lm.identity.backend.removeprefix(backend).strip()
+            theirs, found = _captured(lm, queries)
+    except UserError as error:
+        return Parity(version=None, note=str(error))
+    return Parity(version=version, residuals=relative(found, captured), probability=_gap(theirs, own))
+
+
+def _noise(lm: LanguageModel, queries: Sequence[Query]) -> tuple[list[NDArray[np.float64]], dict[str, float]]:
+    """The probabilities one text at a time, and how far each other way of putting them is from those."""
+    alone = _batched(lm, queries, 1, left=False)
+    packed = lm.chosen.path == "packed"
+    floor = {}
+    for size in BATCHES:
+        floor[f"batches of {size}, padded on the right"] = _gap(_batched(lm, queries, size, left=False), alone)
+        if packed:  # what takes no positions from outside cannot be padded on the left
+            floor[f"batches of {size}, padded on the left"] = _gap(_batched(lm, queries, size, left=True), alone)
+    floor[lm.chosen.path] = _gap([reading.prob for reading in lm.read(queries)[0]], alone)
+    return alone, floor
+
+
+def _gap(one: Sequence[NDArray[np.float64]], other: Sequence[NDArray[np.float64]]) -> float:
+    return float(np.abs(np.array(one) - np.array(other)).max())
+
+
+def _batched(lm: LanguageModel, queries: Sequence[Query], size: int, *, left: bool) -> list[NDArray[np.float64]]:
+    """[queries][options] probabilities from ordinary padded batches of prompts with a path each."""
+    import torch
+
+    texts = [(query.prompt.ids, path) for query in queries for forms in query.paths.paths for path in forms]
+    ends = torch.from_numpy(lm.reader.terminators.ids)
+    logp: list[float] = []
+    for start in range(0, len(texts), size):
+        some = texts[start : start + size]
+        width = max(len(prompt) + len(path) for prompt, path in some)
+        tokens = torch.zeros(len(some), width, dtype=torch.long)
+        present = torch.zeros_like(tokens)
+        begins = [width - len(prompt) - len(path) if left else 0 for prompt, path in some]
+        for row, ((prompt, path), begin) in enumerate(zip(some, begins, strict=True)):
+            tokens[row, begin : begin + len(prompt) + len(path)] = torch.tensor([*prompt, *path])
+            present[row, begin : begin + len(prompt) + len(path)] = 1
+        inputs = {"input_ids": tokens, "attention_mask": present}
+        if left:
+            inputs["position_ids"] = (present.cumsum(1) - 1).clamp(min=0)
+        device = input_device(lm.model)
+        with torch.inference_mode():
+            moved = {name: value.to(device) for name, value in inputs.items()}
+            hidden = body(lm.model)(**moved, use_cache=False).last_hidden_state
+        for row, ((prompt, path), begin) in enumerate(zip(some, begins, strict=True)):
+            first = begin + len(prompt) - 1
+            steps = lm.head.log_probs(hidden[row, first : first + len(path) + 1]).double().cpu()
+            said = steps[torch.arange(len(path)), torch.tensor(path)].sum()
+            logp.append(float(said + steps[-1, ends].logsumexp(0)))
+    forms = iter(logp)
+    return [
+        normalised(np.array([logsumexp([next(forms) for _ in paths]) for paths in query.paths.paths]))
+        for query in queries
+    ]

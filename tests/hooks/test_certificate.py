@@ -1,0 +1,60 @@
+"""The certificate: parity of the back ends layer by layer, and the noise floor."""
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+import torch
+
+from doxascope.hooks.captured import Captured
+from doxascope.hooks.certificate import SITES, TOLERANCE, Certificate, Parity, certify, relative
+from doxascope.hooks.spec import BACKENDS, resolve
+
+
+@pytest.fixture(scope="module")
+def certificate(tiny_folder: Path) -> Certificate:
+    return certify(resolve(str(tiny_folder)))
+
+
+def test_back_ends_agree_and_noise_is_small_in_float32(certificate: Certificate, tiny: Any) -> None:
+    assert certificate.weights == tiny.identity.weights
+    assert certificate.failures == []
+    for backend in BACKENDS:
+        parity = certificate.parity[backend]
+        if parity.version is not None:
+            assert {len(parity.residuals[site]) for site in SITES} == {3}
+            assert parity.probability is not None
+            assert parity.probability < 1e-4
+    assert set(certificate.parity[BACKENDS[0]].residuals["resid_post"]) == {0.0}
+    assert max(certificate.floor["float32"].values()) < 1e-4
+    assert certificate.floor["bfloat16"]["against float32"] > max(certificate.floor["float32"].values())
+    sides = ("left", "right")
+    assert {f"batches of {n}, padded on the {side}" for n in (4, 16) for side in sides} < set(
+        certificate.floor["float32"]
+    )
+
+
+def test_it_is_readable_by_people_and_programs(certificate: Certificate) -> None:
+    assert "every back end is within the tolerance at every layer" in str(certificate)
+    assert Certificate.model_validate_json(certificate.model_dump_json()) == certificate
+
+
+def captured(residuals: torch.Tensor) -> Captured:
+    return Captured(pd.DataFrame(), tuple(range(residuals.shape[1])), {"resid_pre": residuals, "resid_post": residuals})
+
+
+@pytest.mark.parametrize("fault", [2 * TOLERANCE, float("nan")])
+def test_a_failure_names_the_first_layer(fault: float) -> None:
+    right = torch.randn(4, 6, 8, generator=torch.Generator().manual_seed(0))
+    wrong = right.clone()
+    wrong[1, 3:] *= 1 + fault
+    residuals = relative(captured(wrong), captured(right)) | {"resid_pre": (0.0,) * 6}
+    made = Certificate(
+        model="m", weights="w", parity={"other": Parity(version="1", residuals=residuals, probability=0.0)}, floor={}
+    )
+    (line,) = made.failures
+    assert line.startswith("other: resid_post of layer 3 is ")
+    assert line in str(made)
+    np.testing.assert_allclose(residuals["resid_post"], [0, 0, 0, *([fault] * 3)], atol=1e-6)
