@@ -46,7 +46,7 @@ def as_text(scored: Scored) -> str:
             for (metric, one, two), score in scored.comparisons.items()
         ]
         lines += _aligned([(HEADINGS[0], "difference", HEADINGS[2], "adjusted p", *HEADINGS[4:]), *rows])
-    lines += [f"\nnot scored: {name} {why}" for name, why in scored.skipped.items()]
+    lines += ["", *(f"not scored: {name} {why}" for name, why in scored.skipped.items())] if scored.skipped else []
     return "\n".join(lines)
 
 

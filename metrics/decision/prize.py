@@ -69,8 +69,9 @@ def prize_independence(
     A context without an answer under either prompt is dropped. Where nothing was repeated there is no noise
     floor and no bound (`no_replicates`); one context has no equivalence test. The interval is by studentised bootstrap,
     linearised where repetitions are unequal; of fewer than a hundred contexts it misses a little more often than it
-    says (`few_contexts`, docs/calibration.md). Absolute loss is improper: a rational agent told of it should report 0
-    or 1.
+    says (`few_contexts`, docs/calibration.md). The bound that `equivalent` rests on lies below the true effect in 4 to
+    6% of samples of 20 to 60 contexts that all have some of it, but in 14% of samples of 20 if only one context in ten
+    has any: a sample may then hold none. Absolute loss is improper: a rational agent told of it should report 0 or 1.
     """
     base, alt = (probabilities(x, name) for x, name in ((p_base, "p_base"), (p_alt, "p_alt")))
     if base.ndim != 2 or alt.ndim != 2 or len(base) != len(alt):

@@ -9,7 +9,7 @@ import scipy
 from numpy.typing import ArrayLike
 
 from ..score import NAN, Score
-from ..validation import Floats, check_draws, check_level, floats, one_of
+from ..validation import TIE, Floats, check_draws, check_level, floats, one_of
 from .resampling import bootstrap_moments
 from .rows import cluster_codes, cluster_sums, complete_rows
 
@@ -163,7 +163,8 @@ def cluster_interval(
 
     Ten clusters or more give a cluster bootstrap: expanded percentiles, or with `kind="bca"` and at least thirty
     clusters BCa. Fewer give a delete-one-cluster jackknife with t(G - 1), because a bootstrap of so few is too
-    narrow. One gives nothing, and so does a statistic that is undefined without one of its few clusters.
+    narrow. One gives nothing, and so does a statistic that is undefined without one of its few clusters, or the same
+    without any of them and yet another number with all.
 
     Args:
         estimate: from all rows.
@@ -181,9 +182,12 @@ def cluster_interval(
     if n_clusters < 2:
         return Interval(method="none: one cluster" if n_clusters else "")
     if n_clusters < MIN_BOOTSTRAP_CLUSTERS:
-        se, df = jackknife_se(left_out()), n_clusters - 1
+        others = left_out()
+        se, df = jackknife_se(others), n_clusters - 1
         if not np.isfinite(se):
             return Interval(method="none: it hangs on one cluster")
+        if se <= TIE and np.abs(others - estimate).max() > TIE:  # as of ratios that are 1 in any single cluster
+            return Interval(method=f"none: {n_clusters} clusters do not tell how it varies")
         lo, hi = t_interval(estimate, se, df, level)
         method = f"jackknife, t({df})"
         return Interval(se=se, lo=lo, hi=hi, method=method, params={"level": level}, df=df)

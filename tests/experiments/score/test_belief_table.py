@@ -118,3 +118,26 @@ def test_an_item_lies_in_one_cluster(tmp_path: Path) -> None:
     frame.assign(cluster=np.where(frame["kind"] == "exact", "a", "b")).to_csv(path, index=False)
     with pytest.raises(UserError, match="item 'i0' lies in several clusters"):
         score_table(path)
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"scenario": ["prior", "prior", "posterior"]}, "item 'i' has several priors"),
+        ({"scenario": ["prior", "posterior", "posterior"], "item": ["i", "i", "j"]}, "item 'j' has a posterior and no"),
+        (
+            {"scenario": ["prior", "posterior", "posterior"], "variant": ["", "{rejected", ""]},
+            "'{rejected' is not JSON",
+        ),
+        ({}, "exact/m has one read-out per item and no outcome, so nothing to compare"),
+        ({"status": ["ok", "lost", "ok"]}, "row 2, status: 'lost' is unknown; one of ok, low_coverage"),
+        ({"status": ["ok", "refused", "ok"]}, "NaN: a failed read-out carries no number"),
+    ],
+)
+def test_read_outs_that_cannot_be_paired(tmp_path: Path, change: dict[str, list[str]], message: str) -> None:
+    columns = {"readout_id": list("abc"), "item": ["i"] * 3, "kind": ["exact"] * 3, "method": ["m"] * 3}
+    path = tmp_path / "t.parquet"
+    pd.DataFrame({**columns, "option": ["yes"] * 3, "prob": [0.2, 0.4, 0.6]} | change).to_parquet(path)
+    with pytest.raises(UserError, match=re.escape(message)) as caught:
+        score_table(path)
+    assert "\n" not in str(caught.value)

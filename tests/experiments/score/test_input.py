@@ -53,6 +53,14 @@ MISTAKES = [
     ("prior_a,posterior_a,rejected|1,1,a", "which lacks 'prior_b', 'posterior_b'"),
     ("item,context,rejected,count_a,count_b,count_c|s,posterior,a,1,2,3", "row 1: item 's' has no prior"),
     ("item,context,rejected,count_a,count_b,count_c|s,before,a,1,2,3", "row 1, context: 'before'; give 'prior'"),
+    ("item,context,rejected,count_a,count_b|s,prior,,1,2|s,prior,,1,2", "row 2: item 's' has a second prior"),
+    ("item,context,rejected,count_a,count_b|s,prior,,1,2", "has no posterior; give each item a row"),
+    ("question,step,belief|a,,0.1", "row 1, step: '' is missing or infinite; every row needs a number"),
+    ("question,step,belief,outcome|a,0,0.1,0|a,1,0.2,1", "outcome differs along question 'a'"),
+    ("prior,posterior|nan,-inf", "row 1, posterior: '-inf' is not in [0, 1]"),
+    (",prior|0,0.5", "columns (unnamed), prior fit no metric; nearest is 'pairs'"),
+    ('prior,posterior|0.2,"0.3', "is not valid CSV"),
+    ("", "is empty; the first line names the columns"),
 ]
 
 
@@ -122,18 +130,23 @@ def test_the_three_formats_and_any_chunk_size_agree(
         assert (score.n_rows, score.n_clusters) == (49, 25)
 
 
-def test_only_the_wanted_columns_are_kept(tmp_path: Path) -> None:
+@pytest.mark.parametrize("suffix", ["csv", "jsonl", "parquet"])
+def test_a_large_file_is_streamed_and_only_the_wanted_columns_are_kept(tmp_path: Path, suffix: str) -> None:
     import tracemalloc
 
-    path = tmp_path / "t.csv"
-    with path.open("w") as file:
-        file.write("prior,posterior,prompt\n")
-        file.writelines(f"0.{i % 9 + 1},0.5,{'words ' * 200}\n" for i in range(20_000))
+    path, n, prompt = tmp_path / f"t.{suffix}", 20_000, "words " * 200
+    if suffix == "parquet":
+        pd.DataFrame({"prior": np.linspace(0, 1, n), "prompt": [prompt] * n}).to_parquet(path)
+    else:
+        line = "0.{},0.5,{}\n" if suffix == "csv" else '{{"prior": 0.{}, "posterior": 0.5, "prompt": "{}"}}\n'
+        with path.open("w") as file:
+            file.write("prior,posterior,prompt\n" * (suffix == "csv"))
+            file.writelines(line.format(i % 9 + 1, prompt) for i in range(n))
     tracemalloc.start()
-    assert len(load(reading.open_table(path), {"prior": "probability"})["prior"]) == 20_000
+    assert len(load(reading.open_table(path), {"prior": "probability"})["prior"]) == n
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
-    assert peak < path.stat().st_size / 5
+    assert peak < n * len(prompt) / 5
 
 
 @pytest.mark.parametrize(
@@ -155,7 +168,27 @@ def test_mistakes_in_json_lines(table: Write, lines: Sequence[str], message: str
         score_table(table(*lines, name="t.jsonl"))
 
 
-def test_a_file_that_is_no_parquet(tmp_path: Path) -> None:
+def test_files_that_are_no_parquet_or_no_table(tmp_path: Path) -> None:
     (tmp_path / "t.parquet").write_bytes(b"not at all")
     with pytest.raises(UserError, match="not valid Parquet"):
         score_table(tmp_path / "t.parquet")
+    pd.DataFrame({"prior": np.zeros(0), "posterior": np.zeros(0)}).to_parquet(tmp_path / "t.parquet")
+    with pytest.raises(UserError, match="has columns but no rows"):
+        score_table(tmp_path / "t.parquet")
+
+
+def test_a_folder_of_parts_is_one_table_if_its_parts_agree(tmp_path: Path, estimates: Estimates) -> None:
+    with pytest.raises(UserError, match=re.escape("is a folder without .parquet parts; give a file")):
+        score_table(tmp_path)
+    for name, prior in (("a", [0.2, 0.4]), ("b", [0.6, 0.8])):
+        pd.DataFrame({"prior": prior, "posterior": [0.5, 0.5]}).to_parquet(tmp_path / f"{name}.parquet")
+    assert estimates(score_table(tmp_path))["M"].estimate == pytest.approx(-1)
+    pd.DataFrame({"prior": [0.2]}).to_parquet(tmp_path / "c.parquet")
+    with pytest.raises(UserError, match=re.escape("has other columns than a.parquet; score them one by one")):
+        score_table(tmp_path)
+
+
+def test_a_reading_that_stands_twice(table: Write) -> None:
+    path = table("item,run,prior,posterior", "a,0,0.2,0.3", "a,0,0.2,0.3")
+    with pytest.raises(UserError, match="row 2: item 'a' has reading '0' twice"):
+        score_table(path, replicates="run")

@@ -33,6 +33,15 @@ def test_a_statistic_that_hangs_on_one_cluster_has_no_interval() -> None:
     assert made.test_of_zero(0.2) == {}
 
 
+def test_a_statistic_that_no_single_cluster_can_vary_has_no_interval_of_two() -> None:
+    """Of one row, mean ab / (mean a mean b) is 1 whatever the row: leaving out either of two says nothing."""
+    moments = np.array([[0.2 * 0.3, 0.2, 0.3, 1.0], [0.8 * 0.4, 0.8, 0.4, 1.0]])
+    made = moment_interval(moments, np.arange(2), lambda s: s[:, 0] * s[:, 3] / (s[:, 1] * s[:, 2]), seed=0)
+    assert (made.method, np.isnan(made.lo)) == ("none: 2 clusters do not tell how it varies", True)
+    still = moment_interval(np.array([[0.3, 1.0], [0.3, 1.0]]), np.arange(2), mean, seed=0)
+    assert (still.lo, still.hi) == (0.3, 0.3)
+
+
 @pytest.mark.parametrize("level", [0.0, 1.0, 95, float("nan")])
 def test_a_level_outside_its_range_is_refused(level: float) -> None:
     values = np.random.default_rng(0).random(30)
