@@ -1,6 +1,6 @@
 """Exact number distributions on a real model: do written answers follow them, and what do they cost?
 
-    python benchmarks/numbers.py [draws [rounds]]
+    python benchmarks/number_beliefs.py [draws [rounds]]
 
 The answers are the model's own (temperature 1, nothing truncated), parsed strictly. The cost is compared with a yes/no
 read-out of the very same prompt, in turns, so that a machine whose speed drifts favours neither.
@@ -34,7 +34,7 @@ from doxascope.hooks.verbal.asking import Asked, ask
 from doxascope.hooks.verbal.formats import INTEGER, JSON, PERCENT, UNIT, NumberFormat, times
 from doxascope.hooks.verbal.reading import read_numbers
 
-MODEL, DRAWS, ROUNDS, AT_MOST = "smollm2-135m", 1500, 7, 3.0
+MODEL, DRAWS, ROUNDS, AT_MOST = "smollm2-135m", 1000, 3, 3.0
 LAW = Sampling(max_new_tokens=10)
 """Enough for every form and its terminator: what is longer is outside the format."""
 SYSTEM = "You are a careful forecaster."
@@ -115,18 +115,18 @@ def main(draws: int, rounds: int) -> None:
     assert lm.chosen.path == "packed"
     libraries = ", ".join(f"{name} {version(name)}" for name in ("doxascope", "torch", "transformers"))
     page = [
-        f"`python benchmarks/numbers.py {draws} {rounds}`, {datetime.now(UTC):%Y-%m-%d %H:%M} UTC",
+        f"`python benchmarks/number_beliefs.py {draws} {rounds}`, {datetime.now(UTC):%Y-%m-%d %H:%M} UTC",
         f"{platform.machine()}, 1 thread, Python {platform.python_version()}, {libraries}; {MODEL}, float32",
         "The machine was shared: seconds are for orientation, ratios are medians (ranges) of rounds in turns.",
         "",
     ]
     for text, one in ((URN, JSON), (BANK, LABELLED)):
         page += [*checked(lm, question(lm, text, one), draws), ""]
+    rows = [(text, one) for text in (URN, BANK) for one in (UNIT, PERCENT, JSON, times(10))]
     page += [
         f"| format | prompt, tokens | tokens run: number / yes-no | times a yes/no read-out | at most {AT_MOST:g} |",
         "|---|---|---|---|---|",
-        *(cost(lm, question(lm, text, one), rounds) for text in (URN, BANK) for one in (UNIT, INTEGER, PERCENT, JSON)),
-        *(cost(lm, question(lm, text, times(10)), rounds) for text in (URN, BANK)),
+        *(cost(lm, question(lm, text, one), rounds) for text, one in rows),
     ]
     written = "\n".join(page)
     print(written)
