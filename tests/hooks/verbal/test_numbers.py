@@ -200,3 +200,10 @@ def test_a_prompt_that_is_too_long_is_refused(numerate: Any) -> None:
     long = ask(numerate.reader, "r", [{"role": "user", "content": "ripe? " * 12}], here(INTEGER))
     with pytest.raises(UserError, match=r"read-out r: prompt and option take \d+ tokens, the model takes 64"):
         read_numbers(numerate, [long])
+
+
+def test_asking_nothing_and_following_nothing_is_refused(numerate: Any) -> None:
+    with pytest.raises(UserError, match="read-out r: no messages"):
+        ask(numerate.reader, "r", [], UNIT)
+    with pytest.raises(UserError, match="beam 0: follow at least one"):
+        read_numbers(numerate, [asked(numerate, LINES)], beam=0)
