@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from ..chat import Conversation, Message, Prompt
+from ..errors import UserError
 from ..exact import Query
 from ..options import Option
 from ..reader import PromptReader
@@ -59,7 +60,11 @@ def ask(
         messages: the conversation, with the question.
         number_format: how the number is to be written, worded for its options.
         prefilled: whether the first label of the format is put into the model's mouth, or for it to write.
+
+    Raises UserError, naming the read-out, for a conversation without messages.
     """
+    if not messages:
+        raise UserError(f"read-out {readout_id}: no messages; give at least one")
     *before, last = messages
     turns: list[Message] = [*before, last]
     if last["role"] == "user":

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from ..errors import UserError
 from ..exact import Competitor, ExactReading, Query
 from ..reader import PromptReader
 from .asking import Asked
@@ -92,7 +93,11 @@ def read_numbers(
         asked: the questions, each in its format.
         beam: most beginnings of an answer that are followed.
         budget: most tokens of one forward pass.
+
+    Raises UserError for a beam of nothing, and as `PromptReader.query` does.
     """
+    if beam < 1:
+        raise UserError(f"beam {beam}: follow at least one beginning")
     courses = [_Course(one, (one.opening,)) for one in asked]
     while running := [course for course in courses if not course.done]:
         queries = [course.query(lm.reader) for course in running]
