@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 
 from ...metrics import belief_consistency, jsd_plugin_bias
-from ..readouts import SAMPLED
+from .noise import answers_worth
 
 FIELDS = (
     "c2",
@@ -24,7 +24,10 @@ FIELDS = (
     "hswitch",
 )
 INSTANCE_METRICS = (*FIELDS, "p_invalid_included")
-CONDITIONS = ("template", "named", "rejected", "then", "hidden", "asked", "estimate", "of", "draws")
+CONDITIONS = (
+    *("template", "named", "rejected", "then", "hidden", "asked"),
+    *("estimate", "of", "draws", "thoughts", "unclosed", "covariance"),
+)
 """The entries that a variant may have, besides the temperature."""
 
 
@@ -47,20 +50,20 @@ def option_masses(beliefs: pd.DataFrame) -> pd.DataFrame:
 def instances(beliefs: pd.DataFrame) -> pd.DataFrame:
     """One row per posterior, method and temperature, with the fields of METRICS B2 beside its prior.
 
-    `coverage` is the smaller of the two. `c2_corrected`, of sampled answers alone, takes off the divergence that two
+    `coverage` is the smaller of the two. `c2_corrected`, of what was sampled alone, takes off the divergence that two
     samples of one belief show on average (METRICS B12, first order).
     """
     own = beliefs[beliefs["scenario"].isin(("prior", "posterior"))]
     masses, readouts = option_masses(own), conditions(own)
     post = readouts[readouts["scenario"] == "posterior"]
     key = ["item", "method", "temperature"]
-    prior = readouts.loc[readouts["scenario"] == "prior", [*key, "readout_id", "coverage"]]
+    prior = readouts[readouts["scenario"] == "prior"]
     rows = post.merge(prior, on=key, suffixes=("", "_prior"), validate="many_to_one")
     rejected = rows["rejected"].to_numpy(dtype=int)
     before, after = masses.loc[rows["readout_id_prior"]].to_numpy(), masses.loc[rows["readout_id"]].to_numpy()
     score = belief_consistency(before, after, rejected)
-    answers = rows["draws"].where(rows["estimate"] == SAMPLED)
-    kept_before, kept_after = (answers * (x.sum(axis=1) - _of(x, rejected)) for x in (before, after))
+    known_before = answers_worth(prior.set_index("readout_id").loc[rows["readout_id_prior"]], before, rejected)
+    known_after = answers_worth(rows, after, rejected)
     names = ["readout_id", "readout_id_prior", "item", "cluster", "kind", "method", "estimate", "of", "temperature"]
     return rows[[*names, "template", "forced_logp"]].assign(
         rejected=rejected,
@@ -71,7 +74,7 @@ def instances(beliefs: pd.DataFrame) -> pd.DataFrame:
         alpha_post=score.post2[:, 0],
         rejected_prior=_of(before, rejected),
         rejected_prior_share=_of(before, rejected) / _total(before),
-        c2_corrected=score.c2 + jsd_plugin_bias(2, kept_before, kept_after),
+        c2_corrected=score.c2 + jsd_plugin_bias(2, known_before, known_after),
         p_invalid_included=np.where(score.included_paper, score.p_invalid_raw, np.nan),
         **{metric: getattr(score, metric) for metric in FIELDS},
     )

@@ -50,8 +50,9 @@ def scores(config: ConsistencyConfig, beliefs: pd.DataFrame) -> list[Cell]:
         cells += [Cell(metric, means.method, ALL, score, means.kind) for metric, score in whole.items()]
         cells += _about_read_outs(means, own)
         cells += second_scores(means, own, table)
-        if estimate == SAMPLED:
+        if table["c2_corrected"].notna().any():
             cells.append(means.cell("c2_corrected", ALL, table))
+        if estimate == SAMPLED:
             cells += _agreements(means, every[every["method"] == of], table)
     for (method, kind), table in swept.groupby(["method", "kind"], sort=False):
         means = Means(config, str(method), str(kind))
@@ -84,16 +85,21 @@ def _conditions(config: ConsistencyConfig, swept: pd.DataFrame) -> Iterator[tupl
 
 
 def _about_read_outs(means: Means, beliefs: pd.DataFrame) -> list[Cell]:
-    """Coverage before and after, and the prior's share of each position."""
-    readouts = beliefs.drop_duplicates("readout_id")
+    """Thoughts that were not closed, coverage before and after, and the prior's share of each position."""
+    readouts = conditions(beliefs)
     prior = beliefs[beliefs["scenario"] == "prior"]
+    unclosed = readouts["unclosed"] / readouts["thoughts"]
     return [
-        means.cell(f"coverage_{scenario}", ALL, rows, rows["coverage"])
-        for scenario in ("prior", "posterior")
-        for rows in [readouts[readouts["scenario"] == scenario]]
-    ] + [
-        means.cell(f"prior_share_position_{int(str(place)) + 1}", ALL, rows, rows["prob"])
-        for place, rows in prior.groupby("option_index")
+        *([means.cell("unclosed", ALL, readouts, unclosed)] if unclosed.notna().any() else []),
+        *(
+            means.cell(f"coverage_{scenario}", ALL, rows, rows["coverage"])
+            for scenario in ("prior", "posterior")
+            for rows in [readouts[readouts["scenario"] == scenario]]
+        ),
+        *(
+            means.cell(f"prior_share_position_{int(str(place)) + 1}", ALL, rows, rows["prob"])
+            for place, rows in prior.groupby("option_index")
+        ),
     ]
 
 
