@@ -195,9 +195,8 @@ class ChatRenderer:
             return self._start + "\n".join([*lines, "Assistant:"])
         if not self._takes_system:
             messages = _fold_system(messages)
-        return self._apply(messages) + (
-            f"{self._open_thought()}{CLOSE}{AFTER_THOUGHT}" if self.thinking == "closed" else ""
-        )
+        empty = f"{self._open_thought()}{CLOSE}{AFTER_THOUGHT}" if self.thinking == "closed" else ""
+        return self._apply(messages) + empty
 
     def _apply(self, messages: Conversation) -> str:
         from jinja2 import TemplateError

@@ -8,7 +8,7 @@ end of the form.
 """
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import islice
 from typing import TYPE_CHECKING
 
@@ -112,9 +112,7 @@ def other_tokenisations(
 
     added = [[one for path in paths for one in others(path)] for paths in query.paths.paths]
     both = tuple((*paths, *more) for paths, more in zip(query.paths.paths, added, strict=True))
-    (reading,), *_ = lm.read(
-        [Query(query.readout_id, query.prompt, OptionPaths(query.paths.options, both))], budget=budget
-    )
+    (reading,), *_ = lm.read([replace(query, paths=OptionPaths(query.paths.options, both), places=())], budget=budget)
     masses = [np.exp(logp) for logp in reading.form_logp]
     canonical = np.array([mass[: len(paths)].sum() for mass, paths in zip(masses, query.paths.paths, strict=True)])
     every = np.array([mass.sum() for mass in masses])

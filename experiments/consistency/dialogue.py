@@ -20,11 +20,9 @@ Words = tuple[str, str, str]
 
 def dialogue_questions(config: ConsistencyConfig, item: str, words: Words) -> list[Question]:
     """Prior and posteriors under each method."""
-    return [
+    return [  # methods within, so that those that share a conversation lie together
         _reveal(config, f"{item}/{name}", method, words, variant)
-        for name, variant in _scenarios(
-            config.rejections
-        )  # outside, so that methods that share a conversation lie together
+        for name, variant in _scenarios(config.rejections)
         for method in config.methods
     ]
 

@@ -13,10 +13,11 @@ from statsmodels.stats.anova import anova_lm
 
 from doxascope.experiments.config import load_config
 from doxascope.experiments.consistency.config import ConsistencyConfig
+from doxascope.experiments.consistency.noise import answers_worth
 from doxascope.experiments.consistency.orders import order_share
 from doxascope.experiments.protocol import Cell, Question
 from doxascope.hooks.exact import exact_rows
-from doxascope.metrics import Score, belief_table
+from doxascope.metrics import Score, belief_consistency, belief_table, jsd_plugin_bias
 
 Believe = Callable[[tuple[str, ...], Question], Any]
 """Words in their order, and the question -> mass of each."""
@@ -176,3 +177,32 @@ def test_both_rejections_are_said_in_their_order() -> None:
     assert question.step == 2
     assert two not in "".join(m["content"] for m in question.conversation[1:])
     assert sum(q.scenario == "second-posterior" for q in asked.values()) == 6 * 3
+
+
+def known(masses: np.ndarray, **variant: Any) -> np.ndarray:
+    """What read-outs with these masses and variants are worth, the third word left out."""
+    blank = {"estimate": np.nan, "draws": np.nan, "covariance": np.nan}
+    readouts = pd.DataFrame({name: variant.get(name, [value] * len(masses)) for name, value in blank.items()})
+    return answers_worth(readouts, masses, np.full(len(masses), 2))
+
+
+def test_answers_and_their_covariance_are_worth_the_same() -> None:
+    masses = np.array([[0.3, 0.2, 0.1], [0.05, 0.6, 0.2]])
+    spread = [((np.diag(m) - np.outer(m, m)) / 40).tolist() for m in masses]
+    counted = known(masses, estimate=["sampled"] * 2, draws=[40.0] * 2)
+    np.testing.assert_allclose(counted, [20, 26])
+    np.testing.assert_allclose(known(masses, covariance=spread), counted)
+    assert np.isnan(known(masses)).all()
+    assert np.isinf(known(masses, covariance=[np.zeros((3, 3)).tolist()] * 2)).all()
+
+
+def test_the_divergence_that_few_thoughts_add_is_taken_off() -> None:
+    rng = np.random.default_rng(0)
+    thoughts, contexts = 12, 4000
+    drawn = rng.dirichlet([3, 3, 2], (2, contexts, thoughts))  # before and after: the same law
+    before, after = drawn.mean(axis=2)
+    worth = [known(one.mean(axis=1), covariance=[(np.cov(k.T) / thoughts).tolist() for k in one]) for one in drawn]
+    c2 = belief_consistency(before, after, np.full(contexts, 2)).c2
+    bias = jsd_plugin_bias(2, *worth)
+    assert 1 - c2.mean() > 0.005
+    assert (c2 + bias).mean() == pytest.approx(1, abs=0.1 * (1 - c2.mean()))
