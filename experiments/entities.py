@@ -1,12 +1,15 @@
 """Triples of nouns, none of which is part of another."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
+from pydantic import model_validator
 
 from ..hooks.errors import UserError
 from ..hooks.settings import Settings
+from .ranking import RANKING_TEXT, ranked
 
 
 class EntityConfig(Settings):
@@ -16,34 +19,49 @@ class EntityConfig(Settings):
     """One entity a line; None takes the English nouns of the wonderwords package."""
     min_length: int = 3
     max_length: int = 10
-
-
-def entities(config: EntityConfig) -> list[str]:
-    """The usable entities, sorted and distinct whatever their case.
-
-    Raises UserError for a file that cannot be read or holds fewer than three.
+    reference: str | None = None
+    """A model that ranks them, the likeliest first: the same one whichever model is measured, so that all are asked
+    about the same triples. None: not ranked, or, in a file, as they stand there.
     """
-    if config.file is None:
-        from wonderwords import RandomWord
+    ranking_text: str = RANKING_TEXT
+    """What an entity is ranked by: its probability after this text."""
+    ranks: tuple[int, int] | None = None
+    """First and last rank to draw from; None draws from all."""
 
-        words = RandomWord().filter(include_parts_of_speech=["nouns"], regex="[a-z]+")
-        source = "the wonderwords nouns"
-    else:
-        try:
-            words = Path(config.file).read_text(encoding="utf-8").splitlines()
-        except (OSError, UnicodeDecodeError) as error:
-            raise UserError(f"entities.file {config.file}: cannot be read ({error}); give a UTF-8 text file") from error
-        source = config.file
-    kept: dict[str, str] = {}
-    for word in (word.strip() for word in words):
-        if config.min_length <= len(word) <= config.max_length:
-            kept.setdefault(word.casefold(), word)
-    if len(kept) < 3:
-        raise UserError(
-            f"entities: {source} has {len(kept)} of {config.min_length} to {config.max_length} letters; "
-            "at least three are needed"
-        )
-    return [kept[key] for key in sorted(kept)]
+    @model_validator(mode="after")
+    def _ranks_are_ranks(self) -> "EntityConfig":
+        if self.ranks and not 1 <= self.ranks[0] <= self.ranks[1]:
+            raise ValueError(f"ranks {list(self.ranks)}: give the first and the last, counted from 1")
+        if self.ranks and not (self.reference or self.file):
+            raise ValueError("ranks: the words are not ranked; give a `reference` model, or a `file` in their order")
+        return self
+
+
+class Entities(NamedTuple):
+    """The entities to draw from."""
+
+    words: list[str]
+    """Sorted, and distinct whatever their case."""
+    ranking: str | None
+    """What the ranked list that they were taken from is known by."""
+
+
+def entities(config: EntityConfig) -> Entities:
+    """The usable entities; a reference model ranks them when they are first asked for.
+
+    Raises UserError for a file that cannot be read, or if fewer than three are left.
+    """
+    words, source = _words(config.file)
+    usable = list(_usable(words, config.min_length, config.max_length).values())
+    _three_at_least(usable, f"{source} has {len(usable)} of {config.min_length} to {config.max_length} letters")
+    ranking = None
+    if config.reference:
+        usable, ranking = ranked(sorted(usable, key=str.casefold), config.reference, config.ranking_text)
+    if config.ranks:
+        first, last = config.ranks
+        found, usable = len(usable), usable[first - 1 : last]
+        _three_at_least(usable, f"{len(usable)} of the {found} of {source} have the ranks {first} to {last}")
+    return Entities(sorted(usable, key=str.casefold), ranking)
 
 
 def triples(words: Sequence[str], n: int, seed: int) -> list[tuple[str, str, str]]:
@@ -60,6 +78,32 @@ def triples(words: Sequence[str], n: int, seed: int) -> list[tuple[str, str, str
         if len(found) == n:
             return list(found.values())
     raise UserError(f"entities: {len(words)} words gave {len(found)} different triples of {n}; ask fewer, or give more")
+
+
+def _words(file: str | None) -> tuple[list[str], str]:
+    """All words, and where they come from."""
+    if file is None:
+        from wonderwords import RandomWord
+
+        return RandomWord().filter(include_parts_of_speech=["nouns"], regex="[a-z]+"), "the wonderwords nouns"
+    try:
+        return Path(file).read_text(encoding="utf-8").splitlines(), file
+    except (OSError, UnicodeDecodeError) as error:
+        raise UserError(f"entities.file {file}: cannot be read ({error}); give a UTF-8 text file") from error
+
+
+def _usable(words: Iterable[str], shortest: int, longest: int) -> dict[str, str]:
+    """Case-folded word -> the word as it is first written, with single spaces."""
+    kept: dict[str, str] = {}
+    for word in (" ".join(word.split()) for word in words):
+        if shortest <= len(word) <= longest:
+            kept.setdefault(word.casefold(), word)
+    return kept
+
+
+def _three_at_least(words: Sequence[str], said: str) -> None:
+    if len(words) < 3:
+        raise UserError(f"entities: {said}; at least three are needed")
 
 
 def _clash(words: Sequence[str]) -> bool:

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from typing import Annotated, Any, Protocol, TypedDict
 
 import pandas as pd
-from pydantic import Field
+from pydantic import Field, model_validator
 
 from ..hooks.chat import Conversation, Message
 from ..hooks.lm import BUDGET, LOW_COVERAGE
@@ -13,6 +13,7 @@ from ..hooks.options import TERMINATORS, Option
 from ..hooks.sampling import Sampling
 from ..hooks.settings import Settings
 from ..hooks.spec import ModelSpec
+from ..hooks.thoughts import Thoughts
 from ..metrics.score import Score
 
 
@@ -35,9 +36,17 @@ class RunConfig(Settings):
     """Exact beliefs at these besides 1: the same logits, rescaled."""
     sampling: Sampling = Sampling()
     """The law of sampled answers."""
+    thoughts: Thoughts = Thoughts()
+    """The thoughts of a model with `thinking: on`."""
     bootstrap_draws: int = Field(default=2000, ge=1)
     level: float = Field(default=0.95, gt=0, lt=1)
     """Of every interval."""
+
+    @model_validator(mode="after")
+    def _thoughts_have_one_temperature(self) -> "RunConfig":
+        if self.model.thinking == "on" and self.temperatures:
+            raise ValueError("temperatures: thoughts are sampled at 1; leave them out with `model.thinking: on`")
+        return self
 
 
 @dataclass(frozen=True)
@@ -69,8 +78,8 @@ class Question:
     they name each option first."""
 
 
-class Answer(TypedDict):
-    """A sampled answer."""
+class Drawn(TypedDict):
+    """A sampled thought or answer."""
 
     draw: int
     text: str
@@ -84,7 +93,8 @@ class Transcript(TypedDict):
     messages: Sequence[Message]
     prefill: str
     options: Sequence[str]
-    answers: Sequence[Answer]
+    thoughts: Sequence[Drawn]
+    answers: Sequence[Drawn]
 
 
 Transcripts = Callable[[Collection[str]], Mapping[str, Transcript]]

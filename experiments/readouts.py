@@ -2,19 +2,19 @@
 
 import json
 from collections.abc import Sequence
-from dataclasses import asdict
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from ..hooks import verbalised
-from ..hooks.exact import ExactReading, Query, exact_rows
+from ..hooks.exact import Query, exact_rows
 from ..hooks.generation import Request, Sample
 from ..hooks.lm import LanguageModel
 from ..hooks.memory import Cost
 from ..hooks.mentions import Mentions
 from ..hooks.reader import PromptReader
 from .protocol import Experiment, Item, Question, RunConfig
+from .thinking import think
 
 SAMPLED, EXPECTED = "sampled", "expected"
 """What is added to a method's name when its answers are sampled and matched, and when the exact chances along them are
@@ -30,19 +30,18 @@ class Read(NamedTuple):
 
 
 def compile_questions(reader: PromptReader, questions: Sequence[Question]) -> list[Query]:
-    """Questions to token paths, in the same order."""
+    """Questions to token paths, in the same order; of a model that thinks, after an empty thought."""
     return [reader.query(q.readout_id, q.conversation, q.options, q.prefill) for q in questions]
 
 
 def read_item(experiment: Experiment, config: RunConfig, item: Item, lm: LanguageModel) -> Read:
     """Read all questions of an item. No pack and no sampling spans items: what one reads does not depend on others."""
     questions = experiment.questions(config, item)
-    queries = compile_questions(lm.reader, questions)
-    readings, cost = lm.read(queries, budget=config.token_budget, temperatures=config.temperatures)
-    answers = _sample(config, questions, queries, lm)
+    beliefs, cost = (_mixed if lm.spec.thinking == "on" else _exact)(config, questions, lm)
+    answers = _sample(config, questions, lm)
     rows: list[dict[str, Any]] = []
     transcripts: list[dict[str, Any]] = []
-    for question, query, reading in zip(questions, queries, readings, strict=True):
+    for question, belief in zip(questions, beliefs, strict=True):
         where = {
             "experiment": experiment.name,
             "item": item.id,
@@ -51,41 +50,68 @@ def read_item(experiment: Experiment, config: RunConfig, item: Item, lm: Languag
             "step": question.step,
         }
         said = answers.get(question.readout_id, [])
-        rows += [where | row for row in _exact(config, question, reading, lm)]
-        rows += [where | row for row in _sampled(config, question, query, said, lm)]
+        rows += [where | row for row in belief.rows]
+        rows += [where | row for row in _sampled(config, question, said, lm)]
         transcripts.append(
             {
                 "readout_id": question.readout_id,
                 "messages": list(question.conversation),
                 "prefill": question.prefill,
                 "options": [option.name for option in question.options],
-                "answers": [
-                    {key: value for key, value in asdict(one).items() if key in ("draw", "text", "status")}
-                    for one in said
-                ],
+                "thoughts": belief.thoughts,
+                "answers": [{"draw": one.draw, "text": one.text, "status": one.status} for one in said],
             }
         )
     return Read(rows, transcripts, cost)
 
 
-def _exact(config: RunConfig, question: Question, reading: ExactReading, lm: LanguageModel) -> list[dict[str, Any]]:
-    """The belief as it is, and as it would be at other temperatures."""
-    own = lm.option_rows(reading, question.options, config.low_coverage)
-    rows = [_named(question) | row for row in own]
-    for temperature, logp in reading.tempered.items():
-        named = _named(question, f"@T={temperature:g}", temperature=temperature) | {"method": question.method}
-        rows += [named | row for row in exact_rows(logp, question.options, config.low_coverage)]
-    return rows
+class _Belief(NamedTuple):
+    """The rows of one question, and the thoughts that led to them."""
+
+    rows: list[dict[str, Any]]
+    thoughts: list[dict[str, Any]]
 
 
-def _sample(
-    config: RunConfig, questions: Sequence[Question], queries: Sequence[Query], lm: LanguageModel
-) -> dict[str, list[Sample]]:
+def _exact(config: RunConfig, questions: Sequence[Question], lm: LanguageModel) -> tuple[list[_Belief], Cost]:
+    """The beliefs as they are, and as they would be at other temperatures."""
+    queries = compile_questions(lm.reader, questions)
+    readings, cost = lm.read(queries, budget=config.token_budget, temperatures=config.temperatures)
+    beliefs = []
+    for question, reading in zip(questions, readings, strict=True):
+        rows = [_named(question) | row for row in lm.option_rows(reading, question.options, config.low_coverage)]
+        for temperature, logp in reading.tempered.items():
+            named = _named(question, f"@T={temperature:g}", temperature=temperature) | {"method": question.method}
+            rows += [named | row for row in exact_rows(logp, question.options, config.low_coverage)]
+        beliefs.append(_Belief(rows, []))
+    return beliefs, cost
+
+
+def _mixed(config: RunConfig, questions: Sequence[Question], lm: LanguageModel) -> tuple[list[_Belief], Cost]:
+    """The beliefs before a thought: mixtures, whose variant says how well they are known."""
+    mixtures, cost = think(config, questions, lm)
+    beliefs = []
+    for question, mixture in zip(questions, mixtures, strict=True):
+        spread = None if mixture.covariance is None else mixture.covariance.tolist()
+        named = _named(question, thoughts=len(mixture.thoughts), unclosed=mixture.unclosed, covariance=spread)
+        thoughts = [
+            {
+                "draw": one.sample.draw,
+                "text": one.sample.text,
+                "status": one.status,
+                "logp": one.reading.logp.tolist() if one.reading else None,
+            }
+            for one in mixture.thoughts
+        ]
+        beliefs.append(_Belief([named | row for row in mixture.rows(config.low_coverage)], thoughts))
+    return beliefs, cost
+
+
+def _sample(config: RunConfig, questions: Sequence[Question], lm: LanguageModel) -> dict[str, list[Sample]]:
     """The answers to each question that wants some."""
     requests = [
-        Request(question.readout_id, query.prompt, range(question.draws))
-        for question, query in zip(questions, queries, strict=True)
-        if question.draws
+        Request(one.readout_id, lm.reader.chat.render(one.conversation, one.prefill), range(one.draws))
+        for one in questions
+        if one.draws
     ]
     answers: dict[str, list[Sample]] = {request.readout_id: [] for request in requests}
     for sample in lm.sample(requests, config.sampling, seed=config.seed) if requests else []:
@@ -93,20 +119,19 @@ def _sample(
     return answers
 
 
-def _sampled(
-    config: RunConfig, question: Question, query: Query, said: Sequence[Sample], lm: LanguageModel
-) -> list[dict[str, Any]]:
+def _sampled(config: RunConfig, question: Question, said: Sequence[Sample], lm: LanguageModel) -> list[dict[str, Any]]:
     """What answers say by the string match, and which option they are expected to name first."""
     if not said:
         return []
     names = [option.name for option in question.options]
-    told = verbalised.tally((verbalised.what_is_said(sample, names) for sample in said), len(names))
+    thinks = lm.spec.thinking == "on"
+    told = verbalised.tally((verbalised.what_is_said(one, names, thinking=thinks) for one in said), len(names))
     rows = verbalised.option_rows(told, names, config.low_coverage)
-    rows = [_named(question, SAMPLED, draws=len(said)) | row for row in rows]
+    rows = [_estimated(question, SAMPLED, len(said)) | row for row in rows]
     if question.mentioned and config.sampling.faithful and not config.sampling.stop:
         spoken = lm.reader.query(question.readout_id, question.conversation, question.mentioned, question.prefill)
         expected = _expected(lm.mentions(said, spoken, config.sampling), question, config.low_coverage)
-        rows += [_named(question, EXPECTED, draws=len(said)) | row for row in expected]
+        rows += [_estimated(question, EXPECTED, len(said)) | row for row in expected]
     return rows
 
 
@@ -118,7 +143,12 @@ def _expected(found: Mentions, question: Question, low_coverage: float) -> list[
     return [row | {"kind": "verbal"} for row in exact_rows(logp, question.options, low_coverage)]
 
 
-def _named(question: Question, suffix: str = "", **condition: float) -> dict[str, Any]:
+def _estimated(question: Question, estimate: str, draws: int) -> dict[str, Any]:
+    """The names of what sampled answers say of a question: a method of its own, whose variant says of which."""
+    return _named(question, estimate, estimate=estimate, of=question.method, draws=draws)
+
+
+def _named(question: Question, suffix: str = "", **condition: object) -> dict[str, Any]:
     """The names of a read-out that is derived from a question's."""
     readout_id, method = question.readout_id, question.method
     return {

@@ -17,6 +17,10 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("doxascope")
 
+THINK, CLOSE = "<think>", "</think>"
+AFTER_THOUGHT = "\n\n"
+"""What stands between a thought and the answer, in the templates and in what such models write."""
+
 
 class Message(TypedDict):
     """One turn of a conversation."""
@@ -63,27 +67,68 @@ class ChatRenderer:
     Args:
         tokenizer: of the model.
         template: `own`, `plain` or `none` (see `ModelSpec.template`).
+        thinking: `off`, `on` or `closed` (see `ModelSpec.thinking`).
 
-    Raises UserError if `own` is asked of a tokenizer without a chat template.
+    Raises UserError if `own` is asked of a tokenizer without a chat template, a thought of one whose template has none,
+    or no thought of one whose template always opens it.
     """
 
-    def __init__(self, tokenizer: "PreTrainedTokenizerBase", template: str) -> None:
+    def __init__(self, tokenizer: "PreTrainedTokenizerBase", template: str, thinking: str = "off") -> None:
         if template == "own" and not tokenizer.chat_template:
             raise UserError("the model has no chat template; choose `template: plain` or `template: none` for it")
-        self.tokenizer, self.template = tokenizer, template
-        self._special = {str(token.content): i for i, token in tokenizer.added_tokens_decoder.items() if token.special}
+        self.tokenizer, self.template, self.thinking = tokenizer, template, thinking
+        added = {str(token.content): (i, token.special) for i, token in tokenizer.added_tokens_decoder.items()}
+        self._special = {text: i for text, (i, special) in added.items() if special or text in (THINK, CLOSE)}
+        self.close = self._special.get(CLOSE)
+        """The token that ends a thought, if the model has one."""
         # Where the template writes no BOS, a text begins as the tokenizer lets it begin.
         begins = template != "own" and tokenizer("")["input_ids"][:1] == [tokenizer.bos_token_id]
         self._start = str(tokenizer.bos_token) if begins else ""
         self._takes_system = self._system_role_works() if template == "own" else True
+        self._opens = template == "own" and self._apply(HELLO).rstrip().endswith(THINK)
+        self._refuse_wrong_thinking()
+
+    def _refuse_wrong_thinking(self) -> None:
+        if self.thinking == "off":
+            if self._opens:
+                raise UserError(
+                    "the model's chat template opens a thought; set `thinking: on`, or `closed` for an empty one"
+                )
+        elif self.template != "own" or CLOSE not in str(self.tokenizer.chat_template):
+            raise UserError(
+                f"thinking {self.thinking!r}: the model's template has no think block; leave `thinking: off`"
+            )
+        elif self.close is None:
+            raise UserError(f"thinking {self.thinking!r}: {CLOSE!r} is no token of the model; leave `thinking: off`")
 
     def render(self, messages: Conversation, prefill: str = "") -> Prompt:
-        """The prompt that asks for the next assistant turn, which begins with `prefill`."""
+        """The prompt that asks for the next assistant turn, which begins with `prefill`; with `thinking: on`, for the
+        thought with which it begins.
+        """
         text = self._text(messages) + prefill
         (ids,) = self._tokenise([text])
         if not ids:
             raise UserError("prompt is empty; give at least one message")
         return Prompt(tuple(ids), self._boundary(text, ids), self._forced(messages, ids))
+
+    def render_answer(self, messages: Conversation, prefill: str = "", thought: Sequence[int] | None = None) -> Prompt:
+        """The prompt that asks for the answer itself, which begins with `prefill`.
+
+        Args:
+            messages: the conversation; it holds no thoughts.
+            prefill: how the answer begins.
+            thought: with `thinking: on`, the ids that the model wrote before the token that closes the thought; None is
+                an empty thought.
+        """
+        if self.thinking != "on":
+            return self.render(messages, prefill)
+        asked, tail = self.render(messages), AFTER_THOUGHT + prefill
+        empty, closing = self._tokenise([self._open_thought(), CLOSE + tail])
+        ids = (*asked.ids, *(empty if thought is None else thought), *closing)
+        return Prompt(ids, Boundary(self.close, tail), asked.forced)
+
+    def _open_thought(self) -> str:
+        return "\n" if self._opens else f"{THINK}\n\n"
 
     def _boundary(self, text: str, ids: list[int]) -> Boundary:
         place, token = max(((text.rfind(token), token) for token in self._special), default=(-1, ""))
@@ -137,7 +182,9 @@ class ChatRenderer:
             return self._start + "\n".join([*lines, "Assistant:"])
         if not self._takes_system:
             messages = _fold_system(messages)
-        return self._apply(messages)
+        return self._apply(messages) + (
+            f"{self._open_thought()}{CLOSE}{AFTER_THOUGHT}" if self.thinking == "closed" else ""
+        )
 
     def _apply(self, messages: Conversation) -> str:
         from jinja2 import TemplateError
@@ -148,6 +195,7 @@ class ChatRenderer:
                     [{"role": m["role"], "content": m["content"]} for m in messages],
                     tokenize=False,
                     add_generation_prompt=True,
+                    enable_thinking=self.thinking != "off",
                 )
             )
         except TemplateError as error:
@@ -156,7 +204,7 @@ class ChatRenderer:
     def _system_role_works(self) -> bool:
         probe: list[Message] = [
             {"role": "system", "content": "Sys-probe"},
-            {"role": "user", "content": "Hello"},
+            *HELLO,
         ]
         try:
             works = "Sys-probe" in self._apply(probe)
@@ -171,6 +219,9 @@ class ChatRenderer:
 
     def _shown(self, ids: Sequence[int]) -> list[str]:
         return [self.tokenizer.decode([i]) for i in ids]  # pyright: ignore[reportReturnType]
+
+
+HELLO: list[Message] = [{"role": "user", "content": "Hello"}]
 
 
 def _fold_system(messages: Conversation) -> list[Message]:

@@ -143,6 +143,10 @@ class LanguageModel:
         Raises UserError for options that are empty, alike or overlapping, and for a prompt whose ids change when an
         option follows.
         """
+        if self.spec.thinking == "on":
+            raise UserError(
+                "thinking 'on': a belief is a mixture over thoughts; run an experiment, or load it 'closed'"
+            )
         if capture not in (None, "last"):
             raise UserError(f"capture {capture!r}: only 'last' (the prompt's last token) is known")
         conversations = as_conversations(messages)
@@ -160,9 +164,17 @@ class LanguageModel:
         return Beliefs(belief_table(rows), residuals)
 
     def sample(
-        self, requests: Sequence[Request], sampling: Sampling, *, seed: int, budget: int = SAMPLING_BUDGET
+        self,
+        requests: Sequence[Request],
+        sampling: Sampling,
+        *,
+        seed: int,
+        budget: int = SAMPLING_BUDGET,
+        until: Sequence[int] = (),
     ) -> list[Sample]:
         """The draws of each request, in their order. See `generation` for what a draw depends on.
+
+        The ids of `until` end a draw, as the end of the turn does.
 
         Raises UserError, naming the read-out, for a prompt that leaves no room for an answer of full length.
         """
@@ -174,7 +186,8 @@ class LanguageModel:
                     f"read-out {request.readout_id}: prompt and answer take up to {longest} tokens, the model takes "
                     f"{context}; shorten the conversation or lower max_new_tokens"
                 )
-        return self.sampler.generate(requests, self._histories(budget), sampling, seed=seed, budget=budget)
+        sampler = Sampler(self.tokenizer, self.head, [*self.sampler.end_ids, *until]) if until else self.sampler
+        return sampler.generate(requests, self._histories(budget), sampling, seed=seed, budget=budget)
 
     def generate(
         self,

@@ -15,20 +15,26 @@ class PromptReader:
 
     def __init__(self, spec: ModelSpec, text: TextSide, terminators: Sequence[str]) -> None:
         self.context = text.context
-        self.chat = ChatRenderer(text.tokenizer, spec.template)
+        self.chat = ChatRenderer(text.tokenizer, spec.template, spec.thinking)
         self.terminators = Terminators(text.tokenizer, terminators, text.end_ids)
         self._finder = PathFinder(self.chat, self.terminators)
 
     def query(
-        self, readout_id: str, messages: Sequence[Message], options: tuple[Option, ...], prefill: str = ""
+        self,
+        readout_id: str,
+        messages: Sequence[Message],
+        options: tuple[Option, ...],
+        prefill: str = "",
+        thought: Sequence[int] | None = None,
     ) -> Query:
-        """The query that asks, after `messages`, which option the assistant's next turn says.
+        """The query that asks, after `messages`, which option the assistant's next turn says; of a model that thinks,
+        which its answer says after a thought (see `ChatRenderer.render_answer`).
 
         Raises UserError, naming the read-out, for a prompt that is longer than the model's context, or whose ids
         change when an option follows.
         """
         try:
-            prompt = self.chat.render(messages, prefill)
+            prompt = self.chat.render_answer(messages, prefill, thought)
             paths = self._finder.find(prompt.boundary, options)
         except UserError as error:
             raise UserError(f"read-out {readout_id}: {error}") from error

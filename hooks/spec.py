@@ -4,7 +4,7 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Literal
 
-from pydantic import Field, model_validator
+from pydantic import Field, field_validator, model_validator
 
 from .errors import UserError, nearest
 from .settings import Settings, parse, read_yaml
@@ -50,9 +50,18 @@ class ModelSpec(Settings):
     template: Literal["own", "plain", "none"] = "own"
     """`own`: the model's chat template. For a model without one: `plain` writes `User: ...` lines, `none` joins
     the messages with newlines."""
+    thinking: Literal["off", "on", "closed"] = "off"
+    """Of a model whose template has a think block. `off`: as the template writes it; `closed`: an empty block is put
+    before the answer; `on`: the answer follows a thought that is sampled."""
     threads: int | None = Field(default=None, ge=1)
     """CPU threads; None leaves torch's choice, which is recorded."""
     trust_remote_code: bool = False
+
+    @field_validator("thinking", mode="before")
+    @classmethod
+    def _yaml_says_yes_and_no(cls, thinking: object) -> object:
+        """YAML reads `on` and `off` as true and false."""
+        return ("off", "on")[thinking] if isinstance(thinking, bool) else thinking
 
     @model_validator(mode="after")
     def _has_a_source(self) -> "ModelSpec":

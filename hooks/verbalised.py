@@ -12,9 +12,8 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from .chat import CLOSE, THINK
 from .generation import Sample
-
-THINK, CLOSE = "<think>", "</think>"
 
 
 class Said(NamedTuple):

@@ -9,6 +9,15 @@ from ...hooks.settings import Settings
 from ..entities import EntityConfig
 from ..protocol import RunConfig
 
+NAMED = {
+    "wording.reject": "x",
+    "wording.reject_answer": "x",
+    "wording.narrow": "xy",
+    "wording.narrow_answer": "xy",
+    "fork.hidden": "x",
+}
+"""The placeholders of a text besides the three words."""
+
 
 class Wording(Settings):
     """The texts of the game; the placeholders are filled with words."""
@@ -48,8 +57,8 @@ class Fork(Settings):
 
     methods: tuple[str, ...] | None = None
     """The reveals to compare with. None: the first; empty: do not ask."""
-    yes: tuple[str, ...] = ("Yes", "yes")
-    no: tuple[str, ...] = ("No", "no")
+    yes: tuple[str, ...] = Field(default=("Yes", "yes"), min_length=1)
+    no: tuple[str, ...] = Field(default=("No", "no"), min_length=1)
     hidden: str
     """The positive control: added to the system text, it writes the choice `{x}` where the model can read it."""
 
@@ -60,6 +69,8 @@ class ConsistencyConfig(RunConfig):
     entities: EntityConfig = EntityConfig()
     orders: Literal["one", "latin", "all"] = "one"
     """Orders in which each triple is listed: as drawn, its three rotations, or all six. `items` counts triples."""
+    rejections: Literal[1, 2] = 1
+    """2: after "No." a second word is rejected, too, and one is left."""
     wording: Wording
     methods: Mapping[str, Method] = Field(min_length=1)
     sampled: Sampled = Sampled()
@@ -88,16 +99,27 @@ class ConsistencyConfig(RunConfig):
                     raise ValueError(f"{key}: {name!r} is not one of the methods {', '.join(self.methods)}")
         if labelled := [name for name in self.sampled_methods if self.methods[name].labels]:
             raise ValueError(f"sampled.methods: {labelled[0]!r} is answered with labels, which no match can find")
+        if self.model.thinking == "on":
+            self._answers_can_follow_thoughts()
         return self
+
+    def _answers_can_follow_thoughts(self) -> None:
+        if begun := [name for name in self.sampled_methods if self.methods[name].prefill]:
+            raise ValueError(
+                f"sampled.methods: {begun[0]!r} has a prefill, which leaves no room for a thought before it"
+            )
+        if self.sampled_methods and self.sampled.mentions:
+            raise ValueError("sampled.mentions: thoughts name words, too; leave them out with `model.thinking: on`")
 
     @model_validator(mode="after")
     def _placeholders_are_known(self) -> "ConsistencyConfig":
-        words = dict.fromkeys("abcxy", "")
         reveals = {f"methods.{name}.reveal": m.reveal for name, m in self.methods.items() if m.reveal}
         texts = {f"wording.{k}": v for k, v in self.wording.model_dump().items()}
         for key, text in (texts | reveals | {"fork.hidden": self.fork.hidden}).items():
+            known = "abc" + NAMED.get(key, "")
             try:
-                text.format(**words)
+                text.format(**dict.fromkeys(known, ""))
             except (KeyError, IndexError, ValueError) as error:
-                raise ValueError(f"{key}: placeholder {error} is not one of {{a}} {{b}} {{c}} {{x}} {{y}}") from None
+                listed = " ".join(f"{{{name}}}" for name in known)
+                raise ValueError(f"{key}: placeholder {error} is not one of {listed}") from None
         return self

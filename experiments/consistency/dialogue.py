@@ -1,6 +1,8 @@
-"""What is asked of a triple: one prior, in which the word is asked for at once, nine posteriors, and the forks."""
+"""What is asked of a triple: one prior, in which the word is asked for at once, nine posteriors, six more if a second
+word is rejected, and the forks.
+"""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from itertools import permutations
 
 from ...hooks.chat import Conversation, Message
@@ -8,22 +10,25 @@ from ...hooks.options import Option, make_options
 from ..protocol import Question
 from .config import ConsistencyConfig, Method
 
+PRIOR, POSTERIOR, SECOND = "prior", "posterior", "second-posterior"
 FORK, FORK_REVEAL = "fork", "fork-reveal"
 YES, NO = "yes", "no"
 
 Words = tuple[str, str, str]
 
 
-def dialogues(config: ConsistencyConfig, item: str, words: Words) -> list[Question]:
+def dialogue_questions(config: ConsistencyConfig, item: str, words: Words) -> list[Question]:
     """Prior and posteriors under each method."""
     return [
         _reveal(config, f"{item}/{name}", method, words, variant)
-        for name, variant in _scenarios()  # outside, so that methods that share a conversation lie together
+        for name, variant in _scenarios(
+            config.rejections
+        )  # outside, so that methods that share a conversation lie together
         for method in config.methods
     ]
 
 
-def forks(config: ConsistencyConfig, item: str, words: Words) -> list[Question]:
+def fork_questions(config: ConsistencyConfig, item: str, words: Words) -> list[Question]:
     """ "Is it X?" of each word, with nothing written down and with each word written down as the choice; in the second
     case the reveal as well, whose other case is the prior.
     """
@@ -44,12 +49,13 @@ def _reveal(
     method, sampled = config.methods[method_name], config.sampled
     hidden = variant.get("hidden")
     draws = sampled.draws if method_name in config.sampled_methods and hidden is None else 0
-    scenario = FORK_REVEAL if hidden is not None else "posterior" if variant else "prior"
+    steps = len(_turns(variant))
+    scenario = FORK_REVEAL if hidden is not None else (PRIOR, POSTERIOR, SECOND)[steps]
     return Question(
         readout_id=f"{name}/{method_name}",
         method=method_name,
         scenario=scenario,
-        step=1 if scenario == "posterior" else 0,
+        step=steps,
         variant=variant,
         conversation=_conversation(config, method, words, variant),
         prefill=method.prefill,
@@ -73,14 +79,28 @@ def _ask(config: ConsistencyConfig, item: str, words: Words, x: int, hidden: int
     )
 
 
-def _scenarios() -> list[tuple[str, dict[str, object]]]:
-    """(name, variant) of the prior, which has no variant, and the nine posteriors."""
-    rejections = [(f"reject-{x}", {"template": "reject", "named": [x], "rejected": x}) for x in range(3)]
+def _scenarios(rejections: int) -> list[tuple[str, dict[str, object]]]:
+    """(name, variant) of the prior, which has no variant, and of the posteriors."""
+    rejected = [(f"reject-{x}", {"template": "reject", "named": [x], "rejected": x}) for x in range(3)]
     narrowings = [
         (f"narrow-{x}-{y}", {"template": "narrow", "named": [x, y], "rejected": 3 - x - y})
         for x, y in permutations(range(3), 2)
     ]
-    return [("prior", {}), *rejections, *narrowings]
+    again = [
+        (f"reject-{x}-{y}", {"template": "reject", "named": [x], "rejected": x, "then": y})
+        for x, y in permutations(range(3), 2)
+    ]
+    return [(PRIOR, {}), *rejected, *narrowings, *(again if rejections == 2 else [])]
+
+
+def _turns(variant: Mapping[str, object]) -> list[tuple[str, Sequence[int]]]:
+    """(template, words that it names) of each turn that rules something out."""
+    match variant:
+        case {"template": str(template), "named": list(named), "then": int(then)}:
+            return [(template, named), ("reject", [then])]
+        case {"template": str(template), "named": list(named)}:
+            return [(template, named)]
+    return []
 
 
 def _conversation(
@@ -89,13 +109,11 @@ def _conversation(
     wording, fill = config.wording, _fill(words)
     hidden = variant.get("hidden")
     turns = [_system(config, words, hidden if isinstance(hidden, int) else None)]
-    if named := variant.get("named"):
-        assert isinstance(named, list)
-        fill |= dict(zip("xy", (words[i] for i in named), strict=False))
-        template = str(variant["template"])
+    for template, named in _turns(variant):
+        named_too = fill | dict(zip("xy", (words[i] for i in named), strict=False))
         asked, answered = getattr(wording, template), getattr(wording, f"{template}_answer")
-        turns.append({"role": "user", "content": asked.format(**fill)})
-        turns.append({"role": "assistant", "content": answered.format(**fill)})
+        turns.append({"role": "user", "content": asked.format(**named_too)})
+        turns.append({"role": "assistant", "content": answered.format(**named_too)})
     turns.append({"role": "user", "content": (method.reveal or wording.reveal).format(**fill)})
     return turns
 

@@ -12,7 +12,7 @@ import pandas as pd
 from ..entities import entities, triples
 from ..protocol import Cell, Findings, Item, Question, Transcripts
 from .config import ConsistencyConfig
-from .dialogue import Words, dialogues, forks
+from .dialogue import Words, dialogue_questions, fork_questions
 from .findings import findings
 from .published import published
 from .scores import scores
@@ -33,21 +33,21 @@ class Consistency:
 
     def items(self, config: ConsistencyConfig) -> list[Item]:
         """Triples of words in each of their orders; a triple, whatever its order, is a cluster."""
-        drawn = triples(entities(config.entities), config.items, config.seed)
+        words, ranking = entities(config.entities)
         return [
             Item(
                 id=f"t{i:04}-{''.join(str(k) for k in order)}",
-                cluster="+".join(sorted(words)),
-                content={"words": tuple(words[k] for k in order)},
+                cluster="+".join(sorted(triple)),
+                content={"words": tuple(triple[k] for k in order), "ranking": ranking},
             )
-            for i, words in enumerate(drawn)
+            for i, triple in enumerate(triples(words, config.items, config.seed))
             for order in ORDERS[config.orders]
         ]
 
     def questions(self, config: ConsistencyConfig, item: Item) -> list[Question]:
         """One prior and nine posteriors under each method, and the forks."""
         words: Words = item.content["words"]
-        return dialogues(config, item.id, words) + forks(config, item.id, words)
+        return dialogue_questions(config, item.id, words) + fork_questions(config, item.id, words)
 
     def score(self, config: ConsistencyConfig, beliefs: pd.DataFrame) -> list[Cell]:
         """METRICS B and W1 per method."""

@@ -11,13 +11,13 @@ from ..protocol import Cell
 from .config import ConsistencyConfig
 from .dialogue import FORK, FORK_REVEAL
 from .instances import conditions, option_masses
-from .mean import ALL, Mean
+from .mean import ALL, Means
 
 CONTROL = "choice written down"
 FORK_METRICS = ("fork_rms", "fork_excess", "fork_corr", "commitment", "fork_coverage")
 
 
-def forks(config: ConsistencyConfig, beliefs: pd.DataFrame) -> pd.DataFrame:
+def fork_table(config: ConsistencyConfig, beliefs: pd.DataFrame) -> pd.DataFrame:
     """One row per context, method of revealing, and choice that was written down (-1: none)."""
     asked = beliefs[beliefs["scenario"] == FORK]
     if asked.empty:
@@ -40,9 +40,9 @@ def forks(config: ConsistencyConfig, beliefs: pd.DataFrame) -> pd.DataFrame:
 
 def fork_scores(config: ConsistencyConfig, beliefs: pd.DataFrame) -> list[Cell]:
     """Per method of revealing: nothing written down, and the positive control."""
-    table = forks(config, beliefs)
+    table = fork_table(config, beliefs)
     return [
-        Mean(config, str(method), "exact")(metric, CONTROL if control else ALL, rows)
+        Means(config, str(method), "exact").cell(metric, CONTROL if control else ALL, rows)
         for (method, control), rows in table.groupby(["method", table["hidden"] >= 0], sort=False)
         for metric in FORK_METRICS
     ]

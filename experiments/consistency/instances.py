@@ -6,6 +6,7 @@ import numpy as np
 import pandas as pd
 
 from ...metrics import belief_consistency, jsd_plugin_bias
+from .noise import answers_worth
 
 FIELDS = (
     "c2",
@@ -23,15 +24,20 @@ FIELDS = (
     "hswitch",
 )
 INSTANCE_METRICS = (*FIELDS, "p_invalid_included")
+CONDITIONS = (
+    *("template", "named", "rejected", "then", "hidden", "asked"),
+    *("estimate", "of", "draws", "thoughts", "unclosed", "covariance"),
+)
+"""The entries that a variant may have, besides the temperature."""
 
 
 def conditions(beliefs: pd.DataFrame) -> pd.DataFrame:
     """One row per read-out: its names and the entries of its variant, each a column."""
     readouts = beliefs.drop_duplicates("readout_id").reset_index(drop=True)
-    variants = pd.DataFrame([json.loads(text) for text in readouts["variant"]], index=readouts.index)
+    codes, texts = pd.factorize(readouts["variant"])  # a few texts, each in many rows
+    variants = pd.DataFrame([json.loads(text) for text in texts]).iloc[codes].set_axis(readouts.index)
     table = readouts.drop(columns="variant").join(variants)
-    missing = {name: np.nan for name in ("template", "named", "rejected", "draws", "hidden", "asked")}
-    table = table.assign(**{name: value for name, value in missing.items() if name not in table})
+    table = table.assign(**{name: np.nan for name in CONDITIONS if name not in table})
     return table.assign(temperature=table["temperature"].fillna(1.0) if "temperature" in table else 1.0)
 
 
@@ -45,21 +51,22 @@ def option_masses(beliefs: pd.DataFrame) -> pd.DataFrame:
 def instances(beliefs: pd.DataFrame) -> pd.DataFrame:
     """One row per posterior, method and temperature, with the fields of METRICS B2 beside its prior.
 
-    `coverage` is the smaller of the two. `c2_corrected`, of sampled answers alone, takes off the divergence that two
+    `coverage` is the smaller of the two. `c2_corrected`, of what was sampled alone, takes off the divergence that two
     samples of one belief show on average (METRICS B12, first order).
     """
     own = beliefs[beliefs["scenario"].isin(("prior", "posterior"))]
     masses, readouts = option_masses(own), conditions(own)
     post = readouts[readouts["scenario"] == "posterior"]
     key = ["item", "method", "temperature"]
-    prior = readouts.loc[readouts["scenario"] == "prior", [*key, "readout_id", "coverage"]]
+    prior = readouts[readouts["scenario"] == "prior"]
     rows = post.merge(prior, on=key, suffixes=("", "_prior"), validate="many_to_one")
     rejected = rows["rejected"].to_numpy(dtype=int)
     before, after = masses.loc[rows["readout_id_prior"]].to_numpy(), masses.loc[rows["readout_id"]].to_numpy()
     score = belief_consistency(before, after, rejected)
-    kept_before, kept_after = (rows["draws"] * (x.sum(axis=1) - _of(x, rejected)) for x in (before, after))
-    names = ["readout_id", "readout_id_prior", "item", "cluster", "kind", "method", "temperature", "template"]
-    return rows[[*names, "forced_logp"]].assign(
+    known_before = answers_worth(prior.set_index("readout_id").loc[rows["readout_id_prior"]], before, rejected)
+    known_after = answers_worth(rows, after, rejected)
+    names = ["readout_id", "readout_id_prior", "item", "cluster", "kind", "method", "estimate", "of", "temperature"]
+    return rows[[*names, "template", "forced_logp"]].assign(
         rejected=rejected,
         place=[f"{t} {n}" for t, n in zip(rows["template"], rows["named"], strict=True)],
         order=rows["item"].str.rpartition("-")[2],
@@ -68,7 +75,7 @@ def instances(beliefs: pd.DataFrame) -> pd.DataFrame:
         alpha_post=score.post2[:, 0],
         rejected_prior=_of(before, rejected),
         rejected_prior_share=_of(before, rejected) / _total(before),
-        c2_corrected=score.c2 + jsd_plugin_bias(2, kept_before, kept_after),
+        c2_corrected=score.c2 + jsd_plugin_bias(2, known_before, known_after),
         p_invalid_included=np.where(score.included_paper, score.p_invalid_raw, np.nan),
         **{metric: getattr(score, metric) for metric in FIELDS},
     )

@@ -1,6 +1,6 @@
 """The mean of a metric over instances, with its interval over triples (METRICS B11)."""
 
-from typing import NamedTuple
+from dataclasses import dataclass
 
 import pandas as pd
 
@@ -11,14 +11,15 @@ from .config import ConsistencyConfig
 ALL = "all"
 
 
-class Mean(NamedTuple):
-    """Makes the cells of one method."""
+@dataclass(frozen=True)
+class Means:
+    """The means of one method, each a cell."""
 
     config: ConsistencyConfig
     method: str
     kind: str
 
-    def __call__(
+    def cell(
         self,
         metric: str,
         subset: str,

@@ -1,6 +1,6 @@
 """Every number of a run, from its belief table alone (METRICS B, W1, W4)."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from itertools import combinations
 
 import numpy as np
@@ -19,8 +19,11 @@ from ..readouts import SAMPLED
 from .config import ConsistencyConfig
 from .forks import fork_scores
 from .gate import gates
-from .instances import INSTANCE_METRICS, instances
-from .mean import ALL, Mean
+from .instances import INSTANCE_METRICS, conditions, instances
+from .mean import ALL, Means
+from .orders import order_share
+from .second import second_scores
+from .words import word_kappas
 
 BALANCED = "template-balanced"
 CONDITIONAL_METRICS = ("c2", "c3", "p_invalid_norm", "entropy_prior", "entropy_post", "coverage")
@@ -31,23 +34,30 @@ def scores(config: ConsistencyConfig, beliefs: pd.DataFrame) -> list[Cell]:
     """METRICS B2, B3 and B8 to B12 per method, over all instances and over parts of them; the forks (W1)."""
     swept = instances(beliefs)
     every = swept[swept["temperature"] == 1]
-    told = beliefs[~beliefs["variant"].str.contains('"temperature"')]
+    readouts = conditions(beliefs)
+    told = beliefs[beliefs["readout_id"].isin(readouts.loc[readouts["temperature"] == 1, "readout_id"])]
     cells: list[Cell] = []
-    for (method, kind), table in every.groupby(["method", "kind"], sort=False):
-        mean = Mean(config, str(method), str(kind))
+    for (method, kind, estimate, of), table in every.groupby(
+        ["method", "kind", "estimate", "of"], sort=False, dropna=False
+    ):
+        means = Means(config, str(method), str(kind))
         for subset, rows, strata in _templates(table):
-            cells += [mean(metric, subset, rows, strata=strata) for metric in INSTANCE_METRICS]
+            cells += [means.cell(metric, subset, rows, strata=strata) for metric in INSTANCE_METRICS]
             for bound, fill in (("c2_lower", 0.0), ("c2_upper", 1.0)):
-                cells.append(mean(bound, subset, rows, rows["c2"].fillna(fill), strata))
-        cells += [Cell(metric, mean.method, ALL, score, mean.kind) for metric, score in _whole_table(config, table)]
-        cells += _about_read_outs(mean, told[told["method"] == method])
-        if mean.method.endswith(SAMPLED):
-            cells.append(mean("c2_corrected", ALL, table))
-            cells += _agreements(mean, every[every["method"] == mean.method.removesuffix(f" {SAMPLED}")], table)
+                cells.append(means.cell(bound, subset, rows, rows["c2"].fillna(fill), strata))
+        own = told[told["method"] == method]
+        whole = {**_whole_table(config, table), **word_kappas(config, own, table)}
+        cells += [Cell(metric, means.method, ALL, score, means.kind) for metric, score in whole.items()]
+        cells += _about_read_outs(means, own)
+        cells += second_scores(means, own, table)
+        if table["c2_corrected"].notna().any():
+            cells.append(means.cell("c2_corrected", ALL, table))
+        if estimate == SAMPLED:
+            cells += _agreements(means, every[every["method"] == of], table)
     for (method, kind), table in swept.groupby(["method", "kind"], sort=False):
-        mean = Mean(config, str(method), str(kind))
+        means = Means(config, str(method), str(kind))
         for subset, rows in _conditions(config, table):
-            cells += [mean(metric, subset, rows) for metric in CONDITIONAL_METRICS]
+            cells += [means.cell(metric, subset, rows) for metric in CONDITIONAL_METRICS]
     return cells + fork_scores(config, told) + _differences(config, every)
 
 
@@ -74,23 +84,28 @@ def _conditions(config: ConsistencyConfig, swept: pd.DataFrame) -> Iterator[tupl
         yield "forced turn unlikelier", table[table["forced_logp"] <= middle]
 
 
-def _about_read_outs(mean: Mean, beliefs: pd.DataFrame) -> list[Cell]:
-    """Coverage before and after, and the prior's share of each position."""
-    readouts = beliefs.drop_duplicates("readout_id")
+def _about_read_outs(means: Means, beliefs: pd.DataFrame) -> list[Cell]:
+    """Thoughts that were not closed, coverage before and after, and the prior's share of each position."""
+    readouts = conditions(beliefs)
     prior = beliefs[beliefs["scenario"] == "prior"]
+    unclosed = readouts["unclosed"] / readouts["thoughts"]
     return [
-        mean(f"coverage_{scenario}", ALL, rows, rows["coverage"])
-        for scenario in ("prior", "posterior")
-        for rows in [readouts[readouts["scenario"] == scenario]]
-    ] + [
-        mean(f"prior_share_position_{int(str(place)) + 1}", ALL, rows, rows["prob"])
-        for place, rows in prior.groupby("option_index")
+        *([means.cell("unclosed", ALL, readouts, unclosed)] if unclosed.notna().any() else []),
+        *(
+            means.cell(f"coverage_{scenario}", ALL, rows, rows["coverage"])
+            for scenario in ("prior", "posterior")
+            for rows in [readouts[readouts["scenario"] == scenario]]
+        ),
+        *(
+            means.cell(f"prior_share_position_{int(str(place)) + 1}", ALL, rows, rows["prob"])
+            for place, rows in prior.groupby("option_index")
+        ),
     ]
 
 
-def _whole_table(config: ConsistencyConfig, table: pd.DataFrame) -> list[tuple[str, Score]]:
-    """The scores that are no means over instances: chance-corrected consistency, the competence gate, and whether the
-    rejected word is given where it was likely before.
+def _whole_table(config: ConsistencyConfig, table: pd.DataFrame) -> Mapping[str, Score]:
+    """The scores that are no means over instances: chance-corrected consistency, the competence gate, whether the
+    rejected word is given where it was likely before, and what the order of the words does.
     """
     settings = {"seed": config.seed, "draws": config.bootstrap_draws, "level": config.level}
     defined = table.dropna(subset=["alpha_prior", "alpha_post"])
@@ -104,16 +119,17 @@ def _whole_table(config: ConsistencyConfig, table: pd.DataFrame) -> list[tuple[s
     association = invalid_association(
         table["rejected_prior_share"], table["p_invalid_norm"], table["cluster"].to_numpy(), **settings
     )
-    return [("kappa", kappa), ("invalid_association", association), *gates(config, table).items()]
+    orders = {} if config.orders == "one" else {"order_share": order_share(config, table)}
+    return {"kappa": kappa, "invalid_association": association, **gates(config, table), **orders}
 
 
-def _agreements(mean: Mean, exact: pd.DataFrame, sampled: pd.DataFrame) -> list[Cell]:
+def _agreements(means: Means, exact: pd.DataFrame, sampled: pd.DataFrame) -> list[Cell]:
     """METRICS B8: the sampled belief beside the exact one in the same contexts."""
     pairs = exact.merge(sampled, on=["item", "place"], suffixes=("_exact", ""), validate="one_to_one")
     cells = []
     for name, column in (("prior", "alpha_prior"), ("posterior", "alpha_post")):
         agreement = readout_agreement(_two_classes(pairs[f"{column}_exact"]), _two_classes(pairs[column]))
-        cells.append(mean(f"agreement_{name}", ALL, pairs, pd.Series(agreement)))
+        cells.append(means.cell(f"agreement_{name}", ALL, pairs, pd.Series(agreement)))
     return cells
 
 

@@ -68,6 +68,7 @@ def said(setup: tuple[Experiment, ConsistencyConfig], ids: Collection[str]) -> d
             "messages": q.conversation,
             "prefill": q.prefill,
             "options": [option.name for option in q.options],
+            "thoughts": [],
             "answers": [],
         }
         for q in asked
