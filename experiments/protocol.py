@@ -84,8 +84,8 @@ class Question:
     """Where a capture reads."""
 
 
-class Answer(TypedDict):
-    """A sampled answer."""
+class Drawn(TypedDict):
+    """A sampled thought or answer."""
 
     draw: int
     text: str
@@ -99,7 +99,8 @@ class Transcript(TypedDict):
     messages: Sequence[Message]
     prefill: str
     options: Sequence[str]
-    answers: Sequence[Answer]
+    thoughts: Sequence[Drawn]
+    answers: Sequence[Drawn]
 
 
 Transcripts = Callable[[Collection[str]], Mapping[str, Transcript]]

@@ -150,7 +150,7 @@ class RunFolder:
         return whole.to_pandas(split_blocks=True, self_destruct=True)
 
     def transcripts(self, readout_ids: Collection[str]) -> dict[str, Transcript]:
-        """What was said in these read-outs, of their sampled answers the first few.
+        """What was said in these read-outs, of what was sampled the first few.
 
         Raises UserError for a file that cannot be read, or a read-out that none has.
         """
@@ -159,7 +159,7 @@ class RunFolder:
             with self._readable(_files(batch)[1]) as path, path.open(encoding="utf-8") as file:
                 for line in map(json.loads, file):
                     if line["readout_id"] in readout_ids:
-                        found[line["readout_id"]] = line | {"answers": line["answers"][:ANSWERS]}
+                        found[line["readout_id"]] = line | {key: line[key][:DRAWS] for key in ("thoughts", "answers")}
         if absent := sorted(set(readout_ids) - found.keys()):
             raise UserError(f"{self.path}: has no transcript of {absent[0]}; run it again elsewhere")
         return found
@@ -222,8 +222,8 @@ class RunFolder:
 
 
 TEXTS = [name for name, dtype in COLUMNS.items() if dtype == "str"]
-ANSWERS = 5
-"""To one read-out that are looked at; there may be thousands."""
+DRAWS = 5
+"""Of one read-out that are looked at; there may be thousands."""
 TEMPORARY = ".writing"
 LOCK = ".lock"
 BEFORE_THE_MANIFEST = {"beliefs", "transcripts", "config.yaml"}

@@ -32,7 +32,6 @@ def figures(table: pd.DataFrame, cells: Sequence[Cell], conditions: Sequence[Tab
     """
     scores = {(cell.metric, cell.method, cell.subset): cell.score for cell in cells}
     methods = [str(method) for method in table["method"].unique()]
-    exact = table[table["kind"] == "exact"]
     templates = [str(template) for template in table["template"].unique()]
     axis = "consistency"
     drawn = [
@@ -57,7 +56,7 @@ def figures(table: pd.DataFrame, cells: Sequence[Cell], conditions: Sequence[Tab
             "does not move would not have.",
         ),
         position_figure(scores, methods),
-        coverage_figure(exact),
+        coverage_figure(table),
         *(
             score_figure(t.title, scores, methods, [(subset, "c2", subset) for subset in t.subsets], axis, t.caption)
             for t in conditions

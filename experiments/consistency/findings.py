@@ -13,10 +13,12 @@ from .gallery import gallery
 from .instances import INSTANCE_METRICS, instances
 from .mean import ALL
 from .scores import BALANCED
+from .second import ONCE, TWICE
 
 C2 = Column("c2", "consistency", "1 - JSD of the two words that remain, before and after; 1 is a kept ratio")
 C3 = Column("c3", "3-class", "the same with the rejected word's mass counted against it")
 INVALID = Column("p_invalid_norm", "rejected word", "its share of the three words after it was rejected", percent=True)
+GIVEN = Column("p_invalid_raw", "given", "probability of the rejected word after, of all answers", percent=True)
 ENTROPIES = (
     Column("entropy_prior", "entropy before", "of the two words, in bits; 1 is undecided"),
     Column("entropy_post", "entropy after", "of the two words, in bits"),
@@ -53,9 +55,39 @@ TABLES = (
         "each other.",
         (
             Column("invalid_association", "rate", "mean (before x after) / (mean before x mean after)"),
-            Column("p_invalid_raw", "given", "probability of the rejected word after, of all answers", percent=True),
+            GIVEN,
             INVALID,
         ),
+        (ALL,),
+    ),
+    Table(
+        "More than places and words?",
+        "(Score - null) / (1 - null). Places: the posterior of another triple. Words: each word's usual share, "
+        "whatever was said; on two classes these never move, so only three can beat them.",
+        (
+            Column("kappa", "places", "consistency above that with the posterior of another triple"),
+            Column("kappa_word", "words", "consistency above that of the words alone"),
+            Column("kappa_word_c3", "words, 3-class", "3-class consistency above that of the words alone"),
+        ),
+        (ALL,),
+    ),
+    Table(
+        "How much does the order of the words matter?",
+        "Of the variance of consistency, the share between the orders of one triple.",
+        (Column("order_share", "share", "1 - ICC of the orders of a triple"),),
+        (ALL,),
+    ),
+    Table(
+        "What does a second rejection do?",
+        "One word is left; 3-class consistency is measured from certainty, and the rejected share is that of both.",
+        (C3, GIVEN, INVALID, Column("p_error_post", "no word", "answers that are none of the three", percent=True)),
+        (ONCE, TWICE),
+        metric="p_error_post",
+    ),
+    Table(
+        "Are the thoughts finished?",
+        "A thought that is cut off at the limit gives no belief.",
+        (Column("unclosed", "unfinished", "share of the thoughts", percent=True),),
         (ALL,),
     ),
     Table(

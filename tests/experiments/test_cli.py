@@ -62,11 +62,12 @@ def test_a_run_leaves_everything_that_it_promises(tiny_folder: Path, tmp_path: P
     listed = doxascope("ls", cwd=tmp_path).stdout
     assert "smollm2-135m" in listed
     assert f"{folder.name}" in listed
-    before = (folder / "scores.json").read_bytes()
-    (folder / "scores.json").unlink()
+    before = {name: (folder / name).read_bytes() for name in ("scores.json", "published.csv", "report.html")}
+    for name in before:
+        (folder / name).unlink()
     again = doxascope("report", str(folder), cwd=tmp_path)
     assert again.returncode == 0, again.stderr
-    assert (folder / "scores.json").read_bytes() == before
+    assert {name: (folder / name).read_bytes() for name in before} == before
 
 
 def test_the_report_loads_nothing_and_runs_nothing_but_its_filter(tiny_folder: Path, tmp_path: Path) -> None:

@@ -9,6 +9,7 @@ import pytest
 from doxascope import UserError
 from doxascope.experiments.config import load_config
 from doxascope.experiments.consistency import ConsistencyConfig, instances
+from doxascope.experiments.consistency.gallery import gallery
 from doxascope.experiments.protocol import Cell, Experiment, Transcript
 from doxascope.metrics import belief_table, exclusion_bounds
 
@@ -68,6 +69,7 @@ def said(setup: tuple[Experiment, ConsistencyConfig], ids: Collection[str]) -> d
             "messages": q.conversation,
             "prefill": q.prefill,
             "options": [option.name for option in q.options],
+            "thoughts": [],
             "answers": [],
         }
         for q in asked
@@ -148,6 +150,42 @@ def test_the_gate_passes_who_reacts_and_fails_who_does_not(setup: tuple[Experime
         cells = experiment.score(config, table)
         verdicts = experiment.findings(config, table, cells, lambda ids: said(setup, ids)).verdicts
         assert [verdict.passed for verdict in verdicts] == [passed] * 3
+
+
+def test_every_instance_can_be_looked_at_or_the_page_says_which_ones(
+    setup: tuple[Experiment, ConsistencyConfig],
+) -> None:
+    def believe(item: str, variant: dict[str, int]) -> list[float]:
+        p = prior(item)
+        return (
+            [0.0, 0.0, 0.1]
+            if item == "t0003-012" and variant.get("rejected") == 2
+            else list(p[:: -1 if variant else 1])
+        )
+
+    config = setup[1]
+    rows = instances(table_of(setup, believe))
+    whole = gallery(config, rows, lambda ids: said(setup, ids))
+    np.testing.assert_array_equal([one.score for one in whole.instances], np.sort(rows["c2"]))  # undefined last
+    assert whole.caption.startswith(f"All {27 * N_ITEMS},")
+    lowest, undefined = whole.instances[0], whole.instances[-1]
+    assert whole.facets == ["method", "rejection", "status"]
+    assert (lowest.facets[2], undefined.facets[2]) == ("ok", "undefined")
+    assert "ruled out" in undefined.facts
+    assert undefined.facts.count("–") == 2
+    before, after = (transcript for _, transcript in lowest.conversations)
+    assert before["options"] == after["options"]
+    assert after["messages"][0] == before["messages"][0]
+    assert after["messages"][2]["role"] == "assistant"
+
+    many = pd.concat([rows] * 5)
+    some = gallery(config, many, lambda ids: said(setup, ids))
+    assert f"{len(some.instances)} of {len(many)}" in some.caption
+    assert 1000 <= len(some.instances) <= 1000 + 20 * 3
+    assert some.instances[:20] == gallery(config, many, lambda ids: said(setup, ids)).instances[:20]
+    for method, own in many.groupby("method"):
+        shown = [one.score for one in some.instances if one.facets[0] == method]
+        np.testing.assert_array_equal(shown[:20], np.sort(own["c2"])[:20])
 
 
 def test_a_position_locked_agent_is_consistent_but_not_above_chance(

@@ -17,7 +17,7 @@ def beliefs(name: str) -> object:
 
 def spoken(name: str) -> dict[str, object]:
     messages = [{"role": "user", "content": f"{name}?"}]
-    return {"readout_id": name, "messages": messages, "prefill": "", "options": ["x", "y"], "answers": []}
+    return {"readout_id": name, "messages": messages, "prefill": "", "options": ["x"], "thoughts": [], "answers": []}
 
 
 @contextlib.contextmanager
