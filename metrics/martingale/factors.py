@@ -11,8 +11,10 @@ from numpy.typing import ArrayLike, NDArray
 from ..inference.intervals import t_interval
 from ..inference.regression import errors, linear_fit
 from ..inference.rows import Rows, complete_numbers
+from ..inference.wild import wild_cluster_test
 from ..score import NAN, Score
 from ..validation import Floats, probabilities, updates
+from .slope import FEW_CLUSTERS, FEWEST_CLUSTERS
 
 MIN_CLUSTERS = 2
 NO_ERROR: Mapping[str, Any] = {
@@ -30,6 +32,8 @@ class Term(Score):
     headline: ClassVar[str] = "value"
     value: float = NAN
     t: float = NAN
+    p_wild: float = NAN
+    """Restricted wild cluster bootstrap; of `b:factor[level]` with CR1 below forty clusters."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -65,6 +69,8 @@ def factor_regression(
     *,
     se: str | None = None,
     level: float = 0.95,
+    draws: int = 4999,
+    seed: int = 0,
 ) -> FactorRegression:
     """Regress updates on the prior, with its own intercept and slope for each level (METRICS A6; eq. 7).
 
@@ -76,10 +82,13 @@ def factor_regression(
         groups: [n] question of each row; models and prompts that share questions share the group.
         se: `CR1` (default with groups), `HC3`, or `iid` (default without groups).
         level: of the intervals.
+        draws: of the wild bootstrap, where clusters are too many to take all signs.
+        seed: of the wild bootstrap.
 
     The coefficients say how slopes differ between levels; only a factor that was assigned makes that an
     effect. A level whose priors do not vary leaves the regression `rank_deficient`: all NaN. A level within
-    one cluster has estimates but no error of its own (`one_cluster_level`).
+    one cluster has estimates but no error of its own (`one_cluster_level`). `few_clusters`: below fifteen no test
+    of a slope holds its level.
     """
     se = errors(se, groups)
     rows = complete_numbers(groups, delta=updates(delta, "delta"), prior=probabilities(prior, "prior"))
@@ -96,7 +105,8 @@ def factor_regression(
             dummies[name] = (here == other).astype(np.float64)
             names += [name, f"b:{name}"]
             columns += [dummies[name], dummies[name] * b]
-    fit = linear_fit(d, np.column_stack(columns), se=se, codes=rows.codes)
+    design = np.column_stack(columns)
+    fit = linear_fit(d, design, se=se, codes=rows.codes)
 
     def term(weights: Floats) -> Term:
         value, error, t, p = fit.contrast(weights)
@@ -126,6 +136,15 @@ def factor_regression(
                 {name: replace(found, **NO_ERROR) if name in names_of_thin else found for name, found in some.items()}
                 for some in (terms, marginal)
             )
+    if se == "CR1" and status == "ok" and rows.n_clusters < FEW_CLUSTERS:
+        status = "few_clusters" if rows.n_clusters < FEWEST_CLUSTERS else "ok"
+        for i, name in enumerate(names):
+            if name.startswith("b:"):
+                wild = wild_cluster_test(d, design, rows.codes, i, draws=draws, seed=seed)
+                terms[name] = replace(terms[name], p_wild=wild.p)
+        terms, marginal = (
+            {name: replace(found, status=status) for name, found in some.items()} for some in (terms, marginal)
+        )
     slope = terms["b"]
     return FactorRegression(
         slope=slope.estimate,

@@ -2,12 +2,15 @@
 
 from collections.abc import Iterator
 
+import numpy as np
+
 from ....metrics import (
     BayesNoiseFloor,
     bayes_noise_floor,
     bayes_posterior,
     cluster_mean,
     coherent_posterior,
+    direction,
     direction_rates,
     grether_regression,
 )
@@ -63,6 +66,14 @@ def bayes_direction(sample: Evidence, seed: int) -> Iterator[Line]:
         for label, (lo, hi) in score.intervals.items()
         if label != "incorrect"
     }
+    size = np.abs(target - sample.p_x)
+    middle = np.median(size[np.isfinite(size)]) if np.isfinite(size).any() else np.nan
+    wrong = np.array(direction(sample.p_x, sample.posterior, target, VERBAL_TOLERANCE).labels) == "incorrect"
+    halves = [wrong[here & np.isfinite(sample.posterior)] for here in (size <= middle, size > middle)]
+    if all(map(len, halves)):  # near 0 the direction is noise
+        shares[f"wrong where Bayes moves by {middle:.2f} or less, by more"] = ", ".join(
+            f"{x.mean():.1%}" for x in halves
+        )
     if sample.replicate is not None:
         shares["of a perfect Bayesian read with this noise"] = f"{_floor(sample, 'clip', seed).incorrect:.1%}"
     yield Line("updates in the wrong direction", counted(score, sample, sample.posterior + target), shares)

@@ -23,10 +23,13 @@ def martingale_factors(sample: Updates, seed: int) -> Iterator[Line]:
         df = term.n_clusters - 1 if se == "CR1" else term.n_rows - len(found.terms)
         yield Line(f"M at {name}", counted(term, pairs, update), others, tosted(term, "martingale", df=df))
     contrasts = {name: term for name, term in found.terms.items() if name.startswith("b:")}
-    adjusted = adjust([term.p for term in contrasts.values()])
+    few = {name: term.p_wild for name, term in contrasts.items() if np.isfinite(term.p_wild)}
+    adjusted = adjust([few.get(name, term.p) for name, term in contrasts.items()])
     for (name, term), p in zip(contrasts.items(), adjusted.p_adjusted, strict=True):
         factor = name.removeprefix("b:").split("[")[0]
-        beside = {f"p by Holm over {adjusted.family_size}": f"{p:.3g}"} if np.isfinite(p) else {}
+        beside = {"p by wild cluster bootstrap": f"{few[name]:.3g}"} if name in few else {}
+        if np.isfinite(p):
+            beside[f"adjusted by Holm over {adjusted.family_size}"] = f"{p:.3g}"
         quantity = f"M at {name.removeprefix('b:')} less {baselines[factor]}"
         yield Line(quantity, counted(term, pairs, update), beside)
 

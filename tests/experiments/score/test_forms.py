@@ -90,6 +90,16 @@ def test_bayes_readings(table: Write, estimates: Estimates, beside: Beside) -> N
     assert scored.skipped["grether"] == "needs column 'p_y_given_not_x'"
 
 
+def test_wrong_directions_are_told_by_how_far_bayes_moves(table: Write, beside: Beside) -> None:
+    # Bayes moves by .1, .1, .3 and .3 (P* = .6, .6, .8, .8); the first posterior falls.
+    rows = ("0.5,0.5,0.6,0.3", "0.5,0.5,0.6,0.7", "0.5,0.5,0.8,0.7", "0.5,0.5,0.8,0.6", "0.5,0.5,0.8,0.2")
+    scored = score_table(table("p_x,p_y,p_y_given_x,posterior", *rows[:4]))
+    note = beside(scored, "updates in the wrong direction")
+    assert note["wrong where Bayes moves by 0.20 or less, by more"] == "50.0%, 0.0%"
+    worse = beside(score_table(table("p_x,p_y,p_y_given_x,posterior", *rows)), "updates in the wrong direction")
+    assert "wrong where Bayes moves by 0.30 or less, by more" not in worse  # no reading lies above the middle
+
+
 def test_bayes_readings_with_the_second_likelihood(table: Write, estimates: Estimates) -> None:
     # A Bayesian: P(Y) = .5 * .8 + .5 * .2 = .5, posterior .8; then weights of one. P(Y) is stated .1 too high.
     rows = []

@@ -3,7 +3,7 @@ import pytest
 import statsmodels.formula.api as smf
 from pandas import DataFrame
 
-from doxascope.metrics import factor_regression, martingale_score
+from doxascope.metrics import factor_regression, martingale_score, wild_cluster_test
 
 
 def noisy(seed: int = 0) -> DataFrame:
@@ -68,7 +68,22 @@ def test_it_is_the_treatment_coded_regression_with_clustered_errors() -> None:
         assert (term.estimate, term.se, term.p) == pytest.approx(
             (reference.params[theirs], reference.bse[theirs], reference.pvalues[theirs])
         )
-    assert (fit.slope, fit.se, fit.n_clusters) == (fit["b"], fit.terms["b"].se, 30)
+        assert (term.ci_lo, term.ci_hi) == pytest.approx(tuple(reference.conf_int().loc[theirs]))
+        assert (term.n_rows, term.n_clusters, term.ci_method) == (180, 30, "t(29), CR1 over 30 clusters")
+    assert (fit.slope, fit.se, fit.ci_lo, fit.n_clusters) == (fit["b"], fit.terms["b"].se, fit.terms["b"].ci_lo, 30)
+
+
+def test_few_questions_get_the_wild_bootstrap_and_fewer_are_said_to_be_few() -> None:
+    table = noisy(4)
+    for n, status in ((30, "ok"), (10, "few_clusters")):
+        rows = table[table["question"] < n]
+        arm = {"technique": rows["technique"]}
+        fit = factor_regression(rows["d"], rows["b"], arm, {"technique": "cot"}, rows["question"])
+        debate = (rows["technique"] == "debate").to_numpy(dtype=float)
+        design = np.column_stack([np.ones(len(rows)), rows["b"], debate, debate * rows["b"]])
+        term = fit.terms["b:technique[debate]"]
+        assert term.p_wild == wild_cluster_test(rows["d"], design, rows["question"], 3).p
+        assert (fit.status, term.status, np.isnan(fit.terms["b"].p_wild)) == (status, status, True)
 
 
 def test_one_saturated_factor_equals_separate_fits() -> None:
