@@ -10,7 +10,7 @@ import click
 
 from .. import __version__
 from ..hooks.errors import UserError
-from ..hooks.spec import BACKENDS, presets, resolve
+from ..hooks.spec import BACKENDS, presets
 
 OVERRIDE = click.option(
     "-o", "overrides", multiple=True, metavar="KEY=VALUE", help="Change a setting, e.g. -o model.dtype=bfloat16."
@@ -99,31 +99,6 @@ def plan(target: str, model: str | None, overrides: tuple[str, ...], item: str |
     click.echo(f"  assistant: {first.prefill}...")
     for option in first.options:
         click.echo(f"  {option.name}: {len(option.forms)} surface forms, e.g. {option.forms[0]!r}")
-
-
-@cli.command()
-@click.argument("model")
-@click.option("--out", type=click.Path(path_type=Path), help="File for the certificate as JSON.")
-def certify(model: str, out: Path | None) -> None:
-    """Measure whether the back ends agree on a model, and its noise floor.
-
-    Exits with 1 if a back end is outside the tolerance, naming the first layer. Loads the model several times.
-
-    \b
-    doxascope certify smollm2-135m
-    doxascope certify ./my-model --out certificate.json
-    """
-    from ..hooks.certificate import certify as measure
-
-    certificate = measure(resolve(model))
-    click.echo(str(certificate))
-    if out is not None:
-        try:
-            out.write_text(certificate.model_dump_json(indent=1) + "\n")
-        except OSError as error:
-            raise UserError(f"{out}: cannot be written ({error.strerror})") from error
-    if certificate.failures:
-        sys.exit(1)
 
 
 @cli.command()
