@@ -17,6 +17,7 @@ import yaml
 from ..hooks.errors import UserError
 from ..hooks.exact import difference
 from ..hooks.lm import LanguageModel, load
+from ..hooks.tokenisations import Vocabulary, other_tokenisations
 from ..metrics import Score, belief_table
 from .manifest import conditions, differences, digest, surroundings
 from .progress import progress
@@ -118,19 +119,30 @@ def _read_batch(
 def _verify(
     experiment: Experiment, config: RunConfig, items: Sequence[Item], lm: LanguageModel, n: int
 ) -> dict[str, Any]:
-    """Recompute `n` read-outs, drawn by the seed, without tree or packs."""
+    """Recompute `n` read-outs, drawn by the seed, without tree or packs; read other tokenisations of their forms."""
     drawn = random.Random(config.seed).choices(items, k=n)
+    vocabulary = Vocabulary(lm.tokenizer)
     worst = 0.0
-    ids = []
+    ids, others = [], []
     with progress(n, "read-out", "verifying") as advance:
         for i, item in enumerate(drawn):
             queries = compile_questions(lm.reader, experiment.questions(config, item))
             readings, _ = lm.read(queries, budget=config.token_budget)
             pick = random.Random(f"{config.seed}-{i}").randrange(len(queries))
             worst = max(worst, difference(readings[pick], lm.read_plain(queries[pick])))
+            others.append(other_tokenisations(lm, queries[pick], vocabulary, budget=config.token_budget))
             ids.append(queries[pick].readout_id)
             advance(1)
-    return {"readouts": ids, "largest_difference_nat": worst}
+    return {
+        "readouts": ids,
+        "largest_difference_nat": worst,
+        "other_tokenisations": {
+            "largest_share": _jsonable(max(one.share for one in others)),
+            "largest_change": _jsonable(max(one.change for one in others)),
+            "read": sum(one.n_read for one in others),
+            "of": sum(one.n_all for one in others),
+        },
+    }
 
 
 def _refuse_mixture(folder: RunFolder, now: dict[str, Any]) -> None:

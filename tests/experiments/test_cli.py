@@ -45,6 +45,9 @@ def test_a_run_leaves_everything_that_it_promises(tiny_folder: Path, tmp_path: P
     assert manifest["status"] == "complete"
     assert manifest["totals"]["readouts"] == 3 * 45
     assert manifest["verification"]["largest_difference_nat"] < 1e-4
+    others = manifest["verification"]["other_tokenisations"]
+    assert 0 < others["largest_share"] < 1
+    assert 0 < others["read"] <= others["of"]
     scores = json.loads((folder / "scores.json").read_text())["scores"]
     assert all(score["ci_method"] for score in scores if score["estimate"] is not None)
     assert {score["n_clusters"] for score in scores if score["metric"] == "c2" and score["subset"] == "all"} == {3}
