@@ -93,9 +93,9 @@ def _words(file: str | None) -> tuple[list[str], str]:
 
 
 def _usable(words: Iterable[str], shortest: int, longest: int) -> dict[str, str]:
-    """Case-folded word -> the word, as it is first written."""
+    """Case-folded word -> the word as it is first written, with single spaces."""
     kept: dict[str, str] = {}
-    for word in (word.strip() for word in words):
+    for word in (" ".join(word.split()) for word in words):
         if shortest <= len(word) <= longest:
             kept.setdefault(word.casefold(), word)
     return kept

@@ -40,8 +40,8 @@ def test_no_word_of_a_triple_is_part_of_another_and_no_triple_comes_twice() -> N
 
 def test_a_file_of_entities(tmp_path: Path) -> None:
     file = tmp_path / "words.txt"
-    file.write_text("Apple\napple\n\nriver \nstone\nx\n")
-    assert entities(EntityConfig(file=str(file))) == (["Apple", "river", "stone"], None)
+    file.write_text("Apple\napple\n\nriver \nNew  York\nnew york\nx\n")
+    assert entities(EntityConfig(file=str(file))) == (["Apple", "New York", "river"], None)
     file.write_text("apple\nriver\nab\n")
     with pytest.raises(UserError, match=r"words\.txt has 2 of 3 to 10 letters; at least three"):
         entities(EntityConfig(file=str(file)))
