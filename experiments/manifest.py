@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Any
 
 from .. import __version__
-from ..hooks.conditions import differences  # noqa: F401 (for the runner)
 from ..hooks.identity import Identity
 from ..hooks.settings import Settings
 

@@ -17,13 +17,14 @@ import pandas as pd
 import yaml
 
 from ..hooks.captured import joined
+from ..hooks.conditions import differences
 from ..hooks.errors import UserError
 from ..hooks.exact import difference
 from ..hooks.lm import LanguageModel, load
 from ..hooks.store import ActivationWriter, describe
 from ..hooks.tokenisations import Vocabulary, other_tokenisations
 from ..metrics import Score, belief_table
-from .manifest import conditions, differences, digest, surroundings
+from .manifest import conditions, digest, surroundings
 from .progress import progress
 from .protocol import Cell, Experiment, Item, RunConfig
 from .readouts import compile_questions, read_item
