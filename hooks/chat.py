@@ -32,13 +32,11 @@ class Message(TypedDict):
 Conversation = Sequence[Message]
 
 
-def as_conversations(messages: str | Conversation | Sequence[Conversation]) -> list[Conversation]:
+def as_conversations(messages: str | Conversation | Sequence[str | Conversation]) -> list[Conversation]:
     """A bare string is one user turn, one conversation is a list of one."""
-    if isinstance(messages, str):
-        return [[{"role": "user", "content": messages}]]
-    if messages and isinstance(messages[0], dict):
-        return [cast(Conversation, messages)]
-    return list(cast(Sequence[Conversation], messages))
+    single = isinstance(messages, str) or (len(messages) > 0 and isinstance(messages[0], dict))
+    several = cast(Sequence[str | Conversation], [messages] if single else messages)
+    return [[{"role": "user", "content": one}] if isinstance(one, str) else one for one in several]
 
 
 class Boundary(NamedTuple):

@@ -12,7 +12,7 @@ from ..metrics.beliefs import belief_table
 from .backend import Backend
 from .backends import make_backend, require
 from .capture import CapturePlan
-from .chat import Message, as_conversations
+from .chat import Conversation, as_conversations
 from .errors import UserError
 from .exact import ExactReading, PackedReading, Query, exact_rows, read_packed
 from .generation import BUDGET as SAMPLING_BUDGET
@@ -134,7 +134,7 @@ class LanguageModel:
 
     def beliefs(
         self,
-        messages: str | Sequence[Message] | Sequence[Sequence[Message]],
+        messages: str | Conversation | Sequence[str | Conversation],
         options: Sequence[str],
         *,
         prefill: str = "",
@@ -145,7 +145,7 @@ class LanguageModel:
         """The exact distribution over `options` as the next assistant turn.
 
         Args:
-            messages: a question, a conversation, or several conversations (read in one tree).
+            messages: a question, a conversation, or several of either (read in one tree).
             options: the answers, at least two.
             prefill: how the assistant's turn already begins.
             forms: what counts as saying an option; `{option}` as given, `{Option}` capitalised. Their
@@ -209,7 +209,7 @@ class LanguageModel:
 
     def generate(
         self,
-        messages: str | Sequence[Message] | Sequence[Sequence[Message]],
+        messages: str | Conversation | Sequence[str | Conversation],
         n: int = 1,
         *,
         seed: int = 0,
@@ -220,7 +220,7 @@ class LanguageModel:
         """Sampled next assistant turns.
 
         Args:
-            messages: a question, a conversation, or several conversations.
+            messages: a question, a conversation, or several of either.
             n: draws of each.
             seed: the same seed draws the same; more draws begin with the same ones.
             prefill: how the assistant's turn already begins.

@@ -57,7 +57,7 @@ def test_layers_by_number_step_and_depth(layers: Any, numbers: Any) -> None:
         ({"layers": True}, r"capture: layers: give `all`"),
         ({"layers": {"every": 0}}, r"every: Input should be greater than or equal to 1, given 0"),
         ({"positions": {"end": {"at": "start"}}}, r"positions\.end\.at: Input should be 'last', .*, given 'start'"),
-        ({"positions": {"end": {"at": "end"}}}, r"positions\.end: `message` goes with `at: end` or `at: mean`"),
+        ({"positions": {"end": {"at": "end"}}}, r"positions\.end: `message` goes with `at: before`, `end` or `mean`"),
         ({"positions": {"end": {"at": "last", "message": 1}}}, r"positions\.end: `message` goes with"),
         ({"place": "last"}, r"capture: unknown key 'place'"),
     ],
@@ -109,7 +109,22 @@ def test_a_position_that_a_context_lacks_is_refused(
     tiny: Any, content: str, position: dict[str, Any], message: str
 ) -> None:
     with pytest.raises(UserError, match=f"read-out r: {message}"):
-        tiny.reader.query("r", [{"role": "user", "content": content}], OPTIONS, "", {"here": Position(**position)})
+        tiny.reader.query(
+            "r", [{"role": "user", "content": content}], OPTIONS, positions={"here": Position(**position)}
+        )
+
+
+def test_before_a_message_is_the_last_token_that_knows_nothing_of_it(make_tokenizer: Callable[..., Any]) -> None:
+    chat = ChatRenderer(make_tokenizer(("which word did you choose",) * 3), "own")
+    prompt = chat.render(TALK)
+    for number, message in enumerate(TALK):
+        (place,) = find_places(chat, TALK, "", prompt, {"here": Position(at="before", message=number)})
+        until = str(chat.tokenizer.decode(prompt.ids[: place.token + 1]))
+        assert until.endswith(f"<|im_start|>{message['role']}\n")
+        assert until.count("<|im_start|>") == number + 1
+    bare = ChatRenderer(make_tokenizer(), "none")
+    with pytest.raises(UserError, match="position 'here': nothing stands before message 0"):
+        said(bare, TALK[:1], "", at="before", message=0)
 
 
 def test_a_template_that_rewrites_messages_has_no_positions_in_them(make_tokenizer: Callable[..., Any]) -> None:
@@ -123,7 +138,7 @@ def test_a_template_that_rewrites_messages_has_no_positions_in_them(make_tokeniz
 def query(lm: Any, readout_id: str, content: str) -> Query:
     talk: list[Message] = [{"role": "system", "content": "Be brief."}, {"role": "user", "content": content}]
     positions = {"system": Position(message=0), "question": Position(message=1, at="mean"), "last": LAST}
-    return lm.reader.query(readout_id, talk, OPTIONS, "", positions)
+    return lm.reader.query(readout_id, talk, OPTIONS, positions=positions)
 
 
 def test_rows_say_what_they_are_functions_of(tiny: Any) -> None:

@@ -162,7 +162,7 @@ def test_residuals_of_a_model_as_it_hands_them_on(tiny: Any, tmp_path: Path) -> 
     (run / "commits.jsonl").write_text('{"batch": 0, "readouts": 2, "activations": {"rows": 2}}\n')
     assert note == {"rows": 2, "first": rows["readout_id"][0], "last": rows["readout_id"][1]}
     for layer in range(3):
-        assert np.array_equal(ActivationStore.open(run).read(layer=layer).values, residuals[:, layer].numpy())
+        assert np.array_equal(ActivationStore.open(run).read(layer=layer).values, residuals[:, layer])
 
 
 def test_an_empty_batch_counts_and_has_no_part(tmp_path: Path, header: Header, make_batch: Batch) -> None:
