@@ -22,10 +22,10 @@ def test_a_run_that_ran_out_of_memory_says_so_and_reads_the_same(
 
     whole = TransformersBackend.run
 
-    def short(self: TransformersBackend, pack: Any, *, capture: bool = False) -> Any:
+    def short(self: TransformersBackend, pack: Any, **wanted: Any) -> Any:
         if len(pack) > 600:
             raise torch.OutOfMemoryError
-        return whole(self, pack, capture=capture)
+        return whole(self, pack, **wanted)
 
     monkeypatch.setattr(TransformersBackend, "run", short)
     tight = run(experiment, config, tmp_path / "tight")
