@@ -46,7 +46,13 @@ Way = Callable[[LanguageModel], Callable[[Group], torch.Tensor]]
 
 def ours(lm: LanguageModel) -> Callable[[Group], torch.Tensor]:
     """Our read-out, with a capture."""
-    return lambda group: lm.read(group, capture=CapturePlan())[2].residuals["resid_post"]
+
+    def read(group: Group) -> torch.Tensor:
+        captured = lm.read(group, capture=CapturePlan()).captured
+        assert captured is not None
+        return captured.residuals["resid_post"]
+
+    return read
 
 
 def hidden_states(lm: LanguageModel) -> Callable[[Group], torch.Tensor]:

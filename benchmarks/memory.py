@@ -17,6 +17,7 @@ import sys
 import tempfile
 from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -48,7 +49,7 @@ def save_model(folder: Path) -> None:
         show_progress=False,
     )
     inner.train_from_iterator([turn["content"] for question in questions for turn in question.conversation], trainer)
-    tokenizer = PreTrainedTokenizerFast(
+    tokenizer: Any = PreTrainedTokenizerFast(
         tokenizer_object=inner, eos_token="<|im_end|>", additional_special_tokens=["<|im_start|>"]
     )
     tokenizer.chat_template = CHATML

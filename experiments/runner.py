@@ -157,7 +157,7 @@ def _read_batch(job: _Job, batch: Sequence[Item], number: int) -> None:
     captured = [one.captured for one in read if one.captured]
     if job.store and captured:
         whole = joined(captured)
-        note["activations"] = job.store.write(number, whole.rows, whole.residuals)
+        note["activations"] = job.store.write(number, whole.rows, {**whole.residuals})
     note["seconds"] = round(time.perf_counter() - started, 3)
     job.folder.commit(number, beliefs, transcripts, note)
 

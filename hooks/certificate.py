@@ -92,7 +92,9 @@ class Certificate(Settings):
         for condition in dict.fromkeys(condition for floor in self.floor.values() for condition in floor):
             row = (f"{floor[condition]:.1e}" if condition in floor else "" for floor in self.floor.values())
             lines.append(f"| {condition} | {' | '.join(row)} |")
-        return "\n".join([*lines, "", *(self.failures or ["every back end that ran is within the tolerance at every layer"])])
+        return "\n".join(
+            [*lines, "", *(self.failures or ["every back end that ran is within the tolerance at every layer"])]
+        )
 
 
 def certify(spec: ModelSpec) -> Certificate:
@@ -140,6 +142,7 @@ def _probes(lm: LanguageModel) -> list[Query]:
 
 def _captured(lm: LanguageModel, queries: Sequence[Query]) -> tuple[list[NDArray[np.float64]], Captured]:
     readings, _, captured = lm.read(queries, capture=CapturePlan(sites=SITES))
+    assert captured is not None
     return [reading.prob for reading in readings], captured
 
 

@@ -2,12 +2,13 @@
 
 import numpy as np
 import pandas as pd
+from numpy.typing import NDArray
 
 from ...metrics.validation import Floats
 from ..readouts import SAMPLED
 
 
-def answers_worth(readouts: pd.DataFrame, masses: Floats, rejected: Floats) -> Floats:
+def answers_worth(readouts: pd.DataFrame, masses: Floats, rejected: NDArray[np.int64]) -> Floats:
     """[n] for each read-out: of sampled answers, those that name either word; of thoughts, the number of answers whose
     share would vary as the mean over the thoughts does; NaN of an exact belief, which knows.
 

@@ -314,4 +314,6 @@ def test_the_face_of_the_library_is_the_same_on_every_back_end(tiny_folder: Path
         assert lm.identity.backend.startswith(backend)
         assert lm.identity.weights == tiny.identity.weights
     np.testing.assert_allclose(one.beliefs["logp"], other.beliefs["logp"], atol=NEAR)
+    assert one.residuals is not None
+    assert other.residuals is not None
     np.testing.assert_allclose(one.residuals, other.residuals, atol=NEAR)

@@ -83,7 +83,7 @@ def said(chat: ChatRenderer, messages: list[Message], prefill: str, **position: 
     """The text of the tokens at a position."""
     prompt = chat.render(messages, prefill)
     (place,) = find_places(chat, messages, prefill, prompt, {"here": Position(**position)})
-    return str(chat.tokenizer.decode(prompt.ids[place.token - place.length + 1 : place.token + 1]))
+    return str(chat.tokenizer.decode(list(prompt.ids[place.token - place.length + 1 : place.token + 1])))
 
 
 @pytest.mark.parametrize("prefill", ["", " I chose"])
@@ -92,7 +92,7 @@ def test_positions_are_where_they_say(chat: ChatRenderer, prefill: str) -> None:
         assert said(chat, TALK, prefill, message=number, at="mean").strip() == message["content"].strip()
         assert said(chat, TALK, prefill, message=number - len(TALK), at="mean").strip() == message["content"].strip()
         assert message["content"].strip().endswith(said(chat, TALK, prefill, message=number).strip())
-    whole = str(chat.tokenizer.decode(chat.render(TALK, prefill).ids))
+    whole = str(chat.tokenizer.decode(list(chat.render(TALK, prefill).ids)))
     assert whole.endswith(said(chat, TALK, prefill, at="last"))
     assert whole.removesuffix(prefill).endswith(said(chat, TALK, prefill, at="before_answer"))
 
@@ -119,7 +119,7 @@ def test_before_a_message_is_the_last_token_that_knows_nothing_of_it(make_tokeni
     prompt = chat.render(TALK)
     for number, message in enumerate(TALK):
         (place,) = find_places(chat, TALK, "", prompt, {"here": Position(at="before", message=number)})
-        until = str(chat.tokenizer.decode(prompt.ids[: place.token + 1]))
+        until = str(chat.tokenizer.decode(list(prompt.ids[: place.token + 1])))
         assert until.endswith(f"<|im_start|>{message['role']}\n")
         assert until.count("<|im_start|>") == number + 1
     bare = ChatRenderer(make_tokenizer(), "none")
@@ -168,7 +168,8 @@ def test_residuals_keep_the_dtype_of_the_model(tiny_folder: Any, tiny: Any) -> N
 
     half = load(str(tiny_folder), dtype="bfloat16")
     for lm, dtype in ((half, torch.bfloat16), (tiny, torch.float32)):
-        captured = lm.read([query(lm, "a", "Is it?")], capture=plan())[2]
+        captured = lm.read([query(lm, "a", "Is it?")], capture=plan()).captured
+        assert captured is not None
         assert captured.residuals["resid_post"].dtype == dtype
 
 

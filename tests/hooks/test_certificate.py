@@ -10,6 +10,7 @@ import torch
 
 from doxascope.hooks.captured import Captured
 from doxascope.hooks.certificate import SITES, TOLERANCE, Certificate, Parity, certify, relative
+from doxascope.hooks.points import Site
 from doxascope.hooks.spec import BACKENDS, resolve
 
 
@@ -50,7 +51,7 @@ def test_a_failure_names_the_first_layer(fault: float) -> None:
     right = torch.randn(4, 6, 8, generator=torch.Generator().manual_seed(0))
     wrong = right.clone()
     wrong[1, 3:] *= 1 + fault
-    residuals = relative(captured(wrong), captured(right)) | {"resid_pre": (0.0,) * 6}
+    residuals: dict[Site, tuple[float, ...]] = {**relative(captured(wrong), captured(right)), "resid_pre": (0.0,) * 6}
     made = Certificate(
         model="m", weights="w", parity={"other": Parity(version="1", residuals=residuals, probability=0.0)}, floor={}
     )

@@ -1,5 +1,7 @@
 """What no test of coherence may depend on: the order of the rows, which side is called X, copies within a cluster."""
 
+from typing import Any
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -201,7 +203,7 @@ def test_resampled_sums_know_rows_only_through_their_clusters(seed: int) -> None
     np.testing.assert_allclose(doubled, 2 * plain)
 
 
-def _readouts(rng: np.random.Generator) -> dict[str, np.ndarray]:
+def _readouts(rng: np.random.Generator) -> dict[str, Any]:
     """Of eight items, each a prior and two posteriors over three shared words."""
     exact = log_softmax(rng.normal(0, 1, (24, 4)), axis=1)[:, :3]
     return {

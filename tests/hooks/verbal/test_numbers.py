@@ -7,6 +7,7 @@ import pytest
 from scipy import stats
 
 from doxascope import UserError
+from doxascope.hooks.chat import Message
 from doxascope.hooks.exact import difference
 from doxascope.hooks.mentions import opening
 from doxascope.hooks.options import make_options
@@ -117,7 +118,7 @@ def test_packed_equals_plain_on_a_real_model(smollm: Any) -> None:
 
 
 def test_formats_and_options_share_one_pass_whatever_closes_them(smollm: Any) -> None:
-    chat = [{"role": "user", "content": "Is a whale a fish?"}]
+    chat: list[Message] = [{"role": "user", "content": "Is a whale a fish?"}]
     questions = [ask(smollm.reader, one.name, chat, one.worded("Yes", "No")) for one in (UNIT, JSON, times(10))]
     plain = smollm.reader.query("yes or no", chat, make_options(OPTIONS))
     queries = [plain, *(one.query(smollm.reader) for one in questions)]
@@ -130,7 +131,7 @@ def test_formats_and_options_share_one_pass_whatever_closes_them(smollm: Any) ->
 
 
 def test_a_number_on_the_prompt_s_line_has_a_space_before_it(smollm: Any, numerate: Any) -> None:
-    ripe = [{"role": "user", "content": "ripe?"}]
+    ripe: list[Message] = [{"role": "user", "content": "ripe?"}]
 
     def begins(lm: Any, one: NumberFormat, **how: Any) -> tuple[str, str]:
         question = ask(lm.reader, "r", ripe, one, **how)
@@ -145,7 +146,7 @@ def test_a_number_on_the_prompt_s_line_has_a_space_before_it(smollm: Any, numera
 
 
 def test_the_instruction_comes_last_in_a_turn_of_the_user(smollm: Any) -> None:
-    said = [{"role": "user", "content": "ripe?"}, {"role": "assistant", "content": "Let me see."}]
+    said: list[Message] = [{"role": "user", "content": "ripe?"}, {"role": "assistant", "content": "Let me see."}]
     first = ask(smollm.reader, "r", said[:1], UNIT)
     assert first.messages == ({"role": "user", "content": f"ripe?\n\n{UNIT.instruction}"},)
     second = ask(smollm.reader, "r", said, UNIT)
@@ -166,7 +167,8 @@ def test_greedy_answers_are_one_draw_and_states_become_rows(numerate: Any, answe
     table = belief_table({"item": "i"} | row for row in rows)
     assert list(table["method"]) == ["unit numbers"] * 2 + ["unit greedy"] * 2 + ["unit sampled"] * 2
     assert set(table["kind"]) == {"verbal"}
-    exact, _, told, _, sampled, other = table.itertuples()
+    rows_of: Any = table.itertuples()
+    exact, _, told, _, sampled, other = rows_of
     assert (exact.prob, exact.status) == (read.belief.mean, "low_coverage")
     assert told.status == first.status
     assert sampled.prob + other.prob == pytest.approx(1)
