@@ -5,10 +5,7 @@ and tokenizer, the words, and the text before them. It may be given to others as
 """
 
 import logging
-import os
-import tempfile
 from collections.abc import Sequence
-from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
@@ -18,6 +15,7 @@ from ..hooks.errors import UserError
 from ..hooks.gguf import cache_folder
 from ..hooks.lm import LanguageModel, load
 from ..hooks.options import make_options
+from ..hooks.store.disk import whole
 from .manifest import digest
 
 log = logging.getLogger("doxascope")
@@ -54,7 +52,9 @@ def ranked(words: Sequence[str], reference: str, text: str = RANKING_TEXT) -> Ra
             with FileLock(f"{file}.lock"):
                 if not file.exists():
                     log.warning("ranking %d words by %s, once", len(words), lm.spec.name)
-                    _write(file, _rank(sorted(words), text, lm))
+                    ranked = _rank(sorted(words), text, lm)
+                    with whole(file) as temporary:
+                        temporary.write_text("".join(f"{word}\n" for word in ranked), encoding="utf-8")
         except OSError as error:
             raise UserError(f"{home}: cannot be written ({error.strerror}); set DOXASCOPE_CACHE") from error
     return Ranked(file.read_text(encoding="utf-8").splitlines(), name)
@@ -66,11 +66,3 @@ def _rank(words: list[str], text: str, lm: LanguageModel) -> list[str]:
     )
     (reading,), *_ = lm.read([query])
     return [words[i] for i in np.argsort(-reading.logp, kind="stable")]
-
-
-def _write(file: Path, words: Sequence[str]) -> None:
-    """Whole or not at all."""
-    descriptor, temporary = tempfile.mkstemp(prefix=".ranking-", dir=file.parent)
-    with os.fdopen(descriptor, "w", encoding="utf-8") as writing:
-        writing.writelines(f"{word}\n" for word in words)
-    Path(temporary).replace(file)

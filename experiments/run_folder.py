@@ -22,6 +22,7 @@ import pyarrow.parquet as pq
 from filelock import FileLock, Timeout
 
 from ..hooks.errors import UserError
+from ..hooks.store.disk import TEMPORARY, whole
 from ..metrics.beliefs import COLUMNS, check_belief_table
 from .protocol import Transcript
 from .shard import WHOLE, Shard
@@ -120,8 +121,8 @@ class RunFolder:
         someone has deleted, so that they are read again.
         """
         if (path := self.path / self._commits).is_file():
-            whole = (c for c in _whole_lines(path) if all((self.path / name).is_file() for name in _files(c["batch"])))
-            self.write(path.name, "".join(json.dumps(commit) + "\n" for commit in whole))
+            kept = (c for c in _whole_lines(path) if all((self.path / name).is_file() for name in _files(c["batch"])))
+            self.write(path.name, "".join(json.dumps(commit) + "\n" for commit in kept))
         for leftover in self.path.rglob(f"{TEMPORARY}{self.mark}-*"):
             leftover.unlink(missing_ok=True)
 
@@ -146,8 +147,8 @@ class RunFolder:
         batches = self.committed()
         if not batches:
             raise UserError(f"{self.path}: holds no beliefs yet; run it first")
-        whole = pa.concat_tables([self._table(batch) for batch in batches]).unify_dictionaries()
-        return whole.to_pandas(split_blocks=True, self_destruct=True)
+        table = pa.concat_tables([self._table(batch) for batch in batches]).unify_dictionaries()
+        return table.to_pandas(split_blocks=True, self_destruct=True)
 
     def transcripts(self, readout_ids: Collection[str]) -> dict[str, Transcript]:
         """What was said in these read-outs, of what was sampled the first few.
@@ -185,15 +186,8 @@ class RunFolder:
     @contextlib.contextmanager
     def _atomic(self, name: str) -> Iterator[Path]:
         """A temporary path that becomes `name` once it is written and on the disk."""
-        with self._room_for(name) as path:
-            temporary = path.with_name(f"{TEMPORARY}{self.mark}-{path.name}")
+        with self._room_for(name) as path, whole(path, self.mark) as temporary:
             yield temporary
-            with temporary.open("rb") as file:
-                os.fsync(file.fileno())
-            temporary.replace(path)
-            folder = os.open(path.parent, os.O_RDONLY)  # the new name, too, must be on the disk
-            os.fsync(folder)
-            os.close(folder)
 
     @contextlib.contextmanager
     def _room_for(self, name: str) -> Iterator[Path]:
@@ -224,7 +218,6 @@ class RunFolder:
 TEXTS = [name for name, dtype in COLUMNS.items() if dtype == "str"]
 DRAWS = 5
 """Of one read-out that are looked at; there may be thousands."""
-TEMPORARY = ".writing"
 LOCK = ".lock"
 BEFORE_THE_MANIFEST = {"beliefs", "transcripts", "config.yaml"}
 """What a run that was killed at its very beginning may have left, besides locks and temporary files."""

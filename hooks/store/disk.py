@@ -11,13 +11,16 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from typing_extensions import Buffer
 
-TEMPORARY = ".writing-"
+TEMPORARY = ".writing"
 
 
 @contextlib.contextmanager
-def whole(path: Path) -> Iterator[Path]:
-    """A temporary path that becomes `path` once it is written and on the disk; of a failure nothing is left."""
-    temporary = path.with_name(f"{TEMPORARY}{path.name}")
+def whole(path: Path, mark: str = "") -> Iterator[Path]:
+    """A temporary path that becomes `path` once it is written and on the disk; of a failure nothing is left.
+
+    Writers of the same file have a `mark` each, which tells their temporary files apart.
+    """
+    temporary = path.with_name(f"{TEMPORARY}{mark}-{path.name}")
     try:
         yield temporary
         sync(temporary)
