@@ -28,13 +28,13 @@ from numpy.typing import NDArray
 from peers.workload import ONE_FORM, compiled
 
 from doxascope import load
-from doxascope.hooks.backends import make_backend
-from doxascope.hooks.blocks import blocks
-from doxascope.hooks.capture import CapturePlan
+from doxascope.hooks.backends.capture import CapturePlan
+from doxascope.hooks.backends.make import make_backend
 from doxascope.hooks.exact import Query
-from doxascope.hooks.layout import Packed
 from doxascope.hooks.lm import LanguageModel
-from doxascope.hooks.places import Place
+from doxascope.hooks.model.blocks import blocks
+from doxascope.hooks.prompts.places import Place
+from doxascope.hooks.tree.layout import Packed
 
 MODEL, THREADS, TRIPLES = "smollm2-135m", 2, 6
 ROUNDS = 3

@@ -24,11 +24,11 @@ import numpy as np
 from scipy import stats
 
 from doxascope import load
-from doxascope.hooks.chat import Message
 from doxascope.hooks.exact import Query
+from doxascope.hooks.generation.sampling import Sampling
 from doxascope.hooks.lm import LanguageModel
-from doxascope.hooks.options import make_options
-from doxascope.hooks.sampling import Sampling
+from doxascope.hooks.prompts.chat import Message
+from doxascope.hooks.prompts.options import make_options
 from doxascope.hooks.verbal.answers import Answer, write_answers
 from doxascope.hooks.verbal.asking import Asked, ask
 from doxascope.hooks.verbal.formats import INTEGER, JSON, PERCENT, UNIT, NumberFormat, times

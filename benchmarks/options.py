@@ -28,9 +28,9 @@ from peers.harness import Harness
 from peers.workload import ONE_FORM, Group, bare, compiled, first_tokens, log_probabilities, matrix_share, unique_tokens
 
 from doxascope import load
-from doxascope.hooks.generation import Request
+from doxascope.hooks.generation.generation import Request
+from doxascope.hooks.generation.sampling import Sampling
 from doxascope.hooks.lm import LanguageModel
-from doxascope.hooks.sampling import Sampling
 
 MODEL, THREADS, TRIPLES = "smollm2-135m", 2, 3
 ROUNDS, ROUNDS_OF_FORMS = 5, 3

@@ -25,11 +25,11 @@ from scipy import stats
 import doxascope
 from doxascope import load
 from doxascope.experiments.config import load_config
-from doxascope.hooks.generation import Request
-from doxascope.hooks.mentions import opening
-from doxascope.hooks.options import make_options
-from doxascope.hooks.sampling import Sampling
-from doxascope.hooks.verbalised import tally, what_is_said
+from doxascope.hooks.generation.generation import Request
+from doxascope.hooks.generation.mentions import opening
+from doxascope.hooks.generation.sampling import Sampling
+from doxascope.hooks.prompts.options import make_options
+from doxascope.hooks.verbal.verbalised import tally, what_is_said
 
 CONTEXTS = (("prior", "free"), ("prior", "prefill"), ("posterior", "prefill"))
 LAW = Sampling(max_new_tokens=16)

@@ -10,7 +10,7 @@ import click
 
 from .. import __version__
 from ..hooks.errors import UserError
-from ..hooks.spec import BACKENDS, presets, resolve
+from ..hooks.model.spec import BACKENDS, presets, resolve
 from .activations_cli import activations
 
 OVERRIDE = click.option(

@@ -9,8 +9,8 @@ import yaml
 from pydantic import BaseModel
 
 from ..hooks.errors import UserError, nearest
+from ..hooks.model.spec import resolve
 from ..hooks.settings import parse, read_yaml
-from ..hooks.spec import resolve
 from .protocol import Experiment, RunConfig
 from .registry import EXPERIMENTS
 

@@ -4,9 +4,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from ..hooks.exact import QueryTree
-from ..hooks.loading import load_text_side
+from ..hooks.model.loading import load_text_side
 from ..hooks.reader import PromptReader
-from ..hooks.tree import pack
+from ..hooks.tree.tree import pack
 from .protocol import Experiment, Question, RunConfig
 from .readouts import compile_questions
 

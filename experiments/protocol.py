@@ -7,15 +7,15 @@ from typing import Annotated, Any, Protocol, TypedDict
 import pandas as pd
 from pydantic import Field, model_validator
 
-from ..hooks.capture import CapturePlan
-from ..hooks.chat import Conversation, Message
+from ..hooks.backends.capture import CapturePlan
+from ..hooks.generation.sampling import Sampling
+from ..hooks.generation.thoughts import Thoughts
 from ..hooks.lm import BUDGET, LOW_COVERAGE
-from ..hooks.options import TERMINATORS, Option
-from ..hooks.places import Positions
-from ..hooks.sampling import Sampling
+from ..hooks.model.spec import ModelSpec
+from ..hooks.prompts.chat import Conversation, Message
+from ..hooks.prompts.options import TERMINATORS, Option
+from ..hooks.prompts.places import Positions
 from ..hooks.settings import Settings
-from ..hooks.spec import ModelSpec
-from ..hooks.thoughts import Thoughts
 from ..metrics.score import Score
 
 

@@ -12,10 +12,10 @@ import numpy as np
 from filelock import FileLock
 
 from ..hooks.errors import UserError
-from ..hooks.gguf import cache_folder
+from ..hooks.files import whole
 from ..hooks.lm import LanguageModel, load
-from ..hooks.options import make_options
-from ..hooks.store.disk import whole
+from ..hooks.model.gguf import cache_folder
+from ..hooks.prompts.options import make_options
 from .manifest import digest
 
 log = logging.getLogger("doxascope")

@@ -6,16 +6,16 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ..hooks import verbalised
-from ..hooks.capture import CapturePlan
-from ..hooks.captured import Captured
+from ..hooks.backends.capture import CapturePlan
+from ..hooks.backends.captured import Captured
 from ..hooks.exact import Query, exact_rows
-from ..hooks.generation import Request, Sample
+from ..hooks.generation.generation import Request, Sample
+from ..hooks.generation.mentions import Mentions
 from ..hooks.lm import LanguageModel
-from ..hooks.memory import Cost
-from ..hooks.mentions import Mentions
-from ..hooks.places import Positions
+from ..hooks.prompts.places import Positions
 from ..hooks.reader import PromptReader
+from ..hooks.tree.memory import Cost
+from ..hooks.verbal import verbalised
 from .protocol import Experiment, Item, Question, RunConfig
 from .thinking import think
 

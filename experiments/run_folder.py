@@ -22,7 +22,7 @@ import pyarrow.parquet as pq
 from filelock import FileLock, Timeout
 
 from ..hooks.errors import UserError
-from ..hooks.store.disk import TEMPORARY, whole
+from ..hooks.files import TEMPORARY, whole
 from ..metrics.beliefs import COLUMNS, check_belief_table
 from .protocol import Transcript
 from .shard import WHOLE, Shard

@@ -16,7 +16,7 @@ import numpy as np
 import pandas as pd
 import yaml
 
-from ..hooks.captured import joined
+from ..hooks.backends.captured import joined
 from ..hooks.conditions import differences
 from ..hooks.errors import UserError
 from ..hooks.exact import difference

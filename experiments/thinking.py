@@ -5,11 +5,11 @@ from itertools import islice
 
 from ..hooks.errors import UserError
 from ..hooks.exact import Query
-from ..hooks.generation import Request
+from ..hooks.generation.generation import Request
+from ..hooks.generation.sampling import Sampling
+from ..hooks.generation.thoughts import Mixture, Thought
 from ..hooks.lm import LanguageModel
-from ..hooks.memory import Cost
-from ..hooks.sampling import Sampling
-from ..hooks.thoughts import Mixture, Thought
+from ..hooks.tree.memory import Cost
 from .protocol import Question, RunConfig
 
 

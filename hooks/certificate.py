@@ -14,17 +14,17 @@ from numpy.typing import NDArray
 from pydantic import Field
 from scipy.special import logsumexp
 
-from .blocks import body, input_device
-from .capture import CapturePlan
-from .captured import Captured
+from .backends.capture import CapturePlan
+from .backends.captured import Captured
 from .errors import UserError
 from .exact import Query, normalised
 from .lm import LanguageModel, load
-from .options import make_options
-from .places import LAST, Position
-from .points import Point, Site, forward_order
+from .model.blocks import body, input_device
+from .model.points import Point, Site, forward_order
+from .model.spec import BACKENDS, ModelSpec
+from .prompts.options import make_options
+from .prompts.places import LAST, Position
 from .settings import Settings
-from .spec import BACKENDS, ModelSpec
 
 if TYPE_CHECKING:
     import torch

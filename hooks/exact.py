@@ -12,17 +12,17 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import logsumexp
 
-from .backend import Backend
-from .blocks import blocks
-from .capture import CapturePlan
-from .captured import Captured, Collector
-from .chat import Prompt
+from .backends.backend import Backend
+from .backends.capture import CapturePlan
+from .backends.captured import Captured, Collector
 from .errors import UserError
-from .head import Head
-from .memory import Cost, run_packs
-from .options import Option, OptionPaths, Terminators
-from .places import Place
-from .tree import Pack, TokenTree
+from .model.blocks import blocks
+from .model.head import Head
+from .prompts.chat import Prompt
+from .prompts.options import Option, OptionPaths, Terminators
+from .prompts.places import Place
+from .tree.memory import Cost, run_packs
+from .tree.tree import Pack, TokenTree
 
 if TYPE_CHECKING:
     import torch

@@ -4,9 +4,9 @@ import hashlib
 from importlib.metadata import version
 from typing import TYPE_CHECKING
 
+from .model.spec import ModelSpec
 from .self_check import Chosen
 from .settings import Settings
-from .spec import ModelSpec
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel, PreTrainedTokenizerBase

@@ -9,28 +9,28 @@ import numpy as np
 import pandas as pd
 
 from ..metrics.beliefs import belief_table
-from .backend import Backend
-from .backends import make_backend, require
-from .capture import CapturePlan
-from .chat import Conversation, as_conversations
+from .backends.backend import Backend
+from .backends.capture import CapturePlan
+from .backends.make import make_backend, require
 from .errors import UserError
 from .exact import ExactReading, PackedReading, Query, exact_rows, read_packed
-from .generation import BUDGET as SAMPLING_BUDGET
-from .generation import Request, Sample, Sampler
-from .growing import CachedHistories, Histories, RecomputedHistories
-from .head import Head
+from .generation.generation import BUDGET as SAMPLING_BUDGET
+from .generation.generation import Request, Sample, Sampler
+from .generation.growing import CachedHistories, Histories, RecomputedHistories
+from .generation.mentions import BUDGET as HISTORIES
+from .generation.mentions import Mentions, mentions
+from .generation.sampling import Sampling
 from .identity import Identity, identify
-from .loading import TextSide, load_model, load_text_side
-from .mentions import BUDGET as HISTORIES
-from .mentions import Mentions, mentions
-from .options import TERMINATORS, Option, make_options
-from .places import LAST
+from .model.head import Head
+from .model.loading import TextSide, load_model, load_text_side
+from .model.spec import ModelSpec, resolve
 from .plain import read_plain
+from .prompts.chat import Conversation, as_conversations
+from .prompts.options import TERMINATORS, Option, make_options
+from .prompts.places import LAST
 from .reader import PromptReader
-from .sampling import Sampling
 from .self_check import Chosen, choose_path
 from .settings import parse
-from .spec import ModelSpec, resolve
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel

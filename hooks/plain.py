@@ -5,8 +5,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from .blocks import input_device
 from .exact import ExactReading, Query, best_competitor, make_reading
+from .model.blocks import input_device
 
 if TYPE_CHECKING:
     import torch

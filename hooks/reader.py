@@ -3,13 +3,13 @@
 from collections.abc import Sequence
 from functools import cache
 
-from .chat import ChatRenderer, Message
 from .errors import UserError
 from .exact import Query
-from .loading import TextSide
-from .options import Option, PathFinder, Terminators
-from .places import Positions, find_places
-from .spec import ModelSpec
+from .model.loading import TextSide
+from .model.spec import ModelSpec
+from .prompts.chat import ChatRenderer, Message
+from .prompts.options import Option, PathFinder, Terminators
+from .prompts.places import Positions, find_places
 
 
 class PromptReader:

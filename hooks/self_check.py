@@ -7,15 +7,15 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from .backend import Backend
-from .backends import MakeBackend
-from .chat import Boundary, Prompt
+from .backends.backend import Backend
+from .backends.make import MakeBackend
 from .errors import UserError
 from .exact import ExactReading, Query, read_packed
-from .head import Head
-from .layout import LAYOUTS
-from .options import OptionPaths, Terminators
+from .model.head import Head
 from .plain import read_plain
+from .prompts.chat import Boundary, Prompt
+from .prompts.options import OptionPaths, Terminators
+from .tree.layout import LAYOUTS
 
 if TYPE_CHECKING:
     from transformers import PretrainedConfig, PreTrainedModel

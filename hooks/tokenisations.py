@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from .exact import Query, normalised
-from .options import OptionPaths, token_texts
+from .prompts.options import OptionPaths, token_texts
 
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerBase

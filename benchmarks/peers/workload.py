@@ -10,12 +10,12 @@ import torch
 from numpy.typing import NDArray
 
 from doxascope.experiments.config import load_config
-from doxascope.hooks.blocks import body
 from doxascope.hooks.exact import Query, QueryTree, read_packed
 from doxascope.hooks.lm import BUDGET, LanguageModel
-from doxascope.hooks.masks import pack_masks
-from doxascope.hooks.options import Option, OptionPaths, Terminators, make_options
-from doxascope.hooks.tree import pack
+from doxascope.hooks.model.blocks import body
+from doxascope.hooks.prompts.options import Option, OptionPaths, Terminators, make_options
+from doxascope.hooks.tree.masks import pack_masks
+from doxascope.hooks.tree.tree import pack
 
 METHOD = "free"
 ONE_FORM = ("{option}",)

@@ -5,9 +5,9 @@ word is rejected, and the forks.
 from collections.abc import Mapping, Sequence
 from itertools import permutations
 
-from ...hooks.chat import Conversation, Message
-from ...hooks.options import Option, make_options
-from ...hooks.places import LAST, Position
+from ...hooks.prompts.chat import Conversation, Message
+from ...hooks.prompts.options import Option, make_options
+from ...hooks.prompts.places import LAST, Position
 from ..protocol import Question
 from .config import ConsistencyConfig, Method
 

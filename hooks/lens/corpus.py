@@ -6,10 +6,10 @@ from importlib.resources import files
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
-from ..chat import Message
 from ..errors import UserError
-from ..generation import Request
-from ..sampling import Sampling
+from ..generation.generation import Request
+from ..generation.sampling import Sampling
+from ..prompts.chat import Message
 
 if TYPE_CHECKING:
     from ..lm import LanguageModel

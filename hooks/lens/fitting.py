@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ..backend import Capture
-from ..blocks import blocks
-from ..tree import TokenTree, pack
+from ..backends.backend import Capture
+from ..model.blocks import blocks
+from ..tree.tree import TokenTree, pack
 from .corpus import Document
 from .translator import Translator, TranslatorFitter
 

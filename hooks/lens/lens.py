@@ -5,8 +5,8 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import torch
 
-from ..blocks import blocks, final_norm
 from ..errors import UserError
+from ..model.blocks import blocks, final_norm
 from .translator import Translator
 
 if TYPE_CHECKING:

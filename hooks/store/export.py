@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 
 from ..errors import UserError
-from .disk import whole
+from ..files import whole
 from .reader import READ_ROWS, ActivationStore, Point
 
 

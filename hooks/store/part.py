@@ -20,8 +20,9 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from .disk import FaultKeeper, whole
+from ..files import whole
 from .dtypes import STORED
+from .fault_keeper import FaultKeeper
 from .header import Header
 
 TEXT, NUMBERS = ("readout_id", "position", "ids_hash"), ("token_index", "vector")

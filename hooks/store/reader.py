@@ -15,7 +15,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from ..errors import UserError, nearest
-from .disk import read_commits
+from .commits import read_commits
 from .dtypes import as_float32
 from .header import NAME, Header, read_header
 from .part import COLUMNS, NO_ROWS, DamagedError, Part, count, opened, parts_in, rows_of, vectors_of

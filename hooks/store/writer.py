@@ -16,7 +16,8 @@ from numpy.typing import NDArray
 
 from ..conditions import differences
 from ..errors import UserError
-from .disk import TEMPORARY, append_commit, read_commits, sync, whole
+from ..files import TEMPORARY, sync, whole
+from .commits import append_commit, read_commits
 from .dtypes import Residuals, as_stored
 from .header import NAME, Header, read_header
 from .part import COLUMNS, TEXT, Part, parts_in, share, write_part

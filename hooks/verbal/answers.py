@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ..generation import Request, Sample
-from ..options import END
-from ..sampling import Sampling
+from ..generation.generation import Request, Sample
+from ..generation.sampling import Sampling
+from ..prompts.options import END
 from .asking import Asked
 from .parsing import parse
 from .rows import Stated, belief_rows

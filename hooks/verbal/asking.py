@@ -3,10 +3,10 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from ..chat import Conversation, Message, Prompt
 from ..errors import UserError
 from ..exact import Query
-from ..options import Option
+from ..prompts.chat import Conversation, Message, Prompt
+from ..prompts.options import Option
 from ..reader import PromptReader
 from .formats import NumberFormat
 

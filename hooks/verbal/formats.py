@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 
 from ..errors import UserError
-from ..options import END
+from ..prompts.options import END
 
 NUMERAL = re.compile(r"-?\d*\.?\d+", re.ASCII)
 """Digits of no other script: what counts is what is listed."""

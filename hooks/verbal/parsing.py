@@ -8,7 +8,7 @@ again with other numbers on a later line is ambiguous.
 import re
 from dataclasses import dataclass
 
-from ..options import END
+from ..prompts.options import END
 from .formats import NUMERAL, NumberFormat
 
 REFUSAL = re.compile(

@@ -9,7 +9,7 @@ from doxascope import UserError
 from doxascope.experiments.config import load_config
 from doxascope.experiments.runner import read
 from doxascope.experiments.shard import WHOLE, Shard
-from doxascope.hooks.spec import resolve
+from doxascope.hooks.model.spec import resolve
 from doxascope.hooks.store import ActivationStore
 
 SETTINGS = ("items=3", "batch_items=2", "bootstrap_draws=50", "capture.layers=[0, -1]", "fork.methods=[]")

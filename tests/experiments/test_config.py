@@ -5,7 +5,7 @@ import pytest
 from doxascope import UserError
 from doxascope.experiments.config import load_config
 from doxascope.experiments.consistency import ConsistencyConfig
-from doxascope.hooks.spec import presets
+from doxascope.hooks.model.spec import presets
 
 
 def consistency(*overrides: str, target: str = "consistency", model: str | None = None) -> ConsistencyConfig:

@@ -9,8 +9,8 @@ import torch
 
 from doxascope.experiments.config import load_config
 from doxascope.experiments.runner import run
-from doxascope.hooks.spec import resolve
-from doxascope.hooks.transformers_backend import TransformersBackend
+from doxascope.hooks.backends.transformers import TransformersBackend
+from doxascope.hooks.model.spec import resolve
 
 
 def test_a_run_that_ran_out_of_memory_says_so_and_reads_the_same(

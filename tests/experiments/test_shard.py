@@ -11,7 +11,7 @@ from doxascope.experiments.config import load_config
 from doxascope.experiments.run_folder import RunFolder
 from doxascope.experiments.runner import run
 from doxascope.experiments.shard import WHOLE, Shard, parse_shard
-from doxascope.hooks.spec import resolve
+from doxascope.hooks.model.spec import resolve
 
 Run = Callable[..., RunFolder]
 

@@ -9,15 +9,15 @@ import pytest
 import torch
 
 from doxascope import UserError, load
-from doxascope.hooks.backend import Backend
-from doxascope.hooks.blocks import blocks
-from doxascope.hooks.capture import CapturePlan
-from doxascope.hooks.chat import Boundary, Prompt
+from doxascope.hooks.backends.backend import Backend
+from doxascope.hooks.backends.capture import CapturePlan
+from doxascope.hooks.backends.transformers import TransformersBackend
 from doxascope.hooks.exact import Query, difference, read_packed
-from doxascope.hooks.layout import Padded
-from doxascope.hooks.options import OptionPaths
-from doxascope.hooks.places import Place
-from doxascope.hooks.transformers_backend import TransformersBackend
+from doxascope.hooks.model.blocks import blocks
+from doxascope.hooks.prompts.chat import Boundary, Prompt
+from doxascope.hooks.prompts.options import OptionPaths
+from doxascope.hooks.prompts.places import Place
+from doxascope.hooks.tree.layout import Padded
 
 WINDOW = 8
 SHAPE = {
@@ -143,7 +143,7 @@ def test_sampling_goes_the_way_that_reading_goes(make_lm: Callable[..., Any], na
 def test_the_check_sees_a_window_that_is_bypassed(
     make_lm: Callable[..., Any], name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("doxascope.hooks.layout.pack_masks", full_mask)
+    monkeypatch.setattr("doxascope.hooks.tree.layout.pack_masks", full_mask)
     assert make_lm(name, PACKED[name], kernel="eager").identity.path == "padded"
 
 

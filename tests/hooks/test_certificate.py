@@ -8,10 +8,10 @@ import pandas as pd
 import pytest
 import torch
 
-from doxascope.hooks.captured import Captured
+from doxascope.hooks.backends.captured import Captured
 from doxascope.hooks.certificate import SITES, TOLERANCE, Certificate, Parity, certify, relative
-from doxascope.hooks.points import Site
-from doxascope.hooks.spec import BACKENDS, resolve
+from doxascope.hooks.model.points import Site
+from doxascope.hooks.model.spec import BACKENDS, resolve
 
 
 @pytest.fixture(scope="module")

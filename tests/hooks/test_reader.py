@@ -3,10 +3,10 @@ from typing import Any
 import pytest
 
 from doxascope import UserError
-from doxascope.hooks.chat import Message
-from doxascope.hooks.generation import Request
-from doxascope.hooks.options import make_options
-from doxascope.hooks.sampling import Sampling
+from doxascope.hooks.generation.generation import Request
+from doxascope.hooks.generation.sampling import Sampling
+from doxascope.hooks.prompts.chat import Message
+from doxascope.hooks.prompts.options import make_options
 
 LONG: list[Message] = [{"role": "user", "content": "which word did you choose " * 400}]
 OPTIONS = make_options(["apple", "stone"])

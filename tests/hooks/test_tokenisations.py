@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from doxascope import load
-from doxascope.hooks.chat import Message
-from doxascope.hooks.options import Option, OptionPaths
+from doxascope.hooks.prompts.chat import Message
+from doxascope.hooks.prompts.options import Option, OptionPaths
 from doxascope.hooks.tokenisations import Vocabulary, other_tokenisations
 
 PIECES = ("a", "b", "c", "ab", "ba", "aba", "bc", "?", ".")

@@ -11,7 +11,7 @@ from doxascope.hooks.lens.corpus import Document, from_file, own_samples, withou
 from doxascope.hooks.lens.fitting import fit_translator
 from doxascope.hooks.lens.lens import RAW, TRANSLATED, Lens, View
 from doxascope.hooks.lens.translator import Translator
-from doxascope.hooks.options import make_options
+from doxascope.hooks.prompts.options import make_options
 
 CHATS = [
     [{"role": "user", "content": "Choose a word: apple, stone or river."}],

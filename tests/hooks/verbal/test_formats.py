@@ -4,7 +4,7 @@ from dataclasses import replace
 import pytest
 
 from doxascope import UserError
-from doxascope.hooks.options import END
+from doxascope.hooks.prompts.options import END
 from doxascope.hooks.verbal.formats import FORMATS, INTEGER, JSON, LINES, PERCENT, UNIT, Number, times
 from doxascope.metrics import hybrid_probability
 

@@ -7,11 +7,11 @@ import pytest
 from scipy import stats
 
 from doxascope import UserError
-from doxascope.hooks.chat import Message
 from doxascope.hooks.exact import difference
-from doxascope.hooks.mentions import opening
-from doxascope.hooks.options import make_options
-from doxascope.hooks.sampling import Sampling
+from doxascope.hooks.generation.mentions import opening
+from doxascope.hooks.generation.sampling import Sampling
+from doxascope.hooks.prompts.chat import Message
+from doxascope.hooks.prompts.options import make_options
 from doxascope.hooks.verbal.answers import Answer, answer_rows, write_answers
 from doxascope.hooks.verbal.asking import Asked, ask
 from doxascope.hooks.verbal.formats import INTEGER, JSON, LINES, PERCENT, UNIT, NumberFormat, times

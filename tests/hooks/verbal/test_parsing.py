@@ -2,7 +2,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from doxascope.hooks.options import END
+from doxascope.hooks.prompts.options import END
 from doxascope.hooks.verbal.formats import FORMATS, INTEGER, JSON, LINES, PERCENT, UNIT, NumberFormat, times
 from doxascope.hooks.verbal.parsing import Parsed, parse
 from doxascope.metrics.beliefs import STATUSES

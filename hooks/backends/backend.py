@@ -1,0 +1,215 @@
+"""What a back end is: one library's forward pass through a model, with taps on the residual stream.
+
+That one function is all that differs between libraries. How a pack is laid out, which rows are read, captured and
+edited is written here, once.
+"""
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from ..errors import UserError
+from ..model.blocks import blocks, input_device
+from ..model.points import Point, Site, Tap, forward_order
+from ..tree.layout import Batch, Layout, Packed
+from ..tree.tree import Ints, Pack
+from .edits import Edit
+
+if TYPE_CHECKING:
+    import torch
+    from transformers import PreTrainedModel
+
+
+@dataclass(frozen=True)
+class Capture:
+    """What to take from the residual stream while a pack is run: every site at every layer, of these tokens."""
+
+    sites: tuple[Site, ...]
+    layers: tuple[int, ...]
+    rows: Ints
+    """[C] indices within the pack."""
+    lengths: Ints
+    """[C] how many tokens, up the path from each row, are averaged; 1: the row itself."""
+
+
+@dataclass(frozen=True)
+class PackOutput:
+    """What running a pack gives."""
+
+    hidden: "torch.Tensor"
+    """[R, d_model] after the final norm, at the pack's rows: what the unembedding takes."""
+    residuals: "Mapping[Site, torch.Tensor]" = field(default_factory=dict)
+    """Site -> [C, layers, d_model] on the CPU, in the model's dtype, of what was captured."""
+    streams: "torch.Tensor" = field(kw_only=True)
+    """[R, layers, d_model] after the blocks that a lens reads, at the pack's rows, where `hidden` is."""
+    tokens_run: int = field(kw_only=True)
+    """Tokens that went through the model for it, padding and repeated ones included."""
+
+
+class Backend(ABC):
+    """Runs packs on one model instance, which is its own.
+
+    Args:
+        model: whose blocks are tapped.
+        layout: how packs are laid out for it.
+    """
+
+    def __init__(self, model: "PreTrainedModel", layout: Callable[["PreTrainedModel"], Layout] = Packed) -> None:
+        self.model, self.layout = model, layout(model)
+
+    @abstractmethod
+    def forward(self, inputs: Mapping[str, Any], taps: Mapping[Point, Tap]) -> "torch.Tensor":
+        """One pass, each tap called once, in order: [B, T, d_model] after the final norm. Leaves no hook behind."""
+
+    def run(
+        self,
+        pack: Pack,
+        *,
+        capture: Capture | None = None,
+        edits: Sequence[Edit] = (),
+        lens_layers: Sequence[int] = (),
+    ) -> PackOutput:
+        """Compute the tokens of `pack`.
+
+        Args:
+            pack: what to compute.
+            capture: what to take from the residual stream, for the CPU.
+            edits: what to change in it.
+            lens_layers: whose outputs to hand on at the pack's rows.
+
+        Raises UserError for a point that the model has not, or that its forward pass never comes by.
+        """
+        import torch
+
+        hidden: torch.Tensor | None = None
+        streams = torch.empty(0)
+        residuals: dict[Site, torch.Tensor] = {}
+        tokens_run = 0
+        with torch.inference_mode():
+            for batch in self.layout.batches(pack):
+                visit = _Visit(self.model, pack, batch, capture, edits, lens_layers)
+                last = self.forward(batch.inputs, visit.taps)
+                visit.check()
+                if hidden is None:
+                    hidden = last.new_empty(len(pack.rows), last.shape[-1])
+                    streams = last.new_empty(len(pack.rows), len(lens_layers), last.shape[-1])
+                mine = torch.from_numpy(visit.reads)
+                hidden[mine] = _cells(last, visit.cells)
+                for i, layer in enumerate(lens_layers):
+                    streams[mine, i] = visit.streams[Point(layer, "resid_post")].to(streams)
+                tokens_run += len(batch.tokens)
+                if capture:
+                    visit.hand_over(residuals)
+        assert hidden is not None
+        return PackOutput(hidden, residuals, streams=streams, tokens_run=tokens_run)
+
+
+class _Visit:
+    """The taps of one batch, and what they took."""
+
+    def __init__(
+        self,
+        model: "PreTrainedModel",
+        pack: Pack,
+        batch: Batch,
+        capture: Capture | None,
+        edits: Sequence[Edit],
+        lens_layers: Sequence[int],
+    ) -> None:
+        import torch
+
+        self.capture = capture
+        self.reads = batch.here(pack.rows)
+        self.cells = torch.from_numpy(batch.home[pack.rows[self.reads]])
+        self.streams: dict[Point, torch.Tensor] = {}
+        self.mine = batch.here(capture.rows) if capture else np.empty(0, dtype=np.int64)
+        self.taken: dict[Point, torch.Tensor] = {}
+        self.passed: set[Point] = set()
+        wanted = {Point(layer, site) for site in capture.sites for layer in capture.layers} if capture else set()
+        lens = {Point(layer, "resid_post") for layer in lens_layers}
+        points = sorted(wanted | lens | {edit.point for edit in edits}, key=forward_order)
+        if points and not 0 <= points[0].layer <= points[-1].layer < (n := len(blocks(model))):
+            raise UserError(f"layers {points[0].layer} to {points[-1].layer}: the model has layers 0 to {n - 1}")
+        pick = _picker(batch, capture, self.mine, input_device(model)) if capture else None
+        changes = {point: [_changer(pack, batch, edit) for edit in edits if edit.point == point] for point in points}
+
+        def tap(point: Point) -> Tap:
+            def visit(hidden: "torch.Tensor") -> "torch.Tensor | None":
+                self.passed.add(point)
+                before = hidden
+                for change in changes[point]:
+                    hidden = change(hidden)
+                if pick and point in wanted:
+                    self.taken[point] = pick(hidden)
+                if point in lens:
+                    self.streams[point] = _cells(hidden, self.cells)
+                return None if hidden is before else hidden
+
+            return visit
+
+        self.taps = {point: tap(point) for point in points}
+
+    def check(self) -> None:
+        """Raise if a point was never come by: a hook that stays silent must not pass for a value."""
+        if silent := [str(point) for point in self.taps if point not in self.passed]:
+            raise UserError(f"{silent[0]}: the forward pass never comes by it; choose another site or back end")
+
+    def hand_over(self, residuals: "dict[Site, torch.Tensor]") -> None:
+        """Put what this batch took where it belongs in [C, layers, d_model] of each site."""
+        import torch
+
+        assert self.capture is not None
+        for site in self.capture.sites:
+            first, *rest = (self.taken[Point(layer, site)] for layer in self.capture.layers)
+            # One copy to the CPU for all layers. Under a device map each block's rows are where the block is.
+            rows = torch.stack([first, *(one.to(first.device) for one in rest)], dim=1).cpu()
+            if site not in residuals:
+                residuals[site] = rows.new_empty(len(self.capture.rows), *rows.shape[1:])
+            residuals[site][torch.from_numpy(self.mine)] = rows
+
+
+def _cells(hidden: "torch.Tensor", cells: "torch.Tensor") -> "torch.Tensor":
+    """[n, d_model] of [B, T, d_model]."""
+    return hidden.flatten(0, 1)[cells.to(hidden.device)]
+
+
+def _picker(
+    batch: Batch, capture: Capture, mine: Ints, device: "torch.device"
+) -> "Callable[[torch.Tensor], torch.Tensor]":
+    """Takes the rows `mine` of `capture`, [n, d_model], from the residual stream of a batch."""
+    import torch
+
+    lengths = capture.lengths[mine]
+    paths = [batch.path(int(row), int(n)) for row, n in zip(capture.rows[mine], lengths, strict=True)]
+    cells = torch.tensor([cell for path in paths for cell in path], dtype=torch.long, device=device)
+    if (lengths == 1).all():
+        return lambda hidden: _cells(hidden, cells)
+    segments = torch.from_numpy(lengths).to(device)
+
+    def mean(hidden: "torch.Tensor") -> "torch.Tensor":
+        rows = _cells(hidden, cells).float()
+        return torch.segment_reduce(rows, "mean", lengths=segments.to(rows.device)).to(hidden.dtype)
+
+    return mean
+
+
+def _changer(pack: Pack, batch: Batch, edit: Edit) -> "Callable[[torch.Tensor], torch.Tensor]":
+    """Makes an edit in every copy of its nodes."""
+    import torch
+
+    number = {node: i for i, node in enumerate(edit.nodes)}
+    member = np.array([number.get(node, -1) for node in pack.members.tolist()])
+    which = np.where(batch.tokens >= 0, member[batch.tokens], -1)
+    cells = torch.from_numpy(np.flatnonzero(which >= 0))
+    nodes = torch.from_numpy(which[which >= 0])
+
+    def change(hidden: "torch.Tensor") -> "torch.Tensor":
+        stream = hidden.flatten(0, 1).clone()
+        at = cells.to(stream.device)
+        stream[at] = edit.change(stream[at], nodes.to(stream.device)).to(stream)
+        return stream.view_as(hidden)
+
+    return change

@@ -1,0 +1,104 @@
+"""What is captured over the packs of a tree. A token that several read-outs share is computed and kept once."""
+
+import hashlib
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pandas as pd
+
+from ..model.points import Site
+from ..prompts.places import Place
+from ..tree.tree import Pack, TokenTree
+from .backend import Capture, PackOutput
+
+if TYPE_CHECKING:
+    import torch
+
+ROWS = ("readout_id", "position", "token_index", "ids_hash")
+
+
+@dataclass(frozen=True)
+class Captured:
+    """The residual streams of a batch of read-outs."""
+
+    rows: pd.DataFrame
+    """[rows] `readout_id`, `position` (its name), `token_index` (in the prompt; of a mean, its last) and `ids_hash` (of
+    the prompt's ids up to that token): what the residuals are a function of, besides the model."""
+    layers: tuple[int, ...]
+    residuals: "dict[Site, torch.Tensor]"
+    """Site -> [rows, layers, d_model] on the CPU, in the model's dtype; empty if there are no rows."""
+
+
+def joined(captured: Sequence[Captured]) -> Captured:
+    """What several trees gave, of the same layers and sites, one after the other."""
+    import torch
+
+    rows = pd.concat([one.rows for one in captured], ignore_index=True)
+    some = [one for one in captured if len(one.rows)]
+    sites = some[0].residuals if some else {}
+    return Captured(
+        rows, captured[0].layers, {site: torch.cat([one.residuals[site] for one in some]) for site in sites}
+    )
+
+
+class Collector:
+    """Says what to take of each pack, and gathers it.
+
+    Args:
+        tree: of all read-outs.
+        sites, layers: what to take.
+    """
+
+    def __init__(self, tree: TokenTree, sites: tuple[Site, ...], layers: tuple[int, ...]) -> None:
+        self.tree, self.sites, self.layers = tree, sites, layers
+        self.rows: list[tuple[str, str, int, str]] = []
+        self._slots: dict[tuple[int, int], int] = {}
+        self._slot_of_row: list[int] = []
+        self._missing: dict[int, list[tuple[int, int]]] = {}
+        self._residuals: dict[Site, torch.Tensor] = {}
+
+    def want(self, readout_id: str, prompt: Sequence[int], places: Sequence[Place]) -> None:
+        """Ask for places of a prompt, whose nodes are `prompt`."""
+        for place in places:
+            key = node, length = prompt[place.token], place.length
+            if key not in self._slots:
+                self._slots[key] = len(self._slots)
+                self._missing.setdefault(node, []).append((length, self._slots[key]))
+            self._slot_of_row.append(self._slots[key])
+            ids = [self.tree.tokens[one] for one in prompt[: place.token + 1]]
+            self.rows.append((readout_id, place.position, place.token, ids_hash(ids)))
+
+    def ask(self, pack: Pack) -> Capture | None:
+        """What to capture in a pack: all that it holds and no pack before it has given."""
+        asked = [
+            (row, length) for row, node in enumerate(pack.members.tolist()) for length, _ in self._missing.get(node, ())
+        ]
+        if not asked:
+            return None
+        rows, lengths = np.array(asked, dtype=np.int64).T
+        return Capture(self.sites, self.layers, rows, lengths)
+
+    def keep(self, pack: Pack, output: PackOutput) -> None:
+        """Take what a pack has given."""
+        import torch
+
+        slots = [slot for node in pack.members.tolist() for _, slot in self._missing.pop(node, ())]
+        for site, residuals in output.residuals.items():
+            if site not in self._residuals:
+                self._residuals[site] = torch.empty(len(self._slots), *residuals.shape[1:], dtype=residuals.dtype)
+            self._residuals[site][slots] = residuals
+
+    def captured(self) -> Captured:
+        """Everything, row by row."""
+        residuals = dict(self._residuals)
+        if len(self._slots) < len(self.rows):
+            for site, kept in self._residuals.items():
+                residuals[site] = kept[self._slot_of_row]
+        return Captured(pd.DataFrame(self.rows, columns=list(ROWS)), self.layers, residuals)
+
+
+def ids_hash(ids: Sequence[int]) -> str:
+    """A short hash of token ids."""
+    return hashlib.sha256(np.asarray(ids, dtype=np.int64).tobytes()).hexdigest()[:16]

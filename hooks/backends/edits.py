@@ -1,0 +1,42 @@
+"""Changes to rows of the residual stream within a forward pass: what steering and patching need.
+
+An edit names nodes of the token tree. Their descendants see what it did; every other branch reads as it would alone.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from ..model.points import Point
+
+if TYPE_CHECKING:
+    import torch
+
+Change = Callable[["torch.Tensor", "torch.Tensor"], "torch.Tensor"]
+"""From rows [n, d_model], and [n] which of the edit's nodes each of them is, to the rows that go on."""
+
+
+@dataclass(frozen=True)
+class Edit:
+    """A change of the rows at one point. Edits of one point are made in their order, before it is captured."""
+
+    point: Point
+    nodes: tuple[int, ...]
+    """Of the tree. A node that a pack does not hold is left out."""
+    change: Change
+
+
+def replace(values: "torch.Tensor") -> Change:
+    """Put `values` in place: [nodes, d_model], in the order of the edit's nodes."""
+    return lambda rows, which: values.to(rows)[which]
+
+
+def add(vector: "torch.Tensor") -> Change:
+    """Add `vector`, [d_model]."""
+    return lambda rows, which: rows + vector.to(rows)
+
+
+def project_out(direction: "torch.Tensor") -> Change:
+    """Remove the component along `direction`, [d_model], of any length but 0."""
+    unit = direction / direction.norm()
+    return lambda rows, which: rows - (rows @ unit.to(rows))[:, None] * unit.to(rows)

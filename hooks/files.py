@@ -1,0 +1,34 @@
+"""Files that are on the disk whole or not at all."""
+
+import contextlib
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+TEMPORARY = ".writing"
+
+
+@contextlib.contextmanager
+def whole(path: Path, mark: str = "") -> Iterator[Path]:
+    """A temporary path that becomes `path` once it is written and on the disk; of a failure nothing is left.
+
+    Writers of the same file have a `mark` each, which tells their temporary files apart.
+    """
+    temporary = path.with_name(f"{TEMPORARY}{mark}-{path.name}")
+    try:
+        yield temporary
+        sync(temporary)
+        temporary.replace(path)
+    except BaseException:
+        temporary.unlink(missing_ok=True)
+        raise
+    sync(path.parent)
+
+
+def sync(path: Path) -> None:
+    """Have the bytes of a file, or the names in a folder, on the disk."""
+    handle = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)

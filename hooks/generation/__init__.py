@@ -1,0 +1,1 @@
+"""Sampled answers and thoughts, and the exact chances along them."""

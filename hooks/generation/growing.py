@@ -1,0 +1,189 @@
+"""A token tree that keeps its keys and values and grows at its leaves: what sampling runs on.
+
+Samples of one prompt begin alike, and so do prompts. Every distinct history is one node, computed once however
+many samples share it; a token sees its ancestors through the mask, so nothing is padded and no prompt is copied.
+"""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+from weakref import WeakValueDictionary
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..backends.backend import Backend
+from ..tree.masks import FULL, SLIDING, attention_layers
+from ..tree.tree import TokenTree, pack
+
+if TYPE_CHECKING:
+    import torch
+    from transformers import PreTrainedModel
+
+LIVE_SHARE = 0.75
+"""The cache is compacted when fewer of its columns than this belong to a history that somebody still holds."""
+
+
+@dataclass(eq=False, slots=True, weakref_slot=True)
+class Node:
+    """A history: a token after its parent's history. It lives as long as a sample, or a child, holds it."""
+
+    token: int
+    parent: "Node | None"
+    depth: int
+    hidden: "torch.Tensor | None" = None
+    """[d_model] after the final norm, once it is computed."""
+    column: int = -1
+    """Its place in the cache."""
+
+
+class Histories:
+    """The nodes that are held, each history once."""
+
+    def __init__(self) -> None:
+        # A child holds its parent, so the parent's id is not given away while the entry is there.
+        self._nodes: WeakValueDictionary[tuple[int, int], Node] = WeakValueDictionary()
+
+    def __len__(self) -> int:
+        return len(self._nodes)
+
+    def extend(self, node: Node | None, ids: Iterable[int]) -> Node:
+        """The node of the history that goes on from `node` (None: from nothing) with `ids`, at least one."""
+        for token in ids:
+            child = self._nodes.get((id(node), token))
+            if child is None:
+                child = Node(token, node, node.depth + 1 if node else 0)
+                self._nodes[id(node), token] = child
+            node = child
+        assert node is not None
+        return node
+
+    def missing(self, node: Node) -> list[Node]:
+        """The nodes of this history that are not computed yet, from the first to the last."""
+        path = []
+        step: Node | None = node
+        while step is not None and step.hidden is None:
+            path.append(step)
+            step = step.parent
+        return path[::-1]
+
+    def compute(self, leaves: Sequence[Node]) -> None:
+        """Give every leaf its `hidden`."""
+        raise NotImplementedError
+
+
+class CachedHistories(Histories):
+    """Computes new tokens alone, in one forward pass over the cache of all histories.
+
+    Raises UserError at once for a model whose attention cannot take the mask of a tree.
+    """
+
+    def __init__(self, model: "PreTrainedModel") -> None:
+        from transformers import DynamicCache
+
+        super().__init__()
+        self.model, self._kinds = model, attention_layers(model.config)
+        # Without a configuration every layer keeps every column, and the mask alone decides what is in a window.
+        self._cache = DynamicCache()
+        self._depths = np.zeros(0, dtype=np.int64)
+
+    def compute(self, leaves: Sequence[Node]) -> None:
+        """See `Histories.compute`."""
+        import torch
+
+        if len(self) < LIVE_SHARE * len(self._depths):
+            self._compact()
+        before = len(self._depths)
+        fresh: list[Node] = []
+        for leaf in leaves:
+            for node in self.missing(leaf):
+                if node.column < 0:
+                    node.column = before + len(fresh)
+                    fresh.append(node)
+        if not fresh:
+            return
+        depths = np.array([node.depth for node in fresh], dtype=np.int64)
+        self._depths = np.concatenate([self._depths, depths])
+        device = self.model.device
+        with torch.inference_mode():
+            output = self.model.base_model(
+                input_ids=torch.tensor([[node.token for node in fresh]], device=device),
+                position_ids=torch.from_numpy(depths)[None].to(device),
+                attention_mask=self._masks(_visible(fresh, before), depths),
+                past_key_values=self._cache,
+                use_cache=True,
+            )
+        for node, hidden in zip(fresh, output.last_hidden_state[0], strict=True):
+            node.hidden = hidden
+
+    def _masks(self, visible: NDArray[np.bool_], depths: NDArray[np.int64]) -> Any:
+        """Additive masks [1, 1, fresh, columns], by layer type where a model mixes types (see `pack_masks`)."""
+        import torch
+
+        def additive(seen: NDArray[np.bool_]) -> "torch.Tensor":
+            hidden = torch.from_numpy(~seen).to(self.model.device)
+            mask = torch.zeros(hidden.shape, dtype=self.model.dtype, device=hidden.device)
+            return mask.masked_fill_(hidden, torch.finfo(mask.dtype).min)[None, None]
+
+        masks = {}
+        if FULL in self._kinds:
+            masks[FULL] = additive(visible)
+        if SLIDING in self._kinds:
+            window = self.model.config.get_text_config().sliding_window
+            masks[SLIDING] = additive(visible & (depths[:, None] - self._depths < window))
+        return masks if len(masks) > 1 else next(iter(masks.values()))
+
+    def _compact(self) -> None:
+        """Drop the columns of histories that nobody holds any more."""
+        import torch
+
+        nodes = sorted((node for node in self._nodes.values() if node.column >= 0), key=lambda node: node.column)
+        kept = [node.column for node in nodes]
+        for column, node in enumerate(nodes):
+            node.column = column
+        self._depths = self._depths[kept]
+        layers: list[Any] = self._cache.layers
+        for layer in layers:
+            columns = torch.tensor(kept, dtype=torch.long, device=layer.keys.device)
+            layer.keys = layer.keys.index_select(2, columns)
+            layer.values = layer.values.index_select(2, columns)
+
+
+class RecomputedHistories(Histories):
+    """Computes whole histories anew through a back end: slow, and right wherever the back end is."""
+
+    def __init__(self, backend: Backend, budget: int) -> None:
+        super().__init__()
+        self.backend, self.budget = backend, budget
+
+    def compute(self, leaves: Sequence[Node]) -> None:
+        """See `Histories.compute`."""
+        tree, wanted = TokenTree(), {}
+        for leaf in leaves:
+            if leaf.hidden is None:
+                wanted[tree.add(_ids(leaf))[-1]] = leaf
+        for one in pack(tree, wanted, self.budget):
+            for place, hidden in zip(one.nodes.tolist(), self.backend.run(one).hidden, strict=True):
+                wanted[place].hidden = hidden
+
+
+def _visible(fresh: Sequence[Node], before: int) -> NDArray[np.bool_]:
+    """[fresh, columns]: whether a new token sees a column, that is, whether it is an ancestor or itself."""
+    seen = np.zeros((len(fresh), before + len(fresh)), dtype=bool)
+    for row, node in enumerate(fresh):
+        step = node.parent
+        while step is not None and step.column < before:
+            seen[row, step.column] = True
+            step = step.parent
+        if step is not None:
+            seen[row] |= seen[step.column - before]
+        seen[row, node.column] = True
+    return seen
+
+
+def _ids(node: Node | None) -> list[int]:
+    ids = []
+    while node is not None:
+        ids.append(node.token)
+        node = node.parent
+    return ids[::-1]

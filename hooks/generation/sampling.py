@@ -1,0 +1,99 @@
+"""How a token is drawn: from which distribution, and by which random numbers."""
+
+import hashlib
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+from pydantic import Field, field_validator
+
+from ..settings import Settings
+
+if TYPE_CHECKING:
+    import torch
+
+
+class Sampling(Settings):
+    """The law of a sampled answer. The default is the model's own, untouched: what exact read-outs speak of."""
+
+    temperature: float = Field(default=1.0, ge=0)
+    """0 is greedy."""
+    top_k: int = Field(default=0, ge=0)
+    """Draw among the k likeliest tokens; 0 is no limit. (A limit of 50 can hide a tenth of the mass.)"""
+    top_p: float = Field(default=1.0, gt=0, le=1)
+    """Draw among the likeliest tokens that together hold this much; 1 is no limit."""
+    max_new_tokens: int = Field(default=100, ge=1)
+    stop: tuple[str, ...] = ()
+    """Texts that end an answer, besides the end of the turn."""
+
+    @field_validator("stop")
+    @classmethod
+    def _not_empty(cls, stop: tuple[str, ...]) -> tuple[str, ...]:
+        if "" in stop:
+            raise ValueError("a stop text is empty; take it out")
+        return stop
+
+    @property
+    def faithful(self) -> bool:
+        """Whether tokens are drawn from the model's own distribution."""
+        return self.temperature == 1 and self.top_k == 0 and self.top_p == 1
+
+    def probabilities(self, logp: "torch.Tensor") -> "torch.Tensor":
+        """[F, vocabulary] log-probabilities of the model -> probabilities to draw from."""
+        import torch
+
+        if self.temperature == 0:
+            return torch.nn.functional.one_hot(logp.argmax(dim=1), logp.shape[1]).to(logp.dtype)
+        p = (logp / self.temperature).softmax(dim=1)
+        if self.top_k:
+            p = p * (p >= p.topk(min(self.top_k, p.shape[1]), dim=1).values[:, -1:])
+        if self.top_p < 1:
+            p = p / p.sum(dim=1, keepdim=True)
+            ranked, order = p.sort(dim=1, descending=True, stable=True)
+            beyond = ranked.cumsum(dim=1) - ranked >= self.top_p
+            p = p.masked_fill(beyond.scatter(1, order, beyond), 0)
+        return p
+
+
+def generator(seed: int, readout_id: str, draw: int) -> np.random.Generator:
+    """The random numbers of one sequence, and of no other.
+
+    Philox with a hashed 128-bit key: a torch generator keeps 32 bits of its seed, so that among the 5,000 draws
+    of each of 1,000 contexts thousands would share their numbers.
+    """
+    digest = hashlib.sha256(f"{seed}\0{readout_id}\0{draw}".encode()).digest()
+    return np.random.Generator(np.random.Philox(key=int.from_bytes(digest[:16], "little")))
+
+
+def numbers_per_token(vocabulary: int) -> int:
+    """How many uniform numbers `draw_tokens` takes for a token."""
+    return (vocabulary - 1).bit_length()
+
+
+def draw_tokens(p: "torch.Tensor", rows: "torch.Tensor", uniform: NDArray[np.float64]) -> "torch.Tensor":
+    """Draw a token for each of B sequences by halving the vocabulary until one token is left.
+
+    A plain inverse CDF moves *every* boundary when rounding moves the mass of one early token. Here each halving has a
+    number and a boundary of its own: if log-probabilities move by no more than e nat, each of the halvings goes
+    another way with probability at most e/2.
+
+    Args:
+        p: [F, vocabulary] weights, not necessarily normalised.
+        rows: [B] which distribution each sequence draws from.
+        uniform: [B, numbers_per_token(vocabulary)] in [0, 1).
+
+    Returns: [B] token ids.
+    """
+    import torch
+
+    halvings = uniform.shape[1]
+    masses = [torch.nn.functional.pad(p, (0, 2**halvings - p.shape[1]))]
+    for _ in range(halvings):
+        half = masses[-1].shape[1] // 2
+        masses.append(masses[-1][:, :half] + masses[-1][:, half:])
+    numbers = torch.from_numpy(uniform).to(p.device)
+    token = torch.zeros_like(rows)
+    for step, mass in enumerate(reversed(masses[:-1])):
+        left, right = mass[rows, token].double(), mass[rows, token + 2**step].double()
+        token = token + 2**step * ((numbers[:, step] * (left + right) >= left) & (right > 0))
+    return token

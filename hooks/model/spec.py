@@ -1,0 +1,101 @@
+"""Which model, and how to hold it: a hub id, a local folder, a GGUF file, or a preset by name."""
+
+from importlib.resources import files
+from pathlib import Path
+from typing import Literal, get_args
+
+from pydantic import Field, field_validator, model_validator
+
+from ..errors import UserError, nearest
+from ..settings import Settings, parse, read_yaml
+
+BackendName = Literal["transformers", "transformer_lens", "nnsight"]
+BACKENDS: tuple[BackendName, ...] = get_args(BackendName)
+
+
+class PackagedFile(Settings):
+    """A weights file that an installed Python package carries, whole or in parts."""
+
+    module: str
+    file: str | None = None
+    """Its name in the package's folder."""
+    assemble: str | None = None
+    """The function of the module that puts the file together and returns its path."""
+    install: str
+    """The command that brings it."""
+
+    @model_validator(mode="after")
+    def _has_one_way(self) -> "PackagedFile":
+        if (self.file is None) == (self.assemble is None):
+            raise ValueError("a packaged model needs one of `file`, `assemble`")
+        return self
+
+
+class ModelSpec(Settings):
+    """A model and the conditions under which it is run."""
+
+    name: str
+    """Short name, for folders and reports."""
+    packaged: PackagedFile | None = None
+    """Taken first, if the package is installed."""
+    path: str | None = None
+    """A folder as `save_pretrained` writes it, or a `.gguf` file."""
+    hub: str | None = None
+    """A hub id, `owner/name`."""
+    revision: str | None = None
+    device: str = "auto"
+    """`cpu`, `cuda`, `cuda:1`, ..., or `auto`: a GPU if there is one."""
+    device_map: str | None = None
+    """For a model larger than one GPU: how accelerate spreads its blocks, for example `auto` or `balanced`."""
+    dtype: Literal["float32", "bfloat16", "float16"] = "float32"
+    kernel: Literal["sdpa", "eager"] = "sdpa"
+    """The attention implementation. Both take the additive masks of a packed tree."""
+    backend: BackendName = "transformers"
+    """The library whose forward passes beliefs and activations are read from. Samples are drawn by plain transformers
+    whatever it is; all but `transformers` hold the weights a second time."""
+    template: Literal["own", "plain", "none"] = "own"
+    """`own`: the model's chat template. For a model without one: `plain` writes `User: ...` lines, `none` joins
+    the messages with newlines."""
+    thinking: Literal["off", "on", "closed"] = "off"
+    """Of a model whose template has a think block. `off`: as the template writes it; `closed`: an empty block is put
+    before the answer; `on`: the answer follows a thought that is sampled."""
+    threads: int | None = Field(default=None, ge=1)
+    """CPU threads; None leaves torch's choice, which is recorded."""
+    trust_remote_code: bool = False
+
+    @field_validator("thinking", mode="before")
+    @classmethod
+    def _yaml_says_yes_and_no(cls, thinking: object) -> object:
+        """YAML reads `on` and `off` as true and false."""
+        return ("off", "on")[thinking] if isinstance(thinking, bool) else thinking
+
+    @model_validator(mode="after")
+    def _has_a_source(self) -> "ModelSpec":
+        if not (self.packaged or self.path or self.hub):
+            raise ValueError("a model needs one of `packaged`, `path`, `hub`")
+        if self.device_map and self.device != "auto":
+            raise ValueError("`device` and `device_map` both say where the model goes; give one of them")
+        return self
+
+
+def presets() -> dict[str, Path]:
+    """The models that doxascope knows by name, and their files."""
+    folder = Path(str(files("doxascope") / "configs" / "models"))
+    return {path.stem: path for path in sorted(folder.glob("*.yaml"))}
+
+
+def resolve(model: str) -> ModelSpec:
+    """What a name on the command line means: a preset, else a path that exists, else a hub id."""
+    known = presets()
+    if model in known:
+        return parse(ModelSpec, {"name": model} | read_yaml(known[model]), str(known[model]))
+    path = Path(model).expanduser()
+    if path.exists():
+        if path.suffix == ".yaml":
+            return parse(ModelSpec, {"name": path.stem} | read_yaml(path), model)
+        return ModelSpec(name=path.stem if path.suffix == ".gguf" else path.resolve().name, path=str(path))
+    if model.count("/") == 1 and not model.startswith((".", "/", "~")):
+        return ModelSpec(name=model.rpartition("/")[2], hub=model)
+    raise UserError(
+        f"model {model!r}: not a preset, a path that exists, or a hub id `owner/name`; {nearest(model, known)}"
+    )

@@ -1,0 +1,1 @@
+"""From conversations and options to token ids: rendering, boundaries, surface forms, positions."""

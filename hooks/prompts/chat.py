@@ -1,0 +1,245 @@
+"""Messages to token ids, once. Below this module there are no strings.
+
+A prompt is rendered by the model's own template and tokenised without adding special tokens, so that no BOS
+is there twice. What the model could say next is tokenised *in place*: `ChatRenderer.continuations` gives the ids of a
+text as it follows the prompt, and refuses when the text would change the ids of the prompt itself.
+"""
+
+import logging
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal, NamedTuple, TypedDict, cast
+
+from ..errors import UserError
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedTokenizerBase
+
+log = logging.getLogger("doxascope")
+
+THINK, CLOSE = "<think>", "</think>"
+AFTER_THOUGHT = "\n\n"
+"""What stands between a thought and the answer, in the templates and in what such models write."""
+
+
+class Message(TypedDict):
+    """One turn of a conversation."""
+
+    role: Literal["system", "user", "assistant"]
+    content: str
+
+
+Conversation = Sequence[Message]
+
+
+def as_conversations(messages: str | Conversation | Sequence[str | Conversation]) -> list[Conversation]:
+    """A bare string is one user turn, one conversation is a list of one."""
+    single = isinstance(messages, str) or (len(messages) > 0 and isinstance(messages[0], dict))
+    several = cast(Sequence[str | Conversation], [messages] if single else messages)
+    return [[{"role": "user", "content": one}] if isinstance(one, str) else one for one in several]
+
+
+class Boundary(NamedTuple):
+    """The end of a prompt, which is all of it that decides how a text that follows is tokenised."""
+
+    anchor: int | None
+    """The last special token, at which tokenisation starts anew; None if the prompt has none."""
+    tail: str
+    """The text after the anchor."""
+
+
+@dataclass(frozen=True)
+class Prompt:
+    """A rendered prompt."""
+
+    ids: tuple[int, ...]
+    boundary: Boundary
+    forced: tuple[range, ...] | None = ()
+    """Where the assistant turns lie that were put into its mouth, each with the token that closes it; None if the
+    template writes a past turn otherwise than the model would have said it."""
+
+
+class ChatRenderer:
+    """Renders conversations for one tokenizer.
+
+    Args:
+        tokenizer: of the model.
+        template: `own`, `plain` or `none` (see `ModelSpec.template`).
+        thinking: `off`, `on` or `closed` (see `ModelSpec.thinking`).
+
+    Raises UserError if `own` is asked of a tokenizer without a chat template, a thought of one whose template has none,
+    or no thought of one whose template always opens it.
+    """
+
+    def __init__(self, tokenizer: "PreTrainedTokenizerBase", template: str, thinking: str = "off") -> None:
+        if template == "own" and not tokenizer.chat_template:
+            raise UserError("the model has no chat template; choose `template: plain` or `template: none` for it")
+        self.tokenizer, self.template, self.thinking = tokenizer, template, thinking
+        added = {str(token.content): (i, token.special) for i, token in tokenizer.added_tokens_decoder.items()}
+        self._special = {text: i for text, (i, special) in added.items() if special or text in (THINK, CLOSE)}
+        self.close = self._special.get(CLOSE)
+        """The token that ends a thought, if the model has one."""
+        # Where the template writes no BOS, a text begins as the tokenizer lets it begin.
+        begins = template != "own" and tokenizer("")["input_ids"][:1] == [tokenizer.bos_token_id]
+        self._start = str(tokenizer.bos_token) if begins else ""
+        self._takes_system = self._system_role_works() if template == "own" else True
+        self._opens = template == "own" and self._apply(HELLO).rstrip().endswith(THINK)
+        self._refuse_wrong_thinking()
+
+    def _refuse_wrong_thinking(self) -> None:
+        if self.thinking == "off":
+            if self._opens:
+                raise UserError(
+                    "the model's chat template opens a thought; set `thinking: on`, or `closed` for an empty one"
+                )
+        elif self.template != "own" or CLOSE not in str(self.tokenizer.chat_template):
+            raise UserError(
+                f"thinking {self.thinking!r}: the model's template has no think block; leave `thinking: off`"
+            )
+        elif self.close is None:
+            raise UserError(f"thinking {self.thinking!r}: {CLOSE!r} is no token of the model; leave `thinking: off`")
+
+    def render(self, messages: Conversation, prefill: str = "") -> Prompt:
+        """The prompt that asks for the next assistant turn, which begins with `prefill`; with `thinking: on`, for the
+        thought with which it begins.
+        """
+        text = self._text(messages) + prefill
+        (ids,) = self._tokenise([text])
+        if not ids:
+            raise UserError("prompt is empty; give at least one message")
+        return Prompt(tuple(ids), self._boundary(text, ids), self._forced(messages, ids))
+
+    def text(self, messages: Conversation) -> str:
+        """The text whose ids are those of the prompt, without a prefill."""
+        return self._text(messages)
+
+    def characters(self, text: str) -> list[tuple[int, int]]:
+        """Which characters of a rendered text each of its tokens covers, from and to.
+
+        Raises UserError for a tokenizer that cannot tell.
+        """
+        if not self.tokenizer.is_fast:
+            raise UserError("the model's tokenizer does not tell which characters a token covers; capture at `last`")
+        return self.tokenizer(text, add_special_tokens=False, return_offsets_mapping=True)["offset_mapping"]  # pyright: ignore[reportReturnType]
+
+    def render_answer(self, messages: Conversation, prefill: str = "", thought: Sequence[int] | None = None) -> Prompt:
+        """The prompt that asks for the answer itself, which begins with `prefill`.
+
+        Args:
+            messages: the conversation; it holds no thoughts.
+            prefill: how the answer begins.
+            thought: with `thinking: on`, the ids that the model wrote before the token that closes the thought; None is
+                an empty thought.
+        """
+        if self.thinking != "on":
+            return self.render(messages, prefill)
+        asked, tail = self.render(messages), AFTER_THOUGHT + prefill
+        empty, closing = self._tokenise([self._open_thought(), CLOSE + tail])
+        ids = (*asked.ids, *(empty if thought is None else thought), *closing)
+        return Prompt(ids, Boundary(self.close, tail), asked.forced)
+
+    def _open_thought(self) -> str:
+        return "\n" if self._opens else f"{THINK}\n\n"
+
+    def _boundary(self, text: str, ids: list[int]) -> Boundary:
+        place, token = max(((text.rfind(token), token) for token in self._special), default=(-1, ""))
+        if place < 0:
+            return Boundary(None, text)
+        # Tokenisation starts anew at a special token in every tokenizer known; where it does not, use the whole.
+        tail = text[place + len(token) :]
+        (alone,) = self._tokenise([token + tail])
+        starts_anew = ids[-len(alone) :] == alone
+        return Boundary(self._special[token], tail) if starts_anew else Boundary(None, text)
+
+    def _forced(self, messages: Conversation, ids: list[int]) -> tuple[range, ...] | None:
+        """The places of the assistant turns: each must follow the prompt that would have asked for it."""
+        turns = []
+        for i, message in enumerate(messages):
+            if message["role"] == "assistant":
+                asked = self._text(messages[:i])
+                before, said = self._tokenise([asked, asked + message["content"]])
+                if not before or ids[: len(before)] != before or ids[: len(said)] != said or len(ids) == len(said):
+                    return None
+                turns.append(range(len(before), len(said) + 1))
+        return tuple(turns)
+
+    def continuations(self, boundary: Boundary, texts: Sequence[str]) -> list[tuple[int, ...]]:
+        """The ids of each text as it follows a prompt with this end, canonically tokenised together with it.
+
+        Raises UserError, showing the tokens, if the prompt's own ids change when a text is appended: then no
+        sequence of next tokens *is* that text, and its probability is not defined by the prompt's ids.
+        """
+        anchor = "" if boundary.anchor is None else str(self.tokenizer.convert_ids_to_tokens(boundary.anchor))
+        start = anchor + boundary.tail
+        before, *after = self._tokenise([start, *(start + text for text in texts)])
+        for text, ids in zip(texts, after, strict=True):
+            if ids[: len(before)] != before or len(ids) == len(before):
+                raise UserError(
+                    f"{text!r} cannot follow the prompt: its last tokens {self._shown(before[-3:])} become "
+                    f"{self._shown(ids[max(0, len(before) - 3) :])}; change the prefill or the surface form, for "
+                    "example by moving the space between them"
+                )
+        return [tuple(ids[len(before) :]) for ids in after]
+
+    def _text(self, messages: Conversation) -> str:
+        for i, message in enumerate(messages):
+            if injected := next((token for token in self._special if token in message["content"]), None):
+                raise UserError(f"message {i}: contains the control token {injected!r}; take it out")
+        if self.template == "none":
+            return self._start + "\n".join(message["content"] for message in messages)
+        if self.template == "plain":
+            names = {"system": "", "user": "User: ", "assistant": "Assistant: "}
+            lines = [names[message["role"]] + message["content"] for message in messages]
+            return self._start + "\n".join([*lines, "Assistant:"])
+        if not self._takes_system:
+            messages = _fold_system(messages)
+        empty = f"{self._open_thought()}{CLOSE}{AFTER_THOUGHT}" if self.thinking == "closed" else ""
+        return self._apply(messages) + empty
+
+    def _apply(self, messages: Conversation) -> str:
+        from jinja2 import TemplateError
+
+        try:
+            return str(
+                self.tokenizer.apply_chat_template(
+                    [{"role": m["role"], "content": m["content"]} for m in messages],
+                    tokenize=False,
+                    add_generation_prompt=True,
+                    enable_thinking=self.thinking != "off",
+                )
+            )
+        except TemplateError as error:
+            raise UserError(f"the model's chat template refuses the conversation: {error}") from error
+
+    def _system_role_works(self) -> bool:
+        probe: list[Message] = [
+            {"role": "system", "content": "Sys-probe"},
+            *HELLO,
+        ]
+        try:
+            works = "Sys-probe" in self._apply(probe)
+        except UserError:
+            works = False
+        if not works:
+            log.warning("the chat template has no system role: system text goes to the head of the first user turn")
+        return works
+
+    def _tokenise(self, texts: Sequence[str]) -> list[list[int]]:
+        return self.tokenizer(list(texts), add_special_tokens=False)["input_ids"]  # pyright: ignore[reportReturnType]
+
+    def _shown(self, ids: Sequence[int]) -> list[str]:
+        return [self.tokenizer.decode([i]) for i in ids]  # pyright: ignore[reportReturnType]
+
+
+HELLO: list[Message] = [{"role": "user", "content": "Hello"}]
+
+
+def _fold_system(messages: Conversation) -> list[Message]:
+    """Put the system text at the head of the first user turn."""
+    system = "\n\n".join(m["content"] for m in messages if m["role"] == "system")
+    rest: list[Message] = [m for m in messages if m["role"] != "system"]
+    if system and rest and rest[0]["role"] == "user":
+        rest[0] = {"role": "user", "content": f"{system}\n\n{rest[0]['content']}"}
+    elif system:
+        rest.insert(0, {"role": "user", "content": system})
+    return rest

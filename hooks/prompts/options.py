@@ -1,0 +1,183 @@
+"""What counts as saying an option: surface forms, terminators, and the token paths that spell them.
+
+The event that a belief is about: the continuation begins with one of the option's surface forms and then ends
+or goes on with a terminator. Its probability is a sum over token paths, and a sum is a probability only if the
+paths are disjoint; this module makes sure of that, or refuses.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property, lru_cache
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..errors import UserError
+from .chat import Boundary, ChatRenderer
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedTokenizerBase
+
+END = "<end>"
+"""The terminator that is the end of the turn, whatever the model's token for it is."""
+TERMINATORS = (END, "\n", ".", ",", "!", "?", ";", '"', ")", "*")
+"""Default: the end, or what closes a word in a sentence, a quotation, a list or bold type. No space: an option
+may be the beginning of a longer one. The closing quote stands here, so a quoted form is written `"apple`."""
+
+
+@dataclass(frozen=True)
+class Option:
+    """An option and every text that counts as saying it."""
+
+    name: str
+    forms: tuple[str, ...]
+
+
+def make_options(
+    names: Sequence[str],
+    templates: Sequence[str] = ("{option}", "{Option}"),
+    labels: Sequence[str] | None = None,
+) -> tuple[Option, ...]:
+    """Write each name, or its label, into each template: `{option}` as it is, `{Option}` with a capital.
+
+    Raises UserError for fewer than two options, an empty one, or two that differ in case or space alone.
+    """
+    _refuse_alike(names)
+    if labels is not None:
+        if len(labels) != len(names):
+            raise UserError(f"labels {list(labels)}: {len(labels)} for {len(names)} options")
+        _refuse_alike(labels)
+    return tuple(Option(name, _forms(text, templates)) for name, text in zip(names, labels or names, strict=True))
+
+
+def _refuse_alike(names: Sequence[str]) -> None:
+    if len(names) < 2:
+        raise UserError(f"options {list(names)}: give at least two")
+    seen: dict[str, str] = {}
+    for name in names:
+        plain = " ".join(name.split()).casefold()
+        if not plain:
+            raise UserError(f"options {list(names)}: one is empty; give each a text")
+        if plain in seen:
+            raise UserError(f"options {seen[plain]!r} and {name!r} are the same; give each a text of its own")
+        seen[plain] = name
+
+
+def _forms(name: str, templates: Sequence[str]) -> tuple[str, ...]:
+    for template in templates:
+        if "{option}" not in template and "{Option}" not in template:
+            raise UserError(f"surface form {template!r}: has no {{option}} or {{Option}} in it")
+    capital = name[:1].upper() + name[1:]
+    written = (t.replace("{option}", name).replace("{Option}", capital) for t in templates)
+    return tuple(dict.fromkeys(written))
+
+
+class Terminators:
+    """The tokens that close an option: those whose text begins with a terminator, and the end of the turn.
+
+    Args:
+        tokenizer: of the model.
+        texts: the terminators; `END` stands for `end_ids`.
+        end_ids: the ids that end a turn.
+    """
+
+    def __init__(self, tokenizer: "PreTrainedTokenizerBase", texts: Sequence[str], end_ids: Sequence[int]) -> None:
+        if not texts or "" in texts:
+            raise UserError(f"terminators {list(texts)}: give at least one, and none empty")
+        self.texts = tuple(text for text in texts if text != END)
+        starting = [i for i, text in enumerate(token_texts(tokenizer)) if text.startswith(self.texts)]
+        ends = [i for i in end_ids if END in texts]
+        self.ids: NDArray[np.int64] = np.array(sorted({*starting, *ends}), dtype=np.int64)
+        if not len(self.ids):
+            raise UserError(f"terminators {list(texts)}: no token of the model begins with any of them")
+
+    @cached_property
+    def id_set(self) -> frozenset[int]:
+        """The ids, for membership."""
+        return frozenset(self.ids.tolist())
+
+
+def token_texts(tokenizer: "PreTrainedTokenizerBase") -> list[str]:
+    """What each id adds to a text in mid-sequence ("" for one that adds nothing readable).
+
+    Decoding an id alone would lose a leading space in some tokenizers, so each is decoded after a letter.
+    """
+    anchor = tokenizer("a", add_special_tokens=False)["input_ids"]
+    start: str = tokenizer.decode(anchor)  # pyright: ignore[reportAssignmentType, reportArgumentType]
+    texts: list[str] = tokenizer.batch_decode(  # pyright: ignore[reportAssignmentType]
+        [[*anchor, i] for i in range(len(tokenizer))],  # pyright: ignore[reportGeneralTypeIssues]
+        skip_special_tokens=False,
+        clean_up_tokenization_spaces=False,
+    )
+    return [text[len(start) :] if text.startswith(start) else "" for text in texts]
+
+
+@dataclass(frozen=True)
+class OptionPaths:
+    """The token paths of each option after one prompt. No path's event contains another's."""
+
+    options: tuple[Option, ...]
+    paths: tuple[tuple[tuple[int, ...], ...], ...]
+    """[option][form] -> ids."""
+
+    @property
+    def first_ids(self) -> set[int]:
+        """The tokens with which some option begins."""
+        return {path[0] for paths in self.paths for path in paths}
+
+
+CACHED_PATHS = 64
+"""Boundaries and options that are remembered: the contexts of one item share them, other items do not."""
+
+
+class PathFinder:
+    """Finds the token paths of options after a prompt, with the proofs that make their sum a probability."""
+
+    def __init__(self, chat: ChatRenderer, terminators: Terminators) -> None:
+        self.chat, self.terminators = chat, terminators
+        self._ends = ("", *terminators.texts)
+        self.find = lru_cache(CACHED_PATHS)(self._find)
+
+    def _find(self, boundary: Boundary, options: tuple[Option, ...]) -> OptionPaths:
+        """The paths of `options` after a prompt with this end.
+
+        Raises UserError if the ids of the prompt, or of a form, change at the boundary, or if the events of two
+        options overlap.
+        """
+        written = [(index, form) for index, option in enumerate(options) for form in option.forms]
+        ids = iter(self.chat.continuations(boundary, [form + end for _, form in written for end in self._ends]))
+        owner: dict[tuple[int, ...], tuple[int, str]] = {}
+        for index, form in written:
+            path = next(ids)
+            for end in self._ends[1:]:
+                if next(ids)[: len(path)] != path:
+                    raise UserError(
+                        f"surface form {form!r}: its tokens change when {end!r} follows; end the form with a letter or "
+                        "a digit, or take the terminator out"
+                    )
+            if owner.setdefault(path, (index, form))[0] != index:
+                raise _collision(options, owner[path], (index, form))
+        self._drop_contained(owner, options)
+        return OptionPaths(
+            options,
+            tuple(tuple(path for path, (i, _) in owner.items() if i == index) for index in range(len(options))),
+        )
+
+    def _drop_contained(self, owner: dict[tuple[int, ...], tuple[int, str]], options: Sequence[Option]) -> None:
+        """A path that runs through another's end and a terminator is part of that event: drop or refuse it."""
+        for path in list(owner):
+            for cut in range(1, len(path)):
+                shorter = path[:cut]
+                if shorter in owner and path[cut] in self.terminators.id_set:
+                    if owner[shorter][0] != owner[path][0]:
+                        raise _collision(options, owner[shorter], owner[path])
+                    del owner[path]
+                    break
+
+
+def _collision(options: Sequence[Option], one: tuple[int, str], other: tuple[int, str]) -> UserError:
+    return UserError(
+        f"options {options[one[0]].name!r} (as {one[1]!r}) and {options[other[0]].name!r} (as {other[1]!r}) collide: "
+        "one answer would count for both; change an option, a surface form or the terminators"
+    )

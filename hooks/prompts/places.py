@@ -1,0 +1,107 @@
+"""Positions by meaning, and the tokens of a prompt that they mean.
+
+The tokens of a message are those that hold its own text, without what the template puts around it; a token that
+reaches over its edge is among them.
+"""
+
+from collections.abc import Mapping
+from typing import Literal, NamedTuple
+
+from pydantic import model_validator
+
+from ..errors import UserError
+from ..settings import Settings
+from .chat import ChatRenderer, Conversation, Message, Prompt
+
+
+class Position(Settings):
+    """Where in a prompt to read."""
+
+    at: Literal["last", "before_answer", "before", "end", "mean"] = "end"
+    """`last`: the prompt's last token. `before_answer`: the last token before the answer begins, hence before a
+    prefill. `before`: the last token before a message's own text. `end`: the last token of a message. `mean`: the mean
+    over a message."""
+    message: int | None = None
+    """For `before`, `end` and `mean`: which message, from 0, or from the end if negative."""
+
+    @model_validator(mode="after")
+    def _says_which(self) -> "Position":
+        if (self.message is not None) != (self.at in ("before", "end", "mean")):
+            raise ValueError("`message` goes with `at: before`, `end` or `mean`, and they need it")
+        return self
+
+
+LAST = Position(at="last")
+
+Positions = Mapping[str, Position]
+"""Name -> where."""
+
+
+class Place(NamedTuple):
+    """A position in a prompt."""
+
+    position: str
+    """Its name."""
+    token: int
+    """Index of the token in the prompt; for a mean, of the last one."""
+    length: int
+    """Over how many tokens, up to it, the mean is taken; 1: the token itself."""
+
+
+def find_places(
+    chat: ChatRenderer, messages: Conversation, prefill: str, prompt: Prompt, positions: Positions
+) -> tuple[Place, ...]:
+    """The place of each position in a rendered prompt.
+
+    Raises UserError, naming the position, for one that the prompt lacks.
+    """
+    if all(position.at == "last" for position in positions.values()):
+        return tuple(Place(name, len(prompt.ids) - 1, 1) for name in positions)
+    asked = chat.text(messages)
+    tokens = chat.characters(asked + prefill)
+    places = []
+    for name, position in positions.items():
+        start, stop = 0, len(asked + prefill)
+        if position.at == "before_answer":
+            stop = len(asked)
+        elif position.message is not None:
+            start, stop = _message(chat, messages, asked, position.message, name)
+        if position.at == "before":
+            start, stop = 0, start
+        inside = [i for i, (first, end) in enumerate(tokens) if first < min(stop, end) and end > start]
+        if not inside:
+            raise UserError(f"position {name!r}: nothing stands before message {position.message}")
+        places.append(Place(name, inside[-1], len(inside) if position.at == "mean" else 1))
+    return tuple(places)
+
+
+def _message(chat: ChatRenderer, messages: Conversation, text: str, number: int, name: str) -> tuple[int, int]:
+    """From where to where in the rendered text a message goes."""
+    if not -len(messages) <= number < len(messages):
+        raise UserError(f"position {name!r}: there is no message {number}; the conversation has {len(messages)}")
+    found = _message_texts(chat, messages, text)
+    if found is None:
+        raise UserError(f"position {name!r}: the chat template rewrites messages; `last` and `before_answer` remain")
+    start, stop = found[number]
+    if start == stop:
+        raise UserError(f"position {name!r}: message {number} is empty")
+    return start, stop
+
+
+def _message_texts(chat: ChatRenderer, messages: Conversation, text: str) -> list[tuple[int, int]] | None:
+    """Where in the rendered `text` each message's own text stands; None if the template changes it.
+
+    The template is rendered with marks in place of the messages. What stands between the marks is what it puts
+    around them, so that a message is not mistaken for a part of the template that says the same.
+    """
+    marks = [f"\ue000{i}\ue001" for i in range(len(messages))]
+    marked = chat.text([Message(role=m["role"], content=mark) for m, mark in zip(messages, marks, strict=True)])
+    found, rebuilt = [], ""
+    for message, mark in zip(messages, marks, strict=True):
+        around, _, marked = marked.partition(mark)
+        rebuilt += around
+        ways = (message["content"], message["content"].strip())  # some templates strip
+        content = next((way for way in ways if text.startswith(way, len(rebuilt))), "")
+        found.append((len(rebuilt), len(rebuilt) + len(content)))
+        rebuilt += content
+    return found if rebuilt + marked == text else None

@@ -1,0 +1,134 @@
+"""How a pack becomes the input of a model: in one row under the mask of its tree, or path by path, padded.
+
+A *cell* is a place of a batch, counted row by row. What is read of a token is read at its home cell; padding repeats
+tokens, so what is done to a token is done to all of its copies.
+"""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Protocol
+
+import numpy as np
+
+from ..model.blocks import input_device
+from .masks import attention_layers, pack_masks
+from .tree import ROOT, Ints, Pack
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedModel
+
+NOWHERE = -1
+
+
+@dataclass(frozen=True)
+class Batch:
+    """What one call of the model computes: B rows of T cells."""
+
+    inputs: Mapping[str, Any]
+    """Ids, mask and, where the model is told them, positions, as a transformers model takes them."""
+    tokens: Ints
+    """[B * T] the token of the pack in each cell; NOWHERE for padding."""
+    before: Ints
+    """[B * T] the cell of the token before, or ROOT."""
+    home: Ints
+    """[tokens of the pack] the cell where each is read; NOWHERE if another batch reads it."""
+
+    def here(self, tokens: Ints) -> Ints:
+        """Indices of those of `tokens` that this batch reads."""
+        return np.flatnonzero(self.home[tokens] != NOWHERE)
+
+    def path(self, token: int, length: int) -> list[int]:
+        """The home cell of a token after those of the `length` - 1 tokens before it on its path."""
+        cells, cell = [], int(self.home[token])
+        for _ in range(length):
+            cells.append(cell)
+            cell = int(self.before[cell])
+        return cells[::-1]
+
+
+class Layout(Protocol):
+    """Lays out packs for one model."""
+
+    def __init__(self, model: "PreTrainedModel") -> None: ...
+
+    def batches(self, pack: Pack) -> Iterator[Batch]:
+        """Batches that together compute the pack, no one larger than it."""
+        ...
+
+
+class Packed:
+    """The whole pack in one row: every token once, seeing its ancestors alone.
+
+    Raises UserError at once for a model whose attention cannot take the mask of a tree.
+    """
+
+    def __init__(self, model: "PreTrainedModel") -> None:
+        attention_layers(model.config)
+        self.model = model
+
+    def batches(self, pack: Pack) -> Iterator[Batch]:
+        """See `Layout.batches`."""
+        import torch
+
+        device = input_device(self.model)
+        inputs = {
+            "input_ids": torch.from_numpy(pack.tokens)[None].to(device),
+            "position_ids": torch.from_numpy(pack.positions)[None].to(device),
+            "attention_mask": pack_masks(pack, self.model.config, self.model.dtype, device),
+        }
+        every = np.arange(len(pack))
+        yield Batch(inputs, tokens=every, before=pack.parents, home=every)
+
+
+class Padded:
+    """Each path from a first token to a leaf in a row of its own, for ALiBi, recurrent and chunked layers.
+
+    Rows are padded on the right: what is causal, of whatever kind, sees nothing of what follows, so that each path
+    reads as it would alone, at the positions that the model gives by itself (some take none from outside). A token
+    that lies on several paths is read on the first.
+    """
+
+    def __init__(self, model: "PreTrainedModel") -> None:
+        self.model = model
+
+    def batches(self, pack: Pack) -> Iterator[Batch]:
+        """See `Layout.batches`: the token budget bounds memory here, too."""
+        import torch
+
+        device = input_device(self.model)
+        paths = leaf_paths(pack)
+        at_once = max(1, len(pack) // max(map(len, paths)))
+        read = np.zeros(len(pack), dtype=bool)
+        for start in range(0, len(paths), at_once):
+            some = paths[start : start + at_once]
+            tokens = np.full((len(some), max(map(len, some))), NOWHERE)
+            before = np.arange(-1, tokens.size - 1).reshape(tokens.shape)
+            before[:, 0] = ROOT
+            home = np.full(len(pack), NOWHERE)
+            for row, path in enumerate(some):
+                tokens[row, : len(path)] = path
+                fresh = path[~read[path]]
+                home[fresh] = row * tokens.shape[1] + pack.positions[fresh]
+                read[path] = True
+            present = tokens != NOWHERE
+            inputs = {
+                "input_ids": torch.from_numpy(np.where(present, pack.tokens[tokens], 0)).to(device),
+                "attention_mask": torch.from_numpy(present.astype(np.int64)).to(device),
+            }
+            yield Batch(inputs, tokens.ravel(), before.ravel(), home)
+
+
+LAYOUTS: Mapping[str, type[Packed] | type[Padded]] = {"packed": Packed, "padded": Padded}
+"""Tried in this order."""
+
+
+def leaf_paths(pack: Pack) -> list[Ints]:
+    """Indices within the pack of each path from a first token to a leaf, in the order of the leaves."""
+    paths = []
+    for leaf in np.setdiff1d(np.arange(len(pack)), pack.parents):
+        path, node = [], int(leaf)
+        while node != ROOT:
+            path.append(node)
+            node = int(pack.parents[node])
+        paths.append(np.array(path[::-1], dtype=np.int64))
+    return paths

@@ -1,0 +1,53 @@
+"""The attention masks of a pack, additive and in the model's dtype (a bool mask is silently wrong under eager)."""
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from ..errors import UserError
+from .tree import Pack
+
+if TYPE_CHECKING:
+    import torch
+    from transformers import PretrainedConfig
+
+FULL, SLIDING = "full_attention", "sliding_attention"
+
+
+def attention_layers(config: "PretrainedConfig") -> set[str]:
+    """The kinds of attention layers that a model has.
+
+    Raises UserError for a kind that a packed tree cannot serve (linear, chunked, recurrent, ...).
+    """
+    text = config.get_text_config()
+    default = [SLIDING if getattr(text, "sliding_window", None) else FULL]
+    kinds = set(getattr(text, "layer_types", None) or default)
+    if foreign := kinds - {FULL, SLIDING}:
+        raise UserError(
+            f"model type {text.model_type!r}: its {sorted(foreign)[0]!r} layers do not take the mask of a token tree"
+        )
+    return kinds
+
+
+def pack_masks(pack: Pack, config: "PretrainedConfig", dtype: "torch.dtype", device: "torch.device") -> Any:
+    """The mask [1, 1, T, T] of a pack, or a dict of them by layer type for a model that mixes types.
+
+    A plain mask would bypass a sliding window, so those layers see only ancestors less than a window above.
+    """
+    import torch
+
+    def additive(visible: np.ndarray) -> "torch.Tensor":
+        hidden = torch.from_numpy(~visible).to(device)
+        mask = torch.zeros(hidden.shape, dtype=dtype, device=device)
+        return mask.masked_fill_(hidden, torch.finfo(dtype).min)[None, None]
+
+    text = config.get_text_config()
+    kinds = attention_layers(config)
+    visible = pack.visible()
+    masks = {}
+    if FULL in kinds:
+        masks[FULL] = additive(visible)
+    if SLIDING in kinds:
+        distance = pack.positions[:, None] - pack.positions[None, :]
+        masks[SLIDING] = additive(visible & (distance < text.sliding_window))
+    return masks if len(masks) > 1 else next(iter(masks.values()))

@@ -1,0 +1,71 @@
+"""Packs through a model in the memory that there is: what does not fit is cut smaller and run again."""
+
+import logging
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+
+from ..errors import UserError
+from .tree import Pack, TokenTree, pack
+
+log = logging.getLogger("doxascope")
+
+
+@dataclass(frozen=True)
+class Cost:
+    """What a batch of read-outs took."""
+
+    tokens_tree: int
+    """Unique tokens of the tree."""
+    tokens_run: int
+    """Tokens that went through the model: on the packed path more than the tree's only where packs repeat
+    ancestors, on the padded path every token of every path."""
+    packs: int
+    budget: int
+    """Most tokens of a pack, as finally used."""
+    halvings: int
+    """How often memory ran out and the budget was halved."""
+
+
+def run_packs(tree: TokenTree, read: Iterable[int], budget: int, run: Callable[[Pack], int]) -> Cost:
+    """Give all packs of the nodes `read` to `run`, which keeps what it reads and returns the tokens it took.
+
+    When memory runs out, the budget is halved and all that is not read yet is packed anew. Raises UserError when a
+    single path does not fit.
+    """
+    todo = pack(tree, read, budget)
+    tokens_run = done = halvings = 0
+    while todo:
+        try:
+            tokens_run += run(todo[0])
+        except (RuntimeError, MemoryError) as error:
+            if not is_out_of_memory(error):
+                raise
+            if len(todo[0].rows) == 1:
+                raise UserError(
+                    f"out of memory on a single path of {len(todo[0])} tokens; shorten the prompt, or use a smaller "
+                    "dtype or a larger device"
+                ) from error
+        else:
+            done += 1
+            todo = todo[1:]
+            continue
+        # Out here the error is gone, and with it the tensors that its traceback held.
+        _release()
+        budget, halvings = max(1, min(budget, len(todo[0])) // 2), halvings + 1
+        log.warning("out of memory on a pack of %d tokens: going on with packs of %d", len(todo[0]), budget)
+        todo = pack(tree, [int(node) for one in todo for node in one.nodes], budget)
+    return Cost(len(tree), tokens_run, done, budget, halvings)
+
+
+def is_out_of_memory(error: BaseException) -> bool:
+    """Whether an error is a lack of memory, on a GPU or on the CPU."""
+    import torch
+
+    return isinstance(error, torch.OutOfMemoryError | MemoryError) or "DefaultCPUAllocator" in str(error)
+
+
+def _release() -> None:
+    import torch
+
+    if torch.cuda.is_available():
+        torch.cuda.empty_cache()

@@ -1,0 +1,88 @@
+"""Which option a sampled answer names, by the string match of the belief-consistency paper (appendix A).
+
+The lower-cased answer names an option if it contains the lower-cased option. It must name exactly one. This is
+taken as published: `apple` is found in `pineapple` too, and in `not apple`.
+"""
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..generation.generation import Sample
+from ..prompts.chat import CLOSE, THINK
+
+
+class Said(NamedTuple):
+    """What an answer says."""
+
+    option: int | None
+    """Index of the option, or None: then `status` says why."""
+    status: str
+    """`ok`; `unparsed`: names no option; `ambiguous`: names several; `truncated`: names none and was cut off."""
+
+
+def what_is_said(sample: Sample, names: Sequence[str], *, thinking: bool = False) -> Said:
+    """Match an answer with the options.
+
+    As in the paper, an answer that was cut off counts if it already names one option, and of a thinking model only what
+    follows the thought counts: a thought that is not closed is an error, whatever it names.
+
+    Args:
+        sample: the answer.
+        names: of the options.
+        thinking: whether the prompt has opened a thought; one that the answer opens is seen anyway.
+    """
+    none = "truncated" if sample.status == "truncated" else "unparsed"
+    _, closed, answer = sample.text.rpartition(CLOSE)
+    if not closed and (thinking or THINK in answer):
+        return Said(None, none)
+    found = [i for i, name in enumerate(names) if name.lower() in answer.lower()]
+    if len(found) == 1:
+        return Said(found[0], "ok")
+    return Said(None, "ambiguous" if found else none)
+
+
+@dataclass(frozen=True)
+class Tally:
+    """What the answers to one prompt say."""
+
+    counts: NDArray[np.int64]
+    """[options + 1] answers that name each option, then those that name none or several: for
+    `metrics.counts_to_probabilities`."""
+    errors: Mapping[str, int]
+    """status -> answers, of those that name no single option."""
+
+
+def tally(said: Iterable[Said], n_options: int) -> Tally:
+    """Count what was said."""
+    said = list(said)
+    counts = np.bincount([n_options if one.option is None else one.option for one in said], minlength=n_options + 1)
+    return Tally(counts.astype(np.int64), dict(Counter(one.status for one in said if one.option is None)))
+
+
+def option_rows(told: Tally, names: Sequence[str], low_coverage: float) -> list[dict[str, object]]:
+    """The rows of the belief table that the answers to one prompt fill, without the columns of its experiment.
+
+    `coverage` is the share of answers that name one option. Where none does, the status is that of most answers, and
+    there is no number.
+    """
+    valid, total = int(told.counts[:-1].sum()), int(told.counts.sum())
+    if valid:
+        status = "low_coverage" if valid < low_coverage * total else "ok"
+    else:
+        status = max(told.errors, key=lambda name: told.errors[name], default="nan")
+    return [
+        {
+            "kind": "verbal",
+            "option": name,
+            "option_index": index,
+            "prob": told.counts[index] / valid if valid else np.nan,
+            "coverage": valid / total if total else np.nan,
+            "status": status,
+        }
+        for index, name in enumerate(names)
+    ]

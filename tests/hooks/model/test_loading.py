@@ -1,0 +1,115 @@
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from doxascope import UserError, load
+from doxascope.hooks.model.loading import locate
+from doxascope.hooks.model.spec import ModelSpec, PackagedFile, resolve
+
+
+def test_names_mean_a_preset_a_path_or_a_hub_id(tiny_folder: Path) -> None:
+    assert resolve("smollm2-135m").packaged is not None
+    assert resolve(str(tiny_folder)).path == str(tiny_folder)
+    assert resolve("Qwen/Qwen3-0.6B").hub == "Qwen/Qwen3-0.6B"
+
+
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        ("smollm-135m", "did you mean 'smollm2-135m'?"),
+        ("./nowhere", "not a preset, a path that exists, or a hub id"),
+    ],
+)
+def test_an_unknown_model_is_refused(name: str, message: str) -> None:
+    with pytest.raises(UserError, match=message):
+        resolve(name)
+
+
+def test_a_hub_id_without_network_says_what_to_do(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("HF_HOME", str(tmp_path))
+    with pytest.raises(UserError, match=r"'nobody/nothing': not to be had .* give a local folder"):
+        load("nobody/nothing")
+
+
+def test_a_folder_that_is_no_model_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(UserError, match=r"no config\.json"):
+        load(str(tmp_path))
+    (tmp_path / "broken.gguf").write_bytes(b"GGUF, or not")
+    with pytest.raises(UserError, match=r"broken\.gguf: cannot be read as GGUF"):
+        load(str(tmp_path / "broken.gguf"))
+
+
+def test_a_folder_with_a_broken_file_is_refused(tiny_folder: Path, tmp_path: Path) -> None:
+    (tmp_path / "config.json").write_text((tiny_folder / "config.json").read_text())
+    with pytest.raises(UserError, match=f"model {tmp_path}: "):
+        load(str(tmp_path))
+
+
+def test_pickled_weights_are_not_read(tiny: Any, tiny_folder: Path, tmp_path: Path) -> None:
+    import torch
+
+    for file in tiny_folder.iterdir():
+        if file.suffix != ".safetensors":
+            (tmp_path / file.name).write_bytes(file.read_bytes())
+    torch.save(tiny.model.state_dict(), tmp_path / "pytorch_model.bin")
+    with pytest.raises(UserError, match="safetensors"):
+        load(str(tmp_path))
+
+
+def test_a_package_that_is_missing_is_named_with_its_command() -> None:
+    spec = ModelSpec.model_validate(
+        {"name": "x", "packaged": {"module": "no_such_package", "file": "f", "install": "pip install no-such"}}
+    )
+    with pytest.raises(UserError, match="no_such_package is not installed; pip install no-such"):
+        locate(spec)
+
+
+@pytest.mark.parametrize("files", [{}, {"file": "f", "assemble": "g"}])
+def test_a_package_gives_its_file_in_one_way(files: dict[str, str]) -> None:
+    with pytest.raises(ValueError, match="one of `file`, `assemble`"):
+        PackagedFile.model_validate({"module": "x", "install": "pip install x", **files})
+
+
+def test_a_package_in_parts_is_put_together(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, tiny_folder: Path) -> None:
+    monkeypatch.syspath_prepend(tmp_path)
+    packaged = {"module": "in_parts", "assemble": "join", "install": "pip install in-parts"}
+    spec = ModelSpec.model_validate({"name": "x", "packaged": packaged})
+    part = tmp_path / "model.gguf"
+    (tmp_path / "in_parts.py").write_text(f"def join():\n    return open({str(part)!r}).name\n")
+    with pytest.raises(UserError, match=r"package in_parts: .*No such file.*; pip install in-parts"):
+        locate(spec)
+    part.write_bytes(b"GGUF, or not")
+    monkeypatch.setattr("doxascope.hooks.model.loading.converted", lambda gguf: tiny_folder if gguf == part else None)
+    assert locate(spec).place == str(tiny_folder)
+
+
+def test_a_device_that_is_not_there_is_refused(tiny_folder: Path) -> None:
+    with pytest.raises(UserError, match="device 'cuda:99'"):
+        load(str(tiny_folder), device="cuda:99")
+
+
+def test_an_unknown_setting_is_refused_with_the_nearest(tiny_folder: Path) -> None:
+    with pytest.raises(UserError, match="unknown key 'dtpye'; did you mean 'dtype'"):
+        load(str(tiny_folder), dtpye="float32")
+
+
+def test_two_processes_that_start_at_once_convert_once(tmp_path: Path) -> None:
+    code = (
+        "from doxascope.hooks.model.loading import locate; from doxascope.hooks.model.spec import resolve; "
+        "print(locate(resolve('smollm2-135m')).place)"
+    )
+    env = {"DOXASCOPE_CACHE": str(tmp_path), "PATH": "/usr/bin:/bin", "HF_HUB_OFFLINE": "1"}
+    both = [
+        subprocess.Popen(
+            [sys.executable, "-c", code], env=env, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+        )
+        for _ in range(2)
+    ]
+    places = [process.communicate(timeout=300)[0].strip() for process in both]
+    assert [process.returncode for process in both] == [0, 0]
+    assert places[0] == places[1]
+    assert [p.name for p in (tmp_path / "gguf").iterdir() if p.is_dir()] == [Path(places[0]).name]
+    assert (Path(places[0]) / "model.safetensors").is_file()

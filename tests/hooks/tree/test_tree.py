@@ -1,0 +1,52 @@
+import numpy as np
+from hypothesis import given
+from hypothesis import strategies as st
+
+from doxascope.hooks.tree.tree import ROOT, TokenTree, pack
+
+sequences = st.lists(st.lists(st.integers(0, 3), min_size=1, max_size=6), min_size=1, max_size=12)
+
+
+def test_shared_prefixes_are_stored_once() -> None:
+    tree = TokenTree()
+    one, two = tree.add([5, 6, 7]), tree.add([5, 6, 8])
+    assert one[:2] == two[:2]
+    assert tree.add([9], below=one[1]) != [two[2]]
+    assert len(tree) == 5
+    assert tree.depths == [0, 1, 2, 2, 2]
+
+
+@given(sequences)
+def test_a_node_for_each_distinct_prefix_and_the_path_reads_back(given: list[list[int]]) -> None:
+    tree = TokenTree()
+    ends = [tree.add(ids)[-1] for ids in given]
+    assert len(tree) == len({tuple(ids[:n]) for ids in given for n in range(1, len(ids) + 1)})
+    for ids, end in zip(given, ends, strict=True):
+        assert [tree.tokens[node] for node in tree.ancestors(end)] == ids
+
+
+@given(sequences, st.integers(1, 20))
+def test_packs_keep_to_the_budget_read_each_node_once_and_show_ancestors_alone(
+    given: list[list[int]], budget: int
+) -> None:
+    tree = TokenTree()
+    read = {tree.add(ids)[-1] for ids in given}
+    packs = pack(tree, read, budget)
+    assert sorted(node for one in packs for node in one.nodes) == sorted(read)
+    for one in packs:
+        assert len(one) <= budget or len(one.rows) == 1
+        visible = one.visible()
+        for row, node in zip(one.rows, one.nodes, strict=True):
+            seen = np.flatnonzero(visible[row])
+            assert one.tokens[seen].tolist() == [tree.tokens[a] for a in tree.ancestors(node)]
+            assert one.positions[seen].tolist() == list(range(len(seen)))
+        inner = one.parents[one.parents != ROOT]
+        assert (inner < np.flatnonzero(one.parents != ROOT)).all()
+
+
+def test_one_pack_runs_each_token_once() -> None:
+    tree = TokenTree()
+    read = [tree.add([1, 2, n])[-1] for n in range(10)]
+    assert [len(one) for one in pack(tree, read, budget=100)] == [len(tree)]
+    assert pack(tree, [], budget=5) == []
+    assert len(pack(tree, read, budget=5)) > 1
