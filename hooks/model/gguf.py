@@ -5,10 +5,15 @@ import os
 import shutil
 import tempfile
 from pathlib import Path
+from threading import Lock
 from typing import Any
 
 from filelock import FileLock
 from platformdirs import user_cache_path
+
+ONE_LOADS = Lock()
+"""Held while transformers loads weights: it swaps functions of its classes meanwhile, and two threads that load at once
+would leave them swapped, so that no tied weight would be loaded any more."""
 
 
 def cache_folder() -> Path:
@@ -47,7 +52,8 @@ def _convert(gguf: Path, folder: Path) -> None:
     from transformers import AutoModelForCausalLM, AutoTokenizer
 
     tokenizer = AutoTokenizer.from_pretrained(gguf.parent, gguf_file=gguf.name)
-    model: Any = AutoModelForCausalLM.from_pretrained(gguf.parent, gguf_file=gguf.name, dtype=torch.float32)
+    with ONE_LOADS:
+        model: Any = AutoModelForCausalLM.from_pretrained(gguf.parent, gguf_file=gguf.name, dtype=torch.float32)
     # The weights are plain floats by now, but the model still calls itself quantised and would not be saved.
     model.hf_quantizer = None
     del model.config.quantization_config

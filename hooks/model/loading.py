@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from filelock import FileLock
 
 from ..errors import UserError
-from .gguf import cache_folder, converted
+from .gguf import ONE_LOADS, cache_folder, converted
 from .spec import ModelSpec, PackagedFile
 
 if TYPE_CHECKING:
@@ -103,7 +103,7 @@ def load_model(spec: ModelSpec) -> "PreTrainedModel":
     torch.backends.cudnn.allow_tf32 = False
     logging.disable_progress_bar()
     source = locate(spec)
-    with _explained(spec, source):
+    with _explained(spec, source), ONE_LOADS:
         model: Any = AutoModelForCausalLM.from_pretrained(
             source.place,
             revision=source.revision,

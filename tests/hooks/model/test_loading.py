@@ -1,12 +1,14 @@
 import subprocess
 import sys
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from doxascope import UserError, load
-from doxascope.hooks.model.loading import locate
+from doxascope.hooks.model.loading import load_model, locate
 from doxascope.hooks.model.spec import ModelSpec, PackagedFile, resolve
 
 
@@ -113,3 +115,12 @@ def test_two_processes_that_start_at_once_convert_once(tmp_path: Path) -> None:
     assert places[0] == places[1]
     assert [p.name for p in (tmp_path / "gguf").iterdir() if p.is_dir()] == [Path(places[0]).name]
     assert (Path(places[0]) / "model.safetensors").is_file()
+
+
+def test_threads_that_load_at_once_leave_tied_weights_tied(save_speller: Callable[..., Path]) -> None:
+    spec = resolve(str(save_speller("abc", tie_word_embeddings=True)))
+    with ThreadPoolExecutor(4) as pool:
+        list(pool.map(load_model, [spec] * 12))
+    model: Any = load_model(spec)
+    assert not any(parameter.is_meta for parameter in model.parameters())
+    assert model.lm_head.weight is model.get_input_embeddings().weight
