@@ -2,20 +2,22 @@
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Annotated, Any, Protocol, TypedDict
+from typing import Annotated, Any, NamedTuple, NotRequired, Protocol, TypedDict
 
 import pandas as pd
 from pydantic import Field, model_validator
 
 from ..hooks.backends.capture import CapturePlan
+from ..hooks.backends.captured import Captured
 from ..hooks.generation.sampling import Sampling
 from ..hooks.generation.thoughts import Thoughts
-from ..hooks.lm import BUDGET, LOW_COVERAGE
+from ..hooks.lm import BUDGET, LOW_COVERAGE, LanguageModel
 from ..hooks.model.spec import ModelSpec
 from ..hooks.prompts.chat import Conversation, Message
 from ..hooks.prompts.options import TERMINATORS, Option
 from ..hooks.prompts.places import Positions
 from ..hooks.settings import Settings
+from ..hooks.tree.memory import Cost
 from ..metrics.score import Score
 
 
@@ -90,6 +92,8 @@ class Drawn(TypedDict):
     draw: int
     text: str
     status: str
+    logp: NotRequired[Sequence[float] | None]
+    """Of a thought: of each option after it, natural log."""
 
 
 class Transcript(TypedDict):
@@ -101,6 +105,19 @@ class Transcript(TypedDict):
     options: Sequence[str]
     thoughts: Sequence[Drawn]
     answers: Sequence[Drawn]
+
+
+class Read(NamedTuple):
+    """What was read of one item."""
+
+    rows: Sequence[Mapping[str, Any]]
+    """Of the belief table."""
+    transcripts: Sequence[Transcript]
+    """One per read-out that was asked for; those that are derived from it share its transcript."""
+    cost: Cost
+    """Of the exact part."""
+    captured: Captured | None
+    """If the run captures."""
 
 
 Transcripts = Callable[[Collection[str]], Mapping[str, Transcript]]
@@ -199,7 +216,8 @@ class Findings:
     verdicts: Sequence[Verdict]
     tables: Sequence[Table]
     figures: Sequence[Figure]
-    gallery: Gallery
+    gallery: Gallery | None = None
+    """None: there is nothing to look at but the numbers."""
 
 
 class Experiment(Protocol):
@@ -225,7 +243,13 @@ class Experiment(Protocol):
         ...
 
     def questions(self, config: Any, item: Item) -> list[Question]:
-        """What is asked of one item."""
+        """What is asked of one item, as far as it is known before the model has said anything: what a plan counts and a
+        verification recomputes.
+        """
+        ...
+
+    def read(self, config: Any, item: Item, lm: LanguageModel) -> Read:
+        """Read one item. No pack and no sampling spans items: what one reads does not depend on others."""
         ...
 
     def score(self, config: Any, beliefs: pd.DataFrame) -> list[Cell]:
@@ -233,7 +257,9 @@ class Experiment(Protocol):
         ...
 
     def published(self, cells: Sequence[Cell]) -> pd.DataFrame:
-        """The tables of the paper that the experiment comes from, filled by this run: one row per number."""
+        """The tables of the paper that the experiment comes from, filled by this run: one row per number. Empty if it
+        comes from none.
+        """
         ...
 
     def findings(self, config: Any, beliefs: pd.DataFrame, cells: Sequence[Cell], transcripts: Transcripts) -> Findings:

@@ -16,22 +16,12 @@ from ..hooks.prompts.places import Positions
 from ..hooks.reader import PromptReader
 from ..hooks.tree.memory import Cost
 from ..hooks.verbal import verbalised
-from .protocol import Experiment, Item, Question, RunConfig
+from .protocol import Drawn, Item, Question, Read, RunConfig, Transcript
 from .thinking import think
 
 SAMPLED, EXPECTED = "sampled", "expected"
 """What is added to a method's name when its answers are sampled and matched, and when the exact chances along them are
 summed."""
-
-
-class Read(NamedTuple):
-    """Rows of the belief table, transcripts, and what the exact part took."""
-
-    rows: list[dict[str, Any]]
-    transcripts: list[dict[str, Any]]
-    cost: Cost
-    captured: Captured | None
-    """If the run captures."""
 
 
 def compile_questions(
@@ -50,19 +40,20 @@ def _positions(question: Question, capture: CapturePlan | None) -> Positions:
     return question.positions if capture.positions is None else capture.positions
 
 
-def read_item(experiment: Experiment, config: RunConfig, item: Item, lm: LanguageModel) -> Read:
-    """Read all questions of an item. No pack and no sampling spans items: what one reads does not depend on others."""
-    questions = experiment.questions(config, item)
+def read_questions(
+    experiment: str, config: RunConfig, item: Item, questions: Sequence[Question], lm: LanguageModel
+) -> Read:
+    """Read questions of an item in one tree, for the experiment of that name."""
     if lm.spec.thinking == "on":
         beliefs, cost, captured = *_mixed(config, questions, lm), None
     else:
         beliefs, cost, captured = _exact(config, questions, lm)
     answers = _sample(config, questions, lm)
     rows: list[dict[str, Any]] = []
-    transcripts: list[dict[str, Any]] = []
+    transcripts: list[Transcript] = []
     for question, belief in zip(questions, beliefs, strict=True):
         where = {
-            "experiment": experiment.name,
+            "experiment": experiment,
             "item": item.id,
             "cluster": item.cluster,
             "scenario": question.scenario,
@@ -88,7 +79,7 @@ class _Belief(NamedTuple):
     """The rows of one question, and the thoughts that led to them."""
 
     rows: list[dict[str, Any]]
-    thoughts: list[dict[str, Any]]
+    thoughts: list[Drawn]
 
 
 def _exact(
@@ -116,7 +107,7 @@ def _mixed(config: RunConfig, questions: Sequence[Question], lm: LanguageModel) 
     for question, mixture in zip(questions, mixtures, strict=True):
         spread = None if mixture.covariance is None else mixture.covariance.tolist()
         named = _named(question, thoughts=len(mixture.thoughts), unclosed=mixture.unclosed, covariance=spread)
-        thoughts = [
+        thoughts: list[Drawn] = [
             {
                 "draw": one.sample.draw,
                 "text": one.sample.text,

@@ -47,7 +47,7 @@ def render_report(
         paired=paired,
         competitors=_competitors(beliefs),
         low=_low_coverage(beliefs),
-        choices=_choices(findings.gallery),
+        choices=_choices(findings.gallery) if findings.gallery else [],
         figures=[(figure.title, Markup(figure.svg), figure.caption) for figure in findings.figures],
         config_text=yaml.safe_dump(config.model_dump(mode="json"), sort_keys=False, allow_unicode=True),
         conditions_text=yaml.safe_dump(manifest["conditions"], sort_keys=False, allow_unicode=True),

@@ -12,7 +12,7 @@ import contextlib
 import json
 import os
 import tempfile
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -127,7 +127,7 @@ class RunFolder:
             leftover.unlink(missing_ok=True)
 
     def commit(
-        self, batch: int, beliefs: pd.DataFrame, transcripts: list[dict[str, Any]], note: dict[str, Any]
+        self, batch: int, beliefs: pd.DataFrame, transcripts: Sequence[Transcript], note: dict[str, Any]
     ) -> None:
         """Write one batch; it counts from the moment its line is on the disk."""
         lines = "".join(json.dumps(line, ensure_ascii=False) + "\n" for line in transcripts)

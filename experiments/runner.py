@@ -27,7 +27,7 @@ from ..metrics import Score, belief_table
 from .manifest import conditions, digest, surroundings
 from .progress import progress
 from .protocol import Cell, Experiment, Item, RunConfig
-from .readouts import compile_questions, read_item
+from .readouts import compile_questions
 from .report import render_report
 from .run_folder import RunFolder
 from .shard import WHOLE, Shard
@@ -93,7 +93,8 @@ def report(folder: RunFolder, experiment: Experiment, config: RunConfig) -> None
     nested = ("reasons", "params", "details")
     table = pd.DataFrame([row | {key: json.dumps(_jsonable(row[key])) for key in nested} for row in rows])
     folder.write_table("scores.parquet", table)
-    folder.write("published.csv", experiment.published(cells).to_csv(index=False))
+    if len(published := experiment.published(cells)):
+        folder.write("published.csv", published.to_csv(index=False))
     findings = experiment.findings(config, beliefs, cells, folder.transcripts)
     record = folder.manifest | _totals(folder)
     folder.write("report.html", render_report(experiment, config, record, findings, cells, beliefs))
@@ -142,7 +143,7 @@ def _read_all(job: _Job, items: Sequence[Item], shard: Shard) -> None:
 
 def _read_batch(job: _Job, batch: Sequence[Item], number: int) -> None:
     started = time.perf_counter()
-    read = [read_item(job.experiment, job.config, item, job.lm) for item in batch]
+    read = [job.experiment.read(job.config, item, job.lm) for item in batch]
     costs = [one.cost for one in read]
     transcripts = [line for one in read for line in one.transcripts]
     beliefs = belief_table(row for one in read for row in one.rows)

@@ -9,8 +9,10 @@ from itertools import permutations
 
 import pandas as pd
 
+from ...hooks.lm import LanguageModel
 from ..entities import entities, triples
-from ..protocol import Cell, Findings, Item, Question, Transcripts
+from ..protocol import Cell, Findings, Item, Question, Read, Transcripts
+from ..readouts import read_questions
 from .config import ConsistencyConfig
 from .dialogue import Words, dialogue_questions, fork_questions
 from .findings import findings
@@ -48,6 +50,10 @@ class Consistency:
         """One prior and nine posteriors under each method, and the forks."""
         words: Words = item.content["words"]
         return dialogue_questions(config, item.id, words) + fork_questions(config, item.id, words)
+
+    def read(self, config: ConsistencyConfig, item: Item, lm: LanguageModel) -> Read:
+        """Every question, in one tree."""
+        return read_questions(self.name, config, item, self.questions(config, item), lm)
 
     def score(self, config: ConsistencyConfig, beliefs: pd.DataFrame) -> list[Cell]:
         """METRICS B and W1 per method."""
