@@ -31,7 +31,7 @@ from doxascope import load
 from doxascope.hooks.backends.capture import CapturePlan
 from doxascope.hooks.backends.make import make_backend
 from doxascope.hooks.exact import Query
-from doxascope.hooks.lm import LanguageModel
+from doxascope.hooks.lm import BUDGET, LanguageModel
 from doxascope.hooks.model.blocks import blocks
 from doxascope.hooks.prompts.places import Place
 from doxascope.hooks.tree.layout import Packed
@@ -39,20 +39,24 @@ from doxascope.hooks.tree.layout import Packed
 MODEL, THREADS, TRIPLES = "smollm2-135m", 2, 6
 ROUNDS = 3
 GATE, NEAR = 1.10, 1e-3
+OURS, SMALL = "doxascope", 256
 Group = Sequence[Query]
 Way = Callable[[LanguageModel], Callable[[Group], torch.Tensor]]
 """From a model to what gives [contexts, layers, d_model] of a group."""
 
 
-def ours(lm: LanguageModel) -> Callable[[Group], torch.Tensor]:
-    """Our read-out, with a capture."""
+def ours(budget: int) -> Way:
+    """Our read-out with a capture, in packs of at most `budget` tokens."""
 
-    def read(group: Group) -> torch.Tensor:
-        captured = lm.read(group, capture=CapturePlan()).captured
-        assert captured is not None
-        return captured.residuals["resid_post"]
+    def way(lm: LanguageModel) -> Callable[[Group], torch.Tensor]:
+        def read(group: Group) -> torch.Tensor:
+            captured = lm.read(group, capture=CapturePlan(), budget=budget).captured
+            assert captured is not None
+            return captured.residuals["resid_post"]
 
-    return read
+        return read
+
+    return way
 
 
 def hidden_states(lm: LanguageModel) -> Callable[[Group], torch.Tensor]:
@@ -92,7 +96,8 @@ def trace(lm: LanguageModel) -> Callable[[Group], torch.Tensor]:
 
 
 WAYS: dict[str, Way] = {
-    "doxascope": ours,
+    OURS: ours(BUDGET),
+    f"doxascope, packs of at most {SMALL} tokens": ours(SMALL),
     "output_hidden_states=True": hidden_states,
     "TransformerBridge.run_with_cache, filtered": run_with_cache,
     "nnsight.trace": trace,
@@ -136,7 +141,7 @@ def measure(way: str, rounds: int) -> dict[str, Any]:
     Path("/proc/self/clear_refs").write_text("5")  # the peak starts anew
     taken = [read(group) for group in groups]
     peak = memory("VmHWM") - before
-    readers = (read, lm.read) if way == "doxascope" else (read,)
+    readers = (read, lm.read) if way == OURS else (read,)
     turns = [[seconds(one, groups) for one in readers] for _ in range(rounds)]
     norms = torch.cat(taken)[:, :-1].double().norm(dim=-1)
     return {"turns": turns, "peak": peak, "norms": norms.mean(dim=0).tolist(), "contexts": len(norms)}
@@ -168,7 +173,7 @@ def main(rounds: int) -> None:
         command = [sys.executable, __file__, str(rounds), way]
         done = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True)
         found[way] = json.loads(done.stdout.splitlines()[-1])
-    own = found["doxascope"]
+    own = found[OURS]
     own_seconds, bare = np.array(own["turns"]).T
     libraries = ", ".join(f"{n} {version(n)}" for n in ("torch", "transformers", "transformer-lens", "nnsight"))
     print(f"{platform.machine()}, {THREADS} threads, {libraries}; {MODEL}, float32")

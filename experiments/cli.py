@@ -121,16 +121,19 @@ def plan(target: str, model: str | None, overrides: tuple[str, ...], item: str |
 def certify(model: str, out: Path | None) -> None:
     """Measure whether the back ends agree on a model, and its noise floor.
 
-    Exits with 1 if a back end is outside the tolerance, naming the first layer. Loads the model several times.
+    Exits with 1 if a back end is outside the tolerance, naming the first layer. Loads the model several times. Runs of
+    the model that come after it refer to it, and their reports print the floor beside each score.
 
     \b
     doxascope certify smollm2-135m
     doxascope certify ./my-model --out certificate.json
     """
-    from ..hooks.certificate import certify as measure
+    from ..hooks.certificate.certify import certify as measure
+    from ..hooks.certificate.kept import keep
 
     certificate = measure(resolve(model))
     click.echo(str(certificate))
+    keep(certificate)
     if out is not None:
         try:
             out.write_text(certificate.model_dump_json(indent=1) + "\n")

@@ -12,6 +12,7 @@ import yaml
 from markupsafe import Markup
 
 from ..metrics.score import Score
+from .noise_floor import Floors, Key
 from .page import render_page
 from .protocol import Cell, Column, Experiment, Findings, Gallery, RunConfig, Table
 
@@ -23,6 +24,7 @@ def render_report(
     findings: Findings,
     cells: Sequence[Cell],
     beliefs: pd.DataFrame,
+    floors: Floors | None,
 ) -> str:
     """The page as text."""
     by_key = {(cell.metric, cell.method, cell.subset): cell.score for cell in cells}
@@ -40,11 +42,13 @@ def render_report(
         findings=findings,
         methods=methods,
         rows=[
-            (m, [_cell(by_key, column, m, findings.headline_subset) for column in findings.columns]) for m in methods
+            (m, [_cell(by_key, floors, column, m, findings.headline_subset) for column in findings.columns])
+            for m in methods
         ],
         denominators={m: by_key[headline.metric, m, findings.headline_subset] for m in methods},
-        tables=[(table, rows) for table in findings.tables if (rows := _rows(by_key, table, methods))],
-        paired=paired,
+        tables=[(table, rows) for table in findings.tables if (rows := _rows(by_key, floors, table, methods))],
+        floors=floors,
+        paired=[(name, score, _floor(floors, (findings.differences, name, "all"), score)) for name, score in paired],
         competitors=_competitors(beliefs),
         low=_low_coverage(beliefs),
         choices=_choices(findings.gallery) if findings.gallery else [],
@@ -55,23 +59,26 @@ def render_report(
 
 
 def _rows(
-    scores: Mapping[tuple[str, str, str], Score], table: Table, methods: Sequence[str]
+    scores: Mapping[Key, Score], floors: Floors | None, table: Table, methods: Sequence[str]
 ) -> list[tuple[str, str, list[dict[str, str]], Score]]:
     """(method, subset, cells, the score that has the denominator) of the rows for which there is a score."""
     metric = table.metric or table.columns[0].metric
     return [
-        (method, subset, [_cell(scores, column, method, subset) for column in table.columns], scores[key])
+        (method, subset, [_cell(scores, floors, column, method, subset) for column in table.columns], scores[key])
         for method in methods
         for subset in table.subsets
         if (key := (metric, method, subset)) in scores
     ]
 
 
-def _cell(scores: Mapping[tuple[str, str, str], Score], column: Column, method: str, subset: str) -> dict[str, str]:
+def _cell(
+    scores: Mapping[Key, Score], floors: Floors | None, column: Column, method: str, subset: str
+) -> dict[str, str]:
     """The text of a table cell: estimate and interval, or a range, or why there is none."""
-    score = scores.get((column.metric, method, subset))
+    key = (column.metric, method, subset)
+    score = scores.get(key)
     if score is None:
-        return {"value": "–", "interval": ""}
+        return {"value": "–", "interval": "", "floor": ""}
     if not score.ci_method and score.status == "ok":
         raise ValueError(f"{column.metric}: a number without an interval's method must not be printed")
 
@@ -79,15 +86,22 @@ def _cell(scores: Mapping[tuple[str, str, str], Score], column: Column, method: 
         return f"{value:.1%}" if column.percent else f"{value:.3f}"
 
     if math.isnan(score.estimate):
-        return {"value": "–", "interval": score.status}
+        return {"value": "–", "interval": score.status, "floor": ""}
     if column.to is not None:
         return {
             "value": f"{written(score.estimate)} – {written(scores[column.to, method, subset].estimate)}",
             "interval": "",
+            "floor": "",
         }
-    if math.isnan(score.ci_lo):
-        return {"value": written(score.estimate), "interval": score.ci_method}
-    return {"value": written(score.estimate), "interval": f"[{written(score.ci_lo)}, {written(score.ci_hi)}]"}
+    interval = score.ci_method if math.isnan(score.ci_lo) else f"[{written(score.ci_lo)}, {written(score.ci_hi)}]"
+    return {"value": written(score.estimate), "interval": interval, "floor": _floor(floors, key, score)}
+
+
+def _floor(floors: Floors | None, key: Key, score: Score) -> str:
+    """How far arithmetic alone may move a score, and whether the score is no more than that."""
+    if floors is None or math.isnan(score.estimate):
+        return ""
+    return ("within its " if abs(score.estimate) <= floors.of[key] else "") + f"floor {floors.of[key]:.0e}"
 
 
 def _competitors(beliefs: pd.DataFrame) -> dict[str, list[tuple[str, float]]]:

@@ -17,6 +17,8 @@ import pandas as pd
 import yaml
 
 from ..hooks.backends.captured import joined
+from ..hooks.certificate.certificate import Certificate
+from ..hooks.certificate.kept import find
 from ..hooks.conditions import differences
 from ..hooks.errors import UserError
 from ..hooks.exact import difference
@@ -25,6 +27,7 @@ from ..hooks.store import ActivationWriter, describe
 from ..hooks.tokenisations import Vocabulary, other_tokenisations
 from ..metrics import Score, belief_table
 from .manifest import conditions, digest, surroundings
+from .noise_floor import Floors, score_floors
 from .progress import progress
 from .protocol import Cell, Experiment, Item, RunConfig
 from .readouts import compile_questions
@@ -34,6 +37,8 @@ from .shard import WHOLE, Shard
 
 PATIENCE = 30.0
 """Seconds that a shard that begins waits for its turn: a whole run lets none in."""
+CERTIFICATE = "certificate.json"
+"""A run's copy of its model's certificate."""
 FOREVER = -1
 """To wait for its turn once it has begun: then only another shard, which writes the scores, can be in the way."""
 
@@ -75,7 +80,7 @@ def read(
                 _refuse_mixture(folder, now)
                 folder.tidy()
                 folder.write("config.yaml", yaml.safe_dump(config.model_dump(mode="json"), sort_keys=False))
-                session = _begin(folder, now, len(batches(config, items)))
+                session = _begin(folder, now, len(batches(config, items)), find(lm.identity))
             with _store(config, lm, folder) as store:
                 _read_all(_Job(experiment, config, lm, folder, store), items, shard)
             verification = _verify(experiment, config, items, lm, verify) if verify else None
@@ -97,7 +102,25 @@ def report(folder: RunFolder, experiment: Experiment, config: RunConfig) -> None
         folder.write("published.csv", published.to_csv(index=False))
     findings = experiment.findings(config, beliefs, cells, folder.transcripts)
     record = folder.manifest | _totals(folder)
-    folder.write("report.html", render_report(experiment, config, record, findings, cells, beliefs))
+    floors = _floors(folder, experiment, config, beliefs, cells)
+    folder.write("report.html", render_report(experiment, config, record, findings, cells, beliefs, floors))
+
+
+def _floors(
+    folder: RunFolder, experiment: Experiment, config: RunConfig, beliefs: pd.DataFrame, cells: Sequence[Cell]
+) -> Floors | None:
+    """The noise floor of each score, if the run has a certificate; they are kept beside the scores."""
+    path = folder.path / CERTIFICATE
+    if not path.is_file():
+        return None
+    certificate = Certificate.model_validate_json(path.read_text("utf-8"))
+    change = certificate.worst(config.model.dtype, config.model.backend)
+    floors = Floors(certificate.hash, change, score_floors(experiment, config, beliefs, cells, change.nat))
+    rows = [dict(zip(("metric", "method", "subset"), key, strict=True)) | {"floor": x} for key, x in floors.of.items()]
+    folder.write_json(
+        "floors.json", {"certificate": certificate.hash, **change.model_dump(), "scores": _jsonable(rows)}
+    )
+    return floors
 
 
 def batches(config: RunConfig, items: Sequence[Item]) -> list[Sequence[Item]]:
@@ -201,7 +224,7 @@ def _refuse_mixture(folder: RunFolder, now: dict[str, Any]) -> None:
         )
 
 
-def _begin(folder: RunFolder, now: dict[str, Any], n_batches: int) -> int:
+def _begin(folder: RunFolder, now: dict[str, Any], n_batches: int, certificate: Certificate | None) -> int:
     """Write down that the run goes on, and give the number of this session; those before it stay on record."""
     before = folder.manifest
     sessions = [*before.get("sessions", []), {"began": _now(), "ended": None, **surroundings()}]
@@ -210,9 +233,12 @@ def _begin(folder: RunFolder, now: dict[str, Any], n_batches: int) -> int:
         "conditions": now,
         "batches": n_batches,
         "verification": before.get("verification"),
+        "certificate": certificate.hash if certificate else before.get("certificate"),
         "sessions": sessions,
     }
     folder.write_json("manifest.json", record)
+    if certificate:
+        folder.write_json(CERTIFICATE, certificate.model_dump(mode="json"))
     return len(sessions) - 1
 
 

@@ -10,7 +10,7 @@ import torch
 from doxascope.experiments.config import load_config
 from doxascope.experiments.runner import run
 from doxascope.hooks.backends.transformers import TransformersBackend
-from doxascope.hooks.model.spec import resolve
+from doxascope.hooks.model.spec import BACKENDS, resolve
 
 
 def test_a_run_that_ran_out_of_memory_says_so_and_reads_the_same(
@@ -75,3 +75,19 @@ def test_the_published_tables_are_all_there(tiny_folder: Path, tmp_path: Path) -
     free = table[table["method"] == "free"].set_index(["table", "column"])["value"]
     assert free[1, "2 classes"] == pytest.approx((3 * free[5, "2 classes"] + 6 * free[6, "2 classes"]) / 9)
     assert free[9, "posteriors evaluated"] == 18
+
+
+def test_a_run_through_any_back_end_holds_the_same_beliefs(tiny_folder: Path, tmp_path: Path) -> None:
+    experiment, config = load_config("consistency", ["items=2", "bootstrap_draws=50"])
+    model = resolve(str(tiny_folder))
+    tables = {}
+    for backend in BACKENDS:
+        pytest.importorskip(backend)
+        folder = run(
+            experiment, config.model_copy(update={"model": model.model_copy(update={"backend": backend})}), tmp_path
+        )
+        assert folder.manifest["conditions"]["model"]["backend"].startswith(backend)
+        tables[backend] = folder.beliefs()
+    reference = tables.pop("transformers")
+    for table in tables.values():
+        np.testing.assert_allclose(table["logp"], reference["logp"], atol=1e-4)

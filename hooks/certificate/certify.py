@@ -11,90 +11,29 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
-from pydantic import Field
 from scipy.special import logsumexp
 
-from .backends.capture import CapturePlan
-from .backends.captured import Captured
-from .errors import UserError
-from .exact import Query, normalised
-from .lm import LanguageModel, load
-from .model.blocks import body, input_device
-from .model.points import Point, Site, forward_order
-from .model.spec import BACKENDS, ModelSpec
-from .prompts.options import make_options
-from .prompts.places import LAST, Position
-from .settings import Settings
+from ..backends.capture import CapturePlan
+from ..backends.captured import Captured
+from ..errors import UserError
+from ..exact import Query, normalised
+from ..lm import LanguageModel, load
+from ..model.blocks import body, input_device
+from ..model.points import Site
+from ..model.spec import BACKENDS, ModelSpec
+from ..prompts.options import make_options
+from ..prompts.places import LAST, Position
+from .certificate import SITES, Certificate, Change, Parity
+from .kept import computing_versions
 
 if TYPE_CHECKING:
     import torch
 
-SITES: tuple[Site, ...] = ("resid_pre", "resid_post")
-TOLERANCE = 1e-3
-"""How far a layer's residuals may be from those of plain transformers, in relative norm, in float32."""
 REFERENCE = "transformers"
 BATCHES = (4, 16)
 SUBJECTS = ("whale", "stone", "rose", "copper wire", "river that never ends", "city", "wooden ship", "cloud")
 QUESTION = "Is a {} a living thing?"
 OPTIONS = ("yes", "no")
-
-
-class Parity(Settings):
-    """How far one back end is from plain transformers."""
-
-    version: str | None
-    """Of the library; None if it is not installed or cannot serve the model."""
-    note: str = ""
-    residuals: dict[Site, tuple[float, ...]] = Field(default={})
-    """Site -> per layer, the largest relative norm of a difference."""
-    probability: float | None = None
-    """Largest change of an option's probability."""
-
-
-class Certificate(Settings):
-    """What `certify` measures of a model."""
-
-    model: str
-    weights: str
-    """The fingerprint of `Identity.weights`."""
-    parity: dict[str, Parity]
-    """Back end -> parity, in float32."""
-    floor: dict[str, dict[str, float]]
-    """dtype -> condition -> largest change of an option's probability against one plain pass per text in that dtype;
-    under `against float32` against float32."""
-
-    @property
-    def failures(self) -> list[str]:
-        """Back ends that are outside the tolerance, with the first layer that is."""
-        found = []
-        for name, parity in self.parity.items():
-            gaps = {Point(i, site): gap for site, layers in parity.residuals.items() for i, gap in enumerate(layers)}
-            outside = [point for point, gap in gaps.items() if not gap <= TOLERANCE]  # NaN is outside
-            if outside:
-                first = min(outside, key=forward_order)
-                found.append(f"{name}: {first} is {gaps[first]:.1e} away, more than {TOLERANCE:.0e}")
-        return found
-
-    def __str__(self) -> str:
-        lines = [f"{self.model}, weights {self.weights}", "", "| back end | resid_pre | resid_post | probability |"]
-        lines.append("|---|---|---|---|")
-        for name, parity in self.parity.items():
-            if parity.version is None:
-                lines.append(f"| {name} | {parity.note} | | |")
-                continue
-            worst = " | ".join(f"{max(parity.residuals[site]):.1e}" for site in SITES)
-            lines.append(f"| {name} {parity.version} | {worst} | {parity.probability:.1e} |")
-        lines += [
-            "",
-            f"| largest change of a probability | {' | '.join(self.floor)} |",
-            "|---|" + "---|" * len(self.floor),
-        ]
-        for condition in dict.fromkeys(condition for floor in self.floor.values() for condition in floor):
-            row = (f"{floor[condition]:.1e}" if condition in floor else "" for floor in self.floor.values())
-            lines.append(f"| {condition} | {' | '.join(row)} |")
-        return "\n".join(
-            [*lines, "", *(self.failures or ["every back end that ran is within the tolerance at every layer"])]
-        )
 
 
 def certify(spec: ModelSpec) -> Certificate:
@@ -107,16 +46,20 @@ def certify(spec: ModelSpec) -> Certificate:
     """
     parity, floor = {}, {}
     with load(spec, dtype="float32", backend=REFERENCE) as lm:
-        weights, name = lm.identity.weights, lm.identity.name
+        name, device = lm.identity.name, lm.identity.device
+        weights = {"float32": lm.identity.weights}
         queries = _probes(lm)
         own, captured = _captured(lm, queries)
         exact, floor["float32"] = _noise(lm, queries)
     for backend in BACKENDS:
         parity[backend] = _parity(spec, backend, queries, own, captured)
     with load(spec, dtype="bfloat16", backend=REFERENCE) as lm:
+        weights["bfloat16"] = lm.identity.weights
         half, floor["bfloat16"] = _noise(lm, queries)
-        floor["bfloat16"]["against float32"] = _gap(half, exact)
-    return Certificate(model=name, weights=weights, parity=parity, floor=floor)
+        floor["bfloat16"]["against float32"] = _change(half, exact)
+    return Certificate(
+        model=name, weights=weights, device=device, versions=computing_versions(), parity=parity, floor=floor
+    )
 
 
 def relative(one: Captured, other: Captured) -> dict[Site, tuple[float, ...]]:
@@ -143,7 +86,7 @@ def _probes(lm: LanguageModel) -> list[Query]:
 def _captured(lm: LanguageModel, queries: Sequence[Query]) -> tuple[list[NDArray[np.float64]], Captured]:
     readings, _, captured = lm.read(queries, capture=CapturePlan(sites=SITES))
     assert captured is not None
-    return [reading.prob for reading in readings], captured
+    return [reading.logp for reading in readings], captured
 
 
 def _parity(
@@ -157,28 +100,29 @@ def _parity(
             theirs, found = _captured(lm, queries)
     except UserError as error:
         return Parity(version=None, note=str(error))
-    return Parity(version=version, residuals=relative(found, captured), probability=_gap(theirs, own))
+    return Parity(version=version, residuals=relative(found, captured), change=_change(theirs, own))
 
 
-def _noise(lm: LanguageModel, queries: Sequence[Query]) -> tuple[list[NDArray[np.float64]], dict[str, float]]:
-    """The probabilities one text at a time, and how far each other way of putting them is from those."""
+def _noise(lm: LanguageModel, queries: Sequence[Query]) -> tuple[list[NDArray[np.float64]], dict[str, Change]]:
+    """The options' log-probabilities one text at a time, and how far each other way of putting them is from those."""
     alone = _batched(lm, queries, 1, left=False)
     packed = lm.chosen.path == "packed"
     floor = {}
     for size in BATCHES:
-        floor[f"batches of {size}, padded on the right"] = _gap(_batched(lm, queries, size, left=False), alone)
+        floor[f"batches of {size}, padded on the right"] = _change(_batched(lm, queries, size, left=False), alone)
         if packed:  # what takes no positions from outside cannot be padded on the left
-            floor[f"batches of {size}, padded on the left"] = _gap(_batched(lm, queries, size, left=True), alone)
-    floor[lm.chosen.path] = _gap([reading.prob for reading in lm.read(queries)[0]], alone)
+            floor[f"batches of {size}, padded on the left"] = _change(_batched(lm, queries, size, left=True), alone)
+    floor[lm.chosen.path] = _change([reading.logp for reading in lm.read(queries)[0]], alone)
     return alone, floor
 
 
-def _gap(one: Sequence[NDArray[np.float64]], other: Sequence[NDArray[np.float64]]) -> float:
-    return float(np.abs(np.array(one) - np.array(other)).max())
+def _change(one: Sequence[NDArray[np.float64]], other: Sequence[NDArray[np.float64]]) -> Change:
+    gaps = [np.abs(normalised(a) - normalised(b)) for a, b in zip(one, other, strict=True)]
+    return Change(probability=float(np.max(gaps)), nat=float(np.abs(np.array(one) - np.array(other)).max()))
 
 
 def _batched(lm: LanguageModel, queries: Sequence[Query], size: int, *, left: bool) -> list[NDArray[np.float64]]:
-    """[queries][options] probabilities from ordinary padded batches of prompts with a path each."""
+    """[queries][options] log-probabilities from ordinary padded batches of prompts with a path each."""
     import torch
 
     texts = [(query.prompt.ids, path) for query in queries for forms in query.paths.paths for path in forms]
@@ -206,7 +150,4 @@ def _batched(lm: LanguageModel, queries: Sequence[Query], size: int, *, left: bo
             said = steps[torch.arange(len(path)), torch.tensor(path)].sum()
             logp.append(float(said + steps[-1, ends].logsumexp(0)))
     forms = iter(logp)
-    return [
-        normalised(np.array([logsumexp([next(forms) for _ in paths]) for paths in query.paths.paths]))
-        for query in queries
-    ]
+    return [np.array([logsumexp([next(forms) for _ in paths]) for paths in query.paths.paths]) for query in queries]

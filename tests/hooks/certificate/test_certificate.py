@@ -9,7 +9,8 @@ import pytest
 import torch
 
 from doxascope.hooks.backends.captured import Captured
-from doxascope.hooks.certificate import SITES, TOLERANCE, Certificate, Parity, certify, relative
+from doxascope.hooks.certificate.certificate import SITES, TOLERANCE, Certificate, Parity
+from doxascope.hooks.certificate.certify import certify, relative
 from doxascope.hooks.model.points import Site
 from doxascope.hooks.model.spec import BACKENDS, resolve
 
@@ -20,17 +21,23 @@ def certificate(tiny_folder: Path) -> Certificate:
 
 
 def test_back_ends_agree_and_noise_is_small_in_float32(certificate: Certificate, tiny: Any) -> None:
-    assert certificate.weights == tiny.identity.weights
+    assert certificate.weights["float32"] == tiny.identity.weights
     assert certificate.failures == []
     for backend in BACKENDS:
         parity = certificate.parity[backend]
         if parity.version is not None:
             assert {len(parity.residuals[site]) for site in SITES} == {3}
-            assert parity.probability is not None
-            assert parity.probability < 1e-4
+            assert parity.change is not None
+            assert max(parity.change.probability, parity.change.nat) < 1e-4
     assert set(certificate.parity[BACKENDS[0]].residuals["resid_post"]) == {0.0}
-    assert max(certificate.floor["float32"].values()) < 1e-4
-    assert certificate.floor["bfloat16"]["against float32"] > max(certificate.floor["float32"].values())
+    full = certificate.worst("float32", "nnsight")
+    assert max(full.probability, full.nat) < 1e-4
+    half = certificate.floor["bfloat16"]["against float32"]
+    assert half.probability > full.probability
+    assert half.nat > full.nat
+    for kind in ("probability", "nat"):
+        everything = [getattr(one, kind) for one in certificate.floor["bfloat16"].values()]
+        assert getattr(certificate.worst("bfloat16", "none"), kind) == max(everything)
     sides = ("left", "right")
     assert {f"batches of {n}, padded on the {side}" for n in (4, 16) for side in sides} < set(
         certificate.floor["float32"]
@@ -53,7 +60,12 @@ def test_a_failure_names_the_first_layer(fault: float) -> None:
     wrong[1, 3:] *= 1 + fault
     residuals: dict[Site, tuple[float, ...]] = {**relative(captured(wrong), captured(right)), "resid_pre": (0.0,) * 6}
     made = Certificate(
-        model="m", weights="w", parity={"other": Parity(version="1", residuals=residuals, probability=0.0)}, floor={}
+        model="m",
+        weights={},
+        device="cpu",
+        versions={},
+        parity={"other": Parity(version="1", residuals=residuals)},
+        floor={},
     )
     (line,) = made.failures
     assert line.startswith("other: resid_post of layer 3 is ")

@@ -1,0 +1,46 @@
+"""Certificates that were measured on this machine, for the runs that they speak of."""
+
+from importlib.metadata import version
+from pathlib import Path
+
+from pydantic import ValidationError
+
+from ..errors import UserError
+from ..files import whole
+from ..identity import Identity
+from ..model.gguf import cache_folder
+from .certificate import Certificate
+
+
+def computing_versions() -> dict[str, str]:
+    """Those of the libraries whose arithmetic a certificate is about."""
+    return {name: version(name) for name in ("torch", "transformers")}
+
+
+def keep(certificate: Certificate) -> None:
+    """Have `find` know it from now on, in place of what it knew of the same weights.
+
+    Raises UserError if the cache folder cannot be written.
+    """
+    for fingerprint in certificate.weights.values():
+        path = _path(fingerprint, certificate.device)
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            with whole(path) as temporary:
+                temporary.write_text(certificate.model_dump_json(indent=1) + "\n", encoding="utf-8")
+        except OSError as error:
+            raise UserError(f"{path}: cannot be written ({error.strerror}); set DOXASCOPE_CACHE") from error
+
+
+def find(identity: Identity) -> Certificate | None:
+    """The certificate of these weights on this kind of device under the present libraries; None: there is none."""
+    try:
+        found = Certificate.model_validate_json(_path(identity.weights, identity.device).read_text("utf-8"))
+    except (OSError, ValidationError):
+        return None
+    current = found.versions == computing_versions() and identity.dtype in found.floor
+    return found if current else None
+
+
+def _path(fingerprint: str, device: str) -> Path:
+    return cache_folder() / "certificates" / f"{fingerprint}-{device}.json"

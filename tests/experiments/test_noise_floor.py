@@ -1,0 +1,108 @@
+"""Noise floors of scores, from the certificate that a run refers to."""
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from doxascope.experiments.config import load_config
+from doxascope.experiments.noise_floor import perturbed, score_floors
+from doxascope.experiments.run_folder import RunFolder
+from doxascope.experiments.runner import run
+from doxascope.hooks.certificate.certificate import Certificate, Change
+from doxascope.hooks.certificate.certify import certify
+from doxascope.hooks.certificate.kept import find, keep
+from doxascope.hooks.identity import Identity
+from doxascope.hooks.model.spec import resolve
+
+SETTINGS = ["items=3", "bootstrap_draws=50", "fork.methods=[]"]
+
+
+@pytest.fixture(scope="module")
+def certificate(tiny_folder: Path) -> Certificate:
+    return certify(resolve(str(tiny_folder)))
+
+
+@pytest.fixture
+def measured(
+    certificate: Certificate, tiny_folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> tuple[RunFolder, bytes, str]:
+    """A run that has a certificate; its scores and its page from before."""
+    monkeypatch.setenv("DOXASCOPE_CACHE", str(tmp_path / "cache"))
+    experiment, config = load_config("consistency", SETTINGS)
+    config = config.model_copy(update={"model": resolve(str(tiny_folder))})
+    before = run(experiment, config, tmp_path)
+    scores, page = (before.path / "scores.json").read_bytes(), (before.path / "report.html").read_text()
+    assert not (before.path / "floors.json").exists()
+    keep(certificate)
+    return run(experiment, config, tmp_path), scores, page
+
+
+def test_a_run_refers_to_the_certificate_of_its_model(
+    measured: tuple[RunFolder, bytes, str], certificate: Certificate
+) -> None:
+    folder, scores, page = measured
+    assert "doxascope certify" in page
+    assert (folder.path / "scores.json").read_bytes() == scores
+    assert folder.manifest["certificate"] == certificate.hash
+    floors = json.loads((folder.path / "floors.json").read_text())
+    assert floors["certificate"] == certificate.hash
+    assert floors["nat"] == certificate.worst("float32", "transformers").nat
+    told = {(row["metric"], row["method"], row["subset"]): row["floor"] for row in floors["scores"]}
+    for score in json.loads(scores)["scores"]:
+        floor = told[score["metric"], score["method"], score["subset"]]
+        assert (floor is None) == (score["estimate"] is None)
+    headline = told["c2", "free", "all"]
+    assert 0 < headline < 1e-4
+    page = (folder.path / "report.html").read_text()
+    assert f"floor {headline:.0e}" in page
+    assert certificate.hash in page
+    assert "doxascope certify" not in page
+
+
+def test_a_score_below_its_floor_is_flagged(
+    measured: tuple[RunFolder, bytes, str], certificate: Certificate, tmp_path: Path, tiny_folder: Path
+) -> None:
+    noisy = certificate.model_copy(update={"floor": {"float32": {"packed": Change(probability=0.3, nat=2.0)}}})
+    keep(noisy)
+    experiment, config = load_config("consistency", SETTINGS)
+    folder = run(experiment, config.model_copy(update={"model": resolve(str(tiny_folder))}), tmp_path)
+    assert folder.manifest["certificate"] == noisy.hash
+    assert "within its floor" in (folder.path / "report.html").read_text()
+
+
+def test_only_the_certificate_of_these_weights_under_these_libraries_is_found(
+    measured: tuple[RunFolder, bytes, str], certificate: Certificate
+) -> None:
+    identity = Identity.model_validate(measured[0].manifest["conditions"]["model"])
+    assert find(identity) == certificate
+    assert find(identity.model_copy(update={"weights": "other"})) is None
+    assert find(identity.model_copy(update={"device": "cuda"})) is None
+    assert find(identity.model_copy(update={"dtype": "float16"})) is None
+    keep(certificate.model_copy(update={"versions": {"torch": "1.0"}}))
+    assert find(identity) is None
+
+
+def test_what_is_perturbed_stays_a_distribution(measured: tuple[RunFolder, bytes, str]) -> None:
+    beliefs = measured[0].beliefs()
+    failed = beliefs["readout_id"] == beliefs["readout_id"][0]
+    beliefs = beliefs.assign(**{name: beliefs[name].mask(failed) for name in ("prob", "logp")})
+    nat = 1e-3
+    moved = perturbed(beliefs, nat, np.random.default_rng(0))
+    sums = moved.groupby("readout_id", observed=True)["prob"].sum(min_count=1).dropna()
+    np.testing.assert_allclose(sums, 1)
+    np.testing.assert_allclose(np.abs(moved["logp"] - beliefs["logp"])[~failed], nat)
+    assert 0 < np.abs(moved["prob"] - beliefs["prob"]).max() < nat
+    assert (moved["prob"].isna() == failed).all()
+    assert (moved["logp"].isna() == failed).all()
+
+
+def test_the_floor_of_a_score_grows_with_that_of_the_options(measured: tuple[RunFolder, bytes, str]) -> None:
+    experiment, config = load_config("consistency", SETTINGS)
+    beliefs = measured[0].beliefs()
+    cells = experiment.score(config, beliefs)
+    key = ("c2", "free", "all")
+    none, small, large = (score_floors(experiment, config, beliefs, cells, floor)[key] for floor in (0, 1e-4, 1e-2))
+    assert none < 1e-12
+    assert none < small < large
