@@ -11,6 +11,9 @@ from ..hooks.errors import UserError
 from ..hooks.settings import Settings
 from .ranking import RANKING_TEXT, ranked
 
+Window = tuple[int, int]
+"""A first and a last rank."""
+
 
 class EntityConfig(Settings):
     """Where the nouns come from."""
@@ -25,16 +28,32 @@ class EntityConfig(Settings):
     """
     ranking_text: str = RANKING_TEXT
     """What an entity is ranked by: its probability after this text."""
-    ranks: tuple[int, int] | None = None
-    """First and last rank to draw from; None draws from all."""
+    ranks: Window | tuple[Window, ...] | None = None
+    """First and last rank to draw from, or several such windows, each of which gets triples of its own; None draws
+    from all.
+    """
 
     @model_validator(mode="after")
     def _ranks_are_ranks(self) -> "EntityConfig":
-        if self.ranks and not 1 <= self.ranks[0] <= self.ranks[1]:
-            raise ValueError(f"ranks {list(self.ranks)}: give the first and the last, counted from 1")
+        for window in self.windows:
+            if window and not 1 <= window[0] <= window[1]:
+                raise ValueError(f"ranks {list(window)}: give the first and the last, counted from 1")
+        if len(set(self.windows)) < len(self.windows):
+            raise ValueError("ranks: a window is there twice")
         if self.ranks and not (self.reference or self.file):
             raise ValueError("ranks: the words are not ranked; give a `reference` model, or a `file` in their order")
         return self
+
+    @property
+    def windows(self) -> tuple[Window | None, ...]:
+        """What to draw from, one after the other; None is everything."""
+        match self.ranks:
+            case None | ():
+                return (None,)
+            case (int(first), int(last)):
+                return ((first, last),)
+            case several:
+                return tuple(several)  # pyright: ignore[reportReturnType]
 
 
 class Entities(NamedTuple):
@@ -46,8 +65,13 @@ class Entities(NamedTuple):
     """What the ranked list that they were taken from is known by."""
 
 
-def entities(config: EntityConfig) -> Entities:
-    """The usable entities; a reference model ranks them when they are first asked for.
+def window_name(window: Window | None) -> str:
+    """What the items of a window are known by."""
+    return "ranks {}-{}".format(*window) if window else "all ranks"
+
+
+def entities(config: EntityConfig, window: Window | None = None) -> Entities:
+    """The usable entities, of a window of their ranks; a reference model ranks them when they are first asked for.
 
     Raises UserError for a file that cannot be read, or if fewer than three are left.
     """
@@ -57,8 +81,8 @@ def entities(config: EntityConfig) -> Entities:
     ranking = None
     if config.reference:
         usable, ranking = ranked(sorted(usable, key=str.casefold), config.reference, config.ranking_text)
-    if config.ranks:
-        first, last = config.ranks
+    if window:
+        first, last = window
         found, usable = len(usable), usable[first - 1 : last]
         _three_at_least(usable, f"{len(usable)} of the {found} of {source} have the ranks {first} to {last}")
     return Entities(sorted(usable, key=str.casefold), ranking)

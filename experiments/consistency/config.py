@@ -68,7 +68,8 @@ class ConsistencyConfig(RunConfig):
 
     entities: EntityConfig = EntityConfig()
     orders: Literal["one", "latin", "all"] = "one"
-    """Orders in which each triple is listed: as drawn, its three rotations, or all six. `items` counts triples."""
+    """Orders in which each triple is listed: as drawn, its three rotations, or all six. `items` counts triples, of each
+    window of ranks if there are several."""
     rejections: Literal[1, 2] = 1
     """2: after "No." a second word is rejected, too, and one is left."""
     wording: Wording

@@ -4,13 +4,13 @@ Per item, an ordered triple of words, there is one prior (the word is asked for 
 three that reject one word ("Is it X?" "No."), six that keep two ("Is it either X or Y?" "Yes.", both orders).
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from itertools import permutations
 
 import pandas as pd
 
 from ...hooks.lm import LanguageModel
-from ..entities import entities, triples
+from ..entities import Window, entities, triples, window_name
 from ..protocol import Cell, Findings, Item, Question, Read, Transcripts
 from ..readouts import read_questions
 from .config import ConsistencyConfig
@@ -34,17 +34,9 @@ class Consistency:
     config_type = ConsistencyConfig
 
     def items(self, config: ConsistencyConfig) -> list[Item]:
-        """Triples of words in each of their orders; a triple, whatever its order, is a cluster."""
-        words, ranking = entities(config.entities)
-        return [
-            Item(
-                id=f"t{i:04}-{''.join(str(k) for k in order)}",
-                cluster="+".join(sorted(triple)),
-                content={"words": tuple(triple[k] for k in order), "ranking": ranking},
-            )
-            for i, triple in enumerate(triples(words, config.items, config.seed))
-            for order in ORDERS[config.orders]
-        ]
+        """Triples of words of each window, in each of their orders; a triple, whatever its order, is a cluster."""
+        windows = config.entities.windows
+        return [item for w in windows for item in _items(config, w, f"{window_name(w)}:" if len(windows) > 1 else "")]
 
     def questions(self, config: ConsistencyConfig, item: Item) -> list[Question]:
         """One prior and nine posteriors under each method, and the forks."""
@@ -68,3 +60,15 @@ class Consistency:
     ) -> Findings:
         """Verdicts, tables, figures, and the instances."""
         return findings(config, beliefs, cells, transcripts)
+
+
+def _items(config: ConsistencyConfig, window: Window | None, mark: str) -> Iterator[Item]:
+    """Those of a window, whose names begin with the mark."""
+    words, ranking = entities(config.entities, window)
+    for i, triple in enumerate(triples(words, config.items, config.seed)):
+        for order in ORDERS[config.orders]:
+            yield Item(
+                id=f"{mark}t{i:04}-{''.join(str(k) for k in order)}",
+                cluster="+".join(sorted(triple)),
+                content={"words": tuple(triple[k] for k in order), "ranking": ranking},
+            )

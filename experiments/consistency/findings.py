@@ -5,6 +5,7 @@ from collections.abc import Mapping, Sequence
 import pandas as pd
 
 from ...metrics import CompetenceGate
+from ..entities import window_name
 from ..protocol import Cell, Column, Findings, Table, Transcripts, Verdict
 from .config import ConsistencyConfig
 from .figures import figures
@@ -153,6 +154,7 @@ def findings(
 
 def condition_tables(config: ConsistencyConfig) -> list[Table]:
     """Consistency under each condition that the settings ask for."""
+    windows = config.entities.windows
     orders = ("012", "021", "102", "120", "201", "210")
     asked = (
         (
@@ -176,6 +178,11 @@ def condition_tables(config: ConsistencyConfig) -> list[Table]:
             "By order of the words",
             "Digits: the places that the first, second and third word had when drawn.",
             [f"order {order}" for order in orders] if config.orders != "one" else [],
+        ),
+        (
+            "By likelihood of the words",
+            "Windows of their ranks in the eyes of the reference model (1 is the likeliest word).",
+            [window_name(window) for window in windows] if len(windows) > 1 else [],
         ),
     )
     return [Table(title, caption, CONDITIONED, tuple(subsets)) for title, caption, subsets in asked if subsets]

@@ -44,8 +44,9 @@ def published(cells: Sequence[Cell]) -> pd.DataFrame:
     """
     scores = {(cell.metric, cell.subset, cell.method): cell for cell in cells}
     methods = dict.fromkeys(cell.method for cell in cells if cell.metric == "c2")
+    windows = dict.fromkeys(cell.subset for cell in cells if cell.subset.startswith("ranks "))
     rows = []
-    for table, subset, column, metric, field in LAYOUT:
+    for table, subset, column, metric, field in [*LAYOUT, *((4, name, name, "c2", None) for name in windows)]:
         for method in methods:
             if cell := scores.get((metric, subset, method)):
                 score, whole = cell.score, field is None or field == cell.score.headline
@@ -64,4 +65,4 @@ def published(cells: Sequence[Cell]) -> pd.DataFrame:
                         "status": score.status,
                     }
                 )
-    return pd.DataFrame(rows)
+    return pd.DataFrame(rows).sort_values("table", kind="stable", ignore_index=True)

@@ -14,6 +14,7 @@ from ...metrics import (
     paired_family,
     readout_agreement,
 )
+from ..entities import window_name
 from ..protocol import Cell
 from ..readouts import SAMPLED
 from .config import ConsistencyConfig
@@ -68,7 +69,7 @@ def _templates(table: pd.DataFrame) -> list[tuple[str, pd.DataFrame, pd.Series |
 
 
 def _conditions(config: ConsistencyConfig, swept: pd.DataFrame) -> Iterator[tuple[str, pd.DataFrame]]:
-    """(name, rows): by temperature, coverage, order of the words, and likelihood of the forced turn."""
+    """(name, rows): by temperature, coverage, order and likelihood of the words, and likelihood of the forced turn."""
     for temperature, rows in swept.groupby("temperature"):
         if config.temperatures:
             yield f"T = {temperature:g}", rows
@@ -78,6 +79,8 @@ def _conditions(config: ConsistencyConfig, swept: pd.DataFrame) -> Iterator[tupl
     if config.orders != "one":
         for order, rows in table.groupby("order"):
             yield f"order {order}", rows
+    for window in config.entities.windows if len(config.entities.windows) > 1 else ():
+        yield window_name(window), table[table["item"].str.startswith(f"{window_name(window)}:")]
     if table["forced_logp"].notna().any():
         middle = table.groupby("template")["forced_logp"].transform("median")
         yield "forced turn likelier", table[table["forced_logp"] > middle]

@@ -1,13 +1,16 @@
+import json
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pytest
 import torch
 
 from doxascope import UserError, load
 from doxascope.experiments.config import load_config
 from doxascope.experiments.entities import EntityConfig, entities, triples
+from doxascope.experiments.runner import run
 from doxascope.hooks.plain import next_token_logp
 
 TEXT = "which word did you choose"
@@ -72,9 +75,9 @@ def test_a_window_of_ranks_holds_the_words_that_the_reference_finds_likeliest(
 
         expected = sorted(Path(words).read_text().split(), key=plain, reverse=True)
     config = EntityConfig(file=words, reference=str(tiny_folder), ranking_text=TEXT)
-    (every, name), top = entities(config), entities(config.model_copy(update={"ranks": (1, 3)}))
+    (every, name), top = entities(config), entities(config, (1, 3))
     assert set(top.words) == set(expected[:3])
-    assert set(entities(config.model_copy(update={"ranks": (3, 6)})).words) == set(expected[2:6])
+    assert set(entities(config, (3, 6)).words) == set(expected[2:6])
     assert set(every) == set(expected)
     assert top.ranking == name
     (kept,) = (tmp_path / "cache/entities").glob("*.txt")
@@ -107,7 +110,7 @@ def test_models_are_measured_on_the_same_triples(words: str, tiny_folder: Path) 
 
 
 def test_a_file_without_a_reference_is_ranked_as_it_stands(words: str) -> None:
-    assert entities(EntityConfig(file=words, ranks=(2, 4))) == (["apple", "river", "Word"], None)
+    assert entities(EntityConfig(file=words), (2, 4)) == (["apple", "river", "Word"], None)
 
 
 @pytest.mark.parametrize(
@@ -116,6 +119,7 @@ def test_a_file_without_a_reference_is_ranked_as_it_stands(words: str) -> None:
         ("{ranks: [1, 100]}", "the words are not ranked; give a `reference` model"),
         ("{file: words.txt, ranks: [0, 10]}", "counted from 1"),
         ("{file: words.txt, ranks: [10, 2]}", "give the first and the last"),
+        ("{file: words.txt, ranks: [[1, 10], [1, 10]]}", "a window is there twice"),
         ("{refrence: x}", r"unknown key 'entities\.refrence'; did you mean 'reference'"),
     ],
 )
@@ -129,7 +133,7 @@ def test_a_window_with_too_few_words_a_wrong_reference_and_a_cache_that_cannot_b
     words: str, tiny_folder: Path, tmp_path: Path
 ) -> None:
     with pytest.raises(UserError, match=r"2 of the 7 of .*words\.txt have the ranks 6 to 9; at least three"):
-        entities(EntityConfig(file=words, ranks=(6, 9)))
+        entities(EntityConfig(file=words), (6, 9))
     with pytest.raises(UserError, match="'smollm-135m': not a preset"):
         entities(EntityConfig(file=words, reference="smollm-135m"))
     (tmp_path / "cache").write_text("a file, no folder")
@@ -143,3 +147,27 @@ def test_the_ranking_that_a_model_gives_does_not_depend_on_the_order_of_the_file
     lines = Path(words).read_text().split()
     shuffled.write_text("\n".join(np.random.default_rng(0).permutation(lines)))
     assert entities(config.model_copy(update={"file": str(shuffled)})) == entities(config)
+
+
+def test_windows_of_ranks_are_scored_apart_on_triples_of_their_own(tiny_folder: Path, tmp_path: Path) -> None:
+    words = tmp_path / "words.txt"
+    words.write_text("\n".join(["apple", "stone", "river", "cloud", "bread", "horse", "chair", "money"]))
+    wanted = [
+        f"entities={{file: {words}, ranks: [[1, 4], [5, 8]]}}",
+        "items=2",
+        "bootstrap_draws=50",
+        "fork.methods=[]",
+    ]
+    experiment, config = load_config("consistency", wanted, str(tiny_folder))
+    items = experiment.items(config)
+    assert [item.id for item in items] == [f"ranks {w}:t000{i}-012" for w in ("1-4", "5-8") for i in range(2)]
+    assert {word for item in items[:2] for word in item.content["words"]} <= {"apple", "stone", "river", "cloud"}
+    folder = run(experiment, config, tmp_path / "runs")
+    scores = json.loads((folder.path / "scores.json").read_text())["scores"]
+    found = {s["subset"]: s for s in scores if s["metric"] == "c2" and s["method"] == "free"}
+    parts = [found["ranks 1-4"], found["ranks 5-8"]]
+    assert [one["n_clusters"] for one in parts] == [2, 2]
+    assert np.mean([one["estimate"] for one in parts]) == pytest.approx(found["all"]["estimate"])
+    published = pd.read_csv(folder.path / "published.csv")
+    assert {"ranks 1-4", "ranks 5-8"} < set(published.loc[published["table"] == 4, "column"])
+    assert "By likelihood of the words" in (folder.path / "report.html").read_text()
