@@ -160,6 +160,8 @@ class RunFolder:
             with self._readable(_files(batch)[1]) as path, path.open(encoding="utf-8") as file:
                 for line in map(json.loads, file):
                     if line["readout_id"] in readout_ids:
+                        if absent := Transcript.__required_keys__ - line.keys():
+                            raise UserError(f"{path}: a transcript lacks {min(absent)!r}; it is of another version")
                         found[line["readout_id"]] = line | {key: line[key][:DRAWS] for key in ("thoughts", "answers")}
         if absent := sorted(set(readout_ids) - found.keys()):
             raise UserError(f"{self.path}: has no transcript of {absent[0]}; run it again elsewhere")

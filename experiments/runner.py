@@ -260,6 +260,11 @@ def _totals(folder: RunFolder) -> dict[str, Any]:
     smallest = math.inf
     counted = ("readouts", "packs", "tokens_run", "tokens_tree", "halvings", "seconds")
     for commit in folder.commits():
+        if absent := {*counted, "statuses", "smallest_budget"} - commit.keys():
+            raise UserError(
+                f"{folder.path}: batch {commit['batch']} was committed without its {min(absent)}, by another version "
+                "of doxascope; run it anew with another --out"
+            )
         totals.update({key: commit[key] for key in counted})
         statuses.update(commit["statuses"])
         smallest = min(smallest, commit["smallest_budget"])
