@@ -128,14 +128,32 @@ PRIZE = Test("debiased mean square of a prompt effect, interval")
 PRIZE_FEW = Test(PRIZE.name, "picture", note="not promised: the status is few_contexts")
 
 
-def _prize(effect: float, planted: float, contexts: int) -> Simulation:
-    """Five readings under each of two prompts; the second moves a context up or down by `effect`."""
+PRIZE_MARGIN = 0.05
+PRIZE_BOUND = Test("no prompt effect beyond .05, bound of the RMS effect")
+
+
+def _prize_claim(effect: float, contexts: int) -> Simulation:
+    """Is independence claimed? A rejection is a claim; a prompt moves a context as in `_prize`."""
 
     def simulate(rng: Generator) -> dict[str, float]:
-        base = rng.uniform(0.3, 0.7, (contexts, 1))
-        moved = base + effect * rng.choice([-1.0, 1.0], (contexts, 1))
-        read = [x + rng.uniform(-0.2, 0.2, (contexts, 5)) for x in (base, moved)]
-        score = prize_independence(*read, draws=RESAMPLES)
+        score = prize_independence(*_prompts(effect, contexts, rng), margin=PRIZE_MARGIN, draws=RESAMPLES)
+        return {PRIZE_BOUND.name: float(score.equivalent)}
+
+    return simulate
+
+
+def _prompts(effect: float, contexts: int, rng: Generator) -> list[Floats]:
+    """Five readings under each of two prompts; the second moves a context up or down by `effect`."""
+    base = rng.uniform(0.3, 0.7, (contexts, 1))
+    moved = base + effect * rng.choice([-1.0, 1.0], (contexts, 1))
+    return [x + rng.uniform(-0.2, 0.2, (contexts, 5)) for x in (base, moved)]
+
+
+def _prize(effect: float, planted: float, contexts: int) -> Simulation:
+    """Does the interval of the mean square hold what is planted?"""
+
+    def simulate(rng: Generator) -> dict[str, float]:
+        score = prize_independence(*_prompts(effect, contexts, rng), draws=RESAMPLES)
         return {PRIZE.name: misses(score.ci_lo, score.ci_hi, planted**2)}
 
     return simulate
@@ -204,6 +222,10 @@ def designs() -> list[Design]:
                _prize(0.0, 0.0, 60), (PRIZE_FEW,)),
         Design("E-prize-power", FAMILY, "prompt effect of .05, 120 contexts x 5 readings of SD .115", power,
                "mean square .0025, not 0", _prize(0.05, 0.0, 120), (PRIZE,)),
+        Design("E-prize-margin", FAMILY, "prompt effect of .05, 100 contexts x 5 readings of SD .115", level,
+               "effect at the margin", _prize_claim(PRIZE_MARGIN, 100), (PRIZE_BOUND,)),
+        Design("E-prize-none", FAMILY, "no prompt effect, 100 contexts x 5 readings of SD .115", power,
+               "effect 0: independence is claimed", _prize_claim(0.0, 100), (PRIZE_BOUND,)),
         Design("E-lie", FAMILY, "Incoherent, 60 beliefs", level, "gap .05", _violations(0.05, 60, 0.05),
                (LIE_CI, LIE_MEDIAN)),
         Design("E-lie-power", FAMILY, "Incoherent, 60 beliefs", power, "gap .045", _violations(0.045, 60, 0.0),

@@ -121,6 +121,8 @@ def _judged(agent: LeakyJudge, questions: int) -> Simulation:
 
 
 FACTOR = Test("difference of two slopes, CR1 by question")
+FACTOR_WILD = Test("difference of two slopes, wild cluster bootstrap")
+FACTOR_FEW = Test(FACTOR.name, "picture", note="few clusters: read the wild bootstrap")
 FACTOR_ROWS = Test(
     "difference of two slopes, rows independent", "paper", note="what the models share by question cancels unseen"
 )
@@ -130,22 +132,27 @@ def _two_models(pull: float, questions: int) -> Simulation:
     """Two models with the same priors over the same questions, several steps each; the second is anchored."""
 
     def simulate(rng: Generator) -> dict[str, float]:
-        both: list[Trajectories] = []
         shared = Bayesian(steps=3).sample(questions, rng)
         other = shared.read.copy()
         other[:, 1:] = (1 - pull) * other[:, 1:] + pull * 0.5
         noise = PriorNoise(0.05)
-        both = [shared, Trajectories(read=noise.reading(other, rng), belief=other, outcome=shared.outcome)]
-        both[0] = Trajectories(read=noise.reading(shared.read, rng), belief=shared.read, outcome=shared.outcome)
+        both = [
+            Trajectories(read=noise.reading(belief, rng), belief=belief, outcome=shared.outcome)
+            for belief in (shared.read, other)
+        ]
         pairs = [trajectories.pairs() for trajectories in both]
         prior, post, group = (np.concatenate([getattr(p, name) for p in pairs]) for name in ("prior", "post", "group"))
         model = np.repeat(["first", "second"], [len(p.prior) for p in pairs])
         fits = [
-            factor_regression(post - prior, prior, {"model": model}, {"model": "first"}, groups)
+            factor_regression(post - prior, prior, {"model": model}, {"model": "first"}, groups, draws=PERMUTATIONS)
             for groups in (group, None)
         ]
-        p = [fit.terms["b:model[second]"].p for fit in fits]
-        return {FACTOR.name: rejects(p[0]), FACTOR_ROWS.name: rejects(p[1])}
+        by_question, by_row = (fit.terms["b:model[second]"] for fit in fits)
+        return {
+            FACTOR.name: rejects(by_question.p),
+            FACTOR_WILD.name: rejects(by_question.p_wild),
+            FACTOR_ROWS.name: rejects(by_row.p),
+        }
 
     return simulate
 
@@ -294,6 +301,10 @@ def designs() -> list[Design]:
                _two_models(0.0, 60), (FACTOR, FACTOR_ROWS)),
         Design("A-factor-pull", FAMILY, "the same, the second anchored", power, "difference about -.15",
                _two_models(0.15, 60), (FACTOR, FACTOR_ROWS)),
+        Design("A-factor-few", FAMILY, "two models, equal slopes, 20 shared questions x 3 steps", level,
+               "difference 0", _two_models(0.0, 20), (FACTOR_WILD, FACTOR_FEW)),
+        Design("A-factor-few-pull", FAMILY, "the same, the second anchored", power, "difference about -.25",
+               _two_models(0.25, 20), (FACTOR_WILD, FACTOR_FEW)),
         Design("A-tost", FAMILY, "Anchored at the margin, small updates, 400 questions", level, "M = -.02",
                _equivalence(MARGIN, 400), (TOST, NOT_SIGNIFICANT)),
         Design("A-tost-few", FAMILY, "Anchored at the margin, small updates, 40 questions", level, "M = -.02",
