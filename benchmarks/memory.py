@@ -2,8 +2,9 @@
 
     python benchmarks/memory.py [repetitions]
 
-A process of its own for each size, with a tiny random model, whose own memory is next to nothing. `reading` is the peak
-when all is read and committed, `run` the peak of the whole run, `report` that of scoring and reporting it again.
+A process of its own for each figure, with a tiny random model, whose own memory is next to nothing. `reading` is the
+peak when all is read and committed; `uncached` the same without the tokenizer's cache, which keeps every word that it
+meets, up to 10,000 of them; `report` that of scoring and reporting what was read.
 """
 
 import os
@@ -15,6 +16,7 @@ import multiprocessing
 import resource
 import sys
 import tempfile
+from collections.abc import Callable
 from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -22,7 +24,7 @@ from typing import Any
 import numpy as np
 
 SIZES = (100, 300, 1000)
-PHASES = ("reading", "run", "report")
+PHASES = ("reading", "uncached", "report")
 CHATML = (
     "{% for m in messages %}<|im_start|>{{ m['role'] }}\n{{ m['content'] }}<|im_end|>\n{% endfor %}"
     "{% if add_generation_prompt %}<|im_start|>assistant\n{% endif %}"
@@ -68,19 +70,25 @@ def save_model(folder: Path) -> None:
     tokenizer.save_pretrained(folder)
 
 
-def run(model: Path, out: Path, items: int) -> tuple[float, float]:
-    """Peak memory in KB when all is read, and at the end."""
+def reading(model: Path, out: Path, items: int, cached: bool) -> float:
+    """Peak memory in KB when all is read."""
+    from doxascope.experiments import runner
     from doxascope.experiments.config import load_config
-    from doxascope.experiments.runner import read, report
 
+    loading = runner.load
+
+    def without_cache(*args: Any, **settings: Any) -> Any:
+        lm: Any = loading(*args, **settings)
+        lm.tokenizer.backend_tokenizer.model._resize_cache(0)
+        return lm
+
+    runner.load = loading if cached else without_cache
     experiment, config = load_config("consistency", [f"items={items}"], str(model))
-    folder, config = read(experiment, config, out)
-    reading = peak()
-    report(folder, experiment, config)
-    return reading, peak()
+    runner.read(experiment, config, out)
+    return peak()
 
 
-def report_again(out: Path) -> float:
+def report(out: Path) -> float:
     """Peak memory in KB of `doxascope report`."""
     from doxascope.experiments.config import stored_config
     from doxascope.experiments.run_folder import RunFolder
@@ -106,24 +114,23 @@ def main(repetitions: int) -> None:
     found = []
     with tempfile.TemporaryDirectory() as place:
         model = Path(place) / "tiny"
-        save_model(model)
+        alone(save_model, model)
         for items in SIZES:
             peaks = []
             for repetition in range(repetitions):
-                out = Path(place) / f"{items}-{repetition}"
-                with fresh() as process:
-                    one = process.submit(run, model, out, items).result()
-                with fresh() as process:
-                    peaks.append([*one, process.submit(report_again, out).result()])
+                out, other = (Path(place) / f"{items}-{repetition}-{way}" for way in ("cached", "uncached"))
+                read = [alone(reading, model, folder, items, folder is out) for folder in (out, other)]
+                peaks.append([*read, alone(report, out)])
             found.append(np.median(peaks, axis=0))
             print(f"{items:>8}" + "".join(f"{x / 1024:>10.1f}" for x in found[-1]), flush=True)
     slopes = np.polyfit(SIZES, np.array(found), 1)[0]
     print("KB/item " + "".join(f"{slope:>10.2f}" for slope in slopes))
 
 
-def fresh() -> ProcessPoolExecutor:
-    """A process that has imported nothing yet."""
-    return ProcessPoolExecutor(1, mp_context=multiprocessing.get_context("spawn"))
+def alone(work: Callable[..., Any], *arguments: Any) -> Any:
+    """What it returns in a process that has imported nothing yet."""
+    with ProcessPoolExecutor(1, mp_context=multiprocessing.get_context("spawn")) as process:
+        return process.submit(work, *arguments).result()
 
 
 if __name__ == "__main__":

@@ -106,6 +106,8 @@ def plan(target: str, model: str | None, overrides: tuple[str, ...], item: str |
         f"about {planned.tokens_run:,} tokens through the model "
         f"({planned.tokens_one_by_one / planned.tokens_run:.1f} x fewer than one pass per surface form)"
     )
+    if planned.tokens_sampled:
+        click.echo(f"and up to {planned.tokens_sampled:,} tokens sampled, of thoughts and answers")
     click.echo(f"longest pack {planned.longest_pack} tokens, mask {planned.mask_bytes / 1e6:.1f} MB")
     click.echo(f"\nfirst read-out, {first.readout_id}:")
     for message in first.conversation:
