@@ -10,7 +10,13 @@ import pytest
 
 from doxascope.experiments.scoring.score_table import score_table
 from doxascope.hooks.errors import UserError
-from doxascope.metrics import adjust, factor_regression, martingale_score
+from doxascope.metrics import (
+    adjust,
+    brier_on_split_martingale,
+    factor_regression,
+    martingale_score,
+    random_effects_pool,
+)
 
 Write = Callable[..., Path]
 Estimates = Callable[..., dict[str, Any]]
@@ -65,6 +71,34 @@ def test_without_clusters_factors_have_hc3(table: Write, estimates: Estimates) -
     assert found["M at arm[y]"].estimate == pytest.approx(alone.M)
     assert found["M at arm[y]"].se == pytest.approx(alone.se)  # a saturated fit is two separate ones
     assert found["M at arm[y]"].ci_method == "t(36), HC3"
+
+
+def test_cells_of_their_own_questions_are_pooled(table: Write, estimates: Estimates, beside: Beside) -> None:
+    rng = np.random.default_rng(2)
+    prior, posterior = rng.uniform(size=(2, 60))
+    domain = np.repeat(["a", "b", "c"], 20)
+    columns = {"prior": prior, "posterior": posterior, "factor_domain": domain}
+    scored = score_table(table(**columns))
+    cells = [martingale_score(prior[domain == d], posterior[domain == d], se="HC3") for d in "abc"]
+    expected = random_effects_pool([one.M for one in cells], [one.se for one in cells])
+    score = estimates(scored)["M over 3 cells"]
+    assert (score.estimate, score.ci_lo, score.tau2) == pytest.approx((expected.pooled, expected.ci_lo, expected.tau2))
+    assert beside(scored, "M over 3 cells")["M of a new cell"] == f"{expected.pi_lo:.3f}, {expected.pi_hi:.3f}"
+    shared = estimates(score_table(table(question=np.tile(np.arange(20), 3), **columns)))["M over cells"]
+    assert (shared.status, np.isnan(shared.estimate)) == ("shared_clusters", True)
+
+
+def test_the_brier_score_on_m_over_cells(table: Write, estimates: Estimates) -> None:
+    rng = np.random.default_rng(3)
+    question, cell = np.tile(np.arange(40), 6), np.repeat(list("abcdef"), 40)
+    prior, posterior = rng.uniform(size=(2, 240))
+    outcome = (rng.uniform(size=40) < 0.5)[question].astype(int)
+    columns = {"prior": prior, "posterior": posterior, "outcome": outcome, "question": question}
+    score = estimates(score_table(table(**columns, factor_cell=cell), seed=4))[
+        "change of the Brier score per unit of M"
+    ]
+    expected = brier_on_split_martingale(prior, posterior, outcome, question, cell, seed=4)
+    assert (score.estimate, score.ci_hi, score.n_cells) == pytest.approx((expected.coef, expected.ci_hi, 6))
 
 
 CHAINS = ("question,chain,prior,posterior", "q,1,0.5,0.7", "q,2,0.5,0.6", "r,1,0.4,0.2", "r,2,0.4,0.5", "s,1,0.3,0.9")
