@@ -3,7 +3,7 @@
 #   make test    set up, run the tests
 #   make lint    ruff and pyright
 #   make bench   the speed tables
-#   make calibration   docs/calibration.md anew, from simulated agents (eight minutes on two cores)
+#   make calibration   docs/calibration.md anew, from simulated agents (ten minutes on two free cores)
 PYTHON ?= python3
 BIN := .venv/bin
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt
