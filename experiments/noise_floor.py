@@ -40,7 +40,7 @@ def score_floors(
         cells: the run's scores.
         nat: the noise floor of a log-probability, from a certificate.
     """
-    plain = config.model_copy(update={"bootstrap_draws": 1})  # estimates alone are wanted
+    plain = config.model_copy(update={"bootstrap_draws": 2})  # estimates alone are wanted
     before = {_key(cell): cell.score.estimate for cell in cells}
     found = dict.fromkeys(before, 0.0)
     for draw in range(DRAWS):
@@ -57,8 +57,9 @@ def perturbed(beliefs: pd.DataFrame, nat: float, rng: np.random.Generator) -> pd
     readouts, _ = pd.factorize(beliefs["readout_id"])
     shift = rng.choice((-nat, nat), len(beliefs))
     prob = beliefs["prob"].to_numpy(float) * np.exp(shift)
-    prob = prob / np.bincount(readouts, weights=prob)[readouts]
-    return beliefs.assign(prob=prob, logp=beliefs["logp"].to_numpy(float) + shift)
+    total = np.bincount(readouts, weights=prob)[readouts]
+    moved = {"prob": prob / total, "logp": beliefs["logp"] + shift, "coverage": beliefs["coverage"] * total}
+    return beliefs.assign(**moved)
 
 
 def _key(cell: Cell) -> Key:
