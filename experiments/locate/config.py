@@ -17,8 +17,8 @@ class LocateConfig(RunConfig):
     """`items` of them are read: the first whose contexts are of equal token length."""
     layers: Layers = Every(every=2)
     """After which blocks rows are interchanged; before the first block they always are."""
-    control_layers: Layers = Every(every=10)
-    """The same, for the controls."""
+    control_layers: Layers = (0.33, 0.9)
+    """After which blocks those of the controls are, and the donor's, too."""
     noise_floor: float = Field(default=1e-3, ge=0)
     """In nats: a mean update no larger than this is none."""
 

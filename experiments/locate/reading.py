@@ -84,12 +84,13 @@ def read_pair(config: LocateConfig, item: Item, lm: LanguageModel) -> Read:
     questions = context_questions(item)
     queries = {q.scenario: query for q, query in zip(questions, compile_questions(lm.reader, questions), strict=True)}
     n_layers = len(blocks(lm.model))
-    layers = {key: layer_numbers(getattr(config, key), n_layers, key) for key in ("layers", "control_layers")}
-    points = {key: (EMBEDDING, *(Point(n, "resid_post") for n in numbers)) for key, numbers in layers.items()}
-    streams = _Streams(queries, spans, sorted({0, *layers["layers"], *layers["control_layers"]}))
+    control_layers = layer_numbers(config.control_layers, n_layers, "control_layers")
+    layers = sorted({*layer_numbers(config.layers, n_layers, "layers"), *control_layers})
+    points, control_points = ([Point(n, "resid_post") for n in numbers] for numbers in (layers, control_layers))
+    streams = _Streams(queries, spans, sorted({EMBEDDING.layer, *layers}))
     plain = lm.read(streams.queries, budget=config.token_budget, capture=streams.plan)
     assert plain.captured is not None
-    cells = list(_cells(pair, spans, points["layers"], points["control_layers"]))
+    cells = list(_cells(pair, spans, [EMBEDDING, *points], control_points))
     swapped = [_swapped(item, queries[cell.into], cell, streams, plain.captured) for cell in cells]
     patched = lm.read(swapped, budget=config.token_budget)
 

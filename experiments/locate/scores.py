@@ -91,8 +91,7 @@ def log_odds(beliefs: pd.DataFrame) -> pd.DataFrame:
         [json.loads(text) for text in readouts["variant"]], columns=["into", "donor", "span", "site"]
     )
     embedding = variants["site"] == EMBEDDING.site
-    return readouts.drop(columns=["variant", "layer"]).assign(
-        **variants[["into", "donor", "span"]],
+    return readouts.join(variants).assign(
         layer=readouts["layer"].fillna(-1).mask(embedding, -1).astype(int),
         log_odds=odds,
         share=1 / (1 + np.exp(-odds)),
@@ -162,5 +161,5 @@ class Pairs:
         found = {}
         for (span, layer), rows in cells.groupby(["span", "layer"], sort=False):
             by_item = rows.pivot(index="item", columns="into", values="log_odds").loc[self.base.index]
-            found[Place(str(span), int(layer))] = (by_item[BASE].to_numpy(), by_item[DONOR].to_numpy())
+            found[Place(str(span), int(str(layer)))] = (by_item[BASE].to_numpy(), by_item[DONOR].to_numpy())
         return found
