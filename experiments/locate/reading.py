@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from ...hooks.backends.capture import CapturePlan, layer_numbers
 from ...hooks.backends.captured import Captured
 from ...hooks.backends.swap import Swap
-from ...hooks.exact import Query
+from ...hooks.exact import PackedReading, Query
 from ...hooks.lm import LanguageModel
 from ...hooks.model.blocks import blocks
 from ...hooks.model.points import Point
@@ -28,7 +28,7 @@ DONOR, EVERYTHING = "donor", "everything"
 BASE, PATCHED = "base", "patched"
 
 
-class Cell(NamedTuple):
+class Patch(NamedTuple):
     """One patched read-out."""
 
     into: str
@@ -42,23 +42,22 @@ class Cell(NamedTuple):
     points: tuple[Point, ...]
 
     @property
-    def variant(self) -> dict[str, Any]:
-        """Its conditions, but the layer, which is a column of the belief table."""
-        return {"into": self.into, "donor": self.donor, "span": self.span, "site": self._one("site")}
-
-    @property
-    def layer(self) -> int | None:
-        """Of everything at once, none."""
-        return self._one("layer")
+    def point(self) -> Point | None:
+        """None: of everything at once."""
+        return self.points[0] if len(self.points) == 1 else None
 
     @property
     def name(self) -> str:
         """As in the read-out's name."""
-        where = f"{self.points[0].site}-{self.layer}" if self.layer is not None else "all"
+        where = f"{self.point.site}-{self.point.layer}" if self.point else "all"
         return f"{self.into}/{self.donor}/{self.span}/{where}"
 
-    def _one(self, field: str) -> Any:
-        return getattr(self.points[0], field) if len(self.points) == 1 else None
+    @property
+    def columns(self) -> dict[str, Any]:
+        """Of the belief table."""
+        site, layer = (self.point.site, {"layer": self.point.layer}) if self.point else (None, {})
+        variant = {"into": self.into, "donor": self.donor, "span": self.span, "site": site}
+        return {"scenario": PATCHED, "variant": json.dumps(variant, sort_keys=True)} | layer
 
 
 def context_questions(item: Item) -> list[Question]:
@@ -77,8 +76,23 @@ def context_questions(item: Item) -> list[Question]:
     ]
 
 
-def read_pair(config: LocateConfig, item: Item, lm: LanguageModel) -> Read:
-    """All cells of a pair, in one tree after that of its contexts. See `Experiment.read`."""
+class Interchange(NamedTuple):
+    """What is to be read of a pair, once its contexts are."""
+
+    questions: list[Question]
+    """The contexts."""
+    plain: PackedReading
+    """What was read of them."""
+    patches: list[Patch]
+    queries: list[Query]
+    """Of the patches."""
+
+
+def interchange(config: LocateConfig, item: Item, lm: LanguageModel) -> Interchange:
+    """Read the contexts of a pair, and put their rows into each other.
+
+    Raises UserError for a pair that cannot be aligned.
+    """
     pair = MinimalPair.from_content(item.content)
     spans = align(pair, lm.reader)
     questions = context_questions(item)
@@ -90,34 +104,40 @@ def read_pair(config: LocateConfig, item: Item, lm: LanguageModel) -> Read:
     streams = _Streams(queries, spans, sorted({EMBEDDING.layer, *layers}))
     plain = lm.read(streams.queries, budget=config.token_budget, capture=streams.plan)
     assert plain.captured is not None
-    cells = list(_cells(pair, spans, [EMBEDDING, *points], control_points))
-    swapped = [_swapped(item, queries[cell.into], cell, streams, plain.captured) for cell in cells]
-    patched = lm.read(swapped, budget=config.token_budget)
-
-    names = {"experiment": NAME, "item": item.id, "cluster": item.cluster, "method": questions[0].method}
-    rows: list[dict[str, Any]] = []
-    for question, reading in zip(questions, plain.readings, strict=True):
-        own = names | {"readout_id": reading.readout_id, "scenario": question.scenario, "variant": "{}"}
-        rows += [own | row for row in lm.option_rows(reading, pair.options, config.low_coverage)]
-    for cell, reading in zip(cells, patched.readings, strict=True):
-        own = names | {"readout_id": reading.readout_id, "scenario": PATCHED}
-        own |= {"variant": json.dumps(cell.variant, sort_keys=True)}
-        own |= {} if cell.layer is None else {"layer": cell.layer}
-        rows += [own | row for row in lm.option_rows(reading, pair.options, config.low_coverage)]
-    return Read(rows, [_transcript(question) for question in questions], together([plain.cost, patched.cost]), None)
+    patches = list(_patches(pair, spans, [EMBEDDING, *points], control_points))
+    swapped = [_swapped(item, queries[patch.into], patch, streams, plain.captured) for patch in patches]
+    return Interchange(questions, plain, patches, swapped)
 
 
-def _cells(pair: MinimalPair, spans: Spans, points: Sequence[Point], control_points: Sequence[Point]) -> Iterator[Cell]:
-    """Every cell of a pair, those that share a beginning together."""
+def read_pair(config: LocateConfig, item: Item, lm: LanguageModel) -> Read:
+    """The contexts of a pair, and then all its patches in one tree. See `Experiment.read`."""
+    asked = interchange(config, item, lm)
+    patched = lm.read(asked.queries, budget=config.token_budget)
+    names = {"experiment": NAME, "item": item.id, "cluster": item.cluster, "method": asked.questions[0].method}
+    named = [names | {"scenario": question.scenario, "variant": "{}"} for question in asked.questions]
+    named += [names | patch.columns for patch in asked.patches]
+    rows = [
+        own | {"readout_id": reading.readout_id} | row
+        for own, reading in zip(named, [*asked.plain.readings, *patched.readings], strict=True)
+        for row in lm.option_rows(reading, asked.questions[0].options, config.low_coverage)
+    ]
+    transcripts = [_transcript(question) for question in asked.questions]
+    return Read(rows, transcripts, together([asked.plain.cost, patched.cost]), None)
+
+
+def _patches(
+    pair: MinimalPair, spans: Spans, points: Sequence[Point], control_points: Sequence[Point]
+) -> Iterator[Patch]:
+    """Every patch of a pair, those that share a beginning together."""
     everywhere = tuple(sorted(token for tokens in spans.values() for token in tokens))
     for into, other in ((BASE, DONOR), (DONOR, BASE)):
-        yield Cell(into, DONOR, other, EVERYTHING, everywhere, tuple(points))
+        yield Patch(into, DONOR, other, EVERYTHING, everywhere, tuple(points))
         for span, tokens in spans.items():
             for point in points:
-                yield Cell(into, DONOR, other, span, tokens, (point,))
+                yield Patch(into, DONOR, other, span, tokens, (point,))
             for name in pair.controls:
                 for point in control_points:
-                    yield Cell(into, name, f"{name} for {into}", span, tokens, (point,))
+                    yield Patch(into, name, f"{name} for {into}", span, tokens, (point,))
 
 
 class _Streams:
@@ -137,11 +157,11 @@ class _Streams:
         return captured.residuals[point.site][at, captured.layers.index(point.layer)]
 
 
-def _swapped(item: Item, query: Query, cell: Cell, streams: _Streams, captured: Captured) -> Query:
-    """The query of a context with a cell's rows in place. What was forced in it, this context has not said."""
-    rows = {point: streams.rows(captured, cell.source, cell.tokens, point) for point in cell.points}
+def _swapped(item: Item, query: Query, patch: Patch, streams: _Streams, captured: Captured) -> Query:
+    """The query of a context with a patch's rows in place. What was forced in it, this context has not said."""
+    rows = {point: streams.rows(captured, patch.source, patch.tokens, point) for point in patch.points}
     prompt = replace(query.prompt, forced=())
-    return replace(query, readout_id=f"{item.id}/{cell.name}", prompt=prompt, swap=Swap(cell.tokens, rows))
+    return replace(query, readout_id=f"{item.id}/{patch.name}", prompt=prompt, swap=Swap(patch.tokens, rows))
 
 
 def _transcript(question: Question) -> Transcript:
