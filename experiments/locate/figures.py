@@ -1,12 +1,14 @@
 """The pictures of the map: spans by layers, and each span's profile over the layers."""
 
 from collections.abc import Mapping, Sequence
+from itertools import cycle
 from typing import Any
 
 import numpy as np
 
 from ..plotting import INK, MARK, STYLE, figure_of_panels, to_svg
 from ..protocol import Figure
+from .reading import DONOR
 from .scores import MappedTransfer
 
 AWAY = "#c2603f"
@@ -15,6 +17,9 @@ CELL_INCHES = (0.52, 0.34)
 LEFT_INCHES, TOP_INCHES, BELOW_INCHES = 1.35, 0.15, 0.5
 STRONGEST = 0.75
 """Opacity of a transfer of 1 or more, so that the number in it can be read."""
+
+MARKERS = {"x": "×", "+": "+", "^": "△", "s": "□"}
+"""Of controls, and how they are written."""
 
 Map = Sequence[MappedTransfer]
 
@@ -61,9 +66,9 @@ def profile_figure(maps: Mapping[str, Map]) -> Figure:
     """A panel for each span: transfer over layers with its band, and the controls.
 
     Args:
-        maps: name of the donor or control -> its cells; the donor's come first.
+        maps: `donor` or name of a control -> its cells.
     """
-    (_, cells), *controls = maps.items()
+    cells, controls = maps[DONOR], {name: own for name, own in maps.items() if name != DONOR}
     spans, _ = _axes(cells)
     shown = [x for own in maps.values() for c in own for x in (c.transfer, c.band_lo, c.band_hi) if np.isfinite(x)]
     low, high = min([0.0, *shown]), max([1.0, *shown])
@@ -74,7 +79,7 @@ def profile_figure(maps: Mapping[str, Map]) -> Figure:
         x = [cell.layer for cell in own]
         axes.fill_between(x, [c.band_lo for c in own], [c.band_hi for c in own], color=MARK, alpha=0.25, linewidth=0)
         axes.plot(x, [c.transfer for c in own], "-o", color=MARK, markersize=2.5, linewidth=1.2)
-        for (_, control), marker in zip(controls, ("x", "+", "1", "2"), strict=False):
+        for marker, control in zip(cycle(MARKERS), controls.values(), strict=False):
             there = [cell for cell in control if cell.span == span]
             axes.plot([c.layer for c in there], [c.transfer for c in there], marker, color=INK, markersize=5)
         for reference in (0, 1):
@@ -83,11 +88,12 @@ def profile_figure(maps: Mapping[str, Map]) -> Figure:
         axes.set_xlabel("after block")
         axes.set_ylabel("transfer")
 
-    names = ", ".join(f"{mark}: {name}" for (name, _), mark in zip(controls, "×+", strict=False))
+    names = ", ".join(f"{sign} {name}" for sign, name in zip(cycle(MARKERS.values()), controls, strict=False))
     return Figure(
         "How does each span's share go over the layers?",
         to_svg(figure_of_panels([(span, span) for span in spans], draw, columns=4)),
-        f"Transfer with the band that holds for all cells of the map at once; -1 is before the first block. {names}.",
+        "Transfer with the band that holds for all cells of the map at once; -1 is before the first block. Controls: "
+        f"{names or 'none'}.",
     )
 
 

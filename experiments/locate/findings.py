@@ -9,7 +9,7 @@ from ..protocol import Cell, Column, Findings, Gallery, Instance, Table, Transcr
 from .config import LocateConfig
 from .figures import map_figure, profile_figure
 from .reading import BASE, DONOR
-from .scores import ALL, SHARE, TRANSFER, UPDATE, WHOLE, MappedTransfer, log_odds
+from .scores import ALL, SHARE, UPDATE, WHOLE, MappedTransfer, log_odds, metric_name
 
 QUESTION = (
     "Two contexts that differ in a word lead to different answers: the base speaks for one option, the donor for "
@@ -29,8 +29,8 @@ def findings(config: LocateConfig, beliefs: pd.DataFrame, cells: Sequence[Cell],
     maps: dict[str, list[MappedTransfer]] = {}
     for cell in cells:
         if isinstance(cell.score, MappedTransfer):
-            maps.setdefault(cell.metric, []).append(cell.score)
-    controls = [name for name in maps if name != TRANSFER]
+            maps.setdefault(cell.score.donor, []).append(cell.score)
+    controls = [name for name in maps if name != DONOR]
     return Findings(
         question=QUESTION,
         columns=COLUMNS,
@@ -38,7 +38,7 @@ def findings(config: LocateConfig, beliefs: pd.DataFrame, cells: Sequence[Cell],
         differences="",
         verdicts=_verdicts(cells),
         tables=[_control_table(cells, controls)] if controls else [],
-        figures=[map_figure(maps[TRANSFER]), profile_figure(maps)],
+        figures=[map_figure(maps[DONOR]), profile_figure(maps)],
         gallery=_gallery(beliefs, transcripts),
     )
 
@@ -64,9 +64,9 @@ def _control_table(cells: Sequence[Cell], controls: Sequence[str]) -> Table:
         "The same cells with rows of other contexts, as a share of the same change. A donor with the same answer "
         "should bring nothing. An unrelated one brings no answer but takes away the own one; where a cell is all that "
         "counts, that alone is worth a half, for both directions meet in the middle. Intervals are of each cell alone.",
-        (Column(TRANSFER, "donor", "transfer"), *(Column(name, name.partition(", ")[2], name) for name in controls)),
-        tuple(dict.fromkeys(cell.subset for cell in cells if cell.metric == controls[0])),
-        metric=controls[0],
+        tuple(Column(metric_name(name), name, f"transfer from the {name}") for name in (DONOR, *controls)),
+        tuple(cell.subset for cell in cells if cell.metric == metric_name(controls[0])),
+        metric=metric_name(controls[0]),
     )
 
 

@@ -34,6 +34,8 @@ class Place(NamedTuple):
 class MappedTransfer(TransferFraction):
     """METRICS W2 of one cell of a map. The band holds for all cells of the map at once, the interval for this one."""
 
+    donor: str
+    """Or the name of the control."""
     span: str
     layer: int
     """After this block; -1: before the first."""
@@ -74,7 +76,8 @@ def scores(config: LocateConfig, beliefs: pd.DataFrame) -> list[Cell]:
     whole = patched[patched["span"] == EVERYTHING]
     found += [(WHOLE, ALL, score) for _, score in pairs.transfers(whole).items()]
     for name, cells in patched[patched["span"] != EVERYTHING].groupby("donor", sort=False):
-        found += [(metric_name(str(name)), str(place), score) for place, score in pairs.mapped(cells).items()]
+        mapped = pairs.mapped(str(name), cells)
+        found += [(metric_name(str(name)), str(place), score) for place, score in mapped.items()]
     return [Cell(metric, method, subset, score) for metric, subset, score in found]
 
 
@@ -129,8 +132,8 @@ class Pairs:
             for place, (forward, reverse) in self._both_ways(cells).items()
         }
 
-    def mapped(self, cells: pd.DataFrame) -> dict[Place, MappedTransfer]:
-        """The same with max-T bands over all of these cells."""
+    def mapped(self, donor: str, cells: pd.DataFrame) -> dict[Place, MappedTransfer]:
+        """The same of the donor or control of that name, with max-T bands over all of its cells."""
         ways = self._both_ways(cells)
         # A way that counts both: what it adds to the base is the mean of what each direction moved.
         moved = [(forward - self.base + self.donor - reverse) / 2 for forward, reverse in ways.values()]
@@ -147,6 +150,7 @@ class Pairs:
         return {
             place: MappedTransfer(
                 **vars(score),
+                donor=donor,
                 span=place.span,
                 layer=place.layer,
                 band_lo=float(bands.band_lo[i]),

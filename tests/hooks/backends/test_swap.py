@@ -77,7 +77,7 @@ def swaps(lm: LanguageModel, base: Query, donor: Query) -> list[Swap]:
         swap((first,), inside),
         swap((first,), embedding),
         swap((n - 1,), inside),
-        swap((first, first + 2, n - 1), embedding, inside),
+        swap((0, first, n - 1), embedding, inside),
     ]
 
 
