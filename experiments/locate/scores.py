@@ -46,8 +46,9 @@ class MappedTransfer(TransferFraction):
 
     @property
     def off_zero(self) -> bool:
-        """Whether the band leaves out 0."""
-        return self.band_lo > 0 or self.band_hi < 0
+        """Whether the band leaves out 0, and what is moved is more than noise: of rounding, too, a sign can be sure."""
+        moved = abs(self.transfer * self.mean_update)
+        return (self.band_lo > 0 or self.band_hi < 0) and moved > self.params["noise_floor"]
 
 
 def layer_name(layer: int) -> str:
