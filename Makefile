@@ -55,6 +55,7 @@ bench: setup .venv/bench
 	@$(BIN)/python benchmarks/options.py
 	@$(BIN)/python benchmarks/capture.py
 	@$(BIN)/python benchmarks/metrics.py
+	@$(BIN)/python benchmarks/locate.py
 
 calibration: setup
 	@OMP_NUM_THREADS=1 $(BIN)/python -m doxascope.experiments.planted.calibration

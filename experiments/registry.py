@@ -1,8 +1,10 @@
 """The experiments by name: one line each."""
 
 from .consistency import Consistency
+from .locate import Locate
 from .protocol import Experiment
 
 EXPERIMENTS: dict[str, Experiment] = {
     "consistency": Consistency(),
+    "locate": Locate(),
 }

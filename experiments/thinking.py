@@ -9,7 +9,7 @@ from ..hooks.generation.generation import Request
 from ..hooks.generation.sampling import Sampling
 from ..hooks.generation.thoughts import Mixture, Thought
 from ..hooks.lm import LanguageModel
-from ..hooks.tree.memory import Cost
+from ..hooks.tree.memory import Cost, together
 from .protocol import Question, RunConfig
 
 
@@ -40,7 +40,7 @@ def think(config: RunConfig, questions: Sequence[Question], lm: LanguageModel) -
         after = dict(zip((sample.draw for sample in closed), readings, strict=True))
         mixtures.append(Mixture([Thought(sample, after.get(sample.draw)) for sample in drawn], question.options))
         costs.append(cost)
-    return mixtures, _together(costs)
+    return mixtures, together(costs)
 
 
 def _query(question: Question, thought: Sequence[int], lm: LanguageModel) -> Query:
@@ -61,14 +61,3 @@ def _refuse_long(question: Question, query: Query, thought: int, lm: LanguageMod
 
 def _tokens(query: Query) -> int:
     return len(query.prompt.ids) + sum(len(path) for paths in query.paths.paths for path in paths)
-
-
-def _together(costs: Sequence[Cost]) -> Cost:
-    """What all took."""
-    return Cost(
-        tokens_tree=sum(cost.tokens_tree for cost in costs),
-        tokens_run=sum(cost.tokens_run for cost in costs),
-        packs=sum(cost.packs for cost in costs),
-        budget=min(cost.budget for cost in costs),
-        halvings=sum(cost.halvings for cost in costs),
-    )

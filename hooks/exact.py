@@ -15,6 +15,8 @@ from scipy.special import logsumexp
 from .backends.backend import Backend
 from .backends.capture import CapturePlan
 from .backends.captured import Captured, Collector
+from .backends.edits import Edit
+from .backends.swap import Swap, swap_edits
 from .errors import UserError
 from .model.blocks import blocks
 from .model.head import Head
@@ -22,7 +24,7 @@ from .prompts.chat import Prompt
 from .prompts.options import Option, OptionPaths, Terminators
 from .prompts.places import Place
 from .tree.memory import Cost, run_packs
-from .tree.tree import Pack, TokenTree
+from .tree.tree import ROOT, Pack, TokenTree
 
 if TYPE_CHECKING:
     import torch
@@ -46,6 +48,8 @@ class Query:
     """What closes its forms."""
     places: tuple[Place, ...] = ()
     """Where in the prompt a capture reads."""
+    swap: Swap | None = None
+    """Rows of another context, in which the prompt is read."""
 
 
 class Competitor(NamedTuple):
@@ -117,13 +121,29 @@ class QueryTree:
         self.queries, self.tree = queries, TokenTree()
         self.placed: list[_Placed] = []
         for query in queries:
-            prompt = self.tree.add(query.prompt.ids)
+            prompt = self._add(query)
             last, turns = prompt[-1], query.prompt.forced
             forms = tuple(
                 tuple(tuple(self.tree.add(path, below=last)) for path in paths) for paths in query.paths.paths
             )
             forced = None if turns is None else tuple(prompt[i] for turn in turns for i in turn)
             self.placed.append(_Placed(prompt, forced, forms))
+
+    def _add(self, query: Query) -> list[int]:
+        """The nodes of a prompt. From its first swapped row on it is a branch of its own."""
+        ids = query.prompt.ids
+        if query.swap is None:
+            return self.tree.add(ids)
+        first = min(query.swap.tokens)
+        trunk = self.tree.add(ids[:first])
+        return trunk + self.tree.add(ids[first:], below=trunk[-1] if trunk else ROOT, apart=True)
+
+    @property
+    def edits(self) -> list[Edit]:
+        """The swaps of all queries."""
+        return swap_edits(
+            (place.prompt, query.swap) for query, place in zip(self.queries, self.placed, strict=True) if query.swap
+        )
 
     @property
     def read_nodes(self) -> set[int]:
@@ -162,6 +182,7 @@ def read_packed(
     Raises UserError if the model's log-probabilities are not finite, naming the read-out.
     """
     built = QueryTree(queries)
+    edits = built.edits
     laws = (1.0, *temperatures)
     steps = _Steps(built, len(laws) + (len(lens.views) if lens else 0))
     collector = _collector(built, backend, capture) if capture else None
@@ -172,7 +193,10 @@ def read_packed(
     def take(one: Pack) -> int:
         """Run a pack, and keep what is read in it."""
         output = backend.run(
-            one, capture=collector.ask(one) if collector else None, lens_layers=lens.layers if lens else ()
+            one,
+            capture=collector.ask(one) if collector else None,
+            edits=edits,
+            lens_layers=lens.layers if lens else (),
         )
         for rows in _blocks(np.arange(len(one.rows))):
             nodes = one.nodes[rows].tolist()

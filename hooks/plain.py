@@ -5,8 +5,10 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from .backends.swap import Swap
 from .exact import ExactReading, Query, best_competitor, make_reading
-from .model.blocks import input_device
+from .model.blocks import input_device, tapped
+from .model.points import Point, Tap
 
 if TYPE_CHECKING:
     import torch
@@ -15,6 +17,25 @@ if TYPE_CHECKING:
 
 def read_plain(query: Query, model: "PreTrainedModel") -> ExactReading:
     """What `read_packed` computes, without tree, masks, packs or float32 head: slow and simple."""
+    with tapped(model, _taps(query.swap) if query.swap else {}):
+        return _read(query, model)
+
+
+def _taps(swap: Swap) -> dict[Point, Tap]:
+    """What makes a swap in a pass over a prompt and what follows it."""
+
+    def tap(rows: "torch.Tensor") -> Tap:
+        def put(hidden: "torch.Tensor") -> "torch.Tensor":
+            changed = hidden.clone()
+            changed[0, list(swap.tokens)] = rows.to(hidden)
+            return changed
+
+        return put
+
+    return {point: tap(rows) for point, rows in swap.rows.items()}
+
+
+def _read(query: Query, model: "PreTrainedModel") -> ExactReading:
     import torch
 
     prompt = list(query.prompt.ids)

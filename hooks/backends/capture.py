@@ -1,8 +1,8 @@
 """What a run captures of the residual stream: sites, layers, positions, as its configuration says."""
 
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
-from pydantic import Field, field_validator
+from pydantic import BeforeValidator, Field
 
 from ..errors import UserError
 from ..model.points import Site
@@ -16,44 +16,51 @@ class Every(Settings):
     every: int = Field(ge=1)
 
 
+def _known(given: Any) -> Any:
+    listed = (given,) if isinstance(given, int | float) else given
+    if isinstance(listed, list | tuple):
+        if listed and all(
+            isinstance(one, int | float) and not isinstance(one, bool) and (isinstance(one, int) or 0 <= one <= 1)
+            for one in listed
+        ):
+            return tuple(listed)
+    elif listed == "all" or isinstance(listed, dict | Every):
+        return listed
+    raise ValueError("give `all`, `{every: k}`, layer numbers, or depths from 0.0 to 1.0")
+
+
+Layers = Annotated[Literal["all"] | Every | tuple[int | float, ...], BeforeValidator(_known)]
+"""`all`, `{every: k}`, or a list: whole numbers are layers (negative ones from the last), numbers with a point are
+relative depths from 0.0, the first layer, to 1.0, the last. One of them need not be a list."""
+
+
+def layer_numbers(layers: Layers, n_layers: int, key: str) -> tuple[int, ...]:
+    """The layers that are meant of a model with so many, ascending.
+
+    Raises UserError, naming the setting `key`, for a layer that the model has not.
+    """
+    if layers == "all":
+        return tuple(range(n_layers))
+    if isinstance(layers, Every):
+        return tuple(range(0, n_layers, layers.every))
+    numbers = set()
+    for one in layers:
+        number = int(one * (n_layers - 1) + 0.5) if isinstance(one, float) else one
+        if not -n_layers <= number < n_layers:
+            raise UserError(f"{key}: there is no layer {one}; the model has layers 0 to {n_layers - 1}")
+        numbers.add(number % n_layers)
+    return tuple(sorted(numbers))
+
+
 class CapturePlan(Settings):
     """What to capture in the passes that read beliefs."""
 
     sites: tuple[Site, ...] = Field(default=("resid_post",), min_length=1)
     """`resid_pre` and `resid_post`: the residual stream before and after a block."""
-    layers: Literal["all"] | Every | tuple[int | float, ...] = "all"
-    """`all`, `{every: k}`, or a list: whole numbers are layers (negative ones from the last), numbers with a point are
-    relative depths from 0.0, the first layer, to 1.0, the last. One of them need not be a list."""
+    layers: Layers = "all"
     positions: dict[str, Position] | None = None
     """Name -> where. None: what the experiment declares for each question."""
 
-    @field_validator("layers", mode="before")
-    @classmethod
-    def _known(cls, given: Any) -> Any:
-        listed = (given,) if isinstance(given, int | float) else given
-        if isinstance(listed, list | tuple):
-            if listed and all(
-                isinstance(one, int | float) and not isinstance(one, bool) and (isinstance(one, int) or 0 <= one <= 1)
-                for one in listed
-            ):
-                return tuple(listed)
-        elif listed == "all" or isinstance(listed, dict | Every):
-            return listed
-        raise ValueError("give `all`, `{every: k}`, layer numbers, or depths from 0.0 to 1.0")
-
     def layer_numbers(self, n_layers: int) -> tuple[int, ...]:
-        """The layers that are meant of a model with so many, ascending.
-
-        Raises UserError for a layer that the model has not.
-        """
-        if self.layers == "all":
-            return tuple(range(n_layers))
-        if isinstance(self.layers, Every):
-            return tuple(range(0, n_layers, self.layers.every))
-        numbers = set()
-        for one in self.layers:
-            number = int(one * (n_layers - 1) + 0.5) if isinstance(one, float) else one
-            if not -n_layers <= number < n_layers:
-                raise UserError(f"capture.layers: there is no layer {one}; the model has layers 0 to {n_layers - 1}")
-            numbers.add(number % n_layers)
-        return tuple(sorted(numbers))
+        """See `layer_numbers`."""
+        return layer_numbers(self.layers, n_layers, "capture.layers")

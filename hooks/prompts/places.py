@@ -65,7 +65,7 @@ def find_places(
         if position.at == "before_answer":
             stop = len(asked)
         elif position.message is not None:
-            start, stop = _message(chat, messages, asked, position.message, name)
+            start, stop = message_characters(chat, messages, asked, position.message, f"position {name!r}")
         if position.at == "before":
             start, stop = 0, start
         inside = [i for i, (first, end) in enumerate(tokens) if first < min(stop, end) and end > start]
@@ -75,16 +75,18 @@ def find_places(
     return tuple(places)
 
 
-def _message(chat: ChatRenderer, messages: Conversation, text: str, number: int, name: str) -> tuple[int, int]:
-    """From where to where in the rendered text a message goes."""
+def message_characters(
+    chat: ChatRenderer, messages: Conversation, text: str, number: int, where: str
+) -> tuple[int, int]:
+    """From where to where in the rendered text a message goes. Raises UserError, which begins with `where`."""
     if not -len(messages) <= number < len(messages):
-        raise UserError(f"position {name!r}: there is no message {number}; the conversation has {len(messages)}")
+        raise UserError(f"{where}: there is no message {number}; the conversation has {len(messages)}")
     found = _message_texts(chat, messages, text)
     if found is None:
-        raise UserError(f"position {name!r}: the chat template rewrites messages; `last` and `before_answer` remain")
+        raise UserError(f"{where}: the chat template rewrites messages; `last` and `before_answer` remain")
     start, stop = found[number]
     if start == stop:
-        raise UserError(f"position {name!r}: message {number} is empty")
+        raise UserError(f"{where}: message {number} is empty")
     return start, stop
 
 

@@ -1,7 +1,7 @@
 """Packs through a model in the memory that there is: what does not fit is cut smaller and run again."""
 
 import logging
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
 from ..errors import UserError
@@ -24,6 +24,17 @@ class Cost:
     """Most tokens of a pack, as finally used."""
     halvings: int
     """How often memory ran out and the budget was halved."""
+
+
+def together(costs: Sequence[Cost]) -> Cost:
+    """What all took."""
+    return Cost(
+        tokens_tree=sum(cost.tokens_tree for cost in costs),
+        tokens_run=sum(cost.tokens_run for cost in costs),
+        packs=sum(cost.packs for cost in costs),
+        budget=min(cost.budget for cost in costs),
+        halvings=sum(cost.halvings for cost in costs),
+    )
 
 
 def run_packs(tree: TokenTree, read: Iterable[int], budget: int, run: Callable[[Pack], int]) -> Cost:

@@ -28,14 +28,18 @@ class TokenTree:
     def __len__(self) -> int:
         return len(self.tokens)
 
-    def add(self, ids: Sequence[int], below: int = ROOT) -> list[int]:
-        """Walk `ids` down from the node `below`, making what is missing; returns the node of each id."""
+    def add(self, ids: Sequence[int], below: int = ROOT, *, apart: bool = False) -> list[int]:
+        """Walk `ids` down from the node `below`, making what is missing; returns the node of each id.
+
+        `apart`: makes a branch of its own, even beside equal tokens, into which no later walk leads.
+        """
         path = []
         for token in ids:
-            node = self._child.get((below, token))
+            node = None if apart else self._child.get((below, token))
             if node is None:
                 node = len(self.tokens)
-                self._child[below, token] = node
+                if not apart:
+                    self._child[below, token] = node
                 self.tokens.append(token)
                 self.parents.append(below)
                 self.depths.append(self.depths[below] + 1 if below != ROOT else 0)

@@ -50,3 +50,15 @@ def test_one_pack_runs_each_token_once() -> None:
     assert [len(one) for one in pack(tree, read, budget=100)] == [len(tree)]
     assert pack(tree, [], budget=5) == []
     assert len(pack(tree, read, budget=5)) > 1
+
+
+def test_a_branch_apart_is_of_its_own_beside_equal_tokens_and_no_walk_leads_into_it() -> None:
+    tree = TokenTree()
+    trunk = tree.add([1, 2])
+    apart = [tree.add([3, 4], below=trunk[-1], apart=True) for _ in range(2)]
+    shared = tree.add([1, 2, 3, 4])
+    assert len({*apart[0], *apart[1], *shared[2:]}) == 6
+    assert tree.add([3, 4], below=trunk[-1]) == shared[2:]
+    (one,) = pack(tree, [apart[0][-1], apart[1][-1], shared[-1]], budget=20)
+    for row in one.rows:
+        assert one.tokens[one.visible()[row]].tolist() == [1, 2, 3, 4]

@@ -1,0 +1,69 @@
+"""Where does a belief change? Rows of the residual stream are interchanged between minimal pairs (METRICS W2)."""
+
+from collections.abc import Sequence
+from itertools import islice
+
+import pandas as pd
+
+from ...hooks.errors import UserError
+from ...hooks.lm import LanguageModel
+from ...hooks.model.loading import load_text_side
+from ...hooks.reader import PromptReader
+from ..minimal_pair import align
+from ..protocol import Cell, Findings, Item, Question, Read, Transcripts
+from .config import LocateConfig
+from .findings import findings
+from .reading import NAME, context_questions, read_pair
+from .scores import scores
+
+TRIES = 200
+"""Candidates that are looked at for each pair that is asked for."""
+
+
+class Locate:
+    """The experiment."""
+
+    name = NAME
+    summary = "at which tokens and layers is the answer decided?"
+    config_type = LocateConfig
+
+    def items(self, config: LocateConfig) -> list[Item]:
+        """The first pairs whose contexts are of equal length to the model's tokenizer.
+
+        Raises UserError if there are too few, with what is wrong with the first that was left out.
+        """
+        reader = PromptReader(config.model, load_text_side(config.model), config.terminators)
+        items: list[Item] = []
+        left_out: list[UserError] = []
+        for pair in islice(config.pairs.candidates(config.seed), TRIES * config.items):
+            try:
+                align(pair, reader)
+            except UserError as error:
+                left_out.append(error)
+                continue
+            items.append(Item(pair.id, pair.cluster, pair.as_content()))
+            if len(items) == config.items:
+                return items
+        raise UserError(f"pairs: {len(items)} of {config.items} can be aligned; the first that cannot: {left_out[0]}")
+
+    def questions(self, config: LocateConfig, item: Item) -> list[Question]:
+        """The contexts of a pair, before anything is interchanged."""
+        return context_questions(item)
+
+    def read(self, config: LocateConfig, item: Item, lm: LanguageModel) -> Read:
+        """The contexts, and every cell of the map."""
+        return read_pair(config, item, lm)
+
+    def score(self, config: LocateConfig, beliefs: pd.DataFrame) -> list[Cell]:
+        """METRICS W2 and W4."""
+        return scores(config, beliefs)
+
+    def published(self, cells: Sequence[Cell]) -> pd.DataFrame:
+        """It comes from no paper."""
+        return pd.DataFrame()
+
+    def findings(
+        self, config: LocateConfig, beliefs: pd.DataFrame, cells: Sequence[Cell], transcripts: Transcripts
+    ) -> Findings:
+        """The map, its profiles and controls, and the pairs."""
+        return findings(config, beliefs, cells, transcripts)

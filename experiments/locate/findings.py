@@ -1,0 +1,90 @@
+"""What the report of a map shows beside the numbers."""
+
+from collections.abc import Sequence
+
+import pandas as pd
+
+from ...metrics import CompetenceGate
+from ..protocol import Cell, Column, Findings, Gallery, Instance, Table, Transcripts, Verdict
+from .config import LocateConfig
+from .figures import map_figure, profile_figure
+from .reading import BASE, DONOR
+from .scores import ALL, SHARE, UPDATE, WHOLE, MappedTransfer, log_odds, metric_name
+
+QUESTION = (
+    "Two contexts that differ in a word lead to different answers: the base speaks for one option, the donor for "
+    "another. The donor's residual stream, all of it, is put in place of the base's at the tokens of one span after "
+    "one block, and the base is read again; and the other way round. What moves the answer there carries what the "
+    "answer depends on. All read-outs are exact."
+)
+COLUMNS = (
+    Column(UPDATE, "update", "mean change of log-odds from base to donor, in nats; what transfer is a share of"),
+    Column(SHARE, "gate", "change of the first option's share of the two when the context speaks against it"),
+    Column(WHOLE, "everything", "transfer of all spans at all layers at once; must be 1"),
+)
+
+
+def findings(config: LocateConfig, beliefs: pd.DataFrame, cells: Sequence[Cell], transcripts: Transcripts) -> Findings:
+    """The verdict, the controls, the map, its profiles, and the pairs."""
+    maps: dict[str, list[MappedTransfer]] = {}
+    for cell in cells:
+        if isinstance(cell.score, MappedTransfer):
+            maps.setdefault(cell.score.donor, []).append(cell.score)
+    controls = [name for name in maps if name != DONOR]
+    return Findings(
+        question=QUESTION,
+        columns=COLUMNS,
+        headline_subset=ALL,
+        differences="",
+        verdicts=_verdicts(cells),
+        tables=[_control_table(cells, controls)] if controls else [],
+        figures=[map_figure(maps[DONOR]), profile_figure(maps)],
+        gallery=_gallery(beliefs, transcripts),
+    )
+
+
+def _verdicts(cells: Sequence[Cell]) -> list[Verdict]:
+    """A model that does not move to what the context speaks for has no change to look for."""
+    return [
+        Verdict(
+            cell.method,
+            gate.passed,
+            "the first option's share of the two when the context speaks against it, less when it speaks for it: "
+            f"{gate.rejected_change:+.2%} [{gate.ci_lo:+.2%}, {gate.ci_hi:+.2%}]",
+        )
+        for cell in cells
+        if isinstance(gate := cell.score, CompetenceGate)
+    ]
+
+
+def _control_table(cells: Sequence[Cell], controls: Sequence[str]) -> Table:
+    """The cells in which the controls were read, beside the donor."""
+    return Table(
+        "Do the controls carry anything?",
+        "The same cells with rows of other contexts, as a share of the same change. A donor with the same answer "
+        "should bring nothing. An unrelated one brings no answer but takes away the own one; where a cell is all that "
+        "counts, that alone is worth a half, for both directions meet in the middle. Intervals are of each cell alone.",
+        tuple(Column(metric_name(name), name, f"transfer from the {name}") for name in (DONOR, *controls)),
+        tuple(cell.subset for cell in cells if cell.metric == metric_name(controls[0])),
+        metric=metric_name(controls[0]),
+    )
+
+
+def _gallery(beliefs: pd.DataFrame, transcripts: Transcripts) -> Gallery:
+    """Every pair, the largest change first."""
+    readouts = log_odds(beliefs[beliefs["scenario"].isin((BASE, DONOR))])
+    by_item = readouts.pivot(index="item", columns="scenario", values=["log_odds", "readout_id"])
+    said = transcripts({*by_item["readout_id", BASE], *by_item["readout_id", DONOR]})
+    instances = []
+    for item, row in by_item.iterrows():
+        base, donor = (said[row["readout_id", name]] for name in (BASE, DONOR))
+        first, second, *_ = base["options"]
+        before, after = row["log_odds", BASE], row["log_odds", DONOR]
+        facts = f"log-odds of {first} against {second}: {before:+.2f} in the base, {after:+.2f} in the donor"
+        instances.append(Instance([str(item)], after - before, facts, [(BASE, base), (DONOR, donor)]))
+    return Gallery(
+        caption=f"All {len(instances)} pairs, the largest change first.",
+        facets=["pair"],
+        score="change",
+        instances=sorted(instances, key=lambda one: -one.score),
+    )

@@ -1,0 +1,175 @@
+"""One pair read: its contexts, and its base and donor with each other's rows in each cell of the map."""
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from ...hooks.backends.capture import CapturePlan, layer_numbers
+from ...hooks.backends.captured import Captured
+from ...hooks.backends.swap import Swap
+from ...hooks.exact import PackedReading, Query
+from ...hooks.lm import LanguageModel
+from ...hooks.model.blocks import blocks
+from ...hooks.model.points import Point
+from ...hooks.prompts.places import Place
+from ...hooks.tree.memory import together
+from ..minimal_pair import MinimalPair, Spans, align
+from ..protocol import Item, Question, Read, Transcript
+from ..readouts import compile_questions
+from .config import LocateConfig
+
+if TYPE_CHECKING:
+    import torch
+
+NAME = "locate"
+EMBEDDING = Point(0, "resid_pre")
+DONOR, EVERYTHING = "donor", "everything"
+BASE, PATCHED = "base", "patched"
+
+
+class Patch(NamedTuple):
+    """One patched read-out."""
+
+    into: str
+    """`base` or `donor`."""
+    donor: str
+    """`donor`, for the other of the two, or the name of a control."""
+    source: str
+    """The context that gives the rows."""
+    span: str
+    tokens: tuple[int, ...]
+    points: tuple[Point, ...]
+
+    @property
+    def point(self) -> Point | None:
+        """None: of everything at once."""
+        return self.points[0] if len(self.points) == 1 else None
+
+    @property
+    def name(self) -> str:
+        """As in the read-out's name."""
+        where = f"{self.point.site}-{self.point.layer}" if self.point else "all"
+        return f"{self.into}/{self.donor}/{self.span}/{where}"
+
+    @property
+    def columns(self) -> dict[str, Any]:
+        """Of the belief table."""
+        site, layer = (self.point.site, {"layer": self.point.layer}) if self.point else (None, {})
+        variant = {"into": self.into, "donor": self.donor, "span": self.span, "site": site}
+        return {"scenario": PATCHED, "variant": json.dumps(variant, sort_keys=True)} | layer
+
+
+def context_questions(item: Item) -> list[Question]:
+    """The contexts of a pair as they are."""
+    pair = MinimalPair.from_content(item.content)
+    return [
+        Question(
+            readout_id=f"{item.id}/{name}",
+            method="prefill" if pair.prefill else "free",
+            scenario=name,
+            conversation=conversation,
+            prefill=pair.prefill,
+            options=pair.options,
+        )
+        for name, conversation in pair.contexts.items()
+    ]
+
+
+class Interchange(NamedTuple):
+    """What is to be read of a pair, once its contexts are."""
+
+    questions: list[Question]
+    """The contexts."""
+    plain: PackedReading
+    """What was read of them."""
+    patches: list[Patch]
+    queries: list[Query]
+    """Of the patches."""
+
+
+def interchange(config: LocateConfig, item: Item, lm: LanguageModel) -> Interchange:
+    """Read the contexts of a pair, and put their rows into each other.
+
+    Raises UserError for a pair that cannot be aligned.
+    """
+    pair = MinimalPair.from_content(item.content)
+    spans = align(pair, lm.reader)
+    questions = context_questions(item)
+    queries = {q.scenario: query for q, query in zip(questions, compile_questions(lm.reader, questions), strict=True)}
+    n_layers = len(blocks(lm.model))
+    control_layers = layer_numbers(config.control_layers, n_layers, "control_layers")
+    layers = sorted({*layer_numbers(config.layers, n_layers, "layers"), *control_layers})
+    points, control_points = ([Point(n, "resid_post") for n in numbers] for numbers in (layers, control_layers))
+    streams = _Streams(queries, spans, sorted({EMBEDDING.layer, *layers}))
+    plain = lm.read(streams.queries, budget=config.token_budget, capture=streams.plan)
+    assert plain.captured is not None
+    patches = list(_patches(pair, spans, [EMBEDDING, *points], control_points))
+    swapped = [_swapped(item, queries[patch.into], patch, streams, plain.captured) for patch in patches]
+    return Interchange(questions, plain, patches, swapped)
+
+
+def read_pair(config: LocateConfig, item: Item, lm: LanguageModel) -> Read:
+    """The contexts of a pair, and then all its patches in one tree. See `Experiment.read`."""
+    asked = interchange(config, item, lm)
+    patched = lm.read(asked.queries, budget=config.token_budget)
+    names = {"experiment": NAME, "item": item.id, "cluster": item.cluster, "method": asked.questions[0].method}
+    named = [names | {"scenario": question.scenario, "variant": "{}"} for question in asked.questions]
+    named += [names | patch.columns for patch in asked.patches]
+    rows = [
+        own | {"readout_id": reading.readout_id} | row
+        for own, reading in zip(named, [*asked.plain.readings, *patched.readings], strict=True)
+        for row in lm.option_rows(reading, asked.questions[0].options, config.low_coverage)
+    ]
+    transcripts = [_transcript(question) for question in asked.questions]
+    return Read(rows, transcripts, together([asked.plain.cost, patched.cost]), None)
+
+
+def _patches(
+    pair: MinimalPair, spans: Spans, points: Sequence[Point], control_points: Sequence[Point]
+) -> Iterator[Patch]:
+    """Every patch of a pair, those that share a beginning together."""
+    everywhere = tuple(sorted(token for tokens in spans.values() for token in tokens))
+    for into, other in ((BASE, DONOR), (DONOR, BASE)):
+        yield Patch(into, DONOR, other, EVERYTHING, everywhere, tuple(points))
+        for span, tokens in spans.items():
+            for point in points:
+                yield Patch(into, DONOR, other, span, tokens, (point,))
+            for name in pair.controls:
+                for point in control_points:
+                    yield Patch(into, name, f"{name} for {into}", span, tokens, (point,))
+
+
+class _Streams:
+    """The residual streams of contexts at all tokens of the spans."""
+
+    def __init__(self, queries: Mapping[str, Query], spans: Spans, layers: Sequence[int]) -> None:
+        self.tokens = sorted(token for tokens in spans.values() for token in tokens)
+        self.contexts = list(queries)
+        places = tuple(Place(str(token), token, 1) for token in self.tokens)
+        self.queries = [replace(query, places=places) for query in queries.values()]
+        self.plan = CapturePlan(sites=("resid_pre", "resid_post"), layers=tuple(layers))
+
+    def rows(self, captured: Captured, context: str, tokens: Sequence[int], point: Point) -> "torch.Tensor":
+        """[tokens, d_model] of a context at a point."""
+        start = self.contexts.index(context) * len(self.tokens)
+        at = [start + self.tokens.index(token) for token in tokens]
+        return captured.residuals[point.site][at, captured.layers.index(point.layer)]
+
+
+def _swapped(item: Item, query: Query, patch: Patch, streams: _Streams, captured: Captured) -> Query:
+    """The query of a context with a patch's rows in place. What was forced in it, this context has not said."""
+    rows = {point: streams.rows(captured, patch.source, patch.tokens, point) for point in patch.points}
+    prompt = replace(query.prompt, forced=())
+    return replace(query, readout_id=f"{item.id}/{patch.name}", prompt=prompt, swap=Swap(patch.tokens, rows))
+
+
+def _transcript(question: Question) -> Transcript:
+    return {
+        "readout_id": question.readout_id,
+        "messages": list(question.conversation),
+        "prefill": question.prefill,
+        "options": [option.name for option in question.options],
+        "thoughts": [],
+        "answers": [],
+    }

@@ -1,0 +1,135 @@
+"""A context with another's rows in place reads as it does in plain torch, and so does every branch beside it."""
+
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from doxascope import load
+from doxascope.hooks.backends.swap import Swap
+from doxascope.hooks.backends.transformers import TransformersBackend
+from doxascope.hooks.exact import Query, difference, read_packed
+from doxascope.hooks.lm import LanguageModel
+from doxascope.hooks.model.blocks import blocks
+from doxascope.hooks.model.points import Point
+from doxascope.hooks.prompts.options import make_options
+from doxascope.hooks.tree.layout import LAYOUTS
+
+SHAPE = {
+    "hidden_size": 32,
+    "intermediate_size": 48,
+    "num_hidden_layers": 4,
+    "num_attention_heads": 4,
+    "num_key_value_heads": 2,
+    "head_dim": 8,
+    "max_position_embeddings": 256,
+    "initializer_range": 0.3,
+}
+TINY = {
+    "llama": SHAPE,
+    "gemma3_text": SHAPE | {"layer_types": ["sliding_attention", "full_attention"] * 2, "sliding_window": 8},
+    "gpt2": {"n_embd": 32, "n_layer": 3, "n_head": 4, "n_positions": 256, "initializer_range": 0.3},
+}
+NEAR = 1e-4
+TEXTS = ("Is it red or blue, say?", "Is it old or long, say?")
+
+
+@pytest.fixture(scope="module", params=[*TINY, "smollm2-135m"])
+def lm(request: pytest.FixtureRequest, save_architecture: Callable[..., Path]) -> Iterator[LanguageModel]:
+    if request.param == "smollm2-135m":
+        yield request.getfixturevalue("smollm")
+        return
+    with load(str(save_architecture(request.param, TINY[request.param]))) as loaded:
+        yield loaded
+
+
+def queries(lm: LanguageModel) -> tuple[Query, Query]:
+    """Two prompts of equal length that differ in two words."""
+    options = make_options(["yes", "no"], ["{option}", '"{Option}'])
+    base, donor = (lm.reader.query(text, [{"role": "user", "content": text}], options) for text in TEXTS)
+    assert len(base.prompt.ids) == len(donor.prompt.ids)
+    return base, donor
+
+
+def states(lm: LanguageModel, query: Query) -> list[torch.Tensor]:
+    """[T, d_model] before the first block and after each but the last."""
+    with torch.inference_mode():
+        ids = torch.tensor([query.prompt.ids])
+        return [state[0] for state in lm.model(ids, output_hidden_states=True, use_cache=False).hidden_states[:-1]]
+
+
+def swaps(lm: LanguageModel, base: Query, donor: Query) -> list[Swap]:
+    """At one token, at several that do not follow each other, and at two points at once."""
+    other = states(lm, donor)
+    n = len(base.prompt.ids)
+    first = next(i for i in range(n) if base.prompt.ids[i] != donor.prompt.ids[i])
+    middle = len(blocks(lm.model)) // 2
+    embedding, inside = Point(0, "resid_pre"), Point(middle - 1, "resid_post")
+
+    def swap(tokens: tuple[int, ...], *points: Point) -> Swap:
+        return Swap(tokens, {p: other[0 if p == embedding else middle][list(tokens)] for p in points})
+
+    return [
+        swap((first,), inside),
+        swap((first,), embedding),
+        swap((n - 1,), inside),
+        swap((0, first, n - 1), embedding, inside),
+    ]
+
+
+@contextmanager
+def swapped(lm: LanguageModel, swap: Swap | None) -> Iterator[None]:
+    """Plain torch hooks that write rows into what goes into, or comes out of, a block."""
+
+    def write(hidden: torch.Tensor, rows: torch.Tensor) -> None:
+        hidden[0, list(swap.tokens if swap else ())] = rows
+
+    def before(rows: torch.Tensor) -> Callable[..., None]:
+        return lambda _, args, kwargs: write(args[0] if args else kwargs["hidden_states"], rows)
+
+    def after(rows: torch.Tensor) -> Callable[..., None]:
+        return lambda _, args, output: write(output[0] if isinstance(output, tuple) else output, rows)
+
+    rows: Mapping[Point, torch.Tensor] = swap.rows if swap else {}
+    handles = [
+        blocks(lm.model)[point.layer].register_forward_pre_hook(before(values), with_kwargs=True)
+        if point.site == "resid_pre"
+        else blocks(lm.model)[point.layer].register_forward_hook(after(values))
+        for point, values in rows.items()
+    ]
+    try:
+        yield
+    finally:
+        for handle in handles:
+            handle.remove()
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+@pytest.mark.parametrize("budget", [1000, 1])
+def test_swapped_contexts_in_one_tree_read_as_plain_hooks_make_them(
+    lm: LanguageModel, layout: str, budget: int
+) -> None:
+    base, donor = queries(lm)
+    contexts = [base, *(replace(base, readout_id=str(i), swap=s) for i, s in enumerate(swaps(lm, base, donor))), donor]
+    backend = TransformersBackend(lm.model, LAYOUTS[layout])
+    readings, cost, _ = read_packed(contexts, backend, lm.head, budget=budget)
+    assert (cost.packs == 1) == (budget == 1000)
+    for query, reading in zip(contexts, readings, strict=True):
+        with swapped(lm, query.swap):
+            plain = lm.read_plain(replace(query, swap=None))
+        assert difference(reading, plain) < NEAR
+        assert difference(lm.read_plain(query), plain) == 0
+    free, *changed, _ = readings
+    assert all(difference(one, free) > 100 * NEAR for one in changed)
+
+
+def test_rows_of_the_context_itself_change_nothing(tiny: Any) -> None:
+    base, _ = queries(tiny)
+    own = states(tiny, base)[1]
+    swap = Swap((3, 5), {Point(0, "resid_post"): own[[3, 5]]})
+    free, same = tiny.read([base, replace(base, readout_id="same", swap=swap)]).readings
+    assert difference(free, same) < NEAR / 10
