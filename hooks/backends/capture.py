@@ -1,6 +1,6 @@
 """What a run captures of the residual stream: sites, layers, positions, as its configuration says."""
 
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 from pydantic import Field, field_validator
 
@@ -16,16 +16,14 @@ class Every(Settings):
     every: int = Field(ge=1)
 
 
-class CapturePlan(Settings):
-    """What to capture in the passes that read beliefs."""
+class LayerPlan(Settings):
+    """Which layers of a model."""
 
-    sites: tuple[Site, ...] = Field(default=("resid_post",), min_length=1)
-    """`resid_pre` and `resid_post`: the residual stream before and after a block."""
+    key: ClassVar[str]
+    """Where in a configuration it stands."""
     layers: Literal["all"] | Every | tuple[int | float, ...] = "all"
     """`all`, `{every: k}`, or a list: whole numbers are layers (negative ones from the last), numbers with a point are
     relative depths from 0.0, the first layer, to 1.0, the last. One of them need not be a list."""
-    positions: dict[str, Position] | None = None
-    """Name -> where. None: what the experiment declares for each question."""
 
     @field_validator("layers", mode="before")
     @classmethod
@@ -54,6 +52,16 @@ class CapturePlan(Settings):
         for one in self.layers:
             number = int(one * (n_layers - 1) + 0.5) if isinstance(one, float) else one
             if not -n_layers <= number < n_layers:
-                raise UserError(f"capture.layers: there is no layer {one}; the model has layers 0 to {n_layers - 1}")
+                raise UserError(f"{self.key}.layers: there is no layer {one}; the model has layers 0 to {n_layers - 1}")
             numbers.add(number % n_layers)
         return tuple(sorted(numbers))
+
+
+class CapturePlan(LayerPlan):
+    """What to capture in the passes that read beliefs."""
+
+    key = "capture"
+    sites: tuple[Site, ...] = Field(default=("resid_post",), min_length=1)
+    """`resid_pre` and `resid_post`: the residual stream before and after a block."""
+    positions: dict[str, Position] | None = None
+    """Name -> where. None: what the experiment declares for each question."""

@@ -54,7 +54,7 @@ def test_packs_make_no_difference(tiny: Any) -> None:
 
 
 def test_an_inner_readout_is_what_the_model_would_say_if_it_ended_there(tiny: Any) -> None:
-    """Reference: the same path through transformers' own hidden states, norm and head."""
+    """Reference: the same path through transformers' own hidden states, norm and head; closed by the last layer."""
     query = tiny.reader.query("q", CHATS[0], make_options(("apple", "stone"), ("{option}",)))
     (reading,) = tiny.read([query], lens=Lens(tiny.model, untranslated(tiny, (1,)))).readings
     for option, paths in enumerate(query.paths.paths):
@@ -66,7 +66,9 @@ def test_an_inner_readout_is_what_the_model_would_say_if_it_ended_there(tiny: An
                 logp = tiny.model.lm_head(tiny.model.model.norm(hidden))[0].log_softmax(-1)
             start = len(query.prompt.ids) - 1
             steps = sum(float(logp[start + i, token]) for i, token in enumerate(path))
-            total += np.exp(steps + float(logp[-1, torch.from_numpy(query.terminators.ids)].logsumexp(0)))
+            with torch.inference_mode():
+                closed = tiny.model(ids).logits[0, -1].log_softmax(-1)[torch.from_numpy(query.terminators.ids)]
+            total += np.exp(steps + float(closed.logsumexp(0)))
         assert reading.inner[View(1, RAW)][option] == pytest.approx(np.log(total), abs=1e-4)
 
 
