@@ -19,6 +19,7 @@ from ..hooks.prompts.places import Positions
 from ..hooks.settings import Settings
 from ..hooks.tree.memory import Cost
 from ..metrics.score import Score
+from .inner.plan import LensPlan
 
 
 class RunConfig(Settings):
@@ -44,6 +45,8 @@ class RunConfig(Settings):
     """The thoughts of a model with `thinking: on`."""
     capture: CapturePlan | None = None
     """The residual stream that is stored beside the beliefs."""
+    lens: LensPlan | None = None
+    """The inner layers that are read beside the beliefs."""
     bootstrap_draws: int = Field(default=2000, ge=1)
     level: float = Field(default=0.95, gt=0, lt=1)
     """Of every interval."""

@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -85,10 +86,12 @@ class _Belief(NamedTuple):
 def _exact(
     config: RunConfig, questions: Sequence[Question], lm: LanguageModel
 ) -> tuple[list[_Belief], Cost, Captured | None]:
-    """The beliefs as they are, and as they would be at other temperatures."""
-    queries = compile_questions(lm.reader, questions, config.capture)
+    """The beliefs as they are, as they would be at other temperatures, and as inner layers have them."""
+    inside = config.lens.methods or () if config.lens else ()
+    compiled = compile_questions(lm.reader, questions, config.capture)
+    queries = [replace(query, inner=asked.method in inside) for query, asked in zip(compiled, questions, strict=True)]
     readings, cost, captured = lm.read(
-        queries, budget=config.token_budget, temperatures=config.temperatures, capture=config.capture
+        queries, budget=config.token_budget, temperatures=config.temperatures, capture=config.capture, lens=lm.lens
     )
     beliefs = []
     for question, reading in zip(questions, readings, strict=True):
@@ -96,6 +99,10 @@ def _exact(
         for temperature, logp in reading.tempered.items():
             named = _named(question, f"@T={temperature:g}", temperature=temperature) | {"method": question.method}
             rows += [named | row for row in exact_rows(logp, question.options, config.low_coverage)]
+        for (layer, lens), logp in reading.inner.items():
+            named = _named(question, f"{lens}@{layer}", lens=lens)
+            named |= {"method": question.method, "kind": "lens", "layer": layer}
+            rows += [row | named for row in exact_rows(logp, question.options, config.low_coverage)]
         beliefs.append(_Belief(rows, []))
     return beliefs, cost, captured
 

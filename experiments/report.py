@@ -12,6 +12,7 @@ import yaml
 from markupsafe import Markup
 
 from ..metrics.score import Score
+from .inner.report import InnerPage
 from .noise_floor import Floors, Key
 from .page import render_page
 from .protocol import Cell, Column, Experiment, Findings, Gallery, RunConfig, Table
@@ -25,8 +26,9 @@ def render_report(
     cells: Sequence[Cell],
     beliefs: pd.DataFrame,
     floors: Floors | None,
+    inner: InnerPage | None,
 ) -> str:
-    """The page as text."""
+    """The page as text; `inner` is of a run that reads inner layers."""
     by_key = {(cell.metric, cell.method, cell.subset): cell.score for cell in cells}
     paired = [(cell.method, cell.score) for cell in cells if cell.metric == findings.differences]
     cells = [cell for cell in cells if cell.metric != findings.differences]
@@ -52,6 +54,8 @@ def render_report(
         competitors=_competitors(beliefs),
         low=_low_coverage(beliefs),
         choices=_choices(findings.gallery) if findings.gallery else [],
+        inner=inner,
+        svg=Markup(inner.figure.svg) if inner else "",
         figures=[(figure.title, Markup(figure.svg), figure.caption) for figure in findings.figures],
         config_text=yaml.safe_dump(config.model_dump(mode="json"), sort_keys=False, allow_unicode=True),
         conditions_text=yaml.safe_dump(manifest["conditions"], sort_keys=False, allow_unicode=True),

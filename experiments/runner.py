@@ -26,6 +26,10 @@ from ..hooks.lm import LanguageModel, load
 from ..hooks.store import ActivationWriter, describe
 from ..hooks.tokenisations import Vocabulary, other_tokenisations
 from ..metrics import Score, belief_table
+from .inner.prepare import declaration, prepare
+from .inner.report import inner_page
+from .inner.scores import cells as inner_cells
+from .inner.scores import profiles
 from .manifest import conditions, digest, surroundings
 from .noise_floor import Floors, score_floors
 from .progress import progress
@@ -72,7 +76,11 @@ def read(
     items = experiment.items(config)
     with load(config.model, terminators=config.terminators) as lm:
         config = config.model_copy(update={"model": lm.spec.model_copy(update={"threads": lm.identity.threads})})
+        inside = prepare(experiment, config, items, lm)
+        if inside:
+            config, lm.lens = inside.config, inside.lens
         now = conditions(config, lm.identity, [[item.id, item.cluster, dict(item.content)] for item in items])
+        now |= {"translator": inside.translator} if inside else {}
         name = f"{experiment.name}-{lm.spec.name}-{digest([now['config'], now['model']])[:8]}"
         folder = RunFolder.create(out / name, shard)
         with folder.writing():
@@ -91,9 +99,11 @@ def read(
 
 def report(folder: RunFolder, experiment: Experiment, config: RunConfig) -> None:
     """Scores and report page from the beliefs that are on the disk."""
-    beliefs = folder.beliefs()
+    every = folder.beliefs()
+    inside = profiles(declaration(experiment), config, every) if config.lens else []
+    beliefs = every[every["kind"] != "lens"]
     cells = experiment.score(config, beliefs)
-    rows = [_flat(cell) for cell in cells]
+    rows = [_flat(cell) for cell in [*cells, *(cell for profile in inside for cell in inner_cells(profile))]]
     folder.write_json("scores.json", {"experiment": experiment.name, "scores": _jsonable(rows)})
     nested = ("reasons", "params", "details")
     table = pd.DataFrame([row | {key: json.dumps(_jsonable(row[key])) for key in nested} for row in rows])
@@ -103,7 +113,8 @@ def report(folder: RunFolder, experiment: Experiment, config: RunConfig) -> None
     findings = experiment.findings(config, beliefs, cells, folder.transcripts)
     record = folder.manifest | _totals(folder)
     floors = _floors(folder, experiment, config, beliefs, cells)
-    folder.write("report.html", render_report(experiment, config, record, findings, cells, beliefs, floors))
+    page = inner_page(declaration(experiment).columns, inside) if inside else None
+    folder.write("report.html", render_report(experiment, config, record, findings, cells, beliefs, floors, page))
 
 
 def _floors(
@@ -172,7 +183,7 @@ def _read_batch(job: _Job, batch: Sequence[Item], number: int) -> None:
     beliefs = belief_table(row for one in read for row in one.rows)
     note = {
         "readouts": len(transcripts),
-        "statuses": dict(Counter(beliefs.drop_duplicates("readout_id")["status"])),
+        "statuses": dict(Counter(beliefs[beliefs["kind"] != "lens"].drop_duplicates("readout_id")["status"])),
         **{
             key: sum(getattr(cost, key) for cost in costs) for key in ("packs", "tokens_run", "tokens_tree", "halvings")
         },

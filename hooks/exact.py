@@ -33,6 +33,8 @@ if TYPE_CHECKING:
 
 UNEMBED_ROWS = 512
 """Rows whose logits are held at once: 100 MB for a vocabulary of 50,000."""
+INNER_ROWS = 2048
+"""Rows of all views that a lens reads at once; their logits are never held whole."""
 ROUNDING_NAT = 1e-5
 """How far above one the float32 normaliser may put the sum of disjoint events; that much is taken off."""
 
@@ -50,6 +52,8 @@ class Query:
     """Where in the prompt a capture reads."""
     swap: Swap | None = None
     """Rows of another context, in which the prompt is read."""
+    inner: bool = True
+    """Whether a lens reads it, too, where there is one."""
 
 
 class Competitor(NamedTuple):
@@ -75,7 +79,8 @@ class ExactReading:
     tempered: Mapping[float, NDArray[np.float64]] = field(default_factory=dict)
     """Temperature -> what `logp` would be at it."""
     inner: Mapping["View", NDArray[np.float64]] = field(default_factory=dict)
-    """Layer and lens -> what `logp` would be if the model ended there."""
+    """Layer and lens -> what `logp` would be if the model ended there at every token of an option. What closes a form
+    is not the layer's to say: its probability is the model's own."""
 
     @property
     def coverage(self) -> float:
@@ -152,10 +157,10 @@ class QueryTree:
         return {place.last for place in self.placed} | ends | {self.tree.parents[node] for node in self.wanted}
 
     @property
-    def form_nodes(self) -> set[int]:
-        """Every node whose next-token distribution enters the probability of a form."""
-        forms = {node for place in self.placed for forms in place.forms for form in forms for node in form}
-        return {place.last for place in self.placed} | forms
+    def inner_nodes(self) -> set[int]:
+        """Every node at which a lens reads: those before the tokens of forms."""
+        read = (place for query, place in zip(self.queries, self.placed, strict=True) if query.inner)
+        return {self.tree.parents[node] for place in read for forms in place.forms for form in forms for node in form}
 
     @property
     def wanted(self) -> set[int]:
@@ -184,11 +189,11 @@ def read_packed(
     built = QueryTree(queries)
     edits = built.edits
     laws = (1.0, *temperatures)
-    steps = _Steps(built, len(laws) + (len(lens.views) if lens else 0))
+    steps = _Steps(built, len(laws), len(lens.views) if lens else 0)
     collector = _collector(built, backend, capture) if capture else None
     competitors: dict[int, Competitor] = {}
     barred = {place.last: query.paths.first_ids for place, query in zip(built.placed, queries, strict=True)}
-    inner = built.form_nodes if lens else set()
+    inner = built.inner_nodes if lens else set()
 
     def take(one: Pack) -> int:
         """Run a pack, and keep what is read in it."""
@@ -206,52 +211,64 @@ def read_packed(
                 if node in barred:
                     competitors[node] = best_competitor(logp[row], barred[node])
         if lens:
-            for rows in _blocks(np.flatnonzero([node in inner for node in one.nodes.tolist()])):
-                views = (head.log_probs(hidden) for hidden in lens.hidden(output.streams[rows]))
-                steps.keep(one.nodes[rows].tolist(), views, start=len(laws))
+            mine = np.flatnonzero([node in inner for node in one.nodes.tolist()])
+            for rows in _blocks(mine, -(-INNER_ROWS // len(lens.views))):
+                steps.keep_inner(one.nodes[rows].tolist(), lens.hidden(output.streams[rows]), head)
         if collector:
             collector.keep(one, output)
         return output.tokens_run
 
     cost = run_packs(built.tree, built.read_nodes, budget, take)
     readings = [
-        _reading(query, place, temperatures, lens.views if lens else (), steps, competitors)
+        _reading(query, place, temperatures, lens.views if lens and query.inner else (), steps, competitors)
         for query, place in zip(queries, built.placed, strict=True)
     ]
     return PackedReading(readings, cost, collector.captured() if collector else None)
 
 
-def _blocks(rows: NDArray[np.int64]) -> Iterator[NDArray[np.int64]]:
+def _blocks(rows: NDArray[np.int64], size: int = UNEMBED_ROWS) -> Iterator[NDArray[np.int64]]:
     """Rows in as many at a time as are unembedded at once."""
-    for start in range(0, len(rows), UNEMBED_ROWS):
-        yield rows[start : start + UNEMBED_ROWS]
+    for start in range(0, len(rows), size):
+        yield rows[start : start + size]
 
 
 class _Steps:
-    """The log-probability of each token that enters a number, and of a terminator after it, under several laws."""
+    """The log-probability of each token that enters a number, under several laws and then in several views of inner
+    layers, and of a terminator after it, under the laws.
+    """
 
-    def __init__(self, built: QueryTree, n_laws: int) -> None:
+    def __init__(self, built: QueryTree, n_laws: int, n_views: int) -> None:
         self.tree = built.tree
-        self.step = np.full((n_laws, len(built.tree)), np.nan)  # log P(this token | its ancestors)
+        self.step = np.full((n_laws + n_views, len(built.tree)), np.nan)  # log P(this token | its ancestors)
         # log P(one of these terminators follows)
         self.end = {query.terminators: np.full((n_laws, len(built.tree)), np.nan) for query in built.queries}
         self._children: dict[int, list[int]] = {}
         for node in sorted(built.wanted):
             self._children.setdefault(built.tree.parents[node], []).append(node)
 
-    def keep(self, nodes: Sequence[int], by_law: "Iterable[torch.Tensor]", start: int = 0) -> None:
-        """Take the [nodes, vocabulary] log-probabilities after `nodes`, of the laws from the number `start` on."""
-        edges = [(row, child) for row, node in enumerate(nodes) for child in self._children.get(node, ())]
-        rows, children = [row for row, _ in edges], [child for _, child in edges]
-        tokens = [self.tree.tokens[child] for child in children]
-        for law, logp in enumerate(by_law, start):
+    def keep(self, nodes: Sequence[int], by_law: "Iterable[torch.Tensor]") -> None:
+        """Take the [nodes, vocabulary] log-probabilities after `nodes` under each law."""
+        rows, children, tokens = self._edges(nodes)
+        for law, logp in enumerate(by_law):
             self.step[law, children] = logp[rows, tokens].double().cpu().numpy()
             for terminators, end in self.end.items():
                 end[law, nodes] = _terminator_logp(logp, terminators)
 
+    def keep_inner(self, nodes: Sequence[int], hidden: "torch.Tensor", head: Head) -> None:
+        """Read what follows `nodes` off the [views, nodes, d_model] hidden states of the views."""
+        rows, children, tokens = self._edges(nodes)
+        self.step[-len(hidden) :, children] = head.token_log_probs(hidden, rows, tokens).double().cpu().numpy()
+
+    def _edges(self, nodes: Sequence[int]) -> tuple[list[int], list[int], list[int]]:
+        """Of each token that enters a number after one of `nodes`: the row of that one, its own node, its id."""
+        edges = [(row, child) for row, node in enumerate(nodes) for child in self._children.get(node, ())]
+        children = [child for _, child in edges]
+        return [row for row, _ in edges], children, [self.tree.tokens[child] for child in children]
+
     def forms(self, law: int, query: Query, place: _Placed) -> tuple[NDArray[np.float64], ...]:
         """[option][form] log-probability of each form with what closes it."""
-        step, end = self.step[law], self.end[query.terminators][law]
+        ends = self.end[query.terminators]
+        step, end = self.step[law], ends[law if law < len(ends) else 0]
         return tuple(np.array([step[list(form)].sum() + end[form[-1]] for form in forms]) for forms in place.forms)
 
 
@@ -320,7 +337,8 @@ def _reading(
     competitors: dict[int, Competitor],
 ) -> ExactReading:
     reading = make_reading(query.readout_id, steps.forms(0, query, place), competitors[place.last])
-    other = [_sum_forms(steps.forms(law, query, place)) for law in range(1, len(steps.step))]
+    n = 1 + len(temperatures) + len(views)
+    other = [_sum_forms(steps.forms(law, query, place)) for law in range(1, n)]
     return replace(
         reading,
         forced_logp=float(steps.step[0, list(place.forced)].sum()) if place.forced else np.nan,

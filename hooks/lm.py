@@ -63,6 +63,8 @@ class LanguageModel:
         terminators: Sequence[str] = TERMINATORS,
     ) -> None:
         self.spec, self.model, self.tokenizer = spec, model, text.tokenizer
+        self.lens: Lens | None = None
+        """With which experiments read inner layers, if a run has one."""
         self.reader = PromptReader(spec, text, terminators)
         self.head = Head(model)
         self.sampler = Sampler(text.tokenizer, self.head, text.end_ids)
@@ -71,7 +73,7 @@ class LanguageModel:
         return self
 
     def __exit__(self, *exception: object) -> None:
-        del self.model, self.head, self.sampler
+        del self.model, self.head, self.sampler, self.lens
         self.__dict__.pop("chosen", None)
         gc.collect()  # a library may hold the model in a cycle
 

@@ -1,7 +1,7 @@
 """Settings files: YAML read safely into frozen models that refuse what they do not know."""
 
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, TypeVar, get_args
 
 import yaml
 from pydantic import BaseModel, ConfigDict, ValidationError
@@ -52,6 +52,7 @@ def _keys(model: type[BaseModel], path: tuple[str | int, ...]) -> list[str]:
     for part in path:
         field = model.model_fields.get(str(part))
         inner = field.annotation if field else None
-        if isinstance(inner, type) and issubclass(inner, BaseModel):
-            model = inner
+        for one in (inner, *get_args(inner)):  # optional settings are a union
+            if isinstance(one, type) and issubclass(one, BaseModel):
+                model = one
     return list(model.model_fields)

@@ -16,6 +16,7 @@ from ..readouts import read_questions
 from .config import ConsistencyConfig
 from .dialogue import Words, dialogue_questions, fork_questions
 from .findings import findings
+from .inside import INNER
 from .published import published
 from .scores import scores
 
@@ -32,6 +33,7 @@ class Consistency:
     name = "consistency"
     summary = "does the ratio of two options survive the rejection of a third?"
     config_type = ConsistencyConfig
+    inner = INNER
 
     def items(self, config: ConsistencyConfig) -> list[Item]:
         """Triples of words of each window, in each of their orders; a triple, whatever its order, is a cluster."""

@@ -111,19 +111,25 @@ def _whole_table(config: ConsistencyConfig, table: pd.DataFrame) -> Mapping[str,
     rejected word is given where it was likely before, and what the order of the words does.
     """
     settings = {"seed": config.seed, "draws": config.bootstrap_draws, "level": config.level}
-    defined = table.dropna(subset=["alpha_prior", "alpha_post"])
-    kappa = consistency_kappa(
-        _two_classes(defined["alpha_prior"]),
-        _two_classes(defined["alpha_post"]),
-        defined["cluster"].to_numpy(),
-        defined["place"].to_numpy(),
-        **settings,
-    )
     association = invalid_association(
         table["rejected_prior_share"], table["p_invalid_norm"], table["cluster"].to_numpy(), **settings
     )
     orders = {} if config.orders == "one" else {"order_share": order_share(config, table)}
-    return {"kappa": kappa, "invalid_association": association, **gates(config, table), **orders}
+    return {"kappa": chance_kappa(config, table), "invalid_association": association, **gates(config, table), **orders}
+
+
+def chance_kappa(config: ConsistencyConfig, table: pd.DataFrame) -> Score:
+    """Consistency above that with the posterior of another triple (METRICS B12)."""
+    defined = table.dropna(subset=["alpha_prior", "alpha_post"])
+    return consistency_kappa(
+        _two_classes(defined["alpha_prior"]),
+        _two_classes(defined["alpha_post"]),
+        defined["cluster"].to_numpy(),
+        defined["place"].to_numpy(),
+        seed=config.seed,
+        draws=config.bootstrap_draws,
+        level=config.level,
+    )
 
 
 def _agreements(means: Means, exact: pd.DataFrame, sampled: pd.DataFrame) -> list[Cell]:

@@ -1,6 +1,7 @@
 """Generic text to fit translators on: documents, as token ids, that share nothing with what is measured."""
 
 import re
+from bisect import bisect_right
 from collections.abc import Collection, Sequence
 from importlib.resources import files
 from pathlib import Path
@@ -15,19 +16,45 @@ if TYPE_CHECKING:
     from ..lm import LanguageModel
 
 ANSWER = Sampling(max_new_tokens=128)
+NOTHING = "(?!)"
+"""The pattern that no text matches."""
 
 
 class Document(NamedTuple):
     """A stretch of text as the model sees it."""
 
     text: str
+    """What is said in it, without what a template puts around it."""
     ids: tuple[int, ...]
+    ends: tuple[int, ...]
+    """For each id, how many characters of the text are said once it is."""
 
 
-def own_samples(lm: "LanguageModel", *, seed: int = 0) -> list[Document]:
+def prompts() -> list[str]:
+    """The shipped questions, about anything."""
+    return (files("doxascope.configs") / "lens" / "prompts.txt").read_text("utf-8").splitlines()
+
+
+def own_samples(lm: "LanguageModel", *, seed: int = 0, draws: int = 1) -> list[Document]:
     """What the model itself answers to the shipped prompts, at temperature 1: chats as it writes them."""
-    prompts = (files("doxascope.configs") / "lens" / "prompts.txt").read_text("utf-8").splitlines()
-    return _answered(lm, prompts, seed)
+    asked = prompts()
+    requests = [
+        Request(str(i), lm.reader.chat.render([Message(role="user", content=prompt)]), range(draws))
+        for i, prompt in enumerate(asked)
+    ]
+    by_id = {request.readout_id: (prompt, request) for prompt, request in zip(asked, requests, strict=True)}
+    documents = []
+    for sample in lm.sample(requests, ANSWER, seed=seed):
+        prompt, request = by_id[sample.readout_id]
+        answers = [lm.tokenizer.decode(list(sample.ids[: i + 1])) for i in range(len(sample.ids))]
+        documents.append(
+            Document(
+                text=f"{prompt}\n{answers[-1]}",
+                ids=request.prompt.ids + sample.ids,
+                ends=(len(prompt),) * len(request.prompt.ids) + tuple(len(prompt) + 1 + len(a) for a in answers),
+            )
+        )
+    return documents
 
 
 def from_file(lm: "LanguageModel", path: Path) -> list[Document]:
@@ -40,27 +67,30 @@ def from_file(lm: "LanguageModel", path: Path) -> list[Document]:
     except (OSError, UnicodeDecodeError) as error:
         raise UserError(f"lens.text {path}: cannot be read as UTF-8 ({error})") from error
     paragraphs = [part.strip() for part in re.split(r"\n\s*\n", text) if part.strip()]
-    return [
-        Document(part, lm.reader.chat.render([Message(role="user", content=part)]).ids[: lm.reader.context])
-        for part in paragraphs
-    ]
+    rendered = [lm.reader.chat.render([Message(role="user", content=part)]) for part in paragraphs]
+    cut = [prompt.ids[: lm.reader.context] for prompt in rendered]
+    return [Document(part, ids, (len(part),) * len(ids)) for part, ids in zip(paragraphs, cut, strict=True)]
+
+
+def mentioned(documents: Sequence[Document], words: Collection[str]) -> list[str]:
+    """Those of `words` that the documents say, in lower case and sorted."""
+    pattern = _saying(words)
+    return sorted({match.group().lower() for document in documents for match in pattern.finditer(document.text)})
 
 
 def without(documents: Sequence[Document], words: Collection[str]) -> list[Document]:
-    """The documents that say none of `words`: what is measured must not be what was fitted on."""
-    if not words:
-        return list(documents)
-    said = re.compile(r"\b(" + "|".join(map(re.escape, sorted(words))) + r")\b", re.IGNORECASE)
-    return [document for document in documents if not said.search(document.text)]
+    """The documents up to where each first says one of `words`: what is measured must not be what was fitted on."""
+    pattern = _saying(words)
+    kept = []
+    for document in documents:
+        match = pattern.search(document.text)
+        n = len(document.ids) if match is None else bisect_right(document.ends, match.start())
+        if n > 1:
+            kept.append(Document(document.text[: document.ends[n - 1]], document.ids[:n], document.ends[:n]))
+    return kept
 
 
-def _answered(lm: "LanguageModel", prompts: Sequence[str], seed: int) -> list[Document]:
-    requests = [
-        Request(str(i), lm.reader.chat.render([Message(role="user", content=prompt)]), range(1))
-        for i, prompt in enumerate(prompts)
-    ]
-    samples = lm.sample(requests, ANSWER, seed=seed)
-    return [
-        Document(f"{prompt}\n{sample.text}", request.prompt.ids + sample.ids)
-        for prompt, request, sample in zip(prompts, requests, samples, strict=True)
-    ]
+def _saying(words: Collection[str]) -> re.Pattern[str]:
+    """What finds any of the words, whole."""
+    any_of = "|".join(map(re.escape, sorted(words))) or NOTHING
+    return re.compile(rf"(?<!\w)({any_of})(?!\w)", re.IGNORECASE)

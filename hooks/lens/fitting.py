@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from ..backends.backend import Capture
+from ..errors import UserError
 from ..model.blocks import blocks
 from ..tree.tree import TokenTree, pack
 from .corpus import Document
@@ -17,6 +18,8 @@ if TYPE_CHECKING:
     from ..lm import LanguageModel
 
 SITE = "resid_post"
+SAME = ("weights", "tokenizer", "chat_template", "template", "dtype")
+"""Of a model's identity, what a translator belongs to."""
 
 
 def fit_translator(lm: "LanguageModel", documents: Sequence[Document], layers: Sequence[int]) -> Translator:
@@ -38,6 +41,25 @@ def fit_translator(lm: "LanguageModel", documents: Sequence[Document], layers: S
         residuals = lm.backend.run(whole, capture=capture).residuals[SITE]
         fitter.update(residuals[:, : len(layers)], residuals[:, asked.index(last)])
     return fitter.fit({"model": lm.identity.model_dump(mode="json"), "text": text_hash(documents)})
+
+
+def belongs_to(lm: "LanguageModel") -> dict[str, str | None]:
+    """What a translator of this model must have been fitted on."""
+    return {name: getattr(lm.identity, name) for name in SAME}
+
+
+def require_own(translator: Translator, lm: "LanguageModel", layers: Sequence[int]) -> None:
+    """Raise UserError for a translator of another model, another dtype or other layers."""
+    made = translator.origin.get("model", {})
+    for name, own in belongs_to(lm).items():
+        if made.get(name) != own:
+            raise UserError(f"translator: was fitted on {name} {made.get(name)}, the model has {own}; fit it anew")
+    if translator.layers != tuple(layers):
+        raise UserError(f"translator: is of layers {_listed(translator.layers)}, not {_listed(layers)}; fit it anew")
+
+
+def _listed(layers: Sequence[int]) -> str:
+    return ", ".join(map(str, layers))
 
 
 def text_hash(documents: Sequence[Document]) -> str:

@@ -1,6 +1,5 @@
 """What inner layers would say: the final norm and the head on residuals of inner layers, raw or translated."""
 
-from collections.abc import Iterator
 from typing import TYPE_CHECKING, NamedTuple
 
 import torch
@@ -40,9 +39,9 @@ class Lens:
         self.translator = translator.to(self.device)
         self.views = [View(layer, lens) for lens in (RAW, TRANSLATED) for layer in self.layers]
 
-    def hidden(self, streams: torch.Tensor) -> Iterator[torch.Tensor]:
-        """[R, d_model] after the final norm for each view, from [R, layers, d_model] after the blocks."""
+    def hidden(self, streams: torch.Tensor) -> torch.Tensor:
+        """[views, R, d_model] after the final norm, from [R, layers, d_model] after the blocks."""
         here = streams.to(self.device)
-        for residuals in (here, self.translator(here)):
-            for i in range(len(self.layers)):
-                yield self.norm(residuals[:, i].to(streams.dtype))
+        with torch.inference_mode():
+            both = torch.cat([here, self.translator(here).to(here)], dim=1)
+            return self.norm(both.transpose(0, 1))

@@ -17,6 +17,7 @@ import torch
 from numpy.typing import NDArray
 
 from ..errors import UserError
+from ..files import whole
 
 PENALTIES = (1e-4, 1e-3, 1e-2, 1e-1, 1.0)
 """Of standardised features, per row. Each layer takes the one with the least error across documents."""
@@ -50,17 +51,21 @@ class Translator:
         return replace(self, weight=self.weight.to(device), bias=self.bias.to(device))
 
     def save(self, path: Path) -> None:
-        """Write `path`.npz and, with what it was fitted on, `path`.json."""
-        np.savez(path.with_suffix(".npz"), weight=self.weight.cpu().numpy(), bias=self.bias.cpu().numpy(), r2=self.r2)
-        record = {"format": FORMAT, "layers": self.layers, "penalty": self.penalty, "origin": self.origin}
-        path.with_suffix(".json").write_text(json.dumps(record, indent=1) + "\n")
+        """Write `path`.npz and then, with what it was fitted on, `path`.json, each whole or not at all."""
+        arrays, record = _files(path)
+        with whole(arrays) as temporary:
+            np.savez(temporary, weight=self.weight.cpu().numpy(), bias=self.bias.cpu().numpy(), r2=self.r2)
+        told = {"format": FORMAT, "layers": self.layers, "penalty": self.penalty, "origin": self.origin}
+        with whole(record) as temporary:
+            temporary.write_text(json.dumps(told, indent=1) + "\n")
 
     @classmethod
     def load(cls, path: Path) -> "Translator":
         """Read what `save` wrote. Raises UserError if it is not there or not whole."""
+        stored, told = _files(path)
         try:
-            record = json.loads(path.with_suffix(".json").read_text())
-            with np.load(path.with_suffix(".npz"), allow_pickle=False) as arrays:
+            record = json.loads(told.read_text())
+            with np.load(stored, allow_pickle=False) as arrays:
                 weight, bias, r2 = (arrays[name] for name in ("weight", "bias", "r2"))
             if record["format"] != FORMAT:
                 raise UserError(f"{path}: a translator of format {record['format']}, not {FORMAT}; fit it anew")
@@ -68,6 +73,11 @@ class Translator:
             return cls(layers, torch.from_numpy(weight), torch.from_numpy(bias), r2, penalty, record["origin"])
         except (OSError, ValueError, KeyError, BadZipFile) as error:
             raise UserError(f"{path}: no translator can be read from it ({error}); fit it anew") from error
+
+
+def _files(path: Path) -> tuple[Path, Path]:
+    """The arrays and the record; the names of models have dots."""
+    return path.with_name(f"{path.name}.npz"), path.with_name(f"{path.name}.json")
 
 
 class TranslatorFitter:

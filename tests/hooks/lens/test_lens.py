@@ -7,7 +7,7 @@ import torch
 
 from doxascope import UserError
 from doxascope.hooks.exact import PackedReading
-from doxascope.hooks.lens.corpus import Document, from_file, own_samples, without
+from doxascope.hooks.lens.corpus import Document, from_file, mentioned, own_samples, without
 from doxascope.hooks.lens.fitting import fit_translator
 from doxascope.hooks.lens.lens import RAW, TRANSLATED, Lens, View
 from doxascope.hooks.lens.translator import Translator
@@ -54,7 +54,7 @@ def test_packs_make_no_difference(tiny: Any) -> None:
 
 
 def test_an_inner_readout_is_what_the_model_would_say_if_it_ended_there(tiny: Any) -> None:
-    """Reference: the same path through transformers' own hidden states, norm and head."""
+    """Reference: the same path through transformers' own hidden states, norm and head; closed by the last layer."""
     query = tiny.reader.query("q", CHATS[0], make_options(("apple", "stone"), ("{option}",)))
     (reading,) = tiny.read([query], lens=Lens(tiny.model, untranslated(tiny, (1,)))).readings
     for option, paths in enumerate(query.paths.paths):
@@ -66,7 +66,9 @@ def test_an_inner_readout_is_what_the_model_would_say_if_it_ended_there(tiny: An
                 logp = tiny.model.lm_head(tiny.model.model.norm(hidden))[0].log_softmax(-1)
             start = len(query.prompt.ids) - 1
             steps = sum(float(logp[start + i, token]) for i, token in enumerate(path))
-            total += np.exp(steps + float(logp[-1, torch.from_numpy(query.terminators.ids)].logsumexp(0)))
+            with torch.inference_mode():
+                closed = tiny.model(ids).logits[0, -1].log_softmax(-1)[torch.from_numpy(query.terminators.ids)]
+            total += np.exp(steps + float(closed.logsumexp(0)))
         assert reading.inner[View(1, RAW)][option] == pytest.approx(np.log(total), abs=1e-4)
 
 
@@ -84,10 +86,31 @@ def test_a_translator_brings_an_inner_layer_nearer(tiny: Any) -> None:
     assert gap[TRANSLATED] < gap[RAW]
 
 
-def test_text_that_says_an_item_is_left_out() -> None:
-    documents = [Document(text, ()) for text in ("The river rose.", "Rivers rise.", "A Stone fell", "nothing")]
-    assert [one.text for one in without(documents, WORDS)] == ["Rivers rise.", "nothing"]
+def test_a_text_ends_where_it_says_an_item() -> None:
+    def document(*tokens: str) -> Document:
+        ends = np.cumsum([len(token) for token in tokens]).tolist()
+        return Document("".join(tokens), tuple(range(len(tokens))), tuple(ends))
+
+    documents = [
+        document("The", " old", " ri", "ver", " rose."),
+        document("Rivers", " rise."),
+        document("A", " Stone", " fell"),
+        document("no", "thing", " but", " apple", "s"),
+    ]
+    cut = without(documents, WORDS)
+    assert [one.text for one in cut] == ["The old", "Rivers rise.", "nothing but apples"]
+    assert [len(one.ids) for one in cut] == [len(one.ends) for one in cut] == [2, 2, 5]
     assert without(documents, ()) == documents
+    assert mentioned(documents, WORDS) == ["river", "stone"]
+
+
+def test_own_answers_know_how_much_each_token_says(tiny: Any) -> None:
+    for one in own_samples(tiny, draws=2)[:4]:
+        assert len(one.ids) == len(one.ends)
+        assert one.ends[-1] == len(one.text)
+        n = next(i for i, end in enumerate(one.ends) if end > one.ends[0])
+        assert all(a <= b for a, b in zip(one.ends[n:], one.ends[n + 1 :], strict=False))
+        assert one.text[: one.ends[n + 3]].endswith(tiny.tokenizer.decode(list(one.ids[n : n + 4])))
 
 
 def test_a_text_of_ones_own(tiny: Any, tmp_path: Any) -> None:

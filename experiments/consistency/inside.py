@@ -1,0 +1,39 @@
+"""What consistency says of itself so that inner layers can be scored like its exact beliefs (METRICS W3)."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import pandas as pd
+
+from ..inner.declaration import PRIOR as NONE_YET
+from ..inner.declaration import Inner, Scored
+from ..protocol import Column
+from .config import ConsistencyConfig
+from .dialogue import POSTERIOR, PRIOR
+from .instances import instances
+from .mean import ALL, Means
+from .scores import chance_kappa
+from .words import word_kappas
+
+COLUMNS = (
+    Column("c2", "consistency", "1 - JSD of the two words that remain, before and after; 1 is a kept ratio"),
+    Column("kappa", "above chance", "(consistency - chance) / (1 - chance); chance: the posterior of another triple"),
+    Column("kappa_word_c3", "above words, 3-class", "3-class consistency above that of the words alone"),
+)
+
+
+def rejected(scenario: str, variant: Mapping[str, Any]) -> int | None:
+    """The word that is ruled out, of a prior none, and nothing of what is neither."""
+    return NONE_YET if scenario == PRIOR else variant["rejected"] if scenario == POSTERIOR else None
+
+
+def score(config: ConsistencyConfig, beliefs: pd.DataFrame) -> Scored:
+    """Consistency above nothing, above chance and above the words."""
+    table = instances(beliefs)
+    method, kind = (str(beliefs[name].iloc[0]) for name in ("method", "kind"))
+    words = word_kappas(config, beliefs, table)
+    mean = Means(config, method, kind).cell("c2", ALL, table).score
+    return Scored({"c2": mean, "kappa": chance_kappa(config, table), **words}, words["kappa_word"].c_word)
+
+
+INNER = Inner(rejected, COLUMNS, score)

@@ -1,0 +1,142 @@
+"""Planted layers of which it is known what they hold."""
+
+import json
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from doxascope.experiments.config import load_config
+from doxascope.experiments.consistency.inside import INNER
+from doxascope.experiments.inner.plan import Gate
+from doxascope.experiments.inner.report import inner_page
+from doxascope.experiments.inner.scores import EXACT, GATE, Profile, cells, judging, profiles
+from doxascope.hooks.lens.lens import View
+from doxascope.metrics import belief_consistency, belief_table
+
+N_ITEMS, WOBBLE, LEAK = 60, 0.5, 0.05
+BELIEF, WORDS, FAINT, DEAF = 0, 1, 2, 3
+Masses = Callable[[np.random.Generator, dict[str, Any]], np.ndarray]
+
+
+def prior(rng: np.random.Generator) -> np.ndarray:
+    return rng.dirichlet([2, 2, 2])
+
+
+def coherent(rng: np.random.Generator, variant: dict[str, Any]) -> np.ndarray:
+    """The output: it keeps the ratio, and leaks a little."""
+    p = prior(rng)
+    if variant:
+        kept = np.arange(3) != variant["rejected"]
+        p = np.where(kept, (1 - LEAK) * p / p[kept].sum(), LEAK)
+    return 0.5 * p
+
+
+def wobbling(rng: np.random.Generator, variant: dict[str, Any]) -> np.ndarray:
+    """An inner layer: the same belief, but the log-odds of the two words that remain are off by N(0, WOBBLE)."""
+    p = coherent(rng, variant)
+    if variant:
+        kept = np.flatnonzero(np.arange(3) != variant["rejected"])
+        total = p[kept].sum()
+        p[kept] *= np.exp(WOBBLE * rng.standard_normal() * np.array([0.5, -0.5]))
+        p[kept] *= total / p[kept].sum()
+    return p
+
+
+LAYERS: dict[int, Masses] = {
+    BELIEF: wobbling,
+    WORDS: lambda rng, _: 0.5 * prior(rng),
+    FAINT: lambda rng, variant: 1e-6 * wobbling(rng, variant),
+    DEAF: lambda rng, variant: coherent(rng, variant and {"rejected": (variant["rejected"] + 1) % 3}),
+}
+"""What is planted at each layer. DEAF takes away another word than the one that is ruled out."""
+
+
+def truth(n: int = 20_000) -> float:
+    """The consistency that is planted in BELIEF."""
+    variants = [({}, {"rejected": i % 3}) for i in range(n)]
+    pairs = [[wobbling(np.random.default_rng([2, i]), one) for one in both] for i, both in enumerate(variants)]
+    before, after = (np.array(one) for one in zip(*pairs, strict=True))
+    return float(np.mean(belief_consistency(before, after, np.arange(n) % 3).c2))
+
+
+@pytest.fixture(scope="module")
+def profile() -> Profile:
+    experiment, config = load_config(
+        "consistency", [f"items={N_ITEMS}", "bootstrap_draws=500", "fork.methods=[]", "lens={}"]
+    )
+    return profiles(INNER, config, planted(experiment, config))[0]
+
+
+def planted(experiment: Any, config: Any) -> pd.DataFrame:
+    rows = []
+    for number, item in enumerate(experiment.items(config)):
+        for question in experiment.questions(config, item):
+            if question.method != "letters":
+                continue
+            for layer, believe in ((None, coherent), *LAYERS.items()):
+                masses = believe(np.random.default_rng([1, number]), dict(question.variant))
+                lens = {} if layer is None else {"lens": "raw"}
+                for i, option in enumerate(question.options):
+                    rows.append(
+                        {
+                            "readout_id": question.readout_id + ("" if layer is None else f"/raw@{layer}"),
+                            "item": item.id,
+                            "cluster": item.cluster,
+                            "kind": "exact" if layer is None else "lens",
+                            "layer": pd.NA if layer is None else layer,
+                            "method": "letters",
+                            "scenario": question.scenario,
+                            "variant": json.dumps({**question.variant, **lens}),
+                            "option": option.name,
+                            "option_index": i,
+                            "logp": np.log(masses[i]),
+                            "prob": masses[i] / masses.sum(),
+                            "coverage": masses.sum(),
+                            "status": "ok",
+                        }
+                    )
+    return belief_table(rows)
+
+
+def test_a_layer_that_passes_scores_what_is_planted(profile: Profile) -> None:
+    belief = profile.inner[View(BELIEF, "raw")]
+    score = belief.scores["c2"]
+    assert belief.gate.passed
+    assert belief.gate.n_clusters == score.n_clusters == N_ITEMS // 2
+    assert score.ci_lo < truth() < score.ci_hi
+    assert score.ci_hi < profile.exact["c2"].estimate == pytest.approx(1)
+
+
+def test_layers_that_hold_no_belief_fail_and_say_why(profile: Profile) -> None:
+    failures = {layer: set(profile.inner[View(layer, "raw")].gate.failures) for layer in LAYERS}
+    assert failures[WORDS] == {"partial_corr", "evidence_response"}
+    assert failures[FAINT] == {"coverage"}
+    assert "evidence_response" in failures[DEAF]
+    assert profile.inner[View(WORDS, "raw")].scores["c2"].estimate == pytest.approx(1)
+    told = {(cell.subset, cell.metric): cell for cell in cells(profile)}
+    assert told["raw@0", "c2"].score.status == "ok"
+    assert {cell.score.status for cell in told.values() if cell.kind == "lens" and cell.subset != "raw@0"} == {
+        "gate_failed"
+    }
+    assert told["raw@0", GATE].score.estimate > 0.5
+    assert told[EXACT, "c2"].kind == "exact"
+
+
+def test_the_page_marks_what_fails(profile: Profile) -> None:
+    page = inner_page(INNER.columns, [profile])
+    assert (page.judged, page.clusters, page.passed) == (N_ITEMS // 2, N_ITEMS, 1)
+    assert [row.failures for row in page.rows] == ["", "words, evidence", "coverage", page.rows[DEAF].failures]
+    assert "evidence" in page.rows[DEAF].failures
+    assert page.figure.svg.startswith("<svg")
+
+
+def test_a_cluster_judges_or_scores() -> None:
+    clusters = pd.Series(["a", "b", "c", "d", "e"] * 3)
+    for share, n in ((0.01, 1), (0.4, 2), (0.99, 4)):
+        drawn = judging(clusters, Gate(share=share), seed=3)
+        assert len(drawn) == n
+        assert drawn == judging(clusters, Gate(share=share), seed=3) <= set(clusters)
+    assert len({frozenset(judging(clusters, Gate(share=0.4), seed)) for seed in range(9)}) > 1

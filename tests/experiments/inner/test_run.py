@@ -1,0 +1,144 @@
+import json
+import re
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from transformers import AutoTokenizer, LlamaForCausalLM
+
+from doxascope import UserError, load
+from doxascope.experiments.inner.fitted import fitted
+from doxascope.experiments.inner.plan import LensPlan
+from doxascope.experiments.inner.scores import EXACT
+from doxascope.experiments.run_folder import RunFolder
+
+Run = Callable[..., RunFolder]
+
+
+def inner_scores(folder: RunFolder) -> list[dict[str, Any]]:
+    return [row for row in json.loads((folder.path / "scores.json").read_text())["scores"] if row["kind"] == "lens"]
+
+
+def test_a_killed_run_goes_on_to_the_same_bytes(run_tiny: Run) -> None:
+    whole, part = run_tiny("whole").path, run_tiny("part").path
+    commits = (part / "commits.jsonl").read_text().splitlines(keepends=True)
+    (part / "commits.jsonl").write_text("".join(commits[:2]))
+    (part / "beliefs/part-00003.parquet").unlink()
+    (part / "scores.json").unlink()
+    run_tiny("part")
+    assert (part / "scores.json").read_bytes() == (whole / "scores.json").read_bytes()
+
+
+def test_the_last_layer_says_what_the_model_says(run_tiny: Run) -> None:
+    folder = run_tiny("run")
+    beliefs = folder.beliefs()
+    exact, inner = (beliefs[beliefs["kind"] == kind] for kind in ("exact", "lens"))
+    assert set(inner["method"]) == {"letters"}
+    assert set(inner["layer"]) == {0, 1, 2}
+    for lens in ("raw", "translated"):
+        last = inner[inner["readout_id"].astype(str).str.endswith(f"/{lens}@2")]
+        assert list(last["readout_id"]) == [f"{one}/{lens}@2" for one in exact["readout_id"]]
+        np.testing.assert_allclose(last["logp"], exact["logp"], atol=1e-4)
+    named = {(row["subset"], row["metric"]) for row in inner_scores(folder)}
+    for metric in ("readout_gate", "c2", "kappa", "kappa_word", "kappa_word_c3"):
+        assert {(f"{lens}@{layer}", metric) for lens in ("raw", "translated") for layer in range(3)} < named
+    assert "Inner layers: consistency" in (folder.path / "report.html").read_text()
+
+
+def test_a_lens_changes_no_other_number(run_tiny: Run, tmp_path: Path) -> None:
+    with_lens = json.loads((run_tiny("with").path / "scores.json").read_text())["scores"]
+    without = json.loads((run_tiny("without", "lens=null").path / "scores.json").read_text())["scores"]
+    assert [row for row in with_lens if row["kind"] == "exact" and row["subset"] != EXACT] == without
+
+
+def test_a_model_that_carries_only_word_identity_has_no_layer_that_passes(
+    run_tiny: Run, tiny_folder: Path, tmp_path: Path
+) -> None:
+    """Attention adds nothing, so that what is said depends on the last token alone: a perfect consistency."""
+    model = LlamaForCausalLM.from_pretrained(tiny_folder)
+    for name, weight in model.named_parameters():
+        if name.endswith("o_proj.weight"):
+            torch.nn.init.zeros_(weight)
+    model.save_pretrained(tmp_path / "words")
+    AutoTokenizer.from_pretrained(tiny_folder).save_pretrained(tmp_path / "words")
+    rows = inner_scores(run_tiny("run", "items=12", model=tmp_path / "words"))
+    assert {row["status"] for row in rows} == {"gate_failed"}
+    consistent = [row["estimate"] for row in rows if row["metric"] == "c2"]
+    np.testing.assert_allclose(consistent, 1, atol=1e-6)
+
+
+def test_a_translator_is_fitted_once(run_tiny: Run, cache: Path) -> None:
+    first = run_tiny("one").manifest["conditions"]["translator"]
+    (record,) = (path for path in cache.glob("*.json"))
+    fitted_at = record.stat().st_mtime_ns
+    assert run_tiny("two", "seed=1", "bootstrap_draws=20").manifest["conditions"]["translator"] == first == record.stem
+    assert record.stat().st_mtime_ns == fitted_at
+
+
+def test_another_text_is_another_run(run_tiny: Run, text: Path) -> None:
+    run_tiny("run")
+    text.write_text(text.read_text() + "\n\nAnd this.")
+    with pytest.raises(UserError, match=r"run under other conditions \(translator: "):
+        run_tiny("run")
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ("lens.layers=[7]", "lens.layers: there is no layer 7; the model has layers 0 to 2"),
+        ("lens.methods=[leters]", "lens.methods: 'leters' is not read here; did you mean 'letters'?"),
+        ("lens.gate={covrage: 0.1}", "unknown key 'lens.gate.covrage'; did you mean 'coverage'?"),
+        ("lens.text=/nowhere", "lens.text /nowhere: cannot be read as UTF-8"),
+        ("items=1", "a layer is judged on other items than it is scored on; give two or more"),
+    ],
+)
+def test_a_wrong_setting_is_one_line(run_tiny: Run, change: str, message: str) -> None:
+    with pytest.raises(UserError, match=re.escape(message)) as refused:
+        run_tiny("run", change)
+    assert "\n" not in str(refused.value)
+
+
+def test_a_text_that_says_the_items_or_is_short_is_refused(tiny: Any, text: Path) -> None:
+    plan = LensPlan(text=str(text))
+    with pytest.raises(UserError, match=r"text: says after, that, words of the items"):
+        fitted(tiny, plan, {"That", "after", "thatch"})
+    text.write_text("Too little.\n\nMuch too little.")
+    with pytest.raises(UserError, match="tokens in 2 documents are too few for 32 dimensions"):
+        fitted(tiny, plan, {"stone"})
+
+
+def test_a_kept_translator_of_another_model_is_refused(tiny: Any, tiny_folder: Path, text: Path, cache: Path) -> None:
+    plan = LensPlan(text=str(text), layers=(0, 2))
+    fitted(tiny, plan, {"stone"})
+    (record,) = cache.glob("*.json")
+    told = json.loads(record.read_text())
+
+    def with_(**changes: Any) -> None:
+        record.write_text(json.dumps(told | changes))
+
+    with_(origin={"model": told["origin"]["model"] | {"weights": "others"}})
+    with pytest.raises(UserError, match="was fitted on weights others, the model has"):
+        fitted(tiny, plan, {"stone"})
+    with_(origin={"model": told["origin"]["model"] | {"dtype": "bfloat16"}})
+    with pytest.raises(UserError, match="was fitted on dtype bfloat16, the model has float32"):
+        fitted(tiny, plan, {"stone"})
+    with_(layers=[0, 1])
+    with pytest.raises(UserError, match="is of layers 0, 1, not 0, 2"):
+        fitted(tiny, plan, {"stone"})
+    record.write_text("{")
+    with pytest.raises(UserError, match="no translator can be read from it"):
+        fitted(tiny, plan, {"stone"})
+
+
+def test_own_answers_are_sampled_once_and_cut_where_they_say_an_item(tiny_folder: Path, cache: Path) -> None:
+    with load(str(tiny_folder)) as lm:
+        whole = fitted(lm, LensPlan(layers=(0,)), ())
+        (samples,) = cache.glob("*-samples-*.json")
+        sampled_at = samples.stat().st_mtime_ns
+        cut = fitted(lm, LensPlan(layers=(0,)), {"stone"})
+        assert samples.stat().st_mtime_ns == sampled_at
+    assert cut.name != whole.name
+    assert cut.translator.origin["rows"] < whole.translator.origin["rows"]
