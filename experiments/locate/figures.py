@@ -28,7 +28,6 @@ def map_figure(cells: Map) -> Figure:
     """Spans by layers: the transfer of each cell as a colour and a number."""
     import matplotlib as mpl
     from matplotlib.figure import Figure as Canvas
-    from matplotlib.patches import Rectangle
 
     spans, layers = _axes(cells)
     width, height = CELL_INCHES
@@ -36,23 +35,7 @@ def map_figure(cells: Map) -> Figure:
     with mpl.rc_context(STYLE):
         figure = Canvas(figsize=size)
         box = (LEFT_INCHES, BELOW_INCHES, width * len(layers), height * len(spans))
-        axes = figure.add_axes((box[0] / size[0], box[1] / size[1], box[2] / size[0], box[3] / size[1]))
-        for cell in cells:
-            x, y = layers.index(cell.layer), spans.index(cell.span)
-            strength = 0 if np.isnan(cell.transfer) else STRONGEST * min(1.0, abs(cell.transfer))
-            colour = MARK if cell.transfer >= 0 else AWAY
-            axes.add_patch(Rectangle((x, y), 1, 1, facecolor=colour, alpha=strength, linewidth=0))
-            weight = "bold" if cell.off_zero else "normal"
-            axes.text(x + 0.5, y + 0.5, _number(cell.transfer), ha="center", va="center", fontsize=8, weight=weight)
-            if cell.off_zero:
-                axes.add_patch(Rectangle((x + 0.04, y + 0.05), 0.92, 0.9, fill=False, edgecolor=INK, linewidth=0.8))
-        axes.set_xlim(0, len(layers))
-        axes.set_ylim(len(spans), 0)
-        axes.set_xticks(np.arange(len(layers)) + 0.5, ["emb." if n < 0 else str(n) for n in layers])
-        axes.set_yticks(np.arange(len(spans)) + 0.5, spans)
-        axes.tick_params(length=0)
-        axes.spines[:].set_visible(False)
-        axes.set_xlabel("after block (emb.: before the first)")
+        draw_map(figure.add_axes((box[0] / size[0], box[1] / size[1], box[2] / size[0], box[3] / size[1])), cells)
     return Figure(
         "Where is the change carried?",
         to_svg(figure),
@@ -61,6 +44,29 @@ def map_figure(cells: Map) -> Figure:
         "order in the prompt. Framed and bold: the band over all cells (max-T) leaves out 0, and what is moved is "
         "above the noise floor; a framed .00 is little, not nothing.",
     )
+
+
+def draw_map(axes: Any, cells: Map) -> None:
+    """The cells, one unit each."""
+    from matplotlib.patches import Rectangle
+
+    spans, layers = _axes(cells)
+    for cell in cells:
+        x, y = layers.index(cell.layer), spans.index(cell.span)
+        strength = 0 if np.isnan(cell.transfer) else STRONGEST * min(1.0, abs(cell.transfer))
+        colour = MARK if cell.transfer >= 0 else AWAY
+        axes.add_patch(Rectangle((x, y), 1, 1, facecolor=colour, alpha=strength, linewidth=0))
+        weight = "bold" if cell.off_zero else "normal"
+        axes.text(x + 0.5, y + 0.5, _number(cell.transfer), ha="center", va="center", fontsize=8, weight=weight)
+        if cell.off_zero:
+            axes.add_patch(Rectangle((x + 0.04, y + 0.05), 0.92, 0.9, fill=False, edgecolor=INK, linewidth=0.8))
+    axes.set_xlim(0, len(layers))
+    axes.set_ylim(len(spans), 0)
+    axes.set_xticks(np.arange(len(layers)) + 0.5, ["emb." if n < 0 else str(n) for n in layers])
+    axes.set_yticks(np.arange(len(spans)) + 0.5, spans)
+    axes.tick_params(length=0)
+    axes.spines[:].set_visible(False)
+    axes.set_xlabel("after block (emb.: before the first)")
 
 
 def profile_figure(maps: Mapping[str, Map]) -> Figure:

@@ -9,12 +9,15 @@ from numpy.typing import ArrayLike
 
 from ..divergence import LN2, binary_entropy_bits, jsd
 from ..inference.intervals import BOOTSTRAP, MIN_BOOTSTRAP_CLUSTERS, percentile_interval
+from ..inference.resampling import block_size, blocks_of
 from ..inference.rows import cluster_sums, complete_rows
 from ..score import NAN, Score, row_counts
 from ..validation import TIE, Floats, check_draws, distributions, floats, probabilities, same_shape
 
 TAIL = 1e-17
 """Binomial mass left out at each end: below the rounding of the sums."""
+AT_ONCE = 250_000
+"""Exchanges that are scored at once, some 40 MB."""
 
 
 def jsd_plugin_bias(k: ArrayLike, n1: ArrayLike, n2: ArrayLike) -> Floats:
@@ -104,7 +107,8 @@ def consistency_kappa(
         draws: resamples of clusters; the chance level is recomputed in each.
         level: of the interval.
 
-    Every exchange between two clusters is enumerated, none is sampled.
+    Every exchange between two clusters is enumerated, none is sampled: time and memory grow with the square of the
+    clusters, 16 bytes a pair.
     """
     prior2, post2 = distributions(prior2, "prior2"), distributions(post2, "post2")
     same_shape(prior2=prior2, post2=post2)
@@ -120,11 +124,12 @@ def consistency_kappa(
     crossed, crossed_n = np.zeros((n_clusters, n_clusters)), np.zeros((n_clusters, n_clusters))
     for place in np.unique(position):
         here = np.flatnonzero(position == place)
-        shape = (len(here), len(here), 2)
-        score = 1 - jsd(np.broadcast_to(prior2[here][:, None], shape), np.broadcast_to(post2[here][None], shape))
-        pair = (codes[here][:, None], codes[here][None])
-        np.add.at(crossed, pair, score)
-        np.add.at(crossed_n, pair, 1.0)
+        for some in np.array_split(here, -(-(len(here) ** 2) // AT_ONCE)):
+            shape = (len(some), len(here), 2)
+            score = 1 - jsd(np.broadcast_to(prior2[some][:, None], shape), np.broadcast_to(post2[here][None], shape))
+            pair = (codes[some][:, None], codes[here][None])
+            np.add.at(crossed, pair, score)
+            np.add.at(crossed_n, pair, 1.0)
     np.fill_diagonal(crossed, 0.0)
     np.fill_diagonal(crossed_n, 0.0)
 
@@ -143,8 +148,9 @@ def consistency_kappa(
     if n_clusters < MIN_BOOTSTRAP_CLUSTERS:
         return ConsistencyKappa(**result, ci_method=f"none: {n_clusters} clusters")
     check_draws(draws)
-    times = np.random.default_rng(seed).multinomial(n_clusters, np.full(n_clusters, 1 / n_clusters), draws)
-    resampled = chance_corrected(*levels(times.astype(np.float64))).kappa
+    rng, even = np.random.default_rng(seed), np.full(n_clusters, 1 / n_clusters)
+    blocks = (rng.multinomial(n_clusters, even, size) for size in blocks_of(draws, block_size(n_clusters)))
+    resampled = np.concatenate([chance_corrected(*levels(times.astype(np.float64))).kappa for times in blocks])
     lo, hi = percentile_interval(resampled, level, n_clusters)
     return ConsistencyKappa(
         **result,
