@@ -3,12 +3,13 @@
 #   make test    set up, run the tests
 #   make lint    ruff and pyright
 #   make bench   the speed tables
+#   make figure   the first figure of the README, from two runs (ten minutes on two free cores)
 #   make calibration   docs/calibration.md anew, from simulated agents (ten minutes on two free cores)
 PYTHON ?= python3
 BIN := .venv/bin
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt
 
-.PHONY: setup demo test lint bench calibration clean
+.PHONY: setup demo test lint bench calibration figure clean
 
 setup: .venv/ready
 
@@ -56,6 +57,9 @@ bench: setup .venv/bench
 	@$(BIN)/python benchmarks/capture.py
 	@$(BIN)/python benchmarks/metrics.py
 	@$(BIN)/python benchmarks/locate.py
+
+figure: setup
+	@$(BIN)/python docs/first_figure.py
 
 calibration: setup
 	@OMP_NUM_THREADS=1 $(BIN)/python -m doxascope.experiments.planted.calibration

@@ -8,8 +8,8 @@ read again. Every row of the left panel is scored on the same items, those that 
 
 import json
 import sys
+import textwrap
 from collections.abc import Iterator
-from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -21,18 +21,22 @@ from doxascope.experiments.consistency import ConsistencyConfig
 from doxascope.experiments.consistency.inside import INNER
 from doxascope.experiments.consistency.instances import instances
 from doxascope.experiments.inner.plan import LensPlan
+from doxascope.experiments.inner.report import GATES
 from doxascope.experiments.inner.scores import judging, profiles
 from doxascope.experiments.locate.figures import draw_map
 from doxascope.experiments.locate.reading import DONOR
-from doxascope.experiments.locate.scores import MappedTransfer
+from doxascope.experiments.locate.scores import SHARE, UPDATE, MappedTransfer
 from doxascope.experiments.plotting import INK, MARK, STYLE, to_svg
 from doxascope.experiments.run_folder import RunFolder
 from doxascope.experiments.runner import run
 from doxascope.metrics import CompetenceGate, PairedDifference, Score, cluster_mean, paired_difference_moments
+from doxascope.metrics.inference import ClusterMean
 
 HERE = Path(__file__).parent
 METHOD = "prefill"
-SETTINGS = ("lens={layers: {every: 3}, methods: [prefill]}", "sampled.draws=20", "fork.methods=[]")
+SETTINGS = ("lens={layers: {every: 3}, methods: [prefill]}", "sampled.draws=20")
+WIDTH = 92
+"""Of the text below the map, in characters."""
 AT = ["item", "place"]
 """What an instance is, however it is read."""
 
@@ -44,10 +48,11 @@ class Row(NamedTuple):
     score: Score
     difference: PairedDifference | None
     """From the exact belief behind the prefill; None: it is that."""
-    filled: bool
-    """It is a belief measurement by its gate."""
-    floor: float
+    fails: str
+    """The gates that say that it is no belief."""
+    floor: float = 0.0
     """How far arithmetic alone moves the score."""
+    marker: str = "o"
 
 
 def rows(config: ConsistencyConfig, folder: RunFolder) -> Iterator[Row]:
@@ -55,14 +60,15 @@ def rows(config: ConsistencyConfig, folder: RunFolder) -> Iterator[Row]:
     every = folder.beliefs()
     lens = config.lens or LensPlan()
     beliefs = every[~every["cluster"].isin(judging(every["cluster"], lens.gate, config.seed))]
-    said = beliefs["variant"].astype(str).map(json.loads)
-    exact = beliefs[(beliefs["kind"] != "lens") & ~said.map(lambda one: "hidden" in one or "asked" in one)]
+    said = [json.loads(text) for text in beliefs["variant"]]
+    forked = np.array(["hidden" in one or "asked" in one for one in said])
+    exact = beliefs[(beliefs["kind"] != "lens") & ~forked]
     reference = instances(exact[exact["method"] == METHOD]).set_index(AT)
     failed = _incompetent(config, every)
     floors = json.loads((folder.path / "floors.json").read_text())["scores"] if _certified(folder) else []
     floor = {row["method"]: row["floor"] for row in floors if row["metric"] == "c2" and row["subset"] == "all"}
 
-    def row(label: str, table: pd.DataFrame, filled: bool, method: str = "") -> Row:
+    def row(label: str, table: pd.DataFrame, fails: str = "", floor: float = 0.0, marker: str = "o") -> Row:
         own = table.set_index(AT).loc[reference.index]
         clusters = own["cluster"].to_numpy()
         settings = {"seed": config.seed, "draws": config.bootstrap_draws, "level": config.level}
@@ -70,22 +76,23 @@ def rows(config: ConsistencyConfig, folder: RunFolder) -> Iterator[Row]:
         ones = np.ones(len(own))
         moments = [np.column_stack([one["c2"].to_numpy(), ones]) for one in (own, reference)]
         difference = paired_difference_moments(*moments, lambda s: s[:, 0] / s[:, 1], clusters, **settings)
-        return Row(label, score, None if label == f"exact, {METHOD}" else difference, filled, floor.get(method, 0.0))
+        return Row(label, score, None if label == f"exact, {METHOD}" else difference, fails, floor, marker)
 
     (profile,) = profiles(INNER, config, every)
     words = next(iter(profile.inner.values())).by_words
-    yield row("planted: a coherent agent", instances(coherent(exact[exact["method"] == METHOD])), True)
-    yield Row("words alone, no context", replace(profile.exact["c2"], mean=words, ci_lo=words, ci_hi=words), None, False, 0)
+    planted = instances(coherent(exact[exact["method"] == METHOD]))
+    yield row("planted: a coherent agent", planted, marker="*")
+    null = ClusterMean(mean=words, ci_lo=words, ci_hi=words)
+    yield Row("the words alone, no context", null, None, "null", marker="D")
     for method, own in exact.groupby("method", sort=False, observed=True):
         kind = "exact" if own["kind"].iloc[0] == "exact" else "said"
         name = str(method).replace(" sampled", ", 20 answers")
-        yield row(f"{kind}, {name}", instances(own), str(method) not in failed, str(method))
-    inner = beliefs[beliefs["kind"] == "lens"]
-    views = said[inner.index].map(lambda one: one["lens"])
+        fails = "competence" if method in failed else ""
+        yield row(f"{kind}, {name}", instances(own), fails, floor.get(str(method), 0.0))
+    inner = beliefs.assign(lens=[one.get("lens") for one in said]).query("kind == 'lens'")
     for view, read in profile.inner.items():
-        own = inner[(inner["layer"] == view.layer) & (views == view.lens)]
-        why = ", ".join(read.gate.failures).replace("_", " ")
-        yield row(f"{view.lens}, layer {view.layer}" + (f": {why}" if why else ""), instances(own), read.gate.passed)
+        own = inner[(inner["layer"] == view.layer) & (inner["lens"] == view.lens)].drop(columns="lens")
+        yield row(f"layer {view.layer}, {view.lens}", instances(own), ", ".join(GATES[g] for g in read.gate.failures))
 
 
 def coherent(exact: pd.DataFrame) -> pd.DataFrame:
@@ -93,7 +100,7 @@ def coherent(exact: pd.DataFrame) -> pd.DataFrame:
     logp = exact.pivot(index=["item", "scenario", "readout_id"], columns="option_index", values="logp")
     prior = logp.xs("prior", level="scenario").droplevel("readout_id")
     key = pd.MultiIndex.from_frame(exact[["item", "option_index"]])
-    rejected = exact["variant"].astype(str).map(lambda text: json.loads(text).get("rejected", -1))
+    rejected = np.array([json.loads(text).get("rejected", -1) for text in exact["variant"]])
     kept = prior.stack().loc[key].to_numpy()
     return exact.assign(logp=np.where(exact["option_index"] == rejected, -np.inf, kept))
 
@@ -109,32 +116,59 @@ def _certified(folder: RunFolder) -> bool:
     return (folder.path / "floors.json").is_file()
 
 
-def draw(forest: list[Row], cells: list[MappedTransfer], model: str) -> Any:
+def draw(forest: list[Row], cells: list[MappedTransfer], model: str, stamp: str) -> Any:
     """Left the forest, right the map."""
     import matplotlib as mpl
     from matplotlib.figure import Figure
 
     with mpl.rc_context(STYLE | {"figure.facecolor": "white", "savefig.facecolor": "white"}):
-        figure = Figure(figsize=(15, 0.27 * len(forest) + 1.6), layout="constrained")
-        left, right = figure.subplots(1, 2, width_ratios=(1, 1.25))
+        figure = Figure(figsize=(15, 0.24 * len(forest) + 1.2), layout="constrained")
+        left, right = figure.subplots(1, 2, width_ratios=(1, 1.9))
+        beside = left.get_yaxis_transform()
         for y, row in enumerate(forest):
-            left.plot([row.score.ci_lo, row.score.ci_hi], [y, y], color=MARK, linewidth=1.6 if row.filled else 0.8)
-            left.axvspan(0, 0)
-            left.plot(row.score.estimate, y, "o", color=MARK, fillstyle="full" if row.filled else "none", markersize=5)
-            left.fill_betweenx([y - 0.4, y + 0.4], row.score.estimate - row.floor, row.score.estimate + row.floor,
-                               color=INK, alpha=0.25, linewidth=0)  # fmt: skip
+            own = row.score.estimate
+            if row.marker == "D":
+                left.axvline(own, color=INK, linewidth=0.8, linestyle=(0, (1, 2)))
+            left.axhspan(y - 0.4, y + 0.4, color=INK, alpha=0.04, linewidth=0)
+            left.fill_betweenx([y - 0.4, y + 0.4], own - row.floor, own + row.floor, color=INK, alpha=0.3)
+            left.plot([row.score.ci_lo, row.score.ci_hi], [y, y], color=MARK, linewidth=0.8 if row.fails else 1.8)
+            left.plot(own, y, row.marker, color=MARK, fillstyle="none" if row.fails else "full", markersize=5)
             if row.difference is not None:
                 d = row.difference
-                text = f"{d.difference:+.3f} [{d.ci_lo:+.3f}, {d.ci_hi:+.3f}]"
-                left.text(1.02, y, text, transform=left.get_yaxis_transform(), va="center", fontsize=7)
-        left.set_ylim(len(forest) - 0.5, -0.8)
+                told = f"{d.difference:+.3f} [{d.ci_lo:+.3f}, {d.ci_hi:+.3f}]"
+                left.text(1.02, y, told, transform=beside, va="center", fontsize=7)
+            left.text(1.45, y, row.fails, transform=beside, va="center", fontsize=7)
+        left.set_ylim(len(forest) - 0.5, -1.2)
         left.set_yticks(range(len(forest)), [row.label for row in forest])
-        left.set_xlabel("consistency: 1 is a kept ratio of the two words that remain")
-        left.text(1.02, -0.8, "less exact, prefill", transform=left.get_yaxis_transform(), fontsize=7, va="bottom")
-        left.set_title(f"What {model} says, holds, and seems to hold", loc="left")
+        left.tick_params(axis="y", length=0)
+        left.set_xlabel("consistency: 1 is a kept ratio of the words that remain")
+        left.text(1.02, -0.9, f"less exact, {METHOD}", transform=beside, fontsize=7, weight="bold")
+        left.text(1.45, -0.9, "fails the gate of", transform=beside, fontsize=7, weight="bold")
+        left.set_title(f"What {model} says, holds, and only seems to hold", loc="left")
         draw_map(right, cells)
-        right.set_title("At which word and layer its answer is decided (transfer)", loc="left")
+        right.set_aspect("equal", anchor="N")
+        right.set_title("Where its answer is decided: share of the change that a span carries", loc="left")
+        right.text(0, -0.25, stamp, transform=right.transAxes, va="top", fontsize=9, linespacing=1.5)
     return figure
+
+
+def reading(forest: list[Row], update: Score, failed: bool) -> str:
+    """What to see, in words."""
+    hollow = [row for row in forest if row.label.startswith("layer") and row.fails]
+    best = max(hollow, key=lambda row: row.score.estimate)
+    told = [
+        "Hollow: fails a gate, and is no belief however high it lies.",
+        f"Best of the {len(hollow)} inner read-outs that fail: {best.label}, with {best.score.estimate:.4f}.",
+        "The words alone, without any context (dotted), score like a coherent agent.",
+        "Intervals over triples; differences on the same items. Grey: floor of arithmetic, thinner than a line.",
+    ]
+    if failed:
+        told.append(
+            "The map's pairs fail the competence gate: what was rejected gains "
+            f"({abs(update.estimate):.1f} nats of log-odds), so that it shows where this reaction is carried, which is "
+            "no belief."
+        )
+    return "\n".join(textwrap.fill(line, WIDTH) for line in told)
 
 
 def main(model: str | None) -> None:
@@ -143,9 +177,13 @@ def main(model: str | None) -> None:
     assert isinstance(config, ConsistencyConfig)
     folder = run(experiment, config, Path("runs"))
     mapping, settings = load_config("locate", (), model)
-    cells = [cell.score for cell in mapping.score(settings, run(mapping, settings, Path("runs")).beliefs())]
-    donor = [score for score in cells if isinstance(score, MappedTransfer) and score.donor == DONOR]
-    figure = draw(list(rows(config, folder)), donor, config.model.name)
+    cells = mapping.score(settings, run(mapping, settings, Path("runs")).beliefs())
+    scores = {cell.metric: cell.score for cell in cells}
+    donor = [c.score for c in cells if isinstance(c.score, MappedTransfer) and c.score.donor == DONOR]
+    gate = scores[SHARE]
+    forest = list(rows(config, folder))
+    failed = isinstance(gate, CompetenceGate) and not gate.passed
+    figure = draw(forest, donor, config.model.name, reading(forest, scores[UPDATE], failed))
     (HERE / "first-figure.svg").write_text(to_svg(figure), encoding="utf-8")
 
 
