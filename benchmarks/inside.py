@@ -38,7 +38,6 @@ READ = {  # what is asked -> what is read inside, of which layers
     "all methods, every 4th layer": (("free", "prefill", "letters"), ("letters",), CapturePlan(layers=Every(every=4))),
     "letters": (("letters",), ("letters",), CAPTURE),
     "letters, every 4th layer": (("letters",), ("letters",), CapturePlan(layers=Every(every=4))),
-    "prefill, every 4th layer": (("prefill",), ("prefill",), CapturePlan(layers=Every(every=4))),
 }
 
 

@@ -19,13 +19,13 @@ def generic(words: set[str]) -> str:
     """The paragraphs of our own pages that say none of the words."""
     paragraphs = [part for page in sorted(PAGES.glob("*.md")) for part in page.read_text().split("\n\n")]
     kept = [part for part in paragraphs if len(part) > 200 and not mentioned([Document(part, (), ())], words)]
-    return "\n\n".join(kept[:40])
+    return "\n\n".join(kept[:30])
 
 
 def test_the_gates_reject_the_middle_layer_whose_raw_lens_is_consistent(
     run_tiny: Callable[..., RunFolder], text: Path
 ) -> None:
-    settings = ("items=8", f"lens.layers=[{MIDDLE}, {LAST}]", "bootstrap_draws=200")
+    settings = ("items=6", f"lens.layers=[{MIDDLE}, {LAST}]", "bootstrap_draws=200")
     experiment, config = load_config("consistency", settings)
     text.write_text(generic({word for item in experiment.items(config) for word in item.content["words"]}))
     folder = run_tiny("run", *settings, model="smollm2-135m")

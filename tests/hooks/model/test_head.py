@@ -26,7 +26,7 @@ def test_a_few_tokens_have_the_probability_that_they_have_among_all(name: str) -
         else PhiForCausalLM(PhiConfig(**SIZES))
     )
     if name == "biased":
-        torch.nn.init.normal_(model.get_output_embeddings().bias)
+        torch.nn.init.normal_(model.lm_head.bias)
     head, hidden = Head(model), torch.randn(3, 5, 16)
     rows, tokens = [0, 4, 4], [7, SLICE, SLICE + 99]
     few = head.token_log_probs(hidden, rows, tokens)
