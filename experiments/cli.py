@@ -256,9 +256,8 @@ def _print_scores(folder: Path) -> None:
                 f"{'[' + _number(row['ci_lo']) + ', ' + _number(row['ci_hi']) + ']':<18}"
                 f"{row['n_rows']:>9}{row['n_clusters']:>10}{row['n_dropped']:>9}"
             )
-    failed = dict.fromkeys(
-        row["method"] for row in scores if row["kind"] != "lens" and row["details"].get("passed") is False
-    )
+    gates = [row for row in scores if row["kind"] != "lens"]
+    failed = dict.fromkeys(row["method"] for row in gates if row["details"].get("passed") is False)
     if failed:
         click.echo(f"\nfails the competence gate, not a belief measurement: {', '.join(failed)}")
     click.echo(f"\nreport: {folder / 'report.html'}")

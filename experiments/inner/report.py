@@ -4,8 +4,6 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
-import numpy as np
-
 from ...hooks.lens.lens import RAW, TRANSLATED, View
 from ...metrics import Score
 from ..plotting import INK, MARK, figure_of_panels, to_svg
@@ -14,8 +12,8 @@ from .scores import Layer, Profile
 
 GATES = {"coverage": "coverage", "partial_corr": "words", "evidence_response": "evidence"}
 """Gate -> what its row of crosses is called in the figure."""
-ROOM = 0.32
-"""Of a panel's height, below, for the crosses."""
+ROW = 0.09
+"""Of the height of the scores, for a row of crosses below them."""
 SMALLEST_RANGE = 0.02
 
 
@@ -68,37 +66,38 @@ def profile_figure(column: Column, profiles: Sequence[Profile]) -> Figure:
     ]
     ends = [x for profile in profiles for x in _ends(profile, column.metric) if math.isfinite(x)] or [0.0, 1.0]
     span = max(max(ends) - min(ends), SMALLEST_RANGE)
-    lowest, highest = min(ends) - span * ROOM / (1 - ROOM), max(ends) + 0.05 * span
+    crosses = {gate: min(ends) - (i + 1) * ROW * span for i, gate in enumerate(GATES)}
 
     def draw(axes: Any, data: tuple[Profile, Mapping[int, Layer]]) -> None:
+        from matplotlib.ticker import MaxNLocator
+
         profile, read = data
-        exact, layers = profile.exact[column.metric], np.array(list(read))
+        exact = profile.exact[column.metric]
         if math.isfinite(exact.ci_lo):
             axes.axhspan(exact.ci_lo, exact.ci_hi, color=INK, alpha=0.15, linewidth=0)
         axes.axhline(exact.estimate, color=INK, linewidth=1)
-        axes.plot(layers, [one.by_words for one in read.values()], color=INK, linewidth=0.9, linestyle=(0, (1, 2)))
+        axes.plot(list(read), [one.by_words for one in read.values()], color=INK, linewidth=0.9, linestyle=(0, (1, 2)))
         for layer, one in read.items():
             _point(axes, layer, one.scores[column.metric], filled=one.gate.passed)
-        for height, (gate, name) in enumerate(GATES.items()):
+        for gate, y in crosses.items():
             failed = [layer for layer, one in read.items() if gate in one.gate.failures]
-            y = 0.03 + 0.08 * height
-            across = axes.get_xaxis_transform()
-            axes.plot(failed, [y] * len(failed), "x", color=INK, markersize=2.5, markeredgewidth=0.6, transform=across)
-            axes.text(1.01, y, name, transform=axes.transAxes, fontsize=6, va="center")
-        axes.set_ylim(lowest, highest)
-        axes.locator_params(axis="y", nbins=5)
+            axes.plot(failed, [y] * len(failed), "x", color=INK, markersize=2.5, markeredgewidth=0.6)
+        ticks = [y for y in MaxNLocator(4).tick_values(min(ends), max(ends)) if min(ends) <= y <= max(ends)]
+        axes.set_yticks([*crosses.values(), *ticks], [*GATES.values(), *(f"{y:.3g}" for y in ticks)])
+        for label in axes.get_yticklabels()[: len(crosses)]:
+            label.set_fontsize(6)
+        axes.set_ylim(min(ends) - (len(crosses) + 1) * ROW * span, max(ends) + ROW * span)
         axes.locator_params(axis="x", nbins=5, integer=True)
-        axes.ticklabel_format(axis="y", useOffset=False)
         axes.set_xlabel("layer")
-        axes.set_ylabel(column.title)
 
     return Figure(
         f"Inner layers: {column.title}",
         to_svg(figure_of_panels(panels, draw, columns=2)),
-        "The model's own answer is the solid line with its interval, the words alone without any context the dotted "
-        "one. Filled: the layer passes its gates. Hollow: it fails, and the crosses below say which (coverage: the "
-        "options hold too little; words: nothing like the answer is left once each word's usual share is taken out; "
-        "evidence: what is ruled out does not lose). A hollow point is no belief, however high it lies.",
+        f"{column.title.capitalize()}: {column.explanation}. The model's own answer is the solid line with its "
+        "interval, the words alone without any context the dotted one. Filled: the layer passes its gates. Hollow: it "
+        "fails, and the crosses below say which (coverage: the options hold too little; words: too little like the "
+        "answer is left once each word's usual share is taken out; evidence: what is ruled out does not move as in the "
+        "answer). A hollow point is no belief, however high it lies.",
     )
 
 

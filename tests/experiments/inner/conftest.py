@@ -35,7 +35,7 @@ def text(tmp_path: Path) -> Path:
 def run_tiny(tiny_folder: Path, text: Path, tmp_path: Path) -> Callable[..., RunFolder]:
     """Runs consistency on a tiny model, the letters alone."""
 
-    def run_it(name: str, *more: str, model: Path = tiny_folder) -> RunFolder:
+    def run_it(name: str, *more: str, model: Path | str = tiny_folder) -> RunFolder:
         experiment, config = load_config("consistency", [*SETTINGS, f"lens.text={text}", *more])
         config: Any = config.model_copy(update={"model": resolve(str(model))})
         return run(experiment, config, tmp_path / name)

@@ -1,0 +1,33 @@
+from typing import Any
+
+import pytest
+import torch
+from transformers import Gemma2Config, Gemma2ForCausalLM, PhiConfig, PhiForCausalLM
+
+from doxascope.hooks.model.head import SLICE, Head
+
+SIZES: dict[str, Any] = {
+    "vocab_size": SLICE + 100,
+    "hidden_size": 16,
+    "intermediate_size": 16,
+    "num_hidden_layers": 1,
+    "num_attention_heads": 2,
+    "num_key_value_heads": 2,
+    "initializer_range": 1.0,
+}
+
+
+@pytest.mark.parametrize("name", ["capped", "biased"])
+def test_a_few_tokens_have_the_probability_that_they_have_among_all(name: str) -> None:
+    torch.manual_seed(0)
+    model = (
+        Gemma2ForCausalLM(Gemma2Config(**SIZES, head_dim=8, final_logit_softcapping=2.0))
+        if name == "capped"
+        else PhiForCausalLM(PhiConfig(**SIZES))
+    )
+    if name == "biased":
+        torch.nn.init.normal_(model.lm_head.bias)
+    head, hidden = Head(model), torch.randn(3, 5, 16)
+    rows, tokens = [0, 4, 4], [7, SLICE, SLICE + 99]
+    few = head.token_log_probs(hidden, rows, tokens)
+    torch.testing.assert_close(few, head.log_probs(hidden)[:, rows, tokens])
