@@ -154,6 +154,8 @@ class Column:
     percent: bool = False
     to: str | None = None
     """A second metric: the column then shows the range from the first to it."""
+    field: str | None = None
+    """A number of the score to show instead of its estimate, which has no interval of its own."""
 
 
 @dataclass(frozen=True)

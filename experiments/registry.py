@@ -1,8 +1,10 @@
 """The experiments by name: one line each."""
 
 from .consistency import Consistency
+from .martingale import Martingale
 from .protocol import Experiment
 
 EXPERIMENTS: dict[str, Experiment] = {
     "consistency": Consistency(),
+    "martingale": Martingale(),
 }

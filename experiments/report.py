@@ -72,6 +72,9 @@ def _cell(scores: Mapping[tuple[str, str, str], Score], column: Column, method: 
     score = scores.get((column.metric, method, subset))
     if score is None:
         return {"value": "–", "interval": ""}
+    if column.field is not None:
+        value = getattr(score, column.field)
+        return {"value": "–" if math.isnan(value) else f"{value:.3g}", "interval": ""}
     if not score.ci_method and score.status == "ok":
         raise ValueError(f"{column.metric}: a number without an interval's method must not be printed")
 
