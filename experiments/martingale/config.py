@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from datetime import date
-from typing import Annotated, Any, Literal, get_args
+from typing import Annotated, Literal, get_args
 
 from pydantic import Field, field_validator, model_validator
 
@@ -176,6 +176,8 @@ class MartingaleConfig(RunConfig):
     def _hangs_together(self) -> "MartingaleConfig":
         if self.model.thinking == "on":
             raise ValueError("model.thinking 'on': thoughts are not read step by step; load the model `closed`")
+        if self.temperatures:
+            raise ValueError("temperatures: beliefs are read at 1; `generation.temperature` is that of the steps")
         for domain, source in self.domains.items():
             if (source.kind == "computed" and domain != "factual") or (source.kind == "smoke" and domain == "factual"):
                 raise ValueError(
@@ -201,7 +203,7 @@ def _check(key: str, text: str, known: str) -> None:
         raise ValueError(f"{key}: placeholder {error} is not one of {listed}") from None
 
 
-def chosen(items: Sequence[Any], n: int, domain: str) -> Sequence[Any]:
+def chosen(items: Sequence[int], n: int, domain: str) -> Sequence[int]:
     """The first `n`, or UserError if there are not so many."""
     if len(items) < n:
         raise UserError(f"domains.{domain}: has {len(items)} questions, fewer than items={n}; ask for fewer")

@@ -65,7 +65,7 @@ class Martingale:
         where = {"experiment": self.name, "item": item.id, "cluster": item.cluster}
         outcome = {"outcome": question_of(item).outcome}
         return Read(
-            [*(row | outcome for row in exact.rows), *(where | row | outcome for row in rows)],
+            [*({**row, **outcome} for row in exact.rows), *({**where, **row, **outcome} for row in rows)],
             [*map(_told, every), *exact.transcripts, *said],
             exact.cost,
             exact.captured,

@@ -85,7 +85,7 @@ def update_figure(ends: pd.DataFrame, method: str, scores: Any) -> Figure:
         f"Can the update be foreseen? {method}",
         [(name, (name, rows)) for name, rows in _by_cell(ends)],
         draw,
-        "A dot is a trajectory: its first belief, and what its last is more than that. Dashed: a martingale. Solid: fitted.",
+        "A dot is a trajectory: its first belief, and how much its last adds. Dashed: a martingale; solid: the fit.",
     )
 
 

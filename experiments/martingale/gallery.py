@@ -42,7 +42,7 @@ def _instance(said: Transcript, rows: pd.DataFrame, facets: list[str], moved: fl
     n = int(rows["step"].max())
     messages = list(said["messages"])
     asked, steps = messages[: len(messages) - n], messages[len(messages) - n :]
-    by_step = {int(step): own for step, own in rows.groupby("step")}
+    by_step = [own for _, own in rows.groupby("step", sort=True)]
     parts: list[list[Message]] = [asked, *([step] for step in steps)]
     headings = ["before any step", *(f"after step {k}" for k in range(1, n + 1))]
     return Instance(

@@ -43,7 +43,7 @@ def starts(config: MartingaleConfig, item: Item) -> list[Prefix]:
 
 def cells(config: MartingaleConfig, item: Item) -> list[tuple[Reasoning, str]]:
     """(reasoning, system prompt) of an item; without evidence none can be shown."""
-    able = [one for one in config.reasoning if one != "evidence" or question_of(item).evidence]
+    able: list[Reasoning] = [one for one in config.reasoning if one != "evidence" or question_of(item).evidence]
     return [(reasoning, prompt) for reasoning in able for prompt in config.prompts]
 
 

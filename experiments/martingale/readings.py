@@ -13,6 +13,8 @@ CELL = ["domain", "reasoning", "prompt"]
 TRAJECTORY = ["kind", "method", *CELL, "item", "draw"]
 MARKS = ("draw", "reading", "truth", "statuses", "control")
 """What a variant may hold besides the cell."""
+SHARED = -1
+"""Stands for the draw of a start, which is every trajectory's."""
 STEPWISE, WHOLE = "per step", "first to last"
 
 
@@ -50,7 +52,7 @@ def marked(beliefs: pd.DataFrame) -> pd.DataFrame:
     texts = table["variant"].astype(str)
     known = {text: json.loads(text) for text in texts.unique()}
     variants = pd.DataFrame([known[text] for text in texts]).reindex(columns=[*CELL, *MARKS])
-    return pd.concat([table, variants], axis=1)
+    return pd.concat([table, variants.fillna({"draw": SHARED})], axis=1)
 
 
 def trajectory_statuses(beliefs: pd.DataFrame) -> pd.DataFrame:
@@ -67,12 +69,14 @@ def _worst(statuses: "pd.Series[str]") -> str:
 
 def _with_starts(table: pd.DataFrame) -> pd.DataFrame:
     """A start without a draw is written into every trajectory that goes on from it."""
-    shared = table[table["draw"].isna()].drop(columns="draw")
-    own = table[table["draw"].notna()]
+    shared = table[table["draw"] == SHARED].drop(columns="draw")
+    own = table[table["draw"] != SHARED]
     drawn = own[TRAJECTORY].drop_duplicates()
     begun = shared.merge(drawn, on=TRAJECTORY[:-1], how="inner")
     whole = pd.concat([begun, own], ignore_index=True)
-    return whole.sort_values([*TRAJECTORY, "step"], kind="stable", ignore_index=True)
+    place = {name: i for i, name in enumerate(table["method"].unique())}  # methods stay in the order of the settings
+    whole = whole.assign(place=whole["method"].map(place)).sort_values(["place", *CELL, "item", "draw", "step"])
+    return whole.drop(columns="place").reset_index(drop=True)
 
 
 def pairs(table: pd.DataFrame, mode: str) -> pd.DataFrame:

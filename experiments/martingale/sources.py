@@ -40,7 +40,7 @@ def _questions(config: MartingaleConfig, domain: Domain, source: Source) -> list
         turns = zip(*(make(config.items, seed=config.seed) for make in makers), strict=True)
         return [one for turn in turns for one in turn][: config.items]
     found = _loaded(domain, source)
-    drawn = chosen(np.random.default_rng(config.seed).permutation(len(found)), config.items, domain)
+    drawn = chosen(np.random.default_rng(config.seed).permutation(len(found)).tolist(), config.items, domain)
     return [found[i] for i in drawn]
 
 
@@ -60,7 +60,7 @@ def _loaded(domain: Domain, source: Source) -> list[Question]:
 
 def smoke(domain: str) -> list[Question]:
     """The small set of a domain that comes with doxascope: to try a pipeline on, not to conclude from."""
-    text = (files(__package__) / "smoke" / f"{domain}.yaml").read_text(encoding="utf-8")
+    text = (files("doxascope.experiments.martingale") / "smoke" / f"{domain}.yaml").read_text(encoding="utf-8")
     return [_written(f"{domain}-{i}", row) for i, row in enumerate(yaml.safe_load(text))]
 
 

@@ -77,7 +77,7 @@ def judge_rows(
 
     Raises UserError for a judge that has no chat template.
     """
-    lm, question = _loaded(judge.model), question_of(item)
+    lm, question = _loaded(judge.model.model_dump_json()), question_of(item)
     options = (question.option_yes, question.option_no)
     places = _judged(judge, trajectories, prefixes)
     asked = []
@@ -117,8 +117,9 @@ def _judged(
 
 
 @lru_cache(maxsize=1)
-def _loaded(spec: ModelSpec) -> LanguageModel:
+def _loaded(settings: str) -> LanguageModel:
     """The judge, which stays in memory beside the model."""
+    spec = ModelSpec.model_validate_json(settings)
     try:
         return load(spec)
     except UserError as error:
