@@ -15,6 +15,8 @@ from .readings import WHOLE, cell_names, pairs
 PALE = 0.35
 """Opacity of a dot or line of which there are many."""
 DASHED: Any = (0, (4, 3))
+SMALLEST_REACH = 0.01
+"""Of an axis of updates; smaller ones are nothing to look at."""
 MOST_LINES = 60
 """Trajectories in a panel; of more, the first."""
 
@@ -64,7 +66,8 @@ def figures(table: pd.DataFrame, cells: Sequence[Cell], names: Sequence[str], le
 
 
 def update_figure(ends: pd.DataFrame, method: str, scores: Any) -> Figure:
-    """Update against prior, a panel for each cell (the paper's Figures 2 and 6)."""
+    """Update against prior, a panel for each cell, all of one scale (the paper's Figures 2 and 6)."""
+    reach = float(f"{np.nanmax(ends['update'].abs(), initial=SMALLEST_REACH):.1g}")
 
     def draw(axes: Any, panel: tuple[str, pd.DataFrame]) -> None:
         name, rows = panel
@@ -77,7 +80,8 @@ def update_figure(ends: pd.DataFrame, method: str, scores: Any) -> Figure:
             axes.plot(span, score.intercept + score.M * span, color=MARK, linewidth=1.6)
         axes.set_xlim(0, 1)
         axes.set_xticks([0, 0.5, 1])
-        axes.locator_params(axis="y", nbins=5)
+        axes.set_ylim(-1.2 * reach, 1.2 * reach)
+        axes.set_yticks([-reach, 0, reach], [f"{-reach:g}", "0", f"{reach:g}"])
         axes.set_xlabel("prior")
         axes.set_ylabel("update")
 
