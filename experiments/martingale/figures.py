@@ -67,7 +67,7 @@ def figures(table: pd.DataFrame, cells: Sequence[Cell], names: Sequence[str], le
 
 def update_figure(ends: pd.DataFrame, method: str, scores: Any) -> Figure:
     """Update against prior, a panel for each cell, all of one scale (the paper's Figures 2 and 6)."""
-    reach = float(f"{np.nanmax(ends['update'].abs(), initial=SMALLEST_REACH):.1g}")
+    reach = float(f"{max([SMALLEST_REACH, *ends['update'].abs().dropna()]):.1g}")
 
     def draw(axes: Any, panel: tuple[str, pd.DataFrame]) -> None:
         name, rows = panel

@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Callable
+from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,7 @@ from doxascope.experiments.config import load_config
 from doxascope.experiments.martingale import MartingaleConfig
 from doxascope.experiments.protocol import Experiment
 from doxascope.hooks.model.spec import resolve
+from doxascope.hooks.verbal.formats import FORMATS
 from doxascope.metrics import belief_table
 
 SMALL = ("items=3", "bootstrap_draws=50", "generation.max_new_tokens=24", "debate.max_new_tokens=8", "debate.turns=2")
@@ -20,16 +22,30 @@ SMALL = ("items=3", "bootstrap_draws=50", "generation.max_new_tokens=24", "debat
 
 @pytest.fixture(scope="session")
 def configured(tmp_path_factory: pytest.TempPathFactory, tiny_folder: Path) -> Callable[..., Any]:
-    """The experiment, and its configuration for the tiny model with changes."""
+    """The experiment, and its configuration for a tiny model with changes."""
     import torch
-    from transformers import AutoModelForCausalLM, AutoTokenizer
+    from transformers import AutoTokenizer, LlamaConfig, LlamaForCausalLM
 
-    folder = tmp_path_factory.mktemp("models") / "tiny-long"
-    model = AutoModelForCausalLM.from_pretrained(tiny_folder)
-    model.config.max_position_embeddings = 8192  # the prompts are spelt letter by letter
+    folder = tmp_path_factory.mktemp("models") / "tiny-reader"
+    speller = AutoTokenizer.from_pretrained(tiny_folder)
+    shipped = [Path(str(files("doxascope") / "configs" / "martingale.yaml")).read_text()]
+    texts = shipped + [one.instruction for one in FORMATS.values()]
+    tokenizer = speller.train_new_from_iterator(texts, 1500, show_progress=False)  # else it would spell every prompt
+    tokenizer.chat_template = speller.chat_template
+    config = LlamaConfig(
+        vocab_size=len(tokenizer),
+        hidden_size=32,
+        intermediate_size=64,
+        num_hidden_layers=2,
+        num_attention_heads=4,
+        num_key_value_heads=2,
+        max_position_embeddings=4096,
+        eos_token_id=tokenizer.eos_token_id,
+        initializer_range=0.2,
+    )
     torch.manual_seed(0)
-    type(model)(model.config).save_pretrained(folder)
-    AutoTokenizer.from_pretrained(tiny_folder).save_pretrained(folder)
+    LlamaForCausalLM(config).save_pretrained(folder)
+    tokenizer.save_pretrained(folder)
 
     def make(*changes: str) -> tuple[Experiment, MartingaleConfig]:
         experiment, config = load_config("martingale", [*SMALL, *changes])
