@@ -84,6 +84,9 @@ class Question:
     they name each option first."""
     positions: Positions = field(default_factory=dict)
     """Where a capture reads."""
+    own_turns: bool = False
+    """The assistant's turns are the model's own: then what it gave to them is not read, which spares an unembedding of
+    every token of them."""
 
 
 class Drawn(TypedDict):

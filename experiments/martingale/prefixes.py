@@ -102,4 +102,5 @@ def _question(
         prefill="",
         options=make_options(options, [config.lead + form for form in method.forms], answers and answers[turn]),
         positions=prefix.positions,
+        own_turns=True,
     )
