@@ -3,9 +3,9 @@
     python benchmarks/trajectories.py [rounds]
 
 Read is the exact belief of `configs/martingale.yaml` after every step, in both orders of the options. The floor is one
-plain forward pass of the longest prefix, which has the last token's distribution and nothing else. Times are CPU seconds
-of this process, and all rows take their turn in every round, so that a busy machine favours none. How much is added depends on how long a step is
-beside the question that hangs off it; tokens say that exactly.
+plain forward pass of the longest prefix, which has the last token's distribution and nothing else. Times are CPU
+seconds of this process, and all rows take their turn in every round, so that a busy machine favours none. How much is
+added depends on how long a step is beside the question that hangs off it; tokens say that exactly.
 """
 
 import os
@@ -77,9 +77,8 @@ def main(rounds: int) -> None:
         f"`python benchmarks/trajectories.py {rounds}`, {datetime.now(UTC):%Y-%m-%d %H:%M} UTC; {platform.machine()}, "
         f"Python {platform.python_version()}, torch {version('torch')}; {MODEL}, float32; {STEPS} steps\n"
     )
-    print(
-        "| tokens of a step | longest prefix | tree | tokens, times | one tree, times | one pass per prefix, times | 1.3 or less |"
-    )
+    print("Times the forward pass of the longest prefix:\n")
+    print("| tokens of a step | longest prefix | tree | tokens | one tree | one pass per prefix | 1.3 or less |")
     print("|---|---|---|---|---|---|---|")
     with load(MODEL) as lm:
         for sentences in LENGTHS:

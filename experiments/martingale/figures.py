@@ -31,7 +31,7 @@ def figures(table: pd.DataFrame, cells: Sequence[Cell], names: Sequence[str], le
         levels: of the factors.
     """
     scores = {(cell.metric, cell.method, cell.subset): cell.score for cell in cells}
-    methods = [str(method) for method in table["method"].unique()]
+    methods = [str(method) for method in table.loc[table["belief"].notna(), "method"].unique()]
     ends = pairs(table, WHOLE)
     drawn = [update_figure(ends[ends["method"] == method], method, scores) for method in methods]
     drawn.append(
@@ -130,8 +130,9 @@ def agreement_figure(scores: Any, methods: Sequence[str]) -> Figure:
         axes.imshow(np.abs(values), cmap="Greys", vmin=0, vmax=1.6)
         for (i, j), value in np.ndenumerate(values):
             axes.text(j, i, "–" if np.isnan(value) else f"{value:.2f}", ha="center", va="center", fontsize=7)
-        axes.set_xticks(range(n), methods, rotation=30, ha="right", fontsize=7)
-        axes.set_yticks(range(n), methods, fontsize=7)
+        names = [method.replace(" ", "\n") for method in methods]
+        axes.set_xticks(range(n), names, fontsize=7)
+        axes.set_yticks(range(n), names, fontsize=7)
 
     return _figure(
         "Do the methods agree?",
