@@ -22,7 +22,7 @@ MOST_LINES = 60
 
 
 def figures(table: pd.DataFrame, cells: Sequence[Cell], names: Sequence[str], levels: Sequence[str]) -> list[Figure]:
-    """All figures of a run.
+    """All figures of a run; none of methods that gave no belief.
 
     Args:
         table: the readings.
@@ -32,6 +32,8 @@ def figures(table: pd.DataFrame, cells: Sequence[Cell], names: Sequence[str], le
     """
     scores = {(cell.metric, cell.method, cell.subset): cell.score for cell in cells}
     methods = [str(method) for method in table.loc[table["belief"].notna(), "method"].unique()]
+    if not methods:
+        return []
     ends = pairs(table, WHOLE)
     drawn = [update_figure(ends[ends["method"] == method], method, scores) for method in methods]
     drawn.append(

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from ...hooks.errors import UserError
 from ...metrics import (
     Score,
     brier,
@@ -50,8 +51,13 @@ TRAJECTORIES = "trajectories"
 
 
 def scores(config: MartingaleConfig, beliefs: pd.DataFrame) -> list[Cell]:
-    """METRICS A1 to A11 per kind and cell, what kinds differ by, and where the slope differs."""
+    """METRICS A1 to A11 per kind and cell, what kinds differ by, and where the slope differs.
+
+    Raises UserError if no trajectory has a step.
+    """
     table = readings(beliefs)
+    if table.empty:
+        raise UserError("no trajectory has a step, so no belief could move; raise generation.max_new_tokens")
     cells: list[Cell] = []
     for kind, method, rows in by_method(table):
         ends, steps = pairs(rows, WHOLE), pairs(rows, STEPWISE)

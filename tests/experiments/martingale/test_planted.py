@@ -7,6 +7,9 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from doxascope import UserError
+from doxascope.experiments.martingale.figures import figures
+from doxascope.experiments.martingale.readings import readings
 from doxascope.experiments.martingale.scores import scores
 from doxascope.experiments.planted.anchored import Anchored
 from doxascope.experiments.planted.noisy import PriorNoise
@@ -86,6 +89,22 @@ def test_a_step_without_a_belief_is_never_bridged(configured: Any, planted: Plan
     one[:3, 2] = np.nan
     cells = scores(config, planted({"words": [read, one]}))
     assert {c.metric: c.score.n_dropped for c in cells if c.subset == "all" and c.method == "words"}["M"] == 3
+
+
+def test_without_any_step_there_is_nothing_to_score(configured: Any, planted: Planted) -> None:
+    _, config = configured()
+    start = np.full((5, 1), 0.4)
+    with pytest.raises(UserError, match="no trajectory has a step"):
+        scores(config, planted({"words": [start, start]}))
+
+
+def test_a_method_without_any_number_has_statuses_and_no_figure(configured: Any, planted: Planted) -> None:
+    _, config = configured()
+    silent = np.full((20, 2), np.nan)
+    table = planted({"greedy": [silent]})
+    cells = scores(config, table)
+    assert {cell.metric: cell.score.status for cell in cells if cell.subset == "all"}["M"] == "too_few"
+    assert figures(readings(table), cells, [], []) == []
 
 
 def test_equal_priors_have_a_status_and_no_slope(configured: Any, planted: Planted) -> None:

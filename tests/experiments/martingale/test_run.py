@@ -52,10 +52,9 @@ def test_all_kinds_are_read_at_the_same_places(whole: tuple[Any, Any, Any]) -> N
         **dict.fromkeys(("json numbers", "json greedy", "of 10 sampled"), "verbal"),
         f"judge {config.model.name}": "judge",
     }
-    places = table.groupby("method")[["item", "reasoning", "prompt", "draw", "step"]].apply(
-        lambda rows: set(map(tuple, rows.to_numpy()))
-    )
-    assert all(own == places["words"] for own in places)
+    columns = ["item", "reasoning", "prompt", "draw", "step"]
+    places = {method: set(map(tuple, rows[columns].to_numpy())) for method, rows in table.groupby("method")}
+    assert all(own == places["words"] for own in places.values())
     assert set(table["reasoning"]) == {"cot", "debate", "evidence"}
     assert set(table.loc[table["reasoning"] == "evidence", "domain"]) == {"factual", "review"}
     urn = table[table["truth"].notna()]
