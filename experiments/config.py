@@ -19,11 +19,14 @@ def load_config(target: str, overrides: Sequence[str] = (), model: str | None = 
     """The experiment and the configuration that `target`, an experiment's name or a YAML file, stands for.
 
     Args:
-        target: `consistency`, or a path to a file with an `experiment:` key. A file need not say everything:
-            what it leaves out is as shipped.
+        target: `consistency`, a preset such as `martingale-full`, or a path to a file with an `experiment:` key. A
+            preset or file need not say everything: what it leaves out is as shipped.
         overrides: `key=value` with dots for nesting; values are YAML.
         model: replaces the configured model.
     """
+    configs = Path(str(files("doxascope") / "configs"))
+    if target not in EXPERIMENTS and (preset := configs / f"{target}.yaml").is_file():
+        target = str(preset)
     if target.endswith((".yaml", ".yml")):
         given, where = read_yaml(Path(target)), target
         name = given.get("experiment")
@@ -32,7 +35,7 @@ def load_config(target: str, overrides: Sequence[str] = (), model: str | None = 
     else:
         given, where, name = {}, f"configs/{target}.yaml", target
     experiment = _experiment(name)
-    shipped = read_yaml(Path(str(files("doxascope") / "configs" / f"{name}.yaml")))
+    shipped = read_yaml(configs / f"{name}.yaml")
     data = _merge(experiment.config_type, shipped, given)
     if model is not None:
         data["model"] = model

@@ -87,6 +87,9 @@ class Question:
     they name each option first."""
     positions: Positions = field(default_factory=dict)
     """Where a capture reads."""
+    own_turns: bool = False
+    """The assistant's turns are the model's own: then what it gave to them is not read, which spares an unembedding of
+    every token of them."""
 
 
 class Drawn(TypedDict):
@@ -157,6 +160,8 @@ class Column:
     percent: bool = False
     to: str | None = None
     """A second metric: the column then shows the range from the first to it."""
+    field: str | None = None
+    """A number of the score to show instead of its estimate, which has no interval of its own."""
 
 
 @dataclass(frozen=True)

@@ -29,10 +29,18 @@ def compile_questions(
     reader: PromptReader, questions: Sequence[Question], capture: CapturePlan | None = None
 ) -> list[Query]:
     """Questions to token paths, in the same order; of a model that thinks, after an empty thought."""
-    return [
-        reader.query(q.readout_id, q.conversation, q.options, q.prefill, positions=_positions(q, capture))
-        for q in questions
-    ]
+    return [_compiled(reader, question, capture) for question in questions]
+
+
+def _compiled(reader: PromptReader, question: Question, capture: CapturePlan | None) -> Query:
+    query = reader.query(
+        question.readout_id,
+        question.conversation,
+        question.options,
+        question.prefill,
+        positions=_positions(question, capture),
+    )
+    return replace(query, prompt=replace(query.prompt, forced=())) if question.own_turns else query
 
 
 def _positions(question: Question, capture: CapturePlan | None) -> Positions:

@@ -30,7 +30,11 @@ def render_report(
 ) -> str:
     """The page as text; `inner` is of a run that reads inner layers."""
     by_key = {(cell.metric, cell.method, cell.subset): cell.score for cell in cells}
-    paired = [(cell.method, cell.score) for cell in cells if cell.metric == findings.differences]
+    paired = [
+        (cell.method, cell.score, _floor(floors, (cell.metric, cell.method, cell.subset), cell.score))
+        for cell in cells
+        if cell.metric == findings.differences
+    ]
     cells = [cell for cell in cells if cell.metric != findings.differences]
     methods = list(dict.fromkeys(cell.method for cell in cells))
     headline = findings.columns[0]
@@ -50,7 +54,7 @@ def render_report(
         denominators={m: by_key[headline.metric, m, findings.headline_subset] for m in methods},
         tables=[(table, rows) for table in findings.tables if (rows := _rows(by_key, floors, table, methods))],
         floors=floors,
-        paired=[(name, score, _floor(floors, (findings.differences, name, "all"), score)) for name, score in paired],
+        paired=paired,
         competitors=_competitors(beliefs),
         low=_low_coverage(beliefs),
         choices=_choices(findings.gallery) if findings.gallery else [],
@@ -83,6 +87,9 @@ def _cell(
     score = scores.get(key)
     if score is None:
         return {"value": "–", "interval": "", "floor": ""}
+    if column.field is not None:
+        value = getattr(score, column.field)
+        return {"value": "–" if math.isnan(value) else f"{value:.3g}", "interval": "", "floor": ""}
     if not score.ci_method and score.status == "ok":
         raise ValueError(f"{column.metric}: a number without an interval's method must not be printed")
 

@@ -298,7 +298,7 @@ def _jsonable(value: Any) -> Any:
     """The same in what JSON has. NaN is null; the status beside it says why."""
     if isinstance(value, Mapping):
         return {str(key): _jsonable(inner) for key, inner in value.items()}
-    if isinstance(value, list | tuple):
+    if isinstance(value, list | tuple | np.ndarray):
         return [_jsonable(inner) for inner in value]
     value = value.item() if isinstance(value, np.generic) else value
     return None if isinstance(value, float) and not math.isfinite(value) else value

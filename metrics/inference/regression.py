@@ -41,7 +41,8 @@ class LinearFit:
     def contrast(self, weights: Floats) -> tuple[float, float, float, float]:
         """Estimate, standard error, t and two-sided p of a linear combination of the coefficients."""
         estimate = float(weights @ self.params)
-        se = float(np.sqrt(weights @ self.cov @ weights))
+        variance = float(weights @ self.cov @ weights)
+        se = np.sqrt(variance) if variance >= 0 else NAN  # where scores cancel, rounding can make it negative
         if not se > 0:
             return estimate, se, NAN, NAN
         t = estimate / se

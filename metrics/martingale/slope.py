@@ -110,8 +110,8 @@ def martingale_score(
     )
     if error == 0:  # an exact fit: nothing is left to test
         return replace(score, ci_lo=slope, ci_hi=slope, ci_method="exact fit", mde=0.0)
-    if not np.isfinite(error):
-        return score
+    if not np.isfinite(error):  # cancelled, and rounding has made the variance negative
+        return replace(score, status="zero_cluster_variance") if status == "ok" else score
     lo, hi = t_interval(slope, error, fit.df, level)
     joint_f, joint_p = fit.wald(_both(b))
     plain = linear_fit(d, _design(b), se="iid", weights=w)

@@ -20,6 +20,16 @@ def test_every_shipped_file_is_valid() -> None:
         assert consistency(model=preset).model.name == preset
 
 
+@pytest.mark.parametrize("preset", ["full", "paper", "control"])
+def test_a_preset_says_what_it_changes(preset: str) -> None:
+    experiment, shipped = load_config("martingale")
+    same, config = load_config(f"martingale-{preset}", ["seed=5"])
+    assert same is experiment
+    assert config.items > shipped.items
+    assert (config.seed, config.token_budget) == (5, shipped.token_budget)
+    assert len(same.items(config)) == config.items * len(config.model_dump()["domains"])
+
+
 def test_overrides_reach_nested_settings() -> None:
     config = consistency("items=7", "model.dtype=bfloat16", "entities.max_length=5", "wording.reveal=Well?")
     assert (config.items, config.model.dtype, config.entities.max_length) == (7, "bfloat16", 5)

@@ -1,0 +1,210 @@
+"""Settings of the martingale experiment: questions, reasoning, and the forms of reading a belief."""
+
+from collections.abc import Mapping, Sequence
+from datetime import date
+from typing import Annotated, Literal, get_args
+
+from pydantic import Field, field_validator, model_validator
+
+from ...hooks.errors import UserError
+from ...hooks.generation.sampling import Sampling
+from ...hooks.model.spec import ModelSpec, resolve
+from ...hooks.settings import Settings
+from ...hooks.verbal.formats import FORMATS
+from ..protocol import RunConfig
+
+Domain = Literal["factual", "forecasting", "values", "review"]
+Reasoning = Literal["cot", "debate", "evidence"]
+DOMAINS: tuple[Domain, ...] = get_args(Domain)
+DRIFT_CHAINS = 8
+"""Fewest chains of a question for the test of drift within it (METRICS A9)."""
+PLACEHOLDERS = {
+    "cot": "",
+    "debate": "yes no side other",
+    "reply": "speech",
+    "observer": "yes no",
+    "speech": "side text",
+}
+
+
+class Source(Settings):
+    """Where the questions of a domain come from."""
+
+    kind: Literal["computed", "smoke", "table", "views", "openreview", "forecastbench"]
+    file: str | None = None
+    """Of all kinds but the first two, which come with doxascope."""
+    resolutions: str | None = None
+    """Of `forecastbench`: the resolution set of the same date."""
+
+    @model_validator(mode="after")
+    def _has_its_files(self) -> "Source":
+        if (self.file is None) != (self.kind in ("computed", "smoke")):
+            raise ValueError(f"kind {self.kind!r}: {'needs a' if self.file is None else 'takes no'} `file`")
+        if (self.resolutions is None) == (self.kind == "forecastbench"):
+            raise ValueError("`resolutions` go with kind `forecastbench`, and it needs them")
+        return self
+
+
+class Wording(Settings):
+    """The texts of the reasoning; each is replaceable."""
+
+    cot: str
+    opening: str
+    """How every chain begins, put into the model's mouth; may be empty."""
+    debate: str
+    reply: str
+    observer: str
+    speech: str
+    """How the observer sees a speech."""
+    evidence: str
+
+
+class Method(Settings):
+    """A form of reading the exact belief: twice, with the options in either order; the mean is scored."""
+
+    ask: str
+    """`{first}` and `{second}` are the options in their order."""
+    forms: tuple[str, ...] = Field(default=("{option}", "{Option}"), min_length=1)
+    labels: tuple[str, str] | None = None
+    """What the first and the second option are answered with."""
+    claim: tuple[str, str] | None = None
+    """What says that the first option is right, and that it is not: the second reading is of the negation."""
+
+    @model_validator(mode="after")
+    def _has_one_way(self) -> "Method":
+        if self.labels and self.claim:
+            raise ValueError("`labels` and `claim` are two ways of answering; give one of them")
+        _check("ask", self.ask, "first second")
+        return self
+
+
+class Judge(Settings):
+    """A second model that reads the steps as an observer and gives a number."""
+
+    model: ModelSpec
+    sees: Literal["prefix", "whole"] = "prefix"
+    """`whole`: the later steps too, as published. Then its prior knows the posterior (METRICS A5)."""
+    prompt: str = (
+        "You observe somebody who thinks about a question, and form your own belief.\n\n{question}\n\n"
+        "What has been said so far:\n\n{steps}\n\nState your belief as it is after part {step}."
+    )
+    """`{question}`, `{steps}` so far, or all of them numbered; `{step}` is the number of the last that counts."""
+
+    @field_validator("model", mode="before")
+    @classmethod
+    def _by_name(cls, model: object) -> object:
+        return resolve(model).model_dump() if isinstance(model, str) else model
+
+    @model_validator(mode="after")
+    def _placeholders(self) -> "Judge":
+        _check("prompt", self.prompt, "question steps step")
+        return self
+
+
+class Debate(Settings):
+    """Of two clones."""
+
+    turns: int = Field(default=4, ge=1)
+    """Speeches in all; the side of the first option begins."""
+    max_new_tokens: int = Field(default=80, ge=1)
+    """Of a speech."""
+
+
+class Doob(Settings):
+    """The negative control: P(final belief | prefix) from continuations is a martingale for any model."""
+
+    continuations: int = Field(default=0, ge=0)
+    """From each prefix, in two disjoint halves; 0: no control."""
+
+    @field_validator("continuations")
+    @classmethod
+    def _halves(cls, continuations: int) -> int:
+        if continuations % 2:
+            raise ValueError("continuations go into two halves; give an even number")
+        return continuations
+
+
+class MartingaleConfig(RunConfig):
+    """Configuration of `martingale`. `items` counts questions per domain."""
+
+    domains: Mapping[Domain, Source] = Field(min_length=1)
+    cutoff: date | None = None
+    """When the model's training ended. What was resolved by then, or if it is unknown anything, is no forecast: its
+    domain is called `recall`."""
+    reasoning: tuple[Reasoning, ...] = Field(min_length=1)
+    prompts: Mapping[str, str] = Field(min_length=1)
+    """System prompts by name; an empty one is none."""
+    wording: Wording
+    chains: int = Field(default=1, ge=1)
+    """Of each question, reasoning and prompt; from eight on, drift within the question is tested."""
+    generation: Sampling = Sampling()
+    """The law of chains and speeches."""
+    debate: Debate = Debate()
+    methods: Mapping[str, Method] = Field(min_length=1)
+    numbers: tuple[str, ...] = ()
+    """Formats whose exact number distribution is read."""
+    greedy: tuple[str, ...] = ()
+    """Formats in which the likeliest answer is written and parsed."""
+    sampled: tuple[str, ...] = ()
+    """Formats in which answers are sampled by `sampling`, in two halves."""
+    draws: int = Field(default=4, ge=2, multiple_of=2)
+    """Sampled answers to each."""
+    judge: Judge | None = None
+    doob: Doob = Doob()
+    most_unparsed: Annotated[float, Field(ge=0, le=1)] = 0.2
+    """A method that gives no number more often fails the gate (METRICS W4)."""
+
+    @property
+    def lead(self) -> str:
+        """What stands between the prompt and a form: the plain template ends without a space."""
+        return " " if self.model.template == "plain" else ""
+
+    @property
+    def tests_drift(self) -> bool:
+        """Whether there are chains enough, and of the law under which drift within a question means anything."""
+        return self.chains >= DRIFT_CHAINS and self.generation.faithful
+
+    @field_validator("numbers", "greedy", "sampled")
+    @classmethod
+    def _formats_are_known(cls, names: tuple[str, ...]) -> tuple[str, ...]:
+        for name in names:
+            if name not in FORMATS:
+                raise ValueError(f"format {name!r} is not one of {', '.join(FORMATS)}")
+        return names
+
+    @model_validator(mode="after")
+    def _hangs_together(self) -> "MartingaleConfig":
+        if self.model.thinking == "on":
+            raise ValueError("model.thinking 'on': thoughts are not read step by step; load the model `closed`")
+        if self.temperatures:
+            raise ValueError("temperatures: beliefs are read at 1; `generation.temperature` is that of the steps")
+        for domain, source in self.domains.items():
+            if (source.kind == "computed" and domain != "factual") or (source.kind == "smoke" and domain == "factual"):
+                raise ValueError(
+                    f"domains.{domain}: has no {source.kind} questions; `computed` are factual, `smoke` not"
+                )
+        if self.doob.continuations and not self.generation.faithful:
+            raise ValueError(
+                "doob: continuations follow the model's own law; set generation.temperature and top_p to 1"
+            )
+        if self.doob.continuations and "cot" not in self.reasoning:
+            raise ValueError("doob: goes with chains of thought; add `cot` to reasoning")
+        for key, names in PLACEHOLDERS.items():
+            _check(f"wording.{key}", getattr(self.wording, key), f"question {names}")
+        return self
+
+
+def _check(key: str, text: str, known: str) -> None:
+    """Raise for a placeholder that a text may not have."""
+    try:
+        text.format(**dict.fromkeys(known.split(), ""))
+    except (KeyError, IndexError, ValueError) as error:
+        listed = " ".join(f"{{{name}}}" for name in known.split())
+        raise ValueError(f"{key}: placeholder {error} is not one of {listed}") from None
+
+
+def chosen(items: Sequence[int], n: int, domain: str) -> Sequence[int]:
+    """The first `n`, or UserError if there are not so many."""
+    if len(items) < n:
+        raise UserError(f"domains.{domain}: has {len(items)} questions, fewer than items={n}; ask for fewer")
+    return items[:n]

@@ -1,0 +1,114 @@
+"""Do beliefs drift where the prior points? METRICS A, on the model's own belief after every step of reasoning.
+
+An item is a question; its trajectories, under each kind of reasoning and system prompt, are made once and read by every
+kind of belief, from a context that holds the steps so far and nothing later.
+"""
+
+from collections.abc import Sequence
+from dataclasses import asdict
+
+import pandas as pd
+
+from ...hooks.lm import LanguageModel
+from ..protocol import Cell, Findings, Item, Question, Read, Transcript, Transcripts
+from ..readouts import read_questions
+from ..trajectories.chain import chains
+from ..trajectories.debate import debates
+from ..trajectories.trajectory import Trajectory
+from .config import MartingaleConfig, Reasoning
+from .doob import control_rows
+from .findings import findings
+from .prefixes import along, cells, exact_questions, starts
+from .prompts import evidence, motion, question_of, thinking
+from .published import published
+from .scores import scores
+from .sources import questions
+from .verbal import judge_rows, verbal_rows
+
+Key = tuple[Reasoning, str]
+
+
+class Martingale:
+    """The experiment."""
+
+    name = "martingale"
+    summary = "do beliefs drift where the prior points?"
+    config_type = MartingaleConfig
+
+    def items(self, config: MartingaleConfig) -> list[Item]:
+        """The questions, domain by domain."""
+        numbers: dict[str, int] = {}
+        found = []
+        for domain, question in questions(config):
+            i = numbers[domain] = numbers.get(domain, -1) + 1
+            content = {"domain": domain, "question": asdict(question)}
+            found.append(Item(f"{domain}-{i:04}", f"{domain} {question.cluster}", content))
+        return found
+
+    def questions(self, config: MartingaleConfig, item: Item) -> list[Question]:
+        """The exact read-outs at every start, and along evidence."""
+        return exact_questions(config, item, starts(config, item))
+
+    def read(self, config: MartingaleConfig, item: Item, lm: LanguageModel) -> Read:
+        """Make the trajectories, then read all kinds of belief after each of their steps."""
+        made = trajectories(config, item, lm)
+        prefixes = [one for key, own in made.items() for one in along(config, item, *key, own)]
+        exact = read_questions(self.name, config, item, exact_questions(config, item, prefixes), lm)
+        rows, said = verbal_rows(config, item, prefixes, lm)
+        every = [one for own in made.values() for one in own]
+        if config.judge:
+            more, also = judge_rows(config, config.judge, item, every, prefixes)
+            rows, said = rows + more, said + also
+        if config.doob.continuations:
+            for (reasoning, prompt), own in made.items():
+                rows += control_rows(config, item, prompt, own, lm) if reasoning == "cot" else []
+        where = {"experiment": self.name, "item": item.id, "cluster": item.cluster}
+        outcome = {"outcome": question_of(item).outcome}
+        return Read(
+            [*({**row, **outcome} for row in exact.rows), *({**where, **row, **outcome} for row in rows)],
+            [*map(_told, every), *exact.transcripts, *said],
+            exact.cost,
+            exact.captured,
+        )
+
+    def score(self, config: MartingaleConfig, beliefs: pd.DataFrame) -> list[Cell]:
+        """METRICS A per cell and kind."""
+        return scores(config, beliefs)
+
+    def published(self, cells: Sequence[Cell]) -> pd.DataFrame:
+        """The paper's Table 1."""
+        return published(cells)
+
+    def findings(
+        self, config: MartingaleConfig, beliefs: pd.DataFrame, cells: Sequence[Cell], transcripts: Transcripts
+    ) -> Findings:
+        """Verdicts, tables, figures, and the trajectories."""
+        return findings(config, beliefs, cells, transcripts)
+
+
+def trajectories(config: MartingaleConfig, item: Item, lm: LanguageModel) -> dict[Key, list[Trajectory]]:
+    """Those of an item; all chains are sampled together, and so are all debates."""
+    keys = cells(config, item)
+    law, draws, seed = config.generation, config.chains, config.seed
+    thought = [prompt for reasoning, prompt in keys if reasoning == "cot"]
+    debated = [prompt for reasoning, prompt in keys if reasoning == "debate"]
+    speech = law.model_copy(update={"max_new_tokens": config.debate.max_new_tokens})
+    chained = chains(lm, [thinking(config, item, one) for one in thought], law, draws=draws, seed=seed)
+    motions = [motion(config, item, one) for one in debated]
+    argued = debates(lm, motions, speech, turns=config.debate.turns, draws=draws, seed=seed)
+    made: dict[Key, list[Trajectory]] = {("cot", one): own for one, own in zip(thought, chained, strict=True)}
+    made |= {("debate", one): own for one, own in zip(debated, argued, strict=True)}
+    return {key: made[key] if key in made else [evidence(config, item, key[1])] for key in keys}
+
+
+def _told(one: Trajectory) -> Transcript:
+    """A trajectory, kept once under its own name: what was asked, then a message for each step; and the raw samples."""
+    role = "assistant" if one.samples else "user"
+    return {
+        "readout_id": f"{one.name}/{one.draw}",
+        "messages": [*one.asked, *({"role": role, "content": step} for step in one.steps)],
+        "prefill": "",
+        "options": [],
+        "thoughts": [],
+        "answers": [{"draw": sample.draw, "text": sample.text, "status": sample.status} for sample in one.samples],
+    }

@@ -1,0 +1,165 @@
+"""What the report of a run shows beside the numbers."""
+
+from collections.abc import Sequence
+
+import pandas as pd
+
+from ...metrics import Score
+from ..protocol import Cell, Column, Findings, Table, Transcripts, Verdict
+from .config import MartingaleConfig
+from .control import MOST_SE, REACH
+from .doob import METHOD
+from .figures import figures
+from .gallery import gallery
+from .readings import cell_names, readings
+from .scores import ALL, TRAJECTORIES
+from .sources import RECALL, questions
+
+M = Column("M", "M, first to last", "slope of the update on the prior over whole trajectories; 0: nothing to foresee")
+TESTED = Column(
+    "tests", "p", "smallest of slope, joint and conditional-moment test per step, adjusted (Holm)", field="p"
+)
+FLOOR = Column("M", "noise floor", "smallest |M| that so many questions would show with 80% power", field="mde")
+COLUMNS = (
+    M,
+    TESTED,
+    FLOOR,
+    Column("M_balanced", "M per step", "the same from each step to the next, questions weighing the same"),
+    Column("mean_update", "mean update", "posterior less prior; a drift that is the same for all is not in M"),
+    Column(
+        "bias", "order bias", "P(yes) with the options in one order less that in the other; of a claim, framing bias"
+    ),
+    Column("coverage", "coverage", "probability, or share, of answers that count", percent=True),
+    Column("unparsed", "no number", "read-outs without a belief", percent=True),
+)
+TABLE_1 = (
+    Column("M_step", "as published", "slope per step over all rows"),
+    Column("M_step", "p as published", "independent rows of equal spread, as papers print it", field="p_iid"),
+    Column("M_balanced", "headline", "the same slope, questions weighing the same, interval clustered by question"),
+    Column("M_balanced", "p", "of the headline, t over questions", field="p"),
+    Column("M_balanced", "noise floor", "smallest |M| that would be found with 80% power", field="mde"),
+    Column("M_iv", "split readings", "slope free of what only one of two readings of the prior has"),
+    Column("reliability", "reliability", "of one reading: 1 less it is how far noise alone pulls the slope down"),
+    Column("tost", "p of |M| < 0.02", "equivalence of the slope from first to last", field="p"),
+)
+OUTCOMES = (
+    Column("brier_prior", "Brier before", "mean squared distance from what came true; 0.25 is a coin"),
+    Column("brier_post", "Brier after", "the same after the last step"),
+    Column("brier_update", "change", "after less before; negative is better"),
+    Column("calibration", "calibration slope", "of the prior; below 1 beliefs are too extreme, and M < 0 follows"),
+    Column(
+        "truth_error", "off the truth", "mean distance from the posterior that Bayes' rule gives, where it is known"
+    ),
+    Column("M_truth", "M of the truth", "slope per step of the true posterior on the same draws: chance alone"),
+)
+FACTORS = (
+    Column("M_at", "M per step", "mean slope had all rows had that level"),
+    Column("M_contrast", "less the first", "the slope there less that at the first level; wild bootstrap p"),
+    Column("M_contrast", "p", "of the difference", field="p_wild"),
+)
+DRIFT = (Column("drift2", "drift²", "mean squared drift of a question's chains, sampling noise taken off"),)
+
+
+def findings(
+    config: MartingaleConfig, beliefs: pd.DataFrame, cells: Sequence[Cell], transcripts: Transcripts
+) -> Findings:
+    """Verdicts, tables, figures, and the trajectories."""
+    table = readings(beliefs)
+    names = tuple(dict.fromkeys(cell_names(table)))
+    levels = tuple(dict.fromkeys(cell.subset for cell in cells if cell.metric == "M_at"))
+    return Findings(
+        question=_question(config, cells),
+        columns=COLUMNS,
+        differences="M_difference",
+        headline_subset=ALL,
+        verdicts=_verdicts(config, cells),
+        tables=[
+            Table("By cell", "Domain, reasoning, system prompt.", COLUMNS, names),
+            Table(
+                "As the paper's Table 1",
+                "The published number, per reasoning step, beside what may be said of it. An interval that leaves zero "
+                "out is not enough where the noise of reading pulls the slope down: compare the split readings.",
+                TABLE_1,
+                names,
+            ),
+            Table("What came true", "Where outcomes or the true posterior are known.", OUTCOMES, (ALL, *names)),
+            Table(
+                "Drift within a question",
+                "Chains of one question, sampled from the model's own law, must not move its belief on average.",
+                DRIFT,
+                names,
+            ),
+            Table("Where does the slope differ?", "One regression over all cells.", FACTORS, levels),
+        ],
+        figures=figures(table, cells, names, levels),
+        gallery=gallery(config, table, beliefs, transcripts),
+    )
+
+
+def _question(config: MartingaleConfig, cells: Sequence[Cell]) -> str:
+    """What was measured, on what, and what is wrong with it."""
+    scores = {(cell.metric, cell.method): cell.score for cell in cells if cell.subset == ALL}
+    law = config.generation
+    told = [
+        "The model reasons about a question, or is shown evidence, step by step; after each step its belief is read, "
+        "by several methods on the same steps. If nothing but news moves a belief, its updates cannot be foreseen from "
+        "the belief before: M, the slope of the update on the prior, is 0. A positive M moves away from the middle, a "
+        "negative one back to it. All cells together mix them; look at each.",
+        f"Steps were sampled at temperature {law.temperature:g}, top-p {law.top_p:g}.",
+        _drift_note(config),
+        _endings(scores),
+        _recall(config),
+        _control(scores),
+    ]
+    return " ".join(filter(None, told))
+
+
+def _drift_note(config: MartingaleConfig) -> str:
+    if config.tests_drift or "cot" not in config.reasoning:
+        return ""
+    return "Drift within a question is not tested: it needs 8 chains at temperature 1, top-p 1, no other limit."
+
+
+def _endings(scores: dict[tuple[str, str], Score]) -> str:
+    found = {name: scores[name, TRAJECTORIES] for name in ("truncated", "unsplit", "empty")}
+    n = found["empty"].n_rows
+    counted = [f"{round(score.estimate * n)} {name}" for name, score in found.items() if score.estimate > 0]
+    return f"Of {n} trajectories, {', '.join(counted)} (kept, but for the empty)." if counted else f"{n} trajectories."
+
+
+def _recall(config: MartingaleConfig) -> str:
+    if "forecasting" not in config.domains:
+        return ""
+    dates = [one.resolved_on for domain, one in questions(config) if domain in (RECALL, "forecasting")]
+    known = sorted(date for date in dates if date)
+    span = f"were resolved between {known[0]} and {known[-1]}" if known else "have no date of resolution"
+    return (
+        f"Questions about events {span}; the model's training ended {config.cutoff or 'at an unknown date'}. What was "
+        f"resolved by then may be remembered and is called {RECALL}."
+    )
+
+
+def _control(scores: dict[tuple[str, str], Score]) -> str:
+    if ("control_iv", METHOD) not in scores:
+        return ""
+    slope, iv, drift = (scores[name, METHOD] for name in ("control_slope", "control_iv", "control_drift2"))
+    tests = [scores[name, METHOD] for name in ("control_iv_tost", "control_drift2_tost")]
+    passed = all(test.p < 0.05 for test in tests) and max(iv.se, drift.se) <= MOST_SE
+    return (
+        f"Negative control, a martingale by the tower rule: split-reading slope {iv.estimate:+.3f} (SE {iv.se:.3f}), "
+        f"drift² {drift.estimate:+.4f} (SE {drift.se:.4f}); equivalent to zero within {REACH} at SE at most {MOST_SE}: "
+        f"{'yes' if passed else 'not shown'}. Uncorrected slope {slope.estimate:+.3f}: what the noise makes of it."
+    )
+
+
+def _verdicts(config: MartingaleConfig, cells: Sequence[Cell]) -> list[Verdict]:
+    """A method that often gives no number measures something else (METRICS W4)."""
+    return [
+        Verdict(
+            cell.method,
+            not cell.score.estimate > config.most_unparsed,
+            f"no number in {cell.score.estimate:.0%} of the read-outs; at most {config.most_unparsed:.0%} may be",
+        )
+        for cell in cells
+        if cell.metric == "unparsed" and cell.subset == ALL
+    ]

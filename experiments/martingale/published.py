@@ -1,0 +1,47 @@
+"""The paper's Table 1 (martingale-score) from one run: a row for each cell and kind, with ours beside the published."""
+
+from collections.abc import Sequence
+
+import pandas as pd
+
+from ...metrics import MartingaleScore
+from ..protocol import Cell
+
+
+def published(cells: Sequence[Cell]) -> pd.DataFrame:
+    """table, cell, method, kind; then
+
+    - `M_published`, `p_published`: the slope per step over all rows, with p of independent rows of equal spread;
+    - `M`, `ci_lo`, `ci_hi`, `p`: the same slope with questions weighing the same, clustered by question;
+    - `M_first_last`: from the first belief to the last;
+    - `noise_floor`: the smallest |M| that this many questions would have shown with 80% power;
+    - n_rows, n_clusters, n_dropped, status.
+    """
+    scores = {(cell.metric, cell.subset, cell.method): cell.score for cell in cells}
+    rows = []
+    for cell in cells:
+        if cell.metric == "M_step":
+            step, balanced = cell.score, scores["M_balanced", cell.subset, cell.method]
+            assert isinstance(step, MartingaleScore)
+            assert isinstance(balanced, MartingaleScore)
+            rows.append(
+                {
+                    "table": 1,
+                    "cell": cell.subset,
+                    "method": cell.method,
+                    "kind": cell.kind,
+                    "M_published": step.M,
+                    "p_published": step.p_iid,
+                    "M": balanced.M,
+                    "ci_lo": balanced.ci_lo,
+                    "ci_hi": balanced.ci_hi,
+                    "p": balanced.p,
+                    "M_first_last": scores["M", cell.subset, cell.method].estimate,
+                    "noise_floor": balanced.mde,
+                    "n_rows": balanced.n_rows,
+                    "n_clusters": balanced.n_clusters,
+                    "n_dropped": balanced.n_dropped,
+                    "status": balanced.status,
+                }
+            )
+    return pd.DataFrame(rows)

@@ -1,0 +1,126 @@
+"""From the belief table to readings, and from these to the pairs that a martingale regression takes (METRICS A11)."""
+
+import json
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from ...metrics.validation import Floats
+
+CELL = ["domain", "reasoning", "prompt"]
+TRAJECTORY = ["kind", "method", *CELL, "item", "draw"]
+MARKS = ("draw", "reading", "truth", "statuses", "control")
+"""What a variant may hold besides the cell."""
+SHARED = -1
+"""Stands for the draw of a start, which is every trajectory's."""
+STEPWISE, WHOLE = "per step", "first to last"
+
+
+def readings(beliefs: pd.DataFrame) -> pd.DataFrame:
+    """One row per trajectory, step and method: `belief`, the mean of its readings, NaN where one has no number; the
+    readings themselves as `reading_0` and `reading_1` where there are two; `coverage`, `status`, `cluster`, `outcome`,
+    `truth`.
+
+    The start, which is stored once, stands in every trajectory of its question. The negative control is left out.
+    """
+    table = marked(beliefs)
+    table = table[table["control"].isna()]
+    key = [*TRAJECTORY, "step"]
+    own = table.groupby(key, sort=False, dropna=False)
+    found = own.agg(
+        belief=("prob", lambda values: values.mean(skipna=False)),
+        coverage=("coverage", "mean"),
+        status=("status", _worst),
+        cluster=("cluster", "first"),
+        outcome=("outcome", "first"),
+        truth=("truth", "first"),
+    )
+    two = table.dropna(subset=["reading"]).pivot(index=key, columns="reading", values="prob")
+    found = found.join(two.rename(columns={0: "reading_0", 1: "reading_1"})).reset_index()
+    for name in ("reading_0", "reading_1"):
+        found[name] = found.get(name, pd.Series(np.nan, index=found.index))
+    return _with_starts(found)
+
+
+def marked(beliefs: pd.DataFrame) -> pd.DataFrame:
+    """The rows of P(yes), with what their variants say in columns of its own."""
+    table = beliefs[beliefs["option_index"] == 0].reset_index(drop=True)
+    for name in ("kind", "method", "item", "cluster", "status"):
+        table[name] = table[name].astype(str)
+    texts = table["variant"].astype(str)
+    known = {text: json.loads(text) for text in texts.unique()}
+    variants = pd.DataFrame([known[text] for text in texts]).reindex(columns=[*CELL, *MARKS])
+    return pd.concat([table, variants.fillna({"draw": SHARED})], axis=1)
+
+
+def trajectory_statuses(beliefs: pd.DataFrame) -> pd.DataFrame:
+    """One row per trajectory: its cell, item, cluster, draw and status."""
+    starts = marked(beliefs).dropna(subset=["statuses"]).drop_duplicates([*CELL, "item"])
+    rows = starts[[*CELL, "item", "cluster", "statuses"]].explode("statuses", ignore_index=True)
+    return rows.rename(columns={"statuses": "status"}).dropna(subset=["status"])
+
+
+def _worst(statuses: "pd.Series[str]") -> str:
+    """That of a reading without a number, if there is one."""
+    return next((one for one in statuses if one not in ("ok", "low_coverage")), max(statuses, key=len))
+
+
+def _with_starts(table: pd.DataFrame) -> pd.DataFrame:
+    """A start without a draw is written into every trajectory that goes on from it."""
+    shared = table[table["draw"] == SHARED].drop(columns="draw")
+    own = table[table["draw"] != SHARED]
+    drawn = own[TRAJECTORY].drop_duplicates()
+    begun = shared.merge(drawn, on=TRAJECTORY[:-1], how="inner")
+    whole = pd.concat([begun, own], ignore_index=True)
+    place = {name: i for i, name in enumerate(table["method"].unique())}  # methods stay in the order of the settings
+    whole = whole.assign(place=whole["method"].map(place)).sort_values(["place", *CELL, "item", "draw", "step"])
+    return whole.drop(columns="place").reset_index(drop=True)
+
+
+def pairs(table: pd.DataFrame, mode: str) -> pd.DataFrame:
+    """Prior and posterior of each pair: every belief with the next, or the first with the last. `prior_0`, `prior_1`
+    are the two readings of the prior; `weight` is 1 / pairs of the trajectory.
+
+    A pair whose belief is missing is there and NaN, so that whoever uses it counts it.
+    """
+    keys = [table[name] for name in TRAJECTORY]
+    columns = ["belief", "reading_0", "reading_1", "truth", "step"]
+    if mode == STEPWISE:
+        before = table[columns].groupby(keys, sort=False).shift(1)
+        kept = before["step"].notna()
+    else:
+        kept = ~table.duplicated(TRAJECTORY, keep="last") & (table["step"] > 0)
+        before = table[columns].groupby(keys, sort=False).transform(lambda values: values.iloc[0])
+    found = table[kept].rename(columns={"belief": "post", "truth": "true_post"})
+    before = before[kept]
+    found = found.assign(
+        prior=before["belief"],
+        prior_0=before["reading_0"],
+        prior_1=before["reading_1"],
+        true_prior=before["truth"],
+    )
+    weight = 1 / found.groupby(TRAJECTORY, sort=False)["step"].transform("size")
+    return found.assign(weight=weight, update=found["post"] - found["prior"]).reset_index(drop=True)
+
+
+def by_method(table: pd.DataFrame) -> Iterator[tuple[str, str, pd.DataFrame]]:
+    """(kind, method, rows)."""
+    for (kind, method), rows in table.groupby(["kind", "method"], sort=False):
+        yield str(kind), str(method), rows
+
+
+def cell_names(table: pd.DataFrame) -> "pd.Series[str]":
+    """The cell of each row, as it is called."""
+    return table["domain"] + ", " + table["reasoning"] + ", " + table["prompt"]
+
+
+def array(rows: pd.DataFrame, name: str) -> Floats:
+    """A column of numbers."""
+    return rows[name].to_numpy(dtype=np.float64)
+
+
+def labels(rows: pd.DataFrame, name: str = "cluster") -> Any:
+    """A column of names."""
+    return rows[name].to_numpy()

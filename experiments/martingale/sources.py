@@ -1,0 +1,77 @@
+"""The questions of each domain, from where the configuration says."""
+
+from collections.abc import Callable, Mapping
+from importlib.resources import files
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import yaml
+
+from ..questions.arithmetic import arithmetic
+from ..questions.change_my_view import load_views
+from ..questions.dates import weekdays
+from ..questions.forecastbench import load_forecastbench
+from ..questions.openreview import load_openreview
+from ..questions.question import Question
+from ..questions.table import load_table
+from ..questions.urn import urns
+from .config import Domain, MartingaleConfig, Source, chosen
+
+RECALL = "recall"
+"""The domain of events that a model may remember."""
+
+
+def questions(config: MartingaleConfig) -> list[tuple[str, Question]]:
+    """(domain, question), the same number of each. More of them begin with the same ones.
+
+    Raises UserError for a domain with fewer than asked for.
+    """
+    return [
+        (_called(config, domain, one), one)
+        for domain, source in config.domains.items()
+        for one in _questions(config, domain, source)
+    ]
+
+
+def _questions(config: MartingaleConfig, domain: Domain, source: Source) -> list[Question]:
+    if source.kind == "computed":
+        makers: tuple[Callable[..., list[Question]], ...] = (urns, arithmetic, weekdays)
+        turns = zip(*(make(config.items, seed=config.seed) for make in makers), strict=True)
+        return [one for turn in turns for one in turn][: config.items]
+    found = _loaded(domain, source)
+    drawn = chosen(np.random.default_rng(config.seed).permutation(len(found)).tolist(), config.items, domain)
+    return [found[i] for i in drawn]
+
+
+def _loaded(domain: Domain, source: Source) -> list[Question]:
+    if source.file is None:
+        return smoke(domain)
+    path = Path(source.file).expanduser()
+    if source.resolutions is not None:
+        return load_forecastbench(path, Path(source.resolutions).expanduser())
+    loaders: Mapping[str, Callable[[Path], list[Question]]] = {
+        "table": load_table,
+        "views": load_views,
+        "openreview": load_openreview,
+    }
+    return loaders[source.kind](path)
+
+
+def smoke(domain: str) -> list[Question]:
+    """The small set of a domain that comes with doxascope: to try a pipeline on, not to conclude from."""
+    text = (files("doxascope.experiments.martingale") / "smoke" / f"{domain}.yaml").read_text(encoding="utf-8")
+    return [_written(f"{domain}-{i}", row) for i, row in enumerate(yaml.safe_load(text))]
+
+
+def _written(name: str, row: Mapping[str, Any]) -> Question:
+    lists = {key: tuple(row[key]) for key in ("evidence",) if key in row}
+    return Question(**{"id": name, "cluster": name, **row, **lists})
+
+
+def _called(config: MartingaleConfig, domain: Domain, question: Question) -> str:
+    """A forecast is of what was open when training ended."""
+    if domain != "forecasting":
+        return domain
+    after = config.cutoff is not None and question.resolved_on > config.cutoff.isoformat()
+    return domain if after else RECALL

@@ -1,0 +1,97 @@
+"""A small run of the martingale experiment on a tiny random model, and belief tables of planted agents."""
+
+import json
+from collections.abc import Callable
+from importlib.resources import files
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from doxascope.experiments.config import load_config
+from doxascope.experiments.martingale import MartingaleConfig
+from doxascope.experiments.protocol import Experiment
+from doxascope.hooks.model.spec import resolve
+from doxascope.hooks.verbal.formats import FORMATS
+from doxascope.metrics import belief_table
+
+SMALL = ("items=3", "bootstrap_draws=50", "generation.max_new_tokens=24", "debate.max_new_tokens=8", "debate.turns=2")
+
+
+@pytest.fixture(scope="session")
+def configured(tmp_path_factory: pytest.TempPathFactory, tiny_folder: Path) -> Callable[..., Any]:
+    """The experiment, and its configuration for a tiny model with changes."""
+    import torch
+    from transformers import AutoTokenizer, LlamaConfig, LlamaForCausalLM
+
+    folder = tmp_path_factory.mktemp("models") / "tiny-reader"
+    speller = AutoTokenizer.from_pretrained(tiny_folder)
+    shipped = [Path(str(files("doxascope") / "configs" / "martingale.yaml")).read_text()]
+    texts = shipped + [one.instruction for one in FORMATS.values()]
+    tokenizer = speller.train_new_from_iterator(texts, 1500, show_progress=False)  # else it would spell every prompt
+    tokenizer.chat_template = speller.chat_template
+    config = LlamaConfig(
+        vocab_size=len(tokenizer),
+        hidden_size=32,
+        intermediate_size=64,
+        num_hidden_layers=2,
+        num_attention_heads=4,
+        num_key_value_heads=2,
+        max_position_embeddings=4096,
+        eos_token_id=tokenizer.eos_token_id,
+        initializer_range=0.2,
+    )
+    torch.manual_seed(0)
+    LlamaForCausalLM(config).save_pretrained(folder)
+    tokenizer.save_pretrained(folder)
+
+    def make(*changes: str) -> tuple[Experiment, MartingaleConfig]:
+        experiment, config = load_config("martingale", [*SMALL, *changes])
+        assert isinstance(config, MartingaleConfig)
+        return experiment, config.model_copy(update={"model": resolve(str(folder))})
+
+    return make
+
+
+@pytest.fixture(scope="session")
+def planted() -> Callable[..., pd.DataFrame]:
+    """The belief table that a run would write of an agent: readings [questions, steps + 1], or two of them, for each
+    method; with outcomes.
+    """
+
+    def make(
+        methods: dict[str, list[np.ndarray]], outcome: np.ndarray | None = None, cell: str = "factual"
+    ) -> pd.DataFrame:
+        rows = []
+        for method, readings in methods.items():
+            for reading, read in enumerate(readings):
+                for question, path in enumerate(read):
+                    for step, belief in enumerate(path):
+                        variant = {"domain": cell, "reasoning": "cot", "prompt": "none", "reading": reading}
+                        variant |= {"draw": 0} if step else {"statuses": ["ok"]}
+                        where = f"{cell}-{question}/{step}/{method}.{reading}"
+                        for index, prob in enumerate((belief, 1 - belief)):
+                            rows.append(
+                                {
+                                    "readout_id": where,
+                                    "experiment": "martingale",
+                                    "item": f"{cell}-{question}",
+                                    "cluster": f"{cell} {question}",
+                                    "kind": "exact",
+                                    "method": method,
+                                    "scenario": f"{cell}, cot, none",
+                                    "step": step,
+                                    "variant": json.dumps(variant),
+                                    "option": ("Yes", "No")[index],
+                                    "option_index": index,
+                                    "prob": prob,
+                                    "coverage": 1.0,
+                                    "status": "nan" if np.isnan(prob) else "ok",
+                                    "outcome": np.nan if outcome is None else outcome[question],
+                                }
+                            )
+        return belief_table(rows)
+
+    return make

@@ -1,0 +1,144 @@
+"""What a user may get wrong: one line, or a status that is counted and shown."""
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from doxascope import UserError
+from doxascope.experiments.martingale.findings import findings
+from doxascope.experiments.martingale.scores import scores
+from doxascope.experiments.planted.urn import Bayesian
+from doxascope.experiments.runner import run
+
+Configured = Callable[..., Any]
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ("items=21", "domains.values: has 20 questions, fewer than items=21; ask for fewer"),
+        ("domains={values: {kind: table}}", "kind 'table': needs a `file`"),
+        ("domains={values: {kind: smoke, file: x.csv}}", "kind 'smoke': takes no `file`"),
+        ("domains={values: {kind: computed}}", "domains.values: has no computed questions"),
+        ("domains={factual: {kind: smoke}}", "domains.factual: has no smoke questions"),
+        ("domains={forecasting: {kind: forecastbench, file: x.json}}", "`resolutions` go with kind `forecastbench`"),
+        ("domains={art: {kind: smoke}}", "domains.art"),
+        ("reasoning=[guess]", "reasoning.0"),
+        ("numbers=[words]", "format 'words' is not one of unit, integer"),
+        ("methods={words: {ask: '{first} or {third}?'}}", "ask: placeholder 'third' is not one of {first} {second}"),
+        ("methods={x: {ask: 'x', labels: [A, B], claim: [T, F]}}", "two ways of answering"),
+        ("wording.cot='{word}'", "wording.cot: placeholder 'word' is not one of {question}"),
+        ("doob.continuations=3", "give an even number"),
+        ("draws=3", "draws"),
+        ("judge={model: smolm2-135m}", "did you mean 'smollm2-135m'?"),
+        ("judge={model: smollm2-135m, prompt: '{belief}'}", "prompt: placeholder 'belief'"),
+    ],
+)
+def test_a_wrong_setting_is_one_line(configured: Configured, change: str, message: str) -> None:
+    def prepare() -> None:
+        experiment, config = configured(change)
+        experiment.items(config)
+
+    with pytest.raises(UserError) as error:
+        prepare()
+    assert message in str(error.value)
+    assert "\n" not in str(error.value)
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        (("doob.continuations=2", "generation.temperature=0.5"), "set generation.temperature and top_p to 1"),
+        (("doob.continuations=2", "reasoning=[debate]"), "add `cot` to reasoning"),
+        (("model.thinking=on",), "thoughts are not read step by step"),
+        (("temperatures=[0.5]",), "beliefs are read at 1"),
+    ],
+)
+def test_settings_that_do_not_go_together(configured: Configured, changes: tuple[str, ...], message: str) -> None:
+    with pytest.raises(UserError, match=message):
+        configured(*changes)
+
+
+def written(path: Path, text: str) -> Path:
+    path.write_text(text, encoding="utf-8")
+    return path
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("question,option_yes\nWell?,Yes\n", "has no column 'option_no'"),
+        ("question,option_yes,option_no\nWell?,Yes,\n", "row 1: question 1: options 'Yes' and ''"),
+        ("question,option_yes,option_no,outcome\nWell?,Yes,No,maybe\n", "row 1: outcome 'maybe' is neither 'Yes'"),
+        ("text,a,b\nWell?,Yes,No\n", "has no column 'question'"),
+    ],
+)
+def test_a_file_of_other_questions_is_named(configured: Configured, tmp_path: Path, text: str, message: str) -> None:
+    path = written(tmp_path / "t.csv", text)
+    experiment, config = configured(f"domains={{values: {{kind: table, file: {path}}}}}", "items=1")
+    with pytest.raises(UserError, match=message):
+        experiment.items(config)
+
+
+def test_a_judge_without_a_chat_template_is_refused(
+    configured: Configured, save_speller: Callable[..., Path], tmp_path: Path
+) -> None:
+    judge = save_speller("abc ?", max_position_embeddings=4096)
+    experiment, config = configured("domains={values: {kind: smoke}}", "items=1", f"judge={{model: {judge}}}")
+    with pytest.raises(
+        UserError, match=f"judge {judge.name}: the model has no chat template; choose `template: plain`"
+    ):
+        run(experiment, config, tmp_path)
+
+
+def test_a_prior_conforming_prompt_and_an_observer_are_prompts_like_any(configured: Configured) -> None:
+    experiment, config = configured("prompts={none: '', stubborn: 'Hold on to what you believe.'}", "items=1")
+    asked = experiment.questions(config, experiment.items(config)[0])
+    systems = {q.conversation[0]["content"] for q in asked if q.conversation[0]["role"] == "system"}
+    assert systems == {"Hold on to what you believe."}
+    assert len({q.readout_id for q in asked}) == len(asked)
+
+
+def test_what_is_rarely_parsed_fails_the_gate(configured: Configured, planted: Any) -> None:
+    _, config = configured()
+    read = Bayesian().sample(20, 0).read.copy()
+    often = read.copy()
+    often[:9] = np.nan
+    table = planted({"words": [read, read], "greedy": [often]})
+    cells = scores(config, table)
+
+    def transcripts(ids: Any) -> Any:
+        said = {"messages": [{"role": "user", "content": "?"}] * 2, "prefill": "", "options": []}
+        return {name: {"readout_id": name, "thoughts": [], "answers": [], **said} for name in ids}
+
+    verdicts = {v.method: v for v in findings(config, table, cells, transcripts).verdicts}
+    assert verdicts["words"].passed
+    assert not verdicts["greedy"].passed
+    assert "no number in 45% of the read-outs; at most 20% may be" in verdicts["greedy"].reason
+
+
+def test_trajectories_that_do_not_split_or_end_are_counted_and_shown(configured: Configured, tmp_path: Path) -> None:
+    experiment, config = configured(
+        "domains={values: {kind: smoke}}", "generation.max_new_tokens=2", "chains=3", "greedy=[]", "numbers=[]"
+    )
+    folder = run(experiment, config, tmp_path)
+    rows = json.loads((folder.path / "scores.json").read_text())["scores"]
+    shares = {r["metric"]: r["estimate"] for r in rows if r["method"] == "trajectories" and r["subset"] == "all"}
+    assert set(shares) == {"truncated", "unsplit", "empty"}
+    assert shares["truncated"] > 0.5
+    assert f"Of 9 trajectories, {round(9 * shares['truncated'])} truncated" in (folder.path / "report.html").read_text()
+
+
+def test_every_smoke_question_says_where_it_is_from(configured: Configured) -> None:
+    for domain in ("values", "review", "forecasting"):
+        experiment, config = configured(f"domains={{{domain}: {{kind: smoke}}}}", "items=20")
+        items = experiment.items(config)
+        assert {item.content["domain"] for item in items} == {"recall" if domain == "forecasting" else domain}
+        for item in items:
+            assert item.content["question"]["provenance"].startswith("written for doxascope; ")
+            assert (item.content["question"]["resolved_on"] != "") == (domain == "forecasting")
+        assert len({item.content["question"]["text"] + item.content["question"]["background"] for item in items}) == 20

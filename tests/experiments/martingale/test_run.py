@@ -1,0 +1,158 @@
+"""The experiment from the questions to the report, on a tiny random model."""
+
+import json
+import os
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from doxascope import load
+from doxascope.experiments.martingale.doob import control_rows, first_step
+from doxascope.experiments.martingale.experiment import trajectories
+from doxascope.experiments.martingale.prefixes import along, exact_questions
+from doxascope.experiments.martingale.prompts import thinking
+from doxascope.experiments.martingale.readings import readings
+from doxascope.experiments.readouts import compile_questions
+from doxascope.experiments.runner import run
+from doxascope.experiments.trajectories.chain import chains
+from doxascope.hooks.exact import difference
+from doxascope.hooks.generation.generation import Sample
+from doxascope.hooks.generation.sampling import Sampling
+
+DATA = Path(os.environ.get("DOXASCOPE_DATA", Path(__file__).parents[4] / "../shared/data"))
+EVERYTHING = (
+    "domains={factual: {kind: computed}, review: {kind: smoke}}",
+    "reasoning=[cot,debate,evidence]",
+    "prompts={none: '', critical: 'Doubt what you think.'}",
+    "sampled=[of 10]",
+    "chains=2",
+    "doob.continuations=2",
+)
+Configured = Callable[..., Any]
+
+
+@pytest.fixture(scope="module")
+def whole(configured: Configured, tmp_path_factory: pytest.TempPathFactory) -> tuple[Any, Any, Any]:
+    """Experiment, configuration and folder of a run with everything in it."""
+    experiment, config = configured(*EVERYTHING, "items=1", "judge={model: smollm2-135m}")
+    config = config.model_copy(update={"judge": config.judge.model_copy(update={"model": config.model})})
+    return experiment, config, run(experiment, config, tmp_path_factory.mktemp("runs"))
+
+
+def test_all_kinds_are_read_at_the_same_places(whole: tuple[Any, Any, Any]) -> None:
+    _, config, folder = whole
+    table = readings(folder.beliefs())
+    kinds = dict(zip(table["method"], table["kind"], strict=True))
+    assert kinds == {
+        **dict.fromkeys(("words", "letters", "claim"), "exact"),
+        **dict.fromkeys(("json numbers", "json greedy", "of 10 sampled"), "verbal"),
+        f"judge {config.model.name}": "judge",
+    }
+    columns = ["item", "reasoning", "prompt", "draw", "step"]
+    places = {method: set(map(tuple, rows[columns].to_numpy())) for method, rows in table.groupby("method")}
+    assert all(own == places["words"] for own in places.values())
+    assert set(table["reasoning"]) == {"cot", "debate", "evidence"}
+    assert set(table.loc[table["reasoning"] == "evidence", "domain"]) == {"factual", "review"}
+    urn = table[table["truth"].notna()]
+    assert set(urn["item"]) == {"factual-0000"}
+    assert set(urn["step"]) == set(range(7))
+
+
+def test_the_report_shows_every_trajectory_with_its_beliefs(whole: tuple[Any, Any, Any]) -> None:
+    _, _, folder = whole
+    page = (folder.path / "report.html").read_text()
+    for text in ("As the paper&#39;s Table 1", "after step 1: words", "Negative control", "smoke", "Drift within"):
+        assert text in page, text
+    published = pd.read_csv(folder.path / "published.csv")
+    assert {"M_published", "p_published", "M", "noise_floor"} <= set(published.columns)
+    rows = json.loads((folder.path / "scores.json").read_text())["scores"]
+    assert {"control_iv", "control_drift2_tost", "M_difference", "agreement_update", "truth_error"} <= {
+        row["metric"] for row in rows
+    }
+
+
+def test_a_run_that_was_stopped_goes_on_to_the_same_bytes(whole: tuple[Any, Any, Any], tmp_path: Path) -> None:
+    experiment, config, folder = whole
+    part = run(experiment, config, tmp_path).path
+    commits = (part / "commits.jsonl").read_text().splitlines(keepends=True)
+    assert len(commits) == 2
+    (part / "commits.jsonl").write_text(commits[0])
+    for name in ("beliefs/part-00001.parquet", "scores.json"):
+        (part / name).unlink()
+    run(experiment, config, tmp_path)
+    for name in ("scores.json", "published.csv", "transcripts/part-00001.jsonl"):
+        assert (part / name).read_bytes() == (folder.path / name).read_bytes()
+
+
+def test_prefixes_share_their_tokens_and_read_as_they_would_alone(configured: Configured) -> None:
+    experiment, config = configured("generation.max_new_tokens=60", "items=1", "reasoning=[cot,debate,evidence]")
+    item = next(item for item in experiment.items(config) if item.id == "review-0000")
+    with load(config.model) as lm:
+        for (reasoning, prompt), own in trajectories(config, item, lm).items():
+            prefixes = along(config, item, reasoning, prompt, own)
+            queries = compile_questions(lm.reader, exact_questions(config, item, prefixes))
+            read, cost, _ = lm.read(queries, budget=8192)
+            assert cost.packs == 1
+            trunk = max(len(query.prompt.ids) for query in queries)
+            longest_branch = max(
+                len(lm.reader.chat.render([{"role": "user", "content": m.ask}]).ids) for m in config.methods.values()
+            )
+            branches = len(queries) * (longest_branch + 20)  # with the options
+            assert cost.tokens_tree < trunk + branches < sum(len(query.prompt.ids) for query in queries)
+            for i in (0, len(queries) // 2, len(queries) - 1):
+                assert difference(read[i], lm.read_plain(queries[i])) < 1e-4
+
+
+def test_the_control_is_the_expected_final_belief(configured: Configured) -> None:
+    experiment, config = configured("doob.continuations=120", "generation.max_new_tokens=3")
+    config = config.model_copy(update={"methods": {"words": config.methods["words"]}})
+    item = experiment.items(config)[0]
+    with load(config.model) as lm:
+        law = Sampling(max_new_tokens=3)
+        (own,) = chains(lm, [thinking(config, item, "none")], law, draws=1, seed=5)
+        rows = [row for row in control_rows(config, item, "none", own, lm) if row["option_index"] == 0]
+        start = [row["prob"] for row in rows if row["step"] == 0]
+        (many,) = chains(lm, [thinking(config, item, "none")._replace(name="other")], law, draws=120, seed=6)
+        queries = compile_questions(
+            lm.reader,
+            exact_questions(
+                config,
+                item,
+                [along(config, item, "cot", "none", [one])[-1] for one in many],
+            ),
+        )
+        final = np.array([one.prob[0] for one in lm.read(queries)[0]]).reshape(-1, 2).mean(axis=1)
+    noise = final.std() / np.sqrt(60)
+    assert final.std() > 0
+    assert np.abs(np.array(start) - final.mean()).max() < 4 * noise * np.sqrt(1.5)
+    assert start[0] != start[1]
+
+
+def test_the_first_step_is_the_first_token_that_closes_a_paragraph(configured: Configured) -> None:
+    _, config = configured()
+    with load(config.model) as lm:
+        ids = tuple(lm.tokenizer(" a b\n\nc\n\nd", add_special_tokens=False)["input_ids"])
+        made = Sample("x", 0, ids, lm.sampler.text(ids), (), "ok")
+        n = first_step(lm, made)
+        assert lm.sampler.text(ids[:n]).endswith("b\n\n")
+        assert first_step(lm, Sample("x", 0, ids[: n - 1], "", (), "ok")) == 0
+
+
+@pytest.mark.skipif(not (DATA / "forecastbench").is_dir(), reason="ForecastBench is not here (DOXASCOPE_DATA)")
+@pytest.mark.parametrize(("cutoff", "domain"), [("null", "recall"), ("2024-06-30", "forecasting")])
+def test_forecastbench_runs_end_to_end(configured: Configured, tmp_path: Path, cutoff: str, domain: str) -> None:
+    folder = DATA / "forecastbench"
+    files = f"file: {folder / '2024-07-21-human.json'}, resolutions: {folder / '2024-07-21_resolution_set.json.gz'}"
+    source = f"domains={{forecasting: {{kind: forecastbench, {files}}}}}"
+    experiment, config = configured(source, f"cutoff={cutoff}", "reasoning=[cot]", "items=4", "greedy=[]", "numbers=[]")
+    done = run(experiment, config, tmp_path)
+    table = readings(done.beliefs())
+    assert set(table["domain"]) == {domain}
+    assert table["outcome"].notna().any()
+    page = (done.path / "report.html").read_text()
+    assert "were resolved between 2024" in page
+    assert ("at an unknown date" in page) == (cutoff == "null")
