@@ -56,7 +56,9 @@ bench: setup .venv/bench
 	@$(BIN)/python benchmarks/options.py
 	@$(BIN)/python benchmarks/capture.py
 	@$(BIN)/python benchmarks/metrics.py
+	@$(BIN)/python benchmarks/inside.py
 	@$(BIN)/python benchmarks/locate.py
+	@$(BIN)/python benchmarks/trajectories.py
 
 figure: setup
 	@$(BIN)/python docs/first_figure.py
