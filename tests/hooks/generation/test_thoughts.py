@@ -11,6 +11,7 @@ import pytest
 
 from doxascope import UserError, load
 from doxascope.experiments.config import load_config
+from doxascope.experiments.plan import make_plan
 from doxascope.experiments.protocol import Question
 from doxascope.experiments.runner import run
 from doxascope.experiments.thinking import think
@@ -224,3 +225,8 @@ def test_a_run_keeps_its_thoughts_and_carries_none_into_the_dialogue(thinker_fol
     found = {s["metric"]: s["estimate"] for s in scores if (s["method"], s["subset"]) == ("free", "all")}
     assert found["unclosed"] == pytest.approx(np.mean([json.loads(v)["unclosed"] / 6 for v in mixed["variant"]]))
     assert found["c2_corrected"] > found["c2"]
+
+
+def test_a_plan_counts_the_thoughts(thinker_folder: Path) -> None:
+    planned = make_plan(*settings(thinker_folder, "items=2", "fork.methods=[]"))
+    assert planned.tokens_sampled == planned.readouts * 6 * 60
