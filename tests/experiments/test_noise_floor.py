@@ -94,7 +94,8 @@ def test_what_is_perturbed_stays_a_distribution(measured: tuple[RunFolder, bytes
     np.testing.assert_allclose(sums, 1)
     np.testing.assert_allclose(np.abs(moved["logp"] - beliefs["logp"])[~failed], nat)
     assert 0 < np.abs(moved["prob"] - beliefs["prob"]).max() < nat
-    mass = np.exp(moved["logp"]).groupby(moved["readout_id"], observed=True).transform("sum")
+    masses = moved.assign(mass=np.exp(moved["logp"])).groupby("readout_id", observed=True)["mass"]
+    mass = masses.transform("sum")
     np.testing.assert_allclose(moved["coverage"][~failed], mass[~failed])
     assert (moved["prob"].isna() == failed).all()
     assert (moved["logp"].isna() == failed).all()
