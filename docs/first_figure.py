@@ -34,7 +34,7 @@ from doxascope.metrics.inference import ClusterMean
 
 HERE = Path(__file__).parent
 METHOD = "prefill"
-SETTINGS = ("lens={layers: {every: 3}, methods: [prefill]}", "sampled.draws=20")
+SETTINGS = ("lens={layers: {every: 3}, methods: [prefill]}", "sampled.draws=20", "sampling.max_new_tokens=32")
 WIDTH = 92
 """Of the text below the map, in characters."""
 AT = ["item", "place"]
