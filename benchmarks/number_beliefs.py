@@ -55,8 +55,12 @@ def question(lm: LanguageModel, text: str, one: NumberFormat) -> Asked:
 
 
 def g_test(answers: Sequence[Answer], asked: Asked, logp: np.ndarray) -> tuple[float, int]:
-    """p-value and cells: the numbers with an expected count of 5, all others together, and no number."""
-    said = np.array([answer.values[-1] for answer in answers if answer.status == "ok"])
+    """p-value and cells: the numbers with an expected count of 5, all others together, and no number.
+
+    Only answers that begin as the format has it: the parser also takes a JSON field without a space before its value.
+    """
+    begun = [answer for answer in answers if answer.text.startswith(asked.prefill + asked.opening)]
+    said = np.array([answer.values[-1] for answer in begun if answer.status == "ok"])
     expected = len(answers) * np.exp(logp)
     often = expected >= 5
     counts = [np.sum(said == number.value) for number, keep in zip(asked.format.numbers, often, strict=True) if keep]
@@ -71,12 +75,14 @@ def checked(lm: LanguageModel, asked: Asked, draws: int) -> Iterator[str]:
     began = time.perf_counter()
     (answers,) = write_answers(lm, [asked], LAW, draws=draws)
     seconds = time.perf_counter() - began
-    said = [answer.values[-1] for answer in answers if answer.status == "ok"]
+    parsed = [answer for answer in answers if answer.status == "ok"]
+    said = [answer.values[-1] for answer in parsed if answer.text.startswith(asked.prefill + asked.opening)]
     told = read.belief
     p, cells = g_test(answers, asked, told.logp)
     without = told.logp.copy()
     without[int(told.prob.argmax())] = -np.inf
     refused, _ = g_test(answers, asked, without)
+    endings = ", ".join(f"{n} {name}" for name, n in Counter(answer.status for answer in answers).most_common())
     error = np.std(said, ddof=1) / np.sqrt(len(said))
     yield f"**{asked.format.name}**: {asked.messages[-1]['content']!r}"
     yield (
@@ -85,7 +91,7 @@ def checked(lm: LanguageModel, asked: Asked, draws: int) -> Iterator[str]:
     )
     yield (
         f"- {draws} answers ({seconds:.0f} s): in the format {len(said) / draws:.4f}; mean {np.mean(said):.4f} "
-        f"(se {error:.4f}); {', '.join(f'{n} {name}' for name, n in Counter(a.status for a in answers).most_common())}"
+        f"(se {error:.4f}); parsed in any spacing {len(parsed) / draws:.4f}; {endings}"
     )
     yield f"- G-test over {cells} cells: p = {p:.3f}; without the likeliest number: p = {refused:.0e}"
 
