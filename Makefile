@@ -3,7 +3,7 @@
 #   make test    set up, run the tests
 #   make lint    ruff and pyright
 #   make bench   the speed tables
-#   make figure   the first figure of the README, from two runs (ten minutes on two free cores)
+#   make figure   the first figure of the README, from two runs (twenty minutes on two cores)
 #   make calibration   docs/calibration.md anew, from simulated agents (ten minutes on two free cores)
 PYTHON ?= python3
 BIN := .venv/bin

@@ -29,6 +29,8 @@ from doxascope.experiments.locate.scores import SHARE, UPDATE, MappedTransfer
 from doxascope.experiments.plotting import INK, MARK, STYLE, to_svg
 from doxascope.experiments.run_folder import RunFolder
 from doxascope.experiments.runner import run
+from doxascope.hooks.certificate.certify import certify
+from doxascope.hooks.certificate.kept import keep
 from doxascope.metrics import CompetenceGate, PairedDifference, Score, cluster_mean, paired_difference_moments
 from doxascope.metrics.inference import ClusterMean
 
@@ -176,6 +178,9 @@ def main(model: str | None) -> None:
     experiment, config = load_config("consistency", SETTINGS, model)
     assert isinstance(config, ConsistencyConfig)
     folder = run(experiment, config, Path("runs"))
+    if not _certified(folder):
+        keep(certify(config.model))
+        folder = run(experiment, config, Path("runs"))
     mapping, settings = load_config("locate", (), model)
     cells = mapping.score(settings, run(mapping, settings, Path("runs")).beliefs())
     scores = {cell.metric: cell.score for cell in cells}
