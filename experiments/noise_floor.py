@@ -53,11 +53,14 @@ def score_floors(
 
 
 def perturbed(beliefs: pd.DataFrame, nat: float, rng: np.random.Generator) -> pd.DataFrame:
-    """The same table with every log-probability `nat` higher or lower, normalised anew over each read-out's options."""
+    """The same table with every log-probability `nat` higher or lower, normalised anew over each read-out's options;
+    what was written rather than computed has none and stays.
+    """
     readouts, _ = pd.factorize(beliefs["readout_id"])
-    shift = rng.choice((-nat, nat), len(beliefs))
+    computed = beliefs["logp"].notna().to_numpy()
+    shift = np.where(computed, rng.choice((-nat, nat), len(beliefs)), 0.0)
     prob = beliefs["prob"].to_numpy(float) * np.exp(shift)
-    total = np.bincount(readouts, weights=prob)[readouts]
+    total = np.where(computed, np.bincount(readouts, weights=prob)[readouts], 1.0)
     moved = {"prob": prob / total, "logp": beliefs["logp"] + shift, "coverage": beliefs["coverage"] * total}
     return beliefs.assign(**moved)
 

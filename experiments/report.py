@@ -112,7 +112,8 @@ def _floor(floors: Floors | None, key: Key, score: Score) -> str:
     """How far arithmetic alone may move a score, and whether the score is no more than that."""
     if floors is None or math.isnan(score.estimate):
         return ""
-    return ("within its " if abs(score.estimate) <= floors.of[key] else "") + f"floor {floors.of[key]:.0e}"
+    floor = floors.of[key]
+    return ("within its " if abs(score.estimate) <= floor > 0 else "") + f"floor {floor:.0e}"
 
 
 def _competitors(beliefs: pd.DataFrame) -> dict[str, list[tuple[str, float]]]:
