@@ -3,7 +3,8 @@
     make figure        or: python docs/first_figure.py [MODEL]
 
 Two runs go into it, `consistency` with inner layers and sampled answers, and `locate`; both lie in `runs/` and are not
-read again. Every row of the left panel is scored on the same items, those that did not judge the gates.
+read again. Every row of the left panel is read of the same items, those that did not judge the gates; where some
+instances are undefined, as when no answer names a word, the label says how many are left.
 """
 
 import json
@@ -76,8 +77,10 @@ def rows(config: ConsistencyConfig, folder: RunFolder) -> Iterator[Row]:
         settings = {"seed": config.seed, "draws": config.bootstrap_draws, "level": config.level}
         score = cluster_mean(own["c2"].to_numpy(), clusters, **settings)
         ones = np.ones(len(own))
-        moments = [np.column_stack([one["c2"].to_numpy(), ones]) for one in (own, reference)]
-        difference = paired_difference_moments(*moments, lambda s: s[:, 0] / s[:, 1], clusters, **settings)
+        mine, theirs = (np.column_stack([one["c2"].to_numpy(), ones]) for one in (own, reference))
+        difference = paired_difference_moments(mine, theirs, lambda s: s[:, 0] / s[:, 1], clusters, **settings)
+        if score.n_dropped:
+            label += f" ({score.n_rows} of {len(own)})"
         return Row(label, score, None if label == f"exact, {METHOD}" else difference, fails, floor, marker)
 
     (profile,) = profiles(INNER, config, every)

@@ -30,8 +30,8 @@ class Floors(NamedTuple):
 def score_floors(
     experiment: Experiment, config: RunConfig, beliefs: pd.DataFrame, cells: Sequence[Cell], nat: float
 ) -> dict[Key, float]:
-    """Key of a cell -> the largest change of its estimate when every option's log-probability moves up or down by
-    `nat`, each by a coin of its own; NaN where the estimate is undefined.
+    """Key of a cell -> the largest change of its estimate in `DRAWS` tables in which every option's log-probability is
+    `nat` higher or lower, by a coin of its own; NaN where the estimate is undefined. A size, not a bound.
 
     Args:
         experiment: whose scores they are.

@@ -11,10 +11,10 @@ from typing import NamedTuple
 import numpy as np
 from filelock import FileLock
 
+from ..hooks.cache import cache_folder
 from ..hooks.errors import UserError
 from ..hooks.files import whole
 from ..hooks.lm import LanguageModel, load
-from ..hooks.model.gguf import cache_folder
 from ..hooks.prompts.options import make_options
 from .manifest import digest
 

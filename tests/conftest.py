@@ -59,28 +59,37 @@ def make_tokenizer() -> Callable[..., Any]:
 
 
 @pytest.fixture(scope="session")
-def tiny_folder(tmp_path_factory: pytest.TempPathFactory, make_tokenizer: Callable[..., Any]) -> Path:
-    """A tiny random Llama with a chat template, saved as a user would have it."""
-    import torch
-    from transformers import LlamaConfig, LlamaForCausalLM
+def save_llama(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., Path]:
+    """Saves a tiny random Llama with a tokenizer, as a user would have it."""
 
+    def save(tokenizer: Any, name: str, **changes: Any) -> Path:
+        import torch
+        from transformers import LlamaConfig, LlamaForCausalLM
+
+        sizes: dict[str, Any] = {
+            "hidden_size": 32,
+            "intermediate_size": 64,
+            "num_hidden_layers": 2,
+            "num_attention_heads": 4,
+            "num_key_value_heads": 2,
+            "max_position_embeddings": 1024,
+            "initializer_range": 0.2,
+        }
+        torch.manual_seed(0)
+        ids = {"vocab_size": len(tokenizer), "eos_token_id": tokenizer.eos_token_id}
+        folder = tmp_path_factory.mktemp("models") / name
+        LlamaForCausalLM(LlamaConfig(**ids, **sizes | changes)).save_pretrained(folder)
+        tokenizer.save_pretrained(folder)
+        return folder
+
+    return save
+
+
+@pytest.fixture(scope="session")
+def tiny_folder(save_llama: Callable[..., Path], make_tokenizer: Callable[..., Any]) -> Path:
+    """A tiny random Llama with a chat template."""
     tokenizer = make_tokenizer(("apple stone river which word did you choose",) * 3)
-    config = LlamaConfig(
-        vocab_size=len(tokenizer),
-        hidden_size=32,
-        intermediate_size=64,
-        num_hidden_layers=3,
-        num_attention_heads=4,
-        num_key_value_heads=2,
-        max_position_embeddings=1024,
-        eos_token_id=tokenizer.eos_token_id,
-        initializer_range=0.2,
-    )
-    torch.manual_seed(0)
-    folder = tmp_path_factory.mktemp("models") / "tiny-llama"
-    LlamaForCausalLM(config).save_pretrained(folder)
-    tokenizer.save_pretrained(folder)
-    return folder
+    return save_llama(tokenizer, "tiny-llama", num_hidden_layers=3)
 
 
 @pytest.fixture(scope="session")
@@ -92,35 +101,18 @@ def tiny(tiny_folder: Path) -> Any:
 
 
 @pytest.fixture(scope="session")
-def save_speller(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., Path]:
+def save_speller(save_llama: Callable[..., Path]) -> Callable[..., Path]:
     """Saves a Llama of a few thousand parameters whose tokens are single characters."""
 
     def save(characters: str, **config: Any) -> Path:
-        import torch
         from tokenizers import Tokenizer, decoders, models
-        from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedTokenizerFast
+        from transformers import PreTrainedTokenizerFast
 
         vocabulary = {token: i for i, token in enumerate(["</s>", *characters])}
         inner = Tokenizer(models.BPE(vocabulary, []))
         inner.decoder = decoders.Fuse()
         tokenizer = PreTrainedTokenizerFast(tokenizer_object=inner, eos_token="</s>")
-        sizes: dict[str, Any] = {
-            "hidden_size": 32,
-            "intermediate_size": 64,
-            "num_hidden_layers": 2,
-            "num_attention_heads": 4,
-            "num_key_value_heads": 2,
-            "max_position_embeddings": 64,
-            "initializer_range": 0.2,
-        }
-        torch.manual_seed(0)
-        model = LlamaForCausalLM(
-            LlamaConfig(vocab_size=len(tokenizer), eos_token_id=0, bos_token_id=None, **sizes | config)
-        )
-        folder = tmp_path_factory.mktemp("models") / "speller"
-        model.save_pretrained(folder)
-        tokenizer.save_pretrained(folder)
-        return folder
+        return save_llama(tokenizer, "speller", **{"max_position_embeddings": 64, "bos_token_id": None} | config)
 
     return save
 

@@ -12,13 +12,13 @@ from typing import NamedTuple
 
 from filelock import FileLock
 
+from ...hooks.cache import cache_folder
 from ...hooks.errors import UserError
 from ...hooks.files import whole
 from ...hooks.lens.corpus import ANSWER, Document, from_file, mentioned, own_samples, prompts, without
 from ...hooks.lens.fitting import belongs_to, fit_translator, require_own, text_hash
 from ...hooks.lens.translator import Translator
 from ...hooks.lm import LanguageModel
-from ...hooks.model.gguf import cache_folder
 from ..manifest import digest
 from .plan import LensPlan
 

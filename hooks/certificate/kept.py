@@ -5,10 +5,10 @@ from pathlib import Path
 
 from pydantic import ValidationError
 
+from ..cache import cache_folder
 from ..errors import UserError
 from ..files import whole
 from ..identity import Identity
-from ..model.gguf import cache_folder
 from .certificate import Certificate
 
 

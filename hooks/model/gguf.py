@@ -1,7 +1,6 @@
 """GGUF files, converted once to a safetensors folder in the cache, whoever asks first."""
 
 import hashlib
-import os
 import shutil
 import tempfile
 from pathlib import Path
@@ -9,16 +8,12 @@ from threading import Lock
 from typing import Any
 
 from filelock import FileLock
-from platformdirs import user_cache_path
+
+from ..cache import cache_folder
 
 ONE_LOADS = Lock()
 """Held while transformers loads weights: it swaps functions of its classes meanwhile, and two threads that load at once
 would leave them swapped, so that no tied weight would be loaded any more."""
-
-
-def cache_folder() -> Path:
-    """Where conversions are kept: $DOXASCOPE_CACHE, or the user's cache folder."""
-    return Path(os.environ.get("DOXASCOPE_CACHE") or user_cache_path("doxascope"))
 
 
 def converted(gguf: Path) -> Path:

@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Any
 
 from filelock import FileLock
 
+from ..cache import cache_folder
 from ..errors import UserError
-from .gguf import ONE_LOADS, cache_folder, converted
+from .gguf import ONE_LOADS, converted
 from .spec import ModelSpec, PackagedFile
 
 if TYPE_CHECKING:

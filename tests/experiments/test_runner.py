@@ -94,12 +94,18 @@ def test_a_run_through_any_back_end_holds_the_same_beliefs(tiny_folder: Path, tm
         np.testing.assert_allclose(table["logp"], reference["logp"], atol=1e-4)
 
 
-@pytest.mark.parametrize("file", ["commits.jsonl", "transcripts/part-00000.jsonl"])
-def test_a_run_of_another_version_is_refused(file: str, tiny_folder: Path, tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("file", "message"),
+    [
+        ("commits.jsonl", "without its statuses, by another version"),
+        ("transcripts/part-00000.jsonl", "lacks 'options'; it is of another"),
+    ],
+)
+def test_a_run_of_another_version_is_refused(file: str, message: str, tiny_folder: Path, tmp_path: Path) -> None:
     experiment, config = load_config("consistency", ["items=1", "bootstrap_draws=50"], str(tiny_folder))
     folder = run(experiment, config, tmp_path)
     lines = [json.loads(line) for line in (folder.path / file).read_text().splitlines()]
     kept = [{key: value for key, value in line.items() if key not in ("statuses", "options")} for line in lines]
     (folder.path / file).write_text("".join(json.dumps(line) + "\n" for line in kept))
-    with pytest.raises(UserError, match=r"without its statuses, by another version|lacks 'options'; it is of another"):
+    with pytest.raises(UserError, match=message):
         report(folder, experiment, config)

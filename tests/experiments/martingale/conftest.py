@@ -21,31 +21,16 @@ SMALL = ("items=3", "bootstrap_draws=50", "generation.max_new_tokens=24", "debat
 
 
 @pytest.fixture(scope="session")
-def configured(tmp_path_factory: pytest.TempPathFactory, tiny_folder: Path) -> Callable[..., Any]:
+def configured(save_llama: Callable[..., Path], tiny_folder: Path) -> Callable[..., Any]:
     """The experiment, and its configuration for a tiny model with changes."""
-    import torch
-    from transformers import AutoTokenizer, LlamaConfig, LlamaForCausalLM
+    from transformers import AutoTokenizer
 
-    folder = tmp_path_factory.mktemp("models") / "tiny-reader"
     speller = AutoTokenizer.from_pretrained(tiny_folder)
     shipped = [Path(str(files("doxascope") / "configs" / "martingale.yaml")).read_text()]
     texts = shipped + [one.instruction for one in FORMATS.values()]
     tokenizer = speller.train_new_from_iterator(texts, 1500, show_progress=False)  # else it would spell every prompt
     tokenizer.chat_template = speller.chat_template
-    config = LlamaConfig(
-        vocab_size=len(tokenizer),
-        hidden_size=32,
-        intermediate_size=64,
-        num_hidden_layers=2,
-        num_attention_heads=4,
-        num_key_value_heads=2,
-        max_position_embeddings=4096,
-        eos_token_id=tokenizer.eos_token_id,
-        initializer_range=0.2,
-    )
-    torch.manual_seed(0)
-    LlamaForCausalLM(config).save_pretrained(folder)
-    tokenizer.save_pretrained(folder)
+    folder = save_llama(tokenizer, "tiny-reader", max_position_embeddings=4096)
 
     def make(*changes: str) -> tuple[Experiment, MartingaleConfig]:
         experiment, config = load_config("martingale", [*SMALL, *changes])

@@ -28,13 +28,12 @@ OPTIONS = make_options(["red", "blue", "green"], ["{option}"])
 
 
 @pytest.fixture(scope="module")
-def save_thinker(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Path]:
+def save_thinker(save_llama: Callable[..., Path]) -> Callable[[str], Path]:
     """Saves a tiny random Llama that spells, with tokens that open and close a thought and turns."""
 
     def save(template: str) -> Path:
-        import torch
         from tokenizers import Tokenizer, decoders, models
-        from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedTokenizerFast
+        from transformers import PreTrainedTokenizerFast
 
         inner = Tokenizer(models.BPE({c: i for i, c in enumerate(string.printable)}, []))
         inner.decoder = decoders.Fuse()
@@ -42,22 +41,7 @@ def save_thinker(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Pa
         tokenizer.add_special_tokens({"additional_special_tokens": ["<u>"]})
         tokenizer.add_tokens(["<think>", "</think>"])
         tokenizer.chat_template = template
-        config = LlamaConfig(
-            vocab_size=len(tokenizer),
-            hidden_size=32,
-            intermediate_size=64,
-            num_hidden_layers=2,
-            num_attention_heads=4,
-            max_position_embeddings=1024,
-            eos_token_id=tokenizer.eos_token_id,
-            bos_token_id=None,
-            initializer_range=0.2,
-        )
-        torch.manual_seed(0)
-        folder = tmp_path_factory.mktemp("models") / "thinker"
-        LlamaForCausalLM(config).save_pretrained(folder)
-        tokenizer.save_pretrained(folder)
-        return folder
+        return save_llama(tokenizer, "thinker", num_key_value_heads=4, bos_token_id=None)
 
     return save
 
