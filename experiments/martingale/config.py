@@ -15,6 +15,7 @@ from ..protocol import RunConfig
 
 Domain = Literal["factual", "forecasting", "values", "review"]
 Reasoning = Literal["cot", "debate", "evidence"]
+Computed = Literal["urns", "arithmetic", "weekdays", "comparisons"]
 DOMAINS: tuple[Domain, ...] = get_args(Domain)
 DRIFT_CHAINS = 8
 """Fewest chains of a question for the test of drift within it (METRICS A9)."""
@@ -35,6 +36,8 @@ class Source(Settings):
     """Of all kinds but the first two, which come with doxascope."""
     resolutions: str | None = None
     """Of `forecastbench`: the resolution set of the same date."""
+    make: Annotated[tuple[Computed, ...], Field(min_length=1)] | None = None
+    """Of `computed`: which questions, in turns; None: all but comparisons."""
 
     @model_validator(mode="after")
     def _has_its_files(self) -> "Source":
@@ -42,6 +45,8 @@ class Source(Settings):
             raise ValueError(f"kind {self.kind!r}: {'needs a' if self.file is None else 'takes no'} `file`")
         if (self.resolutions is None) == (self.kind == "forecastbench"):
             raise ValueError("`resolutions` go with kind `forecastbench`, and it needs them")
+        if self.make and self.kind != "computed":
+            raise ValueError(f"kind {self.kind!r}: takes no `make`, which goes with `computed`")
         return self
 
 

@@ -4,8 +4,8 @@ By the tower rule E[final belief | prefix] is a martingale for any model and any
 pipeline that finds drift in it is broken. It is estimated from continuations of the very tokens of the prefix, in two
 disjoint halves; the final belief of each is read exactly, which takes the noise of a last drawn answer away.
 
-A prefix is read at the start, at the first step (the first token after which a paragraph is closed, or the end) and
-at the end: these are stopping times, so the tower rule holds.
+A prefix is a chain as it is after each quarter of the tokens that a chain may have, or its end if that comes first:
+these are stopping times, so the tower rule holds.
 """
 
 from collections.abc import Sequence
@@ -20,7 +20,6 @@ from ...hooks.prompts.chat import Prompt
 from ..protocol import Item
 from ..readouts import compile_questions
 from ..trajectories.chain import Thinking, chain, request
-from ..trajectories.paragraphs import ends
 from ..trajectories.trajectory import Trajectory
 from .config import MartingaleConfig
 from .prefixes import Prefix, exact_questions
@@ -28,71 +27,50 @@ from .prompts import question_of, thinking
 from .verbal import place
 
 METHOD = "control"
-START, FIRST, END = range(3)
+QUARTERS = 4
+START, END = 0, QUARTERS
 
 
 def control_rows(
     config: MartingaleConfig, item: Item, prompt: str, chains: Sequence[Trajectory], lm: LanguageModel
 ) -> list[dict[str, Any]]:
-    """The rows of the belief table for the chains of one system prompt: two halves at the start and at the first step
-    of each chain, and its end.
-    """
-    asked, k = thinking(config, item, prompt), config.doob.continuations
+    """The rows of the belief table for the chains of one system prompt: two halves after each quarter of each chain."""
+    asked, k, limit = thinking(config, item, prompt), config.doob.continuations, config.generation.max_new_tokens
+    ids = {one.draw: one.samples[0].ids for one in chains}
+    stops = [-(-limit * quarter // QUARTERS) for quarter in range(1, QUARTERS)]
+    begun = {"start": ()} | {_name(draw, n): own[:n] for draw, own in ids.items() for n in stops if len(own) > n}
     root = request(lm, asked, range(k))
-    cuts = [first_step(lm, one.samples[0]) for one in chains]
-    requests = [replace(root, readout_id=f"{asked.name}/control")]
-    requests += [_onward(root, one, cut, k) for one, cut in zip(chains, cuts, strict=True) if cut]
-    limits = {one.readout_id: config.generation.max_new_tokens - _given(one, root) for one in requests}
-    law = config.generation.model_copy(update={"max_new_tokens": max(limits.values())})
-    finals = {one.readout_id: list[Sample]() for one in requests}
-    given = {one.readout_id: one.prompt.ids[len(root.prompt.ids) :] for one in requests}
-    for sample in lm.sample(requests, law, seed=config.seed):
-        name = sample.readout_id
-        finals[name].append(_whole(lm, sample, given[name], limits[name]))
-    beliefs = _final_beliefs(config, item, asked, [s for own in finals.values() for s in own], lm)
-    after = dict(zip(finals, np.split(beliefs, np.cumsum([len(own) for own in finals.values()])[:-1]), strict=True))
-    ended = _final_beliefs(config, item, asked, [one.samples[0] for one in chains], lm)
+    requests = [
+        Request(f"{asked.name}/control/{name}", Prompt((*root.prompt.ids, *given), root.prompt.boundary), root.draws)
+        for name, given in begun.items()
+    ]
+    drawn = iter(lm.sample(requests, config.generation, seed=config.seed))
+    continued = [_whole(lm, next(drawn), given, limit) for given in begun.values() for _ in range(k)]
+    beliefs = _final_beliefs(config, item, asked, [*continued, *(one.samples[0] for one in chains)], lm)
+    halves = beliefs[: len(continued)].reshape(len(begun), 2, -1).mean(axis=2)
+    expected = dict(zip(begun, halves, strict=True))
 
     cell = {"domain": item.content["domain"], "reasoning": "cot", "prompt": prompt}
     scenario = f"{cell['domain']}, cot, {prompt}"
     rows = []
-    for one, cut, belief in zip(chains, cuts, ended.tolist(), strict=True):
-        here = after[_name(asked.name, one.draw)] if cut else np.array([belief] * 2)
-        for step, values in ((START, after[requests[0].readout_id]), (FIRST, here), (END, np.array([belief] * 2))):
-            for half, mean in enumerate(values.reshape(2, -1).mean(axis=1).tolist()):
-                prefix = Prefix(f"{asked.name}/{one.draw}.{step}", scenario, step, (), cell | {"draw": one.draw})
-                rows += _rows(item, prefix, half, mean)
+    for one, final in zip(chains, beliefs[len(continued) :], strict=True):
+        known = np.array([final, final])
+        path = [expected["start"], *(expected.get(_name(one.draw, n), known) for n in stops), known]
+        for step, values in enumerate(path):
+            prefix = Prefix(f"{asked.name}/{one.draw}.{step}", scenario, step, (), cell | {"draw": one.draw})
+            for half, value in enumerate(values.tolist()):
+                rows += _rows(item, prefix, half, value)
     return rows
 
 
-def first_step(lm: LanguageModel, sample: Sample) -> int:
-    """How many tokens close the first paragraph; 0 if none is closed before the end."""
-    for n in range(1, len(sample.ids)):
-        text = lm.sampler.text(sample.ids[:n])
-        if (stops := ends(text)) and text[stops[0] :].count("\n") > 1:
-            return n
-    return 0
-
-
-def _onward(root: Request, one: Trajectory, cut: int, k: int) -> Request:
-    """Continuations of the very tokens that a chain began with."""
-    prompt = Prompt((*root.prompt.ids, *one.samples[0].ids[:cut]), root.prompt.boundary)
-    return Request(_name(root.readout_id, one.draw), prompt, range(k))
-
-
-def _name(name: str, draw: int) -> str:
-    return f"{name}/control/{draw}"
-
-
-def _given(one: Request, root: Request) -> int:
-    return len(one.prompt.ids) - len(root.prompt.ids)
+def _name(draw: int, given: int) -> str:
+    return f"{draw}.{given}"
 
 
 def _whole(lm: LanguageModel, sample: Sample, given: Sequence[int], limit: int) -> Sample:
     """The whole chain that a continuation makes: no longer than any other chain may be."""
-    ids = sample.ids[:limit]
-    said = ids[:-1] if ids and ids[-1] in lm.sampler.end_ids else ids
-    return replace(sample, text=lm.sampler.text([*given, *said]))
+    ids = (*given, *sample.ids)[:limit]
+    return replace(sample, text=lm.sampler.text(ids[:-1] if ids[-1] in lm.sampler.end_ids else ids))
 
 
 def _final_beliefs(

@@ -10,14 +10,22 @@ import yaml
 
 from ..questions.arithmetic import arithmetic
 from ..questions.change_my_view import load_views
+from ..questions.comparisons import comparisons
 from ..questions.dates import weekdays
 from ..questions.forecastbench import load_forecastbench
 from ..questions.openreview import load_openreview
 from ..questions.question import Question
 from ..questions.table import load_table
 from ..questions.urn import urns
-from .config import Domain, MartingaleConfig, Source, chosen
+from .config import Computed, Domain, MartingaleConfig, Source, chosen
 
+MAKERS: Mapping[Computed, Callable[..., list[Question]]] = {
+    "urns": urns,
+    "arithmetic": arithmetic,
+    "weekdays": weekdays,
+    "comparisons": comparisons,
+}
+USUAL: tuple[Computed, ...] = ("urns", "arithmetic", "weekdays")
 RECALL = "recall"
 """The domain of events that a model may remember."""
 
@@ -36,8 +44,7 @@ def questions(config: MartingaleConfig) -> list[tuple[str, Question]]:
 
 def _questions(config: MartingaleConfig, domain: Domain, source: Source) -> list[Question]:
     if source.kind == "computed":
-        makers: tuple[Callable[..., list[Question]], ...] = (urns, arithmetic, weekdays)
-        turns = zip(*(make(config.items, seed=config.seed) for make in makers), strict=True)
+        turns = zip(*(MAKERS[name](config.items, seed=config.seed) for name in source.make or USUAL), strict=True)
         return [one for turn in turns for one in turn][: config.items]
     found = _loaded(domain, source)
     drawn = chosen(np.random.default_rng(config.seed).permutation(len(found)).tolist(), config.items, domain)

@@ -24,6 +24,7 @@ Configured = Callable[..., Any]
         ("domains={values: {kind: table}}", "kind 'table': needs a `file`"),
         ("domains={values: {kind: smoke, file: x.csv}}", "kind 'smoke': takes no `file`"),
         ("domains={values: {kind: computed}}", "domains.values: has no computed questions"),
+        ("domains={values: {kind: smoke, make: [urns]}}", "kind 'smoke': takes no `make`"),
         ("domains={factual: {kind: smoke}}", "domains.factual: has no smoke questions"),
         ("domains={forecasting: {kind: forecastbench, file: x.json}}", "`resolutions` go with kind `forecastbench`"),
         ("domains={art: {kind: smoke}}", "domains.art"),

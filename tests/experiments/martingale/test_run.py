@@ -3,6 +3,7 @@
 import json
 import os
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -11,16 +12,15 @@ import pandas as pd
 import pytest
 
 from doxascope import load
-from doxascope.experiments.martingale.doob import control_rows, first_step
+from doxascope.experiments.martingale.doob import control_rows
 from doxascope.experiments.martingale.experiment import trajectories
 from doxascope.experiments.martingale.prefixes import along, exact_questions
 from doxascope.experiments.martingale.prompts import thinking
 from doxascope.experiments.martingale.readings import readings
 from doxascope.experiments.readouts import compile_questions
 from doxascope.experiments.runner import run
-from doxascope.experiments.trajectories.chain import chains
+from doxascope.experiments.trajectories.chain import chain, chains
 from doxascope.hooks.exact import difference
-from doxascope.hooks.generation.generation import Sample
 from doxascope.hooks.generation.sampling import Sampling
 
 DATA = Path(os.environ.get("DOXASCOPE_DATA", Path(__file__).parents[4] / "../shared/data"))
@@ -132,14 +132,20 @@ def test_the_control_is_the_expected_final_belief(configured: Configured) -> Non
     assert start[0] != start[1]
 
 
-def test_the_first_step_is_the_first_token_that_closes_a_paragraph(configured: Configured) -> None:
-    _, config = configured()
+def test_a_chain_that_ends_early_is_at_its_final_belief_from_there_on(configured: Configured) -> None:
+    experiment, config = configured("doob.continuations=2", "generation.max_new_tokens=6")  # quarters: 2, 3, 5 tokens
+    item = experiment.items(config)[0]
     with load(config.model) as lm:
-        ids = tuple(lm.tokenizer(" a b\n\nc\n\nd", add_special_tokens=False)["input_ids"])
-        made = Sample("x", 0, ids, lm.sampler.text(ids), (), "ok")
-        n = first_step(lm, made)
-        assert lm.sampler.text(ids[:n]).endswith("b\n\n")
-        assert first_step(lm, Sample("x", 0, ids[: n - 1], "", (), "ok")) == 0
+        (own,) = chains(lm, [thinking(config, item, "none")], config.generation, draws=1, seed=5)
+        ids = own[0].samples[0].ids
+        for length, moving in ((6, 4), (4, 3), (3, 2), (1, 1)):
+            sample = replace(own[0].samples[0], ids=ids[:length], text=lm.sampler.text(ids[:length]))
+            short = [chain(lm, thinking(config, item, "none"), sample)]
+            rows = [row for row in control_rows(config, item, "none", short, lm) if row["option_index"] == 0]
+            path = np.array([row["prob"] for row in rows]).reshape(5, 2)
+            assert [row["step"] for row in rows[::2]] == [0, 1, 2, 3, 4]
+            assert (path[moving:] == path[-1, 0]).all()
+            assert (path[:moving] != path[-1, 0]).all()
 
 
 @pytest.mark.skipif(not (DATA / "forecastbench").is_dir(), reason="ForecastBench is not here (DOXASCOPE_DATA)")

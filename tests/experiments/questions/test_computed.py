@@ -8,11 +8,12 @@ import pytest
 
 from doxascope import UserError
 from doxascope.experiments.questions.arithmetic import arithmetic
+from doxascope.experiments.questions.comparisons import comparisons
 from doxascope.experiments.questions.dates import weekdays
 from doxascope.experiments.questions.question import Question
 from doxascope.experiments.questions.urn import posterior, urns
 
-MAKERS = (arithmetic, weekdays, urns)
+MAKERS = (arithmetic, weekdays, urns, comparisons)
 
 
 @pytest.mark.parametrize("make", MAKERS)
@@ -28,6 +29,13 @@ def test_products_are_what_they_are_said_to_be() -> None:
         a, b, shown = map(int, re.findall(r"\d+", question.text))
         assert question.outcome == (a * b == shown)
     assert 70 < sum(question.outcome for question in arithmetic(200)) < 130
+
+
+def test_the_larger_number_is_the_right_answer() -> None:
+    made = comparisons(200)
+    assert all((int(one.option_yes) > int(one.option_no)) == one.outcome for one in made)
+    assert all(f"{one.option_yes} or {one.option_no}?" in one.text for one in made)
+    assert 70 < sum(one.outcome for one in made) < 130
 
 
 def test_weekdays_are_those_of_another_calendar() -> None:
