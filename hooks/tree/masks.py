@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ..errors import UserError
+from .attention import mark
 from .tree import Pack
 
 if TYPE_CHECKING:
@@ -32,7 +33,8 @@ def attention_layers(config: "PretrainedConfig") -> set[str]:
 def pack_masks(pack: Pack, config: "PretrainedConfig", dtype: "torch.dtype", device: "torch.device") -> Any:
     """The mask [1, 1, T, T] of a pack, or a dict of them by layer type for a model that mixes types.
 
-    A plain mask would bypass a sliding window, so those layers see only ancestors less than a window above.
+    A plain mask would bypass a sliding window, so those layers see only ancestors less than a window above. A mask is
+    marked where the pack begins with a path that no window cuts.
     """
     import torch
 
@@ -46,8 +48,9 @@ def pack_masks(pack: Pack, config: "PretrainedConfig", dtype: "torch.dtype", dev
     visible = pack.visible()
     masks = {}
     if FULL in kinds:
-        masks[FULL] = additive(visible)
+        masks[FULL] = mark(additive(visible), pack.trunk)
     if SLIDING in kinds:
         distance = pack.positions[:, None] - pack.positions[None, :]
-        masks[SLIDING] = additive(visible & (distance < text.sliding_window))
+        whole = pack.trunk <= text.sliding_window
+        masks[SLIDING] = mark(additive(visible & (distance < text.sliding_window)), pack.trunk if whole else 0)
     return masks if len(masks) > 1 else next(iter(masks.values()))

@@ -61,7 +61,7 @@ class Pack:
     """What one forward pass computes: T tokens of a tree, and R of them to be read."""
 
     tokens: Ints
-    """[T] ids, parents before children."""
+    """[T] ids, parents before children; the longest path comes first."""
     positions: Ints
     """[T] depth in the tree: the position id."""
     parents: Ints
@@ -75,6 +75,11 @@ class Pack:
     def nodes(self) -> Ints:
         """[R] the tree's node at each row."""
         return self.members[self.rows]
+
+    @property
+    def trunk(self) -> int:
+        """How many of the first tokens are one path."""
+        return int((np.cumsum(self.parents != np.arange(-1, len(self) - 1)) == 0).sum())
 
     def __len__(self) -> int:
         return len(self.tokens)
@@ -112,7 +117,8 @@ def pack(tree: TokenTree, read: Iterable[int], budget: int) -> list[Pack]:
 
 
 def _make_pack(tree: TokenTree, inside: set[int], rows: list[int]) -> Pack:
-    members = sorted(inside)
+    trunk = tree.ancestors(max(sorted(inside), key=tree.depths.__getitem__))
+    members = trunk + sorted(inside.difference(trunk))
     place = {node: i for i, node in enumerate(members)}
     return Pack(
         tokens=np.array([tree.tokens[n] for n in members], dtype=np.int64),

@@ -128,7 +128,9 @@ def test_options_and_residuals_are_those_of_plain_transformers(
         assert captured is not None
         rows = iter(captured.rows.index)
         for number, reading in zip(group, readings, strict=True):
-            assert difference(reading, reference.readings[number]) < NEAR
+            # The options are unlikely, and float32 has seven digits of what is unembedded.
+            digits = 1e-5 * np.abs(reading.logp).max()
+            assert difference(reading, reference.readings[number]) < NEAR + digits
             for place in asked[number].places:
                 row, states = next(rows), reference.states[number]
                 expected = states[:, place.token - place.length + 1 : place.token + 1].mean(dim=1)

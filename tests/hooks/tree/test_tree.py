@@ -42,6 +42,8 @@ def test_packs_keep_to_the_budget_read_each_node_once_and_show_ancestors_alone(
             assert one.positions[seen].tolist() == list(range(len(seen)))
         inner = one.parents[one.parents != ROOT]
         assert (inner < np.flatnonzero(one.parents != ROOT)).all()
+        assert one.trunk == one.positions.max() + 1
+        assert one.positions[: one.trunk].tolist() == one.visible()[one.trunk - 1].nonzero()[0].tolist()
 
 
 def test_one_pack_runs_each_token_once() -> None:

@@ -1,0 +1,55 @@
+"""Attention in a pack, which begins with its longest path: there it is plain causal attention, which is much faster than
+the same under a mask, and only the branches need one.
+"""
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    import torch
+    from transformers import PreTrainedModel
+
+KERNEL = "sdpa_trunk"
+"""As transformers and the manifest call it."""
+_MARK = "doxascope_trunk"
+
+
+def by_trunk(model: "PreTrainedModel") -> None:
+    """Let a model with the `sdpa` kernel attend so wherever a mask is marked; else nothing changes."""
+    from transformers import AttentionInterface, AttentionMaskInterface
+    from transformers.masking_utils import sdpa_mask
+
+    if model.config._attn_implementation == "sdpa" and model._can_set_attn_implementation():
+        AttentionInterface.register(KERNEL, _attend)
+        AttentionMaskInterface.register(KERNEL, sdpa_mask)
+        model.set_attn_implementation(KERNEL)
+
+
+def mark(mask: "torch.Tensor", trunk: int) -> "torch.Tensor":
+    """Say that the first `trunk` tokens of a mask [1, 1, T, T] see each other causally, and nothing else."""
+    setattr(mask, _MARK, trunk)
+    return mask
+
+
+def _attend(
+    module: "torch.nn.Module",
+    query: "torch.Tensor",
+    key: "torch.Tensor",
+    value: "torch.Tensor",
+    attention_mask: "torch.Tensor | None",
+    **more: Any,
+) -> "tuple[torch.Tensor, None]":
+    """As `sdpa`: [B, heads, T, d] -> [B, T, heads, d]. A mask that lost its mark, as by a move between devices, is used
+    as it is.
+    """
+    import torch
+    from transformers.integrations.sdpa_attention import sdpa_attention_forward as sdpa
+
+    trunk = getattr(attention_mask, _MARK, 0)
+    if attention_mask is None or not trunk or more.get("position_bias") is not None:
+        return sdpa(module, query, key, value, attention_mask, **more)
+    first, rest = slice(None, trunk), slice(trunk, None)
+    causal = {**more, "is_causal": True}
+    parts = [sdpa(module, query[:, :, first], key[:, :, first], value[:, :, first], None, **causal)[0]]
+    if trunk < query.shape[2]:
+        parts.append(sdpa(module, query[:, :, rest], key, value, attention_mask[:, :, rest], **more)[0])
+    return torch.cat(parts, dim=1), None

@@ -1,0 +1,65 @@
+"""Attention by trunk and branches: what it computes is in `test_architectures.py`; here, where it is done."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from doxascope import load
+from doxascope.hooks.tree.attention import KERNEL, mark
+from doxascope.hooks.tree.layout import Packed
+from doxascope.hooks.tree.tree import TokenTree, pack
+
+LLAMA: dict[str, Any] = {
+    "hidden_size": 32,
+    "intermediate_size": 48,
+    "num_hidden_layers": 2,
+    "num_attention_heads": 4,
+    "num_key_value_heads": 2,
+}
+WINDOW = 8
+
+
+def masks_and_pass(model: Any, trunk: int) -> tuple[Any, Callable[[Any], torch.Tensor]]:
+    """The mask of a path of `trunk` tokens with two branches, and the pass under a mask."""
+    tree, words = TokenTree(), list(range(3, 3 + trunk))
+    ends = [tree.add([*words[:-3], 1, 2])[-1], tree.add(words)[-1], tree.add([*words[:2], 2, 2])[-1]]
+    (one,) = pack(tree, ends, budget=100)
+    (batch,) = Packed(model).batches(one)
+    inputs = dict(batch.inputs)
+
+    def run(mask: Any) -> torch.Tensor:
+        with torch.inference_mode():
+            return model(**(inputs | {"attention_mask": mask})).logits[0]
+
+    return inputs["attention_mask"], run
+
+
+def test_a_marked_trunk_is_read_causally_whatever_the_mask_says_of_it(save_architecture: Callable[..., Path]) -> None:
+    lm = load(str(save_architecture("llama", LLAMA)))
+    assert lm.identity.kernel == KERNEL
+    mask, run = masks_and_pass(lm.model, 10)
+    whole = run(mask)
+    torch.testing.assert_close(run(mask.clone()), whole, rtol=1e-5, atol=1e-5)  # a clone is not marked
+    blank = mask.clone()
+    blank[:, :, :10, :10] = 0
+    assert (run(blank)[:10] - whole[:10]).abs().max() > 1e-3
+    torch.testing.assert_close(run(mark(blank, 10)), whole, rtol=1e-5, atol=1e-5)
+
+
+@pytest.mark.parametrize(("trunk", "marked"), [(WINDOW, WINDOW), (WINDOW + 1, 0)])
+def test_a_trunk_that_a_window_cuts_is_not_marked(
+    save_architecture: Callable[..., Path], trunk: int, marked: int
+) -> None:
+    settings = LLAMA | {"head_dim": 8, "layer_types": ["sliding_attention", "full_attention"], "sliding_window": WINDOW}
+    model: Any = load(str(save_architecture("gemma3_text", settings))).model
+    mask, run = masks_and_pass(model, trunk)
+    assert [one.doxascope_trunk for one in (mask["full_attention"], mask["sliding_attention"])] == [trunk, marked]
+    unmarked = {kind: one.clone() for kind, one in mask.items()}
+    torch.testing.assert_close(run(unmarked), run(mask), rtol=1e-5, atol=1e-5)
+
+
+def test_another_kernel_is_left_as_it_is(save_architecture: Callable[..., Path]) -> None:
+    assert load(str(save_architecture("llama", LLAMA)), kernel="eager").identity.kernel == "eager"
