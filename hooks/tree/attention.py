@@ -1,5 +1,5 @@
-"""Attention in a pack, which begins with its longest path: there it is plain causal attention, which is much faster than
-the same under a mask, and only the branches need one.
+"""Attention in a pack, which begins with its longest path: there it is plain causal attention, much faster than the
+same under a mask, and only the branches need one.
 """
 
 from typing import TYPE_CHECKING, Any
