@@ -57,7 +57,7 @@ class Martingale:
         rows, said = verbal_rows(config, item, prefixes, lm)
         every = [one for own in made.values() for one in own]
         if config.judge:
-            more, also = judge_rows(config, config.judge, item, every, prefixes)
+            more, also = judge_rows(config, config.judge, item, every, prefixes, lm)
             rows, said = rows + more, said + also
         if config.doob.continuations:
             for (reasoning, prompt), own in made.items():

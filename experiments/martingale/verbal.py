@@ -71,13 +71,19 @@ def _halves(
 
 
 def judge_rows(
-    config: MartingaleConfig, judge: Judge, item: Item, trajectories: Sequence[Trajectory], prefixes: Sequence[Prefix]
+    config: MartingaleConfig,
+    judge: Judge,
+    item: Item,
+    trajectories: Sequence[Trajectory],
+    prefixes: Sequence[Prefix],
+    lm: LanguageModel,
 ) -> tuple[Rows, list[Transcript]]:
-    """The judge's number after each prefix: the mean of the exact distribution, so without the noise of sampling.
+    """The judge's number after each prefix: the mean of the exact distribution, so without the noise of sampling. A
+    model that judges itself is loaded once.
 
     Raises UserError for a judge that has no chat template.
     """
-    lm, question = _loaded(judge.model.model_dump_json()), question_of(item)
+    lm, question = lm if judge.model == config.model else _loaded(judge.model.model_dump_json()), question_of(item)
     options = (question.option_yes, question.option_no)
     places = _judged(judge, trajectories, prefixes)
     asked = []

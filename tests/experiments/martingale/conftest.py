@@ -17,7 +17,14 @@ from doxascope.hooks.model.spec import resolve
 from doxascope.hooks.verbal.formats import FORMATS
 from doxascope.metrics import belief_table
 
-SMALL = ("items=3", "bootstrap_draws=50", "generation.max_new_tokens=24", "debate.max_new_tokens=8", "debate.turns=2")
+SMALL = (
+    "items=3",
+    "bootstrap_draws=50",
+    "generation.max_new_tokens=24",
+    "debate.max_new_tokens=8",
+    "debate.turns=2",
+    "judge=null",
+)
 
 
 @pytest.fixture(scope="session")
