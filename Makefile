@@ -3,13 +3,13 @@
 #   make test    set up, run the tests
 #   make lint    ruff and pyright
 #   make bench   the speed tables
-#   make figure   the first figure of the README, from two runs (twenty minutes on two cores)
+#   make figures   those of the README, from three runs (forty minutes on two cores)
 #   make calibration   docs/calibration.md anew, from simulated agents (ten minutes on two free cores)
 PYTHON ?= python3
 BIN := .venv/bin
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt
 
-.PHONY: setup demo test lint bench calibration figure clean
+.PHONY: setup demo test lint bench calibration figures clean
 
 setup: .venv/ready
 
@@ -60,8 +60,9 @@ bench: setup .venv/bench
 	@$(BIN)/python benchmarks/locate.py
 	@$(BIN)/python benchmarks/trajectories.py
 
-figure: setup
+figures: setup
 	@$(BIN)/python docs/first_figure.py
+	@$(BIN)/python docs/martingale_figure.py
 
 calibration: setup
 	@OMP_NUM_THREADS=1 $(BIN)/python -m doxascope.experiments.planted.calibration

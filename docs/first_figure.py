@@ -1,6 +1,6 @@
 """Draw the README's first figure: one coherence score, read in every way, and where the answer is decided.
 
-    make figure        or: python docs/first_figure.py [MODEL]
+    make figures       or: python docs/first_figure.py [MODEL]
 
 Two runs go into it, `consistency` with inner layers and sampled answers, and `locate`; both lie in `runs/` and are not
 read again. Every row of the left panel is read of the same items, those that did not judge the gates; where some

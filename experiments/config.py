@@ -42,7 +42,7 @@ def load_config(target: str, overrides: Sequence[str] = (), model: str | None = 
     data["model"] = _model(data.get("model"), where)
     for override in overrides:
         _apply(data, override)
-    return experiment, parse(experiment.config_type, data, where)
+    return experiment, parse(experiment.config_type, data, " -o ".join([where, *overrides]))
 
 
 def stored_config(path: Path) -> tuple[Experiment, RunConfig]:

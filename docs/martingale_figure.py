@@ -1,0 +1,110 @@
+"""Draw the README's figure of the martingale experiment: three kinds of belief along the same steps.
+
+    make figures       or: python docs/martingale_figure.py [MODEL]
+
+One run goes into it, which lies in `runs/` and is not read again. A dot is a trajectory; all three kinds are read of
+the same trajectories.
+"""
+
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from doxascope.experiments.config import load_config
+from doxascope.experiments.martingale.config import MartingaleConfig
+from doxascope.experiments.martingale.readings import WHOLE, cell_names, pairs, readings
+from doxascope.experiments.plotting import INK, MARK, STYLE, to_svg
+from doxascope.experiments.runner import run
+from doxascope.metrics import MartingaleScore
+
+HERE = Path(__file__).parent
+SETTINGS = ("items=20",)
+SHADES = (INK, MARK, "#c2703d")
+"""Of the kinds."""
+DASHED: Any = (0, (4, 3))
+
+
+def draw(kinds: dict[str, str], ends: pd.DataFrame, scores: dict[tuple[str, str], MartingaleScore], model: str) -> Any:
+    """Left the updates of each kind, right their slopes in each cell.
+
+    Args:
+        kinds: method -> what it is called.
+        ends: first and last beliefs of every trajectory.
+        scores: (cell, method) -> slope.
+        model: its name.
+    """
+    import matplotlib as mpl
+    from matplotlib.figure import Figure
+
+    reach = float(ends["update"].abs().max()) * 1.05
+    cells = list(dict.fromkeys(cell_names(ends)))
+    with mpl.rc_context(STYLE | {"figure.facecolor": "white", "savefig.facecolor": "white"}):
+        figure = Figure(figsize=(15, 3.9), layout="constrained")
+        *panels, forest = figure.subplots(1, len(kinds) + 1, width_ratios=[1] * len(kinds) + [1.5])
+        for axes, (method, name), shade in zip(panels, kinds.items(), SHADES, strict=True):
+            _updates(axes, ends[ends["method"] == method], scores["all", method], shade, reach)
+            axes.set_title(name, loc="left")
+        panels[0].set_ylabel("update: last belief less first")
+        _slopes(forest, cells, list(kinds), scores)
+        forest.set_title(f"M by cell, {model}", loc="left")
+    return figure
+
+
+def _updates(axes: Any, rows: pd.DataFrame, score: MartingaleScore, shade: str, reach: float) -> None:
+    """Update against prior, and the fit."""
+    span = np.array([rows["prior"].min(), rows["prior"].max()])
+    axes.axhline(0, color=INK, linewidth=0.8, linestyle=DASHED)
+    axes.scatter(rows["prior"], rows["update"], s=14, color=shade, alpha=0.45, linewidths=0)
+    axes.plot(span, score.intercept + score.M * span, color=shade, linewidth=1.8)
+    told = f"M = {score.M:+.2f} [{score.ci_lo:+.2f}, {score.ci_hi:+.2f}]\n{score.n_rows} trajectories"
+    dropped = f", {score.n_dropped} without a number" if score.n_dropped else ""
+    axes.text(0.03, 0.03, told + dropped, transform=axes.transAxes, fontsize=8)
+    axes.set_xlim(0, 1)
+    axes.set_ylim(-reach, reach)
+    axes.set_xlabel("first belief")
+
+
+def _slopes(
+    axes: Any, cells: Sequence[str], methods: Sequence[str], scores: dict[tuple[str, str], MartingaleScore]
+) -> None:
+    """Slopes with their intervals; grey: the smallest that so many questions would show."""
+    axes.axvline(0, color=INK, linewidth=0.8, linestyle=DASHED)
+    for i, cell in enumerate(cells):
+        for j, (method, shade) in enumerate(zip(methods, SHADES, strict=True)):
+            score, y = scores[cell, method], i + 0.24 * (j - 1)
+            axes.fill_betweenx([y - 0.1, y + 0.1], -score.mde, score.mde, color=INK, alpha=0.1, linewidth=0)
+            axes.plot([score.ci_lo, score.ci_hi], [y, y], color=shade, linewidth=1.6)
+            axes.plot(score.M, y, "o", color=shade, markersize=4)
+    axes.set_yticks(range(len(cells)), [cell.removesuffix(", none").replace(", ", "\n") for cell in cells])
+    axes.set_ylim(len(cells) - 0.4, -0.6)
+    axes.tick_params(axis="y", length=0)
+    axes.set_xlabel("slope of update on first belief; 0 is a martingale. Grey: too small to be found")
+
+
+def main(model: str | None) -> None:
+    """Run what is not there yet, and draw."""
+    experiment, config = load_config("martingale", SETTINGS, model)
+    assert isinstance(config, MartingaleConfig)
+    assert config.judge
+    beliefs = run(experiment, config, Path("runs")).beliefs()
+    kinds = {
+        "words": "exact: yes or no",
+        "json numbers": "said: mean of the exact distribution",
+        f"judge {config.judge.model.name}": "judged: a second copy reads the steps",
+    }
+    ends = pairs(readings(beliefs), WHOLE)
+    scores = {
+        (cell.subset, cell.method): cell.score
+        for cell in experiment.score(config, beliefs)
+        if cell.metric == "M" and isinstance(cell.score, MartingaleScore)
+    }
+    figure = draw(kinds, ends[ends["method"].isin(kinds)], scores, config.model.name)
+    (HERE / "martingale-figure.svg").write_text(to_svg(figure), encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main(sys.argv[1] if len(sys.argv) > 1 else None)
