@@ -28,7 +28,7 @@ summed."""
 def compile_questions(
     reader: PromptReader, questions: Sequence[Question], capture: CapturePlan | None = None
 ) -> list[Query]:
-    """Questions to token paths, in the same order; of a model that thinks, after an empty thought."""
+    """Questions to token paths, in the same order; of a model that thinks, after its thought, or an empty one."""
     return [_compiled(reader, question, capture) for question in questions]
 
 
@@ -38,6 +38,7 @@ def _compiled(reader: PromptReader, question: Question, capture: CapturePlan | N
         question.conversation,
         question.options,
         question.prefill,
+        thought=question.thought or None,
         positions=_positions(question, capture),
     )
     return replace(query, prompt=replace(query.prompt, forced=())) if question.own_turns else query
@@ -53,7 +54,7 @@ def read_questions(
     experiment: str, config: RunConfig, item: Item, questions: Sequence[Question], lm: LanguageModel
 ) -> Read:
     """Read questions of an item in one tree, for the experiment of that name."""
-    if lm.spec.thinking == "on":
+    if lm.spec.thinking == "on" and any(question.thought is None for question in questions):
         beliefs, cost, captured = *_mixed(config, questions, lm), None
     else:
         beliefs, cost, captured = _exact(config, questions, lm)

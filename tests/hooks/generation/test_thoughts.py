@@ -1,7 +1,6 @@
 """Models whose template has a think block: how they are asked, and what they are said to believe."""
 
 import json
-import string
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -20,35 +19,13 @@ from doxascope.hooks.generation.sampling import Sampling
 from doxascope.hooks.prompts.chat import ChatRenderer, Message
 from doxascope.hooks.prompts.options import make_options
 
-TURNS = "{% for m in messages %}<u>{{ m['role'] }}: {{ m['content'] }}</u>{% endfor %}{% if add_generation_prompt %}<u>"
-SWITCH = TURNS + "{% if not enable_thinking %}<think>\n\n</think>\n\n{% endif %}{% endif %}"
-OPENS = TURNS + "<think>\n{# a thought ends with </think> #}{% endif %}"
 CHAT: list[Message] = [{"role": "user", "content": "Which?"}]
 OPTIONS = make_options(["red", "blue", "green"], ["{option}"])
 
 
 @pytest.fixture(scope="module")
-def save_thinker(save_llama: Callable[..., Path]) -> Callable[[str], Path]:
-    """Saves a tiny random Llama that spells, with tokens that open and close a thought and turns."""
-
-    def save(template: str) -> Path:
-        from tokenizers import Tokenizer, decoders, models
-        from transformers import PreTrainedTokenizerFast
-
-        inner = Tokenizer(models.BPE({c: i for i, c in enumerate(string.printable)}, []))
-        inner.decoder = decoders.Fuse()
-        tokenizer: Any = PreTrainedTokenizerFast(tokenizer_object=inner, eos_token="</u>")
-        tokenizer.add_special_tokens({"additional_special_tokens": ["<u>"]})
-        tokenizer.add_tokens(["<think>", "</think>"])
-        tokenizer.chat_template = template
-        return save_llama(tokenizer, "thinker", num_key_value_heads=4, bos_token_id=None)
-
-    return save
-
-
-@pytest.fixture(scope="module")
 def thinker_folder(save_thinker: Callable[[str], Path]) -> Path:
-    return save_thinker(SWITCH)
+    return save_thinker("switch")
 
 
 @pytest.fixture(scope="module")
@@ -68,12 +45,12 @@ def question(readout_id: str = "r", prefill: str = "") -> Question:
 @pytest.mark.parametrize(
     ("template", "thinking", "end"),
     [
-        (SWITCH, "off", "<u><think>\n\n</think>\n\n"),
-        (SWITCH, "closed", "<u><think>\n\n</think>\n\n"),
-        (SWITCH, "on", "<u>"),
-        (OPENS, "closed", "<u><think>\n\n</think>\n\n"),
-        (OPENS, "on", "<u><think>\n"),
-        (TURNS + "{% endif %}", "off", "<u>"),
+        ("switch", "off", "<u><think>\n\n</think>\n\n"),
+        ("switch", "closed", "<u><think>\n\n</think>\n\n"),
+        ("switch", "on", "<u>"),
+        ("opens", "closed", "<u><think>\n\n</think>\n\n"),
+        ("opens", "on", "<u><think>\n"),
+        ("none", "off", "<u>"),
     ],
 )
 def test_how_the_answer_is_asked_for(
@@ -90,18 +67,18 @@ def test_how_the_answer_is_asked_for(
 
 @pytest.mark.parametrize("thinking", ["on", "closed"])
 def test_a_model_without_a_think_block_is_refused(
-    make_tokenizer: Callable[..., Any], smollm: Any, thinking: str
+    make_tokenizer: Callable[..., Any], think_templates: dict[str, str], smollm: Any, thinking: str
 ) -> None:
     for tokenizer, template in ((smollm.tokenizer, "own"), (smollm.tokenizer, "plain")):
         with pytest.raises(UserError, match=f"thinking '{thinking}': .*no think block"):
             ChatRenderer(tokenizer, template, thinking)
     with pytest.raises(UserError, match="'</think>' is no token of the model"):
-        ChatRenderer(make_tokenizer(chat_template=SWITCH), "own", thinking)
+        ChatRenderer(make_tokenizer(chat_template=think_templates["switch"]), "own", thinking)
 
 
 def test_a_template_that_always_opens_a_thought_cannot_be_off(save_thinker: Callable[[str], Path]) -> None:
     with pytest.raises(UserError, match="opens a thought; set `thinking: on`, or `closed`"):
-        load(str(save_thinker(OPENS)))
+        load(str(save_thinker("opens")))
 
 
 def test_a_belief_is_the_mean_of_the_exact_ones_after_each_thought(thinker: Any, thinker_folder: Path) -> None:
