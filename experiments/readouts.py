@@ -9,6 +9,7 @@ import numpy as np
 
 from ..hooks.backends.capture import CapturePlan
 from ..hooks.backends.captured import Captured
+from ..hooks.errors import UserError
 from ..hooks.exact import Query, exact_rows
 from ..hooks.generation.generation import Request, Sample
 from ..hooks.generation.mentions import Mentions
@@ -117,7 +118,12 @@ def _exact(
 
 
 def _mixed(config: RunConfig, questions: Sequence[Question], lm: LanguageModel) -> tuple[list[_Belief], Cost]:
-    """The beliefs before a thought: mixtures, whose variant says how well they are known."""
+    """The beliefs before a thought: mixtures, whose variant says how well they are known.
+
+    Raises UserError for a capture: many passes have no one residual stream.
+    """
+    if config.capture:
+        raise UserError("capture: a belief after thoughts has no residual stream of its own; set model.thinking=closed")
     mixtures, cost = think(config, questions, lm)
     beliefs = []
     for question, mixture in zip(questions, mixtures, strict=True):

@@ -29,6 +29,8 @@ class Prefix:
     @property
     def positions(self) -> Positions:
         """Where a capture reads: the end of the last step with nothing appended, and where the answer begins."""
+        if self.thought:
+            return {"step": Position(at="thought"), "answer": LAST}
         step = {"step": Position(message=-2)} if self.context[-1]["role"] == "assistant" else {}
         return {**step, "answer": LAST}
 

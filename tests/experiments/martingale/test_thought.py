@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+import torch
 
 from doxascope import load
 from doxascope.experiments.config import load_config, stored_config
@@ -19,8 +20,9 @@ from doxascope.experiments.martingale.prefixes import along, exact_questions
 from doxascope.experiments.martingale.readings import WHOLE, pairs, readings
 from doxascope.experiments.plan import make_plan
 from doxascope.experiments.readouts import compile_questions, read_questions
-from doxascope.experiments.runner import run
+from doxascope.experiments.runner import read, run
 from doxascope.hooks.exact import QueryTree, difference
+from doxascope.hooks.store import ActivationStore
 from doxascope.hooks.tree.tree import pack
 from doxascope.hooks.verbal.asking import ask
 from doxascope.hooks.verbal.formats import JSON
@@ -61,24 +63,24 @@ def test_each_belief_is_the_one_after_the_very_tokens_of_the_steps(pondering: Co
         questions = exact_questions(config, item, prefixes)
         assert len(questions) == len(prefixes) * len(config.methods) * 2
         queries = compile_questions(lm.reader, questions)
-        read = read_questions("martingale", config, item, questions, lm)
+        found = read_questions("martingale", config, item, questions, lm)
         packed = lm.read(queries, budget=config.token_budget).readings
         for question, query, reading in zip(questions, queries, packed, strict=True):
             asked = lm.reader.chat.render(question.conversation)
             rest = query.prompt.ids[len(asked.ids) :]
-            thought = question.thought
+            thought = question.thought or ()
             assert query.prompt.ids[: len(asked.ids)] == asked.ids
             assert str(lm.tokenizer.decode(list(rest))).endswith("</think>\n\n")
             if question.step:
                 chain = own[question.variant["draw"]]
-                assert thought == chain.thoughts[question.step - 1] == chain.samples[0].ids[: len(thought or ())]
+                assert thought == chain.thoughts[question.step - 1] == chain.samples[0].ids[: len(thought)]
                 assert rest == (*thought, *lm.tokenizer("</think>\n\n")["input_ids"])
             else:
                 assert thought == ()
                 empty = lm.reader.chat.render_answer(question.conversation)
                 assert query.prompt.ids == empty.ids
             assert difference(reading, lm.read_plain(query)) < 1e-4
-        yes = [row for row in read.rows if row["option_index"] == 0]
+        yes = [row for row in found.rows if row["option_index"] == 0]
         np.testing.assert_allclose([row["logp"] for row in yes], [one.logp[0] for one in packed], atol=1e-5)
         assert all(one.asked == questions[0].conversation for one in own)
 
@@ -122,6 +124,25 @@ def test_a_plan_samples_no_thoughts_for_what_is_read_after_given_ones(pondering:
     planned = make_plan(*pondering())
     assert planned.tokens_sampled == 0
     assert planned.readouts == 6
+
+
+def test_the_end_of_each_step_is_captured_within_the_thought(pondering: Configured, tmp_path: Path) -> None:
+    experiment, config = pondering("numbers=[]", "greedy=[]", "capture.layers=[0]")
+    done, _ = read(experiment, config, tmp_path)
+    stored = ActivationStore.open(done.path).read(layer=0)
+    assert set(stored.rows["position"]) == {"step", "answer"}
+    (item,) = experiment.items(config)
+    with load(config.model) as lm:
+        ((_, own),) = trajectories(config, item, lm).items()
+        questions = exact_questions(config, item, along(config, item, "thought", "none", own))
+        asked = {question.readout_id: question for question in questions}
+        steps = stored.rows[stored.rows["position"] == "step"]
+        assert set(steps["readout_id"]) == {name for name, question in asked.items() if question.step}
+        for row, name in list(zip(steps.index, steps["readout_id"], strict=True))[::7]:
+            told = lm.reader.chat.render(asked[name].conversation).ids
+            ids = [*told, *(asked[name].thought or ())]
+            plain = lm.model(torch.tensor([ids]), output_hidden_states=True).hidden_states
+            np.testing.assert_allclose(stored.values[row], plain[1][0, -1], atol=1e-4)
 
 
 def test_drift_is_that_of_the_question_under_which_thoughts_are_had(pondering: Configured, tmp_path: Path) -> None:

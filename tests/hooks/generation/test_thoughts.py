@@ -18,6 +18,7 @@ from doxascope.hooks.generation.generation import Request
 from doxascope.hooks.generation.sampling import Sampling
 from doxascope.hooks.prompts.chat import ChatRenderer, Message
 from doxascope.hooks.prompts.options import make_options
+from doxascope.hooks.prompts.places import Position, find_places
 
 CHAT: list[Message] = [{"role": "user", "content": "Which?"}]
 OPTIONS = make_options(["red", "blue", "green"], ["{option}"])
@@ -186,6 +187,32 @@ def test_a_run_keeps_its_thoughts_and_carries_none_into_the_dialogue(thinker_fol
     found = {s["metric"]: s["estimate"] for s in scores if (s["method"], s["subset"]) == ("free", "all")}
     assert found["unclosed"] == pytest.approx(np.mean([json.loads(v)["unclosed"] / 6 for v in mixed["variant"]]))
     assert found["c2_corrected"] > found["c2"]
+
+
+def test_a_mixture_has_no_residual_stream(thinker_folder: Path, tmp_path: Path) -> None:
+    with pytest.raises(UserError, match="capture: a belief after thoughts has no residual stream of its own"):
+        run(*settings(thinker_folder, "items=1", "capture.layers=[0]"), tmp_path)
+
+
+def test_a_thought_is_a_position(thinker: Any) -> None:
+    thought = thinker.tokenizer("<think>so")["input_ids"]
+
+    def token(**position: Any) -> int:
+        query = thinker.reader.query(
+            "r", CHAT, OPTIONS, "It is", thought=thought, positions={"here": Position(**position)}
+        )
+        (place,) = query.places
+        return place.token
+
+    asked = len(thinker.reader.chat.render(CHAT).ids)
+    assert token(at="thought") == asked + len(thought) - 1
+    assert token(at="last") == asked + len(thought) + len("\n\nIt is")
+    assert token(message=0) == asked - 3  # before </u><u>
+    with pytest.raises(UserError, match="after a thought `before_answer` is not known"):
+        token(at="before_answer")
+    closed = ChatRenderer(thinker.tokenizer, "own", "closed")
+    with pytest.raises(UserError, match="position 'here': no thought stands before the answer"):
+        find_places(closed, CHAT, "", closed.render(CHAT), {"here": Position(at="thought")})
 
 
 def test_a_plan_counts_the_thoughts(thinker_folder: Path) -> None:
