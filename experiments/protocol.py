@@ -87,6 +87,10 @@ class Question:
     they name each option first."""
     positions: Positions = field(default_factory=dict)
     """Where a capture reads."""
+    thought: Sequence[int] | None = None
+    """Of a model that thinks, the tokens of its thought before the answer; empty: none. None: thoughts are sampled, and
+    the belief is their mixture.
+    """
     own_turns: bool = False
     """The assistant's turns are the model's own: then what it gave to them is not read, which spares an unembedding of
     every token of them."""

@@ -9,6 +9,7 @@ import numpy as np
 
 from ..hooks.backends.capture import CapturePlan
 from ..hooks.backends.captured import Captured
+from ..hooks.errors import UserError
 from ..hooks.exact import Query, exact_rows
 from ..hooks.generation.generation import Request, Sample
 from ..hooks.generation.mentions import Mentions
@@ -28,7 +29,7 @@ summed."""
 def compile_questions(
     reader: PromptReader, questions: Sequence[Question], capture: CapturePlan | None = None
 ) -> list[Query]:
-    """Questions to token paths, in the same order; of a model that thinks, after an empty thought."""
+    """Questions to token paths, in the same order; of a model that thinks, after its thought, or an empty one."""
     return [_compiled(reader, question, capture) for question in questions]
 
 
@@ -38,6 +39,7 @@ def _compiled(reader: PromptReader, question: Question, capture: CapturePlan | N
         question.conversation,
         question.options,
         question.prefill,
+        thought=question.thought or None,
         positions=_positions(question, capture),
     )
     return replace(query, prompt=replace(query.prompt, forced=())) if question.own_turns else query
@@ -53,7 +55,7 @@ def read_questions(
     experiment: str, config: RunConfig, item: Item, questions: Sequence[Question], lm: LanguageModel
 ) -> Read:
     """Read questions of an item in one tree, for the experiment of that name."""
-    if lm.spec.thinking == "on":
+    if lm.spec.thinking == "on" and any(question.thought is None for question in questions):
         beliefs, cost, captured = *_mixed(config, questions, lm), None
     else:
         beliefs, cost, captured = _exact(config, questions, lm)
@@ -116,7 +118,12 @@ def _exact(
 
 
 def _mixed(config: RunConfig, questions: Sequence[Question], lm: LanguageModel) -> tuple[list[_Belief], Cost]:
-    """The beliefs before a thought: mixtures, whose variant says how well they are known."""
+    """The beliefs before a thought: mixtures, whose variant says how well they are known.
+
+    Raises UserError for a capture: many passes have no one residual stream.
+    """
+    if config.capture:
+        raise UserError("capture: a belief after thoughts has no residual stream of its own; set model.thinking=closed")
     mixtures, cost = think(config, questions, lm)
     beliefs = []
     for question, mixture in zip(questions, mixtures, strict=True):

@@ -155,8 +155,6 @@ def _store(config: RunConfig, lm: LanguageModel, folder: RunFolder) -> Iterator[
     if config.capture is None:
         yield None
         return
-    if lm.spec.thinking == "on":
-        raise UserError("capture: a belief after thoughts has no residual stream of its own; set model.thinking=closed")
     layers = config.capture.layer_numbers(lm.identity.n_layers)
     header = describe(lm.identity, sites=config.capture.sites, layers=layers, commits="../commits.jsonl")
     with ActivationWriter.open(folder.path / "activations", header, folder.mark) as store:

@@ -1,6 +1,7 @@
 """Models for the tests: the real one, loaded once, and tiny random ones for the corners."""
 
 import os
+import string
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -15,6 +16,18 @@ CHATML = (
     "{% if add_generation_prompt %}<|im_start|>assistant\n{% endif %}"
 )
 NO_SYSTEM = "{% if messages[0]['role'] == 'system' %}{{ raise_exception('no system role') }}{% endif %}" + CHATML
+
+TURNS = "{% for m in messages %}<u>{{ m['role'] }}: {{ m['content'] }}</u>{% endfor %}{% if add_generation_prompt %}<u>"
+
+
+@pytest.fixture(scope="session")
+def think_templates() -> dict[str, str]:
+    """Chat templates with a think block: which the model opens, or the template itself; and one without."""
+    return {
+        "switch": TURNS + "{% if not enable_thinking %}<think>\n\n</think>\n\n{% endif %}{% endif %}",
+        "opens": TURNS + "<think>\n{# a thought ends with </think> #}{% endif %}",
+        "none": TURNS + "{% endif %}",
+    }
 
 
 @pytest.fixture(scope="session")
@@ -113,6 +126,26 @@ def save_speller(save_llama: Callable[..., Path]) -> Callable[..., Path]:
         inner.decoder = decoders.Fuse()
         tokenizer = PreTrainedTokenizerFast(tokenizer_object=inner, eos_token="</s>")
         return save_llama(tokenizer, "speller", **{"max_position_embeddings": 64, "bos_token_id": None} | config)
+
+    return save
+
+
+@pytest.fixture(scope="session")
+def save_thinker(save_llama: Callable[..., Path], think_templates: dict[str, str]) -> Callable[..., Path]:
+    """Saves a tiny random Llama that spells, with tokens that open and close a thought and turns, and with merges."""
+
+    def save(template: str, merges: tuple[tuple[str, str], ...] = (), **config: Any) -> Path:
+        from tokenizers import Tokenizer, decoders, models
+        from transformers import PreTrainedTokenizerFast
+
+        texts = [*string.printable, *map("".join, merges)]
+        inner = Tokenizer(models.BPE({text: i for i, text in enumerate(texts)}, list(merges)))
+        inner.decoder = decoders.Fuse()
+        tokenizer: Any = PreTrainedTokenizerFast(tokenizer_object=inner, eos_token="</u>")
+        tokenizer.add_special_tokens({"additional_special_tokens": ["<u>"]})
+        tokenizer.add_tokens(["<think>", "</think>"])
+        tokenizer.chat_template = think_templates[template]
+        return save_llama(tokenizer, "thinker", **{"num_key_value_heads": 4, "bos_token_id": None} | config)
 
     return save
 

@@ -14,7 +14,7 @@ from ...hooks.verbal.formats import FORMATS
 from ..protocol import RunConfig
 
 Domain = Literal["factual", "forecasting", "values", "review"]
-Reasoning = Literal["cot", "debate", "evidence"]
+Reasoning = Literal["cot", "thought", "debate", "evidence"]
 Computed = Literal["urns", "arithmetic", "weekdays", "comparisons"]
 DOMAINS: tuple[Domain, ...] = get_args(Domain)
 DRIFT_CHAINS = 8
@@ -143,7 +143,7 @@ class MartingaleConfig(RunConfig):
     chains: int = Field(default=1, ge=1)
     """Of each question, reasoning and prompt; from eight on, drift within the question is tested."""
     generation: Sampling = Sampling()
-    """The law of chains and speeches."""
+    """The law of chains, thoughts and speeches."""
     debate: Debate = Debate()
     methods: Mapping[str, Method] = Field(min_length=1)
     numbers: tuple[str, ...] = ()
@@ -179,8 +179,13 @@ class MartingaleConfig(RunConfig):
 
     @model_validator(mode="after")
     def _hangs_together(self) -> "MartingaleConfig":
-        if self.model.thinking == "on":
-            raise ValueError("model.thinking 'on': thoughts are not read step by step; load the model `closed`")
+        thinks, kinds = self.model.thinking == "on", {*self.reasoning}
+        if "thought" in kinds and not thinks:
+            raise ValueError("reasoning `thought`: is that of a model that thinks; set `model.thinking: on`")
+        if thinks and not {"thought"} <= kinds <= {"thought", "evidence"}:
+            raise ValueError(
+                "model.thinking 'on': goes with reasoning `thought`, beside it `evidence`; else set `closed`"
+            )
         if self.temperatures:
             raise ValueError("temperatures: beliefs are read at 1; `generation.temperature` is that of the steps")
         for domain, source in self.domains.items():

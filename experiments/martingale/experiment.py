@@ -6,6 +6,8 @@ kind of belief, from a context that holds the steps so far and nothing later.
 
 from collections.abc import Sequence
 from dataclasses import asdict
+from itertools import groupby
+from operator import itemgetter
 
 import pandas as pd
 
@@ -14,12 +16,13 @@ from ..protocol import Cell, Findings, Item, Question, Read, Transcript, Transcr
 from ..readouts import read_questions
 from ..trajectories.chain import chains
 from ..trajectories.debate import debates
+from ..trajectories.thought import thoughts
 from ..trajectories.trajectory import Trajectory
 from .config import MartingaleConfig, Reasoning
 from .doob import control_rows
 from .findings import findings
 from .prefixes import along, cells, exact_questions, starts
-from .prompts import evidence, motion, question_of, thinking
+from .prompts import evidence, matter, motion, question_of, thinking
 from .published import published
 from .scores import scores
 from .sources import questions
@@ -87,18 +90,31 @@ class Martingale:
 
 
 def trajectories(config: MartingaleConfig, item: Item, lm: LanguageModel) -> dict[Key, list[Trajectory]]:
-    """Those of an item; all chains are sampled together, and so are all debates."""
-    keys = cells(config, item)
+    """Those of an item; all of a kind of reasoning are sampled together."""
+    made: dict[Key, list[Trajectory]] = {}
+    for kind, keys in groupby(cells(config, item), key=itemgetter(0)):
+        prompts = [prompt for _, prompt in keys]
+        found = _of_kind(config, item, kind, prompts, lm)
+        made |= {(kind, prompt): own for prompt, own in zip(prompts, found, strict=True)}
+    return made
+
+
+def _of_kind(
+    config: MartingaleConfig, item: Item, kind: Reasoning, prompts: Sequence[str], lm: LanguageModel
+) -> list[list[Trajectory]]:
+    """Those under each system prompt."""
     law, draws, seed = config.generation, config.chains, config.seed
-    thought = [prompt for reasoning, prompt in keys if reasoning == "cot"]
-    debated = [prompt for reasoning, prompt in keys if reasoning == "debate"]
-    speech = law.model_copy(update={"max_new_tokens": config.debate.max_new_tokens})
-    chained = chains(lm, [thinking(config, item, one) for one in thought], law, draws=draws, seed=seed)
-    motions = [motion(config, item, one) for one in debated]
-    argued = debates(lm, motions, speech, turns=config.debate.turns, draws=draws, seed=seed)
-    made: dict[Key, list[Trajectory]] = {("cot", one): own for one, own in zip(thought, chained, strict=True)}
-    made |= {("debate", one): own for one, own in zip(debated, argued, strict=True)}
-    return {key: made[key] if key in made else [evidence(config, item, key[1])] for key in keys}
+    match kind:
+        case "cot":
+            return chains(lm, [thinking(config, item, one) for one in prompts], law, draws=draws, seed=seed)
+        case "thought":
+            return thoughts(lm, [matter(config, item, one) for one in prompts], law, draws=draws, seed=seed)
+        case "debate":
+            motions = [motion(config, item, one) for one in prompts]
+            speech = law.model_copy(update={"max_new_tokens": config.debate.max_new_tokens})
+            return debates(lm, motions, speech, turns=config.debate.turns, draws=draws, seed=seed)
+        case "evidence":
+            return [[evidence(config, item, one)] for one in prompts]
 
 
 def _told(one: Trajectory) -> Transcript:

@@ -107,6 +107,7 @@ def _question(config: MartingaleConfig, cells: Sequence[Cell]) -> str:
         "negative one back to it. All cells together mix them; look at each.",
         f"Steps were sampled at temperature {law.temperature:g}, top-p {law.top_p:g}.",
         _drift_note(config),
+        _thought_note(config),
         _endings(scores),
         _recall(config),
         _control(scores),
@@ -115,9 +116,18 @@ def _question(config: MartingaleConfig, cells: Sequence[Cell]) -> str:
 
 
 def _drift_note(config: MartingaleConfig) -> str:
-    if config.tests_drift or "cot" not in config.reasoning:
+    if config.tests_drift or not {"cot", "thought"} & {*config.reasoning}:
         return ""
     return "Drift within a question is not tested: it needs 8 chains at temperature 1, top-p 1, no other limit."
+
+
+def _thought_note(config: MartingaleConfig) -> str:
+    if "thought" not in config.reasoning:
+        return ""
+    return (
+        f"Thoughts were had under the question of {next(iter(config.methods))}, with the options in their order, and "
+        "all methods are read after the same ones, each under its own question. Before any step the thought is empty."
+    )
 
 
 def _endings(scores: dict[tuple[str, str], Score]) -> str:

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import product, zip_longest
 from typing import Any
 
 from ...hooks.prompts.chat import Conversation
@@ -22,10 +23,14 @@ class Prefix:
     step: int
     context: Conversation
     variant: Mapping[str, Any] = field(default_factory=dict)
+    thought: tuple[int, ...] = ()
+    """The tokens of a think block so far, which follow the question."""
 
     @property
     def positions(self) -> Positions:
         """Where a capture reads: the end of the last step with nothing appended, and where the answer begins."""
+        if self.thought:
+            return {"step": Position(at="thought"), "answer": LAST}
         step = {"step": Position(message=-2)} if self.context[-1]["role"] == "assistant" else {}
         return {**step, "answer": LAST}
 
@@ -66,23 +71,22 @@ def along(
     first = start(config, item, reasoning, prompt)
     found = [Prefix(f"{name}/start", scenario, 0, first, cell | known(0) | {"statuses": statuses})]
     return found + [
-        Prefix(f"{name}/{one.draw}.{step}", scenario, step, context, cell | known(step) | {"draw": one.draw})
+        Prefix(f"{name}/{one.draw}.{step}", scenario, step, context, cell | known(step) | {"draw": one.draw}, thought)
         for one in trajectories
-        for step, context in enumerate(one.contexts[1:], 1)
+        for step, (context, thought) in enumerate(zip_longest(one.contexts[1:], one.thoughts, fillvalue=()), 1)
     ]
 
 
 def exact_questions(config: MartingaleConfig, item: Item, prefixes: Sequence[Prefix]) -> list[Question]:
-    """Every method in both orders of the options after each prefix; prefixes outside, so that a trajectory's lie
-    together in the tree.
+    """Every method in both orders of the options after each prefix; what shares most tokens lies together in the tree:
+    the questions after a prefix, or the thoughts after a question.
     """
     question = question_of(item)
-    return [
-        _question(config, prefix, name, method, (question.option_yes, question.option_no), reading)
-        for prefix in prefixes
-        for name, method in config.methods.items()
-        for reading in (0, 1)
-    ]
+    options = (question.option_yes, question.option_no)
+    forms = list(product(config.methods.items(), (0, 1)))
+    asked = [(prefix, *form) for prefix, form in product((one for one in prefixes if not one.thought), forms)]
+    asked += [(prefix, *form) for form, prefix in product(forms, (one for one in prefixes if one.thought))]
+    return [_question(config, prefix, name, method, options, reading) for prefix, (name, method), reading in asked]
 
 
 def _question(
@@ -102,5 +106,6 @@ def _question(
         prefill="",
         options=make_options(options, [config.lead + form for form in method.forms], answers and answers[turn]),
         positions=prefix.positions,
+        thought=prefix.thought,
         own_turns=True,
     )

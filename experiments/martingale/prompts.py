@@ -8,6 +8,7 @@ from ..questions.question import Question
 from ..trajectories.chain import Thinking
 from ..trajectories.debate import Motion
 from ..trajectories.evidence import revealed
+from ..trajectories.thought import Matter
 from ..trajectories.trajectory import Trajectory
 from .config import MartingaleConfig, Reasoning
 
@@ -26,6 +27,13 @@ def thinking(config: MartingaleConfig, item: Item, prompt: str) -> Thinking:
     """What a chain of thought is asked for: all evidence is told at once."""
     text = f"{_whole(question_of(item))}\n\n{config.wording.cot}"
     return Thinking(name_of(item, "cot", prompt), [*_system(config, prompt), _user(text)], config.wording.opening)
+
+
+def matter(config: MartingaleConfig, item: Item, prompt: str) -> Matter:
+    """What is thought about, under the first method with the options in their order: all evidence is told at once."""
+    question, method = question_of(item), next(iter(config.methods.values()))
+    asked = method.ask.format(first=question.option_yes, second=question.option_no)
+    return Matter(name_of(item, "thought", prompt), [*_system(config, prompt), _user(_whole(question))], asked)
 
 
 def motion(config: MartingaleConfig, item: Item, prompt: str) -> Motion:
@@ -75,6 +83,8 @@ def start(config: MartingaleConfig, item: Item, reasoning: Reasoning, prompt: st
             asked = thinking(config, item, prompt)
             opened: list[Message] = [{"role": "assistant", "content": asked.opening}] if asked.opening else []
             return [*asked.conversation, *opened]
+        case "thought":
+            return matter(config, item, prompt).conversation
         case "debate":
             return motion(config, item, prompt).observer(())
         case "evidence":

@@ -153,12 +153,19 @@ def _against_truth(config: MartingaleConfig, rows: pd.DataFrame, steps: pd.DataF
 
 
 def _drift(config: MartingaleConfig, ends: pd.DataFrame) -> Iterator[tuple[str, Score]]:
-    """(cell, A9) of chains of thought, whose law is the model's own; of none if they are too few or of another law."""
-    chained = ends[ends["reasoning"] == "cot"]
+    """(cell, A9) where the law is the model's own; of none if there are too few, or sampled otherwise.
+
+    A chain of thought comes before any question for the belief. A thought comes after one, so only that one's own
+    reading is tested: of the first method, in the first order.
+    """
+    thought = ends["reasoning"] == "thought"
+    updates = ends["update"].mask(thought, ends["reading_0"] - ends["prior_0"])
+    own = (ends["reasoning"] == "cot") | (thought & (ends["method"] == next(iter(config.methods))))
+    drawn = ends.assign(update=updates)[own]
     if config.tests_drift:
-        for name, rows in chained.groupby(cell_names(chained), sort=False):
-            updates = [array(own, "update") for _, own in rows.groupby("item", sort=False)]
-            yield str(name), drift_variance(updates, **_sampling(config))
+        for name, rows in drawn.groupby(cell_names(drawn), sort=False):
+            by_question = [array(one, "update") for _, one in rows.groupby("item", sort=False)]
+            yield str(name), drift_variance(by_question, **_sampling(config))
 
 
 def _factors(config: MartingaleConfig, steps: pd.DataFrame) -> Iterator[tuple[str, str, Score]]:

@@ -37,7 +37,7 @@ def verbal_rows(
     said: list[Transcript] = []
     for name in dict.fromkeys((*config.numbers, *config.greedy, *config.sampled)):
         worded = FORMATS[name].worded(*options)
-        asked = [ask(lm.reader, f"{one.name}/{name}", one.context, worded) for one in prefixes]
+        asked = [ask(lm.reader, f"{one.name}/{name}", one.context, worded, thought=one.thought) for one in prefixes]
         answers: list[list[Answer]] = [[] for _ in asked]
         if name in config.numbers:
             told = read_numbers(lm, asked, budget=config.token_budget)

@@ -2,7 +2,7 @@
 
 import re
 
-BREAK = re.compile(r"\n[^\S\n]*\n\s*")
+BREAK = re.compile(r"(\n[^\S\n]*\n)\s*")
 
 
 def ends(text: str) -> list[int]:
@@ -13,3 +13,11 @@ def ends(text: str) -> list[int]:
             found.append(start + len(paragraph))
         start = after
     return found
+
+
+def closes(text: str) -> list[int]:
+    """Where each paragraph is known to have ended, whatever comes after: behind its empty line. That of the last is the
+    end of the text.
+    """
+    breaks = [m for m in BREAK.finditer(text) if text[: m.start()].strip() and m.end() < len(text)]
+    return [*(m.end(1) for m in breaks), len(text)] if text.strip() else []

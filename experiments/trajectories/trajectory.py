@@ -27,6 +27,8 @@ class Trajectory:
     """What the first step was the answer to."""
     samples: tuple[Sample, ...] = ()
     """As they were generated; none of what was given."""
+    thoughts: tuple[tuple[int, ...], ...] = ()
+    """[steps] of a think block: its tokens up to the end of each step. Else empty."""
 
 
 def after(context: Conversation, question: str) -> list[Message]:

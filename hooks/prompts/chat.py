@@ -57,6 +57,8 @@ class Prompt:
     forced: tuple[range, ...] | None = ()
     """Where the assistant turns lie that were put into its mouth, each with the token that closes it; None if the
     template writes a past turn otherwise than the model would have said it."""
+    thought: range | None = None
+    """Where the thought before the answer lies, without the token that closes it; None if there is none to close."""
 
 
 class ChatRenderer:
@@ -135,8 +137,9 @@ class ChatRenderer:
             return self.render(messages, prefill)
         asked, tail = self.render(messages), AFTER_THOUGHT + prefill
         empty, closing = self._tokenise([self._open_thought(), CLOSE + tail])
-        ids = (*asked.ids, *(empty if thought is None else thought), *closing)
-        return Prompt(ids, Boundary(self.close, tail), asked.forced)
+        ids = (*asked.ids, *(empty if thought is None else thought))
+        within = range(len(asked.ids), len(ids))
+        return Prompt((*ids, *closing), Boundary(self.close, tail), asked.forced, within)
 
     def _open_thought(self) -> str:
         return "\n" if self._opens else f"{THINK}\n\n"

@@ -17,10 +17,10 @@ from .chat import ChatRenderer, Conversation, Message, Prompt
 class Position(Settings):
     """Where in a prompt to read."""
 
-    at: Literal["last", "before_answer", "before", "end", "mean"] = "end"
+    at: Literal["last", "before_answer", "thought", "before", "end", "mean"] = "end"
     """`last`: the prompt's last token. `before_answer`: the last token before the answer begins, hence before a
-    prefill. `before`: the last token before a message's own text. `end`: the last token of a message. `mean`: the mean
-    over a message."""
+    prefill. `thought`: the last token of the thought before the answer. `before`: the last token before a message's own
+    text. `end`: the last token of a message. `mean`: the mean over a message."""
     message: int | None = None
     """For `before`, `end` and `mean`: which message, from 0, or from the end if negative."""
 
@@ -55,12 +55,25 @@ def find_places(
 
     Raises UserError, naming the position, for one that the prompt lacks.
     """
-    if all(position.at == "last" for position in positions.values()):
-        return tuple(Place(name, len(prompt.ids) - 1, 1) for name in positions)
+    known = {"last": len(prompt.ids) - 1} | ({"thought": prompt.thought[-1]} if prompt.thought else {})
+    found = {name: Place(name, known[one.at], 1) for name, one in positions.items() if one.at in known}
+    if in_text := {name: one for name, one in positions.items() if one.at not in known}:
+        found |= _find_in_text(chat, messages, prefill, prompt, in_text)
+    return tuple(found[name] for name in positions)
+
+
+def _find_in_text(
+    chat: ChatRenderer, messages: Conversation, prefill: str, prompt: Prompt, positions: Positions
+) -> dict[str, Place]:
+    """Those that are places in the rendered text."""
     asked = chat.text(messages)
     tokens = chat.characters(asked + prefill)
-    places = []
+    places = {}
     for name, position in positions.items():
+        if position.at == "thought":
+            raise UserError(f"position {name!r}: no thought stands before the answer")
+        if position.at == "before_answer" and prompt.thought is not None:
+            raise UserError(f"position {name!r}: after a thought `before_answer` is not known; take `last`")
         start, stop = 0, len(asked + prefill)
         if position.at == "before_answer":
             stop = len(asked)
@@ -71,8 +84,8 @@ def find_places(
         inside = [i for i, (first, end) in enumerate(tokens) if first < min(stop, end) and end > start]
         if not inside:
             raise UserError(f"position {name!r}: nothing stands before message {position.message}")
-        places.append(Place(name, inside[-1], len(inside) if position.at == "mean" else 1))
-    return tuple(places)
+        places[name] = Place(name, inside[-1], len(inside) if position.at == "mean" else 1)
+    return places
 
 
 def message_characters(

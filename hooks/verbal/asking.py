@@ -23,10 +23,12 @@ class Asked:
     """How the assistant's turn already begins."""
     opening: str
     """What the model has yet to say before the first number."""
+    thought: tuple[int, ...] = ()
+    """What a model that thinks wrote before its answer, in tokens; empty: an empty thought."""
 
     def prompt(self, reader: PromptReader) -> Prompt:
         """The prompt, rendered."""
-        return reader.chat.render(self.messages, self.prefill)
+        return reader.chat.render_answer(self.messages, self.prefill, self.thought or None)
 
     def query(self, reader: PromptReader, beginnings: Sequence[str] | None = None) -> Query:
         """The read-out of the number that comes after any of these beginnings of an answer; None: of the first.
@@ -38,7 +40,14 @@ class Asked:
             Option(number.name, tuple(start + form for start in begin for form in number.forms))
             for number in self.format.numbers
         )
-        return reader.query(self.readout_id, self.messages, options, self.prefill, terminators=self.format.terminators)
+        return reader.query(
+            self.readout_id,
+            self.messages,
+            options,
+            self.prefill,
+            thought=self.thought or None,
+            terminators=self.format.terminators,
+        )
 
 
 def ask(
@@ -48,6 +57,7 @@ def ask(
     number_format: NumberFormat,
     *,
     prefilled: bool = True,
+    thought: tuple[int, ...] = (),
 ) -> Asked:
     """Ask for a number after a conversation.
 
@@ -60,6 +70,7 @@ def ask(
         messages: the conversation, with the question.
         number_format: how the number is to be written, worded for its options.
         prefilled: whether the first label of the format is put into the model's mouth, or for it to write.
+        thought: what a model that thinks wrote before its answer, in tokens; empty: an empty thought.
 
     Raises UserError, naming the read-out, for a conversation without messages.
     """
@@ -71,7 +82,7 @@ def ask(
         turns[-1] = {"role": "user", "content": f"{last['content']}\n\n{number_format.instruction}"}
     else:
         turns.append({"role": "user", "content": number_format.instruction})
-    tail = reader.chat.render(turns).boundary.tail
+    tail = reader.chat.render_answer(turns).boundary.tail
     opening = number_format.labels[0] if not tail or tail[-1].isspace() else f" {number_format.labels[0]}"
     prefill = opening.rstrip() if prefilled else ""
-    return Asked(readout_id, number_format, tuple(turns), prefill, opening[len(prefill) :])
+    return Asked(readout_id, number_format, tuple(turns), prefill, opening[len(prefill) :], thought)

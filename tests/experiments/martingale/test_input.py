@@ -55,7 +55,10 @@ def test_a_wrong_setting_is_one_line(configured: Configured, change: str, messag
     [
         (("doob.continuations=2", "generation.temperature=0.5"), "set generation.temperature and top_p to 1"),
         (("doob.continuations=2", "reasoning=[debate]"), "add `cot` to reasoning"),
-        (("model.thinking=on",), "thoughts are not read step by step"),
+        (("model.thinking=on",), "goes with reasoning `thought`, beside it `evidence`; else set `closed`"),
+        (("model.thinking=on", "reasoning=[thought, cot]"), "goes with reasoning `thought`, beside it `evidence`"),
+        (("model.thinking=on", "reasoning=[evidence]"), "goes with reasoning `thought`, beside it `evidence`"),
+        (("reasoning=[cot, thought]",), "set `model.thinking: on`"),
         (("temperatures=[0.5]",), "beliefs are read at 1"),
     ],
 )

@@ -1,7 +1,6 @@
 """Models whose template has a think block: how they are asked, and what they are said to believe."""
 
 import json
-import string
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -19,36 +18,15 @@ from doxascope.hooks.generation.generation import Request
 from doxascope.hooks.generation.sampling import Sampling
 from doxascope.hooks.prompts.chat import ChatRenderer, Message
 from doxascope.hooks.prompts.options import make_options
+from doxascope.hooks.prompts.places import Position, find_places
 
-TURNS = "{% for m in messages %}<u>{{ m['role'] }}: {{ m['content'] }}</u>{% endfor %}{% if add_generation_prompt %}<u>"
-SWITCH = TURNS + "{% if not enable_thinking %}<think>\n\n</think>\n\n{% endif %}{% endif %}"
-OPENS = TURNS + "<think>\n{# a thought ends with </think> #}{% endif %}"
 CHAT: list[Message] = [{"role": "user", "content": "Which?"}]
 OPTIONS = make_options(["red", "blue", "green"], ["{option}"])
 
 
 @pytest.fixture(scope="module")
-def save_thinker(save_llama: Callable[..., Path]) -> Callable[[str], Path]:
-    """Saves a tiny random Llama that spells, with tokens that open and close a thought and turns."""
-
-    def save(template: str) -> Path:
-        from tokenizers import Tokenizer, decoders, models
-        from transformers import PreTrainedTokenizerFast
-
-        inner = Tokenizer(models.BPE({c: i for i, c in enumerate(string.printable)}, []))
-        inner.decoder = decoders.Fuse()
-        tokenizer: Any = PreTrainedTokenizerFast(tokenizer_object=inner, eos_token="</u>")
-        tokenizer.add_special_tokens({"additional_special_tokens": ["<u>"]})
-        tokenizer.add_tokens(["<think>", "</think>"])
-        tokenizer.chat_template = template
-        return save_llama(tokenizer, "thinker", num_key_value_heads=4, bos_token_id=None)
-
-    return save
-
-
-@pytest.fixture(scope="module")
 def thinker_folder(save_thinker: Callable[[str], Path]) -> Path:
-    return save_thinker(SWITCH)
+    return save_thinker("switch")
 
 
 @pytest.fixture(scope="module")
@@ -68,12 +46,12 @@ def question(readout_id: str = "r", prefill: str = "") -> Question:
 @pytest.mark.parametrize(
     ("template", "thinking", "end"),
     [
-        (SWITCH, "off", "<u><think>\n\n</think>\n\n"),
-        (SWITCH, "closed", "<u><think>\n\n</think>\n\n"),
-        (SWITCH, "on", "<u>"),
-        (OPENS, "closed", "<u><think>\n\n</think>\n\n"),
-        (OPENS, "on", "<u><think>\n"),
-        (TURNS + "{% endif %}", "off", "<u>"),
+        ("switch", "off", "<u><think>\n\n</think>\n\n"),
+        ("switch", "closed", "<u><think>\n\n</think>\n\n"),
+        ("switch", "on", "<u>"),
+        ("opens", "closed", "<u><think>\n\n</think>\n\n"),
+        ("opens", "on", "<u><think>\n"),
+        ("none", "off", "<u>"),
     ],
 )
 def test_how_the_answer_is_asked_for(
@@ -90,18 +68,18 @@ def test_how_the_answer_is_asked_for(
 
 @pytest.mark.parametrize("thinking", ["on", "closed"])
 def test_a_model_without_a_think_block_is_refused(
-    make_tokenizer: Callable[..., Any], smollm: Any, thinking: str
+    make_tokenizer: Callable[..., Any], think_templates: dict[str, str], smollm: Any, thinking: str
 ) -> None:
     for tokenizer, template in ((smollm.tokenizer, "own"), (smollm.tokenizer, "plain")):
         with pytest.raises(UserError, match=f"thinking '{thinking}': .*no think block"):
             ChatRenderer(tokenizer, template, thinking)
     with pytest.raises(UserError, match="'</think>' is no token of the model"):
-        ChatRenderer(make_tokenizer(chat_template=SWITCH), "own", thinking)
+        ChatRenderer(make_tokenizer(chat_template=think_templates["switch"]), "own", thinking)
 
 
 def test_a_template_that_always_opens_a_thought_cannot_be_off(save_thinker: Callable[[str], Path]) -> None:
     with pytest.raises(UserError, match="opens a thought; set `thinking: on`, or `closed`"):
-        load(str(save_thinker(OPENS)))
+        load(str(save_thinker("opens")))
 
 
 def test_a_belief_is_the_mean_of_the_exact_ones_after_each_thought(thinker: Any, thinker_folder: Path) -> None:
@@ -209,6 +187,32 @@ def test_a_run_keeps_its_thoughts_and_carries_none_into_the_dialogue(thinker_fol
     found = {s["metric"]: s["estimate"] for s in scores if (s["method"], s["subset"]) == ("free", "all")}
     assert found["unclosed"] == pytest.approx(np.mean([json.loads(v)["unclosed"] / 6 for v in mixed["variant"]]))
     assert found["c2_corrected"] > found["c2"]
+
+
+def test_a_mixture_has_no_residual_stream(thinker_folder: Path, tmp_path: Path) -> None:
+    with pytest.raises(UserError, match="capture: a belief after thoughts has no residual stream of its own"):
+        run(*settings(thinker_folder, "items=1", "capture.layers=[0]"), tmp_path)
+
+
+def test_a_thought_is_a_position(thinker: Any) -> None:
+    thought = thinker.tokenizer("<think>so")["input_ids"]
+
+    def token(**position: Any) -> int:
+        query = thinker.reader.query(
+            "r", CHAT, OPTIONS, "It is", thought=thought, positions={"here": Position(**position)}
+        )
+        (place,) = query.places
+        return place.token
+
+    asked = len(thinker.reader.chat.render(CHAT).ids)
+    assert token(at="thought") == asked + len(thought) - 1
+    assert token(at="last") == asked + len(thought) + len("\n\nIt is")
+    assert token(message=0) == asked - 3  # before </u><u>
+    with pytest.raises(UserError, match="after a thought `before_answer` is not known"):
+        token(at="before_answer")
+    closed = ChatRenderer(thinker.tokenizer, "own", "closed")
+    with pytest.raises(UserError, match="position 'here': no thought stands before the answer"):
+        find_places(closed, CHAT, "", closed.render(CHAT), {"here": Position(at="thought")})
 
 
 def test_a_plan_counts_the_thoughts(thinker_folder: Path) -> None:

@@ -1,0 +1,206 @@
+"""The think block, step by step, on a tiny random model whose template has one."""
+
+import json
+import os
+import string
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from doxascope import load
+from doxascope.experiments.config import load_config, stored_config
+from doxascope.experiments.martingale.experiment import trajectories
+from doxascope.experiments.martingale.prefixes import along, exact_questions
+from doxascope.experiments.martingale.readings import WHOLE, pairs, readings
+from doxascope.experiments.plan import make_plan
+from doxascope.experiments.readouts import compile_questions, read_questions
+from doxascope.experiments.runner import read, run
+from doxascope.hooks.exact import QueryTree, difference
+from doxascope.hooks.store import ActivationStore
+from doxascope.hooks.tree.tree import pack
+from doxascope.hooks.verbal.asking import ask
+from doxascope.hooks.verbal.formats import JSON
+from doxascope.metrics import drift_variance
+
+MERGES = (("\n", "\n"), *((letter, "\n\n") for letter in string.ascii_lowercase))
+"""Else a model that spells at random would hardly ever leave a line empty."""
+ASK = (
+    "model.thinking=on",
+    "reasoning=[thought]",
+    "domains={values: {kind: smoke}}",
+    "generation.max_new_tokens=60",
+    "items=1",
+    "chains=4",
+    "bootstrap_draws=50",
+)
+Configured = Callable[..., Any]
+
+
+@pytest.fixture(scope="module", params=["opens", "switch"])
+def folder(request: pytest.FixtureRequest, save_thinker: Callable[..., Path]) -> Path:
+    return save_thinker(request.param, MERGES, max_position_embeddings=4096)
+
+
+@pytest.fixture(scope="module")
+def pondering(folder: Path) -> Configured:
+    """The experiment, and its configuration for the model with changes."""
+    return lambda *changes: load_config("martingale", [*ASK, *changes], str(folder))
+
+
+def test_each_belief_is_the_one_after_the_very_tokens_of_the_steps(pondering: Configured) -> None:
+    experiment, config = pondering()
+    (item,) = experiment.items(config)
+    with load(config.model) as lm:
+        ((_, own),) = trajectories(config, item, lm).items()
+        assert max(len(one.steps) for one in own) > 2
+        prefixes = along(config, item, "thought", "none", own)
+        questions = exact_questions(config, item, prefixes)
+        assert len(questions) == len(prefixes) * len(config.methods) * 2
+        queries = compile_questions(lm.reader, questions)
+        found = read_questions("martingale", config, item, questions, lm)
+        packed = lm.read(queries, budget=config.token_budget).readings
+        for question, query, reading in zip(questions, queries, packed, strict=True):
+            asked = lm.reader.chat.render(question.conversation)
+            rest = query.prompt.ids[len(asked.ids) :]
+            thought = question.thought or ()
+            assert query.prompt.ids[: len(asked.ids)] == asked.ids
+            assert str(lm.tokenizer.decode(list(rest))).endswith("</think>\n\n")
+            if question.step:
+                chain = own[question.variant["draw"]]
+                assert thought == chain.thoughts[question.step - 1] == chain.samples[0].ids[: len(thought)]
+                assert rest == (*thought, *lm.tokenizer("</think>\n\n")["input_ids"])
+            else:
+                assert thought == ()
+                empty = lm.reader.chat.render_answer(question.conversation)
+                assert query.prompt.ids == empty.ids
+            assert difference(reading, lm.read_plain(query)) < 1e-4
+        yes = [row for row in found.rows if row["option_index"] == 0]
+        np.testing.assert_allclose([row["logp"] for row in yes], [one.logp[0] for one in packed], atol=1e-5)
+        assert all(one.asked == questions[0].conversation for one in own)
+
+
+def test_the_prefixes_of_a_thought_share_their_tokens(pondering: Configured) -> None:
+    experiment, config = pondering("generation.max_new_tokens=200", "seed=1")
+    (item,) = experiment.items(config)
+    with load(config.model) as lm:
+        ((_, own),) = trajectories(config, item, lm).items()
+        longest = max(own, key=lambda one: len(one.steps))
+        assert len(longest.steps) > 4
+        questions = exact_questions(config, item, along(config, item, "thought", "none", [longest]))
+        queries = compile_questions(lm.reader, questions)
+        ends = [one for one in questions if one.step == len(longest.steps)]
+        asked = [len(lm.reader.chat.render(one.conversation).ids) for one in ends]
+        trunks = sum(asked) + len(asked) * len(longest.thoughts[-1])
+        branches = sum(len("</think>\n\n") + len(path) for q in queries for paths in q.paths.paths for path in paths)
+        built = QueryTree(queries)
+        assert len(built.tree) < trunks + branches < sum(len(query.prompt.ids) for query in queries)
+        by_step = QueryTree([query for _, query in sorted(enumerate(queries), key=lambda one: questions[one[0]].step)])
+        budget = 2 * max(len(query.prompt.ids) for query in queries)
+        run, other = (sum(map(len, pack(one.tree, one.read_nodes, budget))) for one in (built, by_step))
+        assert run < other  # as few packs as can be have to hold a thought
+
+
+def test_numbers_and_answers_follow_the_same_thought(pondering: Configured) -> None:
+    experiment, config = pondering()
+    (item,) = experiment.items(config)
+    with load(config.model) as lm:
+        ((_, (first, *_)),) = trajectories(config, item, lm).items()
+        ids = first.thoughts[-1]
+        asked = ask(lm.reader, "r", first.contexts[-1], JSON, thought=ids)
+        told = lm.reader.chat.render(asked.messages)
+        tail = lm.tokenizer(f"</think>\n\n{asked.prefill}")["input_ids"]
+        assert asked.messages[-1]["content"].endswith(JSON.instruction)
+        assert asked.prompt(lm.reader).ids == asked.query(lm.reader).prompt.ids == (*told.ids, *ids, *tail)
+        assert asked.prefill + asked.opening == JSON.labels[0]
+
+
+def test_a_plan_samples_no_thoughts_for_what_is_read_after_given_ones(pondering: Configured) -> None:
+    planned = make_plan(*pondering())
+    assert planned.tokens_sampled == 0
+    assert planned.readouts == 6
+
+
+def test_the_end_of_each_step_is_captured_within_the_thought(pondering: Configured, tmp_path: Path) -> None:
+    experiment, config = pondering("numbers=[]", "greedy=[]", "capture.layers=[0]")
+    done, _ = read(experiment, config, tmp_path)
+    stored = ActivationStore.open(done.path).read(layer=0)
+    assert set(stored.rows["position"]) == {"step", "answer"}
+    (item,) = experiment.items(config)
+    with load(config.model) as lm:
+        ((_, own),) = trajectories(config, item, lm).items()
+        questions = exact_questions(config, item, along(config, item, "thought", "none", own))
+        asked = {question.readout_id: question for question in questions}
+        steps = stored.rows[stored.rows["position"] == "step"]
+        assert set(steps["readout_id"]) == {name for name, question in asked.items() if question.step}
+        for row, name in list(zip(steps.index, steps["readout_id"], strict=True))[::7]:
+            told = lm.reader.chat.render(asked[name].conversation).ids
+            ids = [*told, *(asked[name].thought or ())]
+            plain = lm.model(torch.tensor([ids]), output_hidden_states=True).hidden_states
+            np.testing.assert_allclose(stored.values[row], plain[1][0, -1], atol=1e-4)
+
+
+def test_drift_is_that_of_the_question_under_which_thoughts_are_had(pondering: Configured, tmp_path: Path) -> None:
+    experiment, config = pondering("items=3", "chains=8", "numbers=[]", "greedy=[]", "generation.max_new_tokens=30")
+    done = run(experiment, config, tmp_path)
+    scores = json.loads((done.path / "scores.json").read_text())["scores"]
+    (found,) = [one for one in scores if one["metric"] == "drift2"]
+    assert (found["method"], found["subset"]) == ("words", "values, thought, none")
+    ends = pairs(readings(done.beliefs()), WHOLE)
+    ends = ends[ends["method"] == "words"]
+    updates = [(own["reading_0"] - own["prior_0"]).to_numpy() for _, own in ends.groupby("item", sort=False)]
+    assert found["estimate"] == pytest.approx(drift_variance(updates, draws=50, seed=0).drift2)
+    assert "Thoughts were had under the question of words" in (done.path / "report.html").read_text()
+
+
+@pytest.mark.parametrize("folder", ["opens"], indirect=True)
+def test_a_run_from_the_command_line_goes_on_where_it_was_stopped(folder: Path, tmp_path: Path) -> None:
+    settings = [
+        *ASK,
+        "items=2",
+        "reasoning=[thought, evidence]",
+        "domains={factual: {kind: computed}}",
+        "generation.max_new_tokens=24",
+        "chains=3",
+        "numbers=[]",
+        "sampled=[of 10]",
+        "draws=2",
+    ]
+    judge = f"judge={{model: {{name: other, path: {folder}, thinking: closed}}}}"
+    command = [sys.executable, "-m", "doxascope", "run", "martingale", "-m", str(folder), "--verify", "1"]
+    command += [word for setting in (*settings, judge) for word in ("-o", setting)]
+
+    def invoke() -> Path:
+        done = subprocess.run(
+            command, cwd=tmp_path, env=os.environ, capture_output=True, text=True, timeout=300, check=False
+        )
+        assert done.returncode == 0, done.stderr
+        (made,) = (tmp_path / "runs").iterdir()
+        return made
+
+    made = invoke()
+    names = ("scores.json", "published.csv", "beliefs/part-00001.parquet", "transcripts/part-00001.jsonl")
+    before = {name: (made / name).read_bytes() for name in names}
+    commits = (made / "commits.jsonl").read_text().splitlines(keepends=True)
+    (made / "commits.jsonl").write_text(commits[0])
+    for name in names:
+        (made / name).unlink()
+    invoke()
+    for name in names[0:2] + names[3:]:
+        assert (made / name).read_bytes() == before[name], name
+    _, config = stored_config(made / "config.yaml")
+    assert config.model.thinking == "on"
+    shares = {
+        one["metric"]: one["estimate"]
+        for one in json.loads(before["scores.json"])["scores"]
+        if one["method"] == "trajectories" and one["subset"].startswith("factual, thought")
+    }
+    assert 0 < shares["truncated"] < 1
+    lines = [json.loads(line) for line in before["transcripts/part-00001.jsonl"].decode().splitlines()]
+    told = {line["readout_id"]: line for line in lines}
+    assert [told[f"factual-0001/thought-none/{draw}"]["answers"][0]["draw"] for draw in range(3)] == [0, 1, 2]
