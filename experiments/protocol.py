@@ -104,6 +104,10 @@ class Drawn(TypedDict):
     status: str
     logp: NotRequired[Sequence[float] | None]
     """Of a thought: of each option after it, natural log."""
+    readout_id: NotRequired[str]
+    """Of a sampled step: what it was asked for as."""
+    ids: NotRequired[Sequence[int]]
+    """Of a sampled step: its tokens."""
 
 
 class Transcript(TypedDict):

@@ -156,16 +156,22 @@ class RunFolder:
         Raises UserError for a file that cannot be read, or a read-out that none has.
         """
         found: dict[str, Transcript] = {}
-        for batch in self.committed():
-            with self._readable(_files(batch)[1]) as path, path.open(encoding="utf-8") as file:
-                for line in map(json.loads, file):
-                    if line["readout_id"] in readout_ids:
-                        if absent := Transcript.__required_keys__ - line.keys():
-                            raise UserError(f"{path}: a transcript lacks {min(absent)!r}; it is of another version")
-                        found[line["readout_id"]] = line | {key: line[key][:DRAWS] for key in ("thoughts", "answers")}
+        for line in self.said():
+            if line["readout_id"] in readout_ids:
+                few: Any = {key: line[key][:DRAWS] for key in ("thoughts", "answers")}
+                found[line["readout_id"]] = line | few
         if absent := sorted(set(readout_ids) - found.keys()):
             raise UserError(f"{self.path}: has no transcript of {absent[0]}; run it again elsewhere")
         return found
+
+    def said(self) -> Iterator[Transcript]:
+        """All that was said, batch by batch. Raises UserError for a file that cannot be read."""
+        for batch in self.committed():
+            with self._readable(_files(batch)[1]) as path, path.open(encoding="utf-8") as file:
+                for line in map(json.loads, file):
+                    if absent := Transcript.__required_keys__ - line.keys():
+                        raise UserError(f"{path}: a transcript lacks {min(absent)!r}; it is of another version")
+                    yield line
 
     @property
     def _commits(self) -> str:

@@ -145,6 +145,8 @@ class MartingaleConfig(RunConfig):
     generation: Sampling = Sampling()
     """The law of chains, thoughts and speeches."""
     debate: Debate = Debate()
+    trajectories: str | None = None
+    """A run of the same model whose trajectories are read, instead of new ones."""
     methods: Mapping[str, Method] = Field(min_length=1)
     numbers: tuple[str, ...] = ()
     """Formats whose exact number distribution is read."""

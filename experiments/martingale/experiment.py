@@ -6,18 +6,18 @@ kind of belief, from a context that holds the steps so far and nothing later.
 
 from collections.abc import Sequence
 from dataclasses import asdict
-from itertools import groupby
+from itertools import chain, groupby
 from operator import itemgetter
 
 import pandas as pd
 
 from ...hooks.lm import LanguageModel
-from ..protocol import Cell, Findings, Item, Question, Read, Transcript, Transcripts
+from ..protocol import Cell, Findings, Item, Question, Read, Transcripts
 from ..readouts import read_questions
 from ..trajectories.chain import chains
 from ..trajectories.debate import debates
 from ..trajectories.thought import thoughts
-from ..trajectories.trajectory import Trajectory
+from ..trajectories.trajectory import Trajectory, Writer
 from .config import MartingaleConfig, Reasoning
 from .doob import control_rows
 from .findings import findings
@@ -26,6 +26,7 @@ from .prompts import evidence, matter, motion, question_of, thinking
 from .published import published
 from .scores import scores
 from .sources import questions
+from .stored import stored, told
 from .verbal import judge_rows, verbal_rows
 
 Key = tuple[Reasoning, str]
@@ -69,7 +70,7 @@ class Martingale:
         outcome = {"outcome": question_of(item).outcome}
         return Read(
             [*({**row, **outcome} for row in exact.rows), *({**where, **row, **outcome} for row in rows)],
-            [*map(_told, every), *exact.transcripts, *said],
+            [*map(told, every), *exact.transcripts, *said],
             exact.cost,
             exact.captured,
         )
@@ -90,41 +91,32 @@ class Martingale:
 
 
 def trajectories(config: MartingaleConfig, item: Item, lm: LanguageModel) -> dict[Key, list[Trajectory]]:
-    """Those of an item; all of a kind of reasoning are sampled together."""
+    """Those of an item; all of a kind of reasoning are sampled together, or taken from the run that has them."""
+    kept = stored(config.model_dump_json()) if config.trajectories else None
     made: dict[Key, list[Trajectory]] = {}
     for kind, keys in groupby(cells(config, item), key=itemgetter(0)):
         prompts = [prompt for _, prompt in keys]
-        found = _of_kind(config, item, kind, prompts, lm)
+        found = _of_kind(config, item, kind, prompts, lm, kept or lm)
         made |= {(kind, prompt): own for prompt, own in zip(prompts, found, strict=True)}
+    if kept:
+        for one in chain.from_iterable(made.values()):
+            kept.check(one)
     return made
 
 
 def _of_kind(
-    config: MartingaleConfig, item: Item, kind: Reasoning, prompts: Sequence[str], lm: LanguageModel
+    config: MartingaleConfig, item: Item, kind: Reasoning, prompts: Sequence[str], lm: LanguageModel, writer: Writer
 ) -> list[list[Trajectory]]:
     """Those under each system prompt."""
     law, draws, seed = config.generation, config.chains, config.seed
     match kind:
         case "cot":
-            return chains(lm, [thinking(config, item, one) for one in prompts], law, draws=draws, seed=seed)
+            return chains(lm, writer, [thinking(config, item, one) for one in prompts], law, draws=draws, seed=seed)
         case "thought":
-            return thoughts(lm, [matter(config, item, one) for one in prompts], law, draws=draws, seed=seed)
+            return thoughts(lm, writer, [matter(config, item, one) for one in prompts], law, draws=draws, seed=seed)
         case "debate":
             motions = [motion(config, item, one) for one in prompts]
             speech = law.model_copy(update={"max_new_tokens": config.debate.max_new_tokens})
-            return debates(lm, motions, speech, turns=config.debate.turns, draws=draws, seed=seed)
+            return debates(lm, writer, motions, speech, turns=config.debate.turns, draws=draws, seed=seed)
         case "evidence":
             return [[evidence(config, item, one)] for one in prompts]
-
-
-def _told(one: Trajectory) -> Transcript:
-    """A trajectory, kept once under its own name: what was asked, then a message for each step; and the raw samples."""
-    role = "assistant" if one.samples else "user"
-    return {
-        "readout_id": f"{one.name}/{one.draw}",
-        "messages": [*one.asked, *({"role": role, "content": step} for step in one.steps)],
-        "prefill": "",
-        "options": [],
-        "thoughts": [],
-        "answers": [{"draw": sample.draw, "text": sample.text, "status": sample.status} for sample in one.samples],
-    }

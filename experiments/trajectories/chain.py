@@ -8,7 +8,7 @@ from ...hooks.generation.sampling import Sampling
 from ...hooks.lm import LanguageModel
 from ...hooks.prompts.chat import Conversation
 from .paragraphs import ends
-from .trajectory import Trajectory, cut, status
+from .trajectory import Trajectory, Writer, cut, status
 
 
 class Thinking(NamedTuple):
@@ -28,10 +28,10 @@ def request(lm: LanguageModel, asked: Thinking, draws: Sequence[int]) -> Request
 
 
 def chains(
-    lm: LanguageModel, asked: Sequence[Thinking], law: Sampling, *, draws: int, seed: int
+    lm: LanguageModel, writer: Writer, asked: Sequence[Thinking], law: Sampling, *, draws: int, seed: int
 ) -> list[list[Trajectory]]:
     """`draws` chains for each of `asked`, all sampled together."""
-    samples = lm.sample([request(lm, one, range(draws)) for one in asked], law, seed=seed)
+    samples = writer.sample([request(lm, one, range(draws)) for one in asked], law, seed=seed)
     return [[chain(lm, one, sample) for sample in samples[i * draws : (i + 1) * draws]] for i, one in enumerate(asked)]
 
 

@@ -10,7 +10,7 @@ from ...hooks.generation.generation import Request, Sample
 from ...hooks.generation.sampling import Sampling
 from ...hooks.lm import LanguageModel
 from ...hooks.prompts.chat import Conversation
-from .trajectory import Trajectory, cut, status
+from .trajectory import Trajectory, Writer, cut, status
 
 
 class Motion(NamedTuple):
@@ -24,7 +24,14 @@ class Motion(NamedTuple):
 
 
 def debates(
-    lm: LanguageModel, motions: Sequence[Motion], law: Sampling, *, turns: int, draws: int, seed: int
+    lm: LanguageModel,
+    writer: Writer,
+    motions: Sequence[Motion],
+    law: Sampling,
+    *,
+    turns: int,
+    draws: int,
+    seed: int,
 ) -> list[list[Trajectory]]:
     """`draws` debates of `turns` speeches for each motion; all debates take their turns together.
 
@@ -38,7 +45,7 @@ def debates(
             Request(f"{motion.name}/{turn}", lm.reader.chat.render(motion.speaker(turn % 2, said)), [draw])
             for (motion, draw), said in zip(running, speeches, strict=True)
         ]
-        for i, sample in enumerate(lm.sample(requests, law, seed=seed)):
+        for i, sample in enumerate(writer.sample(requests, law, seed=seed)):
             samples[i].append(sample)
             if speech := " ".join(cut(sample.text, lm).split()):
                 speeches[i].append(speech)

@@ -14,7 +14,7 @@ from ...hooks.generation.sampling import Sampling
 from ...hooks.lm import LanguageModel
 from ...hooks.prompts.chat import THINK, Conversation, Message
 from .paragraphs import closes
-from .trajectory import Trajectory, after, cut, status
+from .trajectory import Trajectory, Writer, after, cut, status
 
 
 class Matter(NamedTuple):
@@ -33,7 +33,7 @@ class Matter(NamedTuple):
 
 
 def thoughts(
-    lm: LanguageModel, matters: Sequence[Matter], law: Sampling, *, draws: int, seed: int
+    lm: LanguageModel, writer: Writer, matters: Sequence[Matter], law: Sampling, *, draws: int, seed: int
 ) -> list[list[Trajectory]]:
     """`draws` thoughts about each matter, all sampled together, until they are closed.
 
@@ -42,7 +42,7 @@ def thoughts(
     close = lm.reader.chat.close
     assert close is not None  # else the renderer would have refused to think
     requests = [Request(one.name, lm.reader.chat.render(one.asked), range(draws)) for one in matters]
-    samples = lm.sample(requests, law, seed=seed, until=[close])
+    samples = writer.sample(requests, law, seed=seed, until=[close])
     return [
         [thought(lm, one, sample) for sample in samples[i * draws : (i + 1) * draws]] for i, one in enumerate(matters)
     ]

@@ -2,8 +2,10 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Protocol
 
-from ...hooks.generation.generation import Sample
+from ...hooks.generation.generation import Request, Sample
+from ...hooks.generation.sampling import Sampling
 from ...hooks.lm import LanguageModel
 from ...hooks.prompts.chat import CLOSE, THINK, Conversation, Message
 
@@ -11,6 +13,16 @@ STATUSES = ("ok", "truncated", "unsplit", "empty")
 """`truncated`: cut off by the length limit, or where it said a control token; `unsplit`: a single step; `empty`: none.
 A trajectory of any status is kept: to leave out the long ones would be to select by what they say.
 """
+
+
+class Writer(Protocol):
+    """What gives the samples of a trajectory: a model, or a run that has them."""
+
+    def sample(
+        self, requests: Sequence[Request], sampling: Sampling, *, seed: int, until: Sequence[int] = ()
+    ) -> list[Sample]:
+        """The draws of each request, in their order."""
+        ...
 
 
 @dataclass(frozen=True)

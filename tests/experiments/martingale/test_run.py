@@ -2,6 +2,7 @@
 
 import json
 import os
+import shutil
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -11,7 +12,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from doxascope import load
+from doxascope import UserError, load
 from doxascope.experiments.martingale.doob import control_rows
 from doxascope.experiments.martingale.experiment import trajectories
 from doxascope.experiments.martingale.prefixes import along, exact_questions
@@ -88,6 +89,42 @@ def test_a_run_that_was_stopped_goes_on_to_the_same_bytes(whole: tuple[Any, Any,
         assert (part / name).read_bytes() == (folder.path / name).read_bytes()
 
 
+def test_stored_trajectories_are_read_in_other_ways_without_being_written_again(
+    configured: Configured, tmp_path: Path, whole: tuple[Any, Any, Any]
+) -> None:
+    def read(*changes: str, where: Path) -> Any:
+        again, config = configured(*EVERYTHING, "items=1", f"trajectories={where}", *changes)
+        return run(again, config, tmp_path)
+
+    _, _, folder = whole
+    again = read("numbers=[unit]", "greedy=[]", "sampled=[]", where=folder.path)
+    before, after = (readings(one.beliefs()).query("method == 'words'") for one in (folder, again))
+    pd.testing.assert_frame_equal(before, after)
+    assert "unit numbers" in set(again.beliefs()["method"])
+    other = shutil.copytree(folder.path, tmp_path / "other")
+    for path in other.glob("transcripts/*.jsonl"):
+        lines = [json.loads(line) for line in path.read_text().splitlines()]
+        for line in lines:
+            if line["readout_id"] == "factual-0000/cot-none/1":
+                asked = [one for one in line["messages"] if one["role"] != "assistant"]
+                line["messages"] = [*asked, *({"role": "assistant", "content": step} for step in ("Hm.", "So."))]
+                line["answers"][0]["text"] = " Hm.\n\nSo."
+        path.write_text("".join(json.dumps(line) + "\n" for line in lines))
+    table = readings(read("numbers=[]", where=other).beliefs())
+    told = table.query("item == 'factual-0000' and reasoning == 'cot' and prompt == 'none' and draw == 1")
+    assert sorted(told.query("method == 'words'")["step"]) == [0, 1, 2]
+    for change, message in (
+        ("generation.max_new_tokens=23", "has another `generation`; give it the same"),
+        ("chains=3", "has no draw 2 of factual-0000/cot-none"),
+        ("wording.cot=Think hard.", "asked for factual-0000/cot-none in other words"),
+        ("prompts={none: '', bold: 'Be bold.'}", "has no draw 0 of factual-0000/cot-bold"),
+    ):
+        with pytest.raises(UserError, match=message):
+            read(change, where=folder.path)
+    with pytest.raises(UserError, match="is not a doxascope run"):
+        read(where=tmp_path / "nowhere")
+
+
 def test_prefixes_share_their_tokens_and_read_as_they_would_alone(configured: Configured) -> None:
     experiment, config = configured("generation.max_new_tokens=60", "items=1", "reasoning=[cot,debate,evidence]")
     item = next(item for item in experiment.items(config) if item.id == "review-0000")
@@ -113,10 +150,10 @@ def test_the_control_is_the_expected_final_belief(configured: Configured) -> Non
     item = experiment.items(config)[0]
     with load(config.model) as lm:
         law = Sampling(max_new_tokens=3)
-        (own,) = chains(lm, [thinking(config, item, "none")], law, draws=1, seed=5)
+        (own,) = chains(lm, lm, [thinking(config, item, "none")], law, draws=1, seed=5)
         rows = [row for row in control_rows(config, item, "none", own, lm) if row["option_index"] == 0]
         start = [row["prob"] for row in rows if row["step"] == 0]
-        (many,) = chains(lm, [thinking(config, item, "none")._replace(name="other")], law, draws=120, seed=6)
+        (many,) = chains(lm, lm, [thinking(config, item, "none")._replace(name="other")], law, draws=120, seed=6)
         queries = compile_questions(
             lm.reader,
             exact_questions(
@@ -136,7 +173,7 @@ def test_a_chain_that_ends_early_is_at_its_final_belief_from_there_on(configured
     experiment, config = configured("doob.continuations=2", "generation.max_new_tokens=6")  # quarters: 2, 3, 5 tokens
     item = experiment.items(config)[0]
     with load(config.model) as lm:
-        (own,) = chains(lm, [thinking(config, item, "none")], config.generation, draws=1, seed=5)
+        (own,) = chains(lm, lm, [thinking(config, item, "none")], config.generation, draws=1, seed=5)
         ids = own[0].samples[0].ids
         for length, moving in ((6, 4), (4, 3), (3, 2), (1, 1)):
             sample = replace(own[0].samples[0], ids=ids[:length], text=lm.sampler.text(ids[:length]))

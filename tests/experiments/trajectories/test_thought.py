@@ -114,7 +114,7 @@ def test_a_thought_says_how_it_ended(thinker: Any, text: str, end: str, cut_off:
 def test_thoughts_are_had_under_the_question_until_they_are_closed(thinker: Any) -> None:
     law = Sampling(max_new_tokens=100)
     other = MATTER._replace(name="u")
-    mine, theirs = thoughts(thinker, [MATTER, other], law, draws=6, seed=0)
+    mine, theirs = thoughts(thinker, thinker, [MATTER, other], law, draws=6, seed=0)
     assert [one.draw for one in mine] == list(range(6))
     close = thinker.reader.chat.close
     asked = thinker.reader.chat.render([{"role": "user", "content": "Is it ripe?\n\nYes or no?"}])

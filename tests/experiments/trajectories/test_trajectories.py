@@ -76,8 +76,8 @@ def test_without_an_opening_the_start_is_the_question_itself(tiny: Any) -> None:
 def test_a_chain_depends_on_its_name_and_number_alone(tiny: Any) -> None:
     law = Sampling(max_new_tokens=12)
     other = THINKING._replace(name="u")
-    (alone,) = chains(tiny, [THINKING], law, draws=1, seed=0)
-    both = chains(tiny, [other, THINKING], law, draws=3, seed=0)
+    (alone,) = chains(tiny, tiny, [THINKING], law, draws=1, seed=0)
+    both = chains(tiny, tiny, [other, THINKING], law, draws=3, seed=0)
     assert [len(own) for own in both] == [3, 3]
     assert both[1][0].steps == alone[0].steps
     assert both[1][0].samples[0].ids == alone[0].samples[0].ids
@@ -96,7 +96,7 @@ def motion(name: str) -> Motion:
 
 def test_debaters_take_turns_and_the_observer_hears_all(tiny: Any) -> None:
     law = Sampling(max_new_tokens=8)
-    made = debates(tiny, [motion("a"), motion("b")], law, turns=3, draws=2, seed=0)
+    made = debates(tiny, tiny, [motion("a"), motion("b")], law, turns=3, draws=2, seed=0)
     assert [[one.draw for one in own] for own in made] == [[0, 1], [0, 1]]
     for own in made:
         for one in own:
@@ -104,7 +104,7 @@ def test_debaters_take_turns_and_the_observer_hears_all(tiny: Any) -> None:
             assert len(one.contexts) == len(one.steps) + 1
             for k, context in enumerate(one.contexts):
                 assert context[-1]["content"] == " / ".join(["heard:", *one.steps[:k]])
-    (shorter,) = debates(tiny, [motion("a")], law, turns=2, draws=1, seed=0)
+    (shorter,) = debates(tiny, tiny, [motion("a")], law, turns=2, draws=1, seed=0)
     assert [one.text for one in made[0][0].samples[:2]] == [one.text for one in shorter[0].samples]
 
 
