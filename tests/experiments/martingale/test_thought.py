@@ -6,6 +6,7 @@ import string
 import subprocess
 import sys
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +23,7 @@ from doxascope.experiments.martingale.verbal import verbal_rows
 from doxascope.experiments.plan import make_plan
 from doxascope.experiments.readouts import compile_questions, read_questions
 from doxascope.experiments.runner import read, run
+from doxascope.experiments.thinking import think
 from doxascope.hooks.exact import QueryTree, difference
 from doxascope.hooks.store import ActivationStore
 from doxascope.hooks.tree.tree import pack
@@ -84,6 +86,25 @@ def test_each_belief_is_the_one_after_the_very_tokens_of_the_steps(pondering: Co
         yes = [row for row in found.rows if row["option_index"] == 0]
         np.testing.assert_allclose([row["logp"] for row in yes], [one.logp[0] for one in packed], atol=1e-5)
         assert all(one.asked == questions[0].conversation for one in own)
+
+
+def test_the_last_belief_is_that_of_a_model_that_thinks(pondering: Configured) -> None:
+    law = "thoughts={draws: 8, max_new_tokens: 100}"
+    experiment, config = pondering("chains=8", "generation.max_new_tokens=100", law)
+    (item,) = experiment.items(config)
+    with load(config.model) as lm:
+        ((_, own),) = trajectories(config, item, lm).items()
+        whole = [one for one in own if one.status in ("ok", "unsplit")]
+        assert whole
+        prefixes = {one.draw: along(config, item, "thought", "none", [one])[-1] for one in whole}
+        first = {draw: exact_questions(config, item, [prefix])[0] for draw, prefix in prefixes.items()}
+        readings = lm.read(compile_questions(lm.reader, list(first.values()))).readings
+        asked = replace(next(iter(first.values())), readout_id=own[0].name, thought=None)
+        (mixture,), _ = think(config, [asked], lm)
+        for draw, reading in zip(first, readings, strict=True):
+            again = mixture.thoughts[draw].reading
+            assert again is not None
+            np.testing.assert_allclose(reading.logp, again.logp, atol=1e-4)
 
 
 def test_the_prefixes_of_a_thought_share_their_tokens(pondering: Configured) -> None:
