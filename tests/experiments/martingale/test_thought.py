@@ -6,6 +6,7 @@ import string
 import subprocess
 import sys
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -18,9 +19,11 @@ from doxascope.experiments.config import load_config, stored_config
 from doxascope.experiments.martingale.experiment import trajectories
 from doxascope.experiments.martingale.prefixes import along, exact_questions
 from doxascope.experiments.martingale.readings import WHOLE, pairs, readings
+from doxascope.experiments.martingale.verbal import verbal_rows
 from doxascope.experiments.plan import make_plan
 from doxascope.experiments.readouts import compile_questions, read_questions
 from doxascope.experiments.runner import read, run
+from doxascope.experiments.thinking import think
 from doxascope.hooks.exact import QueryTree, difference
 from doxascope.hooks.store import ActivationStore
 from doxascope.hooks.tree.tree import pack
@@ -85,6 +88,25 @@ def test_each_belief_is_the_one_after_the_very_tokens_of_the_steps(pondering: Co
         assert all(one.asked == questions[0].conversation for one in own)
 
 
+def test_the_last_belief_is_that_of_a_model_that_thinks(pondering: Configured) -> None:
+    law = "thoughts={draws: 8, max_new_tokens: 100}"
+    experiment, config = pondering("chains=8", "generation.max_new_tokens=100", law)
+    (item,) = experiment.items(config)
+    with load(config.model) as lm:
+        ((_, own),) = trajectories(config, item, lm).items()
+        whole = [one for one in own if one.status in ("ok", "unsplit")]
+        assert whole
+        prefixes = {one.draw: along(config, item, "thought", "none", [one])[-1] for one in whole}
+        first = {draw: exact_questions(config, item, [prefix])[0] for draw, prefix in prefixes.items()}
+        readings = lm.read(compile_questions(lm.reader, list(first.values()))).readings
+        asked = replace(next(iter(first.values())), readout_id=own[0].name, thought=None)
+        (mixture,), _ = think(config, [asked], lm)
+        for draw, reading in zip(first, readings, strict=True):
+            again = mixture.thoughts[draw].reading
+            assert again is not None
+            np.testing.assert_allclose(reading.logp, again.logp, atol=1e-4)
+
+
 def test_the_prefixes_of_a_thought_share_their_tokens(pondering: Configured) -> None:
     experiment, config = pondering("generation.max_new_tokens=200", "seed=1")
     (item,) = experiment.items(config)
@@ -118,6 +140,10 @@ def test_numbers_and_answers_follow_the_same_thought(pondering: Configured) -> N
         assert asked.messages[-1]["content"].endswith(JSON.instruction)
         assert asked.prompt(lm.reader).ids == asked.query(lm.reader).prompt.ids == (*told.ids, *ids, *tail)
         assert asked.prefill + asked.opening == JSON.labels[0]
+        rows, said = verbal_rows(config, item, along(config, item, "thought", "none", [first]), lm)
+        stated = [row["prob"] for row in rows if row["method"] == "json numbers" and row["option_index"] == 0]
+        assert len(stated) == len({*stated}) == len(first.steps) + 1  # the conversation is the same before each
+        assert len({tuple(map(str, line["messages"])) for line in said}) == 1
 
 
 def test_a_plan_samples_no_thoughts_for_what_is_read_after_given_ones(pondering: Configured) -> None:
@@ -166,8 +192,9 @@ def test_a_run_from_the_command_line_goes_on_where_it_was_stopped(folder: Path, 
         "reasoning=[thought, evidence]",
         "domains={factual: {kind: computed}}",
         "generation.max_new_tokens=24",
-        "chains=3",
+        "chains=2",
         "numbers=[]",
+        "greedy=[]",
         "sampled=[of 10]",
         "draws=2",
     ]
@@ -184,23 +211,21 @@ def test_a_run_from_the_command_line_goes_on_where_it_was_stopped(folder: Path, 
         return made
 
     made = invoke()
-    names = ("scores.json", "published.csv", "beliefs/part-00001.parquet", "transcripts/part-00001.jsonl")
+    names = ("scores.json", "published.csv", "transcripts/part-00001.jsonl")
     before = {name: (made / name).read_bytes() for name in names}
     commits = (made / "commits.jsonl").read_text().splitlines(keepends=True)
     (made / "commits.jsonl").write_text(commits[0])
-    for name in names:
+    for name in (*names, "beliefs/part-00001.parquet"):
         (made / name).unlink()
     invoke()
-    for name in names[0:2] + names[3:]:
-        assert (made / name).read_bytes() == before[name], name
+    assert {name: (made / name).read_bytes() for name in names} == before
     _, config = stored_config(made / "config.yaml")
     assert config.model.thinking == "on"
-    shares = {
-        one["metric"]: one["estimate"]
-        for one in json.loads(before["scores.json"])["scores"]
-        if one["method"] == "trajectories" and one["subset"].startswith("factual, thought")
+    scores = json.loads(before["scores.json"])["scores"]
+    ended = {one["subset"] for one in scores if one["metric"] == "truncated" and one["estimate"] > 0}
+    assert "factual, thought, none" in ended
+    assert {one["method"] for one in scores if one["metric"] == "M"} == {
+        *("words", "letters", "claim", "of 10 sampled", "judge other")
     }
-    assert 0 < shares["truncated"] < 1
-    lines = [json.loads(line) for line in before["transcripts/part-00001.jsonl"].decode().splitlines()]
-    told = {line["readout_id"]: line for line in lines}
-    assert [told[f"factual-0001/thought-none/{draw}"]["answers"][0]["draw"] for draw in range(3)] == [0, 1, 2]
+    told = [json.loads(line)["readout_id"] for line in before[names[2]].decode().splitlines()]
+    assert {"factual-0001/thought-none/0", "factual-0001/thought-none/1"} <= {*told}

@@ -190,8 +190,9 @@ def test_a_run_keeps_its_thoughts_and_carries_none_into_the_dialogue(thinker_fol
 
 
 def test_a_mixture_has_no_residual_stream(thinker_folder: Path, tmp_path: Path) -> None:
+    experiment, config = settings(thinker_folder, "items=1", "capture.layers=[0]")
     with pytest.raises(UserError, match="capture: a belief after thoughts has no residual stream of its own"):
-        run(*settings(thinker_folder, "items=1", "capture.layers=[0]"), tmp_path)
+        run(experiment, config, tmp_path)
 
 
 def test_a_thought_is_a_position(thinker: Any) -> None:
