@@ -61,8 +61,8 @@ def _updates(axes: Any, rows: pd.DataFrame, score: MartingaleScore, shade: str, 
     axes.scatter(rows["prior"], rows["update"], s=14, color=shade, alpha=0.45, linewidths=0)
     axes.plot(span, score.intercept + score.M * span, color=shade, linewidth=1.8)
     told = f"M = {score.M:+.2f} [{score.ci_lo:+.2f}, {score.ci_hi:+.2f}]\n{score.n_rows} trajectories"
-    dropped = f", {score.n_dropped} without a number" if score.n_dropped else ""
-    axes.text(0.03, 0.03, told + dropped, transform=axes.transAxes, fontsize=8)
+    told += f"; {rows['coverage'].mean():.0%} of the answer is read"
+    axes.text(0.03, 0.03, told, transform=axes.transAxes, fontsize=8)
     axes.set_xlim(0, 1)
     axes.set_ylim(-reach, reach)
     axes.set_xlabel("first belief")
@@ -82,7 +82,7 @@ def _slopes(
     axes.set_yticks(range(len(cells)), [cell.removesuffix(", none").replace(", ", "\n") for cell in cells])
     axes.set_ylim(len(cells) - 0.4, -0.6)
     axes.tick_params(axis="y", length=0)
-    axes.set_xlabel("slope of update on first belief; 0 is a martingale. Grey: too small to be found")
+    axes.set_xlabel("M; 0 is a martingale. Grey: smaller than so few questions can show")
 
 
 def main(model: str | None) -> None:

@@ -159,7 +159,8 @@ class MartingaleConfig(RunConfig):
     judge: Judge | None = None
     doob: Doob = Doob()
     most_unparsed: Annotated[float, Field(ge=0, le=1)] = 0.2
-    """A method that gives no number more often fails the gate (METRICS W4)."""
+    """A verbal method or judge whose answers are no number more often fails the gate; an exact one whose options hold
+    less than `low_coverage` (METRICS W4)."""
 
     @property
     def lead(self) -> str:

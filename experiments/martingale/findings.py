@@ -163,13 +163,13 @@ def _control(scores: dict[tuple[str, str], Score]) -> str:
 
 
 def _verdicts(config: MartingaleConfig, cells: Sequence[Cell]) -> list[Verdict]:
-    """A method that often gives no number measures something else (METRICS W4)."""
+    """A method whose answers are seldom given measures something else (METRICS W4)."""
     return [
         Verdict(
             cell.method,
-            not cell.score.estimate > config.most_unparsed,
-            f"no number in {cell.score.estimate:.0%} of the read-outs; at most {config.most_unparsed:.0%} may be",
+            cell.score.estimate >= (least := config.low_coverage if cell.kind == "exact" else 1 - config.most_unparsed),
+            f"its answers are {cell.score.estimate:.0%} of all; at least {least:.0%} must be",
         )
         for cell in cells
-        if cell.metric == "unparsed" and cell.subset == ALL
+        if cell.metric == "coverage" and cell.subset == ALL
     ]

@@ -107,12 +107,17 @@ def test_a_prior_conforming_prompt_and_an_observer_are_prompts_like_any(configur
     assert len({q.readout_id for q in asked}) == len(asked)
 
 
-def test_what_is_rarely_parsed_fails_the_gate(configured: Configured, planted: Any) -> None:
+def test_what_is_rarely_answered_fails_the_gate(configured: Configured, planted: Any) -> None:
     _, config = configured()
     read = Bayesian().sample(20, 0).read.copy()
     often = read.copy()
     often[:9] = np.nan
-    table = planted({"words": [read, read], "greedy": [often]})
+    table = planted({"words": [read, read], "letters": [read, read], "greedy": [often], "numbers": [read]})
+    said = table["method"].isin(("greedy", "numbers"))
+    table = table.assign(
+        kind=table["kind"].astype(str).mask(said, "verbal"),
+        coverage=table["coverage"].mask(table["prob"].isna(), 0.0).mask(table["method"] == "letters", 0.49),
+    )
     cells = scores(config, table)
 
     def transcripts(ids: Any) -> Any:
@@ -120,9 +125,14 @@ def test_what_is_rarely_parsed_fails_the_gate(configured: Configured, planted: A
         return {name: {"readout_id": name, "thoughts": [], "answers": [], **said} for name in ids}
 
     verdicts = {v.method: v for v in findings(config, table, cells, transcripts).verdicts}
-    assert verdicts["words"].passed
-    assert not verdicts["greedy"].passed
-    assert "no number in 45% of the read-outs; at most 20% may be" in verdicts["greedy"].reason
+    assert {name: verdict.passed for name, verdict in verdicts.items()} == {
+        "words": True,
+        "letters": False,
+        "greedy": False,
+        "numbers": True,
+    }
+    assert verdicts["letters"].reason == "its answers are 49% of all; at least 50% must be"
+    assert verdicts["greedy"].reason == "its answers are 55% of all; at least 80% must be"
 
 
 def test_trajectories_that_do_not_split_or_end_are_counted_and_shown(configured: Configured, tmp_path: Path) -> None:
