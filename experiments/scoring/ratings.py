@@ -54,17 +54,18 @@ def rated(beliefs: pd.DataFrame, path: Path) -> pd.DataFrame:
     source, places = open_table(path), _places(beliefs)
     if absent := [name for name in ROLES if name not in source.columns]:
         raise UserError(f"{path}: has no column {absent[0]!r}; ratings have {', '.join([*PLACE, 'rater', 'belief'])}")
-    given = pd.DataFrame(load(source, ROLES))
+    data = load(source, ROLES)
     for name in (*START, "rater"):
-        complete(path, name, given[name].to_numpy())
-    given["draw"] = given["draw"].fillna(SHARED)
+        complete(path, name, data[name])
+    given = pd.DataFrame(data).fillna({"draw": SHARED})
     known = given.set_index(PLACE).index.isin(places.set_index(PLACE).index)
-    for wrong, why in ((~known, "is no place of the run"), (given.duplicated([*PLACE, "rater"]), "is rated twice")):
+    no_place = "is no place of the run; a start has no draw, any other step has one"
+    for wrong, why in ((~known, no_place), (given.duplicated([*PLACE, "rater"]).to_numpy(), "is rated twice")):
         if wrong.any():
-            at = int(np.argmax(wrong))
-            named = ", ".join(f"{name} {given[name][at]}" for name in START)
-            draw = "no draw" if given["draw"][at] == SHARED else f"draw {given['draw'][at]:g}"
-            raise UserError(f"{path}: row {at + 1}: {named}, {draw}, step {given['step'][at]:g} {why}")
+            row = given.iloc[at := int(np.argmax(wrong))]
+            draw = f"draw {row['draw']:g}, " if row["draw"] != SHARED else ""
+            named = ", ".join(f"{name} {row[name]}" for name in START)
+            raise UserError(f"{path}: row {at + 1}: {named}, {draw}step {row['step']:g} {why}")
     return pd.concat([beliefs, *(_rows(places, str(name), own) for name, own in given.groupby("rater", sort=False))])
 
 
