@@ -117,8 +117,16 @@ def _comparisons(entries: Sequence[Entry], understood: Understood, seed: int) ->
         kinds = {entry.group: understood.samples[entry.group] for entry in of_metric}
         for rivals in (kinds, *(understood.by_run.get(group, {}) for group in kinds)):
             for (one, first), (two, second) in combinations(rivals.items(), 2):
-                found[name, one, two] = _difference(compare(first), compare(second), seed)
+                if _are_rivals(one, two):
+                    found[name, one, two] = _difference(compare(first), compare(second), seed)
     return paired_family(found) if found else {}
+
+
+def _are_rivals(one: str, two: str) -> bool:
+    """A layer is compared with what the model says by the same method, and with no other layer."""
+    inner = [group for group in (one, two) if group.startswith("lens/")]
+    said = {group.replace("exact/", "lens/", 1) for group in (one, two)}.difference(inner)
+    return not inner or any(layer.startswith(f"{other}/") for layer in inner for other in said)
 
 
 def _difference(one: Compared, two: Compared, seed: int) -> PairedDifference:
