@@ -172,7 +172,8 @@ def _list_metrics(context: click.Context, _: click.Parameter, asked: bool) -> No
 
 
 @cli.command()
-@click.argument("table", type=click.Path(path_type=Path))
+@click.argument("tables", metavar="TABLE|RUN...", nargs=-1, required=True, type=click.Path(path_type=Path))
+@click.option("--ratings", type=click.Path(path_type=Path), help="What people believed at the steps of a run.")
 @click.option("--metric", default="all", show_default=True, metavar="NAME", help="A metric of --list, or all that fit.")
 @click.option("--cluster", metavar="COLUMN", help="What was sampled: rows that share it are not independent.")
 @click.option("--replicates", metavar="COLUMN", help="Which reading of its item a row is, for reliability.")
@@ -181,8 +182,16 @@ def _list_metrics(context: click.Context, _: click.Parameter, asked: bool) -> No
 @click.option(
     "--list", is_flag=True, is_eager=True, expose_value=False, callback=_list_metrics, help="Show the metrics."
 )
-def score(table: Path, metric: str, cluster: str | None, replicates: str | None, seed: int, out: Path | None) -> None:
-    """Score beliefs from anywhere: a CSV, Parquet or JSONL table, known by its column names.
+def score(
+    tables: tuple[Path, ...],
+    ratings: Path | None,
+    metric: str,
+    cluster: str | None,
+    replicates: str | None,
+    seed: int,
+    out: Path | None,
+) -> None:
+    """Score beliefs from anywhere: a CSV, Parquet or JSONL table, known by its column names; or runs, together.
 
     A worked example: a file of four lines,
 
@@ -196,18 +205,54 @@ def score(table: Path, metric: str, cluster: str | None, replicates: str | None,
     doxascope score forecasts.csv                          every metric that fits
     doxascope score forecasts.csv --metric martingale      one of them
     doxascope score forecasts.csv --out scores             JSON and a page as well
+    doxascope score runs/martingale-*                      runs of the martingale experiment, by model
     doxascope score --list                                 metrics and their columns
     """
+    from .run_folder import run_at
     from .scoring.output import as_text, prepare, write
-    from .scoring.score_table import score_table
+    from .scoring.score_table import chosen, score_understood
+    from .scoring.understand import understand
 
     folder = None if out is None else prepare(out)
-    scored = score_table(table, metric, cluster=cluster, replicates=replicates, seed=seed)
+    chosen(metric)
+    runs = [run for table in tables if (run := run_at(table))]
+    if runs and (cluster or replicates):
+        raise UserError("--cluster and --replicates are for tables; a run knows its questions")
+    if len(runs) < len(tables) and (ratings or len(tables) > 1):
+        odd = next(table for table in tables if not run_at(table))
+        raise UserError(f"{odd}: is no run; only runs are scored together, or with --ratings")
+    if runs:
+        from .scoring.runs import understand_runs  # and with it torch
+
+        understood = understand_runs(runs, ratings)
+    else:
+        understood = understand(*tables, cluster=cluster, replicates=replicates)
+    scored = score_understood(understood, metric, seed=seed)
     click.echo(as_text(scored))
     if folder is not None:
         settings = {"metric": metric, "cluster": cluster, "replicates": replicates, "seed": seed}
+        settings |= {"ratings": ratings and str(ratings)}
         write(folder, scored, {key: value for key, value in settings.items() if value is not None})
         click.echo(f"\nreport: {folder.path / 'report.html'}")
+
+
+@cli.command()
+@click.argument("run", type=click.Path(path_type=Path))
+@click.argument("file", type=click.Path(path_type=Path))
+def sheet(run: Path, file: Path) -> None:
+    """Write the steps of a martingale run as a CSV in which people fill in what they believe after each.
+
+    \b
+    doxascope sheet runs/martingale-smollm2-135m-1a2b3c4d ratings.csv
+    doxascope score runs/martingale-smollm2-135m-1a2b3c4d --ratings ratings.csv
+    """
+    from .run_folder import RunFolder
+    from .scoring.ratings import sheet as empty_sheet
+
+    try:
+        empty_sheet(RunFolder.open(run)).to_csv(file, index=False)
+    except OSError as error:
+        raise UserError(f"{file}: cannot be written ({error.strerror})") from error
 
 
 @cli.command()

@@ -113,8 +113,14 @@ def _exact(
             named = _named(question, f"{lens}@{layer}", lens=lens)
             named |= {"method": question.method, "kind": "lens", "layer": layer}
             rows += [row | named for row in exact_rows(logp, question.options, config.low_coverage)]
-        beliefs.append(_Belief(rows, []))
+        beliefs.append(_Belief(rows, _thought(question, lm)))
     return beliefs, cost, captured
+
+
+def _thought(question: Question, lm: LanguageModel) -> list[Drawn]:
+    """The thought that was given, if one was."""
+    given = [lm.sampler.text(question.thought)] if question.thought else []
+    return [{"draw": 0, "text": text, "status": "ok"} for text in given]
 
 
 def _mixed(config: RunConfig, questions: Sequence[Question], lm: LanguageModel) -> tuple[list[_Belief], Cost]:

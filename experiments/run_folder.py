@@ -223,6 +223,12 @@ class RunFolder:
         return table
 
 
+def run_at(path: Path) -> RunFolder | None:
+    """The run whose folder, or whose folder of beliefs, this is; None if it is neither."""
+    folder = path.parent if path.name == "beliefs" else path
+    return RunFolder(folder) if (folder / "manifest.json").is_file() else None
+
+
 TEXTS = [name for name, dtype in COLUMNS.items() if dtype == "str"]
 DRAWS = 5
 """Of one read-out that are looked at; there may be thousands."""

@@ -39,6 +39,7 @@ TABLE_1 = (
     Column("M_balanced", "p", "of the headline, t over questions", field="p"),
     Column("M_balanced", "noise floor", "smallest |M| that would be found with 80% power", field="mde"),
     Column("M_iv", "split readings", "slope free of what only one of two readings of the prior has"),
+    Column("M_corrected", "corrected", "slope had the mean of both readings no noise; interval as if that were known"),
     Column("reliability", "reliability", "of one reading: 1 less it is how far noise alone pulls the slope down"),
     Column("tost", "p of |M| < 0.02", "equivalence of the slope from first to last", field="p"),
 )
@@ -46,6 +47,9 @@ OUTCOMES = (
     Column("brier_prior", "Brier before", "mean squared distance from what came true; 0.25 is a coin"),
     Column("brier_post", "Brier after", "the same after the last step"),
     Column("brier_update", "change", "after less before; negative is better"),
+    Column(
+        "brier_on_M", "change per M", "over cells: Brier after on M, signed, of other questions, given Brier before"
+    ),
     Column("calibration", "calibration slope", "of the prior; below 1 beliefs are too extreme, and M < 0 follows"),
     Column(
         "truth_error", "off the truth", "mean distance from the posterior that Bayes' rule gives, where it is known"

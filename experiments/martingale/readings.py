@@ -81,12 +81,12 @@ def _with_starts(table: pd.DataFrame) -> pd.DataFrame:
 
 def pairs(table: pd.DataFrame, mode: str) -> pd.DataFrame:
     """Prior and posterior of each pair: every belief with the next, or the first with the last. `prior_0`, `prior_1`
-    are the two readings of the prior; `weight` is 1 / pairs of the trajectory.
+    are the two readings of the prior, `prior_status` is its status; `weight` is 1 / pairs of the trajectory.
 
     A pair whose belief is missing is there and NaN, so that whoever uses it counts it.
     """
     keys = [table[name] for name in TRAJECTORY]
-    columns = ["belief", "reading_0", "reading_1", "truth", "step"]
+    columns = ["belief", "reading_0", "reading_1", "truth", "step", "status"]
     if mode == STEPWISE:
         before = table[columns].groupby(keys, sort=False).shift(1)
         kept = before["step"].notna()
@@ -100,6 +100,7 @@ def pairs(table: pd.DataFrame, mode: str) -> pd.DataFrame:
         prior_0=before["reading_0"],
         prior_1=before["reading_1"],
         true_prior=before["truth"],
+        prior_status=before["status"],
     )
     weight = 1 / found.groupby(TRAJECTORY, sort=False)["step"].transform("size")
     return found.assign(weight=weight, update=found["post"] - found["prior"]).reset_index(drop=True)

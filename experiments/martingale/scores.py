@@ -1,6 +1,7 @@
 """Every number of a run, from its belief table alone (METRICS A)."""
 
 from collections.abc import Iterator
+from dataclasses import replace
 from itertools import combinations
 from typing import Any
 
@@ -9,11 +10,14 @@ import pandas as pd
 
 from ...hooks.errors import UserError
 from ...metrics import (
+    Reliability,
     Score,
     brier,
+    brier_on_split_martingale,
     brier_update,
     calibration_slope,
     cluster_mean,
+    disattenuated_slope,
     drift_variance,
     factor_regression,
     judge_agreement,
@@ -28,6 +32,8 @@ from ...metrics import (
     tost,
 )
 from ...metrics.inference.equivalence import MARGINS
+from ...metrics.inference.intervals import t_interval
+from ...metrics.martingale.split import MIN_CELLS
 from ..protocol import Cell
 from .config import MartingaleConfig
 from .control import control_cells
@@ -69,6 +75,7 @@ def scores(config: MartingaleConfig, beliefs: pd.DataFrame) -> list[Cell]:
                 **_against_truth(config, own, single),
             }
             cells += [Cell(metric, method, subset, score, kind) for metric, score in found.items()]
+        cells += [Cell("brier_on_M", method, ALL, score, kind) for score in _brier_on_slopes(config, ends)]
         cells += [Cell("drift2", method, name, score, kind) for name, score in _drift(config, ends)]
         cells += [Cell(metric, method, name, score, kind) for metric, name, score in _factors(config, steps)]
     return cells + _between(config, table) + _endings(config, beliefs) + control_cells(config, beliefs)
@@ -84,7 +91,7 @@ def _subsets(*tables: pd.DataFrame) -> Iterator[tuple[str, tuple[pd.DataFrame, .
 
 def _slopes(config: MartingaleConfig, ends: pd.DataFrame, steps: pd.DataFrame) -> dict[str, Score]:
     """A1 to A5: first to last, `M`; per step with rows and with questions weighing the same; the tests; and, where a
-    prior was read twice, the slope free of what only one of the readings has.
+    prior was read twice, the slope free of what only one of the readings has, and corrected for their reliability.
     """
     whole = martingale_score(array(ends, "prior"), array(ends, "post"), labels(ends), **_sampling(config))
     step = array(steps, "prior"), array(steps, "post"), labels(steps)
@@ -100,7 +107,19 @@ def _slopes(config: MartingaleConfig, ends: pd.DataFrame, steps: pd.DataFrame) -
     if steps["prior_1"].notna().any():
         two = array(steps, "prior_0"), array(steps, "prior_1")
         found["M_iv"] = martingale_iv(*two, step[1], step[2], **_sampling(config))
+        found["M_corrected"] = _corrected(config, found["M_step"], reliability_icc(np.column_stack(two), step[2]))
     return found
+
+
+def _corrected(config: MartingaleConfig, step: Score, reliability: Reliability) -> Score:
+    """The slope per step, had the mean of two readings of the prior no noise; its interval takes the reliability of
+    that mean for known.
+    """
+    found = disattenuated_slope(step.estimate, reliability.icc_mean, se=step.se)
+    lo, hi = t_interval(found.beta1, found.se, step.n_clusters - 1, config.level)
+    counted = {name: getattr(step, name) for name in ("n_rows", "n_clusters", "n_dropped", "reasons")}
+    how = {"ci_lo": lo, "ci_hi": hi, "ci_method": f"{step.ci_method}, reliability as known"}
+    return replace(found, **counted, **(how | {"status": step.status} if found.status == "ok" else {}))
 
 
 def _balanced(steps: pd.DataFrame) -> np.ndarray:
@@ -150,6 +169,15 @@ def _against_truth(config: MartingaleConfig, rows: pd.DataFrame, steps: pd.DataF
         "truth_error": _mean(config, known, (known["belief"] - known["truth"]).abs()),
         "M_truth": martingale_score(array(shown, "true_prior"), array(shown, "true_post"), labels(shown)),
     }
+
+
+def _brier_on_slopes(config: MartingaleConfig, ends: pd.DataFrame) -> Iterator[Score]:
+    """A7 over the cells whose outcomes are known, if they are enough: M and Brier score of different questions."""
+    known = ends[ends["outcome"].isin((0.0, 1.0))]
+    cells = cell_names(known)
+    if cells.nunique() >= MIN_CELLS:
+        prior, post, outcome = (array(known, name) for name in ("prior", "post", "outcome"))
+        yield brier_on_split_martingale(prior, post, outcome, labels(known), cells, **_sampling(config))
 
 
 def _drift(config: MartingaleConfig, ends: pd.DataFrame) -> Iterator[tuple[str, Score]]:

@@ -31,7 +31,8 @@ SUM_SLACK = 1e-6
 
 
 def groups(path: Path, data: dict[str, Array], clusters: Array | None) -> tuple[dict[str, Sample], str]:
-    """Belief kind -> its sample, named kind/method[/layer], and in words what was taken for the belief.
+    """Belief kind -> its sample, named kind/method[/layer] or kind/method/lens@layer, and in words what was taken for
+    the belief.
 
     Raises UserError naming the row where the table breaks its contract.
     """
@@ -40,9 +41,9 @@ def groups(path: Path, data: dict[str, Array], clusters: Array | None) -> tuple[
     found = {}
     for name, rows in wide.groupby("group", sort=False):
         found[str(name)] = _sample(path, str(name), rows.reset_index(drop=True))
-    if all(isinstance(sample, Options) for sample in found.values()):
-        return found, "instances of a rejection"
-    return found, f"the belief is {event}"
+    instances = all(isinstance(sample, Options) for sample in found.values())
+    told = "instances of a rejection" if instances else f"the belief is {event}"
+    return found, told + ("; inner layers are not gated here" if (wide["kind"] == "lens").any() else "")
 
 
 def _table(path: Path, data: dict[str, Array], clusters: Array | None) -> pd.DataFrame:
@@ -101,11 +102,30 @@ def _readouts(path: Path, table: pd.DataFrame) -> tuple[pd.DataFrame, str]:
     by_index = table.assign(place=ids.cumcount()).sort_values(["readout_id", "option_index"], kind="stable")
     lists = by_index.groupby("readout_id")["prob"].agg(list)
     wide = wide.assign(probs=wide["readout_id"].map(lists))
-    layer = [f"/{value}" if isinstance(value, str) and value else "" for value in wide["layer"]]
-    wide["group"] = wide["kind"] + "/" + wide["method"] + pd.Series(layer, index=wide.index)
+    views = [_view(path, *row) for row in wide[["kind", "layer", "variant"]].itertuples(index=False, name=None)]
+    layer, variant = zip(*views, strict=True)
+    wide["group"], wide["variant"] = wide["kind"] + "/" + wide["method"] + list(layer), list(variant)
     first = table["option"].iloc[0]
     same = (table.loc[is_event, "option"].str.lower() == str(first).lower()).all()
     return wide, f"P({target or first})" if target or same else "P(first option)"
+
+
+def _view(path: Path, kind: str, layer: object, variant: str) -> tuple[str, str]:
+    """What the name of a group says of the layer, and the variant without the lens: then it is the exact read-out's."""
+    number = layer if isinstance(layer, str) else ""
+    told = _told(path, variant) if kind == "lens" else {}
+    if "lens" in told:
+        return f"/{told.pop('lens')}@{number}", json.dumps(told, sort_keys=True)
+    return f"/{number}" if number else "", variant
+
+
+def _told(path: Path, variant: str) -> dict[str, Any]:
+    """What a variant says, if it is a mapping. Raises UserError if it is not JSON."""
+    try:
+        told = json.loads(variant or "{}")
+    except json.JSONDecodeError:
+        raise UserError(f"{path}: variant {variant!r} is not JSON") from None
+    return told if isinstance(told, dict) else {}
 
 
 def _sample(path: Path, name: str, rows: pd.DataFrame) -> Sample:
@@ -166,11 +186,8 @@ def _rejections(path: Path, after: pd.DataFrame) -> Array | None:
     """Index of the rejected option of each posterior, if the variants tell it."""
     found = []
     for text, probs in zip(after["variant"], after["probs"], strict=True):
-        try:
-            variant = json.loads(text or "{}")
-        except json.JSONDecodeError:
-            raise UserError(f"{path}: variant {text!r} is not JSON") from None
-        if not isinstance(variant, dict) or "rejected" not in variant:
+        variant = _told(path, text)
+        if "rejected" not in variant:
             return None
         if variant["rejected"] not in range(len(probs)):
             raise UserError(f"{path}: variant {text!r}: 'rejected' is the option_index of one of the options")

@@ -11,13 +11,14 @@ from ...hooks.errors import UserError, nearest
 from ...metrics import PairedDifference, paired_difference_moments, paired_family
 from ...metrics.inference.intervals import MIN_BOOTSTRAP_CLUSTERS
 from .families import METRICS, Compared, Line, Metric, size
-from .samples import Sample
 from .understand import Understood, understand
 
 ALL = "all"
 SLOW_ROWS = 200_000
 """Above this, `all` leaves out the tests that resample signs row by row; they run when asked for by name."""
 SLOW = ("martingale-tests",)
+Key = tuple[str, str, str]
+"""(metric, one kind, another), or one run and another."""
 
 
 @dataclass(frozen=True)
@@ -35,8 +36,8 @@ class Scored:
 
     understood: Understood
     entries: Sequence[Entry]
-    comparisons: Mapping[tuple[str, str, str], PairedDifference]
-    """(metric, one kind, another) -> difference, adjusted over all of them."""
+    comparisons: Mapping[Key, PairedDifference]
+    """Adjusted over all of them."""
     skipped: Mapping[str, str]
     """Metric that fits the form -> why it was not scored."""
     seed: int
@@ -47,10 +48,18 @@ def score_table(
 ) -> Scored:
     """Score a table (arguments as `understand`; `metric` is a name or `all`).
 
-    Raises UserError if the metric is unknown, the table cannot be understood, or the metric does not fit it.
+    Raises UserError as `understand` and `score_understood` do.
     """
-    wanted = chosen(metric)
-    understood = understand(path, cluster=cluster, replicates=replicates)
+    chosen(metric)
+    return score_understood(understand(path, cluster=cluster, replicates=replicates), metric, seed=seed)
+
+
+def score_understood(understood: Understood, metric: str = ALL, *, seed: int = 0) -> Scored:
+    """Score what was read: a table, or runs.
+
+    Raises UserError if the metric is unknown or does not fit it.
+    """
+    wanted, path = chosen(metric), understood.path
     entries: list[Entry] = []
     skipped: dict[str, str] = {}
     for candidate in wanted:
@@ -74,7 +83,7 @@ def score_table(
                 ]
         except ValueError as error:  # what metrics say of malformed input that no check here has foreseen
             raise UserError(f"{path}: {candidate.name}: {error}") from error
-    return Scored(understood, entries, _comparisons(entries, understood.samples, seed), skipped, seed)
+    return Scored(understood, entries, _comparisons(entries, understood, seed), skipped, seed)
 
 
 def chosen(name: str) -> Sequence[Metric]:
@@ -97,24 +106,27 @@ def _honest(line: Line) -> Line:
     return line
 
 
-def _comparisons(
-    entries: Sequence[Entry], samples: Mapping[str, Sample], seed: int
-) -> dict[tuple[str, str, str], PairedDifference]:
-    """Each metric of each two kinds on the items that both have: one table, one family."""
-    named: dict[str, tuple[str, str, str]] = {}
-    found: dict[str, PairedDifference] = {}
-    by_metric: dict[str, list[Entry]] = {}
-    for entry in entries:
-        if entry.metric.compare is not None:
-            by_metric.setdefault(entry.metric.name, []).append(entry)
-    for name, of_metric in by_metric.items():
-        for one, two in combinations(of_metric, 2):
-            compare = one.metric.compare
-            assert compare is not None
-            label = f"{name}\0{one.group}\0{two.group}"
-            named[label] = (name, one.group, two.group)
-            found[label] = _difference(compare(samples[one.group]), compare(samples[two.group]), seed)
-    return {named[label]: difference for label, difference in paired_family(found).items()} if found else {}
+def _comparisons(entries: Sequence[Entry], understood: Understood, seed: int) -> dict[Key, PairedDifference]:
+    """Each metric of each two kinds, and of each two runs, on the items that both have: one table, one family."""
+    found: dict[Key, PairedDifference] = {}
+    for name in dict.fromkeys(entry.metric.name for entry in entries):
+        of_metric = [entry for entry in entries if entry.metric.name == name]
+        compare = of_metric[0].metric.compare
+        if compare is None:
+            continue
+        kinds = {entry.group: understood.samples[entry.group] for entry in of_metric}
+        for rivals in (kinds, *(understood.by_run.get(group, {}) for group in kinds)):
+            for (one, first), (two, second) in combinations(rivals.items(), 2):
+                if _are_rivals(one, two):
+                    found[name, one, two] = _difference(compare(first), compare(second), seed)
+    return paired_family(found) if found else {}
+
+
+def _are_rivals(one: str, two: str) -> bool:
+    """A layer is compared with what the model says by the same method, and with no other layer."""
+    inner = [group for group in (one, two) if group.startswith("lens/")]
+    said = {group.replace("exact/", "lens/", 1) for group in (one, two)}.difference(inner)
+    return not inner or any(layer.startswith(f"{other}/") for layer in inner for other in said)
 
 
 def _difference(one: Compared, two: Compared, seed: int) -> PairedDifference:

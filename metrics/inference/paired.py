@@ -6,7 +6,7 @@ of both kinds are resampled together, so what they share cancels.
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar
+from typing import Any, ClassVar, TypeVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -17,6 +17,8 @@ from .intervals import Interval, cluster_interval, moment_interval
 from .multiplicity import adjust
 from .resampling import bootstrap_rows
 from .rows import Rows, complete_rows
+
+K = TypeVar("K")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -125,7 +127,7 @@ def paired_difference_moments(
     return _compared(rows, values, made, interval)
 
 
-def paired_family(comparisons: Mapping[str, PairedDifference]) -> dict[str, PairedDifference]:
+def paired_family(comparisons: Mapping[K, PairedDifference]) -> dict[K, PairedDifference]:
     """Adjust the p of all comparisons that are reported together, by Holm (METRICS F2)."""
     adjusted = adjust([comparison.p for comparison in comparisons.values()])
     return {

@@ -78,8 +78,8 @@ def brier_on_split_martingale(
         """Mean coefficient of all splits, given how often each question and each cell is drawn."""
         sums = [((halves == half) * questions) @ moments.reshape(rows.n_clusters, -1) for half in (0, 1)]
         first, second = (s.reshape(splits, n_cells, -1) for s in sums)
-        both = [_coefficients(*pair, weights) for pair in ((first, second), (second, first))]
-        return float(np.mean(both))
+        slopes, scores = np.concatenate([first, second]), np.concatenate([second, first])
+        return float(np.mean(_coefficients(slopes, scores, weights)))
 
     coef = average(np.ones(rows.n_clusters), np.ones(n_cells))
     if not np.isfinite(coef):
@@ -123,26 +123,24 @@ def _moments(rows: Rows, cell: NDArray[np.intp], n_cells: int) -> Floats:
 
 
 def _coefficients(slopes: Floats, scores: Floats, counts: Floats) -> Floats:
-    """[splits] weighted coefficients on M, from sums [splits, cells, 8] of the two halves."""
+    """[s] weighted coefficients on M, from sums [s, cells, 8]: of the questions for M, and of those for the scores."""
     n, b, d, bb, bd, dd = np.moveaxis(slopes[..., :6], -1, 0)
     with np.errstate(divide="ignore", invalid="ignore"):
         sxx, sxy, syy = bb - b * b / n, bd - b * d / n, dd - d * d / n
         m = sxy / sxx
         precision = sxx * (n - 2) / (syy - sxy * m)
         post, prior = np.moveaxis(scores[..., 6:], -1, 0) / scores[..., 0]
-    usable = (n > 2) & (sxx > EXACT_SS) & (syy - sxy * m > np.maximum(EXACT_SS, TIE * syy)) & (scores[..., 0] > 0)
-    weight = np.where(usable, precision * counts, 0.0)
-    out = np.full(len(m), np.nan)
-    for i in range(len(m)):
-        kept = weight[i] > 0
-        if kept.sum() < MIN_CELLS - 1:
-            continue
-        root = np.sqrt(weight[i, kept])
-        # Cells that share questions and model share Brier(prior), which then is the constant again: what it
-        # and the constant explain is taken out first, whatever their rank.
-        control = root[:, None] * np.column_stack([np.ones(len(root)), prior[i, kept]])
-        target = root[:, None] * np.column_stack([m[i, kept], post[i, kept]])
-        left = target - control @ np.linalg.lstsq(control, target, rcond=1e-10)[0]
-        if left[:, 0] @ left[:, 0] > TIE * (target[:, 0] @ target[:, 0]):
-            out[i] = (left[:, 0] @ left[:, 1]) / (left[:, 0] @ left[:, 0])
-    return out
+        usable = (n > 2) & (sxx > EXACT_SS) & (syy - sxy * m > np.maximum(EXACT_SS, TIE * syy)) & (scores[..., 0] > 0)
+        weight = np.where(usable, precision * counts, 0.0)
+        m, post, prior = (np.where(usable, x, 0.0) for x in (m, post, prior))
+
+        def total(x: Floats) -> Floats:
+            return (weight * x).sum(axis=1, keepdims=True)
+
+        ones = np.ones_like(m)
+        left, score, control = (x - total(x) / total(ones) for x in (m, post, prior))
+        # Cells that share questions and model share Brier(prior), which then is the constant again.
+        varies = total(control**2) > TIE**2 * total(ones)
+        left = left - np.where(varies, control * total(control * left) / total(control**2), 0.0)
+        enough = ((weight > 0).sum(axis=1, keepdims=True) >= MIN_CELLS - 1) & (total(left**2) > TIE * total(m**2))
+        return np.where(enough, total(left * score) / total(left**2), np.nan)[:, 0]

@@ -28,7 +28,7 @@ MANY_CLUSTERS = 5_000
 
 
 def _compare_slope(sample: Updates) -> Compared:
-    pairs = next(iter(sample.views.values()))
+    pairs = sample.whole  # steps of two kinds, or of two models, need not be as many
     b, d = pairs.prior, pairs.posterior - pairs.prior
     moments = np.column_stack([np.ones(len(b)), b, d, b * b, b * d])
     return Compared(keys_of(pairs), clusters_of(pairs), moments, _slope_of)

@@ -67,6 +67,43 @@ def test_noise_pulls_the_slope_down_and_split_readings_undo_it(found: dict[tuple
     assert reliability.estimate == pytest.approx(PriorNoise().reliability, abs=0.08)
 
 
+def test_what_noise_of_known_reliability_takes_is_given_back(found: dict[tuple[str, str, str], Score]) -> None:
+    plain, corrected = found["M_step", "noisy", "all"], found["M_corrected", "noisy", "all"]
+    assert plain.ci_hi < 0
+    assert corrected.ci_lo < 0 < corrected.ci_hi
+    assert (corrected.n_rows, corrected.n_clusters) == (N, N)
+    reliability = (1 + plain.estimate) / (1 + corrected.estimate)
+    assert corrected.se == pytest.approx(plain.se / reliability)
+    halved = PriorNoise().half_width ** 2 / 3 / 2  # the mean of two readings is scored
+    assert reliability == pytest.approx(Bayesian().variance(0) / (Bayesian().variance(0) + halved), abs=0.05)
+    assert found["M_corrected", "sound", "all"].estimate == pytest.approx(found["M_step", "sound", "all"].estimate)
+
+
+def test_equal_priors_have_no_reliability_to_correct_by(configured: Any, planted: Planted) -> None:
+    _, config = configured()
+    read = Bayesian().sample(20, 0).read.copy()
+    read[:, 0] = 0.5
+    found = {(cell.metric, cell.subset): cell.score for cell in scores(config, planted({"words": [read, read]}))}
+    score = found["M_corrected", "all"]
+    assert (score.status, np.isnan(score.estimate)) == ("no_reliability", True)
+
+
+@pytest.mark.parametrize("most", [0.0, 0.8])
+def test_cells_that_are_pulled_to_the_middle_forecast_worse(configured: Any, planted: Planted, most: float) -> None:
+    """M below zero by the pull, and a Brier score that grows with it."""
+    _, config = configured("bootstrap_draws=300")
+    cells = [Anchored(pull=pull).sample(120, i) for i, pull in enumerate(np.linspace(0, most, 16))]
+    tables = [planted({"words": [one.read]}, one.outcome, f"cell {i}") for i, one in enumerate(cells)]
+    found = {(cell.metric, cell.subset): cell.score for cell in scores(config, pd.concat(tables, ignore_index=True))}
+    score = found["brier_on_M", "all"]
+    assert score.as_dict()["n_cells"] == 16
+    assert score.n_clusters == 16 * 120
+    assert (score.ci_hi < 0) == (most > 0)
+    assert score.ci_lo < 0
+    few = scores(config, pd.concat(tables[:4], ignore_index=True))
+    assert "brier_on_M" not in {cell.metric for cell in few}
+
+
 def test_methods_are_compared_on_the_same_questions(found: dict[tuple[str, str, str], Score]) -> None:
     score = found["M_difference", "sound - anchored", "all"]
     assert score.ci_lo < 0.3 < score.ci_hi

@@ -81,9 +81,11 @@ def test_cells_of_their_own_questions_are_pooled(table: Write, estimates: Estima
     scored = score_table(table(**columns))
     cells = [martingale_score(prior[domain == d], posterior[domain == d], se="HC3") for d in "abc"]
     expected = random_effects_pool([one.M for one in cells], [one.se for one in cells])
-    score = estimates(scored)["M over 3 cells"]
+    score = estimates(scored)["M over 3 cells of domain"]
     assert (score.estimate, score.ci_lo, score.tau2) == pytest.approx((expected.pooled, expected.ci_lo, expected.tau2))
-    assert beside(scored, "M over 3 cells")["M of a new cell"] == f"{expected.pi_lo:.3f}, {expected.pi_hi:.3f}"
+    assert (
+        beside(scored, "M over 3 cells of domain")["M of a new cell"] == f"{expected.pi_lo:.3f}, {expected.pi_hi:.3f}"
+    )
     shared = estimates(score_table(table(question=np.tile(np.arange(20), 3), **columns)))["M over cells"]
     assert (shared.status, np.isnan(shared.estimate)) == ("shared_clusters", True)
 
