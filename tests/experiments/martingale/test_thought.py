@@ -7,6 +7,7 @@ import subprocess
 import sys
 from collections.abc import Callable
 from dataclasses import replace
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +24,7 @@ from doxascope.experiments.martingale.verbal import verbal_rows
 from doxascope.experiments.plan import make_plan
 from doxascope.experiments.readouts import compile_questions, read_questions
 from doxascope.experiments.runner import read, run
+from doxascope.experiments.scoring.ratings import sheet
 from doxascope.experiments.thinking import think
 from doxascope.hooks.exact import QueryTree, difference
 from doxascope.hooks.store import ActivationStore
@@ -35,6 +37,7 @@ MERGES = (("\n", "\n"), *((letter, "\n\n") for letter in string.ascii_lowercase)
 """Else a model that spells at random would hardly ever leave a line empty."""
 ASK = (
     "model.thinking=on",
+    "judge=null",
     "reasoning=[thought]",
     "domains={values: {kind: smoke}}",
     "generation.max_new_tokens=60",
@@ -172,7 +175,8 @@ def test_the_end_of_each_step_is_captured_within_the_thought(pondering: Configur
 
 
 def test_drift_is_that_of_the_question_under_which_thoughts_are_had(pondering: Configured, tmp_path: Path) -> None:
-    experiment, config = pondering("items=3", "chains=8", "numbers=[]", "greedy=[]", "generation.max_new_tokens=30")
+    few = ("items=2", "chains=8", "numbers=[]", "greedy=[]", "generation.max_new_tokens=16")
+    experiment, config = pondering(*few, "methods={words: {ask: 'Your answer, {first} or {second}?'}}")
     done = run(experiment, config, tmp_path)
     scores = json.loads((done.path / "scores.json").read_text())["scores"]
     (found,) = [one for one in scores if one["metric"] == "drift2"]
@@ -182,6 +186,10 @@ def test_drift_is_that_of_the_question_under_which_thoughts_are_had(pondering: C
     updates = [(own["reading_0"] - own["prior_0"]).to_numpy() for _, own in ends.groupby("item", sort=False)]
     assert found["estimate"] == pytest.approx(drift_variance(updates, draws=50, seed=0).drift2)
     assert "Thoughts were had under the question of words" in (done.path / "report.html").read_text()
+    for _, own in sheet(done).dropna(subset="draw").groupby(["item", "draw"], sort=False):
+        shown = own.sort_values("step")["shown"]
+        assert all(text.count("assistant, thinking: ") == 1 for text in shown)
+        assert all(after.startswith(before.rstrip()) for before, after in pairwise(shown))
 
 
 @pytest.mark.parametrize("folder", ["opens"], indirect=True)
