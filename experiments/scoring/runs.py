@@ -53,7 +53,8 @@ def understand_runs(folders: Sequence[RunFolder], ratings: Path | None = None) -
     steps, ends = (pd.concat([pairs(one, mode) for one in tables], ignore_index=True) for mode in (STEPWISE, WHOLE))
     samples: dict[str, Sample] = {}
     by_run: dict[str, dict[str, Sample]] = {}
-    for (group, whole), (_, single) in zip(*(rows.groupby("group", sort=False) for rows in (ends, steps)), strict=True):
+    for group, whole in ends.groupby("group", sort=False):
+        single = steps[steps["group"] == group]
         samples[str(group)] = _updates(single, whole, ["run", *PLACE], factors)
         by_run[str(group)] = {
             f"{group}, {run}": _updates(single[single["run"] == run], own, PLACE, CELL)
