@@ -1,6 +1,7 @@
 """Runs of the martingale experiment, scored together: what tells them apart is a factor, as the domain is."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -24,8 +25,8 @@ BETWEEN = "all kinds"
 
 
 def understand_runs(folders: Sequence[RunFolder], ratings: Path | None = None) -> Understood:
-    """Runs of the same questions: a sample for each kind of belief, over all runs and of each. The one run of another
-    experiment is its belief table.
+    """Runs of the same questions: a sample for each kind of belief of each run, and one of all runs for what tells them
+    apart. The one run of another experiment is its belief table.
 
     Args:
         folders: of the runs.
@@ -51,24 +52,28 @@ def understand_runs(folders: Sequence[RunFolder], ratings: Path | None = None) -
     factors = [*of_run[0], *CELL]
     table = pd.concat(tables, ignore_index=True)
     steps, ends = (pd.concat([pairs(one, mode) for one in tables], ignore_index=True) for mode in (STEPWISE, WHOLE))
+    several = len(runs) > 1
     samples: dict[str, Sample] = {}
-    by_run: dict[str, dict[str, Sample]] = {}
-    for group, whole in ends.groupby("group", sort=False):
-        single = steps[steps["group"] == group]
-        samples[str(group)] = _updates(single, whole, ["run", *PLACE], factors)
-        by_run[str(group)] = {
-            f"{group}, {run}": _updates(single[single["run"] == run], own, PLACE, CELL)
-            for run, own in whole.groupby("run", sort=False)
-        }
-    if len(samples) > 1:
-        samples[BETWEEN] = _judgements(table, steps, list(samples))
+    names: dict[str, dict[str, str]] = {}
+    for (run, group), whole in ends.groupby(["run", "group"], sort=False):
+        name = f"{group}, {run}" if several else str(group)
+        single = steps[(steps["run"] == run) & (steps["group"] == group)]
+        samples[name] = _updates(single, whole, CELL)
+        names.setdefault(str(run), {})[str(group)] = name
+    for group, whole in ends.groupby("group", sort=False) if several else ():
+        samples[str(group)] = replace(_updates(steps[steps["group"] == group], whole, factors), mixed=True)
+    for run, groups in names.items():
+        if len(groups) > 1:
+            own = [rows[rows["run"] == run] for rows in (table, steps)]
+            samples[f"{BETWEEN}, {run}" if several else BETWEEN] = _judgements(*own, list(groups))
+    of_kind = [[groups[kind] for groups in names.values() if kind in groups] for kind in table["group"].unique()]
     varied = [name for name in factors if table[name].nunique() > 1]
     return Understood(
         Path(" + ".join(folder.path.name for folder in folders)),
         "runs of martingale",
         samples,
         _line(table, ends, varied),
-        by_run,
+        [*(list(groups.values()) for groups in names.values()), *of_kind],
     )
 
 
@@ -82,10 +87,10 @@ def _opened(folder: RunFolder) -> tuple[RunFolder, RunConfig]:
     return folder, stored_config(folder.path / "config.yaml")[1]
 
 
-def _updates(steps: pd.DataFrame, ends: pd.DataFrame, place: Sequence[str], factors: Sequence[str]) -> Updates:
-    whole = _pairs(ends, place)
+def _updates(steps: pd.DataFrame, ends: pd.DataFrame, factors: Sequence[str]) -> Updates:
+    whole = _pairs(ends, PLACE)
     alike = len(steps) == len(ends)  # then no trajectory has a second step
-    views = {"": whole} if alike else {STEPWISE: _pairs(steps, [*place, "step"]), WHOLE: whole}
+    views = {"": whole} if alike else {STEPWISE: _pairs(steps, [*PLACE, "step"]), WHOLE: whole}
     varied = {name: labels(ends, name) for name in factors if ends[name].nunique() > 1}
     return Updates(views=views, clusters=whole.clusters, factors=varied or None)
 
@@ -103,7 +108,7 @@ def _pairs(rows: pd.DataFrame, place: Sequence[str]) -> Pairs:
 
 
 def _judgements(table: pd.DataFrame, steps: pd.DataFrame, kinds: Sequence[str]) -> Judgements:
-    index = ["run", *PLACE, "step", "cluster"]
+    index = [*PLACE, "step", "cluster"]
     beliefs = table.pivot(index=index, columns="group", values="belief")[list(kinds)]
     changes = steps.pivot(index=index, columns="group", values="update")[list(kinds)]
     return Judgements(
