@@ -42,13 +42,8 @@ def understand_runs(folders: Sequence[RunFolder], ratings: Path | None = None) -
         raise UserError("only runs of martingale are scored together, or with ratings; score others one by one")
     if ratings and len(runs) > 1:
         raise UserError(f"{ratings}: ratings are of the steps of one run; give that run alone")
-    tables = []
-    for run, own in zip(runs, of_run := levels(runs), strict=True):
-        beliefs = run.folder.beliefs()
-        table = readings(rated(beliefs, ratings) if ratings else beliefs)
-        if table.empty:
-            raise UserError(f"{run.folder.path}: no trajectory has a step, so no belief could move")
-        tables.append(table.assign(group=table["kind"] + "/" + table["method"], run=_called(own), **own))
+    of_run = levels(runs)
+    tables = [_table(run, own, ratings) for run, own in zip(runs, of_run, strict=True)]
     factors = [*of_run[0], *CELL]
     table = pd.concat(tables, ignore_index=True)
     steps, ends = (pd.concat([pairs(one, mode) for one in tables], ignore_index=True) for mode in (STEPWISE, WHOLE))
@@ -64,8 +59,8 @@ def understand_runs(folders: Sequence[RunFolder], ratings: Path | None = None) -
         samples[str(group)] = replace(_updates(steps[steps["group"] == group], whole, factors), mixed=True)
     for run, groups in names.items():
         if len(groups) > 1:
-            own = [rows[rows["run"] == run] for rows in (table, steps)]
-            samples[f"{BETWEEN}, {run}" if several else BETWEEN] = _judgements(*own, list(groups))
+            beliefs, updates = (rows[rows["run"] == run] for rows in (table, steps))
+            samples[f"{BETWEEN}, {run}" if several else BETWEEN] = _judgements(beliefs, updates, list(groups))
     of_kind = [[groups[kind] for groups in names.values() if kind in groups] for kind in table["group"].unique()]
     varied = [name for name in factors if table[name].nunique() > 1]
     return Understood(
@@ -77,8 +72,13 @@ def understand_runs(folders: Sequence[RunFolder], ratings: Path | None = None) -
     )
 
 
-def _called(levels: Mapping[str, str]) -> str:
-    return ", ".join(levels.values())
+def _table(run: Run, own: Mapping[str, str], ratings: Path | None) -> pd.DataFrame:
+    """The readings of a run, with its levels, its name `run`, and the `group` of each."""
+    beliefs = run.folder.beliefs()
+    table = readings(rated(beliefs, ratings) if ratings else beliefs)
+    if table.empty:
+        raise UserError(f"{run.folder.path}: no trajectory has a step, so no belief could move")
+    return table.assign(group=table["kind"] + "/" + table["method"], run=", ".join(own.values()), **own)
 
 
 def _opened(folder: RunFolder) -> tuple[RunFolder, RunConfig]:
