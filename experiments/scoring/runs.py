@@ -1,6 +1,7 @@
 """Runs of the martingale experiment, scored together: what tells them apart is a factor, as the domain is."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -24,8 +25,8 @@ BETWEEN = "all kinds"
 
 
 def understand_runs(folders: Sequence[RunFolder], ratings: Path | None = None) -> Understood:
-    """Runs of the same questions: a sample for each kind of belief, over all runs and of each. The one run of another
-    experiment is its belief table.
+    """Runs of the same questions: a sample for each kind of belief of each run, and one of all runs for what tells them
+    apart. The one run of another experiment is its belief table.
 
     Args:
         folders: of the runs.
@@ -41,38 +42,43 @@ def understand_runs(folders: Sequence[RunFolder], ratings: Path | None = None) -
         raise UserError("only runs of martingale are scored together, or with ratings; score others one by one")
     if ratings and len(runs) > 1:
         raise UserError(f"{ratings}: ratings are of the steps of one run; give that run alone")
-    tables = []
-    for run, own in zip(runs, of_run := levels(runs), strict=True):
-        beliefs = run.folder.beliefs()
-        table = readings(rated(beliefs, ratings) if ratings else beliefs)
-        if table.empty:
-            raise UserError(f"{run.folder.path}: no trajectory has a step, so no belief could move")
-        tables.append(table.assign(group=table["kind"] + "/" + table["method"], run=_called(own), **own))
+    of_run = levels(runs)
+    tables = [_table(run, own, ratings) for run, own in zip(runs, of_run, strict=True)]
     factors = [*of_run[0], *CELL]
     table = pd.concat(tables, ignore_index=True)
     steps, ends = (pd.concat([pairs(one, mode) for one in tables], ignore_index=True) for mode in (STEPWISE, WHOLE))
+    several = len(runs) > 1
     samples: dict[str, Sample] = {}
-    by_run: dict[str, dict[str, Sample]] = {}
-    for (group, whole), (_, single) in zip(*(rows.groupby("group", sort=False) for rows in (ends, steps)), strict=True):
-        samples[str(group)] = _updates(single, whole, ["run", *PLACE], factors)
-        by_run[str(group)] = {
-            f"{group}, {run}": _updates(single[single["run"] == run], own, PLACE, CELL)
-            for run, own in whole.groupby("run", sort=False)
-        }
-    if len(samples) > 1:
-        samples[BETWEEN] = _judgements(table, steps, list(samples))
+    names: dict[str, dict[str, str]] = {}
+    for (run, group), whole in ends.groupby(["run", "group"], sort=False):
+        name = f"{group}, {run}" if several else str(group)
+        single = steps[(steps["run"] == run) & (steps["group"] == group)]
+        samples[name] = _updates(single, whole, CELL)
+        names.setdefault(str(run), {})[str(group)] = name
+    for group, whole in ends.groupby("group", sort=False) if several else ():
+        samples[str(group)] = replace(_updates(steps[steps["group"] == group], whole, factors), mixed=True)
+    for run, groups in names.items():
+        if len(groups) > 1:
+            beliefs, updates = (rows[rows["run"] == run] for rows in (table, steps))
+            samples[f"{BETWEEN}, {run}" if several else BETWEEN] = _judgements(beliefs, updates, list(groups))
+    of_kind = [[groups[kind] for groups in names.values() if kind in groups] for kind in table["group"].unique()]
     varied = [name for name in factors if table[name].nunique() > 1]
     return Understood(
         Path(" + ".join(folder.path.name for folder in folders)),
         "runs of martingale",
         samples,
         _line(table, ends, varied),
-        by_run,
+        [*(list(groups.values()) for groups in names.values()), *of_kind],
     )
 
 
-def _called(levels: Mapping[str, str]) -> str:
-    return ", ".join(levels.values())
+def _table(run: Run, own: Mapping[str, str], ratings: Path | None) -> pd.DataFrame:
+    """The readings of a run, with its levels, its name `run`, and the `group` of each."""
+    beliefs = run.folder.beliefs()
+    table = readings(rated(beliefs, ratings) if ratings else beliefs)
+    if table.empty:
+        raise UserError(f"{run.folder.path}: no trajectory has a step, so no belief could move")
+    return table.assign(group=table["kind"] + "/" + table["method"], run=", ".join(own.values()), **own)
 
 
 def _opened(folder: RunFolder) -> tuple[RunFolder, RunConfig]:
@@ -81,10 +87,10 @@ def _opened(folder: RunFolder) -> tuple[RunFolder, RunConfig]:
     return folder, stored_config(folder.path / "config.yaml")[1]
 
 
-def _updates(steps: pd.DataFrame, ends: pd.DataFrame, place: Sequence[str], factors: Sequence[str]) -> Updates:
-    whole = _pairs(ends, place)
+def _updates(steps: pd.DataFrame, ends: pd.DataFrame, factors: Sequence[str]) -> Updates:
+    whole = _pairs(ends, PLACE)
     alike = len(steps) == len(ends)  # then no trajectory has a second step
-    views = {"": whole} if alike else {STEPWISE: _pairs(steps, [*place, "step"]), WHOLE: whole}
+    views = {"": whole} if alike else {STEPWISE: _pairs(steps, [*PLACE, "step"]), WHOLE: whole}
     varied = {name: labels(ends, name) for name in factors if ends[name].nunique() > 1}
     return Updates(views=views, clusters=whole.clusters, factors=varied or None)
 
@@ -102,7 +108,7 @@ def _pairs(rows: pd.DataFrame, place: Sequence[str]) -> Pairs:
 
 
 def _judgements(table: pd.DataFrame, steps: pd.DataFrame, kinds: Sequence[str]) -> Judgements:
-    index = ["run", *PLACE, "step", "cluster"]
+    index = [*PLACE, "step", "cluster"]
     beliefs = table.pivot(index=index, columns="group", values="belief")[list(kinds)]
     changes = steps.pivot(index=index, columns="group", values="update")[list(kinds)]
     return Judgements(

@@ -44,6 +44,8 @@ class Updates(Sample):
     """Way of pairing -> pairs; the last one spans from the first belief to the last."""
     factors: Mapping[str, Array] | None = None
     """Factor -> [n] level of each pair."""
+    mixed: bool = False
+    """Of several models, whose difference would pass for a slope: only what tells them apart is scored."""
 
     @property
     def whole(self) -> Pairs:

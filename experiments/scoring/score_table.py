@@ -115,10 +115,10 @@ def _comparisons(entries: Sequence[Entry], understood: Understood, seed: int) ->
         if compare is None:
             continue
         kinds = {entry.group: understood.samples[entry.group] for entry in of_metric}
-        for rivals in (kinds, *(understood.by_run.get(group, {}) for group in kinds)):
-            for (one, first), (two, second) in combinations(rivals.items(), 2):
+        for rivals in understood.rivals or [list(kinds)]:
+            for one, two in combinations([group for group in rivals if group in kinds], 2):
                 if _are_rivals(one, two):
-                    found[name, one, two] = _difference(compare(first), compare(second), seed)
+                    found[name, one, two] = _difference(compare(kinds[one]), compare(kinds[two]), seed)
     return paired_family(found) if found else {}
 
 

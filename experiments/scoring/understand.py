@@ -1,7 +1,7 @@
 """What a table is: its form, its clusters, and what will be scored."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from difflib import get_close_matches
 from pathlib import Path
 
@@ -35,8 +35,8 @@ class Understood:
     """Belief kind (kind/method[/layer]) -> its sample; "" where a plain form does not name its kind."""
     line: str
     """What was understood, for the user to check."""
-    by_run: Mapping[str, Mapping[str, Sample]] = field(default_factory=dict)
-    """Of several runs: belief kind -> kind and run -> its sample, whose keys say nothing of the run."""
+    rivals: Sequence[Sequence[str]] = ()
+    """Kinds that are compared with each other; none: all are."""
 
 
 def understand(path: Path, *, cluster: str | None = None, replicates: str | None = None) -> Understood:

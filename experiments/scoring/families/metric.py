@@ -59,6 +59,8 @@ class Metric:
         """Why the sample cannot be scored, or None."""
         if not isinstance(sample, self.samples):
             return f"wants {self.wants}"
+        if isinstance(sample, Updates) and sample.mixed and "factors" not in self.needs:
+            return "is of one run"
         absent = [name for name in self.needs if getattr(sample, name) is None]
         return f"needs {NEEDED.get(absent[0], f'column {absent[0]!r}')}" if absent else None
 

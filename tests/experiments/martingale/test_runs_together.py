@@ -86,11 +86,24 @@ def test_models_are_told_apart_on_the_questions_that_they_share(rivals: list[Run
     assert difference.p_adjusted < 0.05
     same = found.comparisons["martingale", "exact/letters, fair", "exact/letters, pulled"]
     assert same.difference == 0
-    assert {two for _, _, two in found.comparisons} == {
-        "exact/letters",
-        "exact/words, pulled",
-        "exact/letters, pulled",
+    assert {(one, two) for metric, one, two in found.comparisons if metric == "martingale"} == {
+        ("exact/words, fair", "exact/letters, fair"),
+        ("exact/words, pulled", "exact/letters, pulled"),
+        ("exact/words, fair", "exact/words, pulled"),
+        ("exact/letters, fair", "exact/letters, pulled"),
     }
+
+
+def test_a_difference_between_models_does_not_pass_for_a_slope(stored: Stored, planted: Any) -> None:
+    """Each is a martingale, and one was certain where the other was torn: both together are none."""
+    fair = Bayesian().sample(N, 0).read
+    other = np.clip(1 - fair, 0, 1) * 0.1
+    found = scored([stored(planted({"words": [one]}), name) for one, name in ((fair, "fair"), (other, "low"))])
+    assert "M" not in lines(found, "exact/words")
+    for model in ("fair", "low"):
+        score = lines(found, f"exact/words, {model}")["M"]
+        assert score.ci_lo < 0 < score.ci_hi
+        assert lines(found, "exact/words")[f"M at model[{model}]"].estimate == pytest.approx(score.estimate)
 
 
 def test_scores_of_one_run_are_its_own(tiny_run: RunFolder) -> None:
@@ -232,7 +245,6 @@ def test_runs_are_scored_on_the_command_line(rivals: list[RunFolder], tmp_path: 
     assert first.startswith("martingale, 2 runs (fair; pulled); 240 trajectories, clusters: question (120)")
     kept = json.loads((out / "scores.json").read_text())
     assert kept["settings"] == {"metric": "all", "seed": 1}
-    assert {"first_kind": "exact/words, fair", "second_kind": "exact/words, pulled"}.items() <= kept["differences"][
-        [row["first_kind"] for row in kept["differences"]].index("exact/words, fair")
-    ].items()
+    compared = {(row["first_kind"], row["second_kind"]) for row in kept["differences"]}
+    assert ("exact/words, fair", "exact/words, pulled") in compared
     assert "exact/words, pulled" in (out / "report.html").read_text()
