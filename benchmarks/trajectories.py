@@ -5,7 +5,8 @@
 Read is the exact belief of `configs/martingale.yaml` after every step, in both orders of the options. The floor is one
 plain forward pass of the longest prefix, which has the last token's distribution and nothing else. Times are CPU
 seconds of this process, and all rows take their turn in every round, so that a busy machine favours none. How much is
-added depends on how long a step is beside the question that hangs off it; tokens say that exactly.
+added depends on how long a step is beside the question that hangs off it; tokens say that exactly, and a plain pass of
+as many tokens says what they must cost.
 """
 
 import os
@@ -78,8 +79,10 @@ def main(rounds: int) -> None:
         f"Python {platform.python_version()}, torch {version('torch')}; {MODEL}, float32; {STEPS} steps\n"
     )
     print("Times the forward pass of the longest prefix:\n")
-    print("| tokens of a step | longest prefix | tree | tokens | one tree | one pass per prefix | 1.3 or less |")
-    print("|---|---|---|---|---|---|---|")
+    print(
+        "| tokens of a step | longest prefix | tree | tokens | one tree | plain, as many | one by one | at most 1.3 |"
+    )
+    print("|---|---|---|---|---|---|---|---|")
     with load(MODEL) as lm:
         for sentences in LENGTHS:
             each = queries_of(lm, words, sentences)
@@ -90,13 +93,14 @@ def main(rounds: int) -> None:
             rows = (
                 lambda ids=last: forward(lm, ids),
                 lambda all_=every: lm.read(all_, budget=BUDGET),
+                lambda ids=(last * 2)[: cost.tokens_tree]: forward(lm, ids),
                 lambda parts=each: [lm.read(own, budget=BUDGET) for own in parts],
             )
             seconds = np.array([[timed(row) for row in rows] for _ in range(rounds)])
             times = np.median(seconds / seconds[:, :1], axis=0)
             print(
                 f"| {step:.0f} | {len(last)} | {cost.tokens_tree} | {cost.tokens_tree / len(last):.2f} | "
-                f"{times[1]:.2f} ({seconds[:, 1].min():.1f} s) | {times[2]:.2f} | "
+                f"{times[1]:.2f} ({seconds[:, 1].min():.1f} s) | {times[2]:.2f} | {times[3]:.2f} | "
                 f"{'met' if times[1] <= AT_MOST else 'MISSED'} |",
                 flush=True,
             )
