@@ -79,9 +79,7 @@ def main(rounds: int) -> None:
         f"Python {platform.python_version()}, torch {version('torch')}; {MODEL}, float32; {STEPS} steps\n"
     )
     print("Times the forward pass of the longest prefix:\n")
-    print(
-        "| tokens of a step | longest prefix | tree | tokens | one tree | plain, as many | one by one | at most 1.3 |"
-    )
+    print("| tokens of a step | longest path | tree | tokens | one tree | plain, as many | one by one | at most 1.3 |")
     print("|---|---|---|---|---|---|---|---|")
     with load(MODEL) as lm:
         for sentences in LENGTHS:
