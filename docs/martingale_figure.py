@@ -28,13 +28,20 @@ SHADES = (INK, MARK, "#c2703d")
 DASHED: Any = (0, (4, 3))
 
 
-def draw(kinds: dict[str, str], ends: pd.DataFrame, scores: dict[tuple[str, str], MartingaleScore], model: str) -> Any:
+def draw(
+    kinds: dict[str, str],
+    ends: pd.DataFrame,
+    scores: dict[tuple[str, str], MartingaleScore],
+    coverage: dict[str, float],
+    model: str,
+) -> Any:
     """Left the updates of each kind, right their slopes in each cell.
 
     Args:
         kinds: method -> what it is called.
         ends: first and last beliefs of every trajectory.
         scores: (cell, method) -> slope.
+        coverage: method -> how much of the answer is read.
         model: its name.
     """
     import matplotlib as mpl
@@ -46,7 +53,7 @@ def draw(kinds: dict[str, str], ends: pd.DataFrame, scores: dict[tuple[str, str]
         figure = Figure(figsize=(15, 3.9), layout="constrained")
         *panels, forest = figure.subplots(1, len(kinds) + 1, width_ratios=[1] * len(kinds) + [1.5])
         for axes, (method, name), shade in zip(panels, kinds.items(), SHADES, strict=True):
-            _updates(axes, ends[ends["method"] == method], scores["all", method], shade, reach)
+            _updates(axes, ends[ends["method"] == method], scores["all", method], coverage[method], shade, reach)
             axes.set_title(name, loc="left")
         panels[0].set_ylabel("update: last belief less first")
         _slopes(forest, cells, list(kinds), scores)
@@ -54,14 +61,14 @@ def draw(kinds: dict[str, str], ends: pd.DataFrame, scores: dict[tuple[str, str]
     return figure
 
 
-def _updates(axes: Any, rows: pd.DataFrame, score: MartingaleScore, shade: str, reach: float) -> None:
+def _updates(axes: Any, rows: pd.DataFrame, score: MartingaleScore, coverage: float, shade: str, reach: float) -> None:
     """Update against prior, and the fit."""
     span = np.array([rows["prior"].min(), rows["prior"].max()])
     axes.axhline(0, color=INK, linewidth=0.8, linestyle=DASHED)
     axes.scatter(rows["prior"], rows["update"], s=14, color=shade, alpha=0.45, linewidths=0)
     axes.plot(span, score.intercept + score.M * span, color=shade, linewidth=1.8)
-    told = f"M = {score.M:+.2f} [{score.ci_lo:+.2f}, {score.ci_hi:+.2f}]\n{score.n_rows} trajectories"
-    told += f"; {rows['coverage'].mean():.0%} of the answer is read"
+    told = f"M = {score.M:+.2f} [{score.ci_lo:+.2f}, {score.ci_hi:+.2f}]\n{score.n_rows} trajectories, "
+    told += f"{score.n_clusters} questions\n{coverage:.0%} of the answer is read"
     axes.text(0.03, 0.03, told, transform=axes.transAxes, fontsize=8)
     axes.set_xlim(0, 1)
     axes.set_ylim(-reach, reach)
@@ -82,7 +89,7 @@ def _slopes(
     axes.set_yticks(range(len(cells)), [cell.removesuffix(", none").replace(", ", "\n") for cell in cells])
     axes.set_ylim(len(cells) - 0.4, -0.6)
     axes.tick_params(axis="y", length=0)
-    axes.set_xlabel("M; 0 is a martingale. Grey: smaller than so few questions can show")
+    axes.set_xlabel("M; 0 is a martingale. Grey: too small for so few questions")
 
 
 def main(model: str | None) -> None:
@@ -97,12 +104,14 @@ def main(model: str | None) -> None:
         f"judge {config.judge.model.name}": "judged: a second copy reads the steps",
     }
     ends = pairs(readings(beliefs), WHOLE)
+    cells = experiment.score(config, beliefs)
     scores = {
         (cell.subset, cell.method): cell.score
-        for cell in experiment.score(config, beliefs)
+        for cell in cells
         if cell.metric == "M" and isinstance(cell.score, MartingaleScore)
     }
-    figure = draw(kinds, ends[ends["method"].isin(kinds)], scores, config.model.name)
+    coverage = {c.method: c.score.estimate for c in cells if c.metric == "coverage" and c.subset == "all"}
+    figure = draw(kinds, ends[ends["method"].isin(kinds)], scores, coverage, config.model.name)
     (HERE / "martingale-figure.svg").write_text(to_svg(figure), encoding="utf-8")
 
 

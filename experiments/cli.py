@@ -215,8 +215,9 @@ def score(
 
     folder = None if out is None else prepare(out)
     chosen(metric)
-    runs = [run for table in tables if (run := run_at(table))]
-    if runs and (cluster or replicates):
+    as_table = cluster or replicates
+    runs = [run for table in tables if (run := run_at(table)) and not (as_table and table.name == "beliefs")]
+    if runs and as_table:
         raise UserError("--cluster and --replicates are for tables; a run knows its questions")
     if len(runs) < len(tables) and (ratings or len(tables) > 1):
         odd = next(table for table in tables if not run_at(table))
@@ -250,7 +251,9 @@ def sheet(run: Path, file: Path) -> None:
     from .scoring.ratings import sheet as empty_sheet
 
     try:
-        empty_sheet(RunFolder.open(run)).to_csv(file, index=False)
+        empty_sheet(RunFolder.open(run)).to_csv(file, index=False, mode="x")
+    except FileExistsError:
+        raise UserError(f"{file}: is there, and may hold ratings; name another file") from None
     except OSError as error:
         raise UserError(f"{file}: cannot be written ({error.strerror})") from error
 

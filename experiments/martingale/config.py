@@ -45,6 +45,8 @@ class Source(Settings):
             raise ValueError(f"kind {self.kind!r}: {'needs a' if self.file is None else 'takes no'} `file`")
         if (self.resolutions is None) == (self.kind == "forecastbench"):
             raise ValueError("`resolutions` go with kind `forecastbench`, and it needs them")
+        if self.make and len({*self.make}) < len(self.make):
+            raise ValueError("`make` names a kind of question twice; take one away")
         if self.make and self.kind != "computed":
             raise ValueError(f"kind {self.kind!r}: takes no `make`, which goes with `computed`")
         return self
@@ -183,6 +185,8 @@ class MartingaleConfig(RunConfig):
     @model_validator(mode="after")
     def _hangs_together(self) -> "MartingaleConfig":
         thinks, kinds = self.model.thinking == "on", {*self.reasoning}
+        if len(kinds) < len(self.reasoning):
+            raise ValueError("reasoning: names a kind twice; take one away")
         if "thought" in kinds and not thinks:
             raise ValueError("reasoning `thought`: is that of a model that thinks; set `model.thinking: on`")
         if thinks and not {"thought"} <= kinds <= {"thought", "evidence"}:
@@ -200,6 +204,8 @@ class MartingaleConfig(RunConfig):
             raise ValueError(
                 "doob: continuations follow the model's own law; set generation.temperature and top_p to 1"
             )
+        if self.doob.continuations and self.generation.stop:
+            raise ValueError("doob: a stop text may lie across the end of a prefix; take generation.stop away")
         if self.doob.continuations and "cot" not in self.reasoning:
             raise ValueError("doob: goes with chains of thought; add `cot` to reasoning")
         for key, names in PLACEHOLDERS.items():

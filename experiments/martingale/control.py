@@ -9,7 +9,9 @@ from .doob import END, METHOD, START
 from .readings import array, labels, marked
 
 REACH, MOST_SE = 0.05, 0.03
-"""Within what the control must be equivalent to zero, and how well it must be known."""
+"""Within what the control must be equivalent to zero, a slope or the root of drift², and how well the slope must be
+known.
+"""
 
 
 def control_cells(config: MartingaleConfig, beliefs: pd.DataFrame) -> list[Cell]:
@@ -44,6 +46,6 @@ def control_cells(config: MartingaleConfig, beliefs: pd.DataFrame) -> list[Cell]
     drift = drift_covariance(*halves, **fitted)
     found |= {
         "control_drift2": drift,
-        "control_drift2_tost": tost(drift.drift2, drift.se, drift.n_questions - 1, -REACH, REACH),
+        "control_drift2_tost": tost(drift.drift2, drift.se, drift.n_questions - 1, -(REACH**2), REACH**2),
     }
     return [Cell(metric, METHOD, "all", score, "verbal") for metric, score in found.items()]

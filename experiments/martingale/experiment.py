@@ -41,6 +41,8 @@ class Martingale:
 
     def items(self, config: MartingaleConfig) -> list[Item]:
         """The questions, domain by domain."""
+        if config.trajectories:
+            stored(config.model_dump_json())  # a run that does not fit is found out before the model is loaded
         numbers: dict[str, int] = {}
         found = []
         for domain, question in questions(config):

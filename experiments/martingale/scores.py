@@ -69,7 +69,7 @@ def scores(config: MartingaleConfig, beliefs: pd.DataFrame) -> list[Cell]:
         ends, steps = pairs(rows, WHOLE), pairs(rows, STEPWISE)
         for subset, (own, whole, single) in _subsets(rows, ends, steps):
             found = {
-                **_slopes(config, whole, single),
+                **_slopes(config, kind, whole, single),
                 **_about_readings(config, kind, own),
                 **_against_outcomes(config, whole),
                 **_against_truth(config, own, single),
@@ -89,7 +89,7 @@ def _subsets(*tables: pd.DataFrame) -> Iterator[tuple[str, tuple[pd.DataFrame, .
         yield str(cell), tuple(table[name == cell] for table, name in zip(tables, names, strict=True))
 
 
-def _slopes(config: MartingaleConfig, ends: pd.DataFrame, steps: pd.DataFrame) -> dict[str, Score]:
+def _slopes(config: MartingaleConfig, kind: str, ends: pd.DataFrame, steps: pd.DataFrame) -> dict[str, Score]:
     """A1 to A5: first to last, `M`; per step with rows and with questions weighing the same; the tests; and, where a
     prior was read twice, the slope free of what only one of the readings has, and corrected for their reliability.
     """
@@ -107,7 +107,8 @@ def _slopes(config: MartingaleConfig, ends: pd.DataFrame, steps: pd.DataFrame) -
     if steps["prior_1"].notna().any():
         two = array(steps, "prior_0"), array(steps, "prior_1")
         found["M_iv"] = martingale_iv(*two, step[1], step[2], **_sampling(config))
-        found["M_corrected"] = _corrected(config, found["M_step"], reliability_icc(np.column_stack(two), step[2]))
+        if kind != "exact":  # of two orders the difference is no noise
+            found["M_corrected"] = _corrected(config, found["M_step"], reliability_icc(np.column_stack(two), step[2]))
     return found
 
 

@@ -13,8 +13,10 @@ from ..run_folder import RunFolder
 from ..trajectories.trajectory import Trajectory
 from .config import MartingaleConfig
 
-SAME = ("model", "generation", "debate")
-"""Settings that decide what is said, besides the words of the prompt, which are compared as they stand."""
+SAME = ("wording", "generation", "debate")
+"""Settings that decide what is said; questions and system prompts are compared as they stand."""
+WHERE = {"threads", "device", "device_map", "dtype", "kernel", "backend"}
+"""Settings of a model that leave it what it is."""
 
 
 class Stored:
@@ -49,7 +51,7 @@ class Stored:
         """Raise UserError if the run's trajectory of that name was asked for, or was parted, in another way."""
         if one.samples and told(one)["messages"] != self._messages[f"{one.name}/{one.draw}"]:
             raise UserError(
-                f"trajectories: {self.where} asked for {one.name} in other words; take its domains, wording and prompts"
+                f"trajectories: {self.where} asked for {one.name} in other words; take its domains and prompts"
             )
 
 
@@ -57,15 +59,20 @@ class Stored:
 def stored(config_json: str) -> Stored:
     """The run that a configuration names.
 
-    Raises UserError if it is none of this experiment, or of another model or law.
+    Raises UserError if it is none of this experiment, not complete, or of another model, wording or law.
     """
     config = MartingaleConfig.model_validate_json(config_json)
     assert config.trajectories
     folder = RunFolder.open(Path(config.trajectories).expanduser())
     where = str(folder.path / "config.yaml")
     theirs = parse(MartingaleConfig, read_yaml(Path(where)), where)
-    if other := [key for key in SAME if getattr(theirs, key) != getattr(config, key)]:
+    other = [key for key in SAME if getattr(theirs, key) != getattr(config, key)]
+    if theirs.model.model_dump(exclude=WHERE) != config.model.model_dump(exclude=WHERE):
+        other = ["model"]
+    if other:
         raise UserError(f"trajectories: {where} has another `{other[0]}`; give it the same, or run anew")
+    if folder.missing:
+        raise UserError(f"trajectories: {folder.path} has {folder.missing} batches still to read; go on with it first")
     return Stored(folder.said(), str(folder.path))
 
 

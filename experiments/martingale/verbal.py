@@ -83,7 +83,8 @@ def judge_rows(
 
     Raises UserError for a judge that has no chat template.
     """
-    lm, question = lm if judge.model == config.model else _loaded(judge.model.model_dump_json()), question_of(item)
+    itself = judge.model.model_copy(update={"threads": config.model.threads}) == config.model
+    lm, question = lm if itself else _loaded(judge.model.model_dump_json()), question_of(item)
     options = (question.option_yes, question.option_no)
     places = _judged(judge, trajectories, prefixes)
     asked = []

@@ -13,6 +13,10 @@ CONDITIONS = {"generation", "debate", "sampling", "draws", "thoughts"}
 """Settings that runs may differ in: those that do are factors."""
 
 
+WHERE = {"device", "threads", "kernel", "path"}
+"""Of what is recorded of a model: how it was run, which makes it no other."""
+
+
 class Run(NamedTuple):
     """A run on the disk."""
 
@@ -35,7 +39,8 @@ def levels(runs: Sequence[Run]) -> list[dict[str, str]]:
     for run in runs:
         if (asked := run.conditions["dataset"]) != data:
             raise UserError(
-                f"{run.folder.path}: asks other questions than {runs[0].folder.path} (data {asked}, not {data})"
+                f"{run.folder.path}: asks other questions than {runs[0].folder.path} (data {asked}, not {data}), "
+                "or has another `cutoff`"
             )
         for name, value in _flat(run.config.model_dump(mode="json", include=MEANING)).items():
             if meant.setdefault(name, value) != value:
@@ -62,7 +67,8 @@ def levels(runs: Sequence[Run]) -> list[dict[str, str]]:
 
 def _models(runs: Sequence[Run]) -> list[str]:
     """The name of each run's model, with what tells it apart from another of that name."""
-    known = [{**run.conditions["model"], "thinking": run.config.model.thinking} for run in runs]
+    held = [{key: own for key, own in run.conditions["model"].items() if key not in WHERE} for run in runs]
+    known = [{**own, "thinking": run.config.model.thinking} for own, run in zip(held, runs, strict=True)]
 
     def called(own: Mapping[str, Any]) -> str:
         alike = [other for other in known if other["name"] == own["name"]]

@@ -31,9 +31,10 @@ PLACE = [*TRAJECTORY, "step"]
 
 def sheet(folder: RunFolder) -> pd.DataFrame:
     """A row for each place of a run: PLACE, `rater` and `belief` to fill in (that `option` is right, in [0, 1]), and
-    `shown`, what the model had seen. A start has no draw, as all draws share it.
+    `shown`, what the model had seen. A start has no draw, as all draws share it. Later steps stand further down, lest
+    they be seen before.
     """
-    places = _places(folder.beliefs())
+    places = _places(folder.beliefs()).sort_values("step", kind="stable")
     told = folder.transcripts(set(places["readout_id"]))
     shown = ["\n\n".join(_shown(told[name])) for name in places["readout_id"]]
     draw = places["draw"].astype("Int64").mask(places["draw"] == SHARED)

@@ -25,6 +25,9 @@ Configured = Callable[..., Any]
         ("domains={values: {kind: smoke, file: x.csv}}", "kind 'smoke': takes no `file`"),
         ("domains={values: {kind: computed}}", "domains.values: has no computed questions"),
         ("domains={values: {kind: smoke, make: [urns]}}", "kind 'smoke': takes no `make`"),
+        ("domains={factual: {kind: computed, make: [urns, urns]}}", "`make` names a kind of question twice"),
+        ("reasoning=[cot, debate, cot]", "reasoning: names a kind twice"),
+        ("trajectories=nowhere", "nowhere: is not a doxascope run"),
         ("domains={factual: {kind: smoke}}", "domains.factual: has no smoke questions"),
         ("domains={forecasting: {kind: forecastbench, file: x.json}}", "`resolutions` go with kind `forecastbench`"),
         ("domains={art: {kind: smoke}}", "domains.art"),
@@ -55,6 +58,7 @@ def test_a_wrong_setting_is_one_line(configured: Configured, change: str, messag
     [
         (("doob.continuations=2", "generation.temperature=0.5"), "set generation.temperature and top_p to 1"),
         (("doob.continuations=2", "reasoning=[debate]"), "add `cot` to reasoning"),
+        (("doob.continuations=2", "generation.stop=[Answer]"), "take generation.stop away"),
         (("model.thinking=on",), "goes with reasoning `thought`, beside it `evidence`; else set `closed`"),
         (("model.thinking=on", "reasoning=[thought, cot]"), "goes with reasoning `thought`, beside it `evidence`"),
         (("model.thinking=on", "reasoning=[evidence]"), "goes with reasoning `thought`, beside it `evidence`"),

@@ -36,6 +36,7 @@ def filled(folder: RunFolder, tmp_path: Path) -> Write:
 
     def write(change: Callable[[pd.DataFrame], pd.DataFrame] = lambda given: given, *raters: str) -> Path:
         empty, path = tmp_path / "sheet.csv", tmp_path / "ratings.csv"
+        empty.unlink(missing_ok=True)
         done = CliRunner().invoke(cli, ["sheet", str(folder.path), str(empty)])
         assert done.exit_code == 0, done.output
         given = pd.read_csv(empty)
@@ -64,7 +65,11 @@ def test_who_says_what_the_model_says_agrees_with_it(folder: RunFolder, filled: 
 
 def test_the_sheet_shows_what_the_model_had_seen_and_nothing_later(folder: RunFolder, tmp_path: Path) -> None:
     CliRunner().invoke(cli, ["sheet", str(folder.path), str(tmp_path / "sheet.csv")])
-    sheet = pd.read_csv(tmp_path / "sheet.csv").set_index(["item", "reasoning", "draw", "step"])["shown"].sort_index()
+    again = CliRunner().invoke(cli, ["sheet", str(folder.path), str(tmp_path / "sheet.csv")])
+    assert "is there, and may hold ratings" in str(again.exception)
+    rows = pd.read_csv(tmp_path / "sheet.csv")
+    assert rows["step"].is_monotonic_increasing  # what comes later stands further down
+    sheet = rows.set_index(["item", "reasoning", "draw", "step"])["shown"].sort_index()
     told = folder.transcripts(["factual-0000/evidence-none/0"])["factual-0000/evidence-none/0"]["messages"]
     pieces = [message["content"] for message in told[1:]]
     for step in range(1, len(pieces) + 1):

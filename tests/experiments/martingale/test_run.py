@@ -116,7 +116,8 @@ def test_stored_trajectories_are_read_in_other_ways_without_being_written_again(
     for change, message in (
         ("generation.max_new_tokens=23", "has another `generation`; give it the same"),
         ("chains=3", "has no draw 2 of factual-0000/cot-none"),
-        ("wording.cot=Think hard.", "asked for factual-0000/cot-none in other words"),
+        ("wording.opening=I am sure.", "has another `wording`; give it the same"),
+        ("domains={factual: {kind: computed, make: [weekdays]}}", "asked for factual-0000/cot-none in other words"),
         ("prompts={none: '', bold: 'Be bold.'}", "has no draw 0 of factual-0000/cot-bold"),
     ):
         with pytest.raises(UserError, match=message):
