@@ -139,7 +139,9 @@ def test_ctrl_c_says_how_to_go_on(tiny_folder: Path, tmp_path: Path) -> None:
         "-o",
         "items=200",
     ]
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's background job ignores it
     process = subprocess.Popen(command, cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    signal.signal(signal.SIGINT, before)
     while _commits(tmp_path) < 1:
         time.sleep(0.05)
     process.send_signal(signal.SIGINT)
