@@ -18,6 +18,7 @@ from doxascope.experiments.martingale.experiment import trajectories
 from doxascope.experiments.martingale.prefixes import along, exact_questions
 from doxascope.experiments.martingale.prompts import thinking
 from doxascope.experiments.martingale.readings import readings
+from doxascope.experiments.martingale.verbal import _loaded
 from doxascope.experiments.readouts import compile_questions
 from doxascope.experiments.runner import run
 from doxascope.experiments.trajectories.chain import chain, chains
@@ -87,6 +88,15 @@ def test_a_run_that_was_stopped_goes_on_to_the_same_bytes(whole: tuple[Any, Any,
     run(experiment, config, tmp_path)
     for name in ("scores.json", "published.csv", "transcripts/part-00001.jsonl"):
         assert (part / name).read_bytes() == (folder.path / name).read_bytes()
+
+
+def test_a_model_that_judges_itself_is_loaded_once(configured: Configured, tmp_path: Path) -> None:
+    experiment, config = configured("items=1", "numbers=[]", "greedy=[]", "judge={model: smollm2-135m}")
+    config = config.model_copy(update={"judge": config.judge.model_copy(update={"model": config.model})})
+    before = _loaded.cache_info()
+    done = run(experiment, config, tmp_path)
+    assert "judge" in set(done.beliefs()["kind"])
+    assert _loaded.cache_info() == before
 
 
 def test_stored_trajectories_are_read_in_other_ways_without_being_written_again(
