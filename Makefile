@@ -3,7 +3,7 @@
 #   make test    set up, run the tests
 #   make lint    ruff and pyright
 #   make bench   the speed tables
-#   make figures   those of the README, from three runs (forty minutes on two cores)
+#   make figures   those of the README, from three runs (half an hour or more on two cores)
 #   make calibration   docs/calibration.md anew, from simulated agents (ten minutes on two free cores)
 PYTHON ?= python3
 BIN := .venv/bin
