@@ -1,5 +1,5 @@
 """`python -m doxascope` is the command line."""
 
-from .experiments.cli import main
+from .experiments.cli.main import main
 
 main()

@@ -30,7 +30,7 @@ from peers.workload import ONE_FORM, compiled
 from doxascope import load
 from doxascope.hooks.backends.capture import CapturePlan
 from doxascope.hooks.backends.make import make_backend
-from doxascope.hooks.exact import Query
+from doxascope.hooks.exact.exact import Query
 from doxascope.hooks.lm import BUDGET, LanguageModel
 from doxascope.hooks.model.blocks import blocks
 from doxascope.hooks.prompts.places import Place

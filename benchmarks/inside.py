@@ -24,10 +24,10 @@ import numpy as np
 import torch
 
 from doxascope import load
-from doxascope.experiments.config import load_config
-from doxascope.experiments.readouts import compile_questions
+from doxascope.experiments.engine.config import load_config
+from doxascope.experiments.reading.exact import compile_questions
 from doxascope.hooks.backends.capture import CapturePlan, Every
-from doxascope.hooks.exact import PackedReading
+from doxascope.hooks.exact.exact import PackedReading
 from doxascope.hooks.lens.lens import Lens
 from doxascope.hooks.lens.translator import Translator
 from doxascope.hooks.lm import LanguageModel

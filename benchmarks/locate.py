@@ -19,11 +19,11 @@ from importlib.metadata import version
 import numpy as np
 
 from doxascope import load
-from doxascope.experiments.config import load_config
+from doxascope.experiments.engine.config import load_config
 from doxascope.experiments.locate.config import LocateConfig
 from doxascope.experiments.locate.experiment import Locate
 from doxascope.experiments.locate.reading import interchange
-from doxascope.hooks.exact import ExactReading
+from doxascope.hooks.exact.exact import ExactReading
 
 MODEL, THREADS, PAIRS = "smollm2-135m", 2, 1
 NEAR, EVERY = 1e-4, 8

@@ -37,7 +37,7 @@ def save_model(folder: Path) -> None:
     from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
     from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedTokenizerFast
 
-    from doxascope.experiments.config import load_config
+    from doxascope.experiments.engine.config import load_config
 
     experiment, settings = load_config("consistency", ["items=1"])
     questions = experiment.questions(settings, experiment.items(settings)[0])
@@ -72,8 +72,8 @@ def save_model(folder: Path) -> None:
 
 def reading(model: Path, out: Path, items: int, cached: bool) -> float:
     """Peak memory in KB when all is read."""
-    from doxascope.experiments import runner
-    from doxascope.experiments.config import load_config
+    from doxascope.experiments.engine import runner
+    from doxascope.experiments.engine.config import load_config
 
     loading = runner.load
 
@@ -90,9 +90,9 @@ def reading(model: Path, out: Path, items: int, cached: bool) -> float:
 
 def report(out: Path) -> float:
     """Peak memory in KB of `doxascope report`."""
-    from doxascope.experiments.config import stored_config
-    from doxascope.experiments.run_folder import RunFolder
-    from doxascope.experiments.runner import report
+    from doxascope.experiments.engine.config import stored_config
+    from doxascope.experiments.engine.runner import report
+    from doxascope.experiments.runs.folder import RunFolder
 
     (path,) = out.iterdir()
     report(RunFolder.open(path), *stored_config(path / "config.yaml"))

@@ -24,7 +24,7 @@ import numpy as np
 from scipy import stats
 
 from doxascope import load
-from doxascope.hooks.exact import Query
+from doxascope.hooks.exact.exact import Query
 from doxascope.hooks.generation.sampling import Sampling
 from doxascope.hooks.lm import LanguageModel
 from doxascope.hooks.prompts.chat import Message

@@ -24,7 +24,7 @@ from scipy import stats
 
 import doxascope
 from doxascope import load
-from doxascope.experiments.config import load_config
+from doxascope.experiments.engine.config import load_config
 from doxascope.hooks.generation.generation import Request
 from doxascope.hooks.generation.mentions import opening
 from doxascope.hooks.generation.sampling import Sampling

@@ -23,13 +23,13 @@ from importlib.metadata import version
 import numpy as np
 
 from doxascope import load
-from doxascope.experiments.config import load_config
+from doxascope.experiments.engine.config import load_config
 from doxascope.experiments.martingale import MartingaleConfig
 from doxascope.experiments.martingale.prefixes import along, exact_questions
 from doxascope.experiments.martingale.prompts import thinking
-from doxascope.experiments.readouts import compile_questions
-from doxascope.experiments.trajectories.chain import chain
-from doxascope.hooks.exact import Query
+from doxascope.experiments.materials.trajectories.chain import chain
+from doxascope.experiments.reading.exact import compile_questions
+from doxascope.hooks.exact.exact import Query
 from doxascope.hooks.generation.generation import Sample
 from doxascope.hooks.lm import LanguageModel
 

@@ -17,19 +17,19 @@ from typing import Any, NamedTuple
 import numpy as np
 import pandas as pd
 
-from doxascope.experiments.config import load_config
+from doxascope.experiments.addons.inner.plan import LensPlan
+from doxascope.experiments.addons.inner.report import GATES
+from doxascope.experiments.addons.inner.scores import judging, profiles
 from doxascope.experiments.consistency import ConsistencyConfig
 from doxascope.experiments.consistency.inside import INNER
 from doxascope.experiments.consistency.instances import instances
-from doxascope.experiments.inner.plan import LensPlan
-from doxascope.experiments.inner.report import GATES
-from doxascope.experiments.inner.scores import judging, profiles
+from doxascope.experiments.engine.config import load_config
+from doxascope.experiments.engine.runner import run
 from doxascope.experiments.locate.figures import draw_map
 from doxascope.experiments.locate.reading import DONOR
 from doxascope.experiments.locate.scores import SHARE, UPDATE, MappedTransfer
-from doxascope.experiments.plotting import INK, MARK, STYLE, to_svg
-from doxascope.experiments.run_folder import RunFolder
-from doxascope.experiments.runner import run
+from doxascope.experiments.report.plotting import INK, MARK, STYLE, to_svg
+from doxascope.experiments.runs.folder import RunFolder
 from doxascope.hooks.certificate.certify import certify
 from doxascope.hooks.certificate.kept import keep
 from doxascope.metrics import CompetenceGate, PairedDifference, Score, cluster_mean, paired_difference_moments

@@ -14,11 +14,11 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from doxascope.experiments.config import load_config
+from doxascope.experiments.engine.config import load_config
+from doxascope.experiments.engine.runner import run
 from doxascope.experiments.martingale.config import MartingaleConfig
 from doxascope.experiments.martingale.readings import WHOLE, cell_names, pairs, readings
-from doxascope.experiments.plotting import INK, MARK, STYLE, to_svg
-from doxascope.experiments.runner import run
+from doxascope.experiments.report.plotting import INK, MARK, STYLE, to_svg
 from doxascope.metrics import MartingaleScore
 
 HERE = Path(__file__).parent

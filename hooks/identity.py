@@ -4,8 +4,8 @@ import hashlib
 from importlib.metadata import version
 from typing import TYPE_CHECKING
 
+from .exact.self_check import Chosen
 from .model.spec import ModelSpec
-from .self_check import Chosen
 from .settings import Settings
 
 if TYPE_CHECKING:

@@ -13,7 +13,9 @@ from .backends.backend import Backend
 from .backends.capture import CapturePlan
 from .backends.make import make_backend, require
 from .errors import UserError
-from .exact import ExactReading, PackedReading, Query, exact_rows, read_packed
+from .exact.exact import ExactReading, PackedReading, Query, exact_rows, read_packed
+from .exact.plain import read_plain
+from .exact.self_check import Chosen, choose_path
 from .generation.generation import BUDGET as SAMPLING_BUDGET
 from .generation.generation import Request, Sample, Sampler
 from .generation.growing import CachedHistories, Histories, RecomputedHistories
@@ -24,12 +26,10 @@ from .identity import Identity, identify
 from .model.head import Head
 from .model.loading import TextSide, load_model, load_text_side
 from .model.spec import ModelSpec, resolve
-from .plain import read_plain
 from .prompts.chat import Conversation, as_conversations
 from .prompts.options import TERMINATORS, Option, make_options
 from .prompts.places import LAST
-from .reader import PromptReader
-from .self_check import Chosen, choose_path
+from .prompts.reader import PromptReader
 from .settings import parse
 
 if TYPE_CHECKING:

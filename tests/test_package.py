@@ -13,7 +13,7 @@ ORDER = ("metrics", "hooks", "experiments")
 
 
 @pytest.mark.parametrize(
-    "module", ["doxascope", "doxascope.metrics", "doxascope.hooks.store", "doxascope.experiments.cli"]
+    "module", ["doxascope", "doxascope.metrics", "doxascope.hooks.store", "doxascope.experiments.cli.main"]
 )
 def test_what_needs_no_model_imports_no_torch(module: str) -> None:
     code = f"import sys, {module}; print({{'torch', 'transformers'}} & set(sys.modules))"

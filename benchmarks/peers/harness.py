@@ -8,7 +8,7 @@ from typing import Any
 
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
-from doxascope.hooks.exact import Query
+from doxascope.hooks.exact.exact import Query
 
 Request = tuple[str, str]
 """(context, continuation)."""

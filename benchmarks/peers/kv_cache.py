@@ -7,7 +7,7 @@ from typing import Any
 import torch
 from transformers import DynamicCache, PreTrainedModel
 
-from doxascope.hooks.exact import Query
+from doxascope.hooks.exact.exact import Query
 from doxascope.hooks.model.blocks import body
 
 ROWS = 64

@@ -9,8 +9,8 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from doxascope.experiments.config import load_config
-from doxascope.hooks.exact import Query, QueryTree, read_packed
+from doxascope.experiments.engine.config import load_config
+from doxascope.hooks.exact.exact import Query, QueryTree, read_packed
 from doxascope.hooks.lm import BUDGET, LanguageModel
 from doxascope.hooks.model.blocks import body
 from doxascope.hooks.prompts.options import Option, OptionPaths, Terminators, make_options

@@ -6,8 +6,8 @@ from typing import Annotated, Literal
 from pydantic import Field, model_validator
 
 from ...hooks.settings import Settings
-from ..entities import EntityConfig
-from ..protocol import RunConfig
+from ..experiment import RunConfig
+from ..materials.entities import EntityConfig
 
 NAMED = {
     "wording.reject": "x",

@@ -8,7 +8,7 @@ from itertools import permutations
 from ...hooks.prompts.chat import Conversation, Message
 from ...hooks.prompts.options import Option, make_options
 from ...hooks.prompts.places import LAST, Position
-from ..protocol import Question
+from ..experiment import Question
 from .config import ConsistencyConfig, Method
 
 PRIOR, POSTERIOR, SECOND = "prior", "posterior", "second-posterior"

@@ -10,9 +10,9 @@ from itertools import permutations
 import pandas as pd
 
 from ...hooks.lm import LanguageModel
-from ..entities import Window, entities, triples, window_name
-from ..protocol import Cell, Findings, Item, Question, Read, Transcripts
-from ..readouts import read_questions
+from ..experiment import Cell, Findings, Item, Question, Read, Transcripts
+from ..materials.entities import Window, entities, triples, window_name
+from ..reading.exact import read_questions
 from .config import ConsistencyConfig
 from .dialogue import Words, dialogue_questions, fork_questions
 from .findings import findings

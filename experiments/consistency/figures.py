@@ -6,9 +6,9 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from ..plotting import INK, MARK, figure_of_panels, to_svg
-from ..protocol import Cell, Figure, Table
-from ..score_figure import Scores, score_figure
+from ..experiment import Cell, Figure, Table
+from ..report.plotting import INK, MARK, figure_of_panels, to_svg
+from ..report.score_figure import Scores, score_figure
 from .mean import ALL
 from .scores import BALANCED
 

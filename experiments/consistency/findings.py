@@ -5,8 +5,8 @@ from collections.abc import Mapping, Sequence
 import pandas as pd
 
 from ...metrics import CompetenceGate
-from ..entities import window_name
-from ..protocol import Cell, Column, Findings, Table, Transcripts, Verdict
+from ..experiment import Cell, Column, Findings, Table, Transcripts, Verdict
+from ..materials.entities import window_name
 from .config import ConsistencyConfig
 from .figures import figures
 from .forks import CONTROL

@@ -7,7 +7,7 @@ writes it where the model can read it: a model that can use such a note makes th
 import pandas as pd
 
 from ...metrics import fork_coherence
-from ..protocol import Cell
+from ..experiment import Cell
 from .config import ConsistencyConfig
 from .dialogue import FORK, FORK_REVEAL
 from .instances import conditions, option_masses

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from ..protocol import Gallery, Instance, Transcript, Transcripts
+from ..experiment import Gallery, Instance, Transcript, Transcripts
 from .config import ConsistencyConfig
 
 MOST = 1000

@@ -5,9 +5,9 @@ from typing import Any
 
 import pandas as pd
 
-from ..inner.declaration import PRIOR as NONE_YET
-from ..inner.declaration import Inner, Scored
-from ..protocol import Column
+from ..addons.inner.declaration import PRIOR as NONE_YET
+from ..addons.inner.declaration import Inner, Scored
+from ..experiment import Column
 from .config import ConsistencyConfig
 from .dialogue import POSTERIOR, PRIOR
 from .instances import instances

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import pandas as pd
 
 from ...metrics import cluster_mean
-from ..protocol import Cell
+from ..experiment import Cell
 from .config import ConsistencyConfig
 
 ALL = "all"

@@ -5,7 +5,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from ...metrics.validation import Floats
-from ..readouts import SAMPLED
+from ..reading.exact import SAMPLED
 
 
 def answers_worth(readouts: pd.DataFrame, masses: Floats, rejected: NDArray[np.int64]) -> Floats:

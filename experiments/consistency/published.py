@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 import pandas as pd
 
-from ..protocol import Cell
+from ..experiment import Cell
 
 MAIN = (
     ("2 classes", "c2"),

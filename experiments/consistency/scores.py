@@ -14,9 +14,9 @@ from ...metrics import (
     paired_family,
     readout_agreement,
 )
-from ..entities import window_name
-from ..protocol import Cell
-from ..readouts import SAMPLED
+from ..experiment import Cell
+from ..materials.entities import window_name
+from ..reading.exact import SAMPLED
 from .config import ConsistencyConfig
 from .forks import fork_scores
 from .gate import gates

@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 
 from ...metrics import jsd_leak
-from ..protocol import Cell
+from ..experiment import Cell
 from .dialogue import SECOND
 from .instances import conditions, option_masses
 from .mean import Means

@@ -5,8 +5,8 @@ from typing import Annotated
 from pydantic import Field, model_validator
 
 from ...hooks.backends.capture import Every, Layers
-from ..consistency.pairs import RejectionPairs
-from ..protocol import RunConfig
+from ..experiment import RunConfig
+from .rejection import RejectionPairs
 from .urn import UrnPairs
 
 

@@ -8,11 +8,11 @@ import pandas as pd
 from ...hooks.errors import UserError
 from ...hooks.lm import LanguageModel
 from ...hooks.model.loading import load_text_side
-from ...hooks.reader import PromptReader
-from ..minimal_pair import align
-from ..protocol import Cell, Findings, Item, Question, Read, Transcripts
+from ...hooks.prompts.reader import PromptReader
+from ..experiment import Cell, Findings, Item, Question, Read, Transcripts
 from .config import LocateConfig
 from .findings import findings
+from .minimal_pair import align
 from .reading import NAME, context_questions, read_pair
 from .scores import scores
 

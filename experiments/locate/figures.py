@@ -6,8 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from ..plotting import INK, MARK, STYLE, figure_of_panels, to_svg
-from ..protocol import Figure
+from ..experiment import Figure
+from ..report.plotting import INK, MARK, STYLE, figure_of_panels, to_svg
 from .reading import DONOR
 from .scores import MappedTransfer
 

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import pandas as pd
 
 from ...metrics import CompetenceGate
-from ..protocol import Cell, Column, Findings, Gallery, Instance, Table, Transcripts, Verdict
+from ..experiment import Cell, Column, Findings, Gallery, Instance, Table, Transcripts, Verdict
 from .config import LocateConfig
 from .figures import map_figure, profile_figure
 from .reading import BASE, DONOR

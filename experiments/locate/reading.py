@@ -8,16 +8,16 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from ...hooks.backends.capture import CapturePlan, layer_numbers
 from ...hooks.backends.captured import Captured
 from ...hooks.backends.swap import Swap
-from ...hooks.exact import PackedReading, Query
+from ...hooks.exact.exact import PackedReading, Query
 from ...hooks.lm import LanguageModel
 from ...hooks.model.blocks import blocks
 from ...hooks.model.points import Point
 from ...hooks.prompts.places import Place
 from ...hooks.tree.memory import together
-from ..minimal_pair import MinimalPair, Spans, align
-from ..protocol import Item, Question, Read, Transcript
-from ..readouts import compile_questions
+from ..experiment import Item, Question, Read, Transcript
+from ..reading.exact import compile_questions
 from .config import LocateConfig
+from .minimal_pair import MinimalPair, Spans, align
 
 if TYPE_CHECKING:
     import torch

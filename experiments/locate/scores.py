@@ -10,7 +10,7 @@ import pandas as pd
 
 from ...metrics import Score, TransferFraction, cluster_mean, competence_gate, transfer_fraction, transfer_map
 from ...metrics.validation import Floats
-from ..protocol import Cell
+from ..experiment import Cell
 from .config import LocateConfig
 from .reading import BASE, DONOR, EMBEDDING, EVERYTHING, PATCHED
 

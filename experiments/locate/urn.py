@@ -9,9 +9,9 @@ from ...hooks.prompts.chat import Conversation
 from ...hooks.prompts.options import make_options
 from ...hooks.prompts.spans import Span
 from ...hooks.settings import Settings
-from ..minimal_pair import MinimalPair, endless
-from ..questions.question import Question
-from ..questions.urn import urns
+from ..materials.questions.question import Question
+from ..materials.questions.urn import urns
+from .minimal_pair import MinimalPair, endless
 
 COLOURS = ("red", "blue")
 

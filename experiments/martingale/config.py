@@ -11,7 +11,7 @@ from ...hooks.generation.sampling import Sampling
 from ...hooks.model.spec import ModelSpec, resolve
 from ...hooks.settings import Settings
 from ...hooks.verbal.formats import FORMATS
-from ..protocol import RunConfig
+from ..experiment import RunConfig
 
 Domain = Literal["factual", "forecasting", "values", "review"]
 Reasoning = Literal["cot", "thought", "debate", "evidence"]

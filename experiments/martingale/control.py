@@ -3,7 +3,7 @@
 import pandas as pd
 
 from ...metrics import Score, drift_covariance, martingale_iv, martingale_score, tost
-from ..protocol import Cell
+from ..experiment import Cell
 from .config import MartingaleConfig
 from .doob import END, METHOD, START
 from .readings import array, labels, marked

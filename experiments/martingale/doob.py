@@ -17,10 +17,10 @@ import numpy as np
 from ...hooks.generation.generation import Request, Sample
 from ...hooks.lm import LanguageModel
 from ...hooks.prompts.chat import Prompt
-from ..protocol import Item
-from ..readouts import compile_questions
-from ..trajectories.chain import Thinking, chain, request
-from ..trajectories.trajectory import Trajectory
+from ..experiment import Item
+from ..materials.trajectories.chain import Thinking, chain, request
+from ..materials.trajectories.trajectory import Trajectory
+from ..reading.exact import compile_questions
 from .config import MartingaleConfig
 from .prefixes import Prefix, exact_questions
 from .prompts import question_of, thinking

@@ -12,12 +12,12 @@ from operator import itemgetter
 import pandas as pd
 
 from ...hooks.lm import LanguageModel
-from ..protocol import Cell, Findings, Item, Question, Read, Transcripts
-from ..readouts import read_questions
-from ..trajectories.chain import chains
-from ..trajectories.debate import debates
-from ..trajectories.thought import thoughts
-from ..trajectories.trajectory import Trajectory, Writer
+from ..experiment import Cell, Findings, Item, Question, Read, Transcripts
+from ..materials.trajectories.chain import chains
+from ..materials.trajectories.debate import debates
+from ..materials.trajectories.thought import thoughts
+from ..materials.trajectories.trajectory import Trajectory, Writer
+from ..reading.exact import read_questions
 from .config import MartingaleConfig, Reasoning
 from .doob import control_rows
 from .findings import findings

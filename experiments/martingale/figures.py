@@ -7,9 +7,9 @@ import numpy as np
 import pandas as pd
 
 from ...metrics import MartingaleScore
-from ..plotting import INK, MARK, figure_of_panels, to_svg
-from ..protocol import Cell, Figure
-from ..score_figure import score_figure
+from ..experiment import Cell, Figure
+from ..report.plotting import INK, MARK, figure_of_panels, to_svg
+from ..report.score_figure import score_figure
 from .readings import WHOLE, cell_names, pairs
 
 PALE = 0.35

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import pandas as pd
 
 from ...metrics import Score
-from ..protocol import Cell, Column, Findings, Table, Transcripts, Verdict
+from ..experiment import Cell, Column, Findings, Table, Transcripts, Verdict
 from .config import MartingaleConfig
 from .control import MOST_SE, REACH
 from .doob import METHOD

@@ -4,7 +4,7 @@ import math
 
 import pandas as pd
 
-from ..protocol import Gallery, Instance, Message, Transcript, Transcripts
+from ..experiment import Gallery, Instance, Message, Transcript, Transcripts
 from .config import MartingaleConfig
 from .readings import CELL, TRAJECTORY, trajectory_statuses
 

@@ -8,8 +8,8 @@ from typing import Any
 from ...hooks.prompts.chat import Conversation
 from ...hooks.prompts.options import make_options
 from ...hooks.prompts.places import LAST, Position, Positions
-from ..protocol import Item, Question
-from ..trajectories.trajectory import Trajectory, after
+from ..experiment import Item, Question
+from ..materials.trajectories.trajectory import Trajectory, after
 from .config import MartingaleConfig, Method, Reasoning
 from .prompts import evidence, name_of, question_of, start
 

@@ -3,13 +3,13 @@
 from collections.abc import Sequence
 
 from ...hooks.prompts.chat import Conversation, Message
-from ..protocol import Item
-from ..questions.question import Question
-from ..trajectories.chain import Thinking
-from ..trajectories.debate import Motion
-from ..trajectories.evidence import revealed
-from ..trajectories.thought import Matter
-from ..trajectories.trajectory import Trajectory
+from ..experiment import Item
+from ..materials.questions.question import Question
+from ..materials.trajectories.chain import Thinking
+from ..materials.trajectories.debate import Motion
+from ..materials.trajectories.evidence import revealed
+from ..materials.trajectories.thought import Matter
+from ..materials.trajectories.trajectory import Trajectory
 from .config import MartingaleConfig, Reasoning
 
 

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import pandas as pd
 
 from ...metrics import MartingaleScore
-from ..protocol import Cell
+from ..experiment import Cell
 
 
 def published(cells: Sequence[Cell]) -> pd.DataFrame:

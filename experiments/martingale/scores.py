@@ -34,7 +34,7 @@ from ...metrics import (
 from ...metrics.inference.equivalence import MARGINS
 from ...metrics.inference.intervals import t_interval
 from ...metrics.martingale.split import MIN_CELLS
-from ..protocol import Cell
+from ..experiment import Cell
 from .config import MartingaleConfig
 from .control import control_cells
 from .readings import (

@@ -8,15 +8,15 @@ from typing import Any
 import numpy as np
 import yaml
 
-from ..questions.arithmetic import arithmetic
-from ..questions.change_my_view import load_views
-from ..questions.comparisons import comparisons
-from ..questions.dates import weekdays
-from ..questions.forecastbench import load_forecastbench
-from ..questions.openreview import load_openreview
-from ..questions.question import Question
-from ..questions.table import load_table
-from ..questions.urn import urns
+from ..materials.questions.arithmetic import arithmetic
+from ..materials.questions.change_my_view import load_views
+from ..materials.questions.comparisons import comparisons
+from ..materials.questions.dates import weekdays
+from ..materials.questions.forecastbench import load_forecastbench
+from ..materials.questions.openreview import load_openreview
+from ..materials.questions.question import Question
+from ..materials.questions.table import load_table
+from ..materials.questions.urn import urns
 from .config import Computed, Domain, MartingaleConfig, Source, chosen
 
 MAKERS: Mapping[Computed, Callable[..., list[Question]]] = {

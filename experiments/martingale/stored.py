@@ -8,9 +8,9 @@ from ...hooks.errors import UserError
 from ...hooks.generation.generation import Request, Sample
 from ...hooks.generation.sampling import Sampling
 from ...hooks.settings import parse, read_yaml
-from ..protocol import Drawn, Message, Transcript
-from ..run_folder import RunFolder
-from ..trajectories.trajectory import Trajectory
+from ..experiment import Drawn, Message, Transcript
+from ..materials.trajectories.trajectory import Trajectory
+from ..runs.folder import RunFolder
 from .config import MartingaleConfig
 
 SAME = ("wording", "generation", "debate")

@@ -15,9 +15,9 @@ from ...hooks.verbal.answers import Answer, answer_rows, write_answers
 from ...hooks.verbal.asking import Asked, ask
 from ...hooks.verbal.formats import FORMATS, UNIT
 from ...hooks.verbal.reading import read_numbers
-from ..protocol import Item, Transcript
-from ..questions.question import Question
-from ..trajectories.trajectory import Trajectory
+from ..experiment import Item, Transcript
+from ..materials.questions.question import Question
+from ..materials.trajectories.trajectory import Trajectory
 from .config import Judge, MartingaleConfig
 from .prefixes import Prefix
 from .prompts import question_of

@@ -1,1 +1,1 @@
-"""Scores for anyone's beliefs: a table in, scores with intervals and denominators out. No model, no torch."""
+"""From samples to numbers: one engine, and the metrics of each family."""

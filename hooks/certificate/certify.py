@@ -16,7 +16,7 @@ from scipy.special import logsumexp
 from ..backends.capture import CapturePlan
 from ..backends.captured import Captured
 from ..errors import UserError
-from ..exact import Query, normalised
+from ..exact.exact import Query, normalised
 from ..lm import LanguageModel, load
 from ..model.blocks import body, input_device
 from ..model.points import Site

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Literal
 import numpy as np
 
 from ..errors import UserError
-from ..exact import UNEMBED_ROWS
+from ..exact.exact import UNEMBED_ROWS
 from ..model.head import Head
 from ..prompts.chat import Prompt
 from .growing import Histories, Node

@@ -22,7 +22,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..errors import UserError
-from ..exact import UNEMBED_ROWS, Query
+from ..exact.exact import UNEMBED_ROWS, Query
 from ..model.head import Head
 from ..prompts.options import OptionPaths, Terminators
 from .generation import Sample, batched

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from pydantic import Field
 from scipy.special import logsumexp
 
-from ..exact import ExactReading, exact_rows
+from ..exact.exact import ExactReading, exact_rows
 from ..prompts.options import Option
 from ..settings import Settings
 from .generation import Sample

@@ -4,10 +4,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from ..errors import UserError
-from ..exact import Query
+from ..exact.exact import Query
 from ..prompts.chat import Conversation, Message, Prompt
 from ..prompts.options import Option
-from ..reader import PromptReader
+from ..prompts.reader import PromptReader
 from .formats import NumberFormat
 
 

@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import entr, logsumexp
 
-from ..exact import normalised
+from ..exact.exact import normalised
 from .formats import Number
 
 TIE = 1e-12

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from ..errors import UserError
-from ..exact import Competitor, ExactReading, Query
-from ..reader import PromptReader
+from ..exact.exact import Competitor, ExactReading, Query
+from ..prompts.reader import PromptReader
 from .asking import Asked
 from .distribution import NumberDistribution
 from .rows import Stated, belief_rows

@@ -12,7 +12,7 @@ from click.testing import CliRunner, Result
 from safetensors.numpy import load_file
 
 from doxascope import ActivationStore, UserError
-from doxascope.experiments.cli import cli
+from doxascope.experiments.cli.main import cli
 from doxascope.hooks.store import ActivationWriter, Header
 
 

@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 from doxascope import UserError
-from doxascope.experiments.config import load_config
-from doxascope.experiments.runner import read
-from doxascope.experiments.shard import WHOLE, Shard
+from doxascope.experiments.engine.config import load_config
+from doxascope.experiments.engine.runner import read
+from doxascope.experiments.runs.shard import WHOLE, Shard
 from doxascope.hooks.model.spec import resolve
 from doxascope.hooks.store import ActivationStore
 

@@ -3,8 +3,8 @@ from pathlib import Path
 import pytest
 
 from doxascope import UserError
-from doxascope.experiments.config import load_config
 from doxascope.experiments.consistency import ConsistencyConfig
+from doxascope.experiments.engine.config import load_config
 from doxascope.hooks.model.spec import presets
 
 

@@ -7,10 +7,10 @@ import pandas as pd
 import pytest
 
 from doxascope import UserError
-from doxascope.experiments.config import load_config
 from doxascope.experiments.consistency import ConsistencyConfig, instances
 from doxascope.experiments.consistency.gallery import gallery
-from doxascope.experiments.protocol import Cell, Experiment, Transcript
+from doxascope.experiments.engine.config import load_config
+from doxascope.experiments.experiment import Cell, Experiment, Transcript
 from doxascope.metrics import belief_table, exclusion_bounds
 
 N_ITEMS = 12

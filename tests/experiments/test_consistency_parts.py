@@ -11,12 +11,12 @@ import statsmodels.formula.api as smf
 from scipy.special import softmax
 from statsmodels.stats.anova import anova_lm
 
-from doxascope.experiments.config import load_config
 from doxascope.experiments.consistency.config import ConsistencyConfig
 from doxascope.experiments.consistency.noise import answers_worth
 from doxascope.experiments.consistency.orders import order_share
-from doxascope.experiments.protocol import Cell, Question
-from doxascope.hooks.exact import exact_rows
+from doxascope.experiments.engine.config import load_config
+from doxascope.experiments.experiment import Cell, Question
+from doxascope.hooks.exact.exact import exact_rows
 from doxascope.metrics import Score, belief_consistency, belief_table, jsd_plugin_bias
 
 Believe = Callable[[tuple[str, ...], Question], Any]

@@ -8,10 +8,10 @@ import pytest
 import torch
 
 from doxascope import UserError, load
-from doxascope.experiments.config import load_config
-from doxascope.experiments.entities import EntityConfig, entities, triples
-from doxascope.experiments.runner import run
-from doxascope.hooks.plain import next_token_logp
+from doxascope.experiments.engine.config import load_config
+from doxascope.experiments.engine.runner import run
+from doxascope.experiments.materials.entities import EntityConfig, entities, triples
+from doxascope.hooks.exact.plain import next_token_logp
 
 TEXT = "which word did you choose"
 

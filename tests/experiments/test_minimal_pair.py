@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from doxascope import UserError
-from doxascope.experiments.minimal_pair import MinimalPair, align, endless
+from doxascope.experiments.locate.minimal_pair import MinimalPair, align, endless
 from doxascope.hooks.prompts.chat import Conversation
 from doxascope.hooks.prompts.options import make_options
 from doxascope.hooks.prompts.spans import Span

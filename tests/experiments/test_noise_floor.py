@@ -6,10 +6,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from doxascope.experiments.config import load_config
-from doxascope.experiments.noise_floor import perturbed, score_floors
-from doxascope.experiments.run_folder import RunFolder
-from doxascope.experiments.runner import run
+from doxascope.experiments.addons.noise_floor import perturbed, score_floors
+from doxascope.experiments.engine.config import load_config
+from doxascope.experiments.engine.runner import run
+from doxascope.experiments.runs.folder import RunFolder
 from doxascope.hooks.certificate.certificate import Certificate, Change
 from doxascope.hooks.certificate.certify import certify
 from doxascope.hooks.certificate.kept import find, keep

@@ -1,7 +1,7 @@
 import pytest
 
-from doxascope.experiments import progress as module
-from doxascope.experiments.progress import progress
+from doxascope.experiments.engine import progress as module
+from doxascope.experiments.engine.progress import progress
 
 
 def test_a_log_gets_whole_lines_and_always_the_last(

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from doxascope import UserError
-from doxascope.experiments.run_folder import RunFolder
+from doxascope.experiments.runs.folder import RunFolder
 from doxascope.metrics import belief_table
 
 

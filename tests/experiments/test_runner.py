@@ -8,8 +8,8 @@ import pytest
 import torch
 
 from doxascope import UserError
-from doxascope.experiments.config import load_config
-from doxascope.experiments.runner import report, run
+from doxascope.experiments.engine.config import load_config
+from doxascope.experiments.engine.runner import report, run
 from doxascope.hooks.backends.transformers import TransformersBackend
 from doxascope.hooks.model.spec import BACKENDS, resolve
 

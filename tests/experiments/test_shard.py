@@ -7,10 +7,10 @@ import pytest
 from filelock import FileLock
 
 from doxascope import UserError
-from doxascope.experiments.config import load_config
-from doxascope.experiments.run_folder import RunFolder
-from doxascope.experiments.runner import run
-from doxascope.experiments.shard import WHOLE, Shard, parse_shard
+from doxascope.experiments.engine.config import load_config
+from doxascope.experiments.engine.runner import run
+from doxascope.experiments.runs.folder import RunFolder
+from doxascope.experiments.runs.shard import WHOLE, Shard, parse_shard
 from doxascope.hooks.model.spec import resolve
 
 Run = Callable[..., RunFolder]

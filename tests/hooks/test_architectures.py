@@ -12,7 +12,7 @@ from doxascope import UserError, load
 from doxascope.hooks.backends.backend import Backend
 from doxascope.hooks.backends.capture import CapturePlan
 from doxascope.hooks.backends.transformers import TransformersBackend
-from doxascope.hooks.exact import Query, difference, read_packed
+from doxascope.hooks.exact.exact import Query, difference, read_packed
 from doxascope.hooks.model.blocks import blocks
 from doxascope.hooks.prompts.chat import Boundary, Prompt
 from doxascope.hooks.prompts.options import OptionPaths

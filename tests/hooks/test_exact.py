@@ -6,7 +6,7 @@ import torch
 
 from doxascope import UserError, load
 from doxascope.hooks.backends.transformers import TransformersBackend
-from doxascope.hooks.exact import difference
+from doxascope.hooks.exact.exact import difference
 from doxascope.hooks.prompts.chat import Message
 from doxascope.hooks.prompts.options import make_options
 

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from doxascope import load
-from doxascope.hooks.exact import difference
+from doxascope.hooks.exact.exact import difference
 from doxascope.hooks.prompts.chat import Message
 from doxascope.hooks.prompts.options import make_options
 

@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 
 from doxascope import load
+from doxascope.hooks.exact.tokenisations import Vocabulary, other_tokenisations
 from doxascope.hooks.prompts.chat import Message
 from doxascope.hooks.prompts.options import Option, OptionPaths
-from doxascope.hooks.tokenisations import Vocabulary, other_tokenisations
 
 PIECES = ("a", "b", "c", "ab", "ba", "aba", "bc", "?", ".")
 ASKED: list[Message] = [{"role": "user", "content": "b?"}]

@@ -7,7 +7,7 @@ import numpy as np
 
 from ....metrics import Agreement, cluster_mean, judge_agreement
 from ....metrics import readout_agreement as agreement_of
-from ..samples import Judgements, Readouts
+from ...tables.samples import Judgements, Readouts
 from .consistency import sampling_floor
 from .metric import Line, bounds, clusters_of, counted, metric
 

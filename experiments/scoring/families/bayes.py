@@ -15,7 +15,7 @@ from ....metrics import (
     grether_regression,
 )
 from ....metrics import bayes_error as error_of
-from ..samples import Evidence, by_reading
+from ...tables.samples import Evidence, by_reading
 from .metric import VERBAL_TOLERANCE, Line, clusters_of, counted, metric, tosted
 
 EVIDENCE = "p_x, p_y, p_y_given_x, posterior"

@@ -6,8 +6,8 @@ from functools import cache
 import numpy as np
 
 from ....metrics import argmax_accuracy, cluster_mean, mean_abs_b_score, top_b_score, top_b_score_null_bias
-from ..cells import Array
-from ..samples import Answers
+from ...tables.cells import Array
+from ...tables.samples import Answers
 from .metric import Line, clusters_of, counted, metric, tosted
 
 SPLITS = 200

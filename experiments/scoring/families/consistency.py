@@ -15,8 +15,8 @@ from ....metrics import (
     jsd_plugin_bias,
 )
 from ....metrics import consistency_kappa as kappa
-from ..cells import Array
-from ..samples import Options
+from ...tables.cells import Array
+from ...tables.samples import Options
 from .metric import Compared, Line, bounds, clusters_of, compare_mean, counted, metric, tosted
 
 OPTIONS = "prior_<option>, posterior_<option>, rejected; or item, context, rejected, count_<option>"

@@ -19,8 +19,8 @@ from ....metrics import (
     stratified_permutation,
     sufficiency_r2,
 )
-from ..cells import Array
-from ..samples import Decisions, Predictions, Prizes, take
+from ...tables.cells import Array
+from ...tables.samples import Decisions, Predictions, Prizes, take
 from .metric import Line, clusters_of, counted, known_outcome, metric
 
 PER_STRATUM = 15

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from ....metrics import drift_covariance, drift_variance
-from ..samples import Chains
+from ...tables.samples import Chains
 from .metric import Line, metric
 
 

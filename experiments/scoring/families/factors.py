@@ -15,8 +15,8 @@ from ....metrics import (
     random_effects_pool,
 )
 from ....metrics.inference.pooling import Pooled
-from ..cells import Array
-from ..samples import Updates
+from ...tables.cells import Array
+from ...tables.samples import Updates
 from .metric import Line, clusters_of, counted, known_outcome, metric, tosted
 
 

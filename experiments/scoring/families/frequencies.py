@@ -5,7 +5,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from ....metrics import cluster_mean, counts_to_probabilities, entropy_bits
-from ..samples import Frequencies
+from ...tables.samples import Frequencies
 from .bscore import FEW_OPTIONS
 from .metric import Line, clusters_of, counted, metric
 

@@ -6,7 +6,7 @@ import numpy as np
 
 from ....metrics import cluster_mean, median_ci
 from ....metrics import lie as law
-from ..samples import Cases, by_reading
+from ...tables.samples import Cases, by_reading
 from .metric import VERBAL_TOLERANCE, Line, clusters_of, counted, metric, tosted
 
 

@@ -17,8 +17,8 @@ from ....metrics import (
     sign_flip_test,
 )
 from ....metrics import martingale_tests as battery
-from ..cells import Array
-from ..samples import Pairs, Updates, by_reading
+from ...tables.cells import Array
+from ...tables.samples import Pairs, Updates, by_reading
 from .metric import Compared, Line, clusters_of, counted, keys_of, metric, tosted
 from .reliability import item_clusters, reliability_of
 

@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 
 from ....metrics import MARGINS, Equivalence, Score, exclusion_bounds, tost
-from ..cells import Array
-from ..samples import Forecasts, Pairs, Sample, Updates
+from ...tables.cells import Array
+from ...tables.samples import Forecasts, Pairs, Sample, Updates
 
 WORTH_BOUNDS = 0.02
 """Share of missing rows above which the best and worst case are printed (METRICS 0.2)."""

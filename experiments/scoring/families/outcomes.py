@@ -7,7 +7,7 @@ import numpy as np
 from ....metrics import bayes_error, calibration_slope, cluster_mean, logloss_improvement
 from ....metrics import brier as brier_score
 from ....metrics import brier_update as update_score
-from ..samples import Forecasts, Hits, Sample, Updates, take
+from ...tables.samples import Forecasts, Hits, Sample, Updates, take
 from .martingale import PAIRED
 from .metric import Compared, Line, bounds, clusters_of, compare_mean, counted, known_outcome, metric
 

@@ -5,8 +5,8 @@ from collections.abc import Iterator
 import numpy as np
 
 from ....metrics import Reliability, reliability_icc
-from ..cells import Array
-from ..samples import Cases, Evidence, Forecasts, Sample, by_reading
+from ...tables.cells import Array
+from ...tables.samples import Cases, Evidence, Forecasts, Sample, by_reading
 from .metric import Line, clusters_of, metric
 
 

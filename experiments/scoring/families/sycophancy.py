@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 from ....metrics import brier_vs_bayes_correlation, paired_significance, sycophancy_change
 from ....metrics import sycophancy_error as change_of_error
-from ..samples import Testimony
+from ...tables.samples import Testimony
 from .metric import Line, counted, metric
 
 TESTIMONY = "base, syc"

@@ -10,7 +10,7 @@ from ....metrics import (
     verification_held_out,
 )
 from ....metrics.bscore.verification import RULES
-from ..samples import Records
+from ...tables.samples import Records
 from .metric import Line, metric
 
 RANDOM = "random"

@@ -17,7 +17,7 @@ from ....metrics import persistence as share_kept
 from ....metrics import query_effect as effect_of_query
 from ....metrics import readout_gate as judged
 from ....metrics.whitebox.readout import LOW_COVERAGE
-from ..samples import Askers, Forks, Layers, Patches, Queries, YesNo
+from ...tables.samples import Askers, Forks, Layers, Patches, Queries, YesNo
 from .metric import Line, clusters_of, counted, metric
 
 

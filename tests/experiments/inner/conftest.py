@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from doxascope.experiments.config import load_config
-from doxascope.experiments.run_folder import RunFolder
-from doxascope.experiments.runner import run
+from doxascope.experiments.engine.config import load_config
+from doxascope.experiments.engine.runner import run
+from doxascope.experiments.runs.folder import RunFolder
 from doxascope.hooks.model.spec import resolve
 
 ASK = '"Which one? A) {a} B) {b} C) {c}"'

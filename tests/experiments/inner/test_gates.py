@@ -8,11 +8,11 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from doxascope.experiments.config import load_config
+from doxascope.experiments.addons.inner.plan import Gate
+from doxascope.experiments.addons.inner.report import inner_page
+from doxascope.experiments.addons.inner.scores import EXACT, GATE, Profile, cells, judging, profiles
 from doxascope.experiments.consistency.inside import INNER
-from doxascope.experiments.inner.plan import Gate
-from doxascope.experiments.inner.report import inner_page
-from doxascope.experiments.inner.scores import EXACT, GATE, Profile, cells, judging, profiles
+from doxascope.experiments.engine.config import load_config
 from doxascope.hooks.lens.lens import View
 from doxascope.metrics import belief_consistency, belief_table
 

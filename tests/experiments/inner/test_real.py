@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from doxascope.experiments.config import load_config
-from doxascope.experiments.inner.scores import EXACT
-from doxascope.experiments.run_folder import RunFolder
+from doxascope.experiments.addons.inner.scores import EXACT
+from doxascope.experiments.engine.config import load_config
+from doxascope.experiments.runs.folder import RunFolder
 from doxascope.hooks.lens.corpus import Document, mentioned
 
 PAGES = Path(__file__).parents[3] / "docs"

@@ -10,10 +10,10 @@ import torch
 from transformers import AutoTokenizer, LlamaForCausalLM
 
 from doxascope import UserError, load
-from doxascope.experiments.inner.fitted import fitted
-from doxascope.experiments.inner.plan import LensPlan
-from doxascope.experiments.inner.scores import EXACT
-from doxascope.experiments.run_folder import RunFolder
+from doxascope.experiments.addons.inner.fitted import fitted
+from doxascope.experiments.addons.inner.plan import LensPlan
+from doxascope.experiments.addons.inner.scores import EXACT
+from doxascope.experiments.runs.folder import RunFolder
 
 Run = Callable[..., RunFolder]
 

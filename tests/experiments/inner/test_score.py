@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from doxascope.experiments.cli import cli
-from doxascope.experiments.run_folder import RunFolder
-from doxascope.experiments.scoring.score_table import score_table
+from doxascope.experiments.cli.main import cli
+from doxascope.experiments.runs.folder import RunFolder
+from doxascope.experiments.scoring.engine import score_table
 
 
 def test_layers_are_scored_apart_and_beside_what_the_model_says(

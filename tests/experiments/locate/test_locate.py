@@ -8,14 +8,14 @@ import pandas as pd
 import pytest
 
 from doxascope import UserError
-from doxascope.experiments.config import load_config
+from doxascope.experiments.engine.config import load_config
+from doxascope.experiments.engine.runner import run
+from doxascope.experiments.experiment import Cell
 from doxascope.experiments.locate.config import LocateConfig
 from doxascope.experiments.locate.experiment import Locate
+from doxascope.experiments.locate.minimal_pair import MinimalPair, align
 from doxascope.experiments.locate.reading import read_pair
 from doxascope.experiments.locate.scores import MappedTransfer, scores
-from doxascope.experiments.minimal_pair import MinimalPair, align
-from doxascope.experiments.protocol import Cell
-from doxascope.experiments.runner import run
 from doxascope.hooks.model.spec import resolve
 from doxascope.metrics import Score, belief_table
 

@@ -10,9 +10,9 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from doxascope.experiments.config import load_config
+from doxascope.experiments.engine.config import load_config
+from doxascope.experiments.experiment import Experiment
 from doxascope.experiments.martingale import MartingaleConfig
-from doxascope.experiments.protocol import Experiment
 from doxascope.hooks.model.spec import resolve
 from doxascope.hooks.verbal.formats import FORMATS
 from doxascope.metrics import belief_table

@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 
 from doxascope import UserError
+from doxascope.experiments.engine.runner import run
 from doxascope.experiments.martingale.findings import findings
 from doxascope.experiments.martingale.scores import scores
 from doxascope.experiments.planted.urn import Bayesian
-from doxascope.experiments.runner import run
 
 Configured = Callable[..., Any]
 

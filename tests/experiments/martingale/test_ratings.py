@@ -11,13 +11,13 @@ import pytest
 from click.testing import CliRunner
 
 from doxascope import UserError
-from doxascope.experiments.cli import cli
+from doxascope.experiments.cli.main import cli
+from doxascope.experiments.engine.runner import run
+from doxascope.experiments.engine.together import understand_runs
+from doxascope.experiments.martingale.ratings import PLACE, rated
 from doxascope.experiments.martingale.readings import readings
-from doxascope.experiments.run_folder import RunFolder
-from doxascope.experiments.runner import run
-from doxascope.experiments.scoring.ratings import PLACE, rated
-from doxascope.experiments.scoring.runs import understand_runs
-from doxascope.experiments.scoring.score_table import score_understood
+from doxascope.experiments.runs.folder import RunFolder
+from doxascope.experiments.scoring.engine import score_understood
 
 Write = Callable[..., Path]
 

@@ -13,16 +13,16 @@ import pandas as pd
 import pytest
 
 from doxascope import UserError, load
+from doxascope.experiments.engine.runner import run
 from doxascope.experiments.martingale.doob import control_rows
 from doxascope.experiments.martingale.experiment import trajectories
 from doxascope.experiments.martingale.prefixes import along, exact_questions
 from doxascope.experiments.martingale.prompts import thinking
 from doxascope.experiments.martingale.readings import readings
 from doxascope.experiments.martingale.verbal import _loaded
-from doxascope.experiments.readouts import compile_questions
-from doxascope.experiments.runner import run
-from doxascope.experiments.trajectories.chain import chain, chains
-from doxascope.hooks.exact import difference
+from doxascope.experiments.materials.trajectories.chain import chain, chains
+from doxascope.experiments.reading.exact import compile_questions
+from doxascope.hooks.exact.exact import difference
 from doxascope.hooks.generation.sampling import Sampling
 
 DATA = Path(os.environ.get("DOXASCOPE_DATA", Path(__file__).parents[4] / "../shared/data"))

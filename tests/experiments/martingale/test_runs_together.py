@@ -12,13 +12,13 @@ import yaml
 from click.testing import CliRunner
 
 from doxascope import UserError
-from doxascope.experiments.cli import cli
+from doxascope.experiments.cli.main import cli
+from doxascope.experiments.engine.runner import run
+from doxascope.experiments.engine.together import understand_runs
 from doxascope.experiments.planted.anchored import Anchored
 from doxascope.experiments.planted.urn import Bayesian
-from doxascope.experiments.run_folder import RunFolder
-from doxascope.experiments.runner import run
-from doxascope.experiments.scoring.runs import understand_runs
-from doxascope.experiments.scoring.score_table import Scored, score_understood
+from doxascope.experiments.runs.folder import RunFolder
+from doxascope.experiments.scoring.engine import Scored, score_understood
 from doxascope.metrics import brier_on_split_martingale
 
 N = 120

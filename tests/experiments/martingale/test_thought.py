@@ -16,17 +16,17 @@ import pytest
 import torch
 
 from doxascope import load
-from doxascope.experiments.config import load_config, stored_config
+from doxascope.experiments.engine.config import load_config, stored_config
+from doxascope.experiments.engine.plan import make_plan
+from doxascope.experiments.engine.runner import read, run
 from doxascope.experiments.martingale.experiment import trajectories
 from doxascope.experiments.martingale.prefixes import along, exact_questions
+from doxascope.experiments.martingale.ratings import sheet
 from doxascope.experiments.martingale.readings import WHOLE, pairs, readings
 from doxascope.experiments.martingale.verbal import verbal_rows
-from doxascope.experiments.plan import make_plan
-from doxascope.experiments.readouts import compile_questions, read_questions
-from doxascope.experiments.runner import read, run
-from doxascope.experiments.scoring.ratings import sheet
-from doxascope.experiments.thinking import think
-from doxascope.hooks.exact import QueryTree, difference
+from doxascope.experiments.reading.exact import compile_questions, read_questions
+from doxascope.experiments.reading.thinking import think
+from doxascope.hooks.exact.exact import QueryTree, difference
 from doxascope.hooks.store import ActivationStore
 from doxascope.hooks.tree.tree import pack
 from doxascope.hooks.verbal.asking import ask

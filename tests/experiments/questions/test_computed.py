@@ -7,11 +7,11 @@ import numpy as np
 import pytest
 
 from doxascope import UserError
-from doxascope.experiments.questions.arithmetic import arithmetic
-from doxascope.experiments.questions.comparisons import comparisons
-from doxascope.experiments.questions.dates import weekdays
-from doxascope.experiments.questions.question import Question
-from doxascope.experiments.questions.urn import posterior, urns
+from doxascope.experiments.materials.questions.arithmetic import arithmetic
+from doxascope.experiments.materials.questions.comparisons import comparisons
+from doxascope.experiments.materials.questions.dates import weekdays
+from doxascope.experiments.materials.questions.question import Question
+from doxascope.experiments.materials.questions.urn import posterior, urns
 
 MAKERS = (arithmetic, weekdays, urns, comparisons)
 

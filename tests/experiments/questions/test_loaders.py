@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 
 from doxascope import UserError
-from doxascope.experiments.questions.change_my_view import load_views
-from doxascope.experiments.questions.forecastbench import load_forecastbench
-from doxascope.experiments.questions.openreview import load_openreview
-from doxascope.experiments.questions.table import load_table
+from doxascope.experiments.materials.questions.change_my_view import load_views
+from doxascope.experiments.materials.questions.forecastbench import load_forecastbench
+from doxascope.experiments.materials.questions.openreview import load_openreview
+from doxascope.experiments.materials.questions.table import load_table
 
 DATA = Path(os.environ.get("DOXASCOPE_DATA", Path(__file__).parents[3] / "../shared/data"))
 

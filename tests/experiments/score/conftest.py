@@ -7,7 +7,7 @@ from typing import Any
 import pandas as pd
 import pytest
 
-from doxascope.experiments.scoring.score_table import Scored
+from doxascope.experiments.scoring.engine import Scored
 
 
 @pytest.fixture

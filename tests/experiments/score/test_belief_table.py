@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from doxascope.experiments.scoring.score_table import score_table
+from doxascope.experiments.scoring.engine import score_table
 from doxascope.hooks.errors import UserError
 from doxascope.metrics import (
     belief_consistency,

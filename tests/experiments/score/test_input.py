@@ -9,9 +9,9 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from doxascope.experiments.scoring import reading
-from doxascope.experiments.scoring.cells import load
-from doxascope.experiments.scoring.score_table import score_table
+from doxascope.experiments.scoring.engine import score_table
+from doxascope.experiments.tables import source as reading
+from doxascope.experiments.tables.cells import load
 from doxascope.hooks.errors import UserError
 
 Write = Callable[..., Path]

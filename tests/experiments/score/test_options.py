@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from doxascope.experiments.scoring.score_table import score_table
+from doxascope.experiments.scoring.engine import score_table
 from doxascope.hooks.errors import UserError
 from doxascope.metrics import belief_consistency, expected_jsd_binomial, jsd
 

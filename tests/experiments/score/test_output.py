@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from doxascope.experiments.scoring.output import as_data, as_html, as_text, prepare, write
-from doxascope.experiments.scoring.score_table import score_table
+from doxascope.experiments.report.output import as_data, as_html, as_text, prepare, write
+from doxascope.experiments.scoring.engine import score_table
 from doxascope.hooks.errors import UserError
 
 Write = Callable[..., Path]
@@ -107,7 +107,7 @@ def test_scoring_never_imports_torch(table: Write, tmp_path: Path) -> None:
     code = (
         "import sys\n"
         f"sys.argv = ['doxascope', 'score', {str(path)!r}, '--out', {str(tmp_path / 'o')!r}]\n"
-        "from doxascope.experiments.cli import main\n"
+        "from doxascope.experiments.cli.main import main\n"
         "try: main()\n"
         "finally: print('imported', {'torch', 'transformers'} & set(sys.modules))"
     )

@@ -13,7 +13,7 @@ import pandas as pd
 import pytest
 from sklearn.metrics import mutual_info_score
 
-from doxascope.experiments.scoring.score_table import score_table
+from doxascope.experiments.scoring.engine import score_table
 from doxascope.metrics import (
     bayes_error,
     calibration_slope,

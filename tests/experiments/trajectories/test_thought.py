@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from doxascope import load
-from doxascope.experiments.trajectories.paragraphs import closes, ends
-from doxascope.experiments.trajectories.thought import Matter, thought, thoughts
+from doxascope.experiments.materials.trajectories.paragraphs import closes, ends
+from doxascope.experiments.materials.trajectories.thought import Matter, thought, thoughts
 from doxascope.hooks.generation.generation import Request, Sample
 from doxascope.hooks.generation.sampling import Sampling
 

@@ -3,11 +3,11 @@ from typing import Any
 
 import pytest
 
-from doxascope.experiments.trajectories.chain import Thinking, chain, chains
-from doxascope.experiments.trajectories.debate import Motion, debates
-from doxascope.experiments.trajectories.evidence import revealed
-from doxascope.experiments.trajectories.paragraphs import ends
-from doxascope.experiments.trajectories.trajectory import after
+from doxascope.experiments.materials.trajectories.chain import Thinking, chain, chains
+from doxascope.experiments.materials.trajectories.debate import Motion, debates
+from doxascope.experiments.materials.trajectories.evidence import revealed
+from doxascope.experiments.materials.trajectories.paragraphs import ends
+from doxascope.experiments.materials.trajectories.trajectory import after
 from doxascope.hooks.generation.generation import Sample
 from doxascope.hooks.generation.sampling import Sampling
 from doxascope.hooks.prompts.chat import Message

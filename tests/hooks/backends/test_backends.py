@@ -18,7 +18,7 @@ from doxascope.hooks.backends.capture import CapturePlan
 from doxascope.hooks.backends.edits import Change, Edit
 from doxascope.hooks.backends.make import MakeBackend, make_backend
 from doxascope.hooks.backends.transformers import TransformersBackend
-from doxascope.hooks.exact import ExactReading, Query, difference, read_packed
+from doxascope.hooks.exact.exact import ExactReading, Query, difference, read_packed
 from doxascope.hooks.lm import LanguageModel
 from doxascope.hooks.model.blocks import blocks
 from doxascope.hooks.model.points import Point, Site

@@ -9,7 +9,7 @@ import torch
 from doxascope import UserError
 from doxascope.hooks.backends.capture import CapturePlan
 from doxascope.hooks.backends.captured import ids_hash
-from doxascope.hooks.exact import Query
+from doxascope.hooks.exact.exact import Query
 from doxascope.hooks.prompts.chat import ChatRenderer, Message
 from doxascope.hooks.prompts.options import make_options
 from doxascope.hooks.prompts.places import LAST, Position, find_places

@@ -12,7 +12,7 @@ import torch
 from doxascope import load
 from doxascope.hooks.backends.swap import Swap
 from doxascope.hooks.backends.transformers import TransformersBackend
-from doxascope.hooks.exact import Query, difference, read_packed
+from doxascope.hooks.exact.exact import Query, difference, read_packed
 from doxascope.hooks.lm import LanguageModel
 from doxascope.hooks.model.blocks import blocks
 from doxascope.hooks.model.points import Point

@@ -7,10 +7,10 @@ import pytest
 import torch
 
 from doxascope import UserError, load
+from doxascope.hooks.exact.plain import next_token_logp
 from doxascope.hooks.generation.generation import Request
 from doxascope.hooks.generation.growing import CachedHistories, RecomputedHistories
 from doxascope.hooks.generation.sampling import Sampling, draw_tokens, generator, numbers_per_token
-from doxascope.hooks.plain import next_token_logp
 
 SHORT = Sampling(max_new_tokens=12)
 

@@ -7,11 +7,11 @@ import pytest
 from scipy import stats
 
 from doxascope import UserError, load
-from doxascope.hooks.exact import Query
+from doxascope.hooks.exact.exact import Query
+from doxascope.hooks.exact.plain import next_token_logp
 from doxascope.hooks.generation.generation import Request, Sample
 from doxascope.hooks.generation.mentions import first_mention, opening
 from doxascope.hooks.generation.sampling import Sampling
-from doxascope.hooks.plain import next_token_logp
 from doxascope.hooks.prompts.chat import Boundary, Prompt
 from doxascope.hooks.prompts.options import OptionPaths, make_options
 

@@ -9,11 +9,11 @@ import numpy as np
 import pytest
 
 from doxascope import UserError, load
-from doxascope.experiments.config import load_config
-from doxascope.experiments.plan import make_plan
-from doxascope.experiments.protocol import Question
-from doxascope.experiments.runner import run
-from doxascope.experiments.thinking import think
+from doxascope.experiments.engine.config import load_config
+from doxascope.experiments.engine.plan import make_plan
+from doxascope.experiments.engine.runner import run
+from doxascope.experiments.experiment import Question
+from doxascope.experiments.reading.thinking import think
 from doxascope.hooks.generation.generation import Request
 from doxascope.hooks.generation.sampling import Sampling
 from doxascope.hooks.prompts.chat import ChatRenderer, Message

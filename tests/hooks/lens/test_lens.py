@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from doxascope import UserError
-from doxascope.hooks.exact import PackedReading
+from doxascope.hooks.exact.exact import PackedReading
 from doxascope.hooks.lens.corpus import Document, from_file, mentioned, own_samples, without
 from doxascope.hooks.lens.fitting import fit_translator
 from doxascope.hooks.lens.lens import RAW, TRANSLATED, Lens, View

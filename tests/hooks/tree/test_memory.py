@@ -8,7 +8,7 @@ from doxascope import UserError
 from doxascope.hooks.backends.backend import PackOutput
 from doxascope.hooks.backends.capture import CapturePlan
 from doxascope.hooks.backends.transformers import TransformersBackend
-from doxascope.hooks.exact import Query, difference, read_packed
+from doxascope.hooks.exact.exact import Query, difference, read_packed
 from doxascope.hooks.prompts.options import make_options
 from doxascope.hooks.prompts.places import LAST
 from doxascope.hooks.tree.memory import is_out_of_memory

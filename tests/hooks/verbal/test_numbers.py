@@ -7,7 +7,7 @@ import pytest
 from scipy import stats
 
 from doxascope import UserError
-from doxascope.hooks.exact import difference
+from doxascope.hooks.exact.exact import difference
 from doxascope.hooks.generation.mentions import opening
 from doxascope.hooks.generation.sampling import Sampling
 from doxascope.hooks.prompts.chat import Message

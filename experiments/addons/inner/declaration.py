@@ -1,0 +1,45 @@
+"""What an experiment says of itself so that its beliefs can be read inside."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol, runtime_checkable
+
+import pandas as pd
+
+from ....metrics.score import Score
+from ...experiment import Column
+
+PRIOR = -1
+
+
+@dataclass(frozen=True)
+class Scored:
+    """One inner read-out's scores, or the exact one's on the same items."""
+
+    scores: Mapping[str, Score]
+    """By metric."""
+    by_words: float
+    """The headline of a read-out that knows the words and no context."""
+
+
+@dataclass(frozen=True)
+class Inner:
+    """The declaration."""
+
+    rejected: Callable[[str, Mapping[str, Any]], int | None]
+    """From a read-out's scenario and variant to the option that its context rejects; `PRIOR` before any is, None if it
+    is neither."""
+    columns: Sequence[Column]
+    """The scores to show, the headline first."""
+    score: Callable[[Any, pd.DataFrame], Scored]
+    """From the configuration and the belief rows of one method, at one layer, to its scores."""
+
+
+@runtime_checkable
+class ReadInside(Protocol):
+    """An experiment that has such a declaration."""
+
+    @property
+    def inner(self) -> Inner:
+        """Its priors and posteriors, and what to score."""
+        ...

@@ -1,0 +1,99 @@
+"""Translators, fitted once for a model, its layers and a text, and kept.
+
+They lie in the cache folder, named by what decides them: the model's weights, tokenizer, template and dtype, the
+layers, and the ids of the text. So do the model's own answers, which take longest.
+"""
+
+import json
+import logging
+from collections.abc import Callable, Collection, Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+from filelock import FileLock
+
+from ....hooks.cache import cache_folder
+from ....hooks.errors import UserError
+from ....hooks.files import whole
+from ....hooks.lens.corpus import ANSWER, Document, from_file, mentioned, own_samples, prompts, without
+from ....hooks.lens.fitting import belongs_to, fit_translator, require_own, text_hash
+from ....hooks.lens.translator import Translator
+from ....hooks.lm import LanguageModel
+from ...runs.manifest import digest
+from .plan import LensPlan
+
+log = logging.getLogger("doxascope")
+
+SEED = 0
+"""Of the model's own answers: runs of all seeds share them."""
+SHOWN = 5
+
+
+class Fitted(NamedTuple):
+    """A translator."""
+
+    translator: Translator
+    name: str
+    """What it is known by: equal names are equal translators."""
+
+
+def fitted(lm: LanguageModel, plan: LensPlan, words: Collection[str]) -> Fitted:
+    """The translator of the plan's layers, fitted on text that says none of `words`.
+
+    Raises UserError for a text that does, or is too short, or cannot be read; and for a kept translator that is of
+    another model, dtype or layers.
+    """
+    layers = plan.layer_numbers(lm.identity.n_layers)
+    documents = _documents(lm, plan, words)
+    name = f"{lm.spec.name}-{digest([belongs_to(lm), layers, text_hash(documents)])}"
+
+    def fit(path: Path) -> None:
+        log.warning("fitting the translators of %d layers of %s, once", len(layers), lm.spec.name)
+        fit_translator(lm, documents, layers).save(path)
+
+    translator = Translator.load(_kept(name, ".json", fit))
+    require_own(translator, lm, layers)
+    return Fitted(translator, name)
+
+
+def _documents(lm: LanguageModel, plan: LensPlan, words: Collection[str]) -> Sequence[Document]:
+    if plan.text is None:
+        return without(_own_samples(lm, plan.draws), words)
+    documents = from_file(lm, Path(plan.text))
+    if said := mentioned(documents, words):
+        more = f" and {len(said) - SHOWN} more" if len(said) > SHOWN else ""
+        raise UserError(
+            f"lens.text {plan.text}: says {', '.join(said[:SHOWN])}{more}, words of the items; what is measured must "
+            "not be what was fitted on: take them out, or give another text"
+        )
+    return documents
+
+
+def _own_samples(lm: LanguageModel, draws: int) -> list[Document]:
+    asked = [belongs_to(lm), prompts(), ANSWER.model_dump(mode="json"), draws, SEED]
+
+    def sample(path: Path) -> None:
+        log.warning("having %s answer %d questions to fit translators on, once", lm.spec.name, len(prompts()))
+        with whole(path) as temporary:
+            temporary.write_text(json.dumps(own_samples(lm, seed=SEED, draws=draws)) + "\n", encoding="utf-8")
+
+    path = _kept(f"{lm.spec.name}-samples-{digest(asked)}.json", "", sample)
+    try:
+        lines = json.loads(path.read_text(encoding="utf-8"))
+        return [Document(text, tuple(ids), tuple(ends)) for text, ids, ends in lines]
+    except (ValueError, TypeError) as error:
+        raise UserError(f"{path}: is damaged ({error}); delete it") from error
+
+
+def _kept(name: str, suffix: str, make: Callable[[Path], None]) -> Path:
+    """The path `name` in the cache, made if `name` and suffix is not there; two processes that ask make it once."""
+    home = cache_folder() / "lens"
+    path = home / name
+    try:
+        home.mkdir(parents=True, exist_ok=True)
+        with FileLock(f"{path}.lock"):
+            if not (home / f"{name}{suffix}").exists():
+                make(path)
+    except OSError as error:
+        raise UserError(f"{home}: cannot be written ({error.strerror}); set DOXASCOPE_CACHE") from error
+    return path

@@ -1,0 +1,134 @@
+"""The section of a report about inner layers: the profile over layers, and the gates."""
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
+
+from ....hooks.lens.lens import RAW, TRANSLATED, View
+from ....metrics import Score
+from ...experiment import Column, Figure
+from ...report.plotting import INK, MARK, figure_of_panels, to_svg
+from .scores import Layer, Profile
+
+GATES = {"coverage": "coverage", "partial_corr": "words", "evidence_response": "evidence"}
+"""Gate -> what its row of crosses is called in the figure."""
+ROW = 0.09
+"""Of the height of the scores, for a row of crosses below them."""
+SMALLEST_RANGE = 0.02
+
+
+class Gated(NamedTuple):
+    """A row of the table of gates, as text."""
+
+    method: str
+    view: str
+    scores: Sequence[str]
+    """In the order of the columns."""
+    coverage: str
+    partial_corr: str
+    evidence: str
+    failures: str
+    """Empty: it passes."""
+
+
+class InnerPage(NamedTuple):
+    """What the report shows of inner layers."""
+
+    figure: Figure
+    columns: Sequence[Column]
+    rows: Sequence[Gated]
+    judged: int
+    """Clusters that judged the gates, of those read."""
+    clusters: int
+    passed: int
+
+
+def inner_page(columns: Sequence[Column], profiles: Sequence[Profile]) -> InnerPage:
+    """Figure and table of all methods that were read inside."""
+    rows = [_gated(columns, profile.method, view, read) for profile in profiles for view, read in profile.inner.items()]
+    some = next(iter(profiles[0].inner.values())).gate
+    return InnerPage(
+        figure=profile_figure(columns[0], profiles),
+        columns=columns,
+        rows=rows,
+        judged=some.n_clusters,
+        clusters=some.n_clusters + profiles[0].exact[columns[0].metric].n_clusters,
+        passed=sum(not row.failures for row in rows),
+    )
+
+
+def profile_figure(column: Column, profiles: Sequence[Profile]) -> Figure:
+    """The headline over layers, a panel for each method and lens."""
+    panels = [
+        (f"{profile.method}, {lens}", (profile, {v.layer: r for v, r in profile.inner.items() if v.lens == lens}))
+        for profile in profiles
+        for lens in (RAW, TRANSLATED)
+    ]
+    ends = [x for profile in profiles for x in _ends(profile, column.metric) if math.isfinite(x)] or [0.0, 1.0]
+    span = max(max(ends) - min(ends), SMALLEST_RANGE)
+    crosses = {gate: min(ends) - (i + 1) * ROW * span for i, gate in enumerate(GATES)}
+
+    def draw(axes: Any, data: tuple[Profile, Mapping[int, Layer]]) -> None:
+        from matplotlib.ticker import MaxNLocator
+
+        profile, read = data
+        exact = profile.exact[column.metric]
+        if math.isfinite(exact.ci_lo):
+            axes.axhspan(exact.ci_lo, exact.ci_hi, color=INK, alpha=0.15, linewidth=0)
+        axes.axhline(exact.estimate, color=INK, linewidth=1)
+        axes.plot(list(read), [one.by_words for one in read.values()], color=INK, linewidth=0.9, linestyle=(0, (1, 2)))
+        for layer, one in read.items():
+            _point(axes, layer, one.scores[column.metric], filled=one.gate.passed)
+        for gate, y in crosses.items():
+            failed = [layer for layer, one in read.items() if gate in one.gate.failures]
+            axes.plot(failed, [y] * len(failed), "x", color=INK, markersize=2.5, markeredgewidth=0.6)
+        ticks = [y for y in MaxNLocator(4).tick_values(min(ends), max(ends)) if min(ends) <= y <= max(ends)]
+        axes.set_yticks([*crosses.values(), *ticks], [*GATES.values(), *(f"{y:.3g}" for y in ticks)])
+        for label in axes.get_yticklabels()[: len(crosses)]:
+            label.set_fontsize(6)
+        axes.set_ylim(min(ends) - (len(crosses) + 1) * ROW * span, max(ends) + ROW * span)
+        axes.locator_params(axis="x", nbins=5, integer=True)
+        axes.set_xlabel("layer")
+
+    return Figure(
+        f"Inner layers: {column.title}",
+        to_svg(figure_of_panels(panels, draw, columns=2)),
+        f"{column.title.capitalize()}: {column.explanation}. The model's own answer is the solid line with its "
+        "interval, the words alone without any context the dotted one. Filled: the layer passes its gates. Hollow: it "
+        "fails, and the crosses below say which (coverage: the options hold too little; words: too little like the "
+        "answer is left once each word's usual share is taken out; evidence: what is ruled out does not move as in the "
+        "answer). A hollow point is no belief, however high it lies.",
+    )
+
+
+def _ends(profile: Profile, metric: str) -> Iterator[float]:
+    """Every number that a panel must show."""
+    for score in (profile.exact[metric], *(read.scores[metric] for read in profile.inner.values())):
+        yield from (score.estimate, score.ci_lo, score.ci_hi)
+    yield from (read.by_words for read in profile.inner.values())
+
+
+def _point(axes: Any, layer: int, score: Score, *, filled: bool) -> None:
+    axes.plot([layer] * 2, [score.ci_lo, score.ci_hi], color=MARK, linewidth=1.2 if filled else 0.5)
+    axes.plot(layer, score.estimate, "o", color=MARK, markersize=3.5, fillstyle="full" if filled else "none")
+
+
+def _gated(columns: Sequence[Column], method: str, view: View, read: Layer) -> Gated:
+    gate = read.gate
+    return Gated(
+        method=method,
+        view=f"{view.lens}, layer {view.layer}",
+        scores=[_written(read.scores[column.metric]) for column in columns],
+        coverage=f"{gate.coverage:.2g}",
+        partial_corr=_interval(gate.partial_corr, gate.ci_lo, gate.ci_hi),
+        evidence=f"{_interval(gate.evidence_response, *gate.evidence_ci)}, exact {gate.evidence_exact:+.2f}",
+        failures=", ".join(GATES[name] for name in gate.failures),
+    )
+
+
+def _written(score: Score) -> str:
+    return f"{score.estimate:.3f}" if math.isfinite(score.estimate) else "–"
+
+
+def _interval(estimate: float, lo: float, hi: float) -> str:
+    return f"{estimate:+.2f} [{lo:+.2f}, {hi:+.2f}]" if math.isfinite(estimate) else "–"

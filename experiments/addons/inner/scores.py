@@ -1,0 +1,143 @@
+"""Every number about inner read-outs: gates, judged on some clusters, and scores, on the others (METRICS W3)."""
+
+import json
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from typing import NamedTuple
+
+import numpy as np
+import pandas as pd
+
+from ....hooks.lens.lens import View
+from ....metrics import ReadoutGate, Score, readout_gate
+from ...experiment import Cell, RunConfig
+from .declaration import Inner, Scored
+from .plan import Gate, LensPlan
+
+GATE = "readout_gate"
+EXACT = "exact, as scored inside"
+"""The subset of the exact read-out on the items that score inner ones."""
+GATE_FAILED = "gate_failed"
+ADDED = ["of", "lens", "rejected", "judges"]
+
+
+class Profile(NamedTuple):
+    """The inner read-outs of one method."""
+
+    method: str
+    exact: Mapping[str, Score]
+    """By metric, on the same items as the inner ones."""
+    inner: Mapping[View, "Layer"]
+
+
+class Layer(NamedTuple):
+    """One of them."""
+
+    gate: ReadoutGate
+    scores: Mapping[str, Score]
+    by_words: float
+    """The headline of the words alone, as this layer weighs them."""
+
+
+def profiles(inner: Inner, config: RunConfig, beliefs: pd.DataFrame) -> list[Profile]:
+    """The gates and scores of every method, layer and lens.
+
+    Args:
+        inner: the experiment's declaration.
+        config: of the run.
+        beliefs: its whole table.
+    """
+    every = _contexts(inner, beliefs)
+    return [
+        _profile(inner, config, str(method), rows)
+        for method, rows in every.groupby("method", sort=False, observed=True)
+    ]
+
+
+def cells(profile: Profile) -> Iterator[Cell]:
+    """The numbers of a profile. A layer that fails its gate keeps its scores, which say so."""
+    for metric, score in profile.exact.items():
+        yield Cell(metric, profile.method, EXACT, score)
+    for (layer, lens), read in profile.inner.items():
+        for metric, score in {GATE: read.gate, **read.scores}.items():
+            held = replace(score, status=score.status if read.gate.passed else GATE_FAILED)
+            yield Cell(metric, profile.method, f"{lens}@{layer}", held, "lens")
+
+
+def judging(clusters: pd.Series, gate: Gate, seed: int) -> set[str]:
+    """The clusters that judge, drawn by the seed; at least one judges and one scores."""
+    every = clusters.drop_duplicates().to_numpy()
+    n = min(max(round(gate.share * len(every)), 1), len(every) - 1)
+    return set(np.random.default_rng(seed).permutation(every)[:n])
+
+
+def _contexts(inner: Inner, beliefs: pd.DataFrame) -> pd.DataFrame:
+    """The rows of the declared contexts that are read inside, exact and inner, with `of`, the name of the exact
+    read-out, `lens`, and `rejected`.
+    """
+    own = beliefs[beliefs["kind"] == "lens"]
+    of = own["readout_id"].astype(str).str.rpartition("/")[0]
+    exact = beliefs[beliefs["readout_id"].isin(set(of))]
+    both = pd.concat([exact.assign(of=exact["readout_id"].astype(str)), own.assign(of=of)])
+    said = both[["scenario", "variant"]].drop_duplicates()
+    said["rejected"] = [
+        inner.rejected(str(scenario), json.loads(variant))
+        for scenario, variant in said.itertuples(index=False, name=None)
+    ]
+    said["lens"] = [json.loads(variant).get("lens") for variant in said["variant"]]
+    return both.merge(said.dropna(subset="rejected"), on=["scenario", "variant"])
+
+
+def _profile(inner: Inner, config: RunConfig, method: str, rows: pd.DataFrame) -> Profile:
+    gate = (config.lens or LensPlan()).gate
+    rows = rows.assign(judges=rows["cluster"].isin(judging(rows["cluster"], gate, config.seed)))
+    exact = rows[rows["kind"] == "exact"]
+    truth = _Contexts.of(exact)
+    read = {}
+    for (layer, lens), own in rows[rows["kind"] == "lens"].groupby(["layer", "lens"]):
+        scored = _scored(inner, config, own)
+        read[View(int(str(layer)), str(lens))] = Layer(
+            _gate(config, gate, _Contexts.of(own), truth), scored.scores, scored.by_words
+        )
+    return Profile(method, _scored(inner, config, exact).scores, read)
+
+
+def _scored(inner: Inner, config: RunConfig, rows: pd.DataFrame) -> Scored:
+    return inner.score(config, rows[~rows["judges"]].drop(columns=ADDED))
+
+
+class _Contexts(NamedTuple):
+    """The read-outs that judge, as a matrix, in the order of their names."""
+
+    logp: np.ndarray
+    option: np.ndarray
+    cluster: np.ndarray
+    rejected: np.ndarray
+
+    @classmethod
+    def of(cls, rows: pd.DataFrame) -> "_Contexts":
+        rows = rows[rows["judges"]]
+        wide = rows.pivot(index="of", columns="option_index", values=["logp", "option"]).sort_index()
+        each = rows.drop_duplicates("of").set_index("of").loc[wide.index]
+        return cls(
+            logp=wide["logp"].to_numpy(dtype=np.float64),
+            option=wide["option"].to_numpy(),
+            cluster=each["cluster"].to_numpy(),
+            rejected=each["rejected"].to_numpy(dtype=np.int64),
+        )
+
+
+def _gate(config: RunConfig, gate: Gate, read: _Contexts, truth: _Contexts) -> ReadoutGate:
+    """The orders of a triple are one cluster: a posterior is compared with the mean of their priors."""
+    return readout_gate(
+        read.logp,
+        truth.logp,
+        read.option,
+        read.cluster,
+        read.rejected,
+        min_coverage=gate.coverage,
+        min_corr=gate.partial_corr,
+        seed=config.seed,
+        draws=config.bootstrap_draws,
+        level=config.level,
+    )

@@ -1,0 +1,69 @@
+"""How far the scores of a run move when its log-probabilities move by no more than arithmetic moves them."""
+
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+
+import numpy as np
+import pandas as pd
+
+from ...hooks.certificate.certificate import Change
+from ..experiment import Cell, Experiment, RunConfig
+
+DRAWS = 2
+"""Perturbed tables that are scored."""
+
+Key = tuple[str, str, str]
+"""Metric, method, subset of a cell."""
+
+
+class Floors(NamedTuple):
+    """The noise floors of a run."""
+
+    certificate: str
+    """The hash of the certificate that they come from."""
+    change: Change
+    """By how much arithmetic may move an option."""
+    of: Mapping[Key, float]
+    """By how much it may thereby move each score."""
+
+
+def score_floors(
+    experiment: Experiment, config: RunConfig, beliefs: pd.DataFrame, cells: Sequence[Cell], nat: float
+) -> dict[Key, float]:
+    """Key of a cell -> the largest change of its estimate in `DRAWS` tables in which every option's log-probability is
+    `nat` higher or lower, by a coin of its own; NaN where the estimate is undefined. A size, not a bound.
+
+    Args:
+        experiment: whose scores they are.
+        config: the run's; its seed throws the coins.
+        beliefs: the run's belief table.
+        cells: the run's scores.
+        nat: the noise floor of a log-probability, from a certificate.
+    """
+    plain = config.model_copy(update={"bootstrap_draws": 2})  # estimates alone are wanted
+    before = {_key(cell): cell.score.estimate for cell in cells}
+    found = dict.fromkeys(before, 0.0)
+    for draw in range(DRAWS):
+        moved = perturbed(beliefs, nat, np.random.default_rng([config.seed, draw]))
+        with np.errstate(all="ignore"):
+            for cell in experiment.score(plain, moved):
+                change = abs(cell.score.estimate - before[_key(cell)])
+                found[_key(cell)] = float(np.maximum(found[_key(cell)], change))
+    return found
+
+
+def perturbed(beliefs: pd.DataFrame, nat: float, rng: np.random.Generator) -> pd.DataFrame:
+    """The same table with every log-probability `nat` higher or lower, normalised anew over each read-out's options;
+    what was written rather than computed has none and stays.
+    """
+    readouts, _ = pd.factorize(beliefs["readout_id"])
+    computed = beliefs["logp"].notna().to_numpy()
+    shift = np.where(computed, rng.choice((-nat, nat), len(beliefs)), 0.0)
+    prob = beliefs["prob"].to_numpy(float) * np.exp(shift)
+    total = np.where(computed, np.bincount(readouts, weights=prob)[readouts], 1.0)
+    moved = {"prob": prob / total, "logp": beliefs["logp"] + shift, "coverage": beliefs["coverage"] * total}
+    return beliefs.assign(**moved)
+
+
+def _key(cell: Cell) -> Key:
+    return cell.metric, cell.method, cell.subset

@@ -1,0 +1,338 @@
+"""The command line: a shell over the library."""
+
+import logging
+import os
+import sys
+from pathlib import Path
+from typing import NoReturn
+
+import click
+
+from ... import __version__
+from ...hooks.errors import UserError
+from ...hooks.model.spec import BACKENDS, presets, resolve
+from .activations import activations
+
+OVERRIDE = click.option(
+    "-o", "overrides", multiple=True, metavar="KEY=VALUE", help="Change a setting, e.g. -o model.dtype=bfloat16."
+)
+MODEL = click.option("-m", "--model", help="A preset, a local folder, a .gguf file, or a hub id.")
+
+
+@click.group(context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
+@click.version_option(__version__, prog_name="doxascope")
+@click.option("--debug", is_flag=True, help="Show the traceback of an error.")
+def cli(debug: bool) -> None:
+    """Measure whether an open language model holds coherent beliefs, from the inside.
+
+    \b
+    doxascope run consistency                     measure the default model
+    doxascope run consistency -m Qwen/Qwen3-0.6B  measure another one
+    doxascope plan consistency -o items=500       what a run would cost
+    doxascope score beliefs.csv                   score beliefs from anywhere; needs no model
+    doxascope ls                                  experiments, models, runs
+    """
+
+
+@cli.command()
+@click.argument("target")
+@MODEL
+@OVERRIDE
+@click.option("--out", type=click.Path(path_type=Path), default=Path("runs"), show_default=True, help="Folder of runs.")
+@click.option("--verify", type=click.IntRange(0), default=0, help="Recompute N read-outs by the plain path.")
+@click.option("--shard", metavar="I/N", default="1/1", help="Read only the I-th of N parts; all share the folder.")
+@click.option("--backend", type=click.Choice(BACKENDS), help="The library that reads the model.")
+def run(
+    target: str,
+    model: str | None,
+    overrides: tuple[str, ...],
+    out: Path,
+    verify: int,
+    shard: str,
+    backend: str | None,
+) -> None:
+    """Run an experiment, or go on with it, and write scores and a report.
+
+    TARGET is an experiment's name or a YAML file. The same command again resumes; other settings get a folder of
+    their own.
+
+    \b
+    doxascope run consistency
+    doxascope run consistency -m ./my-model -o items=200 -o seed=1
+    doxascope run my-study.yaml --out results --verify 5
+    doxascope run my-study.yaml --shard 3/8       one of eight jobs; the last to end writes the scores
+    """
+    from ..engine.config import load_config
+    from ..engine.runner import run as run_experiment
+    from ..runs.shard import parse_shard
+
+    part = parse_shard(shard)
+    chosen = () if backend is None else (f"model.backend={backend}",)
+    experiment, config = load_config(target, (*overrides, *chosen), model)
+    folder = run_experiment(experiment, config, out, verify=verify, shard=part)
+    if folder.missing:
+        click.echo(f"shard {shard} is read; {folder.missing} batches of other shards are missing in {folder.path}")
+    else:
+        _print_scores(folder.path)
+
+
+@cli.command()
+@click.argument("target")
+@MODEL
+@OVERRIDE
+@click.option("--item", metavar="ID", help="Read one item, or one of its read-outs, and show its tokens and masses.")
+def plan(target: str, model: str | None, overrides: tuple[str, ...], item: str | None) -> None:
+    """Show what a run would do and cost; needs the tokenizer but, without --item, no forward pass.
+
+    \b
+    doxascope plan consistency
+    doxascope plan my-study.yaml -o items=1000
+    doxascope plan consistency --item t0000-012             masses of all its read-outs
+    doxascope plan consistency --item t0000-012/prior/free  ids, boundary, every surface form
+    """
+    from ..engine.config import load_config
+    from ..engine.item_plan import describe_item
+    from ..engine.plan import make_plan
+
+    experiment, config = load_config(target, overrides, model)
+    if item is not None:
+        for line in describe_item(experiment, config, item):
+            click.echo(line)
+        return
+    planned = make_plan(experiment, config)
+    first = planned.example[0]
+    click.echo(f"{experiment.name} on {config.model.name}: {planned.items} items, {planned.readouts} read-outs")
+    click.echo(
+        f"about {planned.tokens_run:,} tokens through the model "
+        f"({planned.tokens_one_by_one / planned.tokens_run:.1f} x fewer than one pass per surface form)"
+    )
+    if planned.tokens_sampled:
+        click.echo(f"and up to {planned.tokens_sampled:,} tokens sampled, of thoughts and answers")
+    click.echo(f"longest pack {planned.longest_pack} tokens, mask {planned.mask_bytes / 1e6:.1f} MB")
+    click.echo(f"\nfirst read-out, {first.readout_id}:")
+    for message in first.conversation:
+        click.echo(f"  {message['role']}: {message['content']}")
+    click.echo(f"  assistant: {first.prefill}...")
+    for option in first.options:
+        click.echo(f"  {option.name}: {len(option.forms)} surface forms, e.g. {option.forms[0]!r}")
+
+
+@cli.command()
+@click.argument("model")
+@click.option("--out", type=click.Path(path_type=Path), help="File for the certificate as JSON.")
+def certify(model: str, out: Path | None) -> None:
+    """Measure whether the back ends agree on a model, and its noise floor.
+
+    Exits with 1 if a back end is outside the tolerance, naming the first layer. Loads the model several times. Runs of
+    the model that come after it refer to it, and their reports print the floor beside each score.
+
+    \b
+    doxascope certify smollm2-135m
+    doxascope certify ./my-model --out certificate.json
+    """
+    from ...hooks.certificate.certify import certify as measure
+    from ...hooks.certificate.kept import keep
+
+    certificate = measure(resolve(model))
+    click.echo(str(certificate))
+    keep(certificate)
+    if out is not None:
+        try:
+            out.write_text(certificate.model_dump_json(indent=1) + "\n")
+        except OSError as error:
+            raise UserError(f"{out}: cannot be written ({error.strerror})") from error
+    if certificate.failures:
+        sys.exit(1)
+
+
+@cli.command()
+@click.argument("folder", type=click.Path(path_type=Path))
+def report(folder: Path) -> None:
+    """Score a run anew from its stored beliefs and write its report; needs no model.
+
+    \b
+    doxascope report runs/consistency-smollm2-135m-1a2b3c4d
+    """
+    from ..engine.config import stored_config
+    from ..engine.runner import report as write_report
+    from ..runs.folder import RunFolder
+
+    stored = RunFolder.open(folder)
+    with stored.writing():
+        write_report(stored, *stored_config(folder / "config.yaml"))
+    _print_scores(folder)
+
+
+def _list_metrics(context: click.Context, _: click.Parameter, asked: bool) -> None:
+    if asked:
+        from ..report.output import listing
+
+        click.echo(listing())
+        context.exit()
+
+
+@cli.command()
+@click.argument("tables", metavar="TABLE|RUN...", nargs=-1, required=True, type=click.Path(path_type=Path))
+@click.option("--ratings", type=click.Path(path_type=Path), help="What people believed at the steps of a run.")
+@click.option("--metric", default="all", show_default=True, metavar="NAME", help="A metric of --list, or all that fit.")
+@click.option("--cluster", metavar="COLUMN", help="What was sampled: rows that share it are not independent.")
+@click.option("--replicates", metavar="COLUMN", help="Which reading of its item a row is, for reliability.")
+@click.option("--seed", type=click.IntRange(0), default=0, show_default=True, help="Of everything that is resampled.")
+@click.option("--out", type=click.Path(path_type=Path), help="Folder for scores.json and report.html.")
+@click.option(
+    "--list", is_flag=True, is_eager=True, expose_value=False, callback=_list_metrics, help="Show the metrics."
+)
+def score(
+    tables: tuple[Path, ...],
+    ratings: Path | None,
+    metric: str,
+    cluster: str | None,
+    replicates: str | None,
+    seed: int,
+    out: Path | None,
+) -> None:
+    """Score beliefs from anywhere: a CSV, Parquet or JSONL table, known by its column names; or runs, together.
+
+    A worked example: a file of four lines,
+
+    \b
+    question,prior,posterior,outcome
+    rain,0.30,0.45,1
+    snow,0.20,0.10,0
+    hail,0.60,0.70,1
+
+    \b
+    doxascope score forecasts.csv                          every metric that fits
+    doxascope score forecasts.csv --metric martingale      one of them
+    doxascope score forecasts.csv --out scores             JSON and a page as well
+    doxascope score runs/martingale-*                      runs of the martingale experiment, by model
+    doxascope score --list                                 metrics and their columns
+    """
+    from ..report.output import as_text, prepare, write
+    from ..runs.folder import run_at
+    from ..scoring.engine import chosen, score_understood
+    from ..tables.understand import understand
+
+    folder = None if out is None else prepare(out)
+    chosen(metric)
+    as_table = cluster or replicates
+    runs = [run for table in tables if (run := run_at(table)) and not (as_table and table.name == "beliefs")]
+    if runs and as_table:
+        raise UserError("--cluster and --replicates are for tables; a run knows its questions")
+    if len(runs) < len(tables) and (ratings or len(tables) > 1):
+        odd = next(table for table in tables if not run_at(table))
+        raise UserError(f"{odd}: is no run; only runs are scored together, or with --ratings")
+    if runs:
+        from ..engine.together import understand_runs  # and with it torch
+
+        understood = understand_runs(runs, ratings)
+    else:
+        understood = understand(*tables, cluster=cluster, replicates=replicates)
+    scored = score_understood(understood, metric, seed=seed)
+    click.echo(as_text(scored))
+    if folder is not None:
+        settings = {"metric": metric, "cluster": cluster, "replicates": replicates, "seed": seed}
+        settings |= {"ratings": ratings and str(ratings)}
+        write(folder, scored, {key: value for key, value in settings.items() if value is not None})
+        click.echo(f"\nreport: {folder.path / 'report.html'}")
+
+
+@cli.command()
+@click.argument("run", type=click.Path(path_type=Path))
+@click.argument("file", type=click.Path(path_type=Path))
+def sheet(run: Path, file: Path) -> None:
+    """Write the steps of a martingale run as a CSV in which people fill in what they believe after each.
+
+    \b
+    doxascope sheet runs/martingale-smollm2-135m-1a2b3c4d ratings.csv
+    doxascope score runs/martingale-smollm2-135m-1a2b3c4d --ratings ratings.csv
+    """
+    from ..martingale.ratings import sheet as empty_sheet
+    from ..runs.folder import RunFolder
+
+    try:
+        empty_sheet(RunFolder.open(run)).to_csv(file, index=False, mode="x")
+    except FileExistsError:
+        raise UserError(f"{file}: is there, and may hold ratings; name another file") from None
+    except OSError as error:
+        raise UserError(f"{file}: cannot be written ({error.strerror})") from error
+
+
+@cli.command()
+@click.option("--out", type=click.Path(path_type=Path), default=Path("runs"), show_default=True, help="Folder of runs.")
+def ls(out: Path) -> None:
+    """List the experiments, the models known by name, and the runs.
+
+    \b
+    doxascope ls
+    doxascope ls --out results
+    """
+    import json
+
+    from ..engine.registry import EXPERIMENTS
+
+    click.echo("experiments")
+    for name, experiment in EXPERIMENTS.items():
+        click.echo(f"  {name:<16}{experiment.summary}")
+    click.echo("models")
+    for name in presets():
+        click.echo(f"  {name}")
+    click.echo(f"runs in {out}")
+    for manifest in sorted(out.glob("*/manifest.json")):
+        try:
+            record = json.loads(manifest.read_text())
+            state = f"{record['status']}, began {record['sessions'][0]['began']}"
+        except (ValueError, KeyError, IndexError):
+            state = "its manifest cannot be read"
+        click.echo(f"  {manifest.parent.name:<48}{state}")
+
+
+cli.add_command(activations)
+
+
+def _print_scores(folder: Path) -> None:
+    """The headline of a run, and where its report is."""
+    import json
+
+    scores = json.loads((folder / "scores.json").read_text())["scores"]
+    metric = scores[0]["metric"]
+    click.echo(f"\n{metric:<12}{'estimate':>9}  {'interval':<18}{'instances':>9}{'clusters':>10}{'dropped':>9}")
+    for row in scores:
+        if row["metric"] == metric and row["subset"] == "all":
+            click.echo(
+                f"{row['method']:<12}{_number(row['estimate']):>9}  "
+                f"{'[' + _number(row['ci_lo']) + ', ' + _number(row['ci_hi']) + ']':<18}"
+                f"{row['n_rows']:>9}{row['n_clusters']:>10}{row['n_dropped']:>9}"
+            )
+    gates = [row for row in scores if row["kind"] != "lens"]
+    failed = dict.fromkeys(row["method"] for row in gates if row["details"].get("passed") is False)
+    if failed:
+        click.echo(f"\nfails the competence gate, not a belief measurement: {', '.join(failed)}")
+    click.echo(f"\nreport: {folder / 'report.html'}")
+
+
+def _number(value: float | None) -> str:
+    return "-" if value is None else f"{value:.3f}"
+
+
+def main() -> NoReturn:
+    """Run the command line; a user's mistake is one line and exit code 2."""
+    os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")  # waiting threads that spin cost a factor three
+    logging.basicConfig(level=logging.WARNING, format="%(message)s")
+    debug = "--debug" in sys.argv
+    try:
+        cli.main(standalone_mode=False)
+    except UserError as error:
+        _fail(error, str(error), 2, debug)
+    except click.ClickException as error:
+        _fail(error, error.format_message(), 2, debug)
+    except (KeyboardInterrupt, click.Abort) as error:
+        _fail(error, "stopped; what is committed is kept, the same command goes on from there", 130, debug)
+    sys.exit(0)
+
+
+def _fail(error: BaseException, line: str, code: int, debug: bool) -> NoReturn:
+    if debug:
+        raise error
+    click.echo(f"doxascope: {line}", err=True)
+    sys.exit(code)

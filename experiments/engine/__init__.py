@@ -1,0 +1,1 @@
+"""What drives a run: settings, plan, reading batch by batch, scoring, the pages."""

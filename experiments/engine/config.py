@@ -1,0 +1,94 @@
+"""From a name or a file, and `-o key=value` changes, to a checked configuration."""
+
+from collections.abc import Sequence
+from importlib.resources import files
+from pathlib import Path
+from typing import Any
+
+import yaml
+from pydantic import BaseModel
+
+from ...hooks.errors import UserError, nearest
+from ...hooks.model.spec import resolve
+from ...hooks.settings import parse, read_yaml
+from ..experiment import Experiment, RunConfig
+from .registry import EXPERIMENTS
+
+
+def load_config(target: str, overrides: Sequence[str] = (), model: str | None = None) -> tuple[Experiment, RunConfig]:
+    """The experiment and the configuration that `target`, an experiment's name or a YAML file, stands for.
+
+    Args:
+        target: `consistency`, a preset such as `martingale-full`, or a path to a file with an `experiment:` key. A
+            preset or file need not say everything: what it leaves out is as shipped.
+        overrides: `key=value` with dots for nesting; values are YAML.
+        model: replaces the configured model.
+    """
+    configs = Path(str(files("doxascope") / "configs"))
+    if target not in EXPERIMENTS and (preset := configs / f"{target}.yaml").is_file():
+        target = str(preset)
+    if target.endswith((".yaml", ".yml")):
+        given, where = read_yaml(Path(target)), target
+        name = given.get("experiment")
+        if not isinstance(name, str):
+            raise UserError(f"{target}: key 'experiment' is missing; known: {', '.join(EXPERIMENTS)}")
+    else:
+        given, where, name = {}, f"configs/{target}.yaml", target
+    experiment = _experiment(name)
+    shipped = read_yaml(configs / f"{name}.yaml")
+    data = _merge(experiment.config_type, shipped, given)
+    if model is not None:
+        data["model"] = model
+    data["model"] = _model(data.get("model"), where)
+    for override in overrides:
+        _apply(data, override)
+    return experiment, parse(experiment.config_type, data, " -o ".join([where, *overrides]))
+
+
+def stored_config(path: Path) -> tuple[Experiment, RunConfig]:
+    """The experiment and the complete configuration that a run has stored."""
+    data = read_yaml(path)
+    experiment = _experiment(str(data.get("experiment")))
+    return experiment, parse(experiment.config_type, data, str(path))
+
+
+def _experiment(name: str) -> Experiment:
+    if name not in EXPERIMENTS:
+        raise UserError(f"experiment {name!r}: unknown; {nearest(name, EXPERIMENTS)}, or a .yaml file")
+    return EXPERIMENTS[name]
+
+
+def _model(model: Any, where: str) -> dict[str, Any]:
+    """A model given by name is looked up; one given in full is taken as it is."""
+    if isinstance(model, str):
+        return resolve(model).model_dump()
+    if not isinstance(model, dict):
+        raise UserError(f"{where}: model: give a name, a path, a hub id, or its settings")
+    return dict(model)
+
+
+def _merge(settings: type[BaseModel], base: dict[str, Any], changes: dict[str, Any]) -> dict[str, Any]:
+    """`changes` over `base`, key by key. An open mapping such as `methods` is replaced whole: entries can leave."""
+    merged = dict(base)
+    for key, value in changes.items():
+        field = settings.model_fields.get(key)
+        inner = field.annotation if field else None
+        nested = isinstance(inner, type) and issubclass(inner, BaseModel) and key != "model"
+        whole = not (nested and isinstance(value, dict) and isinstance(base.get(key), dict))
+        merged[key] = value if whole else _merge(inner, base[key], value)  # pyright: ignore[reportArgumentType]
+    return merged
+
+
+def _apply(data: dict[str, Any], override: str) -> None:
+    key, equals, text = override.partition("=")
+    if not equals or not key:
+        raise UserError(f"-o {override}: give key=value, for example -o items=10")
+    try:
+        value = yaml.safe_load(text)
+    except yaml.YAMLError as error:
+        raise UserError(f"-o {override}: the value is not valid YAML") from error
+    *path, last = key.split(".")
+    for part in path:
+        data[part] = dict(inner) if isinstance(inner := data.get(part, {}), dict) else {}
+        data = data[part]
+    data[last] = value

@@ -1,0 +1,64 @@
+"""What a run would do, found without the model's weights."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from ...hooks.exact.exact import QueryTree
+from ...hooks.model.loading import load_text_side
+from ...hooks.prompts.reader import PromptReader
+from ...hooks.tree.tree import pack
+from ..experiment import Experiment, Question, RunConfig
+from ..reading.exact import compile_questions
+
+MASK_BYTES = 4
+PLANNED_ITEMS = 8
+"""Items whose trees are built; the rest is extrapolated."""
+
+
+@dataclass(frozen=True)
+class Plan:
+    """The size of a run."""
+
+    items: int
+    readouts: int
+    tokens_run: int
+    """That go through the model; estimated from the first items."""
+    tokens_one_by_one: int
+    """That would, if each surface form were a forward pass of its own."""
+    tokens_sampled: int
+    """At most: of thoughts and of sampled answers."""
+    longest_pack: int
+    mask_bytes: int
+    """Of the longest pack's attention mask."""
+    example: Sequence[Question]
+    """The first item's questions."""
+
+
+def make_plan(experiment: Experiment, config: RunConfig) -> Plan:
+    """Build the token trees of the first items. Raises UserError for what the run itself would refuse."""
+    items = experiment.items(config)
+    reader = PromptReader(config.model, load_text_side(config.model), config.terminators)
+    thoughts = config.thoughts.draws * config.thoughts.max_new_tokens if config.model.thinking == "on" else 0
+    readouts = run = alone = longest = sampled = 0
+    for item in items[:PLANNED_ITEMS]:
+        questions = experiment.questions(config, item)
+        queries = compile_questions(reader, questions)
+        built = QueryTree(queries)
+        packs = pack(built.tree, built.read_nodes, config.token_budget)
+        readouts += len(queries)
+        sampled += sum(thoughts for one in questions if one.thought is None)
+        sampled += sum(one.draws * config.sampling.max_new_tokens for one in questions)
+        run += sum(len(one) for one in packs)
+        longest = max(longest, *(len(one) for one in packs))
+        alone += sum(len(q.prompt.ids) + len(path) for q in queries for paths in q.paths.paths for path in paths)
+    scale = len(items) / min(len(items), PLANNED_ITEMS)
+    return Plan(
+        items=len(items),
+        readouts=round(readouts * scale),
+        tokens_run=round(run * scale),
+        tokens_one_by_one=round(alone * scale),
+        tokens_sampled=round(sampled * scale),
+        longest_pack=longest,
+        mask_bytes=MASK_BYTES * longest**2,
+        example=experiment.questions(config, items[0]),
+    )

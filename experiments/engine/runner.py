@@ -1,0 +1,306 @@
+"""Runs an experiment: items to questions, questions to exact beliefs, beliefs to scores and a report."""
+
+import contextlib
+import dataclasses
+import json
+import math
+import random
+import time
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import pandas as pd
+import yaml
+
+from ...hooks.backends.captured import joined
+from ...hooks.certificate.certificate import Certificate
+from ...hooks.certificate.kept import find
+from ...hooks.conditions import differences
+from ...hooks.errors import UserError
+from ...hooks.exact.exact import difference
+from ...hooks.exact.tokenisations import Vocabulary, other_tokenisations
+from ...hooks.lm import LanguageModel, load
+from ...hooks.store import ActivationWriter, describe
+from ...metrics import Score, belief_table
+from ..addons.inner.prepare import declaration, prepare
+from ..addons.inner.report import inner_page
+from ..addons.inner.scores import cells as inner_cells
+from ..addons.inner.scores import profiles
+from ..addons.noise_floor import Floors, score_floors
+from ..experiment import Cell, Experiment, Item, RunConfig
+from ..reading.exact import compile_questions
+from ..report.run_page import render_report
+from ..runs.folder import RunFolder
+from ..runs.manifest import conditions, digest, surroundings
+from ..runs.shard import WHOLE, Shard
+from .progress import progress
+
+PATIENCE = 30.0
+"""Seconds that a shard that begins waits for its turn: a whole run lets none in."""
+CERTIFICATE = "certificate.json"
+"""A run's copy of its model's certificate."""
+FOREVER = -1
+"""To wait for its turn once it has begun: then only another shard, which writes the scores, can be in the way."""
+
+
+def run(experiment: Experiment, config: RunConfig, out: Path, *, verify: int = 0, shard: Shard = WHOLE) -> RunFolder:
+    """Run, or go on with, an experiment, and write its scores and report.
+
+    Shards of a run may be read at the same time; the one that ends last writes the scores, the same to the byte as
+    those of a run in one piece.
+
+    Args:
+        experiment: what to ask, read and score.
+        config: under which settings.
+        out: the folder in which the run's own folder is made, named by experiment, model and settings.
+        verify: number of read-outs to recompute by the plain path; the largest difference is recorded.
+        shard: the part of the batches to read.
+
+    Raises UserError if the folder holds a run under other conditions, listing the differences.
+    """
+    folder, config = read(experiment, config, out, verify=verify, shard=shard)
+    with folder.writing(), folder.taking_turns(patience=FOREVER):
+        if not folder.missing:
+            report(folder, experiment, config)
+    return folder
+
+
+def read(
+    experiment: Experiment, config: RunConfig, out: Path, *, verify: int = 0, shard: Shard = WHOLE
+) -> tuple[RunFolder, RunConfig]:
+    """The part of `run` that needs the model; returns the folder, and the settings as they are recorded in it."""
+    items = experiment.items(config)
+    with load(config.model, terminators=config.terminators) as lm:
+        config = config.model_copy(update={"model": lm.spec.model_copy(update={"threads": lm.identity.threads})})
+        inside = prepare(experiment, config, items, lm)
+        if inside:
+            config, lm.lens = inside.config, inside.lens
+        now = conditions(config, lm.identity, [[item.id, item.cluster, dict(item.content)] for item in items])
+        now |= {"translator": inside.translator} if inside else {}
+        name = f"{experiment.name}-{lm.spec.name}-{digest([now['config'], now['model']])[:8]}"
+        folder = RunFolder.create(out / name, shard)
+        with folder.writing():
+            with folder.taking_turns(patience=PATIENCE):
+                _refuse_mixture(folder, now)
+                folder.tidy()
+                folder.write("config.yaml", yaml.safe_dump(config.model_dump(mode="json"), sort_keys=False))
+                session = _begin(folder, now, len(batches(config, items)), find(lm.identity))
+            with _store(config, lm, folder) as store:
+                _read_all(_Job(experiment, config, lm, folder, store), items, shard)
+            verification = _verify(experiment, config, items, lm, verify) if verify else None
+            with folder.taking_turns(patience=FOREVER):
+                _end(folder, session, verification)
+    return folder, config
+
+
+def report(folder: RunFolder, experiment: Experiment, config: RunConfig) -> None:
+    """Scores and report page from the beliefs that are on the disk."""
+    every = folder.beliefs()
+    inside = profiles(declaration(experiment), config, every) if config.lens else []
+    beliefs = every[every["kind"] != "lens"]
+    cells = experiment.score(config, beliefs)
+    rows = [_flat(cell) for cell in [*cells, *(cell for profile in inside for cell in inner_cells(profile))]]
+    folder.write_json("scores.json", {"experiment": experiment.name, "scores": _jsonable(rows)})
+    nested = ("reasons", "params", "details")
+    table = pd.DataFrame([row | {key: json.dumps(_jsonable(row[key])) for key in nested} for row in rows])
+    folder.write_table("scores.parquet", table)
+    if len(published := experiment.published(cells)):
+        folder.write("published.csv", published.to_csv(index=False))
+    findings = experiment.findings(config, beliefs, cells, folder.transcripts)
+    record = folder.manifest | _totals(folder)
+    floors = _floors(folder, experiment, config, beliefs, cells)
+    page = inner_page(declaration(experiment).columns, inside) if inside else None
+    folder.write("report.html", render_report(experiment, config, record, findings, cells, beliefs, floors, page))
+
+
+def _floors(
+    folder: RunFolder, experiment: Experiment, config: RunConfig, beliefs: pd.DataFrame, cells: Sequence[Cell]
+) -> Floors | None:
+    """The noise floor of each score, if the run has a certificate; they are kept beside the scores."""
+    path = folder.path / CERTIFICATE
+    if not path.is_file():
+        return None
+    certificate = Certificate.model_validate_json(path.read_text("utf-8"))
+    change = certificate.worst(config.model.dtype, config.model.backend)
+    floors = Floors(certificate.hash, change, score_floors(experiment, config, beliefs, cells, change.nat))
+    rows = [dict(zip(("metric", "method", "subset"), key, strict=True)) | {"floor": x} for key, x in floors.of.items()]
+    folder.write_json(
+        "floors.json", {"certificate": certificate.hash, **change.model_dump(), "scores": _jsonable(rows)}
+    )
+    return floors
+
+
+def batches(config: RunConfig, items: Sequence[Item]) -> list[Sequence[Item]]:
+    """Items in the groups that are committed together."""
+    return [items[i : i + config.batch_items] for i in range(0, len(items), config.batch_items)]
+
+
+class _Job(NamedTuple):
+    """What reading a batch takes."""
+
+    experiment: Experiment
+    config: RunConfig
+    lm: LanguageModel
+    folder: RunFolder
+    store: ActivationWriter | None
+
+
+@contextlib.contextmanager
+def _store(config: RunConfig, lm: LanguageModel, folder: RunFolder) -> Iterator[ActivationWriter | None]:
+    """Where the residual stream goes, if the run captures it. Its batches count by the commit lines of the run."""
+    if config.capture is None:
+        yield None
+        return
+    layers = config.capture.layer_numbers(lm.identity.n_layers)
+    header = describe(lm.identity, sites=config.capture.sites, layers=layers, commits="../commits.jsonl")
+    with ActivationWriter.open(folder.path / "activations", header, folder.mark) as store:
+        yield store
+
+
+def _read_all(job: _Job, items: Sequence[Item], shard: Shard) -> None:
+    """Read every batch of the shard that is not committed yet."""
+    done = set(job.folder.committed())
+    mine = [(number, batch) for number, batch in enumerate(batches(job.config, items)) if number in shard]
+    title = f"{job.experiment.name} on {job.lm.spec.name}"
+    with progress(sum(len(batch) for _, batch in mine), "item", title) as advance:
+        for number, batch in mine:
+            if number not in done:
+                _read_batch(job, batch, number)
+            advance(len(batch))
+
+
+def _read_batch(job: _Job, batch: Sequence[Item], number: int) -> None:
+    started = time.perf_counter()
+    read = [job.experiment.read(job.config, item, job.lm) for item in batch]
+    costs = [one.cost for one in read]
+    transcripts = [line for one in read for line in one.transcripts]
+    beliefs = belief_table(row for one in read for row in one.rows)
+    note = {
+        "readouts": len(transcripts),
+        "statuses": dict(Counter(beliefs[beliefs["kind"] != "lens"].drop_duplicates("readout_id")["status"])),
+        **{
+            key: sum(getattr(cost, key) for cost in costs) for key in ("packs", "tokens_run", "tokens_tree", "halvings")
+        },
+        "smallest_budget": min(cost.budget for cost in costs),
+    }
+    captured = [one.captured for one in read if one.captured]
+    if job.store and captured:
+        whole = joined(captured)
+        note["activations"] = job.store.write(number, whole.rows, {**whole.residuals})
+    note["seconds"] = round(time.perf_counter() - started, 3)
+    job.folder.commit(number, beliefs, transcripts, note)
+
+
+def _verify(
+    experiment: Experiment, config: RunConfig, items: Sequence[Item], lm: LanguageModel, n: int
+) -> dict[str, Any]:
+    """Recompute `n` read-outs, drawn by the seed, without tree or packs; read other tokenisations of their forms."""
+    drawn = random.Random(config.seed).choices(items, k=n)
+    vocabulary = Vocabulary(lm.tokenizer)
+    worst = 0.0
+    ids, others = [], []
+    with progress(n, "read-out", "verifying") as advance:
+        for i, item in enumerate(drawn):
+            queries = compile_questions(lm.reader, experiment.questions(config, item))
+            readings, *_ = lm.read(queries, budget=config.token_budget)
+            pick = random.Random(f"{config.seed}-{i}").randrange(len(queries))
+            worst = max(worst, difference(readings[pick], lm.read_plain(queries[pick])))
+            others.append(other_tokenisations(lm, queries[pick], vocabulary, budget=config.token_budget))
+            ids.append(queries[pick].readout_id)
+            advance(1)
+    return {
+        "readouts": ids,
+        "largest_difference_nat": worst,
+        "other_tokenisations": {
+            "largest_share": _jsonable(max(one.share for one in others)),
+            "largest_change": _jsonable(max(one.change for one in others)),
+            "read": sum(one.n_read for one in others),
+            "of": sum(one.n_all for one in others),
+        },
+    }
+
+
+def _refuse_mixture(folder: RunFolder, now: dict[str, Any]) -> None:
+    before = folder.manifest.get("conditions")
+    if before is not None and (changed := differences(before, json.loads(json.dumps(now)))):
+        raise UserError(
+            f"{folder.path}: was run under other conditions ({'; '.join(changed)}); choose another --out, "
+            "or delete the folder to run it anew"
+        )
+
+
+def _begin(folder: RunFolder, now: dict[str, Any], n_batches: int, certificate: Certificate | None) -> int:
+    """Write down that the run goes on, and give the number of this session; those before it stay on record."""
+    before = folder.manifest
+    sessions = [*before.get("sessions", []), {"began": _now(), "ended": None, **surroundings()}]
+    record = {
+        "status": "running",
+        "conditions": now,
+        "batches": n_batches,
+        "verification": before.get("verification"),
+        "certificate": certificate.hash if certificate else before.get("certificate"),
+        "sessions": sessions,
+    }
+    folder.write_json("manifest.json", record)
+    if certificate:
+        folder.write_json(CERTIFICATE, certificate.model_dump(mode="json"))
+    return len(sessions) - 1
+
+
+def _end(folder: RunFolder, session: int, verification: dict[str, Any] | None) -> None:
+    """Write down that a session has read what it was to read, and, if nothing is missing now, that the run is whole."""
+    record = folder.manifest
+    record["sessions"][session]["ended"] = _now()
+    if verification:
+        record["verification"] = verification
+    if not folder.missing:
+        record |= {"status": "complete"} | _totals(folder)
+    folder.write_json("manifest.json", record)
+
+
+def _totals(folder: RunFolder) -> dict[str, Any]:
+    """What the committed batches took and how their read-outs ended."""
+    totals: Counter[str] = Counter()
+    statuses: Counter[str] = Counter()
+    smallest = math.inf
+    counted = ("readouts", "packs", "tokens_run", "tokens_tree", "halvings", "seconds")
+    for commit in folder.commits():
+        if absent := {*counted, "statuses", "smallest_budget"} - commit.keys():
+            raise UserError(
+                f"{folder.path}: batch {commit['batch']} was committed without its {min(absent)}, by another version "
+                "of doxascope; run it anew with another --out"
+            )
+        totals.update({key: commit[key] for key in counted})
+        statuses.update(commit["statuses"])
+        smallest = min(smallest, commit["smallest_budget"])
+    return {"totals": {**totals, "smallest_budget": smallest}, "statuses": dict(sorted(statuses.items()))}
+
+
+def _flat(cell: Cell) -> dict[str, Any]:
+    """A cell as a row: the fields that every score has, and the rest under `details`."""
+    fields = cell.score.as_dict()
+    common = {"estimate", *(field.name for field in dataclasses.fields(Score))}
+    details = {name: value for name, value in fields.items() if name not in common | {cell.score.headline}}
+    return (
+        {"metric": cell.metric, "method": cell.method, "subset": cell.subset, "kind": cell.kind}
+        | {name: value for name, value in fields.items() if name in common}
+        | {"details": details}
+    )
+
+
+def _jsonable(value: Any) -> Any:
+    """The same in what JSON has. NaN is null; the status beside it says why."""
+    if isinstance(value, Mapping):
+        return {str(key): _jsonable(inner) for key, inner in value.items()}
+    if isinstance(value, list | tuple | np.ndarray):
+        return [_jsonable(inner) for inner in value]
+    value = value.item() if isinstance(value, np.generic) else value
+    return None if isinstance(value, float) and not math.isfinite(value) else value
+
+
+def _now() -> str:
+    return datetime.now(UTC).isoformat(timespec="seconds")

@@ -1,0 +1,283 @@
+"""What an experiment is: what to ask, what to read, what to score. Everything else is the runner's."""
+
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Annotated, Any, NamedTuple, NotRequired, Protocol, TypedDict
+
+import pandas as pd
+from pydantic import Field, model_validator
+
+from ..hooks.backends.capture import CapturePlan
+from ..hooks.backends.captured import Captured
+from ..hooks.generation.sampling import Sampling
+from ..hooks.generation.thoughts import Thoughts
+from ..hooks.lm import BUDGET, LOW_COVERAGE, LanguageModel
+from ..hooks.model.spec import ModelSpec
+from ..hooks.prompts.chat import Conversation, Message
+from ..hooks.prompts.options import TERMINATORS, Option
+from ..hooks.prompts.places import Positions
+from ..hooks.settings import Settings
+from ..hooks.tree.memory import Cost
+from ..metrics.score import Score
+from .addons.inner.plan import LensPlan
+
+
+class RunConfig(Settings):
+    """What every experiment's configuration has."""
+
+    experiment: str
+    model: ModelSpec
+    seed: int = Field(default=0, ge=0)
+    """Of the items and of all resampling."""
+    items: int = Field(ge=1)
+    terminators: tuple[str, ...] = TERMINATORS
+    token_budget: int = Field(default=BUDGET, ge=1)
+    """Most tokens of one forward pass; bounds the memory."""
+    batch_items: int = Field(default=4, ge=1)
+    """Items that are read in one tree and committed together."""
+    low_coverage: float = Field(default=LOW_COVERAGE, ge=0, le=1)
+    """Read-outs whose options hold less are flagged, not dropped."""
+    temperatures: tuple[Annotated[float, Field(gt=0)], ...] = ()
+    """Exact beliefs at these besides 1: the same logits, rescaled."""
+    sampling: Sampling = Sampling()
+    """The law of sampled answers."""
+    thoughts: Thoughts = Thoughts()
+    """The thoughts of a model with `thinking: on`."""
+    capture: CapturePlan | None = None
+    """The residual stream that is stored beside the beliefs."""
+    lens: LensPlan | None = None
+    """The inner layers that are read beside the beliefs."""
+    bootstrap_draws: int = Field(default=2000, ge=1)
+    level: float = Field(default=0.95, gt=0, lt=1)
+    """Of every interval."""
+
+    @model_validator(mode="after")
+    def _thoughts_have_one_temperature(self) -> "RunConfig":
+        if self.model.thinking == "on" and self.temperatures:
+            raise ValueError("temperatures: thoughts are sampled at 1; leave them out with `model.thinking: on`")
+        return self
+
+
+@dataclass(frozen=True)
+class Item:
+    """The unit that is sampled, and the content that its questions share."""
+
+    id: str
+    cluster: str
+    """Items that share content share a cluster; all uncertainty is over clusters."""
+    content: Mapping[str, Any]
+
+
+@dataclass(frozen=True)
+class Question:
+    """One read-out before it is tokenised: the conversation, how the answer begins, and the options."""
+
+    readout_id: str
+    method: str
+    scenario: str
+    conversation: Conversation
+    prefill: str
+    options: tuple[Option, ...]
+    step: int = 0
+    variant: Mapping[str, Any] = field(default_factory=dict)
+    draws: int = 0
+    """Answers to sample beside the exact read-out."""
+    mentioned: tuple[Option, ...] = ()
+    """The options as they may stand within a sentence: if given, and answers are sampled, so is the exact chance that
+    they name each option first."""
+    positions: Positions = field(default_factory=dict)
+    """Where a capture reads."""
+    thought: Sequence[int] | None = None
+    """Of a model that thinks, the tokens of its thought before the answer; empty: none. None: thoughts are sampled, and
+    the belief is their mixture.
+    """
+    own_turns: bool = False
+    """The assistant's turns are the model's own: then what it gave to them is not read, which spares an unembedding of
+    every token of them."""
+
+
+class Drawn(TypedDict):
+    """A sampled thought or answer."""
+
+    draw: int
+    text: str
+    status: str
+    logp: NotRequired[Sequence[float] | None]
+    """Of a thought: of each option after it, natural log."""
+    readout_id: NotRequired[str]
+    """Of a sampled step: what it was asked for as."""
+    ids: NotRequired[Sequence[int]]
+    """Of a sampled step: its tokens."""
+
+
+class Transcript(TypedDict):
+    """What was said in one read-out."""
+
+    readout_id: str
+    messages: Sequence[Message]
+    prefill: str
+    options: Sequence[str]
+    thoughts: Sequence[Drawn]
+    answers: Sequence[Drawn]
+
+
+class Read(NamedTuple):
+    """What was read of one item."""
+
+    rows: Sequence[Mapping[str, Any]]
+    """Of the belief table."""
+    transcripts: Sequence[Transcript]
+    """One per read-out that was asked for; those that are derived from it share its transcript."""
+    cost: Cost
+    """Of the exact part."""
+    captured: Captured | None
+    """If the run captures."""
+
+
+Transcripts = Callable[[Collection[str]], Mapping[str, Transcript]]
+"""From the names of some read-outs to what was said in them."""
+
+
+@dataclass(frozen=True)
+class Cell:
+    """One number of a run: a metric, for one method, on a subset of the instances."""
+
+    metric: str
+    method: str
+    subset: str
+    score: Score
+    kind: str = "exact"
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """Whether a method measures a belief at all, by the competence gate that was fixed before reading."""
+
+    method: str
+    passed: bool
+    reason: str
+
+
+@dataclass(frozen=True)
+class Column:
+    """A column of a report's table."""
+
+    metric: str
+    title: str
+    explanation: str
+    percent: bool = False
+    to: str | None = None
+    """A second metric: the column then shows the range from the first to it."""
+    field: str | None = None
+    """A number of the score to show instead of its estimate, which has no interval of its own."""
+
+
+@dataclass(frozen=True)
+class Table:
+    """A further table of a report: rows are methods and subsets that have the metric, columns are metrics."""
+
+    title: str
+    caption: str
+    columns: Sequence[Column]
+    subsets: Sequence[str]
+    metric: str | None = None
+    """Of a row's cells; None: the first column's."""
+
+
+@dataclass(frozen=True)
+class Figure:
+    """An SVG and what it shows."""
+
+    title: str
+    svg: str
+    caption: str
+
+
+@dataclass(frozen=True)
+class Instance:
+    """One of the comparisons that the numbers are made of, with what was said in it."""
+
+    facets: Sequence[str]
+    """What a reader may choose it by."""
+    score: float
+    """NaN: undefined."""
+    facts: str
+    conversations: Sequence[tuple[str, Transcript]]
+    """(heading, what was said)."""
+
+
+@dataclass(frozen=True)
+class Gallery:
+    """Instances to look at."""
+
+    caption: str
+    """Of how many, and how they were chosen."""
+    facets: Sequence[str]
+    """The names of an instance's facets."""
+    score: str
+    """The name of its score."""
+    instances: Sequence[Instance]
+
+
+@dataclass(frozen=True)
+class Findings:
+    """What an experiment shows on its report page."""
+
+    question: str
+    """What was measured, in a few sentences for a reader who has not seen the configuration."""
+    columns: Sequence[Column]
+    headline_subset: str
+    differences: str
+    """The metric of the paired differences between methods."""
+    verdicts: Sequence[Verdict]
+    tables: Sequence[Table]
+    figures: Sequence[Figure]
+    gallery: Gallery | None = None
+    """None: there is nothing to look at but the numbers."""
+
+
+class Experiment(Protocol):
+    """One module of this folder holds one of these, and the registry names it."""
+
+    @property
+    def name(self) -> str:
+        """As on the command line."""
+        ...
+
+    @property
+    def summary(self) -> str:
+        """The question that it asks, in one line."""
+        ...
+
+    @property
+    def config_type(self) -> type[RunConfig]:
+        """Its settings."""
+        ...
+
+    def items(self, config: Any) -> list[Item]:
+        """The items, drawn from the seed. More items begin with the same ones."""
+        ...
+
+    def questions(self, config: Any, item: Item) -> list[Question]:
+        """What is asked of one item, as far as it is known before the model has said anything: what a plan counts and a
+        verification recomputes.
+        """
+        ...
+
+    def read(self, config: Any, item: Item, lm: LanguageModel) -> Read:
+        """Read one item. No pack and no sampling spans items: what one reads does not depend on others."""
+        ...
+
+    def score(self, config: Any, beliefs: pd.DataFrame) -> list[Cell]:
+        """Every number of the run, from its belief table alone."""
+        ...
+
+    def published(self, cells: Sequence[Cell]) -> pd.DataFrame:
+        """The tables of the paper that the experiment comes from, filled by this run: one row per number. Empty if it
+        comes from none.
+        """
+        ...
+
+    def findings(self, config: Any, beliefs: pd.DataFrame, cells: Sequence[Cell], transcripts: Transcripts) -> Findings:
+        """What the report shows beside the numbers, which are `cells`."""
+        ...

@@ -1,0 +1,1 @@
+"""What models are asked about: entities, questions, trajectories of reasoning."""

@@ -1,0 +1,136 @@
+"""Triples of nouns, none of which is part of another."""
+
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+from pydantic import model_validator
+
+from ...hooks.errors import UserError
+from ...hooks.settings import Settings
+from .ranking import RANKING_TEXT, ranked
+
+Window = tuple[int, int]
+"""A first and a last rank."""
+
+
+class EntityConfig(Settings):
+    """Where the nouns come from."""
+
+    file: str | None = None
+    """One entity a line; None takes the English nouns of the wonderwords package."""
+    min_length: int = 3
+    max_length: int = 10
+    reference: str | None = None
+    """A model that ranks them, the likeliest first: the same one whichever model is measured, so that all are asked
+    about the same triples. None: not ranked, or, in a file, as they stand there.
+    """
+    ranking_text: str = RANKING_TEXT
+    """What an entity is ranked by: its probability after this text."""
+    ranks: Window | tuple[Window, ...] | None = None
+    """First and last rank to draw from, or several such windows, each of which gets triples of its own; None draws
+    from all.
+    """
+
+    @model_validator(mode="after")
+    def _ranks_are_ranks(self) -> "EntityConfig":
+        for window in self.windows:
+            if window and not 1 <= window[0] <= window[1]:
+                raise ValueError(f"ranks {list(window)}: give the first and the last, counted from 1")
+        if len(set(self.windows)) < len(self.windows):
+            raise ValueError("ranks: a window is there twice")
+        if self.ranks and not (self.reference or self.file):
+            raise ValueError("ranks: the words are not ranked; give a `reference` model, or a `file` in their order")
+        return self
+
+    @property
+    def windows(self) -> tuple[Window | None, ...]:
+        """What to draw from, one after the other; None is everything."""
+        match self.ranks:
+            case None | ():
+                return (None,)
+            case (int(first), int(last)):
+                return ((first, last),)
+            case several:
+                return tuple(several)  # pyright: ignore[reportReturnType]
+
+
+class Entities(NamedTuple):
+    """The entities to draw from."""
+
+    words: list[str]
+    """Sorted, and distinct whatever their case."""
+    ranking: str | None
+    """What the ranked list that they were taken from is known by."""
+
+
+def window_name(window: Window | None) -> str:
+    """What the items of a window are known by."""
+    return "ranks {}-{}".format(*window) if window else "all ranks"
+
+
+def entities(config: EntityConfig, window: Window | None = None) -> Entities:
+    """The usable entities, of a window of their ranks; a reference model ranks them when they are first asked for.
+
+    Raises UserError for a file that cannot be read, or if fewer than three are left.
+    """
+    words, source = _words(config.file)
+    usable = list(_usable(words, config.min_length, config.max_length).values())
+    _three_at_least(usable, f"{source} has {len(usable)} of {config.min_length} to {config.max_length} letters")
+    ranking = None
+    if config.reference:
+        usable, ranking = ranked(sorted(usable, key=str.casefold), config.reference, config.ranking_text)
+    if window:
+        first, last = window
+        found, usable = len(usable), usable[first - 1 : last]
+        _three_at_least(usable, f"{len(usable)} of the {found} of {source} have the ranks {first} to {last}")
+    return Entities(sorted(usable, key=str.casefold), ranking)
+
+
+def triples(words: Sequence[str], n: int, seed: int) -> list[tuple[str, str, str]]:
+    """`n` ordered triples; no two have the same three words, and more of them begin with the same ones.
+
+    Raises UserError if the words do not yield that many.
+    """
+    found: dict[frozenset[str], tuple[str, str, str]] = {}
+    rng = np.random.default_rng(seed)
+    for _ in range(100 * n):
+        one, two, three = (words[int(i)] for i in rng.choice(len(words), size=3, replace=False))
+        if not _clash((one, two, three)):
+            found.setdefault(frozenset((one, two, three)), (one, two, three))
+        if len(found) == n:
+            return list(found.values())
+    raise UserError(f"entities: {len(words)} words gave {len(found)} different triples of {n}; ask fewer, or give more")
+
+
+def _words(file: str | None) -> tuple[list[str], str]:
+    """All words, and where they come from."""
+    if file is None:
+        from wonderwords import RandomWord
+
+        return RandomWord().filter(include_parts_of_speech=["nouns"], regex="[a-z]+"), "the wonderwords nouns"
+    try:
+        return Path(file).read_text(encoding="utf-8").splitlines(), file
+    except (OSError, UnicodeDecodeError) as error:
+        raise UserError(f"entities.file {file}: cannot be read ({error}); give a UTF-8 text file") from error
+
+
+def _usable(words: Iterable[str], shortest: int, longest: int) -> dict[str, str]:
+    """Case-folded word -> the word as it is first written, with single spaces."""
+    kept: dict[str, str] = {}
+    for word in (" ".join(word.split()) for word in words):
+        if shortest <= len(word) <= longest:
+            kept.setdefault(word.casefold(), word)
+    return kept
+
+
+def _three_at_least(words: Sequence[str], said: str) -> None:
+    if len(words) < 3:
+        raise UserError(f"entities: {said}; at least three are needed")
+
+
+def _clash(words: Sequence[str]) -> bool:
+    """Whether a word is part of another: then an answer could name both."""
+    lower = [word.casefold() for word in words]
+    return any(a in b for i, a in enumerate(lower) for j, b in enumerate(lower) if i != j)

@@ -1,0 +1,67 @@
+"""Debates of two clones of one model, each on an assigned side; an observer, a third clone, is asked what it believes.
+
+What is scored is the observer's belief: a debater's would be its assignment.
+"""
+
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
+
+from ....hooks.generation.generation import Request, Sample
+from ....hooks.generation.sampling import Sampling
+from ....hooks.lm import LanguageModel
+from ....hooks.prompts.chat import Conversation
+from .trajectory import Trajectory, Writer, cut, status
+
+
+class Motion(NamedTuple):
+    """What is debated, in words."""
+
+    name: str
+    speaker: Callable[[int, Sequence[str]], Conversation]
+    """(side, speeches so far) -> what that side is asked; side 0 argues for the first option and begins."""
+    observer: Callable[[Sequence[str]], Conversation]
+    """Speeches so far -> what the observer has seen."""
+
+
+def debates(
+    lm: LanguageModel,
+    writer: Writer,
+    motions: Sequence[Motion],
+    law: Sampling,
+    *,
+    turns: int,
+    draws: int,
+    seed: int,
+) -> list[list[Trajectory]]:
+    """`draws` debates of `turns` speeches for each motion; all debates take their turns together.
+
+    A speech is a step. One that says nothing is none, and the other side goes on.
+    """
+    running = [(motion, draw) for motion in motions for draw in range(draws)]
+    speeches: list[list[str]] = [[] for _ in running]
+    samples: list[list[Sample]] = [[] for _ in running]
+    for turn in range(turns):
+        requests = [
+            Request(f"{motion.name}/{turn}", lm.reader.chat.render(motion.speaker(turn % 2, said)), [draw])
+            for (motion, draw), said in zip(running, speeches, strict=True)
+        ]
+        for i, sample in enumerate(writer.sample(requests, law, seed=seed)):
+            samples[i].append(sample)
+            if speech := " ".join(cut(sample.text, lm).split()):
+                speeches[i].append(speech)
+    done = [_trajectory(lm, *one, said, drawn) for one, said, drawn in zip(running, speeches, samples, strict=True)]
+    return [done[i : i + draws] for i in range(0, len(done), draws)]
+
+
+def _trajectory(
+    lm: LanguageModel, motion: Motion, draw: int, speeches: Sequence[str], samples: Sequence[Sample]
+) -> Trajectory:
+    return Trajectory(
+        name=motion.name,
+        draw=draw,
+        contexts=tuple(motion.observer(speeches[:k]) for k in range(len(speeches) + 1)),
+        steps=tuple(speeches),
+        status=status(speeches, whole=all(one.status == "ok" and cut(one.text, lm) == one.text for one in samples)),
+        asked=motion.speaker(0, ()),
+        samples=tuple(samples),
+    )

@@ -1,0 +1,200 @@
+"""What is read of the questions of one item: exact beliefs, and beside them what sampled answers say."""
+
+import json
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ...hooks.backends.capture import CapturePlan
+from ...hooks.backends.captured import Captured
+from ...hooks.errors import UserError
+from ...hooks.exact.exact import Query, exact_rows
+from ...hooks.generation.generation import Request, Sample
+from ...hooks.generation.mentions import Mentions
+from ...hooks.lm import LanguageModel
+from ...hooks.prompts.places import Positions
+from ...hooks.prompts.reader import PromptReader
+from ...hooks.tree.memory import Cost
+from ...hooks.verbal import verbalised
+from ..experiment import Drawn, Item, Question, Read, RunConfig, Transcript
+from .thinking import think
+
+SAMPLED, EXPECTED = "sampled", "expected"
+"""What is added to a method's name when its answers are sampled and matched, and when the exact chances along them are
+summed."""
+
+
+def compile_questions(
+    reader: PromptReader, questions: Sequence[Question], capture: CapturePlan | None = None
+) -> list[Query]:
+    """Questions to token paths, in the same order; of a model that thinks, after its thought, or an empty one."""
+    return [_compiled(reader, question, capture) for question in questions]
+
+
+def _compiled(reader: PromptReader, question: Question, capture: CapturePlan | None) -> Query:
+    query = reader.query(
+        question.readout_id,
+        question.conversation,
+        question.options,
+        question.prefill,
+        thought=question.thought or None,
+        positions=_positions(question, capture),
+    )
+    return replace(query, prompt=replace(query.prompt, forced=())) if question.own_turns else query
+
+
+def _positions(question: Question, capture: CapturePlan | None) -> Positions:
+    if capture is None:
+        return {}
+    return question.positions if capture.positions is None else capture.positions
+
+
+def read_questions(
+    experiment: str, config: RunConfig, item: Item, questions: Sequence[Question], lm: LanguageModel
+) -> Read:
+    """Read questions of an item in one tree, for the experiment of that name."""
+    if lm.spec.thinking == "on" and any(question.thought is None for question in questions):
+        beliefs, cost, captured = *_mixed(config, questions, lm), None
+    else:
+        beliefs, cost, captured = _exact(config, questions, lm)
+    answers = _sample(config, questions, lm)
+    rows: list[dict[str, Any]] = []
+    transcripts: list[Transcript] = []
+    for question, belief in zip(questions, beliefs, strict=True):
+        where = {
+            "experiment": experiment,
+            "item": item.id,
+            "cluster": item.cluster,
+            "scenario": question.scenario,
+            "step": question.step,
+        }
+        said = answers.get(question.readout_id, [])
+        rows += [where | row for row in belief.rows]
+        rows += [where | row for row in _sampled(config, question, said, lm)]
+        transcripts.append(
+            {
+                "readout_id": question.readout_id,
+                "messages": list(question.conversation),
+                "prefill": question.prefill,
+                "options": [option.name for option in question.options],
+                "thoughts": belief.thoughts,
+                "answers": [{"draw": one.draw, "text": one.text, "status": one.status} for one in said],
+            }
+        )
+    return Read(rows, transcripts, cost, captured)
+
+
+class _Belief(NamedTuple):
+    """The rows of one question, and the thoughts that led to them."""
+
+    rows: list[dict[str, Any]]
+    thoughts: list[Drawn]
+
+
+def _exact(
+    config: RunConfig, questions: Sequence[Question], lm: LanguageModel
+) -> tuple[list[_Belief], Cost, Captured | None]:
+    """The beliefs as they are, as they would be at other temperatures, and as inner layers have them."""
+    inside = config.lens.methods or () if config.lens else ()
+    compiled = compile_questions(lm.reader, questions, config.capture)
+    queries = [replace(query, inner=asked.method in inside) for query, asked in zip(compiled, questions, strict=True)]
+    readings, cost, captured = lm.read(
+        queries, budget=config.token_budget, temperatures=config.temperatures, capture=config.capture, lens=lm.lens
+    )
+    beliefs = []
+    for question, reading in zip(questions, readings, strict=True):
+        rows = [_named(question) | row for row in lm.option_rows(reading, question.options, config.low_coverage)]
+        for temperature, logp in reading.tempered.items():
+            named = _named(question, f"@T={temperature:g}", temperature=temperature) | {"method": question.method}
+            rows += [named | row for row in exact_rows(logp, question.options, config.low_coverage)]
+        for (layer, lens), logp in reading.inner.items():
+            named = _named(question, f"{lens}@{layer}", lens=lens)
+            named |= {"method": question.method, "kind": "lens", "layer": layer}
+            rows += [row | named for row in exact_rows(logp, question.options, config.low_coverage)]
+        beliefs.append(_Belief(rows, _thought(question, lm)))
+    return beliefs, cost, captured
+
+
+def _thought(question: Question, lm: LanguageModel) -> list[Drawn]:
+    """The thought that was given, if one was."""
+    given = [lm.sampler.text(question.thought)] if question.thought else []
+    return [{"draw": 0, "text": text, "status": "ok"} for text in given]
+
+
+def _mixed(config: RunConfig, questions: Sequence[Question], lm: LanguageModel) -> tuple[list[_Belief], Cost]:
+    """The beliefs before a thought: mixtures, whose variant says how well they are known.
+
+    Raises UserError for a capture: many passes have no one residual stream.
+    """
+    if config.capture:
+        raise UserError("capture: a belief after thoughts has no residual stream of its own; set model.thinking=closed")
+    mixtures, cost = think(config, questions, lm)
+    beliefs = []
+    for question, mixture in zip(questions, mixtures, strict=True):
+        spread = None if mixture.covariance is None else mixture.covariance.tolist()
+        named = _named(question, thoughts=len(mixture.thoughts), unclosed=mixture.unclosed, covariance=spread)
+        thoughts: list[Drawn] = [
+            {
+                "draw": one.sample.draw,
+                "text": one.sample.text,
+                "status": one.status,
+                "logp": one.reading.logp.tolist() if one.reading else None,
+            }
+            for one in mixture.thoughts
+        ]
+        beliefs.append(_Belief([named | row for row in mixture.rows(config.low_coverage)], thoughts))
+    return beliefs, cost
+
+
+def _sample(config: RunConfig, questions: Sequence[Question], lm: LanguageModel) -> dict[str, list[Sample]]:
+    """The answers to each question that wants some."""
+    requests = [
+        Request(one.readout_id, lm.reader.chat.render(one.conversation, one.prefill), range(one.draws))
+        for one in questions
+        if one.draws
+    ]
+    answers: dict[str, list[Sample]] = {request.readout_id: [] for request in requests}
+    for sample in lm.sample(requests, config.sampling, seed=config.seed) if requests else []:
+        answers[sample.readout_id].append(sample)
+    return answers
+
+
+def _sampled(config: RunConfig, question: Question, said: Sequence[Sample], lm: LanguageModel) -> list[dict[str, Any]]:
+    """What answers say by the string match, and which option they are expected to name first."""
+    if not said:
+        return []
+    names = [option.name for option in question.options]
+    thinks = lm.spec.thinking == "on"
+    told = verbalised.tally((verbalised.what_is_said(one, names, thinking=thinks) for one in said), len(names))
+    rows = verbalised.option_rows(told, names, config.low_coverage)
+    rows = [_estimated(question, SAMPLED, len(said)) | row for row in rows]
+    if question.mentioned and config.sampling.faithful and not config.sampling.stop:
+        spoken = lm.reader.query(question.readout_id, question.conversation, question.mentioned, question.prefill)
+        expected = _expected(lm.mentions(said, spoken, config.sampling), question, config.low_coverage)
+        rows += [_estimated(question, EXPECTED, len(said)) | row for row in expected]
+    return rows
+
+
+def _expected(found: Mentions, question: Question, low_coverage: float) -> list[dict[str, Any]]:
+    """The Rao-Blackwell estimate as a belief. By chance it can sum to more than 1; then it is scaled to 1."""
+    prob = found.rao_blackwell.prob
+    with np.errstate(divide="ignore"):
+        logp = np.log(prob / max(1.0, prob.sum()))
+    return [row | {"kind": "verbal"} for row in exact_rows(logp, question.options, low_coverage)]
+
+
+def _estimated(question: Question, estimate: str, draws: int) -> dict[str, Any]:
+    """The names of what sampled answers say of a question: a method of its own, whose variant says of which."""
+    return _named(question, estimate, estimate=estimate, of=question.method, draws=draws)
+
+
+def _named(question: Question, suffix: str = "", **condition: object) -> dict[str, Any]:
+    """The names of a read-out that is derived from a question's."""
+    readout_id, method = question.readout_id, question.method
+    return {
+        "readout_id": f"{readout_id}/{suffix}" if suffix else readout_id,
+        "method": f"{method} {suffix}" if suffix else method,
+        "variant": json.dumps({**question.variant, **condition}, sort_keys=True),
+    }

@@ -1,0 +1,1 @@
+"""What people look at: pages, terminal tables, JSON, figures."""

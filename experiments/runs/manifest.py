@@ -1,0 +1,67 @@
+"""What must be known of a run to trust it, and to refuse to mix it with another."""
+
+import hashlib
+import importlib.metadata
+import json
+import platform
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+from ... import __version__
+from ...hooks.identity import Identity
+from ...hooks.settings import Settings
+
+PACKAGES = ("torch", "transformers", "tokenizers", "numpy", "scipy", "pandas", "pyarrow", "wonderwords")
+
+
+def digest(data: Any) -> str:
+    """A short hash of anything that JSON can hold."""
+    return hashlib.sha256(json.dumps(data, sort_keys=True).encode()).hexdigest()[:16]
+
+
+def conditions(config: Settings, identity: Identity, items: list[Any]) -> dict[str, Any]:
+    """All that changes the numbers: two runs may be mixed if and only if these are equal."""
+    return {
+        "config": digest(config.model_dump(mode="json")),
+        "model": identity.model_dump(),
+        "dataset": digest(items),
+        "doxascope": __version__,
+        "packages": {name: importlib.metadata.version(name) for name in PACKAGES},
+        "cuda": _cuda(),
+    }
+
+
+def surroundings() -> dict[str, Any]:
+    """What does not change the numbers but belongs to the record."""
+    return {
+        "python": platform.python_version(),
+        "platform": platform.platform(),
+        "git": _git(),
+        "argv": sys.argv,
+    }
+
+
+def _cuda() -> dict[str, Any] | None:
+    import torch
+
+    if not torch.cuda.is_available():
+        return None
+    return {"version": torch.version.cuda, "device": torch.cuda.get_device_name(), "tf32": False}
+
+
+def _git() -> dict[str, Any] | None:
+    """Commit and dirty flag of the source tree, if doxascope runs from one."""
+    root = Path(__file__).parents[2]
+    if not (root / ".git").exists():
+        return None
+    try:
+        sha = _output(root, "rev-parse", "HEAD")
+        return {"sha": sha, "dirty": bool(_output(root, "status", "--porcelain"))}
+    except (OSError, subprocess.CalledProcessError):
+        return None
+
+
+def _output(root: Path, *args: str) -> str:
+    return subprocess.run(["git", "-C", str(root), *args], capture_output=True, text=True, check=True).stdout.strip()

@@ -1,0 +1,147 @@
+"""From the cells of a table to numbers: what is no number of its kind is named by row and column."""
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ...hooks.errors import UserError
+from .source import Source
+
+MISSING = frozenset({"", "na", "n/a", "nan", "null", "none"})
+SLACK = 1e-9
+"""How far rounding may put a probability outside [0, 1]; the metrics clip it."""
+LOGP_SLACK = 1e-6
+"""How far float32 may put a log-probability above 0."""
+
+Array = NDArray[Any]
+
+
+def load(source: Source, roles: Mapping[str, str]) -> dict[str, Array]:
+    """Read the columns that have a role, each converted by it.
+
+    Roles: `probability`, `difference` (of two of them), `mass` (a count or a probability), `logp`, `outcome` (0 or 1),
+    `real` (any finite number), `number` (the same, none missing), and `label` (text, None if missing). NaN is a missing
+    number. Raises UserError naming the first row (1 is the first under the header) and column that break their role,
+    or if there are no rows.
+    """
+    parts: dict[str, list[Array]] = {name: [] for name in roles}
+    same: dict[str, str] = {}
+    row = 1
+    for chunk in source.chunks(list(roles)):
+        n = 0
+        for name, role in roles.items():
+            cells = chunk[name]
+            n = len(cells)
+            if role == "label":
+                parts[name].append(_labels(cells, same))
+                continue
+            values = _numbers(cells)
+            wrong, allowed = ROLES[role](values)
+            for bad, why in ((_unread(values, cells), "is not a number"), (wrong, allowed)):
+                if bad.any():
+                    at = int(np.argmax(bad))
+                    raise UserError(f"{source.path}: row {row + at}, {name}: {str(cells[at])!r} {why}")
+            parts[name].append(values)
+        row += n
+    if row == 1:
+        raise UserError(f"{source.path}: has columns but no rows")
+    return {name: np.concatenate(arrays) for name, arrays in parts.items()}
+
+
+def complete(path: Any, name: str, labels: Array) -> Array:
+    """The labels, or UserError if one is missing."""
+    empty = np.array([label is None for label in labels], dtype=bool)
+    if empty.any():
+        raise UserError(f"{path}: row {int(np.argmax(empty)) + 1}, {name}: is missing; every row needs one")
+    return labels
+
+
+def _probability(x: Array) -> tuple[Array, str]:
+    wrong = (x < -SLACK) | (x > 1 + SLACK)
+    percent = wrong.any() and 2 < np.nanmax(x) <= 100 and np.nanmin(x) >= 0
+    return wrong, "is not in [0, 1]" + ("; divide percentages by 100" if percent else "")
+
+
+def _difference(x: Array) -> tuple[Array, str]:
+    return np.abs(x) > 1 + SLACK, "is no difference of two probabilities; give [-1, 1]"
+
+
+def _logp(x: Array) -> tuple[Array, str]:
+    return x > LOGP_SLACK, "is above 0, which a log-probability cannot be"
+
+
+def _real(x: Array) -> tuple[Array, str]:
+    return np.isinf(x), "is infinite"
+
+
+def _mass(x: Array) -> tuple[Array, str]:
+    return (x < 0) | np.isinf(x), "is negative or infinite"
+
+
+def _outcome(x: Array) -> tuple[Array, str]:
+    return ~(np.isnan(x) | (x == 0) | (x == 1)), "is not an outcome; give 0, 1 or nothing"
+
+
+def _number(x: Array) -> tuple[Array, str]:
+    return ~np.isfinite(x), "is missing or infinite; every row needs a number"
+
+
+ROLES: Mapping[str, Callable[[Array], tuple[Array, str]]] = {
+    "probability": _probability,
+    "difference": _difference,
+    "logp": _logp,
+    "real": _real,
+    "mass": _mass,
+    "outcome": _outcome,
+    "number": _number,
+}
+"""Role -> (values -> which of them are wrong, and what to say of those)."""
+
+
+def _numbers(cells: Sequence[Any]) -> Array:
+    """Cells as float64; NaN for what is missing, and for what is no number."""
+    try:
+        values = np.asarray(cells, dtype=np.float64)
+        if values.shape == (len(cells),):
+            return values
+    except (TypeError, ValueError):
+        pass
+    return np.array([_one(cell) for cell in cells], dtype=np.float64)
+
+
+def _one(cell: Any) -> float:
+    if isinstance(cell, str) and cell.strip().lower() in ("true", "false"):
+        return float(cell.strip().lower() == "true")
+    try:
+        return float(cell)
+    except (TypeError, ValueError):
+        return math.nan
+
+
+def _unread(values: Array, cells: Sequence[Any]) -> Array:
+    """Which values are NaN though their cells say something."""
+    unread = np.isnan(values)
+    for i in np.flatnonzero(unread):
+        unread[i] = not _is_missing(cells[int(i)])
+    return unread
+
+
+def _is_missing(cell: Any) -> bool:
+    if isinstance(cell, str):
+        return cell.strip().lower() in MISSING
+    return cell is None or (isinstance(cell, float | np.floating) and math.isnan(cell))
+
+
+def _labels(cells: Sequence[Any], same: dict[str, str]) -> Array:
+    """Cells as text, one object per distinct text, however many rows have it."""
+    found = np.empty(len(cells), dtype=object)
+    for i, cell in enumerate(cells):
+        if cell is None or (isinstance(cell, float | np.floating) and math.isnan(cell)):
+            continue
+        whole = isinstance(cell, float) and cell.is_integer()  # what Parquet makes of whole numbers with a gap
+        text = str(int(cell) if whole else cell).strip()
+        found[i] = None if text.lower() in ("", "nan") else same.setdefault(text, text)  # `NA` may be a country
+    return found

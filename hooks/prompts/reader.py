@@ -1,0 +1,67 @@
+"""From conversations to queries: the half of a read-out that needs the tokenizer but no weights."""
+
+from collections.abc import Sequence
+from functools import cache
+
+from ..errors import UserError
+from ..exact.exact import Query
+from ..model.loading import TextSide
+from ..model.spec import ModelSpec
+from .chat import ChatRenderer, Message
+from .options import Option, PathFinder, Terminators
+from .places import Positions, find_places
+
+
+class PromptReader:
+    """Renders conversations for one model and finds the token paths of options after them."""
+
+    def __init__(self, spec: ModelSpec, text: TextSide, terminators: Sequence[str]) -> None:
+        self.context = text.context
+        self.chat = ChatRenderer(text.tokenizer, spec.template, spec.thinking)
+        self._text, self._own = text, tuple(terminators)
+        self._finder = cache(self._make_finder)
+        self.terminators = self._finder(self._own).terminators
+
+    def _make_finder(self, terminators: tuple[str, ...]) -> PathFinder:
+        return PathFinder(self.chat, Terminators(self._text.tokenizer, terminators, self._text.end_ids))
+
+    def query(
+        self,
+        readout_id: str,
+        messages: Sequence[Message],
+        options: tuple[Option, ...],
+        prefill: str = "",
+        *,
+        thought: Sequence[int] | None = None,
+        positions: Positions | None = None,
+        terminators: tuple[str, ...] | None = None,
+    ) -> Query:
+        """The query that asks, after `messages`, which option the assistant's next turn says; of a model that thinks,
+        which its answer says after a thought (see `ChatRenderer.render_answer`).
+
+        Args:
+            readout_id: its name.
+            messages: the conversation.
+            options: the answers.
+            prefill: how the assistant's turn already begins.
+            thought: what a model that thinks wrote before its answer.
+            positions: where a capture reads.
+            terminators: what closes an option, where that is not what closes all others: numbers need it.
+
+        Raises UserError, naming the read-out, for a prompt that is longer than the model's context, or whose ids
+        change when an option follows, or that lacks a position.
+        """
+        try:
+            prompt = self.chat.render_answer(messages, prefill, thought)
+            finder = self._finder(terminators or self._own)
+            paths = finder.find(prompt.boundary, options)
+            places = find_places(self.chat, messages, prefill, prompt, positions) if positions else ()
+        except UserError as error:
+            raise UserError(f"read-out {readout_id}: {error}") from error
+        longest = len(prompt.ids) + max(len(path) for forms in paths.paths for path in forms)
+        if self.context is not None and longest > self.context:
+            raise UserError(
+                f"read-out {readout_id}: prompt and option take {longest} tokens, the model takes {self.context}; "
+                "shorten the conversation"
+            )
+        return Query(readout_id, prompt, paths, finder.terminators, places)
