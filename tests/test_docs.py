@@ -1,0 +1,100 @@
+"""The codes by which docstrings, metrics and pages name a quantity are explained on one page."""
+
+import ast
+import inspect
+import re
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+
+import pytest
+
+from doxascope import metrics
+
+ROOT = Path(__file__).parents[1]
+PAGE = ROOT / "docs" / "metrics" / "definitions.md"
+SOURCES = ("metrics", "hooks", "experiments", "configs", "tests", "benchmarks")
+
+NUMBERED = r"[A-GW][0-9]{1,2}[a-z]?\b"
+ANY = rf"(?:{NUMBERED}|0\.[0-9]|[A-IW]\b)"
+COMMA = r",\s+(?:and\s+)?|\s+and\s+"
+RANGE = r"\s+to\s+|-"
+LISTED = re.compile(rf"\b{NUMBERED}(?:(?:{COMMA}|{RANGE}){NUMBERED})*")
+
+
+def cited(text: str) -> set[str]:
+    """Codes that follow METRICS, with all that a range such as `B8 to B12` holds."""
+    lists = re.findall(rf"METRICS\s+({ANY}(?:(?:{COMMA}|{RANGE}){ANY})*)", text)
+    return {code for found in lists for code in expanded(found)}
+
+
+def expanded(codes: str) -> Iterator[str]:
+    """Each code of a list with ranges."""
+    for part in re.split(COMMA, codes):
+        first, *last = re.split(RANGE, part)
+        yield first
+        if last:
+            assert first[0] == last[0][0], f"a range of two families: {part}"
+            yield from (f"{first[0]}{number}" for number in range(int(first[1:]), int(last[0][1:]) + 1))
+
+
+def strings(files: Iterable[Path]) -> Iterator[str]:
+    """Docstrings and other text of Python files."""
+    for file in files:
+        for node in ast.walk(ast.parse(file.read_text())):
+            if isinstance(node, ast.Constant) and isinstance(node.value, str):
+                yield node.value
+
+
+@pytest.fixture(scope="module")
+def defined() -> list[str]:
+    return re.findall(rf"^##+ ({ANY}|0) ", PAGE.read_text(), flags=re.MULTILINE)
+
+
+def test_a_list_of_codes_is_read_with_its_ranges() -> None:
+    assert cited("(METRICS A1 to A3)") == {"A1", "A2", "A3"}
+    assert cited("METRICS B2, B3 and B8 to\n    B10 per method") == {"B2", "B3", "B8", "B9", "B10"}
+    assert cited("(METRICS G1, W1-W3, W5) METRICS A, on the (METRICS 0.1, 0.5)") == {
+        *("G1", "W1", "W2", "W3", "W5", "A", "0.1", "0.5"),
+    }
+    assert cited("METRICS = (drift,)") == set()
+
+
+def test_every_code_has_one_definition(defined: list[str]) -> None:
+    assert len(defined) == len(set(defined))
+
+
+def test_every_code_that_the_source_cites_is_defined(defined: list[str]) -> None:
+    files = [file for folder in SOURCES for kind in ("py", "yaml") for file in (ROOT / folder).rglob(f"*.{kind}")]
+    used = {file.relative_to(ROOT): cited(file.read_text()) for file in files if file != Path(__file__)}
+    assert sum(map(len, used.values())) > 100
+    assert {f"{file}: {code}" for file, codes in used.items() for code in codes if code not in defined} == set()
+
+
+def test_every_code_that_is_cited_by_itself_is_defined(defined: list[str]) -> None:
+    """On a page, in a docstring, or in what `doxascope score --list` prints of a metric."""
+    pages = [file.read_text() for file in (ROOT / "docs").rglob("*.md")]
+    files = [file for folder in ("metrics", "experiments") for file in (ROOT / folder).rglob("*.py")]
+    lists = [found for text in (*pages, *strings(files)) for found in LISTED.findall(text)]
+    assert len(lists) > 100
+    assert {code for found in lists for code in expanded(found)} - set(defined) == set()
+
+
+def test_every_function_has_its_place_on_the_page() -> None:
+    page = PAGE.read_text()
+    functions = [name for name in metrics.__all__ if inspect.isfunction(getattr(metrics, name))]
+    assert [name for name in functions if f"`{name}`" not in page] == []
+
+
+def test_every_link_within_the_pages_leads_somewhere() -> None:
+    for file in [ROOT / "README.md", *(ROOT / "docs").rglob("*.md")]:
+        for target in re.findall(r"\]\((?!https?:)([^)\s]+)\)", file.read_text()):
+            path, _, anchor = target.partition("#")
+            page = (file.parent / path).resolve() if path else file
+            assert page.exists(), f"{file}: {target}"
+            assert not anchor or anchor in anchors(page.read_text()), f"{file}: {target}"
+
+
+def anchors(page: str) -> set[str]:
+    """What headings are linked by: lower case, hyphens for spaces, no other punctuation."""
+    headings = re.findall(r"^#+ (.+)$", page, flags=re.MULTILINE)
+    return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
