@@ -90,7 +90,9 @@ def read(lm: Any, backend: Backend, budget: int) -> Any:
 @pytest.mark.parametrize(
     ("name", "kernel"), [(n, k) for n in PACKED for k in ("sdpa", "eager") if k == "eager" or n not in EAGER_ONLY]
 )
-def test_packed_padded_and_plain_agree(make_lm: Callable[..., Any], name: str, kernel: str) -> None:
+def test_packed_padded_and_plain_agree(
+    make_lm: Callable[..., Any], name: str, kernel: str, noise: Callable[[Any], float]
+) -> None:
     lm = make_lm(name, PACKED[name], kernel=kernel)
     assert lm.identity.path == "packed"
     plain = [lm.read_plain(query) for query in queries(lm)]
@@ -99,22 +101,26 @@ def test_packed_padded_and_plain_agree(make_lm: Callable[..., Any], name: str, k
         for budget in (1000, 50, 20):
             readings, cost, _ = read(lm, backend, budget)
             assert (cost.packs == 1) == (budget == 1000)
-            assert max(difference(*pair) for pair in zip(readings, plain, strict=True)) < 1e-4
+            assert all(difference(one, other) < noise(other.logp) for one, other in zip(readings, plain, strict=True))
 
 
 @pytest.mark.parametrize("name", PADDED)
-def test_what_takes_no_tree_mask_is_read_by_the_padded_path(make_lm: Callable[..., Any], name: str) -> None:
+def test_what_takes_no_tree_mask_is_read_by_the_padded_path(
+    make_lm: Callable[..., Any], name: str, noise: Callable[[Any], float]
+) -> None:
     lm = make_lm(name, PADDED[name], kernel="eager" if name in EAGER_ONLY else "sdpa")
     assert lm.identity.path == "padded"
     plain = [lm.read_plain(query) for query in queries(lm)]
     for budget in (1000, 20):
         readings, cost, _ = lm.read(queries(lm), budget=budget)
-        assert max(difference(*pair) for pair in zip(readings, plain, strict=True)) < 1e-4
+        assert all(difference(one, other) < noise(other.logp) for one, other in zip(readings, plain, strict=True))
         assert cost.tokens_run > cost.tokens_tree
 
 
 @pytest.mark.parametrize("name", ["llama", "gemma3_text", "gpt2", "bloom", "mpt", "mamba"])
-def test_residuals_are_those_of_the_path_alone(make_lm: Callable[..., Any], name: str) -> None:
+def test_residuals_are_those_of_the_path_alone(
+    make_lm: Callable[..., Any], name: str, noise: Callable[[Any], float]
+) -> None:
     lm = make_lm(name, (PACKED | PADDED)[name], kernel="eager")
     for backend in (lm.backend, TransformersBackend(lm.model, Padded)):
         for budget in (1000, 20):
@@ -125,7 +131,7 @@ def test_residuals_are_those_of_the_path_alone(make_lm: Callable[..., Any], name
                     states = lm.model(ids, output_hidden_states=True, use_cache=False).hidden_states
                 first = 0 if name == "mamba" else 1  # whether the embedding is among them; the last is normed
                 expected = torch.stack([state[0, -1] for state in states[first:]])[: len(residual) - 1]
-                torch.testing.assert_close(residual[:-1], expected, rtol=1e-4, atol=1e-4)
+                torch.testing.assert_close(residual[:-1], expected, rtol=0, atol=noise(expected))
 
 
 @pytest.mark.parametrize("name", ["llama", "bloom", "mamba"])

@@ -1,4 +1,5 @@
-from typing import Any
+from collections.abc import Callable
+from typing import Any, NamedTuple
 
 import numpy as np
 import pytest
@@ -6,9 +7,10 @@ import torch
 
 from doxascope import UserError, load
 from doxascope.hooks.backends.transformers import TransformersBackend
-from doxascope.hooks.exact.exact import difference
+from doxascope.hooks.exact.exact import ExactReading, Query, difference
 from doxascope.hooks.prompts.chat import Message
 from doxascope.hooks.prompts.options import make_options
+from doxascope.hooks.tree.memory import Cost
 
 OPTIONS = make_options(
     ["coral", "shirt", "radio"], ["{option}", "{Option}", "I chose {option}", 'The word is "{option}']
@@ -29,43 +31,62 @@ def queries(lm: Any) -> list[Any]:
     return [lm.reader.query(str(i), chat, OPTIONS) for i, chat in enumerate(conversations())]
 
 
+class Asked(NamedTuple):
+    """What the real model was asked, and what it says in one pack."""
+
+    queries: list[Query]
+    readings: list[ExactReading]
+    cost: Cost
+
+
+@pytest.fixture(scope="module")
+def asked(smollm: Any) -> Asked:
+    every = queries(smollm)
+    readings, cost, _ = smollm.read(every, budget=10_000)
+    return Asked(every, readings, cost)
+
+
+@pytest.fixture(scope="module")
+def plain(smollm: Any, asked: Asked) -> list[ExactReading]:
+    return [smollm.read_plain(query) for query in asked.queries]
+
+
 @pytest.mark.parametrize("budget", [10_000, 200, 90])
-def test_packed_equals_plain_on_a_real_model(smollm: Any, budget: int) -> None:
-    asked = queries(smollm)
-    readings, cost, _ = smollm.read(asked, budget=budget)
+def test_packed_equals_plain_on_a_real_model(
+    smollm: Any, asked: Asked, plain: list[ExactReading], budget: int, noise: Callable[[Any], float]
+) -> None:
+    readings, cost, _ = smollm.read(asked.queries, budget=budget)
     assert (cost.packs == 1) == (budget == 10_000)
-    for reading, query in zip(readings, asked, strict=True):
-        assert difference(reading, smollm.read_plain(query)) < 1e-4
+    for one, other in zip(readings, plain, strict=True):
+        assert difference(one, other) < noise(other.logp)
 
 
-def test_one_pack_runs_the_unique_tokens_of_the_tree_alone(smollm: Any) -> None:
-    asked = queries(smollm)
-    _, cost, _ = smollm.read(asked, budget=10_000)
+def test_one_pack_runs_the_unique_tokens_of_the_tree_alone(asked: Asked) -> None:
     prefixes = set()
-    for query in asked:
+    for query in asked.queries:
         for path in (path for paths in query.paths.paths for path in paths):
             ids = query.prompt.ids + path
             prefixes.update(ids[:n] for n in range(1, len(ids) + 1))
-    assert cost.tokens_run == cost.tokens_tree == len(prefixes)
+    assert asked.cost.tokens_run == asked.cost.tokens_tree == len(prefixes)
 
 
-def test_a_belief_is_the_sum_over_forms_and_no_more_than_one(smollm: Any) -> None:
-    asked = queries(smollm)
-    for reading in smollm.read(asked)[0]:
+def test_a_belief_is_the_sum_over_forms_and_no_more_than_one(asked: Asked) -> None:
+    for reading in asked.readings:
         np.testing.assert_allclose(np.exp(reading.logp), [np.exp(forms).sum() for forms in reading.form_logp])
         assert 0 < reading.coverage <= 1
         assert reading.prob.sum() == pytest.approx(1)
 
 
-def test_the_competitor_is_the_likeliest_token_that_starts_no_option(smollm: Any) -> None:
-    query = queries(smollm)[0]
-    (reading,), *_ = smollm.read([query])
+def test_the_competitor_is_the_likeliest_token_that_starts_no_option(
+    smollm: Any, asked: Asked, noise: Callable[[Any], float]
+) -> None:
+    query, reading = asked.queries[0], asked.readings[0]
     with torch.inference_mode():
         logp = smollm.model(torch.tensor([query.prompt.ids])).logits[0, -1].log_softmax(-1)
     ranked = [int(i) for i in logp.argsort(descending=True)]
     best = next(i for i in ranked if i not in query.paths.first_ids)
     assert reading.competitor.token == best
-    assert reading.competitor.logp == pytest.approx(float(logp[best]), abs=1e-4)
+    assert reading.competitor.logp == pytest.approx(float(logp[best]), abs=noise(float(logp[best])))
 
 
 def test_a_terminator_that_covers_everything_leaves_the_plain_next_token_probability(

@@ -1,5 +1,6 @@
 """Turns that were put into the model's mouth, and beliefs at other temperatures: both read off the same pass."""
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -17,7 +18,7 @@ FORCED: list[Message] = [*ASKED, {"role": "assistant", "content": "No."}]
 OPTIONS = make_options(["coral", "shirt", "radio"])
 
 
-def test_a_forced_turn_is_as_likely_as_the_answer_itself(smollm: Any) -> None:
+def test_a_forced_turn_is_as_likely_as_the_answer_itself(smollm: Any, noise: Callable[[Any], float]) -> None:
     """The turn is a continuation of the prompt that asks for it: sampling it would have this probability."""
     query = smollm.reader.query("forced", [*FORCED, {"role": "user", "content": "Which word?"}], OPTIONS)
     (reading,), *_ = smollm.read([query])
@@ -26,8 +27,8 @@ def test_a_forced_turn_is_as_likely_as_the_answer_itself(smollm: Any) -> None:
     with torch.inference_mode():
         logp = smollm.model(torch.tensor([prompt + answer])).logits[0].log_softmax(dim=1)
     steps = [float(logp[len(prompt) - 1 + i, token]) for i, token in enumerate(answer)]
-    assert reading.forced_logp == pytest.approx(sum(steps), abs=1e-4)
-    assert smollm.read_plain(query).forced_logp == pytest.approx(sum(steps), abs=1e-4)
+    assert reading.forced_logp == pytest.approx(sum(steps), abs=noise(sum(steps)))
+    assert smollm.read_plain(query).forced_logp == pytest.approx(sum(steps), abs=noise(sum(steps)))
 
 
 def test_without_forced_turns_there_is_no_number(smollm: Any) -> None:
@@ -46,7 +47,9 @@ def test_a_template_that_rewrites_past_turns_hides_them(make_tokenizer: Any) -> 
 
 
 @pytest.mark.parametrize("temperature", [0.5, 2.0])
-def test_another_temperature_is_the_model_with_rescaled_logits(tiny: Any, temperature: float) -> None:
+def test_another_temperature_is_the_model_with_rescaled_logits(
+    tiny: Any, temperature: float, noise: Callable[[Any], float]
+) -> None:
     query = tiny.reader.query("t", ASKED, OPTIONS)
     (reading,), *_ = tiny.read([query], temperatures=[temperature])
     weight = tiny.model.lm_head.weight
@@ -57,5 +60,5 @@ def test_another_temperature_is_the_model_with_rescaled_logits(tiny: Any, temper
     finally:
         with torch.no_grad():
             weight *= temperature
-    np.testing.assert_allclose(reading.tempered[temperature], rescaled.logp, atol=1e-4)
+    np.testing.assert_allclose(reading.tempered[temperature], rescaled.logp, atol=noise(rescaled.logp))
     assert not np.allclose(reading.logp, rescaled.logp, atol=1e-2)

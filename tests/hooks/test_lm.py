@@ -34,11 +34,11 @@ def test_low_coverage_is_flagged_and_kept(tiny: Any) -> None:
     assert table["prob"].notna().all()
 
 
-def test_a_conversation_read_alone_or_among_others_is_the_same_belief(smollm: Any) -> None:
+def test_a_conversation_read_alone_or_among_others_is_the_same_belief(smollm: Any, noise: Any) -> None:
     asked = [[{"role": "user", "content": f"Is {word} a fruit?"}] for word in ("apple", "stone", "pear")]
     together = smollm.beliefs(asked, options=["yes", "no"]).beliefs
-    alone = [smollm.beliefs(one, options=["yes", "no"]).beliefs for one in asked]
-    np.testing.assert_allclose(together["logp"], np.concatenate([one["logp"] for one in alone]), atol=1e-4)
+    alone = np.concatenate([smollm.beliefs(one, options=["yes", "no"]).beliefs["logp"] for one in asked])
+    np.testing.assert_allclose(together["logp"], alone, atol=noise(alone))
 
 
 def test_identity_tells_models_apart_and_settings_too(tiny_folder: Path) -> None:

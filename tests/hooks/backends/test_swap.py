@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import pytest
 import torch
@@ -12,7 +12,7 @@ import torch
 from doxascope import load
 from doxascope.hooks.backends.swap import Swap
 from doxascope.hooks.backends.transformers import TransformersBackend
-from doxascope.hooks.exact.exact import Query, difference, read_packed
+from doxascope.hooks.exact.exact import ExactReading, Query, difference, read_packed
 from doxascope.hooks.lm import LanguageModel
 from doxascope.hooks.model.blocks import blocks
 from doxascope.hooks.model.points import Point
@@ -34,7 +34,6 @@ TINY = {
     "gemma3_text": SHAPE | {"layer_types": ["sliding_attention", "full_attention"] * 2, "sliding_window": 8},
     "gpt2": {"n_embd": 32, "n_layer": 3, "n_head": 4, "n_positions": 256, "initializer_range": 0.3},
 }
-NEAR = 1e-4
 TEXTS = ("Is it red or blue, say?", "Is it old or long, say?")
 
 
@@ -108,28 +107,46 @@ def swapped(lm: LanguageModel, swap: Swap | None) -> Iterator[None]:
             handle.remove()
 
 
+class Contexts(NamedTuple):
+    """A base context, itself with swaps, and its donor; and what plain torch hooks make of each."""
+
+    queries: list[Query]
+    plain: list[ExactReading]
+
+
+@pytest.fixture(scope="module")
+def contexts(lm: LanguageModel) -> Contexts:
+    base, donor = queries(lm)
+    every = [base, *(replace(base, readout_id=str(i), swap=s) for i, s in enumerate(swaps(lm, base, donor))), donor]
+    plain = []
+    for query in every:
+        with swapped(lm, query.swap):
+            plain.append(lm.read_plain(replace(query, swap=None)))
+    return Contexts(every, plain)
+
+
 @pytest.mark.parametrize("layout", LAYOUTS)
 @pytest.mark.parametrize("budget", [1000, 1])
 def test_swapped_contexts_in_one_tree_read_as_plain_hooks_make_them(
-    lm: LanguageModel, layout: str, budget: int
+    lm: LanguageModel, contexts: Contexts, layout: str, budget: int, noise: Callable[[Any], float]
 ) -> None:
-    base, donor = queries(lm)
-    contexts = [base, *(replace(base, readout_id=str(i), swap=s) for i, s in enumerate(swaps(lm, base, donor))), donor]
     backend = TransformersBackend(lm.model, LAYOUTS[layout])
-    readings, cost, _ = read_packed(contexts, backend, lm.head, budget=budget)
+    readings, cost, _ = read_packed(contexts.queries, backend, lm.head, budget=budget)
     assert (cost.packs == 1) == (budget == 1000)
-    for query, reading in zip(contexts, readings, strict=True):
-        with swapped(lm, query.swap):
-            plain = lm.read_plain(replace(query, swap=None))
-        assert difference(reading, plain) < NEAR
-        assert difference(lm.read_plain(query), plain) == 0
+    for reading, plain in zip(readings, contexts.plain, strict=True):
+        assert difference(reading, plain) < noise(plain.logp)
     free, *changed, _ = readings
-    assert all(difference(one, free) > 100 * NEAR for one in changed)
+    assert all(difference(one, free) > 0.01 for one in changed)
 
 
-def test_rows_of_the_context_itself_change_nothing(tiny: Any) -> None:
+def test_the_plain_path_swaps_as_plain_hooks_do(lm: LanguageModel, contexts: Contexts) -> None:
+    for query, plain in zip(*contexts, strict=True):
+        assert difference(lm.read_plain(query), plain) == 0
+
+
+def test_rows_of_the_context_itself_change_nothing(tiny: Any, noise: Callable[[Any], float]) -> None:
     base, _ = queries(tiny)
     own = states(tiny, base)[1]
     swap = Swap((3, 5), {Point(0, "resid_post"): own[[3, 5]]})
     free, same = tiny.read([base, replace(base, readout_id="same", swap=swap)]).readings
-    assert difference(free, same) < NEAR / 10
+    assert difference(free, same) < noise(free.logp)

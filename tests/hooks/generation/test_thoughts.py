@@ -82,7 +82,9 @@ def test_a_template_that_always_opens_a_thought_cannot_be_off(save_thinker: Call
         load(str(save_thinker("opens")))
 
 
-def test_a_belief_is_the_mean_of_the_exact_ones_after_each_thought(thinker: Any, thinker_folder: Path) -> None:
+def test_a_belief_is_the_mean_of_the_exact_ones_after_each_thought(
+    thinker: Any, thinker_folder: Path, noise: Callable[[Any], float]
+) -> None:
     _, config = settings(thinker_folder, "token_budget=1")
     (mixture,), cost = think(config, [question(prefill="It is ")], thinker)
     close = thinker.reader.chat.close
@@ -98,11 +100,12 @@ def test_a_belief_is_the_mean_of_the_exact_ones_after_each_thought(thinker: Any,
             masses[k] = np.exp(thinker.read_plain(query).logp)
     assert 0 < mixture.unclosed == int((masses.sum(axis=1) == 0).sum()) < 6
     rows = mixture.rows(0.5)
-    np.testing.assert_allclose([float(str(row["logp"])) for row in rows], np.log(masses.mean(axis=0)), atol=1e-4)
-    assert rows[0]["coverage"] == pytest.approx(masses.sum() / 6, rel=1e-4)
+    logp = np.log(masses.mean(axis=0))
+    np.testing.assert_allclose([float(str(row["logp"])) for row in rows], logp, atol=noise(logp))
+    assert rows[0]["coverage"] == pytest.approx(masses.sum() / 6, rel=noise(logp))
     errors = masses.std(axis=0, ddof=1) / np.sqrt(6)
     assert mixture.covariance is not None
-    np.testing.assert_allclose(np.sqrt(np.diag(mixture.covariance)), errors, rtol=1e-4)
+    np.testing.assert_allclose(np.sqrt(np.diag(mixture.covariance)), errors, rtol=2 * noise(logp))  # of a spread, too
     assert cost.packs <= 6 - mixture.unclosed  # all forms of a thought in one
 
 

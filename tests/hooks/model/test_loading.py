@@ -1,3 +1,4 @@
+import os
 import subprocess
 import sys
 from collections.abc import Callable
@@ -5,6 +6,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 from doxascope import UserError, load
@@ -98,18 +100,59 @@ def test_an_unknown_setting_is_refused_with_the_nearest(tiny_folder: Path) -> No
         load(str(tiny_folder), dtpye="float32")
 
 
+def save_gguf(path: Path) -> None:
+    """A random Llama of one block, and its tokenizer, in one file."""
+    from gguf import GGUFWriter
+    from tokenizers.pre_tokenizers import ByteLevel
+
+    d, inner, heads = 32, 64, 4
+    tokens = [*sorted(ByteLevel.alphabet()), "th", "<end>"]
+    writer = GGUFWriter(path, "llama")
+    writer.add_block_count(1)
+    writer.add_context_length(64)
+    writer.add_embedding_length(d)
+    writer.add_feed_forward_length(inner)
+    writer.add_head_count(heads)
+    writer.add_head_count_kv(heads)
+    writer.add_layer_norm_rms_eps(1e-5)
+    writer.add_vocab_size(len(tokens))
+    writer.add_tokenizer_model("gpt2")
+    writer.add_token_list(tokens)
+    writer.add_token_merges(["t h"])
+    writer.add_eos_token_id(len(tokens) - 1)
+    block = {f"attn_{name}": (d, d) for name in ("q", "k", "v", "output")} | {"attn_norm": (d,), "ffn_norm": (d,)}
+    block |= {"ffn_gate": (inner, d), "ffn_up": (inner, d), "ffn_down": (d, inner)}
+    shapes = {"token_embd": (len(tokens), d), "output_norm": (d,), **{f"blk.0.{key}": block[key] for key in block}}
+    draw = np.random.default_rng(0)
+    for name, shape in shapes.items():
+        writer.add_tensor(f"{name}.weight", draw.standard_normal(shape).astype(np.float32))
+    writer.write_header_to_file()
+    writer.write_kv_data_to_file()
+    writer.write_tensors_to_file()
+    writer.close()
+
+
+CONVERT = """
+import sys
+from transformers import AutoModelForCausalLM, AutoTokenizer, LlamaForCausalLM
+from doxascope.hooks.model.loading import locate
+from doxascope.hooks.model.spec import resolve
+print("ready", flush=True)
+input()
+print(locate(resolve(sys.argv[1])).place)
+"""
+
+
 def test_two_processes_that_start_at_once_convert_once(tmp_path: Path) -> None:
-    code = (
-        "from doxascope.hooks.model.loading import locate; from doxascope.hooks.model.spec import resolve; "
-        "print(locate(resolve('smollm2-135m')).place)"
-    )
-    env = {"DOXASCOPE_CACHE": str(tmp_path), "PATH": "/usr/bin:/bin", "HF_HUB_OFFLINE": "1"}
-    both = [
-        subprocess.Popen(
-            [sys.executable, "-c", code], env=env, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
-        )
-        for _ in range(2)
-    ]
+    save_gguf(tmp_path / "one.gguf")
+    command = [sys.executable, "-c", CONVERT, tmp_path / "one.gguf"]
+    env = os.environ | {"DOXASCOPE_CACHE": str(tmp_path)}
+    pipes: dict[str, Any] = dict.fromkeys(("stdin", "stdout", "stderr"), subprocess.PIPE)
+    both: list[Any] = [subprocess.Popen(command, env=env, text=True, **pipes) for _ in range(2)]
+    assert [process.stdout.readline() for process in both] == ["ready\n"] * 2
+    for process in both:
+        process.stdin.write("\n")
+        process.stdin.flush()
     places = [process.communicate(timeout=300)[0].strip() for process in both]
     assert [process.returncode for process in both] == [0, 0]
     assert places[0] == places[1]

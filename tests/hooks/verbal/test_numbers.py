@@ -86,13 +86,13 @@ def test_the_parser_and_the_token_tree_see_the_same_event(numerate: Any, answers
     assert len({answer.status for answer in answers}) >= 3
 
 
-def test_of_several_numbers_the_last_is_marginal_over_the_others(numerate: Any) -> None:
+def test_of_several_numbers_the_last_is_marginal_over_the_others(numerate: Any, noise: Callable[[Any], float]) -> None:
     two = asked(numerate, replace(LINES, numbers=LINES.numbers[::5]), prefilled=False)
     (whole,) = read_numbers(numerate, [two], beam=1000)
     assert whole.lines[1].unread == 0
     for beam in (1, 3, 10):
         (part,) = read_numbers(numerate, [two], beam=beam)
-        np.testing.assert_allclose(part.lines[0].logp, whole.lines[0].logp, atol=1e-4)
+        np.testing.assert_allclose(part.lines[0].logp, whole.lines[0].logp, atol=noise(whole.lines[0].logp))
         missing = np.exp(whole.belief.logp) - np.exp(part.belief.logp)
         assert (missing > -1e-6).all()
         assert 0 < missing.sum() < part.belief.unread
@@ -104,30 +104,31 @@ def test_of_several_numbers_the_last_is_marginal_over_the_others(numerate: Any) 
 
 
 @pytest.mark.parametrize("one", [UNIT, PERCENT, LINES, times(5)])
-def test_packed_equals_plain(numerate: Any, one: NumberFormat) -> None:
+def test_packed_equals_plain(numerate: Any, one: NumberFormat, noise: Callable[[Any], float]) -> None:
     query = asked(numerate, one).query(numerate.reader)
     (reading,), *_ = numerate.read([query])
-    assert difference(reading, numerate.read_plain(query)) < 1e-4
+    assert difference(reading, numerate.read_plain(query)) < noise(reading.logp)
 
 
-def test_packed_equals_plain_on_a_real_model(smollm: Any) -> None:
-    few = replace(JSON.worded("Yes", "No"), numbers=JSON.numbers[::25])
+def test_packed_equals_plain_on_a_real_model(smollm: Any, noise: Callable[[Any], float]) -> None:
+    few = replace(JSON.worded("Yes", "No"), numbers=JSON.numbers[::50])
     query = ask(smollm.reader, "r", [{"role": "user", "content": "Is a whale a fish?"}], few).query(smollm.reader)
     (reading,), *_ = smollm.read([query])
-    assert difference(reading, smollm.read_plain(query)) < 1e-4
+    assert difference(reading, smollm.read_plain(query)) < noise(reading.logp)
 
 
-def test_formats_and_options_share_one_pass_whatever_closes_them(smollm: Any) -> None:
+def test_formats_and_options_share_one_pass_whatever_closes_them(smollm: Any, noise: Callable[[Any], float]) -> None:
     chat: list[Message] = [{"role": "user", "content": "Is a whale a fish?"}]
-    questions = [ask(smollm.reader, one.name, chat, one.worded("Yes", "No")) for one in (UNIT, JSON, times(10))]
+    few = (replace(one.worded("Yes", "No"), numbers=one.numbers[::10]) for one in (UNIT, JSON, times(10)))
+    questions = [ask(smollm.reader, one.name, chat, one) for one in few]
     plain = smollm.reader.query("yes or no", chat, make_options(OPTIONS))
     queries = [plain, *(one.query(smollm.reader) for one in questions)]
     together, cost, _ = smollm.read(queries, budget=4096)
     assert cost.packs == 1
     for reading, query in zip(together, queries, strict=True):
-        np.testing.assert_allclose(reading.logp, smollm.read([query])[0][0].logp, atol=1e-4)
+        np.testing.assert_allclose(reading.logp, smollm.read([query])[0][0].logp, atol=noise(reading.logp))
     (read,) = read_numbers(smollm, questions[:1])
-    np.testing.assert_allclose(read.belief.logp, together[1].logp, atol=1e-4)
+    np.testing.assert_allclose(read.belief.logp, together[1].logp, atol=noise(together[1].logp))
 
 
 def test_a_number_on_the_prompt_s_line_has_a_space_before_it(smollm: Any, numerate: Any) -> None:
