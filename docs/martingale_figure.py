@@ -17,7 +17,7 @@ import pandas as pd
 from doxascope.experiments.engine.config import load_config
 from doxascope.experiments.engine.runner import run
 from doxascope.experiments.martingale.config import MartingaleConfig
-from doxascope.experiments.martingale.readings import WHOLE, cell_names, pairs, readings
+from doxascope.experiments.martingale.table import WHOLE, cell_names, pairs, readings
 from doxascope.experiments.report.plotting import INK, MARK, STYLE, to_svg
 from doxascope.metrics import MartingaleScore
 
@@ -96,12 +96,12 @@ def main(model: str | None) -> None:
     """Run what is not there yet, and draw."""
     experiment, config = load_config("martingale", SETTINGS, model)
     assert isinstance(config, MartingaleConfig)
-    assert config.judge
+    (judge,) = config.stated.judges
     beliefs = run(experiment, config, Path("runs")).beliefs()
     kinds = {
         "words": "exact: yes or no",
         "json numbers": "said: mean of the exact distribution",
-        f"judge {config.judge.model.name}": "judged: a second copy reads the steps",
+        f"judge {judge}": "judged: a second copy reads the steps",
     }
     ends = pairs(readings(beliefs), WHOLE)
     cells = experiment.score(config, beliefs)

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Annotated, Any, NamedTuple, NotRequired, Protocol, TypedDict
+from typing import Annotated, Any, ClassVar, NamedTuple, NotRequired, Protocol, TypedDict
 
 import pandas as pd
 from pydantic import Field, model_validator
@@ -18,12 +18,16 @@ from ..hooks.prompts.options import TERMINATORS, Option
 from ..hooks.prompts.places import Positions
 from ..hooks.settings import Settings
 from ..hooks.tree.memory import Cost
+from ..hooks.verbal.plan import StatedPlan
 from ..metrics.score import Score
 from .addons.inner.plan import LensPlan
 
 
 class RunConfig(Settings):
     """What every experiment's configuration has."""
+
+    reads_stated: ClassVar[bool] = False
+    """Whether the experiment reads what `stated` asks for."""
 
     experiment: str
     model: ModelSpec
@@ -41,6 +45,8 @@ class RunConfig(Settings):
     """Exact beliefs at these besides 1: the same logits, rescaled."""
     sampling: Sampling = Sampling()
     """The law of sampled answers."""
+    stated: StatedPlan = StatedPlan()
+    """The beliefs that are read as the model, or a judge, states them."""
     thoughts: Thoughts = Thoughts()
     """The thoughts of a model with `thinking: on`."""
     capture: CapturePlan | None = None
@@ -55,6 +61,12 @@ class RunConfig(Settings):
     def _thoughts_have_one_temperature(self) -> "RunConfig":
         if self.model.thinking == "on" and self.temperatures:
             raise ValueError("temperatures: thoughts are sampled at 1; leave them out with `model.thinking: on`")
+        return self
+
+    @model_validator(mode="after")
+    def _stated_beliefs_are_read(self) -> "RunConfig":
+        if not self.reads_stated and self.stated != StatedPlan():
+            raise ValueError(f"stated: {self.experiment} reads no stated beliefs; leave it out")
         return self
 
 

@@ -1,5 +1,7 @@
 """Settings files: YAML read safely into frozen models that refuse what they do not know."""
 
+from collections.abc import Iterable
+from difflib import get_close_matches
 from pathlib import Path
 from typing import Any, TypeVar, get_args
 
@@ -42,17 +44,41 @@ def parse(model: type[S], data: dict[str, Any], where: str) -> S:
 def _line(model: type[BaseModel], fault: Any, where: str) -> str:
     key = ".".join(str(part) for part in fault["loc"]) or "(top level)"
     if fault["type"] == "extra_forbidden":
-        return f"{where}: unknown key {key!r}; {nearest(key.rpartition('.')[2], _keys(model, fault['loc'][:-1]))}"
+        return f"{where}: unknown key {key!r}; {_suggestion(str(fault['loc'][-1]), _at(model, fault['loc'][:-1]))}"
     given = f", given {fault['input']!r}" if isinstance(fault["input"], str | int | float) else ""
     return f"{where}: {key}: {fault['msg'].removeprefix('Value error, ')}{given}"
 
 
-def _keys(model: type[BaseModel], path: tuple[str | int, ...]) -> list[str]:
-    """The keys that are known at `path` below `model`."""
+def check_placeholders(key: str, text: str, names: Iterable[str]) -> None:
+    """Raise ValueError for a placeholder `{name}` in the text at `key` that is none of the names."""
+    names = list(names)
+    try:
+        text.format(**dict.fromkeys(names, ""))
+    except (KeyError, IndexError, ValueError) as error:
+        listed = " ".join(f"{{{name}}}" for name in names)
+        raise ValueError(f"{key}: placeholder {error} is not one of {listed}") from None
+
+
+def _suggestion(name: str, model: type[BaseModel]) -> str:
+    """What an unknown key may have meant: the same key of settings one level below, in full; else the closest of the
+    model's own, or of those below; all of its own when none is close.
+    """
+    own = list(model.model_fields)
+    below: dict[str, list[str]] = {}
+    for outer in own:
+        inner = _at(model, (outer,))
+        for key in inner.model_fields if inner is not model else ():
+            below.setdefault(key, []).append(f"{outer}.{key}")
+    close = [name] if name in below else [] if get_close_matches(name, own) else get_close_matches(name, below, n=1)
+    return f"did you mean {' or '.join(map(repr, below[close[0]]))}?" if close else nearest(name, own)
+
+
+def _at(model: type[BaseModel], path: tuple[str | int, ...]) -> type[BaseModel]:
+    """The settings at `path` below `model`."""
     for part in path:
         field = model.model_fields.get(str(part))
         inner = field.annotation if field else None
         for one in (inner, *get_args(inner)):  # optional settings are a union
             if isinstance(one, type) and issubclass(one, BaseModel):
                 model = one
-    return list(model.model_fields)
+    return model

@@ -5,7 +5,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field, model_validator
 
-from ...hooks.settings import Settings
+from ...hooks.settings import Settings, check_placeholders
 from ..experiment import RunConfig
 from ..materials.entities import EntityConfig
 
@@ -117,10 +117,5 @@ class ConsistencyConfig(RunConfig):
         reveals = {f"methods.{name}.reveal": m.reveal for name, m in self.methods.items() if m.reveal}
         texts = {f"wording.{k}": v for k, v in self.wording.model_dump().items()}
         for key, text in (texts | reveals | {"fork.hidden": self.fork.hidden}).items():
-            known = "abc" + NAMED.get(key, "")
-            try:
-                text.format(**dict.fromkeys(known, ""))
-            except (KeyError, IndexError, ValueError) as error:
-                listed = " ".join(f"{{{name}}}" for name in known)
-                raise ValueError(f"{key}: placeholder {error} is not one of {listed}") from None
+            check_placeholders(key, text, "abc" + NAMED.get(key, ""))
         return self

@@ -3,13 +3,15 @@
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
+from pydantic.main import IncEx
+
 from ...hooks.errors import UserError
 from ..martingale.config import MartingaleConfig
 from ..runs.folder import RunFolder
 
-MEANING = {"wording", "prompts", "methods", "judge", "terminators"}
+MEANING: IncEx = {"wording": True, "prompts": True, "methods": True, "terminators": True, "stated": {"judges"}}
 """Settings that runs may not differ in: rows would be called alike and be of other things."""
-CONDITIONS = {"generation", "debate", "sampling", "draws", "thoughts"}
+CONDITIONS: IncEx = {"generation": True, "debate": True, "sampling": True, "thoughts": True, "stated": {"draws"}}
 """Settings that runs may differ in: those that do are factors."""
 
 

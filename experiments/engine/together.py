@@ -11,7 +11,7 @@ from ...hooks.errors import UserError
 from ..experiment import RunConfig
 from ..martingale.config import MartingaleConfig
 from ..martingale.ratings import rated
-from ..martingale.readings import CELL, STEPWISE, WHOLE, array, labels, pairs, readings
+from ..martingale.table import CELL, STEPWISE, WHOLE, array, labels, pairs, readings
 from ..runs.folder import RunFolder
 from ..tables.samples import Judgements, Pairs, Sample, Updates, joined
 from ..tables.understand import Understood, understand

@@ -2,15 +2,13 @@
 
 from collections.abc import Mapping, Sequence
 from datetime import date
-from typing import Annotated, Literal, get_args
+from typing import Annotated, ClassVar, Literal, get_args
 
 from pydantic import Field, field_validator, model_validator
 
 from ...hooks.errors import UserError
 from ...hooks.generation.sampling import Sampling
-from ...hooks.model.spec import ModelSpec, resolve
-from ...hooks.settings import Settings
-from ...hooks.verbal.formats import FORMATS
+from ...hooks.settings import Settings, check_placeholders
 from ..experiment import RunConfig
 
 Domain = Literal["factual", "forecasting", "values", "review"]
@@ -20,12 +18,13 @@ DOMAINS: tuple[Domain, ...] = get_args(Domain)
 DRIFT_CHAINS = 8
 """Fewest chains of a question for the test of drift within it (METRICS A9)."""
 PLACEHOLDERS = {
-    "cot": "",
-    "debate": "yes no side other",
-    "reply": "speech",
-    "observer": "yes no",
-    "speech": "side text",
+    "cot": (),
+    "debate": ("yes", "no", "side", "other"),
+    "reply": ("speech",),
+    "observer": ("yes", "no"),
+    "speech": ("side", "text"),
 }
+"""Of each text of `wording`, besides the question."""
 
 
 class Source(Settings):
@@ -57,7 +56,7 @@ class Wording(Settings):
 
     cot: str
     opening: str
-    """How every chain begins, put into the model's mouth; may be empty."""
+    """How every chain begins, prefilled; may be empty."""
     debate: str
     reply: str
     observer: str
@@ -81,30 +80,7 @@ class Method(Settings):
     def _has_one_way(self) -> "Method":
         if self.labels and self.claim:
             raise ValueError("`labels` and `claim` are two ways of answering; give one of them")
-        _check("ask", self.ask, "first second")
-        return self
-
-
-class Judge(Settings):
-    """A second model that reads the steps as an observer and gives a number."""
-
-    model: ModelSpec
-    sees: Literal["prefix", "whole"] = "prefix"
-    """`whole`: the later steps too, as published. Then its prior knows the posterior (METRICS A5)."""
-    prompt: str = (
-        "You observe somebody who thinks about a question, and form your own belief.\n\n{question}\n\n"
-        "What has been said so far:\n\n{steps}\n\nState your belief as it is after part {step}."
-    )
-    """`{question}`, `{steps}` so far, or all of them numbered; `{step}` is the number of the last that counts."""
-
-    @field_validator("model", mode="before")
-    @classmethod
-    def _by_name(cls, model: object) -> object:
-        return resolve(model).model_dump() if isinstance(model, str) else model
-
-    @model_validator(mode="after")
-    def _placeholders(self) -> "Judge":
-        _check("prompt", self.prompt, "question steps step")
+        check_placeholders("ask", self.ask, ("first", "second"))
         return self
 
 
@@ -134,6 +110,8 @@ class Doob(Settings):
 class MartingaleConfig(RunConfig):
     """Configuration of `martingale`. `items` counts questions per domain."""
 
+    reads_stated: ClassVar[bool] = True
+
     domains: Mapping[Domain, Source] = Field(min_length=1)
     cutoff: date | None = None
     """When the model's training ended. What was resolved by then, or if it is unknown anything, is no forecast: its
@@ -150,15 +128,6 @@ class MartingaleConfig(RunConfig):
     trajectories: str | None = None
     """A run of the same model whose trajectories are read, instead of new ones."""
     methods: Mapping[str, Method] = Field(min_length=1)
-    numbers: tuple[str, ...] = ()
-    """Formats whose exact number distribution is read."""
-    greedy: tuple[str, ...] = ()
-    """Formats in which the likeliest answer is written and parsed."""
-    sampled: tuple[str, ...] = ()
-    """Formats in which answers are sampled by `sampling`, in two halves."""
-    draws: int = Field(default=4, ge=2, multiple_of=2)
-    """Sampled answers to each."""
-    judge: Judge | None = None
     doob: Doob = Doob()
     most_unparsed: Annotated[float, Field(ge=0, le=1)] = 0.2
     """A verbal method or judge whose answers are no number more often fails the gate; an exact one whose options hold
@@ -173,14 +142,6 @@ class MartingaleConfig(RunConfig):
     def tests_drift(self) -> bool:
         """Whether there are chains enough, and of the law under which drift within a question means anything."""
         return self.chains >= DRIFT_CHAINS and self.generation.faithful
-
-    @field_validator("numbers", "greedy", "sampled")
-    @classmethod
-    def _formats_are_known(cls, names: tuple[str, ...]) -> tuple[str, ...]:
-        for name in names:
-            if name not in FORMATS:
-                raise ValueError(f"format {name!r} is not one of {', '.join(FORMATS)}")
-        return names
 
     @model_validator(mode="after")
     def _hangs_together(self) -> "MartingaleConfig":
@@ -209,17 +170,8 @@ class MartingaleConfig(RunConfig):
         if self.doob.continuations and "cot" not in self.reasoning:
             raise ValueError("doob: goes with chains of thought; add `cot` to reasoning")
         for key, names in PLACEHOLDERS.items():
-            _check(f"wording.{key}", getattr(self.wording, key), f"question {names}")
+            check_placeholders(f"wording.{key}", getattr(self.wording, key), ("question", *names))
         return self
-
-
-def _check(key: str, text: str, known: str) -> None:
-    """Raise for a placeholder that a text may not have."""
-    try:
-        text.format(**dict.fromkeys(known.split(), ""))
-    except (KeyError, IndexError, ValueError) as error:
-        listed = " ".join(f"{{{name}}}" for name in known.split())
-        raise ValueError(f"{key}: placeholder {error} is not one of {listed}") from None
 
 
 def chosen(items: Sequence[int], n: int, domain: str) -> Sequence[int]:

@@ -6,7 +6,7 @@ from ...metrics import Score, drift_covariance, martingale_iv, martingale_score,
 from ..experiment import Cell
 from .config import MartingaleConfig
 from .doob import END, METHOD, START
-from .readings import array, labels, marked
+from .table import array, labels, marked
 
 REACH, MOST_SE = 0.05, 0.03
 """Within what the control must be equivalent to zero, a slope or the root of drift², and how well the slope must be

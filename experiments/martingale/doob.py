@@ -18,13 +18,13 @@ from ...hooks.generation.generation import Request, Sample
 from ...hooks.lm import LanguageModel
 from ...hooks.prompts.chat import Prompt
 from ..experiment import Item
-from ..materials.trajectories.chain import Thinking, chain, request
+from ..materials.trajectories.chain import ChainRequest, chain, request
 from ..materials.trajectories.trajectory import Trajectory
 from ..reading.exact import compile_questions
+from ..reading.place import BeliefPlace
 from .config import MartingaleConfig
-from .prefixes import Prefix, exact_questions
-from .prompts import question_of, thinking
-from .verbal import place
+from .prefixes import exact_questions
+from .prompts import chain_request, options_of
 
 METHOD = "control"
 QUARTERS = 4
@@ -35,7 +35,7 @@ def control_rows(
     config: MartingaleConfig, item: Item, prompt: str, chains: Sequence[Trajectory], lm: LanguageModel
 ) -> list[dict[str, Any]]:
     """The rows of the belief table for the chains of one system prompt: two halves after each quarter of each chain."""
-    asked, k, limit = thinking(config, item, prompt), config.doob.continuations, config.generation.max_new_tokens
+    asked, k, limit = chain_request(config, item, prompt), config.doob.continuations, config.generation.max_new_tokens
     ids = {one.draw: one.samples[0].ids for one in chains}
     stops = [-(-limit * quarter // QUARTERS) for quarter in range(1, QUARTERS)]
     begun = {"start": ()} | {_name(draw, n): own[:n] for draw, own in ids.items() for n in stops if len(own) > n}
@@ -57,9 +57,10 @@ def control_rows(
         known = np.array([final, final])
         path = [expected["start"], *(expected.get(_name(one.draw, n), known) for n in stops), known]
         for step, values in enumerate(path):
-            prefix = Prefix(f"{asked.name}/{one.draw}.{step}", scenario, step, (), cell | {"draw": one.draw})
+            name, variant = f"{asked.name}/{one.draw}.{step}", cell | {"draw": one.draw}
+            place = BeliefPlace(name, scenario, step, (), options_of(item), variant)
             for half, value in enumerate(values.tolist()):
-                rows += _rows(item, prefix, half, value)
+                rows += _rows(place, half, value)
     return rows
 
 
@@ -74,23 +75,23 @@ def _whole(lm: LanguageModel, sample: Sample, given: Sequence[int], limit: int) 
 
 
 def _final_beliefs(
-    config: MartingaleConfig, item: Item, asked: Thinking, samples: Sequence[Sample], lm: LanguageModel
+    config: MartingaleConfig, item: Item, asked: ChainRequest, samples: Sequence[Sample], lm: LanguageModel
 ) -> np.ndarray:
     """[samples] P(yes) by the first method after each whole chain, the mean of both orders."""
     method = next(iter(config.methods))
     narrowed = config.model_copy(update={"methods": {method: config.methods[method]}})
-    prefixes = [Prefix(f"{i}", "", END, chain(lm, asked, one).contexts[-1]) for i, one in enumerate(samples)]
-    queries = compile_questions(lm.reader, exact_questions(narrowed, item, prefixes))
+    ends = [chain(lm, asked, one).contexts[-1] for one in samples]
+    places = [BeliefPlace(f"{i}", "", END, context, options_of(item)) for i, context in enumerate(ends)]
+    queries = compile_questions(lm.reader, exact_questions(narrowed, places))
     readings, *_ = lm.read(queries, budget=config.token_budget)
     return np.array([reading.prob[0] for reading in readings]).reshape(-1, 2).mean(axis=1)
 
 
-def _rows(item: Item, prefix: Prefix, half: int, belief: float) -> list[dict[str, Any]]:
-    question = question_of(item)
+def _rows(place: BeliefPlace, half: int, belief: float) -> list[dict[str, Any]]:
     return [
-        place(prefix, reading=half, control=True)
+        place.columns(reading=half, control=True)
         | {
-            "readout_id": f"{prefix.name}/{METHOD}.{half}",
+            "readout_id": f"{place.name}/{METHOD}.{half}",
             "kind": "verbal",
             "method": METHOD,
             "option": option,
@@ -98,5 +99,5 @@ def _rows(item: Item, prefix: Prefix, half: int, belief: float) -> list[dict[str
             "prob": prob,
             "status": "nan" if np.isnan(prob) else "ok",
         }
-        for index, (option, prob) in enumerate(((question.option_yes, belief), (question.option_no, 1 - belief)))
+        for index, (option, prob) in enumerate(zip(place.options, (belief, 1 - belief), strict=True))
     ]

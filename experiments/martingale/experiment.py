@@ -16,18 +16,19 @@ from ..experiment import Cell, Findings, Item, Question, Read, Transcripts
 from ..materials.trajectories.chain import chains
 from ..materials.trajectories.debate import debates
 from ..materials.trajectories.thought import thoughts
-from ..materials.trajectories.trajectory import Trajectory, Writer
+from ..materials.trajectories.trajectory import SampleSource, Trajectory
 from ..reading.exact import read_questions
+from ..reading.judge import judge_rows
+from ..reading.stated import stated_rows
 from .config import MartingaleConfig, Reasoning
 from .doob import control_rows
 from .findings import findings
-from .prefixes import along, cells, exact_questions, starts
-from .prompts import evidence, matter, motion, question_of, thinking
+from .prefixes import along, cells, exact_questions, shown, starts
+from .prompts import chain_request, debate_request, evidence, question_of, thought_request
 from .published import published
 from .scores import scores
 from .sources import questions
-from .stored import stored, told
-from .verbal import judge_rows, verbal_rows
+from .stored import as_transcript, stored_trajectories
 
 Key = tuple[Reasoning, str]
 
@@ -42,7 +43,8 @@ class Martingale:
     def items(self, config: MartingaleConfig) -> list[Item]:
         """The questions, domain by domain."""
         if config.trajectories:
-            stored(config.model_dump_json())  # a run that does not fit is found out before the model is loaded
+            # a run that does not fit is found out before the model is loaded
+            stored_trajectories(config.model_dump_json())
         numbers: dict[str, int] = {}
         found = []
         for domain, question in questions(config):
@@ -53,18 +55,17 @@ class Martingale:
 
     def questions(self, config: MartingaleConfig, item: Item) -> list[Question]:
         """The exact read-outs at every start, and along evidence."""
-        return exact_questions(config, item, starts(config, item))
+        return exact_questions(config, starts(config, item))
 
     def read(self, config: MartingaleConfig, item: Item, lm: LanguageModel) -> Read:
         """Make the trajectories, then read all kinds of belief after each of their steps."""
         made = trajectories(config, item, lm)
-        prefixes = [one for key, own in made.items() for one in along(config, item, *key, own)]
-        exact = read_questions(self.name, config, item, exact_questions(config, item, prefixes), lm)
-        rows, said = verbal_rows(config, item, prefixes, lm)
         every = [one for own in made.values() for one in own]
-        if config.judge:
-            more, also = judge_rows(config, config.judge, item, every, prefixes, lm)
-            rows, said = rows + more, said + also
+        places = [one for key, own in made.items() for one in along(config, item, *key, own)]
+        exact = read_questions(self.name, config, item, exact_questions(config, places), lm)
+        rows, said = stated_rows(config, places, lm)
+        judged, heard = judge_rows(config, lambda judge: shown(item, every, places, whole=judge.sees == "whole"), lm)
+        rows += judged
         if config.doob.continuations:
             for (reasoning, prompt), own in made.items():
                 rows += control_rows(config, item, prompt, own, lm) if reasoning == "cot" else []
@@ -72,7 +73,7 @@ class Martingale:
         outcome = {"outcome": question_of(item).outcome}
         return Read(
             [*({**row, **outcome} for row in exact.rows), *({**where, **row, **outcome} for row in rows)],
-            [*map(told, every), *exact.transcripts, *said],
+            [*map(as_transcript, every), *exact.transcripts, *said, *heard],
             exact.cost,
             exact.captured,
         )
@@ -94,7 +95,7 @@ class Martingale:
 
 def trajectories(config: MartingaleConfig, item: Item, lm: LanguageModel) -> dict[Key, list[Trajectory]]:
     """Those of an item; all of a kind of reasoning are sampled together, or taken from the run that has them."""
-    kept = stored(config.model_dump_json()) if config.trajectories else None
+    kept = stored_trajectories(config.model_dump_json()) if config.trajectories else None
     made: dict[Key, list[Trajectory]] = {}
     for kind, keys in groupby(cells(config, item), key=itemgetter(0)):
         prompts = [prompt for _, prompt in keys]
@@ -107,18 +108,25 @@ def trajectories(config: MartingaleConfig, item: Item, lm: LanguageModel) -> dic
 
 
 def _of_kind(
-    config: MartingaleConfig, item: Item, kind: Reasoning, prompts: Sequence[str], lm: LanguageModel, writer: Writer
+    config: MartingaleConfig,
+    item: Item,
+    kind: Reasoning,
+    prompts: Sequence[str],
+    lm: LanguageModel,
+    source: SampleSource,
 ) -> list[list[Trajectory]]:
     """Those under each system prompt."""
-    law, draws, seed = config.generation, config.chains, config.seed
+    sampling, draws, seed = config.generation, config.chains, config.seed
     match kind:
         case "cot":
-            return chains(lm, writer, [thinking(config, item, one) for one in prompts], law, draws=draws, seed=seed)
+            asked = [chain_request(config, item, one) for one in prompts]
+            return chains(lm, source, asked, sampling, draws=draws, seed=seed)
         case "thought":
-            return thoughts(lm, writer, [matter(config, item, one) for one in prompts], law, draws=draws, seed=seed)
+            asked = [thought_request(config, item, one) for one in prompts]
+            return thoughts(lm, source, asked, sampling, draws=draws, seed=seed)
         case "debate":
-            motions = [motion(config, item, one) for one in prompts]
-            speech = law.model_copy(update={"max_new_tokens": config.debate.max_new_tokens})
-            return debates(lm, writer, motions, speech, turns=config.debate.turns, draws=draws, seed=seed)
+            asked = [debate_request(config, item, one) for one in prompts]
+            speech = sampling.model_copy(update={"max_new_tokens": config.debate.max_new_tokens})
+            return debates(lm, source, asked, speech, turns=config.debate.turns, draws=draws, seed=seed)
         case "evidence":
             return [[evidence(config, item, one)] for one in prompts]

@@ -10,7 +10,7 @@ from ...metrics import MartingaleScore
 from ..experiment import Cell, Figure
 from ..report.plotting import INK, MARK, figure_of_panels, to_svg
 from ..report.score_figure import score_figure
-from .readings import WHOLE, cell_names, pairs
+from .table import WHOLE, cell_names, pairs
 
 PALE = 0.35
 """Opacity of a dot or line of which there are many."""

@@ -11,9 +11,9 @@ from .control import MOST_SE, REACH
 from .doob import METHOD
 from .figures import figures
 from .gallery import gallery
-from .readings import cell_names, readings
 from .scores import ALL, TRAJECTORIES
 from .sources import RECALL, questions
+from .table import cell_names, readings
 
 M = Column("M", "M, first to last", "slope of the update on the prior over whole trajectories; 0: nothing to foresee")
 TESTED = Column(

@@ -6,7 +6,7 @@ import pandas as pd
 
 from ..experiment import Gallery, Instance, Message, Transcript, Transcripts
 from .config import MartingaleConfig
-from .readings import CELL, TRAJECTORY, trajectory_statuses
+from .table import CELL, TRAJECTORY, trajectory_statuses
 
 MOST = 300
 """Trajectories on a page; of more, so many are drawn."""

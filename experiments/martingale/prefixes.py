@@ -1,41 +1,20 @@
 """The prefixes of trajectories: every place at which a belief is read, each once."""
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Sequence
+from dataclasses import replace
 from itertools import product, zip_longest
-from typing import Any
 
-from ...hooks.prompts.chat import Conversation
 from ...hooks.prompts.options import make_options
 from ...hooks.prompts.places import LAST, Position, Positions
 from ..experiment import Item, Question
 from ..materials.trajectories.trajectory import Trajectory, after
+from ..reading.judge import Shown
+from ..reading.place import BeliefPlace
 from .config import MartingaleConfig, Method, Reasoning
-from .prompts import evidence, name_of, question_of, start
+from .prompts import evidence, name_of, options_of, question_of, question_text, start
 
 
-@dataclass(frozen=True)
-class Prefix:
-    """What stands before a question for the belief."""
-
-    name: str
-    scenario: str
-    step: int
-    context: Conversation
-    variant: Mapping[str, Any] = field(default_factory=dict)
-    thought: tuple[int, ...] = ()
-    """The tokens of a think block so far, which follow the question."""
-
-    @property
-    def positions(self) -> Positions:
-        """Where a capture reads: the end of the last step with nothing appended, and where the answer begins."""
-        if self.thought:
-            return {"step": Position(at="thought"), "answer": LAST}
-        step = {"step": Position(message=-2)} if self.context[-1]["role"] == "assistant" else {}
-        return {**step, "answer": LAST}
-
-
-def starts(config: MartingaleConfig, item: Item) -> list[Prefix]:
+def starts(config: MartingaleConfig, item: Item) -> list[BeliefPlace]:
     """The prefixes that are known before the model has said anything: all starts, and the evidence."""
     known = []
     for reasoning, prompt in cells(config, item):
@@ -54,7 +33,7 @@ def cells(config: MartingaleConfig, item: Item) -> list[tuple[Reasoning, str]]:
 
 def along(
     config: MartingaleConfig, item: Item, reasoning: Reasoning, prompt: str, trajectories: Sequence[Trajectory]
-) -> list[Prefix]:
+) -> list[BeliefPlace]:
     """The start, which all trajectories of a question share, and the prefix after each step of each of them.
 
     The variant of the start holds the status of every trajectory; those of urns hold the true posterior.
@@ -67,45 +46,72 @@ def along(
     def known(step: int) -> dict[str, float]:
         return {"truth": truth[step]} if truth else {}
 
-    statuses = [one.status for one in trajectories]
+    options, begun = options_of(item), {"statuses": [one.status for one in trajectories]}
     first = start(config, item, reasoning, prompt)
-    found = [Prefix(f"{name}/start", scenario, 0, first, cell | known(0) | {"statuses": statuses})]
-    return found + [
-        Prefix(f"{name}/{one.draw}.{step}", scenario, step, context, cell | known(step) | {"draw": one.draw}, thought)
-        for one in trajectories
-        for step, (context, thought) in enumerate(zip_longest(one.contexts[1:], one.thoughts, fillvalue=()), 1)
-    ]
+    found = [BeliefPlace(f"{name}/start", scenario, 0, first, options, cell | known(0) | begun)]
+    for one in trajectories:
+        for step, (context, thought) in enumerate(zip_longest(one.contexts[1:], one.thoughts, fillvalue=()), 1):
+            variant = cell | known(step) | {"draw": one.draw}
+            found.append(BeliefPlace(f"{name}/{one.draw}.{step}", scenario, step, context, options, variant, thought))
+    return found
 
 
-def exact_questions(config: MartingaleConfig, item: Item, prefixes: Sequence[Prefix]) -> list[Question]:
+def exact_questions(config: MartingaleConfig, places: Sequence[BeliefPlace]) -> list[Question]:
     """Every method in both orders of the options after each prefix; what shares most tokens lies together in the tree:
     the questions after a prefix, or the thoughts after a question.
     """
-    question = question_of(item)
-    options = (question.option_yes, question.option_no)
     forms = list(product(config.methods.items(), (0, 1)))
-    asked = [(prefix, *form) for prefix, form in product((one for one in prefixes if not one.thought), forms)]
-    asked += [(prefix, *form) for form, prefix in product(forms, (one for one in prefixes if one.thought))]
-    return [_question(config, prefix, name, method, options, reading) for prefix, (name, method), reading in asked]
+    asked = [(place, *form) for place, form in product((one for one in places if not one.thought), forms)]
+    asked += [(place, *form) for form, place in product(forms, (one for one in places if one.thought))]
+    return [_question(config, place, name, method, reading) for place, (name, method), reading in asked]
 
 
-def _question(
-    config: MartingaleConfig, prefix: Prefix, name: str, method: Method, options: tuple[str, str], reading: int
-) -> Question:
+def _question(config: MartingaleConfig, place: BeliefPlace, name: str, method: Method, reading: int) -> Question:
     """One reading; reading 1 names the second option first. The options of the table are always (yes, no)."""
     turn = slice(None, None, -1 if reading else 1)
-    first, second = options[turn]
+    first, second = place.options[turn]
     answers = method.labels or method.claim
     return Question(
-        readout_id=f"{prefix.name}/{name}.{reading}",
+        readout_id=f"{place.name}/{name}.{reading}",
         method=name,
-        scenario=prefix.scenario,
-        step=prefix.step,
-        variant={**prefix.variant, "reading": reading},
-        conversation=after(prefix.context, method.ask.format(first=first, second=second)),
+        scenario=place.scenario,
+        step=place.step,
+        variant={**place.variant, "reading": reading},
+        conversation=after(place.context, method.ask.format(first=first, second=second)),
         prefill="",
-        options=make_options(options, [config.lead + form for form in method.forms], answers and answers[turn]),
-        positions=prefix.positions,
-        thought=prefix.thought,
+        options=make_options(place.options, [config.lead + form for form in method.forms], answers and answers[turn]),
+        positions=_positions(place),
+        thought=place.thought,
         own_turns=True,
     )
+
+
+def _positions(place: BeliefPlace) -> Positions:
+    """Where a capture reads: the end of the last step with nothing appended, and where the answer begins."""
+    if place.thought:
+        return {"step": Position(at="thought"), "answer": LAST}
+    step = {"step": Position(message=-2)} if place.context[-1]["role"] == "assistant" else {}
+    return {**step, "answer": LAST}
+
+
+def shown(item: Item, trajectories: Sequence[Trajectory], places: Sequence[BeliefPlace], *, whole: bool) -> list[Shown]:
+    """What a judge is shown at each place: the steps up to it, or all. With the whole in view even the start is of one
+    trajectory, and so a place for each.
+    """
+    text = question_text(question_of(item))
+    of_name: dict[str, list[Trajectory]] = {}
+    for one in trajectories:
+        of_name.setdefault(one.name, []).append(one)
+    found: list[Shown] = []
+    for place in places:
+        name = place.name.rpartition("/")[0]
+        if place.step:
+            steps = next(one.steps for one in of_name[name] if one.draw == place.variant["draw"])
+            found.append(Shown(place, text, steps if whole else steps[: place.step]))
+        elif whole:
+            for one in of_name.get(name, []):
+                start_of_one = replace(place, name=f"{name}/{one.draw}.0", variant={**place.variant, "draw": one.draw})
+                found.append(Shown(start_of_one, text, one.steps))
+        else:
+            found.append(Shown(place, text, ()))
+    return found

@@ -5,10 +5,10 @@ from collections.abc import Sequence
 from ...hooks.prompts.chat import Conversation, Message
 from ..experiment import Item
 from ..materials.questions.question import Question
-from ..materials.trajectories.chain import Thinking
-from ..materials.trajectories.debate import Motion
-from ..materials.trajectories.evidence import revealed
-from ..materials.trajectories.thought import Matter
+from ..materials.trajectories.chain import ChainRequest
+from ..materials.trajectories.debate import DebateRequest
+from ..materials.trajectories.evidence import evidence_trajectory
+from ..materials.trajectories.thought import ThoughtRequest
 from ..materials.trajectories.trajectory import Trajectory
 from .config import MartingaleConfig, Reasoning
 
@@ -18,26 +18,37 @@ def question_of(item: Item) -> Question:
     return Question(**item.content["question"])
 
 
+def options_of(item: Item) -> tuple[str, str]:
+    """The options of an item's question: yes, no."""
+    question = question_of(item)
+    return question.option_yes, question.option_no
+
+
+def question_text(question: Question) -> str:
+    """A question with its background, and without its evidence."""
+    return "\n\n".join(filter(None, (question.background, question.text)))
+
+
 def name_of(item: Item, reasoning: str, prompt: str) -> str:
     """Of the trajectories of a question under one reasoning and system prompt."""
     return f"{item.id}/{reasoning}-{prompt}"
 
 
-def thinking(config: MartingaleConfig, item: Item, prompt: str) -> Thinking:
+def chain_request(config: MartingaleConfig, item: Item, prompt: str) -> ChainRequest:
     """What a chain of thought is asked for: all evidence is told at once."""
     text = f"{_whole(question_of(item))}\n\n{config.wording.cot}"
-    return Thinking(name_of(item, "cot", prompt), [*_system(config, prompt), _user(text)], config.wording.opening)
+    return ChainRequest(name_of(item, "cot", prompt), [*_system(config, prompt), _user(text)], config.wording.opening)
 
 
-def matter(config: MartingaleConfig, item: Item, prompt: str) -> Matter:
-    """What is thought about, under the first method with the options in their order: all evidence is told at once."""
+def thought_request(config: MartingaleConfig, item: Item, prompt: str) -> ThoughtRequest:
+    """What a thought is asked for: the first method, options in their order, and all evidence told at once."""
     question, method = question_of(item), next(iter(config.methods.values()))
     asked = method.ask.format(first=question.option_yes, second=question.option_no)
-    return Matter(name_of(item, "thought", prompt), [*_system(config, prompt), _user(_whole(question))], asked)
+    return ThoughtRequest(name_of(item, "thought", prompt), [*_system(config, prompt), _user(_whole(question))], asked)
 
 
-def motion(config: MartingaleConfig, item: Item, prompt: str) -> Motion:
-    """What is debated. The debaters are under the system prompt, and so is the observer."""
+def debate_request(config: MartingaleConfig, item: Item, prompt: str) -> DebateRequest:
+    """What a debate is asked for. The debaters are under the system prompt, and so is the observer."""
     question = question_of(item)
     whole, wording = _whole(question), config.wording
     sides = (question.option_yes, question.option_no)
@@ -62,7 +73,7 @@ def motion(config: MartingaleConfig, item: Item, prompt: str) -> Motion:
         told = wording.observer.format(question=whole, **named)
         return [*_system(config, prompt), _user("\n\n".join([told, *heard]))]
 
-    return Motion(name_of(item, "debate", prompt), speaker, observer)
+    return DebateRequest(name_of(item, "debate", prompt), speaker, observer)
 
 
 def evidence(config: MartingaleConfig, item: Item, prompt: str) -> Trajectory:
@@ -70,29 +81,25 @@ def evidence(config: MartingaleConfig, item: Item, prompt: str) -> Trajectory:
     question = question_of(item)
 
     def seen(pieces: Sequence[str]) -> Conversation:
-        told = "\n\n".join([_asked(question), config.wording.evidence, *pieces])
+        told = "\n\n".join([question_text(question), config.wording.evidence, *pieces])
         return [*_system(config, prompt), _user(told)]
 
-    return revealed(name_of(item, "evidence", prompt), question.evidence, seen)
+    return evidence_trajectory(name_of(item, "evidence", prompt), question.evidence, seen)
 
 
 def start(config: MartingaleConfig, item: Item, reasoning: Reasoning, prompt: str) -> Conversation:
     """What stands before the first step."""
     match reasoning:
         case "cot":
-            asked = thinking(config, item, prompt)
+            asked = chain_request(config, item, prompt)
             opened: list[Message] = [{"role": "assistant", "content": asked.opening}] if asked.opening else []
             return [*asked.conversation, *opened]
         case "thought":
-            return matter(config, item, prompt).conversation
+            return thought_request(config, item, prompt).conversation
         case "debate":
-            return motion(config, item, prompt).observer(())
+            return debate_request(config, item, prompt).observer(())
         case "evidence":
             return evidence(config, item, prompt).contexts[0]
-
-
-def _asked(question: Question) -> str:
-    return "\n\n".join(filter(None, (question.background, question.text)))
 
 
 def _whole(question: Question) -> str:

@@ -16,7 +16,7 @@ from ..experiment import Transcript
 from ..runs.folder import RunFolder
 from ..tables.cells import complete, load
 from ..tables.source import open_table
-from .readings import CELL, SHARED, marked
+from .table import CELL, SHARED, marked
 
 ROLES = {
     **dict.fromkeys(("item", "reasoning", "prompt", "rater"), "label"),

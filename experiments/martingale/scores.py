@@ -37,7 +37,7 @@ from ...metrics.martingale.split import MIN_CELLS
 from ..experiment import Cell
 from .config import MartingaleConfig
 from .control import control_cells
-from .readings import (
+from .table import (
     CELL,
     STEPWISE,
     TRAJECTORY,

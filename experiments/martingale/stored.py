@@ -19,7 +19,7 @@ WHERE = {"threads", "device", "device_map", "dtype", "kernel", "backend"}
 """Settings of a model that leave it what it is."""
 
 
-class Stored:
+class StoredTrajectories:
     """The trajectories of a run.
 
     Args:
@@ -28,11 +28,11 @@ class Stored:
     """
 
     def __init__(self, lines: Iterable[Transcript], where: str) -> None:
-        told = {line["readout_id"]: line for line in lines if any("ids" in drawn for drawn in line["answers"])}
+        kept = {line["readout_id"]: line for line in lines if any("ids" in drawn for drawn in line["answers"])}
         self.where = where
-        self._messages = {name: line["messages"] for name, line in told.items()}
+        self._messages = {name: line["messages"] for name, line in kept.items()}
         self._samples = {
-            (one.readout_id, one.draw): one for line in told.values() for one in map(_sample, line["answers"])
+            (one.readout_id, one.draw): one for line in kept.values() for one in map(_sample, line["answers"])
         }
 
     def sample(
@@ -49,14 +49,14 @@ class Stored:
 
     def check(self, one: Trajectory) -> None:
         """Raise UserError if the run's trajectory of that name was asked for, or was parted, in another way."""
-        if one.samples and told(one)["messages"] != self._messages[f"{one.name}/{one.draw}"]:
+        if one.samples and as_transcript(one)["messages"] != self._messages[f"{one.name}/{one.draw}"]:
             raise UserError(
                 f"trajectories: {self.where} asked for {one.name} in other words; take its domains and prompts"
             )
 
 
 @lru_cache(maxsize=1)
-def stored(config_json: str) -> Stored:
+def stored_trajectories(config_json: str) -> StoredTrajectories:
     """The run that a configuration names.
 
     Raises UserError if it is none of this experiment, not complete, or of another model, wording or law.
@@ -73,10 +73,10 @@ def stored(config_json: str) -> Stored:
         raise UserError(f"trajectories: {where} has another `{other[0]}`; give it the same, or run anew")
     if folder.missing:
         raise UserError(f"trajectories: {folder.path} has {folder.missing} batches still to read; go on with it first")
-    return Stored(folder.said(), str(folder.path))
+    return StoredTrajectories(folder.said(), str(folder.path))
 
 
-def told(one: Trajectory) -> Transcript:
+def as_transcript(one: Trajectory) -> Transcript:
     """A trajectory, kept once under its own name: what was asked, then a message for each step; and the samples, with
     all that it takes to read them again.
     """

@@ -8,34 +8,34 @@ from ....hooks.generation.sampling import Sampling
 from ....hooks.lm import LanguageModel
 from ....hooks.prompts.chat import Conversation
 from .paragraphs import ends
-from .trajectory import Trajectory, Writer, cut, status
+from .trajectory import SampleSource, Trajectory, cut, status
 
 
-class Thinking(NamedTuple):
+class ChainRequest(NamedTuple):
     """What a chain is asked for."""
 
     name: str
     conversation: Conversation
     opening: str
-    """How every chain begins, put into the model's mouth, so that the belief before the first step is asked for in the
-    same form as those after it. May be empty: then it is asked for in the question's own turn.
+    """How every chain begins, prefilled, so that the belief before the first step is asked for in the same form as
+    those after it. May be empty: then it is asked for in the question's own turn.
     """
 
 
-def request(lm: LanguageModel, asked: Thinking, draws: Sequence[int]) -> Request:
+def request(lm: LanguageModel, asked: ChainRequest, draws: Sequence[int]) -> Request:
     """What to sample."""
     return Request(asked.name, lm.reader.chat.render(asked.conversation, asked.opening), draws)
 
 
 def chains(
-    lm: LanguageModel, writer: Writer, asked: Sequence[Thinking], law: Sampling, *, draws: int, seed: int
+    lm: LanguageModel, source: SampleSource, asked: Sequence[ChainRequest], law: Sampling, *, draws: int, seed: int
 ) -> list[list[Trajectory]]:
     """`draws` chains for each of `asked`, all sampled together."""
-    samples = writer.sample([request(lm, one, range(draws)) for one in asked], law, seed=seed)
+    samples = source.sample([request(lm, one, range(draws)) for one in asked], law, seed=seed)
     return [[chain(lm, one, sample) for sample in samples[i * draws : (i + 1) * draws]] for i, one in enumerate(asked)]
 
 
-def chain(lm: LanguageModel, asked: Thinking, sample: Sample) -> Trajectory:
+def chain(lm: LanguageModel, asked: ChainRequest, sample: Sample) -> Trajectory:
     """The trajectory of one sampled turn."""
     text = cut(sample.text, lm)
     stops = ends(text)

@@ -10,11 +10,11 @@ from ....hooks.generation.generation import Request, Sample
 from ....hooks.generation.sampling import Sampling
 from ....hooks.lm import LanguageModel
 from ....hooks.prompts.chat import Conversation
-from .trajectory import Trajectory, Writer, cut, status
+from .trajectory import SampleSource, Trajectory, cut, status
 
 
-class Motion(NamedTuple):
-    """What is debated, in words."""
+class DebateRequest(NamedTuple):
+    """What each side, and the observer, is told."""
 
     name: str
     speaker: Callable[[int, Sequence[str]], Conversation]
@@ -25,27 +25,27 @@ class Motion(NamedTuple):
 
 def debates(
     lm: LanguageModel,
-    writer: Writer,
-    motions: Sequence[Motion],
+    source: SampleSource,
+    asked: Sequence[DebateRequest],
     law: Sampling,
     *,
     turns: int,
     draws: int,
     seed: int,
 ) -> list[list[Trajectory]]:
-    """`draws` debates of `turns` speeches for each motion; all debates take their turns together.
+    """`draws` debates of `turns` speeches for each of `asked`; all debates take their turns together.
 
     A speech is a step. One that says nothing is none, and the other side goes on.
     """
-    running = [(motion, draw) for motion in motions for draw in range(draws)]
+    running = [(one, draw) for one in asked for draw in range(draws)]
     speeches: list[list[str]] = [[] for _ in running]
     samples: list[list[Sample]] = [[] for _ in running]
     for turn in range(turns):
         requests = [
-            Request(f"{motion.name}/{turn}", lm.reader.chat.render(motion.speaker(turn % 2, said)), [draw])
-            for (motion, draw), said in zip(running, speeches, strict=True)
+            Request(f"{one.name}/{turn}", lm.reader.chat.render(one.speaker(turn % 2, said)), [draw])
+            for (one, draw), said in zip(running, speeches, strict=True)
         ]
-        for i, sample in enumerate(writer.sample(requests, law, seed=seed)):
+        for i, sample in enumerate(source.sample(requests, law, seed=seed)):
             samples[i].append(sample)
             if speech := " ".join(cut(sample.text, lm).split()):
                 speeches[i].append(speech)
@@ -54,14 +54,14 @@ def debates(
 
 
 def _trajectory(
-    lm: LanguageModel, motion: Motion, draw: int, speeches: Sequence[str], samples: Sequence[Sample]
+    lm: LanguageModel, asked: DebateRequest, draw: int, speeches: Sequence[str], samples: Sequence[Sample]
 ) -> Trajectory:
     return Trajectory(
-        name=motion.name,
+        name=asked.name,
         draw=draw,
-        contexts=tuple(motion.observer(speeches[:k]) for k in range(len(speeches) + 1)),
+        contexts=tuple(asked.observer(speeches[:k]) for k in range(len(speeches) + 1)),
         steps=tuple(speeches),
         status=status(speeches, whole=all(one.status == "ok" and cut(one.text, lm) == one.text for one in samples)),
-        asked=motion.speaker(0, ()),
+        asked=asked.speaker(0, ()),
         samples=tuple(samples),
     )

@@ -6,7 +6,9 @@ from ....hooks.prompts.chat import Conversation
 from .trajectory import Trajectory, status
 
 
-def revealed(name: str, evidence: Sequence[str], seen: Callable[[Sequence[str]], Conversation]) -> Trajectory:
+def evidence_trajectory(
+    name: str, evidence: Sequence[str], seen: Callable[[Sequence[str]], Conversation]
+) -> Trajectory:
     """The trajectory of some evidence.
 
     Args:

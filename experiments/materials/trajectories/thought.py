@@ -14,11 +14,11 @@ from ....hooks.generation.sampling import Sampling
 from ....hooks.lm import LanguageModel
 from ....hooks.prompts.chat import THINK, Conversation, Message
 from .paragraphs import closes
-from .trajectory import Trajectory, Writer, after, cut, status
+from .trajectory import SampleSource, Trajectory, after, cut, status
 
 
-class Matter(NamedTuple):
-    """What is thought about."""
+class ThoughtRequest(NamedTuple):
+    """What a thought is asked for."""
 
     name: str
     conversation: Conversation
@@ -27,28 +27,28 @@ class Matter(NamedTuple):
     """The one under which the thoughts are had; others are read after the same thoughts."""
 
     @property
-    def asked(self) -> list[Message]:
+    def messages(self) -> list[Message]:
         """What the thought answers."""
         return after(self.conversation, self.question)
 
 
 def thoughts(
-    lm: LanguageModel, writer: Writer, matters: Sequence[Matter], law: Sampling, *, draws: int, seed: int
+    lm: LanguageModel, source: SampleSource, asked: Sequence[ThoughtRequest], law: Sampling, *, draws: int, seed: int
 ) -> list[list[Trajectory]]:
-    """`draws` thoughts about each matter, all sampled together, until they are closed.
+    """`draws` thoughts for each of `asked`, all sampled together, until they are closed.
 
     The model must be loaded with `thinking: on`.
     """
     close = lm.reader.chat.close
     assert close is not None  # else the renderer would have refused to think
-    requests = [Request(one.name, lm.reader.chat.render(one.asked), range(draws)) for one in matters]
-    samples = writer.sample(requests, law, seed=seed, until=[close])
+    requests = [Request(one.name, lm.reader.chat.render(one.messages), range(draws)) for one in asked]
+    samples = source.sample(requests, law, seed=seed, until=[close])
     return [
-        [thought(lm, one, sample) for sample in samples[i * draws : (i + 1) * draws]] for i, one in enumerate(matters)
+        [thought(lm, one, sample) for sample in samples[i * draws : (i + 1) * draws]] for i, one in enumerate(asked)
     ]
 
 
-def thought(lm: LanguageModel, matter: Matter, sample: Sample) -> Trajectory:
+def thought(lm: LanguageModel, asked: ThoughtRequest, sample: Sample) -> Trajectory:
     """The trajectory of one sampled thought. One that was not closed is `truncated`."""
     opening = THINK if sample.text.startswith(THINK) else ""
     said = sample.text.removeprefix(THINK)
@@ -56,12 +56,12 @@ def thought(lm: LanguageModel, matter: Matter, sample: Sample) -> Trajectory:
     marks = closes(text)
     steps = tuple(text[start:stop].strip() for start, stop in pairwise([0, *marks]))
     return Trajectory(
-        name=matter.name,
+        name=asked.name,
         draw=sample.draw,
-        contexts=(matter.conversation,) * (len(steps) + 1),
+        contexts=(asked.conversation,) * (len(steps) + 1),
         steps=steps,
         status=status(steps, whole=sample.ids[-1] == lm.reader.chat.close and text == said),
-        asked=matter.asked,
+        asked=asked.messages,
         samples=(sample,),
         thoughts=tuple(_saying(lm, sample.ids, opening + text[:mark]) for mark in marks),
     )

@@ -15,7 +15,7 @@ A trajectory of any status is kept: to leave out the long ones would be to selec
 """
 
 
-class Writer(Protocol):
+class SampleSource(Protocol):
     """What gives the samples of a trajectory: a model, or a run that has them."""
 
     def sample(

@@ -23,7 +23,7 @@ SMALL = (
     "generation.max_new_tokens=24",
     "debate.max_new_tokens=8",
     "debate.turns=2",
-    "judge=null",
+    "stated.judges={}",
 )
 
 

@@ -32,14 +32,19 @@ Configured = Callable[..., Any]
         ("domains={forecasting: {kind: forecastbench, file: x.json}}", "`resolutions` go with kind `forecastbench`"),
         ("domains={art: {kind: smoke}}", "domains.art"),
         ("reasoning=[guess]", "reasoning.0"),
-        ("numbers=[words]", "format 'words' is not one of unit, integer"),
+        ("stated.numbers=[words]", "format 'words' is not one of unit, integer"),
         ("methods={words: {ask: '{first} or {third}?'}}", "ask: placeholder 'third' is not one of {first} {second}"),
         ("methods={x: {ask: 'x', labels: [A, B], claim: [T, F]}}", "two ways of answering"),
         ("wording.cot='{word}'", "wording.cot: placeholder 'word' is not one of {question}"),
         ("doob.continuations=3", "give an even number"),
-        ("draws=3", "draws"),
-        ("judge={model: smolm2-135m}", "did you mean 'smollm2-135m'?"),
-        ("judge={model: smollm2-135m, prompt: '{belief}'}", "prompt: placeholder 'belief'"),
+        ("stated.draws=3", "stated.draws"),
+        ("numbers=[json]", "unknown key 'numbers'; did you mean 'stated.numbers'?"),
+        ("greedy=[json]", "unknown key 'greedy'; did you mean 'stated.greedy'?"),
+        ("sampled=[json]", "unknown key 'sampled'; did you mean 'stated.sampled'?"),
+        ("draws=2", "unknown key 'draws'; did you mean 'stated.draws' or 'thoughts.draws' or 'lens.draws'?"),
+        ("judge=null", "unknown key 'judge'; did you mean 'stated.judges'?"),
+        ("stated.judges={smolm2-135m: {}}", "did you mean 'smollm2-135m'?"),
+        ("stated.judges={smollm2-135m: {prompt: '{belief}'}}", "prompt: placeholder 'belief'"),
     ],
 )
 def test_a_wrong_setting_is_one_line(configured: Configured, change: str, message: str) -> None:
@@ -96,7 +101,9 @@ def test_a_judge_without_a_chat_template_is_refused(
     configured: Configured, save_speller: Callable[..., Path], tmp_path: Path
 ) -> None:
     judge = save_speller("abc ?", max_position_embeddings=4096)
-    experiment, config = configured("domains={values: {kind: smoke}}", "items=1", f"judge={{model: {judge}}}")
+    experiment, config = configured(
+        "domains={values: {kind: smoke}}", "items=1", f"stated.judges={{other: {{model: {judge}}}}}"
+    )
     with pytest.raises(
         UserError, match=f"judge {judge.name}: the model has no chat template; choose `template: plain`"
     ):
@@ -141,7 +148,7 @@ def test_what_is_rarely_answered_fails_the_gate(configured: Configured, planted:
 
 def test_trajectories_that_do_not_split_or_end_are_counted_and_shown(configured: Configured, tmp_path: Path) -> None:
     experiment, config = configured(
-        "domains={values: {kind: smoke}}", "generation.max_new_tokens=2", "chains=3", "greedy=[]", "numbers=[]"
+        "domains={values: {kind: smoke}}", "generation.max_new_tokens=2", "chains=3", "stated={}"
     )
     folder = run(experiment, config, tmp_path)
     rows = json.loads((folder.path / "scores.json").read_text())["scores"]

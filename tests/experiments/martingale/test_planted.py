@@ -9,8 +9,8 @@ import pytest
 
 from doxascope import UserError
 from doxascope.experiments.martingale.figures import figures
-from doxascope.experiments.martingale.readings import readings
 from doxascope.experiments.martingale.scores import scores
+from doxascope.experiments.martingale.table import readings
 from doxascope.experiments.planted.anchored import Anchored
 from doxascope.experiments.planted.noisy import PriorNoise
 from doxascope.experiments.planted.urn import Bayesian

@@ -15,7 +15,7 @@ from doxascope.experiments.cli.main import cli
 from doxascope.experiments.engine.runner import run
 from doxascope.experiments.engine.together import understand_runs
 from doxascope.experiments.martingale.ratings import PLACE, rated
-from doxascope.experiments.martingale.readings import readings
+from doxascope.experiments.martingale.table import readings
 from doxascope.experiments.runs.folder import RunFolder
 from doxascope.experiments.scoring.engine import score_understood
 

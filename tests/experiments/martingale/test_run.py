@@ -14,34 +14,42 @@ import pytest
 
 from doxascope import UserError, load
 from doxascope.experiments.engine.runner import run
+from doxascope.experiments.martingale.config import MartingaleConfig
 from doxascope.experiments.martingale.doob import control_rows
 from doxascope.experiments.martingale.experiment import trajectories
 from doxascope.experiments.martingale.prefixes import along, exact_questions
-from doxascope.experiments.martingale.prompts import thinking
-from doxascope.experiments.martingale.readings import readings
-from doxascope.experiments.martingale.verbal import _loaded
+from doxascope.experiments.martingale.prompts import chain_request
+from doxascope.experiments.martingale.table import readings
 from doxascope.experiments.materials.trajectories.chain import chain, chains
 from doxascope.experiments.reading.exact import compile_questions
+from doxascope.experiments.reading.judge import _loaded
 from doxascope.hooks.exact.exact import difference
 from doxascope.hooks.generation.sampling import Sampling
+from doxascope.hooks.verbal.plan import Judge
 
 DATA = Path(os.environ.get("DOXASCOPE_DATA", Path(__file__).parents[4] / "../shared/data"))
 EVERYTHING = (
     "domains={factual: {kind: computed}, review: {kind: smoke}}",
     "reasoning=[cot,debate,evidence]",
     "prompts={none: '', critical: 'Doubt what you think.'}",
-    "sampled=[of 10]",
+    "stated.sampled=[of 10]",
     "chains=2",
     "doob.continuations=2",
 )
 Configured = Callable[..., Any]
 
 
+def judging_itself(config: MartingaleConfig) -> MartingaleConfig:
+    """With two judges that are the model itself: one that sees the steps so far, and one that sees them all."""
+    judges = {config.model.name: Judge(model=config.model), "late": Judge(model=config.model, sees="whole")}
+    return config.model_copy(update={"stated": config.stated.model_copy(update={"judges": judges})})
+
+
 @pytest.fixture(scope="module")
 def whole(configured: Configured, tmp_path_factory: pytest.TempPathFactory) -> tuple[Any, Any, Any]:
     """Experiment, configuration and folder of a run with everything in it."""
-    experiment, config = configured(*EVERYTHING, "items=1", "judge={model: smollm2-135m}")
-    config = config.model_copy(update={"judge": config.judge.model_copy(update={"model": config.model})})
+    experiment, config = configured(*EVERYTHING, "items=1")
+    config = judging_itself(config)
     return experiment, config, run(experiment, config, tmp_path_factory.mktemp("runs"))
 
 
@@ -52,7 +60,7 @@ def test_all_kinds_are_read_at_the_same_places(whole: tuple[Any, Any, Any]) -> N
     assert kinds == {
         **dict.fromkeys(("words", "letters", "claim"), "exact"),
         **dict.fromkeys(("json numbers", "json greedy", "of 10 sampled"), "verbal"),
-        f"judge {config.model.name}": "judge",
+        **dict.fromkeys((f"judge {config.model.name}", "judge late"), "judge"),
     }
     columns = ["item", "reasoning", "prompt", "draw", "step"]
     places = {method: set(map(tuple, rows[columns].to_numpy())) for method, rows in table.groupby("method")}
@@ -91,11 +99,11 @@ def test_a_run_that_was_stopped_goes_on_to_the_same_bytes(whole: tuple[Any, Any,
 
 
 def test_a_model_that_judges_itself_is_loaded_once(configured: Configured, tmp_path: Path) -> None:
-    experiment, config = configured("items=1", "numbers=[]", "greedy=[]", "judge={model: smollm2-135m}")
-    config = config.model_copy(update={"judge": config.judge.model_copy(update={"model": config.model})})
+    experiment, config = configured("items=1", "stated={}")
+    config = judging_itself(config)
     before = _loaded.cache_info()
     done = run(experiment, config, tmp_path)
-    assert "judge" in set(done.beliefs()["kind"])
+    assert {f"judge {config.model.name}", "judge late"} <= set(done.beliefs()["method"])
     assert _loaded.cache_info() == before
 
 
@@ -107,7 +115,7 @@ def test_stored_trajectories_are_read_in_other_ways_without_being_written_again(
         return run(again, config, tmp_path)
 
     _, _, folder = whole
-    again = read("numbers=[unit]", "greedy=[]", "sampled=[]", where=folder.path)
+    again = read("stated={numbers: [unit]}", where=folder.path)
     before, after = (readings(one.beliefs()).query("method == 'words'") for one in (folder, again))
     pd.testing.assert_frame_equal(before, after)
     assert "unit numbers" in set(again.beliefs()["method"])
@@ -120,7 +128,7 @@ def test_stored_trajectories_are_read_in_other_ways_without_being_written_again(
                 line["messages"] = [*asked, *({"role": "assistant", "content": step} for step in ("Hm.", "So."))]
                 line["answers"][0]["text"] = " Hm.\n\nSo."
         path.write_text("".join(json.dumps(line) + "\n" for line in lines))
-    table = readings(read("numbers=[]", where=other).beliefs())
+    table = readings(read("stated.numbers=[]", where=other).beliefs())
     told = table.query("item == 'factual-0000' and reasoning == 'cot' and prompt == 'none' and draw == 1")
     assert sorted(told.query("method == 'words'")["step"]) == [0, 1, 2]
     for change, message in (
@@ -142,7 +150,7 @@ def test_prefixes_share_their_tokens_and_read_as_they_would_alone(configured: Co
     with load(config.model) as lm:
         for (reasoning, prompt), own in trajectories(config, item, lm).items():
             prefixes = along(config, item, reasoning, prompt, own)
-            queries = compile_questions(lm.reader, exact_questions(config, item, prefixes))
+            queries = compile_questions(lm.reader, exact_questions(config, prefixes))
             read, cost, _ = lm.read(queries, budget=8192)
             assert cost.packs == 1
             trunk = max(len(query.prompt.ids) for query in queries)
@@ -161,15 +169,14 @@ def test_the_control_is_the_expected_final_belief(configured: Configured) -> Non
     item = experiment.items(config)[0]
     with load(config.model) as lm:
         law = Sampling(max_new_tokens=3)
-        (own,) = chains(lm, lm, [thinking(config, item, "none")], law, draws=1, seed=5)
+        (own,) = chains(lm, lm, [chain_request(config, item, "none")], law, draws=1, seed=5)
         rows = [row for row in control_rows(config, item, "none", own, lm) if row["option_index"] == 0]
         start = [row["prob"] for row in rows if row["step"] == 0]
-        (many,) = chains(lm, lm, [thinking(config, item, "none")._replace(name="other")], law, draws=120, seed=6)
+        (many,) = chains(lm, lm, [chain_request(config, item, "none")._replace(name="other")], law, draws=120, seed=6)
         queries = compile_questions(
             lm.reader,
             exact_questions(
                 config,
-                item,
                 [along(config, item, "cot", "none", [one])[-1] for one in many],
             ),
         )
@@ -184,11 +191,11 @@ def test_a_chain_that_ends_early_is_at_its_final_belief_from_there_on(configured
     experiment, config = configured("doob.continuations=2", "generation.max_new_tokens=6")  # quarters: 2, 3, 5 tokens
     item = experiment.items(config)[0]
     with load(config.model) as lm:
-        (own,) = chains(lm, lm, [thinking(config, item, "none")], config.generation, draws=1, seed=5)
+        (own,) = chains(lm, lm, [chain_request(config, item, "none")], config.generation, draws=1, seed=5)
         ids = own[0].samples[0].ids
         for length, moving in ((6, 4), (4, 3), (3, 2), (1, 1)):
             sample = replace(own[0].samples[0], ids=ids[:length], text=lm.sampler.text(ids[:length]))
-            short = [chain(lm, thinking(config, item, "none"), sample)]
+            short = [chain(lm, chain_request(config, item, "none"), sample)]
             rows = [row for row in control_rows(config, item, "none", short, lm) if row["option_index"] == 0]
             path = np.array([row["prob"] for row in rows]).reshape(5, 2)
             assert [row["step"] for row in rows[::2]] == [0, 1, 2, 3, 4]
@@ -202,7 +209,7 @@ def test_forecastbench_runs_end_to_end(configured: Configured, tmp_path: Path, c
     folder = DATA / "forecastbench"
     files = f"file: {folder / '2024-07-21-human.json'}, resolutions: {folder / '2024-07-21_resolution_set.json.gz'}"
     source = f"domains={{forecasting: {{kind: forecastbench, {files}}}}}"
-    experiment, config = configured(source, f"cutoff={cutoff}", "reasoning=[cot]", "items=4", "greedy=[]", "numbers=[]")
+    experiment, config = configured(source, f"cutoff={cutoff}", "reasoning=[cot]", "items=4", "stated={}")
     done = run(experiment, config, tmp_path)
     table = readings(done.beliefs())
     assert set(table["domain"]) == {domain}

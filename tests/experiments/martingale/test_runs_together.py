@@ -207,6 +207,10 @@ def test_what_is_not_comparable_is_refused(stored: Stored, planted: Any) -> None
     assert "has another wording.opening" in refused(stored(table, "other", "wording.opening=Well."))
     worded = "methods={words: {ask: 'Is it {first}, or {second}?'}}"
     assert "has another methods.words.ask" in refused(stored(table, "other", worded))
+    asked = "stated.judges={smollm2-135m: {prompt: '{steps}'}}"
+    judged = stored(table, "fair", "stated.judges={smollm2-135m: {}}")
+    with pytest.raises(UserError, match=r"has another stated\.judges\.smollm2-135m\.prompt"):
+        scored([judged, stored(table, "other", asked)])
     assert "is a second run of fair under the same conditions" in refused(stored(table, "fair"))
     part = stored(table, "other")
     part.write_json("manifest.json", part.manifest | {"batches": 3})

@@ -22,9 +22,9 @@ from doxascope.experiments.engine.runner import read, run
 from doxascope.experiments.martingale.experiment import trajectories
 from doxascope.experiments.martingale.prefixes import along, exact_questions
 from doxascope.experiments.martingale.ratings import sheet
-from doxascope.experiments.martingale.readings import WHOLE, pairs, readings
-from doxascope.experiments.martingale.verbal import verbal_rows
+from doxascope.experiments.martingale.table import WHOLE, pairs, readings
 from doxascope.experiments.reading.exact import compile_questions, read_questions
+from doxascope.experiments.reading.stated import stated_rows
 from doxascope.experiments.reading.thinking import think
 from doxascope.hooks.exact.exact import QueryTree, difference
 from doxascope.hooks.store import ActivationStore
@@ -37,7 +37,7 @@ MERGES = (("\n", "\n"), *((letter, "\n\n") for letter in string.ascii_lowercase)
 """Else a model that spells at random would hardly ever leave a line empty."""
 ASK = (
     "model.thinking=on",
-    "judge=null",
+    "stated.judges={}",
     "reasoning=[thought]",
     "domains={values: {kind: smoke}}",
     "generation.max_new_tokens=60",
@@ -66,7 +66,7 @@ def test_each_belief_is_the_one_after_the_very_tokens_of_the_steps(pondering: Co
         ((_, own),) = trajectories(config, item, lm).items()
         assert max(len(one.steps) for one in own) > 2
         prefixes = along(config, item, "thought", "none", own)
-        questions = exact_questions(config, item, prefixes)
+        questions = exact_questions(config, prefixes)
         assert len(questions) == len(prefixes) * len(config.methods) * 2
         queries = compile_questions(lm.reader, questions)
         found = read_questions("martingale", config, item, questions, lm)
@@ -100,7 +100,7 @@ def test_the_last_belief_is_that_of_a_model_that_thinks(pondering: Configured) -
         whole = [one for one in own if one.status in ("ok", "unsplit")]
         assert whole
         prefixes = {one.draw: along(config, item, "thought", "none", [one])[-1] for one in whole}
-        first = {draw: exact_questions(config, item, [prefix])[0] for draw, prefix in prefixes.items()}
+        first = {draw: exact_questions(config, [prefix])[0] for draw, prefix in prefixes.items()}
         readings = lm.read(compile_questions(lm.reader, list(first.values()))).readings
         asked = replace(next(iter(first.values())), readout_id=own[0].name, thought=None)
         (mixture,), _ = think(config, [asked], lm)
@@ -117,7 +117,7 @@ def test_the_prefixes_of_a_thought_share_their_tokens(pondering: Configured) -> 
         ((_, own),) = trajectories(config, item, lm).items()
         longest = max(own, key=lambda one: len(one.steps))
         assert len(longest.steps) > 4
-        questions = exact_questions(config, item, along(config, item, "thought", "none", [longest]))
+        questions = exact_questions(config, along(config, item, "thought", "none", [longest]))
         queries = compile_questions(lm.reader, questions)
         ends = [one for one in questions if one.step == len(longest.steps)]
         asked = [len(lm.reader.chat.render(one.conversation).ids) for one in ends]
@@ -143,7 +143,7 @@ def test_numbers_and_answers_follow_the_same_thought(pondering: Configured) -> N
         assert asked.messages[-1]["content"].endswith(JSON.instruction)
         assert asked.prompt(lm.reader).ids == asked.query(lm.reader).prompt.ids == (*told.ids, *ids, *tail)
         assert asked.prefill + asked.opening == JSON.labels[0]
-        rows, said = verbal_rows(config, item, along(config, item, "thought", "none", [first]), lm)
+        rows, said = stated_rows(config, along(config, item, "thought", "none", [first]), lm)
         stated = [row["prob"] for row in rows if row["method"] == "json numbers" and row["option_index"] == 0]
         assert len(stated) == len({*stated}) == len(first.steps) + 1  # the conversation is the same before each
         assert len({tuple(map(str, line["messages"])) for line in said}) == 1
@@ -156,14 +156,14 @@ def test_a_plan_samples_no_thoughts_for_what_is_read_after_given_ones(pondering:
 
 
 def test_the_end_of_each_step_is_captured_within_the_thought(pondering: Configured, tmp_path: Path) -> None:
-    experiment, config = pondering("numbers=[]", "greedy=[]", "capture.layers=[0]")
+    experiment, config = pondering("stated={}", "capture.layers=[0]")
     done, _ = read(experiment, config, tmp_path)
     stored = ActivationStore.open(done.path).read(layer=0)
     assert set(stored.rows["position"]) == {"step", "answer"}
     (item,) = experiment.items(config)
     with load(config.model) as lm:
         ((_, own),) = trajectories(config, item, lm).items()
-        questions = exact_questions(config, item, along(config, item, "thought", "none", own))
+        questions = exact_questions(config, along(config, item, "thought", "none", own))
         asked = {question.readout_id: question for question in questions}
         steps = stored.rows[stored.rows["position"] == "step"]
         assert set(steps["readout_id"]) == {name for name, question in asked.items() if question.step}
@@ -175,7 +175,7 @@ def test_the_end_of_each_step_is_captured_within_the_thought(pondering: Configur
 
 
 def test_drift_is_that_of_the_question_under_which_thoughts_are_had(pondering: Configured, tmp_path: Path) -> None:
-    few = ("items=2", "chains=8", "numbers=[]", "greedy=[]", "generation.max_new_tokens=16")
+    few = ("items=2", "chains=8", "stated={}", "generation.max_new_tokens=16")
     experiment, config = pondering(*few, "methods={words: {ask: 'Your answer, {first} or {second}?'}}")
     done = run(experiment, config, tmp_path)
     scores = json.loads((done.path / "scores.json").read_text())["scores"]
@@ -201,12 +201,12 @@ def test_a_run_from_the_command_line_goes_on_where_it_was_stopped(folder: Path, 
         "domains={factual: {kind: computed}}",
         "generation.max_new_tokens=24",
         "chains=2",
-        "numbers=[]",
-        "greedy=[]",
-        "sampled=[of 10]",
-        "draws=2",
+        "stated.numbers=[]",
+        "stated.greedy=[]",
+        "stated.sampled=[of 10]",
+        "stated.draws=2",
     ]
-    judge = f"judge={{model: {{name: other, path: {folder}, thinking: closed}}}}"
+    judge = f"stated.judges={{other: {{model: {{name: other, path: {folder}, thinking: closed}}}}}}"
     command = [sys.executable, "-m", "doxascope", "run", "martingale", "-m", str(folder), "--verify", "1"]
     command += [word for setting in (*settings, judge) for word in ("-o", setting)]
 

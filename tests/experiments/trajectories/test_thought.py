@@ -8,12 +8,12 @@ import pytest
 
 from doxascope import load
 from doxascope.experiments.materials.trajectories.paragraphs import closes, ends
-from doxascope.experiments.materials.trajectories.thought import Matter, thought, thoughts
+from doxascope.experiments.materials.trajectories.thought import ThoughtRequest, thought, thoughts
 from doxascope.hooks.generation.generation import Request, Sample
 from doxascope.hooks.generation.sampling import Sampling
 
 MERGES = (("\n", "\n"), (".", "\n\n"), ("\n\n", "B"))
-MATTER = Matter("t", [{"role": "user", "content": "Is it ripe?"}], "Yes or no?")
+REQUEST = ThoughtRequest("t", [{"role": "user", "content": "Is it ripe?"}], "Yes or no?")
 
 
 @pytest.fixture(scope="module", params=["opens", "switch"])
@@ -46,7 +46,7 @@ def test_a_paragraph_is_closed_by_its_empty_line(text: str, marks: list[int]) ->
 def test_prefixes_are_the_very_tokens(thinker: Any, opening: str) -> None:
     text = "a.\n\nc\n \nd d\nd.\n\n\ne\n"
     sample = said(thinker, opening + text)
-    made = thought(thinker, MATTER, sample)
+    made = thought(thinker, REQUEST, sample)
     assert (made.steps, made.status) == (("a.", "c", "d d\nd.", "e"), "ok")
     assert [thinker.sampler.text(ids).removeprefix(opening) for ids in made.thoughts] == [
         "a.\n\n",
@@ -56,22 +56,22 @@ def test_prefixes_are_the_very_tokens(thinker: Any, opening: str) -> None:
     ]
     assert all(sample.ids[: len(ids)] == ids for ids in made.thoughts)
     assert made.thoughts[-1] == sample.ids[:-1]
-    assert made.contexts == (MATTER.conversation,) * 5
+    assert made.contexts == (REQUEST.conversation,) * 5
     assert made.asked[-1]["content"] == "Is it ripe?\n\nYes or no?"
 
 
 def test_where_a_step_ends_does_not_depend_on_what_comes_after(thinker: Any) -> None:
     ids = said(thinker, "<think>\na.\n\nc\n\n\nd.\n\n").ids[:-1]
-    whole = thought(thinker, MATTER, Sample("t", 0, ids, thinker.sampler.text(ids), (), "truncated"))
+    whole = thought(thinker, REQUEST, Sample("t", 0, ids, thinker.sampler.text(ids), (), "truncated"))
     for n in range(1, len(ids)):
-        part = thought(thinker, MATTER, Sample("t", 0, ids[:n], thinker.sampler.text(ids[:n]), (), "truncated"))
+        part = thought(thinker, REQUEST, Sample("t", 0, ids[:n], thinker.sampler.text(ids[:n]), (), "truncated"))
         closed = part.thoughts[:-1]  # the last ends with what there is
         assert closed == whole.thoughts[: len(closed)]
         assert len(closed) >= sum(len(one) < n for one in whole.thoughts) - 1
 
 
 def test_a_token_beyond_the_end_of_a_step_is_in_it_whole(thinker: Any) -> None:
-    made = thought(thinker, MATTER, said(thinker, "a\n\nBc\n\nd"))
+    made = thought(thinker, REQUEST, said(thinker, "a\n\nBc\n\nd"))
     assert made.steps == ("a", "Bc", "d")
     assert [thinker.sampler.text(ids) for ids in made.thoughts] == ["a\n\nB", "a\n\nBc\n\n", "a\n\nBc\n\nd"]
 
@@ -84,7 +84,7 @@ def test_a_cut_falls_between_characters(
     lm = load(str(save_llama(tokenizer, "bytes")), thinking="on")
     text = "é\u2026\n\n\U0001f600\n\n\U0001f600"
     sample = said(lm, text)
-    made = thought(lm, MATTER, sample)
+    made = thought(lm, REQUEST, sample)
     assert [lm.tokenizer.decode(list(ids)) for ids in made.thoughts] == [text[:n] for n in (4, 7, 8)]
     assert made.thoughts[-1] == sample.ids[:-1]
 
@@ -104,7 +104,7 @@ def test_a_cut_falls_between_characters(
     ],
 )
 def test_a_thought_says_how_it_ended(thinker: Any, text: str, end: str, cut_off: str, status: str, steps: int) -> None:
-    made = thought(thinker, MATTER, said(thinker, text, end, cut_off))
+    made = thought(thinker, REQUEST, said(thinker, text, end, cut_off))
     assert (made.status, len(made.steps), len(made.thoughts), len(made.contexts)) == (status, steps, steps, steps + 1)
     if steps:
         assert made.steps[-1] in ("a", "b")
@@ -113,8 +113,8 @@ def test_a_thought_says_how_it_ended(thinker: Any, text: str, end: str, cut_off:
 
 def test_thoughts_are_had_under_the_question_until_they_are_closed(thinker: Any) -> None:
     law = Sampling(max_new_tokens=100)
-    other = MATTER._replace(name="u")
-    mine, theirs = thoughts(thinker, thinker, [MATTER, other], law, draws=6, seed=0)
+    other = REQUEST._replace(name="u")
+    mine, theirs = thoughts(thinker, thinker, [REQUEST, other], law, draws=6, seed=0)
     assert [one.draw for one in mine] == list(range(6))
     close = thinker.reader.chat.close
     asked = thinker.reader.chat.render([{"role": "user", "content": "Is it ripe?\n\nYes or no?"}])

@@ -3,9 +3,9 @@ from typing import Any
 
 import pytest
 
-from doxascope.experiments.materials.trajectories.chain import Thinking, chain, chains
-from doxascope.experiments.materials.trajectories.debate import Motion, debates
-from doxascope.experiments.materials.trajectories.evidence import revealed
+from doxascope.experiments.materials.trajectories.chain import ChainRequest, chain, chains
+from doxascope.experiments.materials.trajectories.debate import DebateRequest, debates
+from doxascope.experiments.materials.trajectories.evidence import evidence_trajectory
 from doxascope.experiments.materials.trajectories.paragraphs import ends
 from doxascope.experiments.materials.trajectories.trajectory import after
 from doxascope.hooks.generation.generation import Sample
@@ -13,7 +13,7 @@ from doxascope.hooks.generation.sampling import Sampling
 from doxascope.hooks.prompts.chat import Message
 
 ASK: list[Message] = [{"role": "user", "content": "Is it an apple?"}]
-THINKING = Thinking("t", ASK, "Let me think.")
+REQUEST = ChainRequest("t", ASK, "Let me think.")
 
 
 def said(text: str, status: Any = "ok") -> Sample:
@@ -38,13 +38,13 @@ def test_a_step_is_a_paragraph(text: str, paragraphs: list[str]) -> None:
 
 def test_a_prefix_is_what_was_said_so_far_to_the_letter(tiny: Any) -> None:
     text = " It is red.\n\nIt is  round.\n\n\nSo it is."
-    made = chain(tiny, THINKING, said(text))
+    made = chain(tiny, REQUEST, said(text))
     assert made.steps == ("It is red.", "It is  round.", "So it is.")
     assert [context[-1]["content"] for context in made.contexts] == [
         "Let me think." + text[:end] for end in (0, len(" It is red."), text.index("round.") + 6, len(text))
     ]
     assert made.status == "ok"
-    later = chain(tiny, THINKING, said(text.replace("So it is", "So it is not")))
+    later = chain(tiny, REQUEST, said(text.replace("So it is", "So it is not")))
     assert later.contexts[:3] == made.contexts[:3]
 
 
@@ -60,14 +60,14 @@ def test_a_prefix_is_what_was_said_so_far_to_the_letter(tiny: Any) -> None:
     ],
 )
 def test_a_trajectory_says_how_it_ended(tiny: Any, sample: Sample, status: str, steps: int) -> None:
-    made = chain(tiny, THINKING, sample)
+    made = chain(tiny, REQUEST, sample)
     assert (made.status, len(made.steps), len(made.contexts)) == (status, steps, steps + 1)
     for context in made.contexts:
         tiny.reader.chat.render(after(context, "Yes or no?"))
 
 
 def test_without_an_opening_the_start_is_the_question_itself(tiny: Any) -> None:
-    made = chain(tiny, THINKING._replace(opening=""), said("a\n\nb"))
+    made = chain(tiny, REQUEST._replace(opening=""), said("a\n\nb"))
     assert made.contexts[0] == ASK
     assert after(made.contexts[0], "Well?")[-1]["content"] == "Is it an apple?\n\nWell?"
     assert after(made.contexts[1], "Well?")[-1] == {"role": "user", "content": "Well?"}
@@ -75,28 +75,28 @@ def test_without_an_opening_the_start_is_the_question_itself(tiny: Any) -> None:
 
 def test_a_chain_depends_on_its_name_and_number_alone(tiny: Any) -> None:
     law = Sampling(max_new_tokens=12)
-    other = THINKING._replace(name="u")
-    (alone,) = chains(tiny, tiny, [THINKING], law, draws=1, seed=0)
-    both = chains(tiny, tiny, [other, THINKING], law, draws=3, seed=0)
+    other = REQUEST._replace(name="u")
+    (alone,) = chains(tiny, tiny, [REQUEST], law, draws=1, seed=0)
+    both = chains(tiny, tiny, [other, REQUEST], law, draws=3, seed=0)
     assert [len(own) for own in both] == [3, 3]
     assert both[1][0].steps == alone[0].steps
     assert both[1][0].samples[0].ids == alone[0].samples[0].ids
     assert both[0][0].samples[0].ids != alone[0].samples[0].ids
 
 
-def motion(name: str) -> Motion:
+def debate(name: str) -> DebateRequest:
     def observer(speeches: Any) -> list[Message]:
         return [{"role": "user", "content": " / ".join(["heard:", *speeches])}]
 
     def speaker(side: int, speeches: Any) -> list[Message]:
         return [{"role": "user", "content": f"{side}: {' '.join(speeches)}"}]
 
-    return Motion(name, speaker, observer)
+    return DebateRequest(name, speaker, observer)
 
 
 def test_debaters_take_turns_and_the_observer_hears_all(tiny: Any) -> None:
     law = Sampling(max_new_tokens=8)
-    made = debates(tiny, tiny, [motion("a"), motion("b")], law, turns=3, draws=2, seed=0)
+    made = debates(tiny, tiny, [debate("a"), debate("b")], law, turns=3, draws=2, seed=0)
     assert [[one.draw for one in own] for own in made] == [[0, 1], [0, 1]]
     for own in made:
         for one in own:
@@ -104,7 +104,7 @@ def test_debaters_take_turns_and_the_observer_hears_all(tiny: Any) -> None:
             assert len(one.contexts) == len(one.steps) + 1
             for k, context in enumerate(one.contexts):
                 assert context[-1]["content"] == " / ".join(["heard:", *one.steps[:k]])
-    (shorter,) = debates(tiny, tiny, [motion("a")], law, turns=2, draws=1, seed=0)
+    (shorter,) = debates(tiny, tiny, [debate("a")], law, turns=2, draws=1, seed=0)
     assert [one.text for one in made[0][0].samples[:2]] == [one.text for one in shorter[0].samples]
 
 
@@ -112,6 +112,10 @@ def test_evidence_is_shown_piece_by_piece() -> None:
     def seen(pieces: Sequence[str]) -> list[Message]:
         return [{"role": "user", "content": "".join(pieces)}]
 
-    made = revealed("e", ["x", "y"], seen)
+    made = evidence_trajectory("e", ["x", "y"], seen)
     assert [context[0]["content"] for context in made.contexts] == ["", "x", "xy"]
-    assert [revealed("e", pieces, seen).status for pieces in (["x", "y"], ["x"], [])] == ["ok", "unsplit", "empty"]
+    assert [evidence_trajectory("e", pieces, seen).status for pieces in (["x", "y"], ["x"], [])] == [
+        "ok",
+        "unsplit",
+        "empty",
+    ]

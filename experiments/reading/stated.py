@@ -1,0 +1,70 @@
+"""What the model says at each place: numbers exactly, the likeliest answer, sampled answers."""
+
+from collections.abc import Sequence
+from typing import Any
+
+from ...hooks.generation.sampling import Sampling
+from ...hooks.lm import LanguageModel
+from ...hooks.verbal.answers import Answer, answer_rows, write_answers
+from ...hooks.verbal.asking import Asked, ask
+from ...hooks.verbal.formats import FORMATS
+from ...hooks.verbal.reading import read_numbers
+from ..experiment import RunConfig, Transcript
+from .place import BeliefPlace
+
+ANSWER_TOKENS = 24
+"""Room for the longest form of every format, and what closes it."""
+Rows = list[dict[str, Any]]
+
+
+def stated_rows(config: RunConfig, places: Sequence[BeliefPlace], lm: LanguageModel) -> tuple[Rows, list[Transcript]]:
+    """The rows of the belief table for all formats that `config.stated` asks for, without the columns of an experiment
+    and an item, and what was asked and said.
+    """
+    plan, low = config.stated, config.low_coverage
+    rows: Rows = []
+    said: list[Transcript] = []
+    for name in plan.formats:
+        worded = {options: FORMATS[name].worded(*options) for options in dict.fromkeys(one.options for one in places)}
+        asked = [
+            ask(lm.reader, f"{one.name}/{name}", one.context, worded[one.options], thought=one.thought)
+            for one in places
+        ]
+        answers: list[list[Answer]] = [[] for _ in asked]
+        if name in plan.numbers:
+            for place, one in zip(places, read_numbers(lm, asked, budget=config.token_budget), strict=True):
+                rows += [place.columns() | row for row in one.rows(place.options, low)]
+        if name in plan.greedy:
+            greedy = Sampling(temperature=0, max_new_tokens=ANSWER_TOKENS)
+            for i, (place, one) in enumerate(zip(places, write_answers(lm, asked, greedy), strict=True)):
+                rows += [place.columns() | row for row in answer_rows(asked[i], "greedy", one, place.options, low)]
+                answers[i] += one
+        if name in plan.sampled:
+            sampling = config.sampling.model_copy(update={"max_new_tokens": ANSWER_TOKENS})
+            for i, one in enumerate(write_answers(lm, asked, sampling, draws=plan.draws, seed=config.seed)):
+                rows += _halves(places[i], asked[i], one, low)
+                answers[i] += one
+        said += [transcript(*one) for one in zip(places, asked, answers, strict=True)]
+    return rows, said
+
+
+def _halves(place: BeliefPlace, asked: Asked, answers: Sequence[Answer], low_coverage: float) -> Rows:
+    """Two readings, each of half of the answers: their noise is independent."""
+    middle = len(answers) // 2
+    rows: Rows = []
+    for reading, half in enumerate((answers[:middle], answers[middle:])):
+        for row in answer_rows(asked, "sampled", half, place.options, low_coverage):
+            rows.append(place.columns(reading=reading) | row | {"readout_id": f"{row['readout_id']}.{reading}"})
+    return rows
+
+
+def transcript(place: BeliefPlace, asked: Asked, answers: Sequence[Answer] = ()) -> Transcript:
+    """What was said in one read-out."""
+    return {
+        "readout_id": asked.readout_id,
+        "messages": list(asked.messages),
+        "prefill": asked.prefill,
+        "options": list(place.options),
+        "thoughts": [],
+        "answers": [{"draw": one.draw, "text": one.text, "status": one.status} for one in answers],
+    }
