@@ -2,8 +2,10 @@
 
 import os
 import string
+import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from subprocess import CompletedProcess
 from typing import Any
 
 os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
@@ -35,6 +37,24 @@ TURNS = "{% for m in messages %}<u>{{ m['role'] }}: {{ m['content'] }}</u>{% end
 def noise() -> Callable[[Any], float]:
     """How far rounding may move the largest of these log-probabilities, or of other numbers that a model computes."""
     return lambda numbers: ROUNDING * max(2.0, float(np.nanmax(np.abs(np.asarray(numbers)))))
+
+
+@pytest.fixture
+def command_line(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Callable[..., Any]:
+    """Runs `doxascope` in a folder, in this process: what a process of its own would print and end with, without the
+    seconds that its imports take."""
+    from doxascope.experiments.cli.main import main
+
+    def call(*args: str, cwd: Path) -> CompletedProcess[str]:
+        monkeypatch.chdir(cwd)
+        monkeypatch.setattr(sys, "argv", ["doxascope", *args])
+        capsys.readouterr()
+        with pytest.raises(SystemExit) as ended:
+            main()
+        assert isinstance(ended.value.code, int)
+        return CompletedProcess(args, ended.value.code, *capsys.readouterr())
+
+    return call
 
 
 @pytest.fixture(scope="session")
@@ -138,6 +158,15 @@ def tiny(tiny_folder: Path) -> Any:
     from doxascope import load
 
     return load(str(tiny_folder))
+
+
+@pytest.fixture(scope="session")
+def certificate(tiny_folder: Path) -> Any:
+    """That of the tiny Llama."""
+    from doxascope.hooks.certificate.certify import certify
+    from doxascope.hooks.model.spec import resolve
+
+    return certify(resolve(str(tiny_folder)))
 
 
 @pytest.fixture(scope="session")

@@ -7,6 +7,8 @@ from pathlib import Path
 
 import pytest
 
+pytestmark = pytest.mark.place
+
 ROOT = Path(__file__).parents[1]
 ORDER = ("metrics", "hooks", "experiments")
 """Each folder may import those before it."""
@@ -34,6 +36,12 @@ def test_the_public_names_are_there_and_no_others() -> None:
     assert all(getattr(doxascope, name) for name in doxascope.__all__)
     with pytest.raises(AttributeError, match="no attribute 'laod'"):
         _ = doxascope.laod  # pyright: ignore[reportAttributeAccessIssue]
+
+
+def test_the_package_is_the_folder_of_these_tests_whatever_its_name() -> None:
+    import doxascope
+
+    assert Path(doxascope.__path__[0]).resolve() == ROOT.resolve()
 
 
 def test_imports_run_one_way() -> None:

@@ -7,6 +7,8 @@ from doxascope.experiments.consistency import ConsistencyConfig
 from doxascope.experiments.engine.config import load_config
 from doxascope.hooks.model.spec import presets
 
+pytestmark = pytest.mark.place
+
 
 def consistency(*overrides: str, target: str = "consistency", model: str | None = None) -> ConsistencyConfig:
     _, config = load_config(target, overrides, model)

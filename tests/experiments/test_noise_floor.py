@@ -1,6 +1,7 @@
 """Noise floors of scores, from the certificate that a run refers to."""
 
 import json
+import shutil
 from pathlib import Path
 
 import numpy as np
@@ -11,32 +12,32 @@ from doxascope.experiments.engine.config import load_config
 from doxascope.experiments.engine.runner import run
 from doxascope.experiments.runs.folder import RunFolder
 from doxascope.hooks.certificate.certificate import Certificate, Change
-from doxascope.hooks.certificate.certify import certify
 from doxascope.hooks.certificate.kept import find, keep
 from doxascope.hooks.identity import Identity
-from doxascope.hooks.model.spec import resolve
 
 SETTINGS = ["items=3", "bootstrap_draws=50", "fork.methods=[]"]
 
 
 @pytest.fixture(scope="module")
-def certificate(tiny_folder: Path) -> Certificate:
-    return certify(resolve(str(tiny_folder)))
-
-
-@pytest.fixture
 def measured(
-    certificate: Certificate, tiny_folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    certificate: Certificate, tiny_folder: Path, tmp_path_factory: pytest.TempPathFactory
 ) -> tuple[RunFolder, bytes, str]:
     """A run that has a certificate; its scores and its page from before."""
+    out = tmp_path_factory.mktemp("runs")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("DOXASCOPE_CACHE", str(out / "cache"))
+        experiment, config = load_config("consistency", SETTINGS, str(tiny_folder))
+        before = run(experiment, config, out)
+        scores, page = (before.path / "scores.json").read_bytes(), (before.path / "report.html").read_text()
+        assert not (before.path / "floors.json").exists()
+        keep(certificate)
+        return run(experiment, config, out), scores, page
+
+
+@pytest.fixture(autouse=True)
+def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """An empty one."""
     monkeypatch.setenv("DOXASCOPE_CACHE", str(tmp_path / "cache"))
-    experiment, config = load_config("consistency", SETTINGS)
-    config = config.model_copy(update={"model": resolve(str(tiny_folder))})
-    before = run(experiment, config, tmp_path)
-    scores, page = (before.path / "scores.json").read_bytes(), (before.path / "report.html").read_text()
-    assert not (before.path / "floors.json").exists()
-    keep(certificate)
-    return run(experiment, config, tmp_path), scores, page
 
 
 def test_a_run_refers_to_the_certificate_of_its_model(
@@ -66,8 +67,8 @@ def test_a_score_below_its_floor_is_flagged(
 ) -> None:
     noisy = certificate.model_copy(update={"floor": {"float32": {"packed": Change(probability=0.3, nat=2.0)}}})
     keep(noisy)
-    experiment, config = load_config("consistency", SETTINGS)
-    folder = run(experiment, config.model_copy(update={"model": resolve(str(tiny_folder))}), tmp_path)
+    shutil.copytree(measured[0].path, tmp_path / measured[0].path.name)
+    folder = run(*load_config("consistency", SETTINGS, str(tiny_folder)), tmp_path)
     assert folder.manifest["certificate"] == noisy.hash
     assert "within its floor" in (folder.path / "report.html").read_text()
 
@@ -75,6 +76,7 @@ def test_a_score_below_its_floor_is_flagged(
 def test_only_the_certificate_of_these_weights_under_these_libraries_is_found(
     measured: tuple[RunFolder, bytes, str], certificate: Certificate
 ) -> None:
+    keep(certificate)
     identity = Identity.model_validate(measured[0].manifest["conditions"]["model"])
     assert find(identity) == certificate
     assert find(identity.model_copy(update={"weights": "other"})) is None

@@ -16,9 +16,13 @@ from doxascope.hooks.model.spec import resolve
 Run = Callable[..., RunFolder]
 
 
-@pytest.fixture
+SETTINGS = ["items=5", "batch_items=1", "bootstrap_draws=50", "fork.methods=[]"]
+ONE = "methods={free: {forms: ['{option}']}}"
+
+
+@pytest.fixture(scope="module")
 def run_tiny(tiny_folder: Path) -> Run:
-    experiment, config = load_config("consistency", ["items=5", "batch_items=1", "bootstrap_draws=50"])
+    experiment, config = load_config("consistency", [*SETTINGS, ONE])
     config = config.model_copy(update={"model": resolve(str(tiny_folder))})
 
     def run_it(out: Path, *shard: int) -> RunFolder:
@@ -27,8 +31,12 @@ def run_tiny(tiny_folder: Path) -> Run:
     return run_it
 
 
-def test_shards_in_any_order_give_the_bytes_of_the_whole_run(run_tiny: Run, tmp_path: Path) -> None:
-    whole = run_tiny(tmp_path / "whole").path
+@pytest.fixture(scope="module")
+def whole(run_tiny: Run, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return run_tiny(tmp_path_factory.mktemp("whole")).path
+
+
+def test_shards_in_any_order_give_the_bytes_of_the_whole_run(run_tiny: Run, whole: Path, tmp_path: Path) -> None:
     for done, index in enumerate((2, 3)):
         part = run_tiny(tmp_path / "parts", index, 3)
         assert not (part.path / "scores.json").exists()
@@ -43,8 +51,7 @@ def test_shards_in_any_order_give_the_bytes_of_the_whole_run(run_tiny: Run, tmp_
     assert all(session["ended"] for session in manifest["sessions"])
 
 
-def test_shards_at_the_same_time(run_tiny: Run, tmp_path: Path) -> None:
-    whole = run_tiny(tmp_path / "whole").path
+def test_shards_at_the_same_time(run_tiny: Run, whole: Path, tmp_path: Path) -> None:
     with ThreadPoolExecutor(2) as pool:
         parts = list(pool.map(lambda index: run_tiny(tmp_path / "parts", index, 2), (1, 2)))
     assert (parts[0].path / "scores.json").read_bytes() == (whole / "scores.json").read_bytes()

@@ -1,5 +1,6 @@
 import json
 import re
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -87,7 +88,7 @@ def test_a_change_within_the_noise_floor_is_no_number() -> None:
 def test_a_killed_run_goes_on_to_the_same_bytes(tiny_folder: Path, tmp_path: Path) -> None:
     config = small(str(tiny_folder), *LETTERS)
     whole = run(Locate(), config, tmp_path / "whole").path
-    part = run(Locate(), config, tmp_path / "part").path
+    part = shutil.copytree(whole, tmp_path / "part" / whole.name)
     commits = (part / "commits.jsonl").read_text().splitlines(keepends=True)
     assert len(commits) == 2
     (part / "commits.jsonl").write_text(commits[0] + commits[1][:20])
@@ -100,12 +101,12 @@ def test_a_killed_run_goes_on_to_the_same_bytes(tiny_folder: Path, tmp_path: Pat
     assert "Do the controls carry anything?" in page
 
 
-def test_what_is_read_does_not_depend_on_the_budget(tiny: Any, tiny_folder: Path) -> None:
+def test_what_is_read_does_not_depend_on_the_budget(tiny: Any, tiny_folder: Path, noise: Any) -> None:
     config = small(str(tiny_folder), *LETTERS, "items=1")
     (item,) = Locate().items(config)
     budgets = (config.model_copy(update={"token_budget": budget}) for budget in (300, 3000))
     one, other = (belief_table(read_pair(budget, item, tiny).rows) for budget in budgets)
-    np.testing.assert_allclose(one["logp"], other["logp"], atol=1e-4)
+    np.testing.assert_allclose(one["logp"], other["logp"], atol=noise(other["logp"]))
     assert set(one["scenario"]) == {
         *("base", "donor", "patched"),
         *(f"{name} for {into}" for name in ("same answer", "unrelated") for into in ("base", "donor")),

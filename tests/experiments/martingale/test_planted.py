@@ -95,7 +95,7 @@ def test_equal_priors_have_no_reliability_to_correct_by(configured: Any, planted
 @pytest.mark.parametrize("most", [0.0, 0.8])
 def test_cells_that_are_pulled_to_the_middle_forecast_worse(configured: Any, planted: Planted, most: float) -> None:
     """M below zero by the pull, and a Brier score that grows with it."""
-    _, config = configured("bootstrap_draws=300")
+    _, config = configured("bootstrap_draws=100")
     cells = [Anchored(pull=pull).sample(120, i) for i, pull in enumerate(np.linspace(0, most, 16))]
     tables = [planted({"words": [one.read]}, one.outcome, f"cell {i}") for i, one in enumerate(cells)]
     found = {(cell.metric, cell.subset): cell.score for cell in scores(config, pd.concat(tables, ignore_index=True))}

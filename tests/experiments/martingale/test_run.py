@@ -87,7 +87,7 @@ def test_the_report_shows_every_trajectory_with_its_beliefs(whole: tuple[Any, An
 
 def test_a_run_that_was_stopped_goes_on_to_the_same_bytes(whole: tuple[Any, Any, Any], tmp_path: Path) -> None:
     experiment, config, folder = whole
-    part = run(experiment, config, tmp_path).path
+    part = shutil.copytree(folder.path, tmp_path / folder.path.name)
     commits = (part / "commits.jsonl").read_text().splitlines(keepends=True)
     assert len(commits) == 2
     (part / "commits.jsonl").write_text(commits[0])
@@ -144,7 +144,7 @@ def test_stored_trajectories_are_read_in_other_ways_without_being_written_again(
         read(where=tmp_path / "nowhere")
 
 
-def test_prefixes_share_their_tokens_and_read_as_they_would_alone(configured: Configured) -> None:
+def test_prefixes_share_their_tokens_and_read_as_they_would_alone(configured: Configured, noise: Any) -> None:
     experiment, config = configured("generation.max_new_tokens=60", "items=1", "reasoning=[cot,debate,evidence]")
     item = next(item for item in experiment.items(config) if item.id == "review-0000")
     with load(config.model) as lm:
@@ -160,7 +160,7 @@ def test_prefixes_share_their_tokens_and_read_as_they_would_alone(configured: Co
             branches = len(queries) * (longest_branch + 20)  # with the options
             assert cost.tokens_tree < trunk + branches < sum(len(query.prompt.ids) for query in queries)
             for i in (0, len(queries) // 2, len(queries) - 1):
-                assert difference(read[i], lm.read_plain(queries[i])) < 1e-4
+                assert difference(read[i], lm.read_plain(queries[i])) < noise(read[i].logp)
 
 
 def test_the_control_is_the_expected_final_belief(configured: Configured) -> None:

@@ -6,6 +6,7 @@ import subprocess
 import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -59,6 +60,7 @@ def doxascope(*args: str, cwd: Path) -> subprocess.CompletedProcess[str]:
     return subprocess.run(command, cwd=cwd, capture_output=True, text=True, timeout=120, check=False)
 
 
+@pytest.mark.place
 def test_the_command_line(table: Write, tmp_path: Path) -> None:
     table(*PAIRS)
     done = doxascope("score", "t.csv", "--out", "o", "--seed", "3", cwd=tmp_path)
@@ -92,9 +94,11 @@ def test_the_command_line(table: Write, tmp_path: Path) -> None:
         (["prior,posterior,city", "0.2,0.3,Köln"], "another encoding than UTF-8 (byte 0xf6)"),
     ],
 )
-def test_a_mistake_is_one_line_and_exit_code_2(tmp_path: Path, lines: Sequence[str], message: str) -> None:
+def test_a_mistake_is_one_line_and_exit_code_2(
+    tmp_path: Path, lines: Sequence[str], message: str, command_line: Callable[..., Any]
+) -> None:
     (tmp_path / "t.csv").write_bytes("\n".join(lines).encode("latin-1"))
-    failed = doxascope("score", "t.csv", "--out", "o", cwd=tmp_path)
+    failed = command_line("score", "t.csv", "--out", "o", cwd=tmp_path)
     assert (failed.returncode, failed.stdout) == (2, "")
     (line,) = failed.stderr.splitlines()
     assert line.startswith("doxascope: t.csv: ")

@@ -1,7 +1,6 @@
 """The certificate: parity of the back ends layer by layer, and the noise floor."""
 
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -11,14 +10,9 @@ import torch
 
 from doxascope.hooks.backends.captured import Captured
 from doxascope.hooks.certificate.certificate import SITES, TOLERANCE, Certificate, Parity
-from doxascope.hooks.certificate.certify import certify, relative
+from doxascope.hooks.certificate.certify import relative
 from doxascope.hooks.model.points import Site
-from doxascope.hooks.model.spec import BACKENDS, resolve
-
-
-@pytest.fixture(scope="module")
-def certificate(tiny_folder: Path) -> Certificate:
-    return certify(resolve(str(tiny_folder)))
+from doxascope.hooks.model.spec import BACKENDS
 
 
 def test_back_ends_agree_and_noise_is_small_in_float32(
