@@ -17,7 +17,6 @@ from typing import Any, NamedTuple
 import numpy as np
 import pandas as pd
 
-from doxascope.experiments.addons.inner.plan import LensPlan
 from doxascope.experiments.addons.inner.report import GATES
 from doxascope.experiments.addons.inner.scores import judging, profiles
 from doxascope.experiments.consistency import ConsistencyConfig
@@ -32,6 +31,7 @@ from doxascope.experiments.report.plotting import INK, MARK, STYLE, to_svg
 from doxascope.experiments.runs.folder import RunFolder
 from doxascope.hooks.certificate.certify import certify
 from doxascope.hooks.certificate.kept import keep
+from doxascope.hooks.lens.plan import LensPlan
 from doxascope.metrics import CompetenceGate, PairedDifference, Score, cluster_mean, paired_difference_moments
 from doxascope.metrics.inference import ClusterMean
 

@@ -1,8 +1,9 @@
 """What an experiment is: what to ask, what to read, what to score. Everything else is the runner's."""
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Annotated, Any, ClassVar, NamedTuple, NotRequired, Protocol, TypedDict
+from typing import Annotated, Any, ClassVar, NamedTuple, NotRequired, Protocol, TypedDict, runtime_checkable
 
 import pandas as pd
 from pydantic import Field, model_validator
@@ -11,6 +12,7 @@ from ..hooks.backends.capture import CapturePlan
 from ..hooks.backends.captured import Captured
 from ..hooks.generation.sampling import Sampling
 from ..hooks.generation.thoughts import Thoughts
+from ..hooks.lens.plan import LensPlan
 from ..hooks.lm import BUDGET, LOW_COVERAGE, LanguageModel
 from ..hooks.model.spec import ModelSpec
 from ..hooks.prompts.chat import Conversation, Message
@@ -19,8 +21,8 @@ from ..hooks.prompts.places import Positions
 from ..hooks.settings import Settings
 from ..hooks.tree.memory import Cost
 from ..hooks.verbal.plan import StatedPlan
-from ..metrics.score import Score
-from .addons.inner.plan import LensPlan
+from .scoring.number import Number
+from .tables.samples import Sample
 
 
 class RunConfig(Settings):
@@ -151,17 +153,6 @@ Transcripts = Callable[[Collection[str]], Mapping[str, Transcript]]
 
 
 @dataclass(frozen=True)
-class Cell:
-    """One number of a run: a metric, for one method, on a subset of the instances."""
-
-    metric: str
-    method: str
-    subset: str
-    score: Score
-    kind: str = "exact"
-
-
-@dataclass(frozen=True)
 class Verdict:
     """Whether a method measures a belief at all, by the competence gate that was fixed before reading."""
 
@@ -193,7 +184,7 @@ class Table:
     columns: Sequence[Column]
     subsets: Sequence[str]
     metric: str | None = None
-    """Of a row's cells; None: the first column's."""
+    """That a row must have; None: the first column's."""
 
 
 @dataclass(frozen=True)
@@ -238,58 +229,67 @@ class Findings:
     question: str
     """What was measured, in a few sentences for a reader who has not seen the configuration."""
     columns: Sequence[Column]
-    headline_subset: str
-    differences: str
-    """The metric of the paired differences between methods."""
-    verdicts: Sequence[Verdict]
-    tables: Sequence[Table]
-    figures: Sequence[Figure]
+    """Of the first table, the experiment's headline before all."""
+    verdicts: Sequence[Verdict] = ()
+    tables: Sequence[Table] = ()
+    figures: Sequence[Figure] = ()
     gallery: Gallery | None = None
     """None: there is nothing to look at but the numbers."""
 
 
-class Experiment(Protocol):
-    """One module of this folder holds one of these, and the registry names it."""
+class Experiment(ABC):
+    """What to ask, and what to make of the answers. Four methods are to be written; the rest has defaults."""
 
-    @property
-    def name(self) -> str:
-        """As on the command line."""
-        ...
+    name: ClassVar[str]
+    """As on the command line."""
+    summary: ClassVar[str]
+    """The question that it asks, in one line."""
+    headline: ClassVar[str]
+    """The metric that leads its pages and whose differences between methods are told. Every method has it of the
+    subset `all`.
+    """
+    config_type: ClassVar[type[RunConfig]] = RunConfig
+    """Its settings."""
+    conditions: ClassVar[frozenset[str]] = frozenset()
+    """Settings in which runs that are scored together may differ, besides the model: those that do are factors."""
 
-    @property
-    def summary(self) -> str:
-        """The question that it asks, in one line."""
-        ...
-
-    @property
-    def config_type(self) -> type[RunConfig]:
-        """Its settings."""
-        ...
-
+    @abstractmethod
     def items(self, config: Any) -> list[Item]:
         """The items, drawn from the seed. More items begin with the same ones."""
-        ...
 
+    @abstractmethod
     def questions(self, config: Any, item: Item) -> list[Question]:
         """What is asked of one item, as far as it is known before the model has said anything: what a plan counts and a
         verification recomputes.
         """
-        ...
 
-    def read(self, config: Any, item: Item, lm: LanguageModel) -> Read:
-        """Read one item. No pack and no sampling spans items: what one reads does not depend on others."""
-        ...
+    @abstractmethod
+    def samples(self, config: Any, beliefs: pd.DataFrame) -> Iterable[Sample]:
+        """The belief table as samples, from which the engine makes every number that fits: one for each method and
+        subset, that of the subset `all` before its parts. No two of one type share method, kind and subset.
+        """
 
-    def score(self, config: Any, beliefs: pd.DataFrame) -> list[Cell]:
-        """Every number of the run, from its belief table alone."""
-        ...
+    @abstractmethod
+    def findings(
+        self, config: Any, beliefs: pd.DataFrame, numbers: Sequence[Number], transcripts: Transcripts
+    ) -> Findings:
+        """What the report shows beside the numbers."""
 
-    def published(self, cells: Sequence[Cell]) -> pd.DataFrame:
+    def own_scores(self, config: Any, beliefs: pd.DataFrame) -> Iterable[Number]:
+        """Numbers that only this experiment has."""
+        return ()
+
+    def published(self, numbers: Sequence[Number]) -> pd.DataFrame:
         """The tables of the paper that the experiment comes from, filled by this run: one row per number. Empty if it
         comes from none.
         """
-        ...
+        return pd.DataFrame()
 
-    def findings(self, config: Any, beliefs: pd.DataFrame, cells: Sequence[Cell], transcripts: Transcripts) -> Findings:
-        """What the report shows beside the numbers, which are `cells`."""
+
+@runtime_checkable
+class ReadsByItself(Protocol):
+    """An experiment that reads more of an item than its questions, or what it asks depends on what is answered."""
+
+    def read(self, config: Any, item: Item, lm: LanguageModel) -> Read:
+        """Read one item. No pack and no sampling spans items: what one reads does not depend on others."""
         ...

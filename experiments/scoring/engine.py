@@ -1,6 +1,7 @@
-"""Score a table: every metric that fits, for each kind of belief, and the differences between kinds."""
+"""From samples to numbers: every metric that fits a sample, and what samples differ by on the same items."""
 
-from collections.abc import Mapping, Sequence
+from collections import Counter
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import combinations
 from pathlib import Path
@@ -10,127 +11,200 @@ import numpy as np
 from ...hooks.errors import UserError, nearest
 from ...metrics import PairedDifference, paired_difference_moments, paired_family
 from ...metrics.inference.intervals import MIN_BOOTSTRAP_CLUSTERS
+from ..tables.samples import ALL, Sample
 from ..tables.understand import Understood, understand
 from .families import METRICS, Compared, Line, Metric, size
+from .number import Number, Resampling
 
-ALL = "all"
+EVERY = "all"
 SLOW_ROWS = 200_000
 """Above this, `all` leaves out the tests that resample signs row by row; they run when asked for by name."""
 SLOW = ("martingale-tests",)
-Key = tuple[str, str, str]
-"""(metric, one kind, another), or one run and another."""
-
-
-@dataclass(frozen=True)
-class Entry:
-    """The lines of one metric for one kind of belief."""
-
-    metric: Metric
-    group: str
-    lines: Sequence[Line]
+DIFFERENCE = "_difference"
+"""What is added to a metric's name in the difference of two samples."""
 
 
 @dataclass(frozen=True)
 class Scored:
-    """Everything that is known of a table."""
+    """Everything that is known of some samples."""
+
+    numbers: Sequence[Number]
+    differences: Sequence[Number]
+    """Paired, adjusted over all of them (Holm); each score is a `PairedDifference`."""
+    skipped: Mapping[str, str]
+    """Metric that fits a sample -> why it was not scored."""
+
+    @property
+    def all(self) -> list[Number]:
+        """Numbers, then differences."""
+        return [*self.numbers, *self.differences]
+
+
+@dataclass(frozen=True)
+class ScoredTable(Scored):
+    """The same of a table, or of runs, that was read."""
 
     understood: Understood
-    entries: Sequence[Entry]
-    comparisons: Mapping[Key, PairedDifference]
-    """Adjusted over all of them."""
-    skipped: Mapping[str, str]
-    """Metric that fits the form -> why it was not scored."""
-    seed: int
 
 
 def score_table(
-    path: Path, metric: str = ALL, *, cluster: str | None = None, replicates: str | None = None, seed: int = 0
-) -> Scored:
+    path: Path, metric: str = EVERY, *, cluster: str | None = None, replicates: str | None = None, seed: int = 0
+) -> ScoredTable:
     """Score a table (arguments as `understand`; `metric` is a name or `all`).
 
     Raises UserError as `understand` and `score_understood` do.
     """
     chosen(metric)
-    return score_understood(understand(path, cluster=cluster, replicates=replicates), metric, seed=seed)
+    return score_understood(understand(path, cluster=cluster, replicates=replicates), Resampling(seed), metric)
 
 
-def score_understood(understood: Understood, metric: str = ALL, *, seed: int = 0) -> Scored:
-    """Score what was read: a table, or runs.
+def score_understood(understood: Understood, how: Resampling, metric: str = EVERY) -> ScoredTable:
+    """Score what was read. Raises UserError as `score_samples` does, naming the file."""
+    try:
+        found = score_samples(understood.samples, how, metric, rivals=understood.rivals)
+    except UserError as error:
+        raise UserError(f"{understood.path}: is {understood.form!r}: {error}") from error
+    return ScoredTable(found.numbers, found.differences, found.skipped, understood)
 
-    Raises UserError if the metric is unknown or does not fit it.
+
+def score_samples(
+    samples: Sequence[Sample],
+    how: Resampling,
+    metric: str = EVERY,
+    *,
+    compared: Collection[str] | None = None,
+    rivals: Sequence[Collection[str]] = (),
+) -> Scored:
+    """Score samples by every metric that fits them.
+
+    Args:
+        samples: no two of the same type share kind, method, subset and run.
+        how: everything is resampled.
+        metric: one by its name, or `all`.
+        compared: the numbers whose differences between samples are told; None: all that can be compared.
+        rivals: names of samples that are compared with each other; none: all are.
+
+    Raises UserError if the metric is unknown, fits no sample, or says that a sample is malformed.
     """
-    wanted, path = chosen(metric), understood.path
-    entries: list[Entry] = []
+    numbers: list[Number] = []
+    comparable: dict[str, dict[str, tuple[Sample, Compared]]] = {}
     skipped: dict[str, str] = {}
-    for candidate in wanted:
-        lacking = {group: candidate.lacks(sample) for group, sample in understood.samples.items()}
-        fitting = [group for group, why in lacking.items() if why is None]
+    for candidate in chosen(metric):
+        lacking = [candidate.lacks(sample) for sample in samples]
+        fitting = [sample for sample, why in zip(samples, lacking, strict=True) if why is None]
         if not fitting:
-            why = next(iter(lacking.values()))
-            if metric != ALL:
-                raise UserError(f"{path}: is {understood.form!r}, and {metric} {why}")
-            if any(isinstance(sample, candidate.samples) for sample in understood.samples.values()):
-                skipped[candidate.name] = str(why)
+            why = next((why for why in lacking if why), "has no sample")
+            if metric != EVERY:
+                raise UserError(f"{metric} {why}")
+            if any(isinstance(sample, candidate.samples) for sample in samples):
+                skipped[candidate.name] = why
             continue
-        if metric == ALL and candidate.name in SLOW and (n := max(map(size, understood.samples.values()))) > SLOW_ROWS:
+        if metric == EVERY and candidate.name in SLOW and (n := max(map(size, samples))) > SLOW_ROWS:
             skipped[candidate.name] = f"is slow for {n:,} rows; ask for it by --metric"
             continue
-        try:
-            with np.errstate(divide="ignore", invalid="ignore"):  # what is undefined has a status
-                entries += [
-                    Entry(candidate, group, [_honest(x) for x in candidate.lines(understood.samples[group], seed)])
-                    for group in fitting
-                ]
-        except ValueError as error:  # what metrics say of malformed input that no check here has foreseen
-            raise UserError(f"{path}: {candidate.name}: {error}") from error
-    return Scored(understood, entries, _comparisons(entries, understood, seed), skipped, seed)
+        for sample in fitting:
+            try:
+                with np.errstate(divide="ignore", invalid="ignore"):  # what is undefined has a status
+                    numbers += [_number(candidate, sample, line) for line in candidate.lines(sample, how)]
+                    if candidate.compare and sample.subset == ALL and sample.keys_known:
+                        found = candidate.compare(sample)
+                        if compared is None or found.metric in compared:
+                            comparable.setdefault(found.metric, {})[sample.name] = (sample, found)
+            except ValueError as error:  # what metrics say of malformed input that no check here has foreseen
+                raise UserError(", ".join(filter(None, (candidate.name, sample.name))) + f": {error}") from error
+    require_unique(numbers)
+    return Scored(numbers, _differences(comparable, rivals, samples, how), skipped)
+
+
+def require_unique(numbers: Sequence[Number]) -> None:
+    """Raise ValueError if two numbers share metric, method, kind, subset and run: then a name would not name one."""
+    twice = [key for key, n in Counter(number.key for number in numbers).items() if n > 1]
+    if twice:
+        raise ValueError(f"two numbers of one name: {', '.join(filter(None, twice[0]))}")
 
 
 def chosen(name: str) -> Sequence[Metric]:
     """The metrics of a name, or UserError with the nearest known one."""
-    if name == ALL:
+    if name == EVERY:
         return METRICS
     found = [metric for metric in METRICS if metric.name == name]
     if not found:
-        raise UserError(f"metric {name!r} is unknown; {nearest(name, [ALL, *(m.name for m in METRICS)])}")
+        raise UserError(f"metric {name!r} is unknown; {nearest(name, [EVERY, *(m.name for m in METRICS)])}")
     return found
 
 
-def _honest(line: Line) -> Line:
-    """The line, with it said where a number has no interval."""
+def _number(metric: Metric, sample: Sample, line: Line) -> Number:
+    """The line with its name, and with it said where it has no interval."""
     score = line.score
     if score.status == "ok" and not score.ci_method and not score.p_method:
         few = score.n_clusters < MIN_BOOTSTRAP_CLUSTERS
         why = f"{score.n_clusters} clusters" if few else "none is made for it"
-        return replace(line, score=replace(score, ci_method=f"none: {why}"))
-    return line
+        score = replace(score, ci_method=f"none: {why}")
+    return Number(
+        metric=line.metric,
+        method=sample.method,
+        kind=sample.kind,
+        subset=", ".join(filter(None, (sample.subset if sample.subset != ALL else "", line.part))) or ALL,
+        run=sample.run,
+        score=score,
+        quantity=line.quantity,
+        beside=line.beside,
+        equivalence=line.equivalence,
+        family=metric.name,
+        code=metric.code,
+    )
 
 
-def _comparisons(entries: Sequence[Entry], understood: Understood, seed: int) -> dict[Key, PairedDifference]:
-    """Each metric of each two kinds, and of each two runs, on the items that both have: one table, one family."""
-    found: dict[Key, PairedDifference] = {}
-    for name in dict.fromkeys(entry.metric.name for entry in entries):
-        of_metric = [entry for entry in entries if entry.metric.name == name]
-        compare = of_metric[0].metric.compare
-        if compare is None:
-            continue
-        kinds = {entry.group: understood.samples[entry.group] for entry in of_metric}
-        for rivals in understood.rivals or [list(kinds)]:
-            for one, two in combinations([group for group in rivals if group in kinds], 2):
-                if _are_rivals(one, two):
-                    found[name, one, two] = _difference(compare(kinds[one]), compare(kinds[two]), seed)
-    return paired_family(found) if found else {}
+def _differences(
+    comparable: Mapping[str, Mapping[str, tuple[Sample, Compared]]],
+    rivals: Sequence[Collection[str]],
+    samples: Sequence[Sample],
+    how: Resampling,
+) -> list[Number]:
+    """Each number of each two kinds, and of each two runs, on the items that both have: one table, one family."""
+    label = _labels(samples)
+    found: dict[tuple[str, str, str], PairedDifference] = {}
+    for metric, by_name in comparable.items():
+        for names in rivals or [list(by_name)]:
+            for one, two in combinations([name for name in names if name in by_name], 2):
+                (first, mine), (second, theirs) = by_name[one], by_name[two]
+                if _are_rivals(first, second):
+                    found[metric, label[one], label[two]] = _difference(mine, theirs, how)
+    return [
+        Number(
+            metric=metric + DIFFERENCE,
+            method=f"{one} - {two}",
+            kind="",
+            score=score,
+            quantity=f"{metric}: {one} - {two}",
+            family="differences",
+            code="F2",
+        )
+        for (metric, one, two), score in (paired_family(found) if found else {}).items()
+    ]
 
 
-def _are_rivals(one: str, two: str) -> bool:
+def _labels(samples: Sequence[Sample]) -> dict[str, str]:
+    """Name -> a shorter one, where the method alone tells samples apart."""
+    kinds = {(sample.method, sample.kind) for sample in samples}
+    alone = {method for method, n in Counter(method for method, _ in kinds).items() if n == 1 and method}
+    return {
+        sample.name: ", ".join(filter(None, (sample.method, sample.run))) if sample.method in alone else sample.name
+        for sample in samples
+    }
+
+
+def _are_rivals(one: Sample, two: Sample) -> bool:
     """A layer is compared with what the model says by the same method, and with no other layer."""
-    inner = [group for group in (one, two) if group.startswith("lens/")]
-    said = {group.replace("exact/", "lens/", 1) for group in (one, two)}.difference(inner)
-    return not inner or any(layer.startswith(f"{other}/") for layer in inner for other in said)
+    inner = [sample for sample in (one, two) if sample.kind == "lens"]
+    if not inner:
+        return True
+    exact = [sample for sample in (one, two) if sample.kind == "exact"]
+    return bool(exact) and inner[0].method.startswith(f"{exact[0].method}/")
 
 
-def _difference(one: Compared, two: Compared, seed: int) -> PairedDifference:
+def _difference(one: Compared, two: Compared, how: Resampling) -> PairedDifference:
     _, first, second = np.intersect1d(one.keys.astype(str), two.keys.astype(str), return_indices=True)
     return paired_difference_moments(
-        one.moments[first], two.moments[second], one.statistic, one.clusters[first], seed=seed
+        one.moments[first], two.moments[second], one.statistic, one.clusters[first], **how.interval
     )

@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -30,18 +31,19 @@ SUM_SLACK = 1e-6
 """How far the stored probabilities of a read-out may be from summing to one."""
 
 
-def groups(path: Path, data: dict[str, Array], clusters: Array | None) -> tuple[dict[str, Sample], str]:
-    """Belief kind -> its sample, named kind/method[/layer] or kind/method/lens@layer, and in words what was taken for
-    the belief.
+def groups(path: Path, data: dict[str, Array], clusters: Array | None) -> tuple[list[Sample], str]:
+    """A sample for each kind, method and inner layer (whose method is method/layer, or method/lens@layer), and in words
+    what was taken for the belief.
 
     Raises UserError naming the row where the table breaks its contract.
     """
     table = _table(path, data, clusters)
     wide, event = _readouts(path, table)
-    found = {}
-    for name, rows in wide.groupby("group", sort=False):
-        found[str(name)] = _sample(path, str(name), rows.reset_index(drop=True))
-    instances = all(isinstance(sample, Options) for sample in found.values())
+    found = []
+    for (kind, method), rows in wide.groupby(["kind", "view"], sort=False):
+        sample = _sample(path, f"{kind}/{method}", rows.reset_index(drop=True))
+        found.append(replace(sample, kind=str(kind), method=str(method)))
+    instances = all(isinstance(sample, Options) for sample in found)
     told = "instances of a rejection" if instances else f"the belief is {event}"
     return found, told + ("; inner layers are not gated here" if (wide["kind"] == "lens").any() else "")
 
@@ -104,7 +106,7 @@ def _readouts(path: Path, table: pd.DataFrame) -> tuple[pd.DataFrame, str]:
     wide = wide.assign(probs=wide["readout_id"].map(lists))
     views = [_view(path, *row) for row in wide[["kind", "layer", "variant"]].itertuples(index=False, name=None)]
     layer, variant = zip(*views, strict=True)
-    wide["group"], wide["variant"] = wide["kind"] + "/" + wide["method"] + list(layer), list(variant)
+    wide["view"], wide["variant"] = wide["method"] + list(layer), list(variant)
     first = table["option"].iloc[0]
     same = (table.loc[is_event, "option"].str.lower() == str(first).lower()).all()
     return wide, f"P({target or first})" if target or same else "P(first option)"

@@ -1,18 +1,36 @@
 """What a table turns into before it is scored: aligned arrays, one row per thing that a metric counts."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 
 from .cells import Array
 
+ALL = "all"
+"""The subset of everything."""
+STEPWISE, WHOLE = "per step", "first to last"
+"""Ways of pairing the beliefs of a trajectory."""
+
+
+def sample_name(kind: str, method: str, run: str) -> str:
+    """As a sample is printed: kind/method, and the run."""
+    return ", ".join(filter(None, ("/".join(filter(None, (kind, method))), run)))
+
 
 @dataclass(frozen=True, kw_only=True)
 class Sample:
     """Fields that all samples have."""
 
+    kind: str = ""
+    """Of belief; empty where a table does not say."""
+    method: str = ""
+    """The form of reading; of an inner layer followed by `/lens@layer`."""
+    subset: str = ALL
+    """The part of the data that it holds."""
+    run: str = ""
+    """The run that it is of, where there are several."""
     clusters: Array | None = None
     """[n] what was sampled; None: each row is its own."""
     keys: Array | None = None
@@ -24,6 +42,16 @@ class Sample:
     replicate: Array | None = None
     """[n] which reading of its item a row is."""
 
+    @property
+    def keys_known(self) -> bool:
+        """Whether its rows can be paired with those of another sample."""
+        return self.keys is not None
+
+    @property
+    def name(self) -> str:
+        """As it is printed: kind/method, and the run."""
+        return sample_name(self.kind, self.method, self.run)
+
 
 @dataclass(frozen=True, kw_only=True)
 class Pairs(Sample):
@@ -32,6 +60,8 @@ class Pairs(Sample):
     prior: Array
     posterior: Array
     outcome: Array | None = None
+    readings: Array | None = None
+    """[n, r] of the prior, which is then their mean."""
     n_broken: int = 0
     """Pairs that a missing step took from the trajectories, not among the rows."""
 
@@ -43,7 +73,9 @@ class Updates(Sample):
     views: Mapping[str, Pairs]
     """Way of pairing -> pairs; the last one spans from the first belief to the last."""
     factors: Mapping[str, Array] | None = None
-    """Factor -> [n] level of each pair."""
+    """Factor -> [n] level of each pair from first to last."""
+    baselines: Mapping[str, str] = field(default_factory=dict)
+    """Factor -> the level that others are compared with; the first by name where it does not say."""
     mixed: bool = False
     """Of several models, whose difference would pass for a slope: only what tells them apart is scored."""
 
@@ -51,6 +83,16 @@ class Updates(Sample):
     def whole(self) -> Pairs:
         """From the first belief to the last."""
         return list(self.views.values())[-1]
+
+    @property
+    def keys_known(self) -> bool:
+        """Whether its pairs can be paired with those of another sample."""
+        return self.whole.keys is not None
+
+    @property
+    def repeated(self) -> Array | None:
+        """What tells that priors were read several times; None if they were not."""
+        return self.views[next(iter(self.views))].readings if self.replicate is None else self.replicate
 
     @property
     def outcome(self) -> Array | None:
@@ -66,6 +108,8 @@ class Chains(Updates):
     """[n] question of each chain."""
     half: Array | None = None
     """[n] which of two readings of the prior a chain starts from; None: the prior is exact."""
+    update: Array | None = None
+    """[n] what the chains move, where it is less than the whole belief; None: posterior less prior."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -79,6 +123,18 @@ class Judgements(Sample):
     """[m, judges] updates between steps."""
     change_clusters: Array | None = None
     """[m]"""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Elicited(Sample):
+    """Beliefs as they were read, each once."""
+
+    belief: Array
+    """NaN where an answer had no number."""
+    coverage: Array
+    """[n] share of the answers that count."""
+    readings: Array | None = None
+    """[n, 2] of which the belief is the mean."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -147,6 +203,8 @@ class Options(Sample):
     n_prior: Array | None = None
     """[n] answers on the options that remain, where the probabilities are counted."""
     n_posterior: Array | None = None
+    strata: Array | None = None
+    """[n] parts that weigh the same in every mean."""
 
     @property
     def three(self) -> Array | None:
@@ -264,6 +322,8 @@ class Forks(Sample):
     """[n, k] P(yes) / (P(yes) + P(no))."""
     r: Array
     """[n, k] masses."""
+    coverage: Array | None = None
+    """[n] probability that the answer is yes or no, the mean over the options."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -277,6 +337,10 @@ class Patches(Sample):
     cell: Array | None = None
     """[n] where it was put; the pairs of a map are the same in every cell."""
     pair: Array | None = None
+    metric: str = "transfer"
+    """What the share of the update is called: by donor, say."""
+    noise_floor: float = 0.0
+    """In nats: a mean update no larger than this is none."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -31,12 +31,12 @@ class Understood:
 
     path: Path
     form: str
-    samples: Mapping[str, Sample]
-    """Belief kind (kind/method[/layer]) -> its sample; "" where a plain form does not name its kind."""
+    samples: Sequence[Sample]
+    """One per kind of belief and method; of a plain form, one."""
     line: str
     """What was understood, for the user to check."""
     rivals: Sequence[Sequence[str]] = ()
-    """Kinds that are compared with each other; none: all are."""
+    """Names of samples that are compared with each other; none: all are."""
 
 
 def understand(path: Path, *, cluster: str | None = None, replicates: str | None = None) -> Understood:
@@ -79,7 +79,7 @@ def understand(path: Path, *, cluster: str | None = None, replicates: str | None
             sample = _replicated(path, sample, data, replicates.strip().lower())
             column = column or "item"
         kind = str(data["kind"][0] or "") if "kind" in extra else ""
-        samples, clustered = {kind: sample}, column
+        samples, clustered = [replace(sample, kind=kind)], column
     used = [*roles, *(name for name in extra if name not in roles)]
     unused = [name for name in source.columns if name not in used and name != column]
     line = f"{path.name}: {form.name} ({_named(used)}), {n_rows} rows, {_clusters(samples, clustered)}{note}"
@@ -126,12 +126,12 @@ def _hint(name: str, columns: Sequence[str]) -> str:
     return f"is it {close[0]!r}?" if close else f"it has: {', '.join(columns)}"
 
 
-def _clusters(samples: Mapping[str, Sample], column: str | None) -> str:
-    first = next(iter(samples.values()))
+def _clusters(samples: Sequence[Sample], column: str | None) -> str:
+    first = samples[0]
     if column is None:
         along = isinstance(first, Updates) and first.clusters is not None
         return f"each {'trajectory' if along else 'row'} its own cluster"
-    distinct = {label for sample in samples.values() for label in set(_labels(sample))}
+    distinct = {label for sample in samples for label in set(_labels(sample))}
     return f"clusters: {column} ({len(distinct)})"
 
 

@@ -4,12 +4,21 @@ from .fork import ForkCoherence, fork_coherence
 from .gates import CompetenceGate, ReadoutGate, WordIdentityNull, competence_gate, readout_gate, word_identity_null
 from .query import QueryEffect, query_effect
 from .readout import LogprobBelief, belief_from_logprobs, framing_bias
-from .transfer import Persistence, TransferFraction, TransferMap, persistence, transfer_fraction, transfer_map
+from .transfer import (
+    MappedTransfer,
+    Persistence,
+    TransferFraction,
+    TransferMap,
+    persistence,
+    transfer_fraction,
+    transfer_map,
+)
 
 __all__ = [
     "CompetenceGate",
     "ForkCoherence",
     "LogprobBelief",
+    "MappedTransfer",
     "Persistence",
     "QueryEffect",
     "ReadoutGate",

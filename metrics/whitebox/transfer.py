@@ -28,6 +28,22 @@ class TransferFraction(Score):
     """Mean donor - base in nats of log-odds: the denominator."""
 
 
+@dataclass(frozen=True, kw_only=True)
+class MappedTransfer(TransferFraction):
+    """METRICS W2 of one cell of a map. The band holds for all cells of the map at once, the interval for this one."""
+
+    band_lo: float
+    band_hi: float
+    p_max: float
+    """Adjusted for all cells of the map."""
+
+    @property
+    def off_zero(self) -> bool:
+        """Whether the band leaves out 0, and what is moved is more than noise: of rounding, too, a sign can be sure."""
+        moved = abs(self.transfer * self.mean_update)
+        return (self.band_lo > 0 or self.band_hi < 0) and moved > self.params["noise_floor"]
+
+
 def transfer_fraction(
     base: ArrayLike,
     patched: ArrayLike,

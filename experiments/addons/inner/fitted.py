@@ -17,10 +17,10 @@ from ....hooks.errors import UserError
 from ....hooks.files import whole
 from ....hooks.lens.corpus import ANSWER, Document, from_file, mentioned, own_samples, prompts, without
 from ....hooks.lens.fitting import belongs_to, fit_translator, require_own, text_hash
+from ....hooks.lens.plan import LensPlan
 from ....hooks.lens.translator import Translator
 from ....hooks.lm import LanguageModel
 from ...runs.manifest import digest
-from .plan import LensPlan
 
 log = logging.getLogger("doxascope")
 

@@ -9,10 +9,10 @@ import numpy as np
 import pandas as pd
 
 from ....hooks.lens.lens import View
+from ....hooks.lens.plan import Gate, LensPlan
 from ....metrics import ReadoutGate, Score, readout_gate
 from ...experiment import Cell, RunConfig
 from .declaration import Inner, Scored
-from .plan import Gate, LensPlan
 
 GATE = "readout_gate"
 EXACT = "exact, as scored inside"

@@ -16,51 +16,62 @@ from ....metrics import (
 )
 from ....metrics import bayes_error as error_of
 from ...tables.samples import Evidence, by_reading
-from .metric import VERBAL_TOLERANCE, Line, clusters_of, counted, metric, tosted
+from ..number import Resampling
+from .metric import VERBAL_TOLERANCE, Line, clusters_of, metric, tosted, with_drop_reasons
 
 EVIDENCE = "p_x, p_y, p_y_given_x, posterior"
 
 
-def _floor(sample: Evidence, policy: str, seed: int) -> BayesNoiseFloor:
+def _floor(sample: Evidence, policy: str, how: Resampling) -> BayesNoiseFloor:
     columns = (sample.p_x, sample.p_y_given_x, sample.p_y, sample.posterior)
     p_x, likelihood, p_y, posterior = (by_reading(sample, values) for values in columns)
-    return bayes_noise_floor(p_x, likelihood, p_y, posterior, policy, VERBAL_TOLERANCE, seed=seed)
+    return bayes_noise_floor(p_x, likelihood, p_y, posterior, policy, VERBAL_TOLERANCE, seed=how.seed)
 
 
 @metric("D1, D2", f"{EVIDENCE} [, p_y_given_not_x]", Evidence)
-def bayes_error(sample: Evidence, seed: int) -> Iterator[Line]:
+def bayes_error(sample: Evidence, how: Resampling) -> Iterator[Line]:
     """How far the stated posterior is from the one that Bayes' rule makes of the other readings."""
     readings = (sample.p_x, sample.p_y_given_x, sample.p_y)
     for policy in ("clip", "raw", "drop"):
         target = bayes_posterior(*readings, policy=policy)
-        score = error_of(sample.posterior, target.v, sample.clusters, seed=seed)
+        score = error_of(sample.posterior, target.v, sample.clusters, **how.interval)
         beside = {
             "mean absolute error": f"{score.mae:.3f}",
             "bias": f"{score.bias:+.3f}",
             "the paper's eq. 2 (grows with n)": f"{score.l2_eq2:.3f}",
         }
         if sample.replicate is not None:
-            floor = _floor(sample, policy, seed)
+            floor = _floor(sample, policy, how)
             beside["of a perfect Bayesian read with this noise"] = f"{floor.rmse:.3f}"
         if policy == "clip":
             beside["posteriors above 1, so readings of no distribution"] = f"{target.incoherence_rate:.1%}"
-        yield Line(f"RMSE to Bayes ({policy})", counted(score, sample, sample.posterior - target.v), beside)
+        yield Line(
+            f"rmse_{policy}",
+            f"RMSE to Bayes ({policy})",
+            with_drop_reasons(score, sample, sample.posterior - target.v),
+            beside,
+        )
     if sample.p_y_given_not_x is None:
         return
     coherent = coherent_posterior(sample.p_x, sample.p_y_given_x, sample.p_y_given_not_x)
-    score = error_of(sample.posterior, coherent.posterior, sample.clusters, seed=seed)
+    score = error_of(sample.posterior, coherent.posterior, sample.clusters, **how.interval)
     beside = {"mean absolute error": f"{score.mae:.3f}", "bias": f"{score.bias:+.3f}"}
-    yield Line("RMSE to Bayes (coherent P(Y))", counted(score, sample, sample.posterior - coherent.posterior), beside)
+    yield Line(
+        "rmse_coherent",
+        "RMSE to Bayes (coherent P(Y))",
+        with_drop_reasons(score, sample, sample.posterior - coherent.posterior),
+        beside,
+    )
     off = sample.p_y - coherent.py
-    score = counted(cluster_mean(off, clusters_of(sample), seed=seed), sample, off)
-    yield Line("stated P(Y) less total probability", score, equivalence=tosted(score, "lie"))
+    score = with_drop_reasons(cluster_mean(off, clusters_of(sample), **how.interval), sample, off)
+    yield Line("p_y_incoherence", "stated P(Y) less total probability", score, equivalence=tosted(score, "lie"))
 
 
 @metric("D3, D4", EVIDENCE, Evidence)
-def bayes_direction(sample: Evidence, seed: int) -> Iterator[Line]:
+def bayes_direction(sample: Evidence, how: Resampling) -> Iterator[Line]:
     """How often updates go the wrong way, too far, not far enough, or nowhere."""
     target = bayes_posterior(sample.p_x, sample.p_y_given_x, sample.p_y).v
-    score = direction_rates(sample.p_x, sample.posterior, target, VERBAL_TOLERANCE, sample.clusters, seed=seed)
+    score = direction_rates(sample.p_x, sample.posterior, target, VERBAL_TOLERANCE, sample.clusters, **how.interval)
     shares = {
         label.replace("_", " "): f"{getattr(score, label):.1%} [{lo:.1%}, {hi:.1%}]"
         for label, (lo, hi) in score.intervals.items()
@@ -75,8 +86,13 @@ def bayes_direction(sample: Evidence, seed: int) -> Iterator[Line]:
             f"{x.mean():.1%}" for x in halves
         )
     if sample.replicate is not None:
-        shares["of a perfect Bayesian read with this noise"] = f"{_floor(sample, 'clip', seed).incorrect:.1%}"
-    yield Line("updates in the wrong direction", counted(score, sample, sample.posterior + target), shares)
+        shares["of a perfect Bayesian read with this noise"] = f"{_floor(sample, 'clip', how).incorrect:.1%}"
+    yield Line(
+        "incorrect",
+        "updates in the wrong direction",
+        with_drop_reasons(score, sample, sample.posterior + target),
+        shares,
+    )
 
 
 @metric(
@@ -85,7 +101,7 @@ def bayes_direction(sample: Evidence, seed: int) -> Iterator[Line]:
     Evidence,
     needs=("p_y_given_not_x",),
 )
-def grether(sample: Evidence, seed: int) -> Iterator[Line]:
+def grether(sample: Evidence, how: Resampling) -> Iterator[Line]:
     """How much updates weigh evidence and prior, in log-odds; Bayes weighs both by 1."""
     assert sample.p_y_given_not_x is not None
     score = grether_regression(
@@ -95,7 +111,7 @@ def grether(sample: Evidence, seed: int) -> Iterator[Line]:
         "weight of the prior": f"{score.prior:.3f} (se {score.se_prior:.3f})",
         "constant": f"{score.const:+.3f} (se {score.se_const:.3f})",
     }
-    yield Line("weight of the evidence", counted(score, sample, sample.posterior), beside)
+    yield Line("grether", "weight of the evidence", with_drop_reasons(score, sample, sample.posterior), beside)
 
 
 METRICS = (

@@ -1,6 +1,7 @@
 """Does an answer become rarer once the model has seen itself give it? (METRICS C1, C3, C4, C7, C8)"""
 
 from collections.abc import Iterator
+from dataclasses import replace
 from functools import cache
 
 import numpy as np
@@ -8,7 +9,8 @@ import numpy as np
 from ....metrics import argmax_accuracy, cluster_mean, mean_abs_b_score, top_b_score, top_b_score_null_bias
 from ...tables.cells import Array
 from ...tables.samples import Answers
-from .metric import Line, clusters_of, counted, metric, tosted
+from ..number import Resampling
+from .metric import Line, clusters_of, metric, tosted, with_drop_reasons
 
 SPLITS = 200
 """Random halves of the answers over which the unbiased score is averaged."""
@@ -19,7 +21,7 @@ BIAS_UP_TO = 200
 
 
 @metric("C1, C3, C4, C7", "single_<option>, multi_<option> [, single_other, multi_other, question, truth]", Answers)
-def b_score(sample: Answers, seed: int) -> Iterator[Line]:
+def b_score(sample: Answers, how: Resampling) -> Iterator[Line]:
     """How much more frequent an answer is afresh than after the model saw its own; above 0: a bias it corrects."""
     arms = [[dict(enumerate(row)) for row in shares] for shares in (sample.single, sample.multi)]
     both = list(zip(*arms, strict=True))
@@ -31,35 +33,38 @@ def b_score(sample: Answers, seed: int) -> Iterator[Line]:
         if len(known):
             bias = np.mean([_bias(len(sample.options), int(n)) for n in known])
             beside["of equally likely options without any bias"] = f"{bias:+.3f}"
-    yield _mean("B of the likeliest option", sample, top, seed, beside)
+    yield _mean("top_b", "B of the likeliest option", sample, top, how, beside)
     if sample.counts is not None:
-        halves = _split(sample.counts, sample.multi, seed)
-        how = {"chosen on one half of the answers and scored on the other,": f"mean of {SPLITS} splits"}
-        yield _mean("the same by halves, without luck", sample, halves, seed, how)
+        halves = _split(sample.counts, sample.multi, how.seed)
+        note = {"chosen on one half of the answers and scored on the other,": f"mean of {SPLITS} splits"}
+        yield _mean("top_b_halves", "the same by halves, without luck", sample, halves, how, note)
     if sample.truth is not None:
         wrong = [top_b_score(one, two, int(t)).b for (one, two), t in zip(both, sample.truth, strict=True)]
-        yield _mean("B of the likeliest option where it is wrong", sample, np.array(wrong), seed)
+        yield _mean("top_b_wrong", "B of the likeliest option where it is wrong", sample, np.array(wrong), how)
     size = [mean_abs_b_score(one, two) for one, two in both]
     luck = {} if sample.counts is None else {"biased upward,": "because answers were sampled"}
-    yield _mean("mean |B| over the answers", sample, np.array(size), seed, luck)
+    yield _mean("mean_abs_b", "mean |B| over the answers", sample, np.array(size), how, luck)
     if len(sample.options) <= FEW_OPTIONS:
         for i, option in enumerate(sample.options):
-            line = _mean(f"B of {option}", sample, sample.single[:, i] - sample.multi[:, i], seed)
-            yield Line(line.quantity, line.score, equivalence=tosted(line.score, "b_score"))
+            line = _mean("b", f"B of {option}", sample, sample.single[:, i] - sample.multi[:, i], how)
+            yield replace(line, part=option, equivalence=tosted(line.score, "b_score"))
 
 
 @metric("C8", "single_<option>, multi_<option>, truth", Answers, needs=("truth",))
-def answer_accuracy(sample: Answers, seed: int) -> Iterator[Line]:
+def answer_accuracy(sample: Answers, how: Resampling) -> Iterator[Line]:
     """Share of questions whose likeliest option is the true one; tied options share the credit."""
     assert sample.truth is not None
-    for name, shares in (("afresh", sample.single), ("in conversation", sample.multi)):
+    arms = (("accuracy_single", "afresh", sample.single), ("accuracy_multi", "in conversation", sample.multi))
+    for metric_name, name, shares in arms:
         right = [argmax_accuracy(row[None], [int(t)]) for row, t in zip(shares, sample.truth, strict=True)]
-        yield _mean(f"accuracy {name}", sample, np.array(right), seed)
+        yield _mean(metric_name, f"accuracy {name}", sample, np.array(right), how)
 
 
-def _mean(quantity: str, sample: Answers, values: Array, seed: int, beside: dict[str, str] | None = None) -> Line:
-    score = cluster_mean(values, clusters_of(sample), seed=seed)
-    return Line(quantity, counted(score, sample, values), beside or {})
+def _mean(
+    name: str, quantity: str, sample: Answers, values: Array, how: Resampling, beside: dict[str, str] | None = None
+) -> Line:
+    score = cluster_mean(values, clusters_of(sample), **how.interval)
+    return Line(name, quantity, with_drop_reasons(score, sample, values), beside or {})
 
 
 @cache

@@ -6,6 +6,7 @@ from dataclasses import replace
 import numpy as np
 
 from ....metrics import (
+    Score,
     belief_consistency,
     cluster_mean,
     competence_gate,
@@ -17,7 +18,8 @@ from ....metrics import (
 from ....metrics import consistency_kappa as kappa
 from ...tables.cells import Array
 from ...tables.samples import Options
-from .metric import Compared, Line, bounds, clusters_of, compare_mean, counted, metric, tosted
+from ..number import Resampling
+from .metric import Compared, Line, bounds, clusters_of, compare_mean, metric, tosted, with_drop_reasons
 
 OPTIONS = "prior_<option>, posterior_<option>, rejected; or item, context, rejected, count_<option>"
 THREE = f"{OPTIONS}; three options"
@@ -25,8 +27,26 @@ EXACT_GRID = 10_000
 """Outcomes up to which the sampling noise of an instance is enumerated; beyond, its first order is near enough."""
 
 
+QUANTITIES = {
+    "c2": "consistency",
+    "c3": "three-option consistency",
+    "leak": "leak to the rejected option, bits",
+    "p_invalid_raw": "probability of the rejected option",
+    "p_invalid_norm": "share of the rejected option",
+    "entropy_prior": "entropy of the two before, bits",
+    "entropy_post": "entropy of the two after, bits",
+    "p_error_prior": "no option before",
+    "p_error_post": "no option after",
+    "mse": "mean squared change of the two",
+    "mae": "mean absolute change of the two",
+    "switch": "chance that two draws disagree",
+    "hswitch": "chance that two draws disagree, from the favoured one",
+}
+"""Field of METRICS B2 -> what it is."""
+
+
 def _compare_consistency(sample: Options) -> Compared:
-    return compare_mean(belief_consistency(sample.prior, sample.posterior, sample.rejected).c2, sample)
+    return compare_mean("c2", belief_consistency(sample.prior, sample.posterior, sample.rejected).c2, sample)
 
 
 @metric(
@@ -36,30 +56,37 @@ def _compare_consistency(sample: Options) -> Compared:
     needs=("three",),
     compare=_compare_consistency,
 )
-def consistency(sample: Options, seed: int) -> Iterator[Line]:
+def consistency(sample: Options, how: Resampling) -> Iterator[Line]:
     """Do two options keep their ratio when a third is rejected? 1 is a kept ratio."""
     found = belief_consistency(sample.prior, sample.posterior, sample.rejected)
     clusters = clusters_of(sample)
-    named = {
-        "consistency": found.c2,
-        "three-option consistency": found.c3,
-        "leak to the rejected option, bits": found.leak,
-        "share of the rejected option": found.p_invalid_norm,
-        "chance that two draws disagree": found.switch,
-    }
-    for quantity, values in named.items():
-        score = counted(cluster_mean(values, clusters, seed=seed), sample, values)
-        if quantity != "consistency":
-            yield Line(quantity, score)
+
+    def mean(values: Array) -> Score:
+        score = cluster_mean(values, clusters, strata=sample.strata, **how.interval)
+        return with_drop_reasons(score, sample, values)
+
+    for name, quantity in QUANTITIES.items():
+        values = getattr(found, name)
+        score = mean(values)
+        if name != "c2":
+            yield Line(name, quantity, score)
             continue
         beside = bounds(values)
         floor = sampling_floor(found.prior2, sample.n_prior, sample.n_posterior)
         used = np.isfinite(values)
         if floor is not None and used.any():
             beside["expected of an unchanged belief, counted so often"] = f"{1 - floor[used].mean():.4f}"
-            beside["corrected for it"] = f"{values[used].mean() + floor[used].mean():.4f}"
         distance = replace(score, mean=1 - score.estimate)
-        yield Line(quantity, score, beside, tosted(distance, "jsd"))
+        yield Line(name, quantity, score, beside, tosted(distance, "jsd"))
+        for bound, fill in (("lower", 0.0), ("upper", 1.0)):
+            filled = np.where(used, values, fill)
+            yield Line(f"c2_{bound}", f"consistency, had the undefined ones scored {fill:g}", mean(filled))
+    included = np.where(found.included_paper, found.p_invalid_raw, np.nan)
+    yield Line("p_invalid_included", "probability of the rejected option, undefined ratios left out", mean(included))
+    if sample.n_prior is not None and sample.n_posterior is not None:
+        corrected = found.c2 + jsd_plugin_bias(2, sample.n_prior, sample.n_posterior)
+        if np.isfinite(corrected).any():
+            yield Line("c2_corrected", "consistency, the divergence of sampling taken off", mean(corrected))
 
 
 def sampling_floor(shares: Array, n_one: Array | None, n_two: Array | None) -> Array | None:
@@ -75,41 +102,48 @@ def sampling_floor(shares: Array, n_one: Array | None, n_two: Array | None) -> A
     return floor
 
 
-@metric("B12", THREE, Options, needs=("three",))
-def consistency_kappa(sample: Options, seed: int) -> Iterator[Line]:
+@metric("B12", THREE, Options, needs=("three",), of_parts=False)
+def consistency_kappa(sample: Options, how: Resampling) -> Iterator[Line]:
     """Consistency beyond what another item's posterior would give; 0 is chance."""
     found = belief_consistency(sample.prior, sample.posterior, sample.rejected)
     position = sample.rejected if sample.position is None else sample.position
-    score = kappa(found.prior2, found.post2, clusters_of(sample), position, seed=seed)
+    score = kappa(found.prior2, found.post2, clusters_of(sample), position, **how.interval)
     beside = {"consistency": f"{score.c:.3f}", "with another item's posterior": f"{score.c_perm:.3f}"}
-    yield Line("consistency beyond chance", counted(score, sample, found.c2), beside)
+    yield Line("kappa", "consistency beyond chance", with_drop_reasons(score, sample, found.c2), beside)
 
 
 def _of_rejected(masses: Array, rejected: Array) -> Array:
     return masses[np.arange(len(masses)), rejected]
 
 
-@metric("B10", OPTIONS, Options)
-def association(sample: Options, seed: int) -> Iterator[Line]:
+@metric("B10", OPTIONS, Options, of_parts=False)
+def association(sample: Options, how: Resampling) -> Iterator[Line]:
     """Is the rejected option still chosen where it was likely before? 1 is no association."""
     before, after = (
         _of_rejected(counts_to_probabilities(x), sample.rejected) for x in (sample.prior, sample.posterior)
     )
-    score = invalid_association(before, after, clusters_of(sample), seed=seed)
+    score = invalid_association(before, after, clusters_of(sample), **how.interval)
     beside = {
         "mean share before, after": f"{score.norm_prior:.3f}, {score.norm_post:.3f}",
         "each weighted by the other": f"{score.wnorm_prior:.3f}, {score.wnorm_post:.3f}",
         "correlation, by ranks": f"{score.pearson:.3f}, {score.spearman:.3f}",
     }
-    yield Line("product of the two shares, over that of their means", counted(score, sample, before + after), beside)
+    quantity = "product of the two shares, over that of their means"
+    yield Line("invalid_association", quantity, with_drop_reasons(score, sample, before + after), beside)
 
 
-@metric("W4", OPTIONS, Options)
-def competence(sample: Options, seed: int) -> Iterator[Line]:
-    """Does the rejected option lose mass? If not, no score of the table is one of beliefs."""
-    before, after = (_of_rejected(x, sample.rejected) for x in (sample.prior, sample.posterior))
-    score = competence_gate(before, after, clusters_of(sample), seed=seed)
-    yield Line("change of the rejected option's mass", counted(score, sample, before + after), {"gate:": score.verdict})
+@metric("W4", OPTIONS, Options, of_parts=False)
+def competence(sample: Options, how: Resampling) -> Iterator[Line]:
+    """Does the rejected option lose mass, and share among the options? If not, no score is one of beliefs."""
+    both = np.stack([sample.prior, sample.posterior])
+    for name, of, masses in (
+        ("rejected_change", "mass", both),
+        ("rejected_share_change", "share", np.stack([counts_to_probabilities(x) for x in both])),
+    ):
+        before, after = (_of_rejected(x, sample.rejected) for x in masses)
+        score = competence_gate(before, after, clusters_of(sample), **how.interval)
+        told = with_drop_reasons(score, sample, before + after)
+        yield Line(name, f"change of the rejected option's {of}", told, {"gate:": score.verdict})
 
 
 METRICS = (consistency, consistency_kappa, association, competence)

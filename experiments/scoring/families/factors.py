@@ -17,23 +17,25 @@ from ....metrics import (
 from ....metrics.inference.pooling import Pooled
 from ...tables.cells import Array
 from ...tables.samples import Updates
-from .metric import Line, clusters_of, counted, known_outcome, metric, tosted
+from ..number import Resampling
+from .metric import Line, clusters_of, known_outcome, metric, tosted, with_drop_reasons
 
 
 @metric("A6", "prior, posterior, factor_<name> [, factor_<name>, ...]", Updates, needs=("factors",))
-def martingale_factors(sample: Updates, seed: int) -> Iterator[Line]:
+def martingale_factors(sample: Updates, how: Resampling) -> Iterator[Line]:
     """M at each level of a factor, and what levels differ by; an effect only where the level was assigned."""
     assert sample.factors is not None
     pairs = sample.whole
     update = pairs.posterior - pairs.prior
     view = "".join(f", {name}" for name in list(sample.views)[-1:] if name)
-    baselines = {factor: min(levels.astype(str)) for factor, levels in sample.factors.items()}
+    baselines = {factor: _baseline(sample, factor, levels) for factor, levels in sample.factors.items()}
     se = "HC3" if pairs.clusters is None else "CR1"
-    found = factor_regression(update, pairs.prior, sample.factors, baselines, pairs.clusters, se=se)
+    found = factor_regression(update, pairs.prior, sample.factors, baselines, pairs.clusters, se=se, **how.interval)
     others = {"over all rows, had they had that level": "other factors as they are"} if len(baselines) > 1 else {}
     for name, term in found.marginal.items():
         df = term.n_clusters - 1 if se == "CR1" else term.n_rows - len(found.terms)
-        yield Line(f"M at {name}{view}", counted(term, pairs, update), others, tosted(term, "martingale", df=df))
+        told = with_drop_reasons(term, pairs, update)
+        yield Line("M_at", f"M at {name}{view}", told, others, tosted(term, "martingale", df=df), part=name)
     contrasts = {name: term for name, term in found.terms.items() if name.startswith("b:")}
     few = {name: term.p_wild for name, term in contrasts.items() if np.isfinite(term.p_wild)}
     adjusted = adjust([few.get(name, term.p) for name, term in contrasts.items()])
@@ -43,16 +45,17 @@ def martingale_factors(sample: Updates, seed: int) -> Iterator[Line]:
         if np.isfinite(p):
             beside[f"adjusted by Holm over {adjusted.family_size}"] = f"{p:.3g}"
         quantity = f"M at {name.removeprefix('b:')} less {baselines[factor]}{view}"
-        yield Line(quantity, counted(term, pairs, update), beside)
+        told = with_drop_reasons(term, pairs, update)
+        yield Line("M_contrast", quantity, told, beside, part=name.removeprefix("b:"))
 
 
 @metric("F6", "prior, posterior, factor_<name> [, factor_<name>, ...]", Updates, needs=("factors",))
-def martingale_pooled(sample: Updates, seed: int) -> Iterator[Line]:
+def martingale_pooled(sample: Updates, how: Resampling) -> Iterator[Line]:
     """M over cells that need not share one, where no cluster is in two of them: random-effects mean and its range."""
     assert sample.factors is not None
     apart = {name: values for name, values in sample.factors.items() if _nested(clusters_of(sample.whole), values)}
     if not apart:
-        yield Line("M over cells", Pooled(status="shared_clusters"))
+        yield Line("M_pooled", "M over cells", Pooled(status="shared_clusters"))
         return
     found = _by_cell(sample, _cells(apart)).values()
     pooled = random_effects_pool([one.M for one in found], [one.se for one in found])
@@ -63,24 +66,31 @@ def martingale_pooled(sample: Updates, seed: int) -> Iterator[Line]:
     }
     shared = [name for name in sample.factors if name not in apart]
     beside |= {"clusters are shared between levels of": ", ".join(shared)} if shared else {}
-    yield Line(f"M over {len(found)} cells of {', '.join(apart)}", pooled, beside)
+    yield Line("M_pooled", f"M over {len(found)} cells of {', '.join(apart)}", pooled, beside)
 
 
 @metric("A7", "outcome, prior, posterior, cluster, factor_<name> [, ...]", Updates, needs=("factors", "outcome"))
-def brier_on_martingale(sample: Updates, seed: int) -> Iterator[Line]:
+def brier_on_martingale(sample: Updates, how: Resampling) -> Iterator[Line]:
     """Do cells with a larger M forecast worse? M from half the questions, the Brier score from the other half."""
     assert sample.factors is not None
     pairs, outcome, cells = sample.whole, known_outcome(sample), _cells(sample.factors)
-    found = brier_on_split_martingale(pairs.prior, pairs.posterior, outcome, clusters_of(pairs), cells, seed=seed)
-    yield Line("change of the Brier score per unit of M", found, {"cells": str(found.n_cells)})
+    found = brier_on_split_martingale(pairs.prior, pairs.posterior, outcome, clusters_of(pairs), cells, **how.interval)
+    yield Line("brier_on_M", "change of the Brier score per unit of M", found, {"cells": str(found.n_cells)})
     slopes = [one.M for one in _by_cell(sample, cells).values()]
     scores = pd.Series((pairs.posterior - outcome) ** 2).groupby(cells, sort=False).mean()
     published = brier_on_abs_martingale(slopes, scores)
     yield Line(
+        "brier_on_abs_M",
         "Brier score per unit of |M|, of the same questions, as published",
         published,
         {"noise alone raises it:": "noisier updates have more of both"},
     )
+
+
+def _baseline(sample: Updates, factor: str, levels: Array) -> str:
+    """The level to compare with: the sample's, if it is there, else the first by name."""
+    known = set(levels.astype(str))
+    return wanted if (wanted := sample.baselines.get(factor, "")) in known else min(known)
 
 
 def _by_cell(sample: Updates, cells: Array) -> dict[str, MartingaleScore]:

@@ -9,7 +9,8 @@ import numpy as np
 
 from ....metrics import MARGINS, Equivalence, Score, exclusion_bounds, tost
 from ...tables.cells import Array
-from ...tables.samples import Forecasts, Pairs, Sample, Updates
+from ...tables.samples import ALL, Forecasts, Pairs, Sample, Updates
+from ..number import Resampling
 
 WORTH_BOUNDS = 0.02
 """Share of missing rows above which the best and worst case are printed (METRICS 0.2)."""
@@ -21,16 +22,22 @@ VERBAL_TOLERANCE = 0.01
 class Line:
     """One number of a metric, and what is to be read beside it."""
 
+    metric: str
+    """Its short name; with its part, no two lines of a sample share one."""
     quantity: str
     score: Score
     beside: Mapping[str, str] = field(default_factory=dict)
     equivalence: Equivalence | None = None
+    part: str = ""
+    """Of the sample, what it is about; empty: all of it."""
 
 
 @dataclass(frozen=True)
 class Compared:
-    """A metric as a function of sums, so that two kinds of belief can be compared on the same items."""
+    """A number as a function of sums, so that two kinds of belief can be compared on the same items."""
 
+    metric: str
+    """The short name of its line."""
     keys: Array
     clusters: Array
     moments: Array
@@ -49,16 +56,20 @@ class Metric:
     wants: str
     sentence: str
     samples: tuple[type[Sample], ...]
-    lines: Callable[[Any, int], Iterator[Line]]
-    """Sample, seed -> scores."""
+    lines: Callable[[Any, Resampling], Iterator[Line]]
+    """Of a sample."""
     needs: tuple[str, ...] = ()
     """Fields of the sample that not every table has."""
     compare: Callable[[Any], Compared] | None = None
+    of_parts: bool = True
+    """Whether it is also told of the parts of a sample."""
 
     def lacks(self, sample: Sample) -> str | None:
         """Why the sample cannot be scored, or None."""
         if not isinstance(sample, self.samples):
             return f"wants {self.wants}"
+        if sample.subset != ALL and not self.of_parts:
+            return "is of all together"
         if isinstance(sample, Updates) and sample.mixed and "factors" not in self.needs:
             return "is of one run"
         absent = [name for name in self.needs if getattr(sample, name) is None]
@@ -67,6 +78,7 @@ class Metric:
 
 NEEDED = {
     "replicate": "replicate readings, named by --replicates",
+    "repeated": "replicate readings, named by --replicates",
     "bayes": "column 'bayes', or p_x, p_y and p_y_given_x",
     "factors": "a column factor_<name>",
     "three": "three options, of which two remain",
@@ -79,12 +91,13 @@ def metric(
     *samples: type[Sample],
     needs: tuple[str, ...] = (),
     compare: Callable[[Any], Compared] | None = None,
-) -> Callable[[Callable[[Any, int], Iterator[Line]]], Metric]:
+    of_parts: bool = True,
+) -> Callable[[Callable[[Any, Resampling], Iterator[Line]]], Metric]:
     """Make a metric of the function that yields its lines; its name and docstring are the metric's."""
 
-    def made(lines: Callable[[Any, int], Iterator[Line]]) -> Metric:
+    def made(lines: Callable[[Any, Resampling], Iterator[Line]]) -> Metric:
         name = lines.__name__.replace("_", "-")
-        return Metric(name, code, wants, str(lines.__doc__), samples, lines, needs, compare)
+        return Metric(name, code, wants, str(lines.__doc__), samples, lines, needs, compare, of_parts)
 
     return made
 
@@ -102,7 +115,7 @@ def size(sample: Sample) -> int:
     return len(clusters_of(sample.whole if isinstance(sample, Updates) else sample))
 
 
-def counted(score: Any, sample: Sample, values: Array, outcome: Array | None = None) -> Any:
+def with_drop_reasons(score: Any, sample: Sample, values: Array, outcome: Array | None = None) -> Any:
     """The score with its dropped rows by reason; `values` [n] or `outcome` are NaN where a row is dropped."""
     reasons, n_dropped = dict(score.reasons), score.n_dropped
     missing = np.isnan(values)
@@ -143,9 +156,11 @@ def tosted(score: Score, margin: str, df: float | None = None) -> Equivalence | 
     return tost(score.estimate, score.se, score.n_clusters - 1 if df is None else df, -reach, reach)
 
 
-def compare_mean(values: Array, sample: Sample) -> Compared:
+def compare_mean(name: str, values: Array, sample: Sample) -> Compared:
     """A mean of values [n] as a function of sums."""
-    return Compared(keys_of(sample), clusters_of(sample), np.column_stack([np.ones(len(values)), values]), _mean_of)
+    return Compared(
+        name, keys_of(sample), clusters_of(sample), np.column_stack([np.ones(len(values)), values]), _mean_of
+    )
 
 
 def _mean_of(sums: Array) -> Array:

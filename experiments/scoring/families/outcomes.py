@@ -8,20 +8,21 @@ from ....metrics import bayes_error, calibration_slope, cluster_mean, logloss_im
 from ....metrics import brier as brier_score
 from ....metrics import brier_update as update_score
 from ...tables.samples import Forecasts, Hits, Sample, Updates, take
+from ..number import Resampling
 from .martingale import PAIRED
-from .metric import Compared, Line, bounds, clusters_of, compare_mean, counted, known_outcome, metric
+from .metric import Compared, Line, bounds, clusters_of, compare_mean, known_outcome, metric, with_drop_reasons
 
 
 def _compare_brier(sample: Updates | Forecasts) -> Compared:
     if isinstance(sample, Forecasts):
-        return compare_mean((sample.belief - known_outcome(sample)) ** 2, sample)
-    return compare_mean((sample.whole.posterior - known_outcome(sample)) ** 2, sample.whole)
+        return compare_mean("brier", (sample.belief - known_outcome(sample)) ** 2, sample)
+    return compare_mean("brier_post", (sample.whole.posterior - known_outcome(sample)) ** 2, sample.whole)
 
 
 def _compare_brier_update(sample: Updates) -> Compared:
     pairs, outcome = sample.whole, known_outcome(sample)
     change = (pairs.posterior - outcome) ** 2 - (pairs.prior - outcome) ** 2
-    return compare_mean(change, pairs)
+    return compare_mean("brier_update", change, pairs)
 
 
 @metric(
@@ -32,19 +33,24 @@ def _compare_brier_update(sample: Updates) -> Compared:
     needs=("outcome",),
     compare=_compare_brier,
 )
-def brier(sample: Updates | Forecasts, seed: int) -> Iterator[Line]:
+def brier(sample: Updates | Forecasts, how: Resampling) -> Iterator[Line]:
     """Mean squared distance from what came true; always saying one half scores 0.25."""
     if isinstance(sample, Forecasts):
-        named = {"Brier score": sample.belief}
+        named = {("brier", "Brier score"): sample.belief}
         source: Sample = sample
     else:
         source = sample.whole
-        named = {"Brier score of the prior": sample.whole.prior, "Brier score of the posterior": sample.whole.posterior}
+        named = {
+            ("brier_prior", "Brier score of the prior"): sample.whole.prior,
+            ("brier_post", "Brier score of the posterior"): sample.whole.posterior,
+        }
     outcome = known_outcome(sample)
-    for quantity, belief in named.items():
+    for (name, quantity), belief in named.items():
         squared = (belief - outcome) ** 2
-        score = counted(brier_score(belief, outcome, source.clusters, seed=seed), source, belief, outcome)
-        yield Line(quantity, score, bounds(squared))
+        score = with_drop_reasons(
+            brier_score(belief, outcome, source.clusters, **how.interval), source, belief, outcome
+        )
+        yield Line(name, quantity, score, bounds(squared))
 
 
 @metric(
@@ -54,15 +60,20 @@ def brier(sample: Updates | Forecasts, seed: int) -> Iterator[Line]:
     needs=("outcome",),
     compare=_compare_brier_update,
 )
-def brier_update(sample: Updates, seed: int) -> Iterator[Line]:
+def brier_update(sample: Updates, how: Resampling) -> Iterator[Line]:
     """What the update did to the Brier score; negative is better."""
     pairs, outcome = sample.whole, known_outcome(sample)
-    score = update_score(pairs.prior, pairs.posterior, outcome, pairs.clusters, seed=seed)
+    score = update_score(pairs.prior, pairs.posterior, outcome, pairs.clusters, **how.interval)
     beside = {
         "mean square of the update (raises it, whatever its direction)": f"{score.mean_sq_update:.3f}",
         "earned by the direction": f"{score.cross:.3f}",
     }
-    yield Line("change of the Brier score", counted(score, pairs, pairs.posterior - pairs.prior, outcome), beside)
+    yield Line(
+        "brier_update",
+        "change of the Brier score",
+        with_drop_reasons(score, pairs, pairs.posterior - pairs.prior, outcome),
+        beside,
+    )
 
 
 @metric(
@@ -72,18 +83,18 @@ def brier_update(sample: Updates, seed: int) -> Iterator[Line]:
     Forecasts,
     needs=("outcome",),
 )
-def calibration(sample: Updates | Forecasts, seed: int) -> Iterator[Line]:
+def calibration(sample: Updates | Forecasts, how: Resampling) -> Iterator[Line]:
     """Slope of the outcome on the belief: 1 is calibrated, below 1 too extreme, above 1 too timid."""
     source, belief = (sample, sample.belief) if isinstance(sample, Forecasts) else (sample.whole, sample.whole.prior)
     outcome = known_outcome(sample)
     score = calibration_slope(belief, outcome, source.clusters)
     beside = {"p tests": "a slope of 1", "intercept": f"{score.intercept:.3f}"}
     quantity = "calibration slope" + ("" if isinstance(sample, Forecasts) else " of the prior")
-    yield Line(quantity, counted(score, source, belief, outcome), beside)
+    yield Line("calibration", quantity, with_drop_reasons(score, source, belief, outcome), beside)
 
 
 @metric("E10", "belief, p_star [, outcome, prompt]", Forecasts, needs=("p_star",))
-def truth(sample: Forecasts, seed: int) -> Iterator[Line]:
+def truth(sample: Forecasts, how: Resampling) -> Iterator[Line]:
     """How far beliefs are from the true probability; by prompt, where there are several."""
     assert sample.p_star is not None
     owners = clusters_of(sample)
@@ -97,21 +108,22 @@ def truth(sample: Forecasts, seed: int) -> Iterator[Line]:
             clusters=owners[here],
         )
         error = part.belief - sample.p_star[here]
-        score = bayes_error(part.belief, sample.p_star[here], part.clusters, seed=seed)
+        score = bayes_error(part.belief, sample.p_star[here], part.clusters, **how.interval)
         beside = {"mean absolute error": f"{score.mae:.3f}", "bias": f"{score.bias:+.3f}"}
         if part.outcome is not None:
             loss = logloss_improvement(part.belief, sample.p_star[here], part.outcome)
             briers = [brier_score(p, part.outcome).brier for p in (part.belief, sample.p_star[here])]
             beside["Brier score, and of the truth itself"] = f"{briers[0]:.3f}, {briers[1]:.3f}"
             beside["log-loss, and of the truth itself"] = f"{loss.ll1:.3f}, {loss.ll2:.3f}"
-        yield Line("RMSE to the truth" + (f", {prompt}" if prompt else ""), counted(score, part, error), beside)
+        quantity = "RMSE to the truth" + (f", {prompt}" if prompt else "")
+        yield Line("rmse_truth", quantity, with_drop_reasons(score, part, error), beside, part=prompt)
 
 
 @metric("D10", "k, n [, outcome]", Hits)
-def hybrid(sample: Hits, seed: int) -> Iterator[Line]:
+def hybrid(sample: Hits, how: Resampling) -> Iterator[Line]:
     """Beliefs that are k of n answers: their mean, and how much of their spread is luck of the draw."""
     p, n = sample.belief, sample.n
-    score = counted(cluster_mean(p, clusters_of(sample), seed=seed), sample, p)
+    score = with_drop_reasons(cluster_mean(p, clusters_of(sample), **how.interval), sample, p)
     several = np.isfinite(p) & (n > 1)
     beside = {}
     if several.sum() > 1:
@@ -121,7 +133,7 @@ def hybrid(sample: Hits, seed: int) -> Iterator[Line]:
         beside["SD of all"] = f"{np.sqrt(spread):.3f}"
         if spread > 0:
             beside["reliability"] = f"{1 - noise / spread:.3f}"
-    yield Line("mean of k / n", score, beside)
+    yield Line("hybrid", "mean of k / n", score, beside)
 
 
 METRICS = (brier, brier_update, calibration, truth, hybrid)

@@ -4,9 +4,10 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from ....metrics import Reliability, reliability_icc
+from ....metrics import Reliability, cluster_mean, reliability_icc
 from ...tables.cells import Array
-from ...tables.samples import Cases, Evidence, Forecasts, Sample, by_reading
+from ...tables.samples import Cases, Elicited, Evidence, Forecasts, Sample, by_reading
+from ..number import Resampling
 from .metric import Line, clusters_of, metric
 
 
@@ -16,10 +17,10 @@ def item_clusters(sample: Sample) -> Array:
     return clusters_of(sample)[np.unique(sample.item.astype(str), return_index=True)[1]]
 
 
-def reliability_of(readings: Array, clusters: Array, seed: int) -> Reliability:
+def reliability_of(readings: Array, clusters: Array, how: Resampling) -> Reliability:
     """ICC of readings [items, r]; over clusters [items] where these hold several items."""
     groups = clusters if len(set(clusters)) < len(clusters) else None
-    return reliability_icc(readings, groups, seed=seed)
+    return reliability_icc(readings, groups, **how.interval)
 
 
 @metric(
@@ -30,13 +31,28 @@ def reliability_of(readings: Array, clusters: Array, seed: int) -> Reliability:
     Forecasts,
     needs=("replicate",),
 )
-def reliability(sample: Evidence | Cases | Forecasts, seed: int) -> Iterator[Line]:
+def reliability(sample: Evidence | Cases | Forecasts, how: Resampling) -> Iterator[Line]:
     """Share of the spread of readings that lies between items; the rest is noise of reading."""
     for name in ("p_x", "p_y_given_x", "p_y", "posterior", "p", "belief"):
         values = getattr(sample, name, None)
         if values is not None:
-            score = reliability_of(by_reading(sample, values), item_clusters(sample), seed)
-            yield Line(f"reliability of one reading of {name}", score)
+            score = reliability_of(by_reading(sample, values), item_clusters(sample), how)
+            yield Line(f"reliability_{name}", f"reliability of one reading of {name}", score)
 
 
-METRICS = (reliability,)
+@metric("F5, G1", "a run", Elicited)
+def elicited(sample: Elicited, how: Resampling) -> Iterator[Line]:
+    """How much of the answers the beliefs speak for, how many have none, and how alike two readings of one are."""
+    clusters = clusters_of(sample)
+    missing = np.isnan(sample.belief).astype(np.float64)
+    yield Line("coverage", "share of the answers that count", cluster_mean(sample.coverage, clusters, **how.interval))
+    yield Line("unparsed", "read-outs without a belief", cluster_mean(missing, clusters, **how.interval))
+    if sample.readings is not None and np.isfinite(sample.readings[:, 1]).any():
+        score = reliability_icc(sample.readings, clusters, **how.interval)
+        yield Line("reliability", "reliability of one reading", score)
+        if sample.kind == "exact":
+            bias = cluster_mean(sample.readings[:, 0] - sample.readings[:, 1], clusters, **how.interval)
+            yield Line("bias", "first reading less second", bias)
+
+
+METRICS = (reliability, elicited)

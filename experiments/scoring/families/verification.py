@@ -11,26 +11,28 @@ from ....metrics import (
 )
 from ....metrics.bscore.verification import RULES
 from ...tables.samples import Records
+from ..number import Resampling
 from .metric import Line, metric
 
 RANDOM = "random"
 
 
 @metric("C6", "category, answer, truth, one or more of single, multi, conf and b [, k, question]", Records)
-def verification(sample: Records, seed: int) -> Iterator[Line]:
+def verification(sample: Records, how: Resampling) -> Iterator[Line]:
     """Accuracy, each category weighing the same, of thresholds that were tuned on the other questions."""
     rows = sample.rows
     easier = [row for row in rows if row["category"] != RANDOM]
     for rule in RULES:
         if not set(rule.split("+")) <= sample.scores.keys():
             continue
-        held = verification_held_out(rows, rule, questions=sample.clusters, seed=seed)
-        yield Line(f"accuracy, accepting by {rule}", held, _beside(rows, rule))
+        held = verification_held_out(rows, rule, questions=sample.clusters, **how.interval)
+        yield Line("accept_accuracy", f"accuracy, accepting by {rule}", held, _beside(rows, rule), part=rule)
         if 0 < len(easier) < len(rows):
             keep = sample.category != RANDOM
             questions = None if sample.clusters is None else sample.clusters[keep]
-            held = verification_held_out(easier, rule, questions=questions, seed=seed)
-            yield Line(f"accuracy, accepting by {rule}, without category {RANDOM}", held, _beside(easier, rule))
+            held = verification_held_out(easier, rule, questions=questions, **how.interval)
+            told = f"accuracy, accepting by {rule}, without category {RANDOM}"
+            yield Line("accept_accuracy_not_random", told, held, _beside(easier, rule), part=rule)
 
 
 def _beside(rows: list[dict[str, Any]], rule: str) -> Mapping[str, str]:

@@ -7,6 +7,8 @@ import numpy as np
 import pandas as pd
 
 from ....metrics import (
+    MappedTransfer,
+    TransferFraction,
     cluster_mean,
     fork_coherence,
     framing_bias,
@@ -18,71 +20,99 @@ from ....metrics import query_effect as effect_of_query
 from ....metrics import readout_gate as judged
 from ....metrics.whitebox.readout import LOW_COVERAGE
 from ...tables.samples import Askers, Forks, Layers, Patches, Queries, YesNo
-from .metric import Line, clusters_of, counted, metric
+from ..number import Resampling
+from .metric import Line, clusters_of, metric, with_drop_reasons
 
 
 @metric("G1", "logp_yes, logp_no [, logp_negated_yes, logp_negated_no]; or several forms logp_yes_<form>, ...", YesNo)
-def readout(sample: YesNo, seed: int) -> Iterator[Line]:
+def readout(sample: YesNo, how: Resampling) -> Iterator[Line]:
     """The belief that the probabilities of yes and no hold, and how much of the answer it speaks for."""
     clusters = clusters_of(sample)
     certain = int(((sample.belief == 0) | (sample.belief == 1)).sum())
-    belief = counted(cluster_mean(sample.belief, clusters, seed=seed), sample, sample.belief)
-    yield Line("P(yes) among yes and no", belief, {"certain, so of infinite log-odds": str(certain)} if certain else {})
-    mass = counted(cluster_mean(sample.mass, clusters, seed=seed), sample, sample.mass)
+    belief = with_drop_reasons(cluster_mean(sample.belief, clusters, **how.interval), sample, sample.belief)
+    yield Line(
+        "p_yes",
+        "P(yes) among yes and no",
+        belief,
+        {"certain, so of infinite log-odds": str(certain)} if certain else {},
+    )
+    mass = with_drop_reasons(cluster_mean(sample.mass, clusters, **how.interval), sample, sample.mass)
     low = np.mean(sample.mass[np.isfinite(sample.mass)] < LOW_COVERAGE) if mass.n_rows else np.nan
-    yield Line("mass on yes and no", mass, {f"below {LOW_COVERAGE}, where a refusal may hide": f"{low:.1%}"})
+    yield Line(
+        "yes_no_mass", "mass on yes and no", mass, {f"below {LOW_COVERAGE}, where a refusal may hide": f"{low:.1%}"}
+    )
     if sample.negated is not None:
         bias = framing_bias(sample.belief, sample.negated)
-        yield Line("framing bias", counted(cluster_mean(bias, clusters, seed=seed), sample, bias))
+        yield Line(
+            "framing_bias",
+            "framing bias",
+            with_drop_reasons(cluster_mean(bias, clusters, **how.interval), sample, bias),
+        )
 
 
 @metric("W1", "yes_<option> and reveal_<option> for each of two or more", Forks)
-def fork(sample: Forks, seed: int) -> Iterator[Line]:
+def fork(sample: Forks, how: Resampling) -> Iterator[Line]:
     """Is the option that is said to be chosen the one that would be revealed? 0 is a kept choice."""
     found = fork_coherence(sample.q, sample.r)
-    named = {
-        "distance of yes from the reveal": found.rms,
-        "sum of P(yes) less 1": found.excess,
-        "correlation of yes with the reveal": found.corr,
-        "commitment, 1 if one option is sure": found.commitment,
-    }
-    for quantity, values in named.items():
-        yield Line(quantity, counted(cluster_mean(values, clusters_of(sample), seed=seed), sample, values))
+    clusters = clusters_of(sample)
+    for name, quantity, values in (
+        ("fork_rms", "distance of yes from the reveal", found.rms),
+        ("fork_excess", "sum of P(yes) less 1", found.excess),
+        ("fork_corr", "correlation of yes with the reveal", found.corr),
+        ("commitment", "commitment, 1 if one option is sure", found.commitment),
+        ("fork_coverage", "yes or no", sample.coverage),
+    ):
+        if values is not None:
+            score = cluster_mean(values, clusters, **how.interval)
+            yield Line(name, quantity, with_drop_reasons(score, sample, values))
 
 
-@metric("W2", "base, patched, donor [, patched_reverse; or pair and cell]", Patches)
-def transfer(sample: Patches, seed: int) -> Iterator[Line]:
+@metric("W2", "base, patched, donor [, patched_reverse] [, pair and cell]", Patches)
+def transfer(sample: Patches, how: Resampling) -> Iterator[Line]:
     """Share of an update in log-odds that moves with a patched residual; 1 is all of it."""
+    reach = {"noise_floor": sample.noise_floor, **how.interval}
     if sample.cell is None:
         score = transfer_fraction(
-            sample.base, sample.patched, sample.donor, sample.clusters, sample.patched_reverse, seed=seed
+            sample.base, sample.patched, sample.donor, sample.clusters, sample.patched_reverse, **reach
         )
-        beside = {"mean update, nats": f"{score.mean_update:.3f}"}
-        if np.isfinite(score.reverse):
-            beside["forward, backward"] = f"{score.forward:.3f}, {score.reverse:.3f}"
-        yield Line("transfer", counted(score, sample, sample.base + sample.patched + sample.donor), beside)
+        told = with_drop_reasons(score, sample, sample.base + sample.patched + sample.donor)
+        yield Line(sample.metric, sample.metric, told, _both_ways(score))
         return
-    table = pd.DataFrame({"pair": sample.pair, "cell": sample.cell, "patched": sample.patched})
-    patched = table.pivot(index="pair", columns="cell", values="patched")
-    first = table.drop_duplicates("pair").set_index("pair").index.get_indexer(patched.index)
-    rows = np.flatnonzero(~table["pair"].duplicated())[first]
-    base, donor, owners = sample.base[rows], sample.donor[rows], clusters_of(sample)[rows]
-    bands = transfer_map(base, patched.to_numpy(), donor, owners, seed=seed)
-    for i, cell in enumerate(patched.columns):
-        whole = np.isfinite(patched.to_numpy()).all(axis=1)  # every cell of the map is of the same pairs
-        score = transfer_fraction(base[whole], patched.to_numpy()[whole, i], donor[whole], owners[whole], seed=seed)
+    columns = {"pair": sample.pair, "cell": sample.cell, "patched": sample.patched, "reverse": sample.patched_reverse}
+    table = pd.DataFrame({name: values for name, values in columns.items() if values is not None})
+    ways = table.pivot(index="pair", columns="cell")
+    ways = ways[[(way, cell) for way in ways.columns.levels[0] for cell in dict.fromkeys(sample.cell)]]
+    rows = np.flatnonzero(~table["pair"].duplicated())
+    rows = rows[table["pair"].iloc[rows].argsort(kind="stable")]  # as the pivot has them
+    whole = np.isfinite(ways.to_numpy()).all(axis=1)  # every cell of the map is of the same pairs
+    base, donor, owners = (values[rows][whole] for values in (sample.base, sample.donor, clusters_of(sample)))
+    forward = ways["patched"].to_numpy()[whole]
+    reverse = None if sample.patched_reverse is None else ways["reverse"].to_numpy()[whole]
+    # A way that counts both: what it adds to the base is the mean of what each direction moved.
+    moved = forward - base[:, None] if reverse is None else (forward - base[:, None] + donor[:, None] - reverse) / 2
+    bands = transfer_map(base, base[:, None] + moved, donor, owners, **reach)
+    for i, cell in enumerate(ways["patched"].columns):
+        back = None if reverse is None else reverse[:, i]
+        score = transfer_fraction(base, forward[:, i], donor, owners, back, **reach)
+        band = {name: float(getattr(bands, name)[i]) for name in ("band_lo", "band_hi", "p_max")}
+        beside = _both_ways(score)
         if bands.ci_method:
-            score = replace(
-                score, se=bands.se_cell[i], ci_lo=bands.band_lo[i], ci_hi=bands.band_hi[i], ci_method=bands.ci_method,
-                p=bands.p_max[i], p_method=bands.p_method, n_dropped=bands.n_dropped, reasons=bands.reasons,
-            )  # fmt: skip
-        yield Line(f"transfer, {cell}", score, {"mean update, nats": f"{score.mean_update:.3f}"})
+            beside["band over all cells"] = f"[{band['band_lo']:.3f}, {band['band_hi']:.3f}], p {band['p_max']:.3g}"
+        told = replace(MappedTransfer(**vars(score), **band), n_dropped=int((~whole).sum()))
+        yield Line(sample.metric, f"{sample.metric}, {cell}", told, beside, part=str(cell))
+
+
+def _both_ways(score: TransferFraction) -> dict[str, str]:
+    found = {"mean update, nats": f"{score.mean_update:.3f}"}
+    return found | (
+        {"forward, backward": f"{score.forward:.3f}, {score.reverse:.3f}"} if np.isfinite(score.reverse) else {}
+    )
 
 
 @metric("W3", "item, rejected, inner_<option> and exact_<option> for each of two or more [, word_<option>]", Layers)
-def readout_gate(sample: Layers, seed: int) -> Iterator[Line]:
+def readout_gate(sample: Layers, how: Resampling) -> Iterator[Line]:
     """May what is read at an inner layer be called a belief? Its correlation with the exact one, beyond the words."""
-    score = judged(sample.inner, sample.exact, sample.words, clusters_of(sample), sample.rejected, seed=seed)
+    score = judged(sample.inner, sample.exact, sample.words, clusters_of(sample), sample.rejected, **how.interval)
     lo, hi = score.evidence_ci
     beside = {
         "gate:": "passed" if score.passed else f"failed by {', '.join(score.failures)}",
@@ -90,25 +120,32 @@ def readout_gate(sample: Layers, seed: int) -> Iterator[Line]:
         "rejected option, change in nats": f"{score.evidence_response:+.3f} [{lo:.3f}, {hi:.3f}]",
         "and of the exact one": f"{score.evidence_exact:+.3f}",
     }
-    yield Line(f"partial correlation, at least {score.params['min_corr']:g}", score, beside)
+    yield Line("readout_gate", f"partial correlation, at least {score.params['min_corr']:g}", score, beside)
 
 
 @metric("W5", "shift_user, shift_third", Askers)
-def persistence(sample: Askers, seed: int) -> Iterator[Line]:
+def persistence(sample: Askers, how: Resampling) -> Iterator[Line]:
     """Share of a shift under testimony that a third party still finds; near 0 only the answer moved."""
-    score = share_kept(sample.shift_user, sample.shift_third, sample.clusters, seed=seed)
+    score = share_kept(sample.shift_user, sample.shift_third, sample.clusters, **how.interval)
     beside = {"mean shift asked by the user, by the third": f"{score.shift_user:.3f}, {score.shift_third:.3f} nats"}
-    yield Line("persistence", counted(score, sample, sample.shift_user + sample.shift_third), beside)
+    yield Line(
+        "persistence", "persistence", with_drop_reasons(score, sample, sample.shift_user + sample.shift_third), beside
+    )
 
 
 @metric("W6", "passive, queried", Queries)
-def query_effect(sample: Queries, seed: int) -> Iterator[Line]:
+def query_effect(sample: Queries, how: Resampling) -> Iterator[Line]:
     """What asking does to a belief that was there unasked."""
-    score = effect_of_query(sample.passive, sample.queried, sample.clusters, seed=seed)
+    score = effect_of_query(sample.passive, sample.queried, sample.clusters, **how.interval)
     beside = {"RMS": f"{score.rms:.3f}", "in log-odds": f"{score.logit_effect:+.3f}"}
     if score.n_clipped:
         beside["beliefs moved off 0 or 1 for that"] = str(score.n_clipped)
-    yield Line("queried less passive", counted(score, sample, sample.passive + sample.queried), beside)
+    yield Line(
+        "query_effect",
+        "queried less passive",
+        with_drop_reasons(score, sample, sample.passive + sample.queried),
+        beside,
+    )
 
 
 METRICS = (readout, fork, transfer, readout_gate, persistence, query_effect)

@@ -7,7 +7,7 @@ from typing import Any
 from ..cells import Array
 from ..samples import Sample
 
-Data = dict[str, Array]
+Data = dict[str, Any]
 CLUSTERS = ("cluster", "question", "item")
 """Columns that are taken for the cluster when none is named, in this order."""
 CONTEXTS = ("prior", "posterior")

@@ -10,7 +10,7 @@ import pandas as pd
 from ....hooks.errors import UserError
 from ....metrics import trajectory_pairs
 from ..cells import SLACK, Array, complete
-from ..samples import Chains, Pairs, Sample, Updates, joined, shown, take
+from ..samples import STEPWISE, WHOLE, Chains, Pairs, Sample, Updates, joined, shown, take
 from .form import Data, Form, P, fixed, suffixes
 
 
@@ -49,7 +49,7 @@ def trajectories(chains: Sequence[Array], groups: Array, outcome: Array | None, 
     """Updates of trajectories, step by step and from first to last, clustered by `groups` [trajectories]."""
     views = {}
     owner = np.arange(len(chains))
-    both = (("per_step", "per step"), ("first_last", "first to last"))
+    both = (("per_step", STEPWISE), ("first_last", WHOLE))
     short = max(map(len, chains)) <= 2  # then the two are the same
     for mode, name in (("first_last", ""),) if short else both:
         found = trajectory_pairs(chains, mode, owner)

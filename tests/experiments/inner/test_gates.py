@@ -8,12 +8,12 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from doxascope.experiments.addons.inner.plan import Gate
 from doxascope.experiments.addons.inner.report import inner_page
 from doxascope.experiments.addons.inner.scores import EXACT, GATE, Profile, cells, judging, profiles
 from doxascope.experiments.consistency.inside import INNER
 from doxascope.experiments.engine.config import load_config
 from doxascope.hooks.lens.lens import View
+from doxascope.hooks.lens.plan import Gate
 from doxascope.metrics import belief_consistency, belief_table
 
 N_ITEMS, WOBBLE, LEAK = 60, 0.5, 0.05

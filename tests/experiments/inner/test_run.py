@@ -12,9 +12,9 @@ from transformers import AutoTokenizer, LlamaForCausalLM
 
 from doxascope import UserError, load
 from doxascope.experiments.addons.inner.fitted import fitted
-from doxascope.experiments.addons.inner.plan import LensPlan
 from doxascope.experiments.addons.inner.scores import EXACT
 from doxascope.experiments.runs.folder import RunFolder
+from doxascope.hooks.lens.plan import LensPlan
 
 Run = Callable[..., RunFolder]
 

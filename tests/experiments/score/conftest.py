@@ -28,7 +28,7 @@ def estimates() -> Callable[..., dict[str, Any]]:
     """Quantity -> score, of one kind of belief."""
 
     def found(scored: Scored, kind: str = "") -> dict[str, Any]:
-        return {line.quantity: line.score for e in scored.entries if e.group == kind for line in e.lines}
+        return {number.quantity: number.score for number in scored.numbers if number.name == kind}
 
     return found
 
@@ -38,6 +38,6 @@ def beside() -> Callable[..., Mapping[str, str]]:
     """What stands beside a quantity."""
 
     def found(scored: Scored, quantity: str) -> Mapping[str, str]:
-        return next(line.beside for e in scored.entries for line in e.lines if line.quantity == quantity)
+        return next(number.beside for number in scored.numbers if number.quantity == quantity)
 
     return found

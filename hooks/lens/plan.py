@@ -2,8 +2,8 @@
 
 from pydantic import Field
 
-from ....hooks.backends.capture import Layers, layer_numbers
-from ....hooks.settings import Settings
+from ..backends.capture import Layers, layer_numbers
+from ..settings import Settings
 
 
 class Gate(Settings):

@@ -1,0 +1,118 @@
+"""Numbers as text: the cells of every table, and the tables of a terminal."""
+
+import math
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+
+from ...metrics import PairedDifference, Score
+from ..scoring.engine import Scored, ScoredTable
+from ..scoring.families import METRICS
+from ..scoring.number import Number
+from ..tables.samples import ALL
+
+INTERVAL = "interval by"
+HEADINGS = ("", "estimate", "95% interval", "p", "n", "clusters", "dropped", "status")
+DIFFERENCES = (HEADINGS[0], "difference", HEADINGS[2], "adjusted p", *HEADINGS[4:])
+
+
+def listing() -> str:
+    """Each metric: its name, its sections, its columns, its sentence."""
+    return "\n".join(f"{m.name}  ({m.code})\n  {m.sentence}\n  columns: {m.wants}" for m in METRICS)
+
+
+def as_text(scored: ScoredTable) -> str:
+    """What is known of a table: of all of it, not of its parts."""
+    lines = [scored.understood.line]
+    parts = {sample.subset for sample in scored.understood.samples if sample.subset != ALL}
+    whole, rest = by_sample(scored, parts)
+    for name, numbers in whole.items():
+        lines += ["", name] if name else [""]
+        lines += table_text(numbers)
+    if scored.differences:
+        lines += ["", f"differences on the same items, Holm over {family_size(scored.differences)}"]
+        lines += aligned([DIFFERENCES, *map(difference_cells, scored.differences)])
+    lines += ["", *(f"not scored: {name} {why}" for name, why in scored.skipped.items())] if scored.skipped else []
+    lines += ["", f"{rest} numbers of parts are on the page and in scores.json (--out)"] if rest else []
+    return "\n".join(lines)
+
+
+def table_text(numbers: Sequence[Number]) -> list[str]:
+    """A table of numbers, each by its quantity, and below it what is to be read with them."""
+    notes = [beside(number) for number in numbers]
+    usual = Counter(one.get(INTERVAL, "") for one in notes).most_common(1)[0][0]
+    lines = [*aligned([HEADINGS, *((number.quantity, *cells(number.score)) for number in numbers)]), ""]
+    lines += [f"  intervals, where nothing else is said: {usual}"] if usual else []
+    for number, note in zip(numbers, notes, strict=True):
+        said = {key: text for key, text in note.items() if (key, text) != (INTERVAL, usual)}
+        lines += [f"  {number.quantity}: {'; '.join(f'{key} {text}' for key, text in said.items())}"] if said else []
+    return lines
+
+
+def by_sample(scored: Scored, parts: set[str]) -> tuple[dict[str, list[Number]], int]:
+    """Name of a sample -> its numbers of the whole; and how many are of parts."""
+    whole: dict[str, list[Number]] = {}
+    rest = 0
+    for number in scored.numbers:
+        if number.subset in parts or number.subset.startswith(tuple(f"{part}, " for part in parts)):
+            rest += 1
+        else:
+            whole.setdefault(number.name, []).append(number)
+    return whole, rest
+
+
+def family_size(differences: Sequence[Number]) -> int:
+    """Comparisons that have a p."""
+    scores = (number.score for number in differences)
+    return max((score.family_size for score in scores if isinstance(score, PairedDifference)), default=0)
+
+
+def cells(score: Score) -> tuple[str, ...]:
+    """Estimate, interval, p, n, clusters, dropped with reasons, status."""
+    interval = "" if math.isnan(score.ci_lo) else f"[{shown(score.ci_lo)}, {shown(score.ci_hi)}]"
+    reasons = ", ".join(f"{n} {why}" for why, n in score.reasons.items())
+    dropped = f"{score.n_dropped}" + (f" ({reasons})" if reasons else "")
+    p = "" if math.isnan(score.p) else f"{score.p:.3g}"
+    return (shown(score.estimate), interval, p, str(score.n_rows), str(score.n_clusters), dropped, score.status)
+
+
+def difference_cells(number: Number) -> tuple[str, ...]:
+    """The same of a difference, by its quantity, with p after Holm."""
+    score = number.score
+    assert isinstance(score, PairedDifference)
+    adjusted = "" if math.isnan(score.p_adjusted) else f"{score.p_adjusted:.3g}"
+    return (number.quantity, *cells(score)[:2], adjusted, *cells(score)[3:])
+
+
+def shown(value: float) -> str:
+    """Three decimals, or three digits of what is smaller."""
+    if math.isnan(value):
+        return "-"
+    if value and abs(value) < 0.001:
+        return f"{value:.1e}"
+    return f"{value:.3f}"
+
+
+def beside(number: Number) -> Mapping[str, str]:
+    """What is to be read with the number: how it was made, and what the metric adds."""
+    made, how = {}, number.score.ci_method
+    if how:
+        made["no interval:" if how.startswith("none") else INTERVAL] = how.removeprefix("none: ")
+    if number.score.p_method and number.score.p_method != how and not math.isnan(number.score.p):
+        made["p by"] = number.score.p_method
+    if number.equivalence is not None:
+        margin = number.equivalence.params["hi"]
+        verdict = "within" if number.equivalence.equivalent else "not shown to be within"
+        distance = "1 minus it is" if number.metric == "c2" else ""
+        made[f"{distance} {verdict}".strip()] = f"±{margin:g} (TOST p {number.equivalence.p:.3g})"
+    return made | dict(number.beside)
+
+
+def aligned(rows: Sequence[tuple[str, ...]]) -> Iterator[str]:
+    """Rows of a table, first and last column to the left, the others to the right."""
+    widths = [max(len(row[i]) for row in rows) for i in range(len(rows[0]))]
+    ends = (0, len(widths) - 1)
+    for row in rows:
+        yield "  ".join(
+            cell.ljust(width) if i in ends else cell.rjust(width)
+            for i, (cell, width) in enumerate(zip(row, widths, strict=True))
+        ).rstrip()

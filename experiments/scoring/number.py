@@ -1,0 +1,81 @@
+"""One number of a run or of a table, and what is to be read beside it."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+from ...metrics import Equivalence, Score
+from ..tables.samples import ALL, sample_name
+
+
+class Key(NamedTuple):
+    """What names a number: no two numbers of a run share one."""
+
+    metric: str
+    method: str
+    kind: str
+    subset: str
+    run: str = ""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Number:
+    """A score with its name."""
+
+    metric: str
+    """Its short name, as in `scores.json` and in the columns of a report."""
+    method: str
+    """The form of reading; of a difference, both."""
+    kind: str = "exact"
+    """Of belief (`metrics.KINDS`); empty where a table does not say."""
+    subset: str = ALL
+    """The part of the data that it is about."""
+    run: str = ""
+    """The run that it is of, where several are scored together."""
+    score: Score
+    quantity: str = ""
+    """The metric in words."""
+    beside: Mapping[str, str] = field(default_factory=dict)
+    """What qualifies it: label -> text."""
+    equivalence: Equivalence | None = None
+    """To zero, within the default margin of the metric (METRICS F3)."""
+    family: str = ""
+    """The name of the engine's metric that made it; empty if its experiment did."""
+    code: str = ""
+    """Sections of the definitions."""
+
+    @property
+    def key(self) -> Key:
+        """Its name."""
+        return Key(self.metric, self.method, self.kind, self.subset, self.run)
+
+    @property
+    def name(self) -> str:
+        """Of the sample that it was made of, as it is printed."""
+        return sample_name(self.kind, self.method, self.run)
+
+    def value(self, name: str) -> float:
+        """A number of the score by its field; `equivalence` is the p of that test."""
+        if name == "equivalence":
+            return self.equivalence.p if self.equivalence else float("nan")
+        return getattr(self.score, name)
+
+
+@dataclass(frozen=True)
+class Resampling:
+    """How everything random in a score is drawn. None: as each function does by default."""
+
+    seed: int = 0
+    draws: int | None = None
+    level: float | None = None
+    """Of every interval."""
+
+    @property
+    def interval(self) -> dict[str, Any]:
+        """The arguments of what has an interval."""
+        return self.test if self.level is None else {**self.test, "level": self.level}
+
+    @property
+    def test(self) -> dict[str, Any]:
+        """The arguments of what only draws."""
+        return {"seed": self.seed} if self.draws is None else {"seed": self.seed, "draws": self.draws}
