@@ -1,18 +1,16 @@
 """Runs an experiment: items to questions, questions to exact beliefs, beliefs to scores and a report."""
 
 import contextlib
-import dataclasses
 import json
 import math
 import random
 import time
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, NamedTuple
 
-import numpy as np
 import pandas as pd
 import yaml
 
@@ -25,24 +23,21 @@ from ...hooks.exact.exact import difference
 from ...hooks.exact.tokenisations import Vocabulary, other_tokenisations
 from ...hooks.lm import LanguageModel, load
 from ...hooks.store import ActivationWriter, describe
-from ...metrics import Score, belief_table
-from ..addons.inner.prepare import declaration, prepare
-from ..addons.inner.report import inner_page
-from ..addons.inner.scores import cells as inner_cells
-from ..addons.inner.scores import profiles
-from ..addons.noise_floor import Floors, score_floors
-from ..experiment import Cell, Experiment, Item, RunConfig
-from ..reading.exact import compile_questions
+from ...metrics import INNER_KINDS, belief_table
+from ..addons import ADDONS
+from ..addons.addon import Scored
+from ..experiment import Experiment, Item, Read, ReadsByItself, RunConfig
+from ..reading.exact import compile_questions, read_questions
+from ..report.rows import as_row, jsonable
 from ..report.run_page import render_report
 from ..runs.folder import RunFolder
-from ..runs.manifest import conditions, digest, surroundings
+from ..runs.manifest import CERTIFICATE, conditions, digest, surroundings
+from ..runs.scores import score_run
 from ..runs.shard import WHOLE, Shard
 from .progress import progress
 
 PATIENCE = 30.0
 """Seconds that a shard that begins waits for its turn: a whole run lets none in."""
-CERTIFICATE = "certificate.json"
-"""A run's copy of its model's certificate."""
 FOREVER = -1
 """To wait for its turn once it has begun: then only another shard, which writes the scores, can be in the way."""
 
@@ -76,11 +71,11 @@ def read(
     items = experiment.items(config)
     with load(config.model, terminators=config.terminators) as lm:
         config = config.model_copy(update={"model": lm.spec.model_copy(update={"threads": lm.identity.threads})})
-        inside = prepare(experiment, config, items, lm)
-        if inside:
-            config, lm.lens = inside.config, inside.lens
-        now = conditions(config, lm.identity, [[item.id, item.cluster, dict(item.content)] for item in items])
-        now |= {"translator": inside.translator} if inside else {}
+        settled: dict[str, Any] = {}
+        for addon in ADDONS:
+            config, own = addon.begin(experiment, config, items, lm)
+            settled |= own
+        now = conditions(config, lm.identity, [[item.id, item.cluster, dict(item.content)] for item in items]) | settled
         name = f"{experiment.name}-{lm.spec.name}-{digest([now['config'], now['model']])[:8]}"
         folder = RunFolder.create(out / name, shard)
         with folder.writing():
@@ -100,38 +95,25 @@ def read(
 def report(folder: RunFolder, experiment: Experiment, config: RunConfig) -> None:
     """Scores and report page from the beliefs that are on the disk."""
     every = folder.beliefs()
-    inside = profiles(declaration(experiment), config, every) if config.lens else []
-    beliefs = every[every["kind"] != "lens"]
-    cells = experiment.score(config, beliefs)
-    rows = [_flat(cell) for cell in [*cells, *(cell for profile in inside for cell in inner_cells(profile))]]
-    folder.write_json("scores.json", {"experiment": experiment.name, "scores": _jsonable(rows)})
-    nested = ("reasons", "params", "details")
-    table = pd.DataFrame([row | {key: json.dumps(_jsonable(row[key])) for key in nested} for row in rows])
+    beliefs = every[~every["kind"].isin(INNER_KINDS)]
+    numbers = score_run(experiment, config, beliefs)
+    scored = Scored(folder, experiment, config, every, beliefs, numbers)
+    added = [addon.finish(scored) for addon in ADDONS]
+    rows = [as_row(number) for number in [*numbers, *(number for one in added for number in one.numbers)]]
+    folder.write_json("scores.json", {"experiment": experiment.name, "headline": experiment.headline, "scores": rows})
+    nested = ("reasons", "params", "details", "beside", "equivalence")
+    table = pd.DataFrame([row | {key: json.dumps(row[key]) for key in nested} for row in rows])
     folder.write_table("scores.parquet", table)
-    if len(published := experiment.published(cells)):
+    for name, data in (file for one in added for file in one.files.items()):
+        folder.write_json(name, jsonable(data))
+    if len(published := experiment.published(numbers)):
         folder.write("published.csv", published.to_csv(index=False))
-    findings = experiment.findings(config, beliefs, cells, folder.transcripts)
+    findings = experiment.findings(config, beliefs, numbers, folder.transcripts)
+    notes = {key: note for one in added for key, note in one.notes.items()}
+    blocks = [block for one in added for block in one.blocks]
     record = folder.manifest | _totals(folder)
-    floors = _floors(folder, experiment, config, beliefs, cells)
-    page = inner_page(declaration(experiment).columns, inside) if inside else None
-    folder.write("report.html", render_report(experiment, config, record, findings, cells, beliefs, floors, page))
-
-
-def _floors(
-    folder: RunFolder, experiment: Experiment, config: RunConfig, beliefs: pd.DataFrame, cells: Sequence[Cell]
-) -> Floors | None:
-    """The noise floor of each score, if the run has a certificate; they are kept beside the scores."""
-    path = folder.path / CERTIFICATE
-    if not path.is_file():
-        return None
-    certificate = Certificate.model_validate_json(path.read_text("utf-8"))
-    change = certificate.worst(config.model.dtype, config.model.backend)
-    floors = Floors(certificate.hash, change, score_floors(experiment, config, beliefs, cells, change.nat))
-    rows = [dict(zip(("metric", "method", "subset"), key, strict=True)) | {"floor": x} for key, x in floors.of.items()]
-    folder.write_json(
-        "floors.json", {"certificate": certificate.hash, **change.model_dump(), "scores": _jsonable(rows)}
-    )
-    return floors
+    page = render_report(experiment, config, record, findings, numbers, beliefs, notes, blocks)
+    folder.write("report.html", page)
 
 
 def batches(config: RunConfig, items: Sequence[Item]) -> list[Sequence[Item]]:
@@ -175,7 +157,7 @@ def _read_all(job: _Job, items: Sequence[Item], shard: Shard) -> None:
 
 def _read_batch(job: _Job, batch: Sequence[Item], number: int) -> None:
     started = time.perf_counter()
-    read = [job.experiment.read(job.config, item, job.lm) for item in batch]
+    read = [_read(job, item) for item in batch]
     costs = [one.cost for one in read]
     transcripts = [line for one in read for line in one.transcripts]
     beliefs = belief_table(row for one in read for row in one.rows)
@@ -193,6 +175,13 @@ def _read_batch(job: _Job, batch: Sequence[Item], number: int) -> None:
         note["activations"] = job.store.write(number, whole.rows, {**whole.residuals})
     note["seconds"] = round(time.perf_counter() - started, 3)
     job.folder.commit(number, beliefs, transcripts, note)
+
+
+def _read(job: _Job, item: Item) -> Read:
+    if isinstance(job.experiment, ReadsByItself):
+        return job.experiment.read(job.config, item, job.lm)
+    asked = job.experiment.questions(job.config, item)
+    return read_questions(job.experiment.name, job.config, item, asked, job.lm)
 
 
 def _verify(
@@ -216,8 +205,8 @@ def _verify(
         "readouts": ids,
         "largest_difference_nat": worst,
         "other_tokenisations": {
-            "largest_share": _jsonable(max(one.share for one in others)),
-            "largest_change": _jsonable(max(one.change for one in others)),
+            "largest_share": jsonable(max(one.share for one in others)),
+            "largest_change": jsonable(max(one.change for one in others)),
             "read": sum(one.n_read for one in others),
             "of": sum(one.n_all for one in others),
         },
@@ -278,28 +267,6 @@ def _totals(folder: RunFolder) -> dict[str, Any]:
         statuses.update(commit["statuses"])
         smallest = min(smallest, commit["smallest_budget"])
     return {"totals": {**totals, "smallest_budget": smallest}, "statuses": dict(sorted(statuses.items()))}
-
-
-def _flat(cell: Cell) -> dict[str, Any]:
-    """A cell as a row: the fields that every score has, and the rest under `details`."""
-    fields = cell.score.as_dict()
-    common = {"estimate", *(field.name for field in dataclasses.fields(Score))}
-    details = {name: value for name, value in fields.items() if name not in common | {cell.score.headline}}
-    return (
-        {"metric": cell.metric, "method": cell.method, "subset": cell.subset, "kind": cell.kind}
-        | {name: value for name, value in fields.items() if name in common}
-        | {"details": details}
-    )
-
-
-def _jsonable(value: Any) -> Any:
-    """The same in what JSON has. NaN is null; the status beside it says why."""
-    if isinstance(value, Mapping):
-        return {str(key): _jsonable(inner) for key, inner in value.items()}
-    if isinstance(value, list | tuple | np.ndarray):
-        return [_jsonable(inner) for inner in value]
-    value = value.item() if isinstance(value, np.generic) else value
-    return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
 def _now() -> str:

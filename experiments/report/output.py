@@ -1,7 +1,7 @@
 """The files of scores of a table: JSON for a program, a page for a reader."""
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +10,9 @@ from ...hooks.errors import UserError
 from ..runs.folder import RunFolder
 from ..scoring.engine import ScoredTable
 from ..scoring.families import METRICS
+from ..scoring.number import Number
+from ..tables.samples import ALL
+from .blocks import Block, Cell, Prose, TableBlock
 from .page import render_page
 from .rows import as_row
 from .text import DIFFERENCES, HEADINGS, beside, by_sample, cells, difference_cells, family_size
@@ -30,24 +33,43 @@ def as_data(scored: ScoredTable, settings: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def as_html(scored: ScoredTable, settings: Mapping[str, Any]) -> str:
-    """One page: no scripts, nothing from a network, every byte of the table escaped."""
+    """One page, a table for each sample."""
     named, _ = by_sample(scored, set())
-    return render_page(
-        "scores.html.j2",
-        table=scored.understood.path.name,
-        understood=scored.understood.line,
-        headings=HEADINGS,
-        tables=[
-            (name, [((one.quantity, *cells(one.score)), beside(one)) for one in own]) for name, own in named.items()
-        ],
-        differences=[difference_cells(one) for one in scored.differences],
-        difference_headings=DIFFERENCES,
-        family_size=family_size(scored.differences),
-        metrics=[(m.name, m.code, m.sentence) for m in METRICS if m.name in {one.family for one in scored.numbers}],
-        skipped=scored.skipped,
-        version=__version__,
-        settings=settings,
+    blocks: list[Block] = [Prose(text=scored.understood.line)]
+    for name, numbers in named.items():
+        rows = [(Cell(one.quantity, _notes(one)), *map(Cell, cells(one.score))) for one in numbers]
+        blocks.append(TableBlock(title=name or "Scores", head=_head(HEADINGS), rows=rows))
+    if scored.differences:
+        blocks.append(
+            TableBlock(
+                title="Differences on the same items",
+                caption="Clusters of both resampled together; p adjusted by Holm over all "
+                f"{family_size(scored.differences)} comparisons of this table.",
+                head=_head(DIFFERENCES),
+                rows=[list(map(Cell, difference_cells(one))) for one in scored.differences],
+            )
+        )
+    families = {one.family for one in scored.numbers}
+    blocks.append(
+        TableBlock(
+            title="What was measured",
+            head=_head(("metric", "definition", "what it asks")),
+            rows=[[Cell(m.name), Cell(m.code), Cell(m.sentence)] for m in METRICS if m.name in families],
+            notes=[(name, f"was not scored: it {why}") for name, why in scored.skipped.items()],
+        )
     )
+    chosen = "".join(f", {key} {value}" for key, value in settings.items())
+    blocks.append(Prose(text=f"doxascope {__version__}{chosen}.", soft=True))
+    return render_page("Scores", f"of {scored.understood.path.name}", blocks)
+
+
+def _head(names: Sequence[str]) -> list[tuple[str, str]]:
+    return [(name, "") for name in names]
+
+
+def _notes(number: Number) -> list[str]:
+    part = [number.subset] if number.subset != ALL else []
+    return [*part, *(f"{key} {value}" for key, value in beside(number).items())]
 
 
 def prepare(folder: Path) -> RunFolder:

@@ -1,18 +1,21 @@
-"""Pages from templates: nothing from a network, everything escaped, and no script but the one of ours it may have."""
+"""Pages of blocks: nothing from a network, everything escaped, and no script but the one of ours it may have."""
 
 import base64
 import hashlib
+from collections.abc import Sequence
 from importlib.resources import files
-from typing import Any
 
 from jinja2 import Environment, FunctionLoader, StrictUndefined
 from markupsafe import Markup
 
+from .blocks import Block, Instances
 
-def render_page(template: str, *, script: str = "", **values: Any) -> str:
-    """The text of a page; `template`, and `script` if it has one, name files in `templates/`.
 
-    The page allows the script by its hash: a browser that finds any other text in it runs nothing.
+def render_page(heading: str, of: str, blocks: Sequence[Block]) -> str:
+    """The text of a page.
+
+    Only a page with instances has a script, which filters them. The page allows it by its hash: a browser that finds
+    any other text in it runs nothing.
     """
     environment = Environment(
         loader=FunctionLoader(_source),
@@ -21,10 +24,15 @@ def render_page(template: str, *, script: str = "", **values: Any) -> str:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    code = _source(script) if script else ""
+    code = _source("filter.js") if any(isinstance(block, Instances) for block in blocks) else ""
     script_hash = base64.b64encode(hashlib.sha256(code.encode()).digest()).decode()
-    allowed = f"; script-src 'sha256-{script_hash}'" if script else ""
-    return environment.get_template(template).render(script=Markup(code), script_policy=allowed, **values)
+    return environment.get_template("page.html.j2").render(
+        heading=heading,
+        of=of,
+        blocks=blocks,
+        script=Markup(code),
+        script_policy=f"; script-src 'sha256-{script_hash}'" if code else "",
+    )
 
 
 def _source(name: str) -> str:

@@ -1,7 +1,4 @@
-"""One HTML page for a run: nothing from a network, every byte that a model wrote escaped.
-
-Without its one script, which filters the instances, all of it stands there.
-"""
+"""The page of a run, in blocks."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -11,11 +8,17 @@ import pandas as pd
 import yaml
 from markupsafe import Markup
 
-from ...metrics.score import Score
-from ..addons.inner.report import InnerPage
-from ..addons.noise_floor import Floors, Key
-from ..experiment import Cell, Column, Experiment, Findings, Gallery, RunConfig, Table
+from ...metrics import PairedDifference, Score
+from ..experiment import Column, Experiment, Findings, RunConfig, Table, Verdict
+from ..scoring.engine import DIFFERENCE
+from ..scoring.number import Key, Number
+from ..tables.samples import ALL
+from .blocks import Block, Cell, Folded, Instances, Picture, Prose, Stamp, TableBlock
 from .page import render_page
+
+Numbers = Mapping[tuple[str, str, str], Number]
+"""(metric, method, subset) -> number."""
+NONE = "–"
 
 
 def render_report(
@@ -23,120 +26,204 @@ def render_report(
     config: RunConfig,
     manifest: Mapping[str, Any],
     findings: Findings,
-    cells: Sequence[Cell],
+    numbers: Sequence[Number],
     beliefs: pd.DataFrame,
-    floors: Floors | None,
-    inner: InnerPage | None,
+    notes: Mapping[Key, str],
+    added: Sequence[Block],
 ) -> str:
-    """The page as text; `inner` is of a run that reads inner layers."""
-    by_key = {(cell.metric, cell.method, cell.subset): cell.score for cell in cells}
-    paired = [
-        (cell.method, cell.score, _floor(floors, (cell.metric, cell.method, cell.subset), cell.score))
-        for cell in cells
-        if cell.metric == findings.differences
+    """The page as text.
+
+    Args:
+        experiment: whose run it is.
+        config: of the run.
+        manifest: of the run, with its totals.
+        findings: what the experiment shows.
+        numbers: of the experiment.
+        beliefs: the rows that they were made of.
+        notes: what add-ons say beside single numbers.
+        added: the sections of add-ons.
+    """
+    told = _Told({(one.metric, one.method, one.subset): one for one in numbers}, notes, findings.verdicts)
+    methods = [one.method for one in numbers if one.metric == experiment.headline and one.subset == ALL and one.method]
+    blocks: list[Block] = [
+        Prose(text=experiment.summary, soft=True),
+        Prose(text=findings.question),
+        *_stamps(manifest, findings.verdicts),
+        *_headline(told, findings, methods, config, manifest),
+        *(block for table in findings.tables if (block := _table(told, table, methods))),
+        *_differences(numbers, findings, notes),
+        *(Picture(title=one.title, svg=Markup(one.svg), caption=one.caption) for one in findings.figures),
+        *added,
+        _competitors(told, beliefs, methods, config),
+        *([Instances(title="Instances", gallery=findings.gallery)] if findings.gallery else []),
+        Prose(title="Provenance", text=_provenance(manifest)),
+        Folded(texts=[("Conditions", _yaml(manifest["conditions"])), ("Configuration", _yaml(_settings(config)))]),
     ]
-    cells = [cell for cell in cells if cell.metric != findings.differences]
-    methods = list(dict.fromkeys(cell.method for cell in cells))
-    headline = findings.columns[0]
-    methods = [m for m in methods if (headline.metric, m, findings.headline_subset) in by_key]
-    return render_page(
-        "report.html.j2",
-        script="filter.js",
-        experiment=experiment,
-        config=config,
-        manifest=manifest,
-        findings=findings,
-        methods=methods,
-        rows=[
-            (m, [_cell(by_key, floors, column, m, findings.headline_subset) for column in findings.columns])
-            for m in methods
-        ],
-        denominators={m: by_key[headline.metric, m, findings.headline_subset] for m in methods},
-        tables=[(table, rows) for table in findings.tables if (rows := _rows(by_key, floors, table, methods))],
-        floors=floors,
-        paired=paired,
-        competitors=_competitors(beliefs),
-        low=_low_coverage(beliefs),
-        choices=_choices(findings.gallery) if findings.gallery else [],
-        inner=inner,
-        svg=Markup(inner.figure.svg) if inner else "",
-        figures=[(figure.title, Markup(figure.svg), figure.caption) for figure in findings.figures],
-        config_text=yaml.safe_dump(config.model_dump(mode="json"), sort_keys=False, allow_unicode=True),
-        conditions_text=yaml.safe_dump(manifest["conditions"], sort_keys=False, allow_unicode=True),
+    return render_page(experiment.name, f"on {config.model.name}", blocks)
+
+
+class _Told:
+    """The numbers of a page as text."""
+
+    def __init__(self, numbers: Numbers, notes: Mapping[Key, str], verdicts: Sequence[Verdict]) -> None:
+        self.numbers = numbers
+        self._notes = notes
+        self._failed = {verdict.method for verdict in verdicts if not verdict.passed}
+
+    def method(self, method: str) -> Cell:
+        """The name of a method, marked if it fails the gate."""
+        return Cell(method + ("†" if method in self._failed else ""))
+
+    def cell(self, column: Column, method: str, subset: str) -> Cell:
+        """Estimate, interval and notes; or a range, a field, or why there is none."""
+        number = self.numbers.get((column.metric, method, subset))
+        if number is None:
+            return Cell(NONE)
+        score = number.score
+        if column.field is not None:
+            value = number.value(column.field)
+            return Cell(NONE if math.isnan(value) else f"{value:.3g}")
+        if not score.ci_method and score.status == "ok":
+            raise ValueError(f"{column.metric}: a number without an interval's method must not be printed")
+        if math.isnan(score.estimate):
+            return Cell(NONE, [score.status])
+        written = _percent if column.percent else _decimal
+        if column.to is not None:
+            other = self.numbers[column.to, method, subset].score.estimate
+            return Cell(f"{written(score.estimate)} – {written(other)}")
+        interval = score.ci_method if math.isnan(score.ci_lo) else f"[{written(score.ci_lo)}, {written(score.ci_hi)}]"
+        return Cell(written(score.estimate), [interval, self._notes.get(number.key, "")])
+
+
+def _percent(value: float) -> str:
+    return f"{value:.1%}"
+
+
+def _decimal(value: float) -> str:
+    return f"{value:.3f}"
+
+
+def _stamps(manifest: Mapping[str, Any], verdicts: Sequence[Verdict]) -> list[Block]:
+    found: list[Block] = []
+    if manifest["status"] != "complete":
+        found.append(Stamp(says="Incomplete.", note="This run was stopped; the page shows what was committed."))
+    if failed := [(verdict.method, verdict.reason) for verdict in verdicts if not verdict.passed]:
+        note = "The gate was fixed before anything was read. Methods that fail are marked † below."
+        found.append(Stamp(says="Fails the competence gate: not a belief measurement.", lines=failed, note=note))
+    return found
+
+
+def _headline(
+    told: _Told, findings: Findings, methods: Sequence[str], config: RunConfig, manifest: Mapping[str, Any]
+) -> list[Block]:
+    """The first table, and how its numbers were made."""
+    columns = findings.columns
+    scores = [told.numbers[columns[0].metric, method, ALL].score for method in methods]
+    rows = [
+        [
+            told.method(method),
+            *(told.cell(column, method, ALL) for column in columns),
+            _denominator(score, clusters=True),
+        ]
+        for method, score in zip(methods, scores, strict=True)
+    ]
+    made = "".join(f", {key} {value}" for key, value in scores[0].params.items())
+    checked = manifest["verification"]
+    how = (
+        f"{len(checked['readouts'])} read-outs were recomputed by one ordinary forward pass per surface form: largest "
+        f"difference {checked['largest_difference_nat']:.1e} nat."
+        if checked
+        else "No read-out was recomputed the plain way in this run (see --verify)."
+    )
+    return [
+        TableBlock(
+            title="Scores",
+            caption=f"Mean over instances, {100 * config.level:g}% interval over clusters (items that share content).",
+            head=[("method", ""), *((column.title, column.explanation) for column in columns), ("instances", "")],
+            rows=rows,
+            notes=[(column.title, column.explanation) for column in columns],
+        ),
+        Prose(text=f"Interval: {scores[0].ci_method}{made}. {how}", soft=True),
+    ]
+
+
+def _table(told: _Told, table: Table, methods: Sequence[str]) -> TableBlock | None:
+    """A further table: the methods and subsets for which there is its score; None if there are none."""
+    metric = table.metric or table.columns[0].metric
+    rows = [
+        [
+            told.method(method),
+            Cell(subset),
+            *(told.cell(column, method, subset) for column in table.columns),
+            _denominator(told.numbers[metric, method, subset].score),
+        ]
+        for method in methods
+        for subset in table.subsets
+        if (metric, method, subset) in told.numbers
+    ]
+    head = [("method", ""), ("", ""), *((column.title, column.explanation) for column in table.columns), ("n", "")]
+    return TableBlock(title=table.title, caption=table.caption, head=head, rows=rows) if rows else None
+
+
+def _denominator(score: Score, *, clusters: bool = False) -> Cell:
+    below = [f"{score.n_dropped} undefined", *([f"{score.n_clusters} clusters"] if clusters else [])]
+    return Cell(str(score.n_rows), below)
+
+
+def _differences(numbers: Sequence[Number], findings: Findings, notes: Mapping[Key, str]) -> list[Block]:
+    """The paired differences of the headline."""
+    paired = [number for number in numbers if number.metric == findings.columns[0].metric + DIFFERENCE]
+    rows = []
+    for number in paired:
+        score = number.score
+        assert isinstance(score, PairedDifference)
+        value, p = Cell(NONE, [score.status]), NONE
+        if score.status == "ok":
+            interval = f"[{score.ci_lo:+.3f}, {score.ci_hi:+.3f}] {score.ci_method}"
+            value, p = (
+                Cell(f"{score.difference:+.3f}", [interval, notes.get(number.key, "")]),
+                f"{score.p_adjusted:.3g}",
+            )
+        rows.append([Cell(number.method), value, Cell(p), _denominator(score, clusters=True)])
+    caption = (
+        f"Difference in {findings.columns[0].title} on the same instances, clusters resampled together; p adjusted for "
+        f"all {len(paired)} comparisons (Holm)."
+    )
+    head = [(name, "") for name in ("methods", "difference", "adjusted p", "instances")]
+    return [TableBlock(title="Do the methods differ?", caption=caption, head=head, rows=rows)] if paired else []
+
+
+def _competitors(told: _Told, beliefs: pd.DataFrame, methods: Sequence[str], config: RunConfig) -> TableBlock:
+    """The tokens that most often are likelier than any option's first, and how many read-outs are flagged."""
+    readouts = beliefs.drop_duplicates("readout_id")
+    rows = []
+    for method in methods:
+        own = readouts[readouts["method"] == method]
+        shares = own["competitor"].value_counts(normalize=True)[:3]
+        flagged = (own["status"] == "low_coverage").mean()
+        likely = ", ".join(f"{token!r} {share:.0%}" for token, share in shares.items())
+        rows.append([told.method(method), Cell(f"{flagged:.0%}"), Cell(likely, code=True)])
+    return TableBlock(
+        title="What the model would rather say",
+        caption="The likeliest next token with which none of the options begins; and how many read-outs have a "
+        f"coverage below {config.low_coverage:g}.",
+        head=[("method", ""), ("low coverage", ""), ("most common competitors (share of read-outs)", "")],
+        rows=rows,
     )
 
 
-def _rows(
-    scores: Mapping[Key, Score], floors: Floors | None, table: Table, methods: Sequence[str]
-) -> list[tuple[str, str, list[dict[str, str]], Score]]:
-    """(method, subset, cells, the score that has the denominator) of the rows for which there is a score."""
-    metric = table.metric or table.columns[0].metric
-    return [
-        (method, subset, [_cell(scores, floors, column, method, subset) for column in table.columns], scores[key])
-        for method in methods
-        for subset in table.subsets
-        if (key := (metric, method, subset)) in scores
-    ]
+def _provenance(manifest: Mapping[str, Any]) -> str:
+    totals, sessions = manifest["totals"], len(manifest["sessions"])
+    statuses = ", ".join(f"{status} {n}" for status, n in manifest["statuses"].items())
+    return (
+        f"{totals['readouts']} read-outs in {totals['packs']} forward passes over {totals['tokens_run']} tokens, "
+        f"{totals['seconds']:.0f} s, in {sessions} session{'s' if sessions > 1 else ''}. Statuses: {statuses}."
+    )
 
 
-def _cell(
-    scores: Mapping[Key, Score], floors: Floors | None, column: Column, method: str, subset: str
-) -> dict[str, str]:
-    """The text of a table cell: estimate and interval, or a range, or why there is none."""
-    key = (column.metric, method, subset)
-    score = scores.get(key)
-    if score is None:
-        return {"value": "–", "interval": "", "floor": ""}
-    if column.field is not None:
-        value = getattr(score, column.field)
-        return {"value": "–" if math.isnan(value) else f"{value:.3g}", "interval": "", "floor": ""}
-    if not score.ci_method and score.status == "ok":
-        raise ValueError(f"{column.metric}: a number without an interval's method must not be printed")
-
-    def written(value: float) -> str:
-        return f"{value:.1%}" if column.percent else f"{value:.3f}"
-
-    if math.isnan(score.estimate):
-        return {"value": "–", "interval": score.status, "floor": ""}
-    if column.to is not None:
-        return {
-            "value": f"{written(score.estimate)} – {written(scores[column.to, method, subset].estimate)}",
-            "interval": "",
-            "floor": "",
-        }
-    interval = score.ci_method if math.isnan(score.ci_lo) else f"[{written(score.ci_lo)}, {written(score.ci_hi)}]"
-    return {"value": written(score.estimate), "interval": interval, "floor": _floor(floors, key, score)}
+def _settings(config: RunConfig) -> Mapping[str, Any]:
+    return config.model_dump(mode="json")
 
 
-def _floor(floors: Floors | None, key: Key, score: Score) -> str:
-    """How far arithmetic alone may move a score, and whether the score is no more than that."""
-    if floors is None or math.isnan(score.estimate):
-        return ""
-    floor = floors.of[key]
-    return ("within its " if abs(score.estimate) <= floor > 0 else "") + f"floor {floor:.0e}"
-
-
-def _competitors(beliefs: pd.DataFrame) -> dict[str, list[tuple[str, float]]]:
-    """Per method, the tokens that most often are likelier than any option's first, with their share of read-outs."""
-    readouts = beliefs.drop_duplicates("readout_id")
-    return {
-        str(method): [
-            (repr(token), share) for token, share in rows["competitor"].value_counts(normalize=True)[:3].items()
-        ]
-        for method, rows in readouts.groupby("method", sort=False)
-    }
-
-
-def _low_coverage(beliefs: pd.DataFrame) -> dict[str, float]:
-    """Per method, the share of read-outs that are flagged."""
-    readouts = beliefs.drop_duplicates("readout_id")
-    flagged = readouts["status"] == "low_coverage"
-    return {
-        str(method): float(share) for method, share in flagged.groupby(readouts["method"], sort=False).mean().items()
-    }
-
-
-def _choices(gallery: Gallery) -> list[tuple[str, list[str]]]:
-    """Each facet, with the values that it has among the instances."""
-    columns = zip(*(instance.facets for instance in gallery.instances), strict=True)
-    return [(name, list(dict.fromkeys(values))) for name, values in zip(gallery.facets, columns, strict=False)]
+def _yaml(data: Any) -> str:
+    return yaml.safe_dump(data, sort_keys=False, allow_unicode=True)

@@ -13,6 +13,8 @@ from ... import __version__
 from ...hooks.identity import Identity
 from ...hooks.settings import Settings
 
+CERTIFICATE = "certificate.json"
+"""A run's copy of its model's certificate."""
 PACKAGES = ("torch", "transformers", "tokenizers", "numpy", "scipy", "pandas", "pyarrow", "wonderwords")
 
 

@@ -2,11 +2,15 @@
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any
+
+from markupsafe import Markup
 
 from ....hooks.lens.lens import RAW, TRANSLATED, View
+from ....hooks.lens.plan import Gate
 from ....metrics import Score
 from ...experiment import Column, Figure
+from ...report.blocks import Block, Cell, Picture, Prose, TableBlock
 from ...report.plotting import INK, MARK, figure_of_panels, to_svg
 from .scores import Layer, Profile
 
@@ -17,44 +21,32 @@ ROW = 0.09
 SMALLEST_RANGE = 0.02
 
 
-class Gated(NamedTuple):
-    """A row of the table of gates, as text."""
-
-    method: str
-    view: str
-    scores: Sequence[str]
-    """In the order of the columns."""
-    coverage: str
-    partial_corr: str
-    evidence: str
-    failures: str
-    """Empty: it passes."""
-
-
-class InnerPage(NamedTuple):
-    """What the report shows of inner layers."""
-
-    figure: Figure
-    columns: Sequence[Column]
-    rows: Sequence[Gated]
-    judged: int
-    """Clusters that judged the gates, of those read."""
-    clusters: int
-    passed: int
-
-
-def inner_page(columns: Sequence[Column], profiles: Sequence[Profile]) -> InnerPage:
-    """Figure and table of all methods that were read inside."""
-    rows = [_gated(columns, profile.method, view, read) for profile in profiles for view, read in profile.inner.items()]
-    some = next(iter(profiles[0].inner.values())).gate
-    return InnerPage(
-        figure=profile_figure(columns[0], profiles),
-        columns=columns,
-        rows=rows,
-        judged=some.n_clusters,
-        clusters=some.n_clusters + profiles[0].exact[columns[0].metric].n_clusters,
-        passed=sum(not row.failures for row in rows),
+def inner_blocks(columns: Sequence[Column], profiles: Sequence[Profile], gate: Gate) -> list[Block]:
+    """The figure of all methods that were read inside, and the gates layer by layer."""
+    read = [(profile.method, view, one) for profile in profiles for view, one in profile.inner.items()]
+    judged = read[0][2].gate.n_clusters
+    clusters = judged + profiles[0].exact[columns[0].metric].n_clusters
+    passed = sum(one.gate.passed for *_, one in read)
+    figure = profile_figure(columns[0], profiles)
+    text = (
+        "What inner layers would answer, read as they are (raw) and through a translator that was fitted on text "
+        f"without the items' words. Gates: {judged} of {clusters} clusters judge, the others score. {passed} of "
+        f"{len(read)} read-outs pass: coverage at least {gate.coverage:g}, correlation with the exact log-odds beyond "
+        f"the words at least {gate.partial_corr:g}, and the exact answer's response to evidence. What fails is no "
+        "belief and enters no other number of this page."
     )
+    scored = [(column.title, column.explanation) for column in columns]
+    judges = [(name, "") for name in ("coverage", "beyond the words", "evidence, nat", "fails")]
+    return [
+        Prose(title=figure.title, text=text, soft=True),
+        Picture(svg=Markup(figure.svg), caption=figure.caption),
+        TableBlock(
+            title="Gates, layer by layer",
+            head=[("method", ""), ("layer", ""), *scored, *judges],
+            rows=[_gated(columns, *one) for one in read],
+            folded=True,
+        ),
+    ]
 
 
 def profile_figure(column: Column, profiles: Sequence[Profile]) -> Figure:
@@ -113,17 +105,19 @@ def _point(axes: Any, layer: int, score: Score, *, filled: bool) -> None:
     axes.plot(layer, score.estimate, "o", color=MARK, markersize=3.5, fillstyle="full" if filled else "none")
 
 
-def _gated(columns: Sequence[Column], method: str, view: View, read: Layer) -> Gated:
+def _gated(columns: Sequence[Column], method: str, view: View, read: Layer) -> list[Cell]:
+    """A row of the table of gates."""
     gate = read.gate
-    return Gated(
-        method=method,
-        view=f"{view.lens}, layer {view.layer}",
-        scores=[_written(read.scores[column.metric]) for column in columns],
-        coverage=f"{gate.coverage:.2g}",
-        partial_corr=_interval(gate.partial_corr, gate.ci_lo, gate.ci_hi),
-        evidence=f"{_interval(gate.evidence_response, *gate.evidence_ci)}, exact {gate.evidence_exact:+.2f}",
-        failures=", ".join(GATES[name] for name in gate.failures),
-    )
+    texts = [
+        method,
+        f"{view.lens}, layer {view.layer}",
+        *(_written(read.scores[column.metric]) for column in columns),
+        f"{gate.coverage:.2g}",
+        _interval(gate.partial_corr, gate.ci_lo, gate.ci_hi),
+        f"{_interval(gate.evidence_response, *gate.evidence_ci)}, exact {gate.evidence_exact:+.2f}",
+        ", ".join(GATES[name] for name in gate.failures),
+    ]
+    return [Cell(text) for text in texts]
 
 
 def _written(score: Score) -> str:
