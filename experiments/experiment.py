@@ -3,6 +3,7 @@
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Annotated, Any, ClassVar, NamedTuple, NotRequired, Protocol, TypedDict, runtime_checkable
 
 import pandas as pd
@@ -252,6 +253,8 @@ class Experiment(ABC):
     """Its settings."""
     conditions: ClassVar[frozenset[str]] = frozenset()
     """Settings in which runs that are scored together may differ, besides the model: those that do are factors."""
+    choices: ClassVar[frozenset[str]] = frozenset()
+    """Settings that choose the items and what is read of them, not what a reading means."""
 
     @abstractmethod
     def items(self, config: Any) -> list[Item]:
@@ -292,4 +295,13 @@ class ReadsByItself(Protocol):
 
     def read(self, config: Any, item: Item, lm: LanguageModel) -> Read:
         """Read one item. No pack and no sampling spans items: what one reads does not depend on others."""
+        ...
+
+
+@runtime_checkable
+class TakesRatings(Protocol):
+    """An experiment whose steps people can rate."""
+
+    def rated(self, beliefs: pd.DataFrame, path: Path) -> pd.DataFrame:
+        """The belief table with the ratings of a file. Raises UserError for a row that is wrong."""
         ...

@@ -16,6 +16,13 @@ from .activations import activations
 OVERRIDE = click.option(
     "-o", "overrides", multiple=True, metavar="KEY=VALUE", help="Change a setting, e.g. -o model.dtype=bfloat16."
 )
+ALLOW_CODE = click.option(
+    "--allow-code",
+    multiple=True,
+    type=click.Path(path_type=Path),
+    metavar="FILE",
+    help="Run the code of this experiment; without it no file is ever imported.",
+)
 MODEL = click.option("-m", "--model", help="A preset, a local folder, a .gguf file, or a hub id.")
 
 
@@ -42,6 +49,7 @@ def cli(debug: bool) -> None:
 @click.option("--verify", type=click.IntRange(0), default=0, help="Recompute N read-outs by the plain path.")
 @click.option("--shard", metavar="I/N", default="1/1", help="Read only the I-th of N parts; all share the folder.")
 @click.option("--backend", type=click.Choice(BACKENDS), help="The library that reads the model.")
+@ALLOW_CODE
 def run(
     target: str,
     model: str | None,
@@ -50,6 +58,7 @@ def run(
     verify: int,
     shard: str,
     backend: str | None,
+    allow_code: tuple[Path, ...],
 ) -> None:
     """Run an experiment, or go on with it, and write scores and a report.
 
@@ -61,6 +70,7 @@ def run(
     doxascope run consistency -m ./my-model -o items=200 -o seed=1
     doxascope run my-study.yaml --out results --verify 5
     doxascope run my-study.yaml --shard 3/8       one of eight jobs; the last to end writes the scores
+    doxascope run mine.yaml --allow-code mine.py  an experiment of your own (docs/extending.md)
     """
     from ..engine.config import load_config
     from ..engine.runner import run as run_experiment
@@ -68,7 +78,7 @@ def run(
 
     part = parse_shard(shard)
     chosen = () if backend is None else (f"model.backend={backend}",)
-    experiment, config = load_config(target, (*overrides, *chosen), model)
+    experiment, config = load_config(target, (*overrides, *chosen), model, allow_code)
     folder = run_experiment(experiment, config, out, verify=verify, shard=part)
     if folder.missing:
         click.echo(f"shard {shard} is read; {folder.missing} batches of other shards are missing in {folder.path}")
@@ -81,7 +91,10 @@ def run(
 @MODEL
 @OVERRIDE
 @click.option("--item", metavar="ID", help="Read one item, or one of its read-outs, and show its tokens and masses.")
-def plan(target: str, model: str | None, overrides: tuple[str, ...], item: str | None) -> None:
+@ALLOW_CODE
+def plan(
+    target: str, model: str | None, overrides: tuple[str, ...], item: str | None, allow_code: tuple[Path, ...]
+) -> None:
     """Show what a run would do and cost; needs the tokenizer but, without --item, no forward pass.
 
     \b
@@ -94,7 +107,7 @@ def plan(target: str, model: str | None, overrides: tuple[str, ...], item: str |
     from ..engine.item_plan import describe_item
     from ..engine.plan import make_plan
 
-    experiment, config = load_config(target, overrides, model)
+    experiment, config = load_config(target, overrides, model, allow_code)
     if item is not None:
         for line in describe_item(experiment, config, item):
             click.echo(line)
@@ -147,7 +160,8 @@ def certify(model: str, out: Path | None) -> None:
 
 @cli.command()
 @click.argument("folder", type=click.Path(path_type=Path))
-def report(folder: Path) -> None:
+@ALLOW_CODE
+def report(folder: Path, allow_code: tuple[Path, ...]) -> None:
     """Score a run anew from its stored beliefs and write its report; needs no model.
 
     \b
@@ -159,13 +173,13 @@ def report(folder: Path) -> None:
 
     stored = RunFolder.open(folder)
     with stored.writing():
-        write_report(stored, *stored_config(folder / "config.yaml"))
+        write_report(stored, *stored_config(folder / "config.yaml", allow_code))
     _print_scores(folder)
 
 
 def _list_metrics(context: click.Context, _: click.Parameter, asked: bool) -> None:
     if asked:
-        from ..report.output import listing
+        from ..report.text import listing
 
         click.echo(listing())
         context.exit()
@@ -177,19 +191,23 @@ def _list_metrics(context: click.Context, _: click.Parameter, asked: bool) -> No
 @click.option("--metric", default="all", show_default=True, metavar="NAME", help="A metric of --list, or all that fit.")
 @click.option("--cluster", metavar="COLUMN", help="What was sampled: rows that share it are not independent.")
 @click.option("--replicates", metavar="COLUMN", help="Which reading of its item a row is, for reliability.")
-@click.option("--seed", type=click.IntRange(0), default=0, show_default=True, help="Of everything that is resampled.")
+@click.option(
+    "--seed", type=click.IntRange(0), help="Of everything that is resampled; 0, or a run's own, if not given."
+)
 @click.option("--out", type=click.Path(path_type=Path), help="Folder for scores.json and report.html.")
 @click.option(
     "--list", is_flag=True, is_eager=True, expose_value=False, callback=_list_metrics, help="Show the metrics."
 )
+@ALLOW_CODE
 def score(
     tables: tuple[Path, ...],
     ratings: Path | None,
     metric: str,
     cluster: str | None,
     replicates: str | None,
-    seed: int,
+    seed: int | None,
     out: Path | None,
+    allow_code: tuple[Path, ...],
 ) -> None:
     """Score beliefs from anywhere: a CSV, Parquet or JSONL table, known by its column names; or runs, together.
 
@@ -205,30 +223,29 @@ def score(
     doxascope score forecasts.csv                          every metric that fits
     doxascope score forecasts.csv --metric martingale      one of them
     doxascope score forecasts.csv --out scores             JSON and a page as well
-    doxascope score runs/martingale-*                      runs of the martingale experiment, by model
+    doxascope score runs/martingale-*                      runs of one experiment together, by model
     doxascope score --list                                 metrics and their columns
     """
-    from ..report.output import as_text, prepare, write
+    from ..report.output import prepare, write
+    from ..report.text import as_text
     from ..runs.folder import run_at
-    from ..scoring.engine import chosen, score_understood
-    from ..tables.understand import understand
+    from ..scoring.engine import chosen, score_table
 
     folder = None if out is None else prepare(out)
     chosen(metric)
     as_table = cluster or replicates
     runs = [run for table in tables if (run := run_at(table)) and not (as_table and table.name == "beliefs")]
     if runs and as_table:
-        raise UserError("--cluster and --replicates are for tables; a run knows its questions")
+        raise UserError("--cluster and --replicates are for tables; a run knows its items")
     if len(runs) < len(tables) and (ratings or len(tables) > 1):
         odd = next(table for table in tables if not run_at(table))
         raise UserError(f"{odd}: is no run; only runs are scored together, or with --ratings")
     if runs:
-        from ..engine.together import understand_runs  # and with it torch
+        from ..engine.together import score_runs  # and with it torch
 
-        understood = understand_runs(runs, ratings)
+        scored = score_runs(runs, metric, ratings=ratings, seed=seed, allow_code=allow_code)
     else:
-        understood = understand(*tables, cluster=cluster, replicates=replicates)
-    scored = score_understood(understood, metric, seed=seed)
+        scored = score_table(*tables, metric, cluster=cluster, replicates=replicates, seed=seed or 0)
     click.echo(as_text(scored))
     if folder is not None:
         settings = {"metric": metric, "cluster": cluster, "replicates": replicates, "seed": seed}
@@ -269,10 +286,10 @@ def ls(out: Path) -> None:
     """
     import json
 
-    from ..engine.registry import EXPERIMENTS
+    from ..engine.registry import experiments
 
     click.echo("experiments")
-    for name, experiment in EXPERIMENTS.items():
+    for name, experiment in experiments().items():
         click.echo(f"  {name:<16}{experiment.summary}")
     click.echo("models")
     for name in presets():
@@ -291,28 +308,13 @@ cli.add_command(activations)
 
 
 def _print_scores(folder: Path) -> None:
-    """The headline of a run, and where its report is."""
+    """The headline of a run, the gates, and where its report is."""
     import json
 
-    scores = json.loads((folder / "scores.json").read_text())["scores"]
-    metric = scores[0]["metric"]
-    click.echo(f"\n{metric:<12}{'estimate':>9}  {'interval':<18}{'instances':>9}{'clusters':>10}{'dropped':>9}")
-    for row in scores:
-        if row["metric"] == metric and row["subset"] == "all":
-            click.echo(
-                f"{row['method']:<12}{_number(row['estimate']):>9}  "
-                f"{'[' + _number(row['ci_lo']) + ', ' + _number(row['ci_hi']) + ']':<18}"
-                f"{row['n_rows']:>9}{row['n_clusters']:>10}{row['n_dropped']:>9}"
-            )
-    gates = [row for row in scores if row["kind"] != "lens"]
-    failed = dict.fromkeys(row["method"] for row in gates if row["details"].get("passed") is False)
-    if failed:
-        click.echo(f"\nfails the competence gate, not a belief measurement: {', '.join(failed)}")
+    from ..report.text import headline_text
+
+    click.echo("\n" + headline_text(json.loads((folder / "scores.json").read_text())))
     click.echo(f"\nreport: {folder / 'report.html'}")
-
-
-def _number(value: float | None) -> str:
-    return "-" if value is None else f"{value:.3f}"
 
 
 def main() -> NoReturn:

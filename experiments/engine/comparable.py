@@ -1,29 +1,30 @@
 """Which runs may be scored together, and what tells them apart."""
 
-from collections.abc import Mapping, Sequence
+import hashlib
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from pydantic.main import IncEx
-
 from ...hooks.errors import UserError
-from ..martingale.config import MartingaleConfig
+from ..experiment import Experiment, RunConfig
 from ..runs.folder import RunFolder
 
-MEANING: IncEx = {"wording": True, "prompts": True, "methods": True, "terminators": True, "stated": {"judges"}}
-"""Settings that runs may not differ in: rows would be called alike and be of other things."""
-CONDITIONS: IncEx = {"generation": True, "debate": True, "sampling": True, "thoughts": True, "stated": {"draws"}}
-"""Settings that runs may differ in: those that do are factors."""
-
-
+INDIFFERENT = frozenset(
+    {"experiment", "model", "seed", "items", "token_budget", "batch_items", "low_coverage", "capture", "lens"}
+    | {"bootstrap_draws", "level", "temperatures"}
+)
+"""Settings that change neither what is asked nor what an answer means."""
 WHERE = {"device", "threads", "kernel", "path"}
 """Of what is recorded of a model: how it was run, which makes it no other."""
+LONG = 30
+"""Characters of a level; of a longer text its hash stands there."""
 
 
 class Run(NamedTuple):
     """A run on the disk."""
 
     folder: RunFolder
-    config: MartingaleConfig
+    experiment: Experiment
+    config: RunConfig
 
     @property
     def conditions(self) -> Mapping[str, Any]:
@@ -34,25 +35,25 @@ class Run(NamedTuple):
 def levels(runs: Sequence[Run]) -> list[dict[str, str]]:
     """[runs] the level of each factor: `model`, and the conditions that differ; those that change together are one.
 
-    Raises UserError for runs that ask other questions or in other words, are alike, or whose models differ in a
+    Raises UserError for runs of several experiments or in other words, that are alike, or whose models differ in a
     condition as well.
     """
-    data, meant = runs[0].conditions["dataset"], {}
+    first = runs[0]
     for run in runs:
-        if (asked := run.conditions["dataset"]) != data:
+        if run.experiment.name != first.experiment.name:
             raise UserError(
-                f"{run.folder.path}: asks other questions than {runs[0].folder.path} (data {asked}, not {data}), "
-                "or has another `cutoff`"
+                f"{run.folder.path}: is a run of {run.experiment.name}, {first.folder.path} one of "
+                f"{first.experiment.name}; score the runs of one experiment together"
             )
-        for name, value in _flat(run.config.model_dump(mode="json", include=MEANING)).items():
-            if meant.setdefault(name, value) != value:
-                raise UserError(f"{run.folder.path}: has another {name}; score it apart from the other runs")
+        differing = _differing(first, run)
+        if differing:
+            raise UserError(f"{run.folder.path}: has another {differing}; score it apart from the other runs")
     models = _models(runs)
     found = [{"model": model} for model in models]
-    held = [_flat(run.config.model_dump(mode="json", include=CONDITIONS)) for run in runs]
+    held = [_within(run, first.experiment.conditions) for run in runs]
     together: dict[tuple[int, ...], list[str]] = {}
     for name in held[0]:
-        values = [own[name] for own in held]
+        values = [own.get(name, "") for own in held]
         together.setdefault(tuple(map(values.index, values)), []).append(name)
     for pattern, names in together.items():
         if not any(pattern):
@@ -60,11 +61,28 @@ def levels(runs: Sequence[Run]) -> list[dict[str, str]]:
         if 1 < len(set(models)) == len(set(zip(models, pattern, strict=True))):
             raise UserError(f"{names[0]} differs between models and within none; run one model both ways, or all alike")
         for level, own in zip(found, held, strict=True):
-            level[" and ".join(names)] = ", ".join(own[name] for name in names)
+            level[" and ".join(names)] = ", ".join(_short(own.get(name, "")) for name in names)
     for i, level in enumerate(found):
         if level in found[:i]:
             raise UserError(f"{runs[i].folder.path}: is a second run of {models[i]} under the same conditions")
     return found
+
+
+def _differing(one: Run, other: Run) -> str:
+    """The first setting in which rows would be called alike and be of other things."""
+    free = INDIFFERENT | one.experiment.conditions | one.experiment.choices
+    first, second = (_flat(run.config.model_dump(mode="json")) for run in (one, other))
+    fixed = [name for name in first | second if not _is_of(name, free)]
+    return next((name for name in fixed if first.get(name) != second.get(name)), "")
+
+
+def _within(run: Run, names: Collection[str]) -> dict[str, str]:
+    """The settings of those names, and what lies below them, as text."""
+    return {name: text for name, text in _flat(run.config.model_dump(mode="json")).items() if _is_of(name, names)}
+
+
+def _is_of(name: str, names: Collection[str]) -> bool:
+    return any(name == one or name.startswith(f"{one}.") for one in names)
 
 
 def _models(runs: Sequence[Run]) -> list[str]:
@@ -86,3 +104,7 @@ def _flat(settings: Mapping[str, Any], path: str = "") -> dict[str, str]:
     for key, value in settings.items():
         found |= _flat(value, f"{path}{key}.") if isinstance(value, dict) else {f"{path}{key}": str(value)}
     return found
+
+
+def _short(text: str) -> str:
+    return text if len(text) <= LONG else f"#{hashlib.sha256(text.encode()).hexdigest()[:6]}"

@@ -8,14 +8,16 @@ from typing import Any
 import yaml
 from pydantic import BaseModel
 
-from ...hooks.errors import UserError, nearest
+from ...hooks.errors import UserError
 from ...hooks.model.spec import resolve
 from ...hooks.settings import parse, read_yaml
 from ..experiment import Experiment, RunConfig
-from .registry import EXPERIMENTS
+from .registry import experiment_of, experiments
 
 
-def load_config(target: str, overrides: Sequence[str] = (), model: str | None = None) -> tuple[Experiment, RunConfig]:
+def load_config(
+    target: str, overrides: Sequence[str] = (), model: str | None = None, allow_code: Sequence[Path] = ()
+) -> tuple[Experiment, RunConfig]:
     """The experiment and the configuration that `target`, an experiment's name or a YAML file, stands for.
 
     Args:
@@ -23,20 +25,25 @@ def load_config(target: str, overrides: Sequence[str] = (), model: str | None = 
             preset or file need not say everything: what it leaves out is as shipped.
         overrides: `key=value` with dots for nesting; values are YAML.
         model: replaces the configured model.
+        allow_code: files of experiments (`experiment: ./mine.py:Mine`) that may be run.
     """
     configs = Path(str(files("doxascope") / "configs"))
-    if target not in EXPERIMENTS and (preset := configs / f"{target}.yaml").is_file():
-        target = str(preset)
-    if target.endswith((".yaml", ".yml")):
+    preset = configs / f"{target}.yaml"
+    file = target.endswith((".yaml", ".yml"))
+    if not file and target not in experiments() and preset.is_file():
+        target, file = str(preset), True
+    if file:
         given, where = read_yaml(Path(target)), target
         name = given.get("experiment")
         if not isinstance(name, str):
-            raise UserError(f"{target}: key 'experiment' is missing; known: {', '.join(EXPERIMENTS)}")
+            raise UserError(f"{target}: key 'experiment' is missing; known: {', '.join(experiments())}")
+        experiment = experiment_of(name, Path(target), allow_code)
+        given["experiment"] = _absolute(name, Path(target))
     else:
-        given, where, name = {}, f"configs/{target}.yaml", target
-    experiment = _experiment(name)
-    shipped = read_yaml(configs / f"{name}.yaml")
-    data = _merge(experiment.config_type, shipped, given)
+        given, where, name = {"experiment": target}, f"configs/{target}.yaml", target
+        experiment = experiment_of(name)
+    shipped = configs / f"{name}.yaml"
+    data = _merge(experiment.config_type, read_yaml(shipped) if shipped.is_file() else {}, given)
     if model is not None:
         data["model"] = model
     data["model"] = _model(data.get("model"), where)
@@ -45,17 +52,17 @@ def load_config(target: str, overrides: Sequence[str] = (), model: str | None = 
     return experiment, parse(experiment.config_type, data, " -o ".join([where, *overrides]))
 
 
-def stored_config(path: Path) -> tuple[Experiment, RunConfig]:
+def stored_config(path: Path, allow_code: Sequence[Path] = ()) -> tuple[Experiment, RunConfig]:
     """The experiment and the complete configuration that a run has stored."""
     data = read_yaml(path)
-    experiment = _experiment(str(data.get("experiment")))
+    experiment = experiment_of(str(data.get("experiment")), allow_code=allow_code)
     return experiment, parse(experiment.config_type, data, str(path))
 
 
-def _experiment(name: str) -> Experiment:
-    if name not in EXPERIMENTS:
-        raise UserError(f"experiment {name!r}: unknown; {nearest(name, EXPERIMENTS)}, or a .yaml file")
-    return EXPERIMENTS[name]
+def _absolute(name: str, where: Path) -> str:
+    """The experiment as a run stores it: found again wherever the run lies."""
+    file, colon, made = name.rpartition(":")
+    return f"{(where.parent / Path(file).expanduser()).resolve()}:{made}" if colon else name
 
 
 def _model(model: Any, where: str) -> dict[str, Any]:

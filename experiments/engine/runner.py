@@ -31,7 +31,7 @@ from ..reading.exact import compile_questions, read_questions
 from ..report.rows import as_row, jsonable
 from ..report.run_page import render_report
 from ..runs.folder import RunFolder
-from ..runs.manifest import CERTIFICATE, conditions, digest, surroundings
+from ..runs.manifest import CERTIFICATE, ITEMS, code_of, conditions, digest, item_lines, surroundings
 from ..runs.scores import score_run
 from ..runs.shard import WHOLE, Shard
 from .progress import progress
@@ -75,13 +75,15 @@ def read(
         for addon in ADDONS:
             config, own = addon.begin(experiment, config, items, lm)
             settled |= own
-        now = conditions(config, lm.identity, [[item.id, item.cluster, dict(item.content)] for item in items]) | settled
+        told = [(item.id, item.cluster, dict(item.content)) for item in items]
+        now = conditions(config, lm.identity, [list(one) for one in told]) | settled | code_of(experiment)
         name = f"{experiment.name}-{lm.spec.name}-{digest([now['config'], now['model']])[:8]}"
         folder = RunFolder.create(out / name, shard)
         with folder.writing():
             with folder.taking_turns(patience=PATIENCE):
                 _refuse_mixture(folder, now)
                 folder.tidy()
+                folder.write(ITEMS, item_lines(told))
                 folder.write("config.yaml", yaml.safe_dump(config.model_dump(mode="json"), sort_keys=False))
                 session = _begin(folder, now, len(batches(config, items)), find(lm.identity))
             with _store(config, lm, folder) as store:

@@ -1,4 +1,4 @@
-"""Runs of the martingale experiment, scored together: what tells them apart is a factor, as the domain is."""
+"""Stored runs, scored by themselves or together: paired on the items that they share, and what tells them apart."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -8,127 +8,149 @@ import numpy as np
 import pandas as pd
 
 from ...hooks.errors import UserError
-from ..experiment import RunConfig
-from ..martingale.config import MartingaleConfig
-from ..martingale.ratings import rated
-from ..martingale.table import CELL, STEPWISE, WHOLE, array, labels, pairs, readings
+from ...metrics import INNER_KINDS
+from ..experiment import TakesRatings
 from ..runs.folder import RunFolder
-from ..tables.samples import Judgements, Pairs, Sample, Updates, joined
-from ..tables.understand import Understood, understand
+from ..runs.manifest import item_digests
+from ..runs.scores import resampling
+from ..scoring.engine import EVERY, ScoredTable, require_unique, score_samples
+from ..scoring.number import Number, Resampling
+from ..tables.samples import WHOLE, Pairs, Sample, Updates, with_key
+from ..tables.understand import Understood
 from .comparable import Run, levels
 from .config import stored_config
 
-PLACE = ["item", "reasoning", "prompt", "draw"]
-"""Names a trajectory within a run and a kind."""
-BETWEEN = "all kinds"
-"""The group of what is said of kinds together."""
 
-
-def understand_runs(folders: Sequence[RunFolder], ratings: Path | None = None) -> Understood:
-    """Runs of the same questions: a sample for each kind of belief of each run, and one of all runs for what tells them
-    apart. The one run of another experiment is its belief table.
+def score_runs(
+    folders: Sequence[RunFolder],
+    metric: str = EVERY,
+    *,
+    ratings: Path | None = None,
+    seed: int | None = None,
+    allow_code: Sequence[Path] = (),
+) -> ScoredTable:
+    """Score runs: each number of each run as the run itself has it, and what they differ by on common items (Holm over
+    all comparisons).
 
     Args:
         folders: of the runs.
-        ratings: what people made of the steps of the one run that there is (as `rated`).
+        metric: one by its name, or `all`; with it the numbers that only the experiment has.
+        ratings: what people made of the steps of the one run that there is.
+        seed: of everything that is resampled; None: the first run's.
+        allow_code: files of experiments that may be run.
 
     Raises UserError for runs that are not complete, or not comparable (as `levels`).
     """
-    opened = [_opened(folder) for folder in folders]
-    runs = [Run(folder, config) for folder, config in opened if isinstance(config, MartingaleConfig)]
-    if not runs and len(opened) == 1 and not ratings:
-        return understand(folders[0].path / "beliefs")
-    if len(runs) < len(opened):
-        raise UserError("only runs of martingale are scored together, or with ratings; score others one by one")
+    runs = [_opened(folder, allow_code) for folder in folders]
     if ratings and len(runs) > 1:
         raise UserError(f"{ratings}: ratings are of the steps of one run; give that run alone")
     of_run = levels(runs)
-    tables = [_table(run, own, ratings) for run, own in zip(runs, of_run, strict=True)]
-    factors = [*of_run[0], *CELL]
-    table = pd.concat(tables, ignore_index=True)
-    steps, ends = (pd.concat([pairs(one, mode) for one in tables], ignore_index=True) for mode in (STEPWISE, WHOLE))
     several = len(runs) > 1
-    samples: dict[str, Sample] = {}
-    names: dict[str, dict[str, str]] = {}
-    for (run, group), whole in ends.groupby(["run", "group"], sort=False):
-        name = f"{group}, {run}" if several else str(group)
-        single = steps[(steps["run"] == run) & (steps["group"] == group)]
-        samples[name] = _updates(single, whole, CELL)
-        names.setdefault(str(run), {})[str(group)] = name
-    for group, whole in ends.groupby("group", sort=False) if several else ():
-        samples[str(group)] = replace(_updates(steps[steps["group"] == group], whole, factors), mixed=True)
-    for run, groups in names.items():
-        if len(groups) > 1:
-            beliefs, updates = (rows[rows["run"] == run] for rows in (table, steps))
-            samples[f"{BETWEEN}, {run}" if several else BETWEEN] = _judgements(beliefs, updates, list(groups))
-    of_kind = [[groups[kind] for groups in names.values() if kind in groups] for kind in table["group"].unique()]
-    varied = [name for name in factors if table[name].nunique() > 1]
-    return Understood(
+    names = [", ".join(own.values()) if several else "" for own in of_run]
+    tables = [_beliefs(run, ratings) for run in runs]
+    how = resampling(runs[0].config)
+    how = how if seed is None else Resampling(seed, how.draws, how.level)
+    by_run = [
+        [
+            replace(with_key(sample, item_digests(run.folder.path)) if several else sample, run=name)
+            for sample in run.experiment.samples(run.config, beliefs)
+        ]
+        for run, name, beliefs in zip(runs, names, tables, strict=True)
+    ]
+    samples = [sample for own in by_run for sample in own]
+    samples += _mixed(by_run, of_run) if several else []
+    understood = Understood(
         Path(" + ".join(folder.path.name for folder in folders)),
-        "runs of martingale",
+        f"runs of {runs[0].experiment.name}",
         samples,
-        _line(table, ends, varied),
-        [*(list(groups.values()) for groups in names.values()), *of_kind],
+        _line(runs[0].experiment.name, names, tables, of_run[0] if several else {}),
+        _rivals(by_run),
     )
+    compared = {runs[0].experiment.headline} if metric == EVERY else None
+    found = score_samples(samples, how, metric, compared=compared, rivals=understood.rivals)
+    own = [
+        replace(number, run=name)
+        for run, name, beliefs in zip(runs, names, tables, strict=True)
+        for number in (run.experiment.own_scores(run.config, beliefs) if metric == EVERY else ())
+    ]
+    require_unique([*found.all, *own])
+    return ScoredTable([*found.numbers, *map(_worded, own)], found.differences, found.skipped, understood)
 
 
-def _table(run: Run, own: Mapping[str, str], ratings: Path | None) -> pd.DataFrame:
-    """The readings of a run, with its levels, its name `run`, and the `group` of each."""
-    beliefs = run.folder.beliefs()
-    table = readings(rated(beliefs, ratings) if ratings else beliefs)
-    if table.empty:
-        raise UserError(f"{run.folder.path}: no trajectory has a step, so no belief could move")
-    return table.assign(group=table["kind"] + "/" + table["method"], run=", ".join(own.values()), **own)
-
-
-def _opened(folder: RunFolder) -> tuple[RunFolder, RunConfig]:
+def _opened(folder: RunFolder, allow_code: Sequence[Path]) -> Run:
     if folder.missing:
         raise UserError(f"{folder.path}: {folder.missing} batches are still to be read; go on with the run first")
-    return folder, stored_config(folder.path / "config.yaml")[1]
+    return Run(folder, *stored_config(folder.path / "config.yaml", allow_code))
 
 
-def _updates(steps: pd.DataFrame, ends: pd.DataFrame, factors: Sequence[str]) -> Updates:
-    whole = _pairs(ends, PLACE)
-    alike = len(steps) == len(ends)  # then no trajectory has a second step
-    views = {"": whole} if alike else {STEPWISE: _pairs(steps, [*PLACE, "step"]), WHOLE: whole}
-    varied = {name: labels(ends, name) for name in factors if ends[name].nunique() > 1}
-    return Updates(views=views, clusters=whole.clusters, factors=varied or None)
+def _beliefs(run: Run, ratings: Path | None) -> pd.DataFrame:
+    """The rows that the experiment scores, with those of people."""
+    every = run.folder.beliefs()
+    beliefs = every[~every["kind"].isin(INNER_KINDS)]
+    if ratings is None:
+        return beliefs
+    if not isinstance(run.experiment, TakesRatings):
+        raise UserError(f"{ratings}: runs of {run.experiment.name} have no steps to rate; leave --ratings out")
+    return run.experiment.rated(beliefs, ratings)
 
 
-def _pairs(rows: pd.DataFrame, place: Sequence[str]) -> Pairs:
-    outcome = rows["outcome"].where(rows["outcome"].isin((0.0, 1.0))).to_numpy(dtype=np.float64)
-    return Pairs(
-        prior=array(rows, "prior"),
-        posterior=array(rows, "post"),
+def _rivals(by_run: Sequence[Sequence[Sample]]) -> list[list[str]]:
+    """What is compared: the methods of a run, and a method between runs."""
+    within = [list(dict.fromkeys(sample.name for sample in own)) for own in by_run]
+    between: dict[tuple[str, str], dict[str, None]] = {}
+    for sample in (sample for own in by_run for sample in own):
+        between.setdefault((sample.kind, sample.method), {})[sample.name] = None
+    return [*within, *(list(names) for names in between.values() if len(by_run) > 1)]
+
+
+def _mixed(by_run: Sequence[Sequence[Sample]], of_run: Sequence[Mapping[str, str]]) -> list[Sample]:
+    """The updates of all runs by kind and method, for the factors that tell them apart and those within each."""
+    found: dict[tuple[str, str], list[tuple[Updates, Mapping[str, str]]]] = {}
+    for own, level in zip(by_run, of_run, strict=True):
+        for sample in own:
+            if isinstance(sample, Updates) and sample.whole_run:
+                found.setdefault((sample.kind, sample.method), []).append((sample, level))
+    return [_merged(kind, method, both) for (kind, method), both in found.items() if len(both) > 1]
+
+
+def _merged(kind: str, method: str, both: Sequence[tuple[Updates, Mapping[str, str]]]) -> Updates:
+    pairs = [sample.whole for sample, _ in both]
+    within = [dict(sample.levels) for sample, _ in both]
+    shared = [name for name in within[0] if all(name in own for own in within)]
+    factors = {name: np.concatenate([own[name] for own in within]) for name in shared}
+    for name in both[0][1]:
+        factors[name] = np.concatenate(
+            [np.full(len(own.prior), level[name], dtype=object) for own, (_, level) in zip(pairs, both, strict=True)]
+        )
+    clusters = np.concatenate([np.asarray(own.clusters) for own in pairs])
+    outcomes = [own.outcome if own.outcome is not None else np.full(len(own.prior), np.nan) for own in pairs]
+    outcome = np.concatenate(outcomes)
+    whole = Pairs(
+        prior=np.concatenate([own.prior for own in pairs]),
+        posterior=np.concatenate([own.posterior for own in pairs]),
         outcome=outcome if np.isfinite(outcome).any() else None,
-        clusters=labels(rows),
-        keys=joined(*(labels(rows, name) for name in place)),
-        why=np.where(rows["prior"].isna(), rows["prior_status"], rows["status"]),
+        clusters=clusters,
+        why=np.concatenate([np.asarray(own.why) for own in pairs]),
+    )
+    varied = {name: values for name, values in factors.items() if len(set(values)) > 1}
+    return Updates(
+        kind=kind, method=method, views={WHOLE: whole}, clusters=clusters, factors=varied or None, mixed=True
     )
 
 
-def _judgements(table: pd.DataFrame, steps: pd.DataFrame, kinds: Sequence[str]) -> Judgements:
-    index = [*PLACE, "step", "cluster"]
-    beliefs = table.pivot(index=index, columns="group", values="belief")[list(kinds)]
-    changes = steps.pivot(index=index, columns="group", values="update")[list(kinds)]
-    return Judgements(
-        judges=tuple(kinds),
-        readings=beliefs.to_numpy(dtype=np.float64),
-        clusters=beliefs.index.get_level_values("cluster").to_numpy(),
-        changes=changes.to_numpy(dtype=np.float64),
-        change_clusters=changes.index.get_level_values("cluster").to_numpy(),
-    )
-
-
-def _line(table: pd.DataFrame, ends: pd.DataFrame, factors: Sequence[str]) -> str:
-    runs = list(dict.fromkeys(table["run"]))
-    trajectories = len(ends.drop_duplicates(["run", *PLACE]))
+def _line(name: str, runs: Sequence[str], tables: Sequence[pd.DataFrame], factors: Mapping[str, str]) -> str:
+    readouts = pd.concat([table.drop_duplicates("readout_id") for table in tables])
     told = [
-        f"martingale, {len(runs)} run{'s' if len(runs) > 1 else ''} ({'; '.join(runs)})",
-        f"{trajectories} trajectories, clusters: question ({table['cluster'].nunique()})",
-        "the belief is in the first option",
-        f"factors: {', '.join(factors)}" if factors else "one cell",
+        f"{name}, {len(runs)} run{'s' if len(runs) > 1 else ''}" + (f" ({'; '.join(runs)})" if len(runs) > 1 else ""),
+        f"{readouts['item'].nunique()} items, clusters: {readouts['cluster'].nunique()}",
+        *([f"factors: {', '.join(factors)}"] if factors else []),
     ]
-    statuses = table["status"].value_counts().drop("ok", errors="ignore")
-    told += ["read-outs: " + ", ".join(f"{n} {name}" for name, n in statuses.items())] if len(statuses) else []
-    return "; ".join(told)
+    statuses = readouts["status"].value_counts().drop("ok", errors="ignore")
+    counted = ", ".join(f"{n} {status}" for status, n in statuses.items() if n)
+    return "; ".join([*told, *([f"read-outs: {counted}"] if counted else [])])
+
+
+def _worded(number: Number) -> Number:
+    """A number of an experiment's own, whose metric may not be worded."""
+    part = "" if number.subset == "all" else f", {number.subset}"
+    return number if number.quantity else replace(number, quantity=number.metric.replace("_", " ") + part)

@@ -3,6 +3,7 @@
 import math
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
 
 from ...metrics import PairedDifference, Score
 from ..scoring.engine import Scored, ScoredTable
@@ -34,6 +35,27 @@ def as_text(scored: ScoredTable) -> str:
     lines += ["", *(f"not scored: {name} {why}" for name, why in scored.skipped.items())] if scored.skipped else []
     lines += ["", f"{rest} numbers of parts are on the page and in scores.json (--out)"] if rest else []
     return "\n".join(lines)
+
+
+def headline_text(scores: Mapping[str, Any]) -> str:
+    """The headline of a run by method, and which methods fail their gate, from its `scores.json`."""
+    rows = scores["scores"]
+    lead = [row for row in rows if row["metric"] == scores["headline"] and row["subset"] == ALL]
+    named = [(*HEADINGS[:3], *HEADINGS[4:]), *map(_stored_cells, lead)]
+    lines = [f"{scores['headline']}: {lead[0]['quantity']}".rstrip(": "), *aligned(named)]
+    failed = dict.fromkeys(
+        row["method"] for row in rows if row["kind"] != "lens" and row["details"].get("passed") is False
+    )
+    if failed:
+        lines += ["", f"fails the competence gate, not a belief measurement: {', '.join(failed)}"]
+    return "\n".join(lines)
+
+
+def _stored_cells(row: Mapping[str, Any]) -> tuple[str, ...]:
+    estimate, lo, hi = (math.nan if row[name] is None else row[name] for name in ("estimate", "ci_lo", "ci_hi"))
+    interval = "" if math.isnan(lo) else f"[{shown(lo)}, {shown(hi)}]"
+    counts = (str(row[name]) for name in ("n_rows", "n_clusters", "n_dropped"))
+    return (row["method"], shown(estimate), interval, *counts, row["status"])
 
 
 def table_text(numbers: Sequence[Number]) -> list[str]:

@@ -1,6 +1,6 @@
 """A run on disk: written in batches, each whole or not at all, so that a killed run goes on where it was.
 
-    config.yaml  manifest.json  commits.jsonl  beliefs/part-*.parquet  transcripts/part-*.jsonl
+    config.yaml  items.jsonl  manifest.json  commits.jsonl  beliefs/part-*.parquet  transcripts/part-*.jsonl
     scores.json  scores.parquet  published.csv  report.html
 
 A batch counts when its line stands in `commits.jsonl`, which is written after its files. A file without a line
@@ -233,7 +233,7 @@ TEXTS = [name for name, dtype in COLUMNS.items() if dtype == "str"]
 DRAWS = 5
 """Of one read-out that are looked at; there may be thousands."""
 LOCK = ".lock"
-BEFORE_THE_MANIFEST = {"beliefs", "transcripts", "config.yaml"}
+BEFORE_THE_MANIFEST = {"beliefs", "transcripts", "config.yaml", "items.jsonl"}
 """What a run that was killed at its very beginning may have left, besides locks and temporary files."""
 
 

@@ -2,14 +2,17 @@
 
 import hashlib
 import importlib.metadata
+import inspect
 import json
 import platform
 import subprocess
 import sys
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
 from ... import __version__
+from ...hooks.errors import UserError
 from ...hooks.identity import Identity
 from ...hooks.settings import Settings
 
@@ -33,6 +36,33 @@ def conditions(config: Settings, identity: Identity, items: list[Any]) -> dict[s
         "packages": {name: importlib.metadata.version(name) for name in PACKAGES},
         "cuda": _cuda(),
     }
+
+
+def code_of(experiment: object) -> dict[str, str]:
+    """The digest of the file that an experiment comes from, if it is none of the package's."""
+    path = Path(inspect.getfile(type(experiment)))
+    ours = path.resolve().is_relative_to(Path(__file__).resolve().parents[2])
+    return {} if ours else {"code": hashlib.sha256(path.read_bytes()).hexdigest()[:16]}
+
+
+ITEMS = "items.jsonl"
+"""A line for each item: its id, its cluster, and the digest of its content."""
+
+
+def item_lines(items: Iterable[tuple[str, str, Any]]) -> str:
+    """The text of `ITEMS`."""
+    lines = ({"id": name, "cluster": cluster, "content": digest(content)} for name, cluster, content in items)
+    return "".join(json.dumps(line, ensure_ascii=False) + "\n" for line in lines)
+
+
+def item_digests(folder: Path) -> dict[str, str]:
+    """Item -> digest of its content. Raises UserError if the run has none."""
+    path = folder / ITEMS
+    try:
+        lines = map(json.loads, path.read_text(encoding="utf-8").splitlines())
+        return {line["id"]: line["content"] for line in lines}
+    except (OSError, ValueError, KeyError) as error:
+        raise UserError(f"{path}: cannot be read ({error}); repeat the run, then score it with others") from None
 
 
 def surroundings() -> dict[str, Any]:

@@ -1,7 +1,7 @@
 """What a table turns into before it is scored: aligned arrays, one row per thing that a metric counts."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -43,6 +43,11 @@ class Sample:
     """[n] which reading of its item a row is."""
 
     @property
+    def whole_run(self) -> bool:
+        """Whether it is of everything, not of a part."""
+        return self.subset == ALL
+
+    @property
     def keys_known(self) -> bool:
         """Whether its rows can be paired with those of another sample."""
         return self.keys is not None
@@ -73,7 +78,9 @@ class Updates(Sample):
     views: Mapping[str, Pairs]
     """Way of pairing -> pairs; the last one spans from the first belief to the last."""
     factors: Mapping[str, Array] | None = None
-    """Factor -> [n] level of each pair from first to last."""
+    """Factor -> [n] level of each pair from first to last, of those that vary."""
+    levels: Mapping[str, Array] = field(default_factory=dict)
+    """The same of all factors."""
     baselines: Mapping[str, str] = field(default_factory=dict)
     """Factor -> the level that others are compared with; the first by name where it does not say."""
     mixed: bool = False
@@ -393,6 +400,18 @@ def joined(*parts: Array) -> Array:
     """Texts [n] glued row by row."""
     texts = [np.array(["" if x is None else str(x) for x in part], dtype=object) for part in parts]
     return np.array([GLUE.join(row) for row in zip(*texts, strict=True)], dtype=object)
+
+
+def with_key(sample: Sample, digests: Mapping[str, str]) -> Sample:
+    """The sample, its keys followed by the digest of the item that they begin with: then only rows about the same
+    content pair, whatever items are called in other runs.
+    """
+    if isinstance(sample, Updates):
+        return replace(sample, views={name: with_key(view, digests) for name, view in sample.views.items()})
+    if sample.keys is None:
+        return sample
+    items = [str(key).split(GLUE, maxsplit=1)[0] for key in sample.keys]
+    return replace(sample, keys=joined(sample.keys, np.array([digests.get(item, "") for item in items], dtype=object)))
 
 
 def shown(label: str) -> str:
