@@ -36,8 +36,8 @@ class NoiseFloors:
         rows = [{**key._asdict(), "floor": floor} for key, floor in floors.items()]
         text = (
             "Floor: how far a score moves when every option's log-probability moves by "
-            f"{change.nat:.0e} nat, the most that arithmetic alone (batching, padding, packing, dtype) moves it on this "
-            f"model, by its certificate {certificate.hash}."
+            f"{change.nat:.0e} nat, the most that arithmetic alone (batching, padding, packing, dtype) moves it on "
+            f"this model, by its certificate {certificate.hash}."
         )
         return Added(
             files={"floors.json": {"certificate": certificate.hash, **change.model_dump(), "scores": rows}},

@@ -106,10 +106,10 @@ def score_samples(
             try:
                 with np.errstate(divide="ignore", invalid="ignore"):  # what is undefined has a status
                     numbers += [_number(candidate, sample, line) for line in candidate.lines(sample, how)]
-                    if candidate.compare and sample.subset == ALL and sample.keys_known:
-                        found = candidate.compare(sample)
-                        if compared is None or found.metric in compared:
-                            comparable.setdefault(found.metric, {})[sample.name] = (sample, found)
+                    paired = sample.subset == ALL and sample.keys_known
+                    found = candidate.compare(sample) if paired and candidate.compare else None
+                    if found and (compared is None or found.metric in compared):
+                        comparable.setdefault(found.metric, {})[sample.name] = (sample, found)
             except ValueError as error:  # what metrics say of malformed input that no check here has foreseen
                 raise UserError(", ".join(filter(None, (candidate.name, sample.name))) + f": {error}") from error
     require_unique(numbers)

@@ -60,7 +60,7 @@ class Metric:
     """Of a sample."""
     needs: tuple[str, ...] = ()
     """Fields of the sample that not every table has."""
-    compare: Callable[[Any], Compared] | None = None
+    compare: Callable[[Any], Compared | None] | None = None
     of_parts: bool = True
     """Whether it is also told of the parts of a sample."""
 
@@ -90,7 +90,7 @@ def metric(
     wants: str,
     *samples: type[Sample],
     needs: tuple[str, ...] = (),
-    compare: Callable[[Any], Compared] | None = None,
+    compare: Callable[[Any], Compared | None] | None = None,
     of_parts: bool = True,
 ) -> Callable[[Callable[[Any, Resampling], Iterator[Line]]], Metric]:
     """Make a metric of the function that yields its lines; its name and docstring are the metric's."""

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -21,10 +22,21 @@ from ....metrics import readout_gate as judged
 from ....metrics.whitebox.readout import LOW_COVERAGE
 from ...tables.samples import Askers, Forks, Layers, Patches, Queries, YesNo
 from ..number import Resampling
-from .metric import Line, clusters_of, metric, with_drop_reasons
+from .metric import Compared, Line, clusters_of, compare_mean, metric, with_drop_reasons
 
 
-@metric("G1", "logp_yes, logp_no [, logp_negated_yes, logp_negated_no]; or several forms logp_yes_<form>, ...", YesNo)
+def _compare_framing(sample: YesNo) -> Compared | None:
+    if sample.negated is None:
+        return None
+    return compare_mean("framing_bias", framing_bias(sample.belief, sample.negated), sample)
+
+
+@metric(
+    "G1",
+    "logp_yes, logp_no [, logp_negated_yes, logp_negated_no]; or several forms logp_yes_<form>, ...",
+    YesNo,
+    compare=_compare_framing,
+)
 def readout(sample: YesNo, how: Resampling) -> Iterator[Line]:
     """The belief that the probabilities of yes and no hold, and how much of the answer it speaks for."""
     clusters = clusters_of(sample)
@@ -81,7 +93,7 @@ def transfer(sample: Patches, how: Resampling) -> Iterator[Line]:
     columns = {"pair": sample.pair, "cell": sample.cell, "patched": sample.patched, "reverse": sample.patched_reverse}
     table = pd.DataFrame({name: values for name, values in columns.items() if values is not None})
     ways = table.pivot(index="pair", columns="cell")
-    ways = ways[[(way, cell) for way in ways.columns.levels[0] for cell in dict.fromkeys(sample.cell)]]
+    ways = ways.reindex(columns=list(dict.fromkeys(sample.cell)), level=1)
     rows = np.flatnonzero(~table["pair"].duplicated())
     rows = rows[table["pair"].iloc[rows].argsort(kind="stable")]  # as the pivot has them
     whole = np.isfinite(ways.to_numpy()).all(axis=1)  # every cell of the map is of the same pairs
@@ -94,7 +106,7 @@ def transfer(sample: Patches, how: Resampling) -> Iterator[Line]:
     for i, cell in enumerate(ways["patched"].columns):
         back = None if reverse is None else reverse[:, i]
         score = transfer_fraction(base, forward[:, i], donor, owners, back, **reach)
-        band = {name: float(getattr(bands, name)[i]) for name in ("band_lo", "band_hi", "p_max")}
+        band: dict[str, Any] = {name: float(getattr(bands, name)[i]) for name in ("band_lo", "band_hi", "p_max")}
         beside = _both_ways(score)
         if bands.ci_method:
             beside["band over all cells"] = f"[{band['band_lo']:.3f}, {band['band_hi']:.3f}], p {band['p_max']:.3g}"

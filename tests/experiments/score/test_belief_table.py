@@ -43,14 +43,14 @@ def test_a_belief_table_has_a_score_per_kind_and_their_paired_differences(tmp_pa
     assert estimates(scored, "verbal/free")["M"].estimate == pytest.approx(-0.5)
     yes = frame[frame["option"] == "yes"].pivot(index=["kind", "item"], columns="step", values="prob")
     one, two = yes.loc["exact"], yes.loc["verbal"]
-    (name,) = [key for key in scored.comparisons if key[0] == "martingale"]
-    sign = 1 if name[1] == "exact/free" else -1
+    (number,) = [one for one in scored.differences if one.metric == "M_difference"]
+    sign = 1 if number.method.startswith("exact/free") else -1
     expected = paired_difference(
         (one[0], one[1]), (two[0], two[1]), lambda b, q: np.polyfit(b, q - b, 1)[0], one.index.to_numpy()
     )
-    difference = scored.comparisons[name]
+    difference: Any = number.score
     assert sign * difference.difference == pytest.approx(expected.difference)
-    assert difference.family_size == len(scored.comparisons) == 3
+    assert difference.family_size == len(scored.differences) == 3
     assert difference.p_adjusted >= difference.p
     assert difference.n_clusters == 12
 
@@ -86,7 +86,8 @@ def test_a_read_out_that_failed_is_dropped_under_its_status(tmp_path: Path, esti
     frame.to_csv(path, index=False)
     scored = score_table(path, "martingale")
     assert dict(estimates(scored, "verbal/free")["M"].reasons) == {"refused": 1}
-    assert scored.comparisons["martingale", "exact/free", "verbal/free"].n_rows == 11
+    (difference,) = [one for one in scored.differences if one.metric == "M_difference"]
+    assert (difference.method, difference.score.n_rows) == ("exact/free - verbal/free", 11)
     assert "read-outs: 1 refused" in scored.understood.line
 
 

@@ -144,7 +144,7 @@ def test_options(table: Write, form: str, estimates: Estimates, beside: Beside) 
     assert found["share of the rejected option"].estimate == pytest.approx((0.2 + 0.8) / 2)
     assert found["consistency"].n_clusters == 2
     assert "clusters: item (2)" in scored.understood.line
-    assert "corrected for it" in beside(scored, "consistency")
+    assert found["consistency, the divergence of sampling taken off"].estimate > found["consistency"].estimate
 
 
 def test_options_may_be_probabilities(table: Write, estimates: Estimates, beside: Beside) -> None:
@@ -152,7 +152,7 @@ def test_options_may_be_probabilities(table: Write, estimates: Estimates, beside
     scored = score_table(table(*lines), "consistency")
     assert estimates(scored)["consistency"].estimate == pytest.approx(1)
     assert estimates(scored)["consistency"].status == "one_cluster"
-    assert "corrected for it" not in beside(scored, "consistency")
+    assert "consistency, the divergence of sampling taken off" not in estimates(scored)
 
 
 def test_forecasts(table: Write, estimates: Estimates) -> None:

@@ -77,7 +77,7 @@ def test_mistakes_in_the_arguments(table: Write, tmp_path: Path) -> None:
     path = table(*PAIRS)
     wrong: list[tuple[dict[str, Any], str]] = [
         ({"metric": "martngale"}, "did you mean 'martingale'?"),
-        ({"metric": "lie"}, "is 'pairs', and lie wants p, cond_1"),
+        ({"metric": "lie"}, "is 'pairs': lie wants p, cond_1"),
         ({"metric": "martingale-replicates"}, "needs replicate readings"),
         ({"cluster": "questions"}, "has no column 'questions'; is it 'question'?"),
         ({"replicates": "question"}, "needs a column 'item'"),

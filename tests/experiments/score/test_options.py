@@ -106,7 +106,7 @@ def test_two_read_outs(table: Write, k: int, estimates: Estimates, beside: Besid
 def test_two_exact_read_outs_have_no_sampling_noise(table: Write, beside: Beside) -> None:
     scored = score_table(table("free_a,free_b,closed_a,closed_b", "0.7,0.3,0.9,0.1", "0.2,0.3,0.4,0.6"))
     expected = 1 - np.mean([float(jsd([0.7, 0.3], [0.9, 0.1])), 0])
-    assert next(line.score.estimate for e in scored.entries for line in e.lines) == pytest.approx(expected)
+    assert scored.numbers[0].score.estimate == pytest.approx(expected)
     assert "expected of one belief, counted so often" not in beside(scored, "agreement of the read-outs")
 
 

@@ -10,7 +10,8 @@ from typing import Any
 
 import pytest
 
-from doxascope.experiments.report.output import as_data, as_html, as_text, prepare, write
+from doxascope.experiments.report.output import as_data, as_html, prepare, write
+from doxascope.experiments.report.text import as_text
 from doxascope.experiments.scoring.engine import score_table
 from doxascope.hooks.errors import UserError
 
