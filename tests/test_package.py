@@ -1,8 +1,11 @@
 """The package as a whole: what importing it costs, and that the house keeps its rules."""
 
 import ast
+import graphlib
 import subprocess
 import sys
+import tomllib
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -44,14 +47,66 @@ def test_the_package_is_the_folder_of_these_tests_whatever_its_name() -> None:
     assert Path(doxascope.__path__[0]).resolve() == ROOT.resolve()
 
 
+ROOMS = (
+    *("tables", "scoring", "experiment", "runs", "materials", "reading", "report", "addons", "planted"),
+    *("consistency", "locate", "martingale", "engine", "cli"),
+)
+"""Of `experiments/`: each may import those before it."""
+EXPERIMENTS = {"consistency", "locate", "martingale"}
+"""Rooms of which none may import another."""
+
+
+def imports(file: Path) -> Iterator[tuple[str, ...]]:
+    """The modules of ours that a file imports, relative to the root, each with the name that is imported."""
+    for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.ImportFrom) and node.level:
+            here = file.relative_to(ROOT).parent.parts
+            base = (*here[: len(here) - node.level + 1], *(node.module.split(".") if node.module else ()))
+            yield from ((*base, alias.name) for alias in node.names)
+
+
 def test_imports_run_one_way() -> None:
     for level, folder in enumerate(ORDER):
         for file in (ROOT / folder).glob("**/*.py"):
-            for node in ast.walk(ast.parse(file.read_text())):
-                if isinstance(node, ast.ImportFrom) and node.level and node.module:
-                    here = file.relative_to(ROOT).parent.parts
-                    target = (*here[: len(here) - node.level + 1], *node.module.split("."))[0]
-                    assert target in ORDER[: level + 1], f"{file}: imports {node.module}"
+            for target in imports(file):
+                if target[0] in ("metrics", "hooks", "experiments"):
+                    assert target[0] in ORDER[: level + 1], f"{file}: imports {'.'.join(target)}"
+
+
+def test_the_rooms_of_the_experiments_are_built_on_each_other() -> None:
+    folder = ROOT / "experiments"
+    found = {path.stem for path in folder.iterdir() if not path.name.startswith("__")}
+    assert found == set(ROOMS)
+    for file in folder.glob("**/*.py"):
+        own = file.relative_to(folder).parts[0].removesuffix(".py")
+        for target in imports(file):
+            if target[0] != "experiments" or own == "__init__":
+                continue
+            other = target[1]
+            assert ROOMS.index(other) <= ROOMS.index(own), f"{file}: imports {'.'.join(target)}"
+            assert other == own or not {other, own} <= EXPERIMENTS, f"{file}: imports {'.'.join(target)}"
+
+
+@pytest.mark.parametrize("top", ["metrics", "hooks"])
+def test_no_rooms_import_each_other_in_a_circle(top: str) -> None:
+    folder = ROOT / top
+    graph: dict[str, set[str]] = {}
+    for file in folder.glob("*/*.py"):
+        own = file.parent.name
+        for target in imports(file):
+            if target[0] == top and len(target) > 2 and (folder / target[1]).is_dir() and target[1] != own:
+                graph.setdefault(own, set()).add(target[1])
+    graphlib.TopologicalSorter(graph).prepare()  # raises CycleError, which names the circle
+
+
+def test_every_package_is_shipped() -> None:
+    shipped = set(tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["setuptools"]["packages"])
+    found = {
+        ".".join(("doxascope", *file.parent.relative_to(ROOT).parts))
+        for folder in ORDER
+        for file in (ROOT / folder).glob("**/__init__.py")
+    }
+    assert shipped == found | {"doxascope"}
 
 
 def test_the_statistics_know_no_family_of_metrics() -> None:

@@ -1,0 +1,83 @@
+"""One road: what `run` writes of a run is what `score` says of it, number by number, in every experiment."""
+
+import json
+import math
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from doxascope.experiments.engine.config import load_config
+from doxascope.experiments.engine.runner import run
+from doxascope.experiments.engine.together import score_runs
+from doxascope.experiments.report.rows import as_row
+from doxascope.experiments.runs.folder import RunFolder
+from doxascope.hooks.errors import UserError
+
+SMALL = {
+    "consistency": ("items=4", "orders=latin", "sampled.draws=4", "rejections=2", "bootstrap_draws=50"),
+    "locate": ("items=3", "bootstrap_draws=50"),
+}
+NAMES = ("metric", "method", "kind", "subset")
+
+
+@pytest.fixture(scope="module")
+def finished(
+    tmp_path_factory: pytest.TempPathFactory, tiny_folder: Path, configured: Callable[..., Any]
+) -> Callable[..., RunFolder]:
+    """A run of an experiment on a tiny model."""
+    made: dict[tuple[str, ...], RunFolder] = {}
+
+    def make(name: str, *changes: str) -> RunFolder:
+        if (name, *changes) not in made:
+            if name == "martingale":
+                experiment, config = configured(*changes)
+            else:
+                experiment, config = load_config(name, [*SMALL[name], *changes], str(tiny_folder))
+            made[name, *changes] = run(experiment, config, tmp_path_factory.mktemp("runs"))
+        return made[name, *changes]
+
+    return make
+
+
+@pytest.mark.parametrize("name", ["consistency", "locate", "martingale"])
+def test_run_and_score_give_the_same_numbers(finished: Callable[..., RunFolder], name: str) -> None:
+    folder = finished(name)
+    stored = json.loads((folder.path / "scores.json").read_text())["scores"]
+    told = [as_row(number) for number in score_runs([folder]).all]
+    by_name = {tuple(row[key] for key in NAMES): row for row in told}
+    assert len(by_name) == len(told)
+    assert {tuple(row[key] for key in NAMES) for row in stored} == by_name.keys()
+    for row in stored:
+        other = by_name[tuple(row[key] for key in NAMES)]
+        for field in ("estimate", "se", "ci_lo", "ci_hi", "p", "n_rows", "n_clusters", "n_dropped", "status"):
+            assert row[field] == other[field], (row["metric"], row["subset"], field)
+
+
+def test_runs_of_an_experiment_are_scored_together_on_the_items_that_both_have(
+    finished: Callable[..., RunFolder],
+) -> None:
+    one, two = finished("consistency"), finished("consistency", "items=6", "model.dtype=bfloat16")
+    scored = score_runs([one, two])
+    paired = [number for number in scored.differences if number.method.startswith("free, ")]
+    (between,) = [number for number in paired if number.method.count("free, ") == 2]
+    alone: dict[str, Any] = {
+        number.run: number.score
+        for number in scored.numbers
+        if (number.metric, number.method, number.subset) == ("c2", "free", "all")
+    }
+    assert len(alone) == 2
+    assert between.score.n_rows == min(score.n_rows + score.n_dropped for score in alone.values())  # of four triples
+    assert math.isfinite(between.score.p_adjusted)  # pyright: ignore[reportAttributeAccessIssue]
+
+
+def test_runs_in_other_words_are_refused(finished: Callable[..., RunFolder]) -> None:
+    other = finished("consistency", "methods.free.forms=['{option}']")
+    with pytest.raises(UserError, match=r"methods\.free\.forms"):
+        score_runs([finished("consistency"), other])
+
+
+def test_runs_of_two_experiments_are_refused(finished: Callable[..., RunFolder]) -> None:
+    with pytest.raises(UserError, match="is a run of locate"):
+        score_runs([finished("consistency"), finished("locate")])
