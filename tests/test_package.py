@@ -57,8 +57,11 @@ EXPERIMENTS = {"consistency", "locate", "martingale"}
 
 
 def imports(file: Path) -> Iterator[tuple[str, ...]]:
-    """The modules of ours that a file imports, relative to the root, each with the name that is imported."""
-    for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
+    """The modules of ours that a file imports when it runs, relative to the root, each with the name that it takes."""
+    tree = ast.parse(file.read_text(encoding="utf-8"))
+    blocks = (node for node in ast.walk(tree) if isinstance(node, ast.If) and "TYPE_CHECKING" in ast.dump(node.test))
+    for_types = {id(inner) for block in blocks for inner in ast.walk(block)}
+    for node in (node for node in ast.walk(tree) if id(node) not in for_types):
         if isinstance(node, ast.ImportFrom) and node.level:
             here = file.relative_to(ROOT).parent.parts
             base = (*here[: len(here) - node.level + 1], *(node.module.split(".") if node.module else ()))
