@@ -22,7 +22,7 @@ from doxascope import load
 from doxascope.experiments.engine.config import load_config
 from doxascope.experiments.locate.config import LocateConfig
 from doxascope.experiments.locate.experiment import Locate
-from doxascope.experiments.locate.reading import interchange
+from doxascope.experiments.locate.interchange import interchange
 from doxascope.hooks.exact.exact import ExactReading
 
 MODEL, THREADS, PAIRS = "smollm2-135m", 2, 1

@@ -25,14 +25,22 @@ from doxascope.experiments.consistency.instances import instances
 from doxascope.experiments.engine.config import load_config
 from doxascope.experiments.engine.runner import run
 from doxascope.experiments.locate.figures import draw_map
-from doxascope.experiments.locate.reading import DONOR
-from doxascope.experiments.locate.scores import SHARE, UPDATE, MappedTransfer
+from doxascope.experiments.locate.interchange import DONOR
+from doxascope.experiments.locate.samples import SHARE, UPDATE, Map, maps
 from doxascope.experiments.report.plotting import INK, MARK, STYLE, to_svg
 from doxascope.experiments.runs.folder import RunFolder
+from doxascope.experiments.runs.scores import resampling, score_run
 from doxascope.hooks.certificate.certify import certify
 from doxascope.hooks.certificate.kept import keep
 from doxascope.hooks.lens.plan import LensPlan
-from doxascope.metrics import CompetenceGate, PairedDifference, Score, cluster_mean, paired_difference_moments
+from doxascope.metrics import (
+    INNER_KINDS,
+    CompetenceGate,
+    PairedDifference,
+    Score,
+    cluster_mean,
+    paired_difference_moments,
+)
 from doxascope.metrics.inference import ClusterMean
 
 HERE = Path(__file__).parent
@@ -65,7 +73,7 @@ def rows(config: ConsistencyConfig, folder: RunFolder) -> Iterator[Row]:
     beliefs = every[~every["cluster"].isin(judging(every["cluster"], lens.gate, config.seed))]
     said = [json.loads(text) for text in beliefs["variant"]]
     forked = np.array(["hidden" in one or "asked" in one for one in said])
-    exact = beliefs[(beliefs["kind"] != "lens") & ~forked]
+    exact = beliefs[~beliefs["kind"].isin(INNER_KINDS) & ~forked]
     reference = instances(exact[exact["method"] == METHOD]).set_index(AT)
     failed = _incompetent(config, every)
     floors = json.loads((folder.path / "floors.json").read_text())["scores"] if _certified(folder) else []
@@ -74,7 +82,7 @@ def rows(config: ConsistencyConfig, folder: RunFolder) -> Iterator[Row]:
     def row(label: str, table: pd.DataFrame, fails: str = "", floor: float = 0.0, marker: str = "o") -> Row:
         own = table.set_index(AT).loc[reference.index]
         clusters = own["cluster"].to_numpy()
-        settings = {"seed": config.seed, "draws": config.bootstrap_draws, "level": config.level}
+        settings = resampling(config).interval
         score = cluster_mean(own["c2"].to_numpy(), clusters, **settings)
         ones = np.ones(len(own))
         mine, theirs = (np.column_stack([one["c2"].to_numpy(), ones]) for one in (own, reference))
@@ -113,15 +121,15 @@ def coherent(exact: pd.DataFrame) -> pd.DataFrame:
 def _incompetent(config: ConsistencyConfig, beliefs: pd.DataFrame) -> set[str]:
     """The methods that fail the competence gate, on all items."""
     experiment, _ = load_config("consistency")
-    cells = experiment.score(config, beliefs[beliefs["kind"] != "lens"])
-    return {c.method for c in cells if isinstance(c.score, CompetenceGate) and not c.score.passed}
+    numbers = score_run(experiment, config, beliefs[~beliefs["kind"].isin(INNER_KINDS)])
+    return {n.method for n in numbers if isinstance(n.score, CompetenceGate) and not n.score.passed}
 
 
 def _certified(folder: RunFolder) -> bool:
     return (folder.path / "floors.json").is_file()
 
 
-def draw(forest: list[Row], cells: list[MappedTransfer], model: str, stamp: str) -> Any:
+def draw(forest: list[Row], cells: Map, model: str, stamp: str) -> Any:
     """Left the forest, right the map."""
     import matplotlib as mpl
     from matplotlib.figure import Figure
@@ -185,9 +193,10 @@ def main(model: str | None) -> None:
         keep(certify(config.model))
         folder = run(experiment, config, Path("runs"))
     mapping, settings = load_config("locate", (), model)
-    cells = mapping.score(settings, run(mapping, settings, Path("runs")).beliefs())
-    scores = {cell.metric: cell.score for cell in cells}
-    donor = [c.score for c in cells if isinstance(c.score, MappedTransfer) and c.score.donor == DONOR]
+    read = run(mapping, settings, Path("runs")).beliefs()
+    numbers = score_run(mapping, settings, read)
+    scores = {number.metric: number.score for number in numbers}
+    donor = maps(read, numbers)[DONOR]
     gate = scores[SHARE]
     forest = list(rows(config, folder))
     failed = isinstance(gate, CompetenceGate) and not gate.passed

@@ -6,7 +6,7 @@ Every public name can be imported from here or from its family.
 
 from . import bayes, bscore, consistency, decision, inference, martingale, whitebox
 from .bayes import *
-from .beliefs import COLUMNS, KINDS, STATUSES, belief_table, check_belief_table
+from .beliefs import COLUMNS, INNER_KINDS, KINDS, STATUSES, belief_table, check_belief_table
 from .bscore import *
 from .consistency import *
 from .decision import *
@@ -18,6 +18,7 @@ from .whitebox import *
 
 __all__ = [
     "COLUMNS",
+    "INNER_KINDS",
     "KINDS",
     "STATUSES",
     "Score",

@@ -12,6 +12,8 @@ import pandas as pd
 from .validation import RANGE_SLACK
 
 KINDS = ("exact", "lens", "probe", "verbal", "judge")
+INNER_KINDS = ("lens", "probe")
+"""The kinds that are read from inner layers. All others are what the model says, or what is said of it."""
 STATUSES = (
     "ok",
     "low_coverage",
@@ -27,6 +29,7 @@ VALUED = ("ok", "low_coverage")
 
 COLUMNS: Mapping[str, str] = {
     "readout_id": "str",
+    "of": "str",
     "experiment": "str",
     "item": "str",
     "cluster": "str",
@@ -47,10 +50,11 @@ COLUMNS: Mapping[str, str] = {
     "competitor_logp": "float64",
     "forced_logp": "float64",
 }
-"""Column -> pandas dtype. `logp` is natural and not normalised; `prob` is normalised over the options;
-`coverage` is the options' total probability; `variant` is JSON; `competitor` is the likeliest next token that
-starts no option, with its log-probability (exact and lens kinds, else empty); `forced_logp` is what the model gave
-to the turns that were put into its mouth."""
+"""Column -> pandas dtype. `of` is the `readout_id` from which a read-out is derived (at another temperature, of an
+inner layer, of sampled answers), empty for one that was asked for; `logp` is natural and not normalised; `prob` is
+normalised over the options; `coverage` is the options' total probability; `variant` is JSON; `competitor` is the
+likeliest next token that starts no option, with its log-probability (exact and lens kinds, else empty); `forced_logp`
+is what the model gave to the turns that were prefilled."""
 
 
 def belief_table(rows: Iterable[Mapping[str, Any]]) -> pd.DataFrame:
@@ -67,7 +71,10 @@ def belief_table(rows: Iterable[Mapping[str, Any]]) -> pd.DataFrame:
 
 
 def check_belief_table(table: pd.DataFrame) -> pd.DataFrame:
-    """Return `table`, or raise ValueError saying which row breaks the contract and how."""
+    """Return `table`, or raise ValueError saying which row breaks the contract and how. One without `of`, as earlier
+    versions wrote it, is returned with that column, empty.
+    """
+    table = table if "of" in table.columns else table.assign(of="")
     absent = [name for name in COLUMNS if name not in table.columns]
     if absent:
         raise ValueError(f"belief table: column {absent[0]!r} is missing")

@@ -7,13 +7,12 @@ import numpy as np
 import pandas as pd
 
 from ...hooks.certificate.certificate import Change
-from ..experiment import Cell, Experiment, RunConfig
+from ..experiment import Experiment, RunConfig
+from ..runs.scores import score_run
+from ..scoring.number import Key, Number
 
 DRAWS = 2
 """Perturbed tables that are scored."""
-
-Key = tuple[str, str, str]
-"""Metric, method, subset of a cell."""
 
 
 class Floors(NamedTuple):
@@ -28,27 +27,27 @@ class Floors(NamedTuple):
 
 
 def score_floors(
-    experiment: Experiment, config: RunConfig, beliefs: pd.DataFrame, cells: Sequence[Cell], nat: float
+    experiment: Experiment, config: RunConfig, beliefs: pd.DataFrame, numbers: Sequence[Number], nat: float
 ) -> dict[Key, float]:
-    """Key of a cell -> the largest change of its estimate in `DRAWS` tables in which every option's log-probability is
-    `nat` higher or lower, by a coin of its own; NaN where the estimate is undefined. A size, not a bound.
+    """Key of a number -> the largest change of its estimate in `DRAWS` tables in which every option's log-probability
+    is `nat` higher or lower, by a coin of its own; NaN where the estimate is undefined. A size, not a bound.
 
     Args:
         experiment: whose scores they are.
         config: the run's; its seed throws the coins.
         beliefs: the run's belief table.
-        cells: the run's scores.
+        numbers: those of the run, as `score_run` gives them.
         nat: the noise floor of a log-probability, from a certificate.
     """
     plain = config.model_copy(update={"bootstrap_draws": 2})  # estimates alone are wanted
-    before = {_key(cell): cell.score.estimate for cell in cells}
+    before = {number.key: number.score.estimate for number in numbers}
     found = dict.fromkeys(before, 0.0)
     for draw in range(DRAWS):
         moved = perturbed(beliefs, nat, np.random.default_rng([config.seed, draw]))
         with np.errstate(all="ignore"):
-            for cell in experiment.score(plain, moved):
-                change = abs(cell.score.estimate - before[_key(cell)])
-                found[_key(cell)] = float(np.maximum(found[_key(cell)], change))
+            for number in score_run(experiment, plain, moved):
+                change = abs(number.score.estimate - before[number.key])
+                found[number.key] = float(np.maximum(found[number.key], change))
     return found
 
 
@@ -63,7 +62,3 @@ def perturbed(beliefs: pd.DataFrame, nat: float, rng: np.random.Generator) -> pd
     total = np.where(computed, np.bincount(readouts, weights=prob)[readouts], 1.0)
     moved = {"prob": prob / total, "logp": beliefs["logp"] + shift, "coverage": beliefs["coverage"] * total}
     return beliefs.assign(**moved)
-
-
-def _key(cell: Cell) -> Key:
-    return cell.metric, cell.method, cell.subset

@@ -9,13 +9,12 @@ from ...hooks.prompts.chat import Conversation, Message
 from ...hooks.prompts.options import Option, make_options
 from ...hooks.prompts.places import LAST, Position
 from ..experiment import Question
+from ..materials.entities import Words
 from .config import ConsistencyConfig, Method
 
 PRIOR, POSTERIOR, SECOND = "prior", "posterior", "second-posterior"
 FORK, FORK_REVEAL = "fork", "fork-reveal"
 YES, NO = "yes", "no"
-
-Words = tuple[str, str, str]
 
 
 def dialogue_questions(config: ConsistencyConfig, item: str, words: Words) -> list[Question]:

@@ -4,21 +4,22 @@ Per item, an ordered triple of words, there is one prior (the word is asked for 
 three that reject one word ("Is it X?" "No."), six that keep two ("Is it either X or Y?" "Yes.", both orders).
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import permutations
 
 import pandas as pd
 
-from ...hooks.lm import LanguageModel
-from ..experiment import Cell, Findings, Item, Question, Read, Transcripts
-from ..materials.entities import Window, entities, triples, window_name
-from ..reading.exact import read_questions
+from ..experiment import Experiment, Findings, Item, Question, Transcripts
+from ..materials.entities import Window, Words, entities, triples, window_name
+from ..scoring.number import Number
+from ..tables.samples import Sample
 from .config import ConsistencyConfig
-from .dialogue import Words, dialogue_questions, fork_questions
+from .dialogue import dialogue_questions, fork_questions
 from .findings import findings
 from .inside import INNER
+from .own import own_scores
 from .published import published
-from .scores import scores
+from .samples import samples
 
 ORDERS = {
     "one": [(0, 1, 2)],
@@ -27,11 +28,12 @@ ORDERS = {
 }
 
 
-class Consistency:
+class Consistency(Experiment):
     """The experiment."""
 
     name = "consistency"
     summary = "does the ratio of two options survive the rejection of a third?"
+    headline = "c2"
     config_type = ConsistencyConfig
     inner = INNER
 
@@ -45,23 +47,23 @@ class Consistency:
         words: Words = item.content["words"]
         return dialogue_questions(config, item.id, words) + fork_questions(config, item.id, words)
 
-    def read(self, config: ConsistencyConfig, item: Item, lm: LanguageModel) -> Read:
-        """Every question, in one tree."""
-        return read_questions(self.name, config, item, self.questions(config, item), lm)
+    def samples(self, config: ConsistencyConfig, beliefs: pd.DataFrame) -> Iterable[Sample]:
+        """Instances (METRICS B) of each method, in all their parts, and the forks (W1)."""
+        return samples(config, beliefs)
 
-    def score(self, config: ConsistencyConfig, beliefs: pd.DataFrame) -> list[Cell]:
-        """METRICS B and W1 per method."""
-        return scores(config, beliefs)
+    def own_scores(self, config: ConsistencyConfig, beliefs: pd.DataFrame) -> Iterable[Number]:
+        """Coverage, words, orders, and second rejections."""
+        return own_scores(config, beliefs)
 
-    def published(self, cells: Sequence[Cell]) -> pd.DataFrame:
+    def published(self, numbers: Sequence[Number]) -> pd.DataFrame:
         """The paper's Tables 1 to 9."""
-        return published(cells)
+        return published(numbers)
 
     def findings(
-        self, config: ConsistencyConfig, beliefs: pd.DataFrame, cells: Sequence[Cell], transcripts: Transcripts
+        self, config: ConsistencyConfig, beliefs: pd.DataFrame, numbers: Sequence[Number], transcripts: Transcripts
     ) -> Findings:
         """Verdicts, tables, figures, and the instances."""
-        return findings(config, beliefs, cells, transcripts)
+        return findings(config, beliefs, numbers, transcripts)
 
 
 def _items(config: ConsistencyConfig, window: Window | None, mark: str) -> Iterator[Item]:

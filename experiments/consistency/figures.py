@@ -6,26 +6,27 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from ..experiment import Cell, Figure, Table
+from ..experiment import Figure, Table
 from ..report.plotting import INK, MARK, figure_of_panels, to_svg
 from ..report.score_figure import Scores, score_figure
-from .mean import ALL
-from .scores import BALANCED
+from ..scoring.number import Number
+from ..tables.samples import ALL
+from .samples import BALANCED
 
 BINS = 20
 QUANTILES = 200
 """Dots that stand for a distribution, however many values it has."""
 
 
-def figures(table: pd.DataFrame, cells: Sequence[Cell], conditions: Sequence[Table]) -> list[Figure]:
+def figures(table: pd.DataFrame, numbers: Sequence[Number], conditions: Sequence[Table]) -> list[Figure]:
     """All figures of a run.
 
     Args:
         table: the instances at temperature 1.
-        cells: all scores.
+        numbers: all of the run.
         conditions: the tables by condition; each gets a figure.
     """
-    scores = {(cell.metric, cell.method, cell.subset): cell.score for cell in cells}
+    scores = {(number.metric, number.method, number.subset): number.score for number in numbers}
     methods = [str(method) for method in table["method"].unique()]
     templates = [str(template) for template in table["template"].unique()]
     axis = "consistency"

@@ -5,15 +5,16 @@ from collections.abc import Mapping, Sequence
 import pandas as pd
 
 from ...metrics import CompetenceGate
-from ..experiment import Cell, Column, Findings, Table, Transcripts, Verdict
+from ..experiment import Column, Findings, Table, Transcripts, Verdict
 from ..materials.entities import window_name
+from ..scoring.number import Number
+from ..tables.samples import ALL
 from .config import ConsistencyConfig
 from .figures import figures
 from .forks import CONTROL
 from .gallery import gallery
-from .instances import INSTANCE_METRICS, instances
-from .mean import ALL
-from .scores import BALANCED
+from .instances import instances
+from .samples import BALANCED, LIKELIER, UNLIKELIER
 from .second import ONCE, TWICE
 
 C2 = Column("c2", "consistency", "1 - JSD of the two words that remain, before and after; 1 is a kept ratio")
@@ -24,12 +25,16 @@ ENTROPIES = (
     Column("entropy_prior", "entropy before", "of the two words, in bits; 1 is undecided"),
     Column("entropy_post", "entropy after", "of the two words, in bits"),
 )
-COLUMNS = (
+OF_INSTANCES = (
     C2,
     Column("c2_lower", "bounds", "the mean had every undefined instance scored 0, or 1", to="c2_upper"),
     C3,
     Column("leak", "leak", "the part of 1 - (3-class) that is the rejected word alone, in bits"),
     INVALID,
+    *ENTROPIES,
+)
+COLUMNS = (
+    *OF_INSTANCES[:5],
     Column("kappa", "above chance", "(consistency - chance) / (1 - chance); chance: the posterior of another triple"),
     *ENTROPIES,
     Column("coverage_prior", "coverage before", "probability that the answer is any of the three words", percent=True),
@@ -47,7 +52,7 @@ TABLES = (
     Table(
         "By rejection",
         "The paper's weights are three to six; balanced, both templates weigh the same.",
-        tuple(column for column in COLUMNS if column.metric in (*INSTANCE_METRICS, "c2_lower")),
+        OF_INSTANCES,
         (ALL, BALANCED, "reject", "narrow"),
     ),
     Table(
@@ -135,7 +140,7 @@ GATES = {"rejected_change": "probability", "rejected_share_change": "share"}
 
 
 def findings(
-    config: ConsistencyConfig, beliefs: pd.DataFrame, cells: Sequence[Cell], transcripts: Transcripts
+    config: ConsistencyConfig, beliefs: pd.DataFrame, numbers: Sequence[Number], transcripts: Transcripts
 ) -> Findings:
     """Verdicts, tables, figures, and the instances."""
     every = instances(beliefs)
@@ -143,11 +148,9 @@ def findings(
     return Findings(
         question=QUESTION,
         columns=COLUMNS,
-        differences="c2_difference",
-        headline_subset=ALL,
-        verdicts=_verdicts(cells),
+        verdicts=_verdicts(numbers),
         tables=[*TABLES, *conditions],
-        figures=figures(every[every["temperature"] == 1], cells, conditions),
+        figures=figures(every[every["temperature"] == 1], numbers, conditions),
         gallery=gallery(config, every, transcripts),
     )
 
@@ -169,10 +172,10 @@ def condition_tables(config: ConsistencyConfig) -> list[Table]:
             [f"T = {t:g}" for t in sorted({1.0, *config.temperatures})] if config.temperatures else [],
         ),
         (
-            "By the turn that was put into its mouth",
-            "Instances above and below the median probability of the forced "
-            "answer, within each template. A turn that the model would hardly have said is off its own path.",
-            ["forced turn likelier", "forced turn unlikelier"],
+            "By the likelihood of the prefilled turn",
+            "Instances above and below the median probability of the prefilled "
+            "answer, within each template. A turn that the model would hardly have said is off-policy.",
+            [LIKELIER, UNLIKELIER],
         ),
         (
             "By order of the words",
@@ -188,12 +191,12 @@ def condition_tables(config: ConsistencyConfig) -> list[Table]:
     return [Table(title, caption, CONDITIONED, tuple(subsets)) for title, caption, subsets in asked if subsets]
 
 
-def _verdicts(cells: Sequence[Cell]) -> list[Verdict]:
+def _verdicts(numbers: Sequence[Number]) -> list[Verdict]:
     """A method passes if what is ruled out loses both probability and share."""
     gates: dict[str, dict[str, CompetenceGate]] = {}
-    for cell in cells:
-        if isinstance(cell.score, CompetenceGate):
-            gates.setdefault(cell.method, {})[GATES[cell.metric]] = cell.score
+    for number in numbers:
+        if isinstance(number.score, CompetenceGate):
+            gates.setdefault(number.method, {})[GATES[number.metric]] = number.score
     return [
         Verdict(
             method,

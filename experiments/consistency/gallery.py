@@ -23,8 +23,8 @@ def gallery(config: ConsistencyConfig, table: pd.DataFrame, transcripts: Transcr
             [shown["c2"].isna(), shown["coverage"] < config.low_coverage], ["undefined", "low coverage"], "ok"
         ),
         temperature=shown["temperature"].map("T = {:g}".format),
-        asked_before=shown["readout_id_prior"].map(_question),
-        asked_after=shown["readout_id"].map(_question),
+        asked_before=_question(shown["readout_id_prior"], shown["of_prior"]),
+        asked_after=_question(shown["readout_id"], shown["of"]),
     )
     facets = {"method": "method", "rejection": "template", "status": "status"}
     facets |= {"temperature": "temperature"} if config.temperatures else {}
@@ -56,9 +56,9 @@ def _caption(n: int, n_all: int, config: ConsistencyConfig) -> str:
     )
 
 
-def _question(readout_id: str) -> str:
-    """The question from which a read-out is derived: item, scenario and method, without temperature or sampling."""
-    return "/".join(readout_id.split("/")[:3])
+def _question(readout_id: pd.Series, of: pd.Series) -> pd.Series:
+    """The read-outs that were asked for, and those from which others are derived."""
+    return readout_id.astype(object).where(of == "", of.astype(object))
 
 
 def _instance(row: Mapping[Hashable, Any], facets: Iterable[str], said: Mapping[str, Transcript]) -> Instance:

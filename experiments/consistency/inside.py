@@ -8,11 +8,12 @@ import pandas as pd
 from ..addons.inner.declaration import PRIOR as NONE_YET
 from ..addons.inner.declaration import Inner, Scored
 from ..experiment import Column
+from ..runs.scores import resampling
+from ..scoring.engine import score_samples
 from .config import ConsistencyConfig
 from .dialogue import POSTERIOR, PRIOR
 from .instances import instances
-from .mean import ALL, Means
-from .scores import chance_kappa
+from .samples import options
 from .words import word_kappas
 
 COLUMNS = (
@@ -30,10 +31,14 @@ def rejected(scenario: str, variant: Mapping[str, Any]) -> int | None:
 def score(config: ConsistencyConfig, beliefs: pd.DataFrame) -> Scored:
     """Consistency above nothing, above chance and above the words."""
     table = instances(beliefs)
-    method, kind = (str(beliefs[name].iloc[0]) for name in ("method", "kind"))
+    sample, how = options(table), resampling(config)
+    found = {
+        number.metric: number.score
+        for metric in ("consistency", "consistency-kappa")
+        for number in score_samples([sample], how, metric).numbers
+    }
     words = word_kappas(config, beliefs, table)
-    mean = Means(config, method, kind).cell("c2", ALL, table).score
-    return Scored({"c2": mean, "kappa": chance_kappa(config, table), **words}, words["kappa_word"].c_word)
+    return Scored({"c2": found["c2"], "kappa": found["kappa"], **words}, words["kappa_word"].c_word)
 
 
 INNER = Inner(rejected, COLUMNS, score)

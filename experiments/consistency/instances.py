@@ -1,44 +1,40 @@
-"""The instances: each posterior beside its prior, with the fields of METRICS B2."""
+"""The instances: each posterior beside its prior, with the fields of METRICS B2 that are looked at one by one."""
 
 import json
 
 import numpy as np
 import pandas as pd
 
-from ...metrics import belief_consistency, jsd_plugin_bias
+from ...metrics import belief_consistency
+from ...metrics.beliefs import VALUED
 from .noise import answers_worth
 
 FIELDS = (
-    "c2",
-    "c3",
-    "leak",
-    "p_invalid_raw",
-    "p_invalid_norm",
-    "entropy_prior",
-    "entropy_post",
-    "p_error_prior",
-    "p_error_post",
-    "mse",
-    "mae",
-    "switch",
-    "hswitch",
+    *("c2", "c3", "p_invalid_raw", "p_invalid_norm"),
+    *("entropy_prior", "entropy_post", "p_error_prior", "p_error_post"),
 )
-INSTANCE_METRICS = (*FIELDS, "p_invalid_included")
+BEFORE, AFTER = (tuple(f"{name}_{word}" for word in range(3)) for name in ("before", "after"))
+"""Columns with the masses of the three words."""
 CONDITIONS = (
     *("template", "named", "rejected", "then", "hidden", "asked"),
-    *("estimate", "of", "draws", "thoughts", "unclosed", "covariance"),
+    *("estimate", "draws", "thoughts", "unclosed", "covariance", "temperature"),
 )
-"""The entries that a variant may have, besides the temperature."""
+"""The entries that a variant may have."""
 
 
 def conditions(beliefs: pd.DataFrame) -> pd.DataFrame:
     """One row per read-out: its names and the entries of its variant, each a column."""
     readouts = beliefs.drop_duplicates("readout_id").reset_index(drop=True)
     codes, texts = pd.factorize(readouts["variant"])  # a few texts, each in many rows
-    variants = pd.DataFrame([json.loads(text) for text in texts]).iloc[codes].set_axis(readouts.index)
-    table = readouts.drop(columns="variant").join(variants)
-    table = table.assign(**{name: np.nan for name in CONDITIONS if name not in table})
-    return table.assign(temperature=table["temperature"].fillna(1.0) if "temperature" in table else 1.0)
+    variants = pd.DataFrame([json.loads(text) for text in texts]).reindex(columns=list(CONDITIONS))
+    table = readouts.drop(columns="variant").join(variants.iloc[codes].set_axis(readouts.index))
+    return table.assign(temperature=table["temperature"].astype(float).fillna(1.0))
+
+
+def at_one(beliefs: pd.DataFrame) -> pd.DataFrame:
+    """The rows of the read-outs at temperature 1."""
+    readouts = conditions(beliefs)
+    return beliefs[beliefs["readout_id"].isin(readouts.loc[readouts["temperature"] == 1, "readout_id"])]
 
 
 def option_masses(beliefs: pd.DataFrame) -> pd.DataFrame:
@@ -51,42 +47,31 @@ def option_masses(beliefs: pd.DataFrame) -> pd.DataFrame:
 def instances(beliefs: pd.DataFrame) -> pd.DataFrame:
     """One row per posterior, method and temperature, with the fields of METRICS B2 beside its prior.
 
-    `coverage` is the smaller of the two. `c2_corrected`, of what was sampled alone, takes off the divergence that two
-    samples of one belief show on average (METRICS B12, first order).
+    `coverage` is the smaller of the two; `why` is the status of the read-out that has no number, or else that of the
+    posterior; `n_prior` and `n_posterior` are the answers on the two words, NaN of exact beliefs.
     """
     own = beliefs[beliefs["scenario"].isin(("prior", "posterior"))]
     masses, readouts = option_masses(own), conditions(own)
     post = readouts[readouts["scenario"] == "posterior"]
-    key = ["item", "method", "temperature"]
     prior = readouts[readouts["scenario"] == "prior"]
+    key = ["item", "method", "temperature"]
     rows = post.merge(prior, on=key, suffixes=("", "_prior"), validate="many_to_one")
     rejected = rows["rejected"].to_numpy(dtype=int)
     before, after = masses.loc[rows["readout_id_prior"]].to_numpy(), masses.loc[rows["readout_id"]].to_numpy()
     score = belief_consistency(before, after, rejected)
-    known_before = answers_worth(prior.set_index("readout_id").loc[rows["readout_id_prior"]], before, rejected)
-    known_after = answers_worth(rows, after, rejected)
-    names = ["readout_id", "readout_id_prior", "item", "cluster", "kind", "method", "estimate", "of", "temperature"]
-    return rows[[*names, "template", "forced_logp"]].assign(
+    total = before.sum(axis=1)
+    names = ["readout_id", "readout_id_prior", "of", "of_prior", "item", "cluster", "kind", "method", "estimate"]
+    return rows[[*names, "temperature", "template", "forced_logp"]].assign(
         rejected=rejected,
         place=[f"{t} {n}" for t, n in zip(rows["template"], rows["named"], strict=True)],
         order=rows["item"].str.rpartition("-")[2],
+        why=rows["status"].astype(object).where(rows["status_prior"].isin(VALUED), rows["status_prior"].astype(object)),
         coverage=np.minimum(rows["coverage"], rows["coverage_prior"]),
         alpha_prior=score.prior2[:, 0],
         alpha_post=score.post2[:, 0],
-        rejected_prior=_of(before, rejected),
-        rejected_prior_share=_of(before, rejected) / _total(before),
-        c2_corrected=score.c2 + jsd_plugin_bias(2, known_before, known_after),
-        p_invalid_included=np.where(score.included_paper, score.p_invalid_raw, np.nan),
-        **{metric: getattr(score, metric) for metric in FIELDS},
+        rejected_prior_share=before[np.arange(len(before)), rejected] / np.where(total > 0, total, np.nan),
+        n_prior=answers_worth(prior.set_index("readout_id").loc[rows["readout_id_prior"]], before, rejected),
+        n_posterior=answers_worth(rows, after, rejected),
+        **dict(zip((*BEFORE, *AFTER), np.hstack([before, after]).T, strict=True)),
+        **{name: getattr(score, name) for name in FIELDS},
     )
-
-
-def _of(masses: np.ndarray, option: np.ndarray) -> np.ndarray:
-    """[n] mass of one option of each row."""
-    return masses[np.arange(len(masses)), option]
-
-
-def _total(masses: np.ndarray) -> np.ndarray:
-    """[n] mass of all options; NaN where there is none."""
-    total = masses.sum(axis=1)
-    return np.where(total > 0, total, np.nan)

@@ -7,6 +7,7 @@ import numpy as np
 import pandas as pd
 
 from ...metrics import Score, reliability_icc
+from ..runs.scores import resampling
 from .config import ConsistencyConfig
 
 
@@ -32,13 +33,7 @@ def order_share(config: ConsistencyConfig, table: pd.DataFrame, metric: str = "c
         metric: the score; a triple in one of whose orders no instance has it is dropped and counted.
     """
     scores = table.pivot_table(metric, "cluster", "order", aggfunc="mean", dropna=False)
-    found = reliability_icc(
-        scores,
-        groups=np.arange(len(scores)),
-        seed=config.seed,
-        draws=config.bootstrap_draws,
-        level=config.level,
-    )
+    found = reliability_icc(scores, groups=np.arange(len(scores)), **resampling(config).interval)
     return OrderShare(
         share=1 - found.icc1,
         order_variance=float(scores.dropna().var(axis=1, ddof=1).mean()),

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 import pandas as pd
 
-from ..experiment import Cell
+from ..scoring.number import Number
 
 MAIN = (
     ("2 classes", "c2"),
@@ -36,26 +36,26 @@ LAYOUT = (
 """(table, subset, column, metric, field of the score if not its estimate)."""
 
 
-def published(cells: Sequence[Cell]) -> pd.DataFrame:
+def published(numbers: Sequence[Number]) -> pd.DataFrame:
     """table, column, method, kind, value, ci_lo, ci_hi, ci_method, n_rows, n_dropped, status; by table, then method.
 
     Only an estimate has an interval. Where the paper drops instances without a defined ratio, so does the value, and
     `n_dropped` says how many.
     """
-    scores = {(cell.metric, cell.subset, cell.method): cell for cell in cells}
-    methods = dict.fromkeys(cell.method for cell in cells if cell.metric == "c2")
-    windows = dict.fromkeys(cell.subset for cell in cells if cell.subset.startswith("ranks "))
+    named = {(number.metric, number.subset, number.method): number for number in numbers}
+    methods = dict.fromkeys(number.method for number in numbers if number.metric == "c2")
+    windows = dict.fromkeys(number.subset for number in numbers if number.subset.startswith("ranks "))
     rows = []
     for table, subset, column, metric, field in [*LAYOUT, *((4, name, name, "c2", None) for name in windows)]:
         for method in methods:
-            if cell := scores.get((metric, subset, method)):
-                score, whole = cell.score, field is None or field == cell.score.headline
+            if number := named.get((metric, subset, method)):
+                score, whole = number.score, field is None or field == number.score.headline
                 rows.append(
                     {
                         "table": table,
                         "column": column,
                         "method": method,
-                        "kind": cell.kind,
+                        "kind": number.kind,
                         "value": score.estimate if field is None else getattr(score, field),
                         "ci_lo": score.ci_lo if whole else None,
                         "ci_hi": score.ci_hi if whole else None,

@@ -9,10 +9,8 @@ import numpy as np
 import pandas as pd
 
 from ...metrics import jsd_leak
-from ..experiment import Cell
 from .dialogue import SECOND
 from .instances import conditions, option_masses
-from .mean import Means
 
 METRICS = ("c3", "p_invalid_raw", "p_invalid_norm", "p_error_post")
 ONCE, TWICE = "1 rejection", "2 rejections"
@@ -28,17 +26,3 @@ def second_table(beliefs: pd.DataFrame) -> pd.DataFrame:
     invalid = total - after[np.arange(len(after)), left]
     share = invalid / np.where(total > 0, total, np.nan)
     return rows.assign(c3=1 - jsd_leak(share), p_invalid_raw=invalid, p_invalid_norm=share, p_error_post=1 - total)
-
-
-def second_scores(means: Means, beliefs: pd.DataFrame, table: pd.DataFrame) -> list[Cell]:
-    """The scores of one method by number of rejections; none if a second was not asked for.
-
-    Args:
-        means: of the method.
-        beliefs: its rows at temperature 1.
-        table: its instances, of which those that reject one word by the same words count.
-    """
-    if SECOND not in set(beliefs["scenario"]):
-        return []
-    both = ((ONCE, table[table["template"] == "reject"]), (TWICE, second_table(beliefs)))
-    return [means.cell(metric, subset, rows) for subset, rows in both for metric in METRICS]

@@ -14,6 +14,7 @@ import pandas as pd
 from ...metrics import Score, belief_consistency, chance_corrected, moment_interval, word_identity_null
 from ...metrics.inference.rows import complete_rows
 from ...metrics.validation import Floats
+from ..runs.scores import resampling
 from .config import ConsistencyConfig
 from .instances import conditions, option_masses
 
@@ -67,8 +68,6 @@ def _kappa(config: ConsistencyConfig, score: Floats, by_words: Floats, clusters:
         np.column_stack([*rows.columns, np.ones(rows.n)]),
         rows.codes,
         lambda sums: chance_corrected(sums[:, 0] / sums[:, 2], sums[:, 1] / sums[:, 2]).kappa,
-        seed=config.seed,
-        draws=config.bootstrap_draws,
-        level=config.level,
+        **resampling(config).interval,
     )
     return WordKappa(kappa_word=kappa, c=c, c_word=c_word, **found.fields(), **rows.counts)

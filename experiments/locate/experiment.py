@@ -1,6 +1,6 @@
 """Where does a belief change? Rows of the residual stream are interchanged between minimal pairs (METRICS W2)."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from itertools import islice
 
 import pandas as pd
@@ -9,22 +9,25 @@ from ...hooks.errors import UserError
 from ...hooks.lm import LanguageModel
 from ...hooks.model.loading import load_text_side
 from ...hooks.prompts.reader import PromptReader
-from ..experiment import Cell, Findings, Item, Question, Read, Transcripts
+from ..experiment import Experiment, Findings, Item, Question, Read, Transcripts
+from ..scoring.number import Number
+from ..tables.samples import Sample
 from .config import LocateConfig
 from .findings import findings
+from .interchange import NAME, context_questions, read_pair
 from .minimal_pair import align
-from .reading import NAME, context_questions, read_pair
-from .scores import scores
+from .samples import UPDATE, own_scores, samples
 
 TRIES = 200
 """Candidates that are looked at for each pair that is asked for."""
 
 
-class Locate:
+class Locate(Experiment):
     """The experiment."""
 
     name = NAME
     summary = "at which tokens and layers is the answer decided?"
+    headline = UPDATE
     config_type = LocateConfig
 
     def items(self, config: LocateConfig) -> list[Item]:
@@ -54,16 +57,16 @@ class Locate:
         """The contexts, and every cell of the map."""
         return read_pair(config, item, lm)
 
-    def score(self, config: LocateConfig, beliefs: pd.DataFrame) -> list[Cell]:
-        """METRICS W2 and W4."""
-        return scores(config, beliefs)
+    def samples(self, config: LocateConfig, beliefs: pd.DataFrame) -> Iterable[Sample]:
+        """Everything at once, and the maps (METRICS W2)."""
+        return samples(config, beliefs)
 
-    def published(self, cells: Sequence[Cell]) -> pd.DataFrame:
-        """It comes from no paper."""
-        return pd.DataFrame()
+    def own_scores(self, config: LocateConfig, beliefs: pd.DataFrame) -> Iterable[Number]:
+        """The update, and the competence gate."""
+        return own_scores(config, beliefs)
 
     def findings(
-        self, config: LocateConfig, beliefs: pd.DataFrame, cells: Sequence[Cell], transcripts: Transcripts
+        self, config: LocateConfig, beliefs: pd.DataFrame, numbers: Sequence[Number], transcripts: Transcripts
     ) -> Findings:
         """The map, its profiles and controls, and the pairs."""
-        return findings(config, beliefs, cells, transcripts)
+        return findings(beliefs, numbers, transcripts)

@@ -1,6 +1,6 @@
 """The pictures of the map: spans by layers, and each span's profile over the layers."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from itertools import cycle
 from typing import Any
 
@@ -8,8 +8,7 @@ import numpy as np
 
 from ..experiment import Figure
 from ..report.plotting import INK, MARK, STYLE, figure_of_panels, to_svg
-from .reading import DONOR
-from .scores import MappedTransfer
+from .samples import Map
 
 AWAY = "#c2603f"
 """Of a cell that moves the answer away from the donor's."""
@@ -20,8 +19,6 @@ STRONGEST = 0.75
 
 MARKERS = {"x": "×", "+": "+", "^": "△", "s": "□"}
 """Of controls, and how they are written."""
-
-Map = Sequence[MappedTransfer]
 
 
 def map_figure(cells: Map) -> Figure:
@@ -51,8 +48,8 @@ def draw_map(axes: Any, cells: Map) -> None:
     from matplotlib.patches import Rectangle
 
     spans, layers = _axes(cells)
-    for cell in cells:
-        x, y = layers.index(cell.layer), spans.index(cell.span)
+    for place, cell in cells.items():
+        x, y = layers.index(place.layer), spans.index(place.span)
         strength = 0 if np.isnan(cell.transfer) else STRONGEST * min(1.0, abs(cell.transfer))
         colour = MARK if cell.transfer >= 0 else AWAY
         axes.add_patch(Rectangle((x, y), 1, 1, facecolor=colour, alpha=strength, linewidth=0))
@@ -69,26 +66,22 @@ def draw_map(axes: Any, cells: Map) -> None:
     axes.set_xlabel("after block (emb.: before the first)")
 
 
-def profile_figure(maps: Mapping[str, Map]) -> Figure:
-    """A panel for each span: transfer over layers with its band, and the controls.
-
-    Args:
-        maps: `donor` or name of a control -> its cells.
-    """
-    cells, controls = maps[DONOR], {name: own for name, own in maps.items() if name != DONOR}
+def profile_figure(cells: Map, controls: Mapping[str, Map]) -> Figure:
+    """A panel for each span: transfer over layers with its band, and the controls by their names."""
     spans, _ = _axes(cells)
-    shown = [x for own in maps.values() for c in own for x in (c.transfer, c.band_lo, c.band_hi) if np.isfinite(x)]
+    scores = [score for own in (cells, *controls.values()) for score in own.values()]
+    shown = [x for s in scores for x in (s.transfer, s.band_lo, s.band_hi) if np.isfinite(x)]
     low, high = min([0.0, *shown]), max([1.0, *shown])
     margin = 0.05 * (high - low)
 
     def draw(axes: Any, span: str) -> None:
-        own = [cell for cell in cells if cell.span == span]
-        x = [cell.layer for cell in own]
-        axes.fill_between(x, [c.band_lo for c in own], [c.band_hi for c in own], color=MARK, alpha=0.25, linewidth=0)
-        axes.plot(x, [c.transfer for c in own], "-o", color=MARK, markersize=2.5, linewidth=1.2)
+        own = {place.layer: score for place, score in cells.items() if place.span == span}
+        ends = ([getattr(score, name) for score in own.values()] for name in ("band_lo", "band_hi"))
+        axes.fill_between(list(own), *ends, color=MARK, alpha=0.25, linewidth=0)
+        axes.plot(list(own), [s.transfer for s in own.values()], "-o", color=MARK, markersize=2.5, linewidth=1.2)
         for marker, control in zip(cycle(MARKERS), controls.values(), strict=False):
-            there = [cell for cell in control if cell.span == span]
-            axes.plot([c.layer for c in there], [c.transfer for c in there], marker, color=INK, markersize=5)
+            there = {place.layer: score.transfer for place, score in control.items() if place.span == span}
+            axes.plot(list(there), list(there.values()), marker, color=INK, markersize=5)
         for reference in (0, 1):
             axes.axhline(reference, color=INK, linewidth=0.6, linestyle=(0, (4, 3)))
         axes.set_ylim(low - margin, high + margin)
@@ -106,7 +99,7 @@ def profile_figure(maps: Mapping[str, Map]) -> Figure:
 
 def _axes(cells: Map) -> tuple[list[str], list[int]]:
     """The spans in their order, and the layers."""
-    return list(dict.fromkeys(cell.span for cell in cells)), sorted({cell.layer for cell in cells})
+    return list(dict.fromkeys(place.span for place in cells)), sorted({place.layer for place in cells})
 
 
 def _number(transfer: float) -> str:

@@ -1,15 +1,15 @@
 """What the report of a map shows beside the numbers."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import pandas as pd
 
 from ...metrics import CompetenceGate
-from ..experiment import Cell, Column, Findings, Gallery, Instance, Table, Transcripts, Verdict
-from .config import LocateConfig
+from ..experiment import Column, Findings, Gallery, Instance, Table, Transcripts, Verdict
+from ..scoring.number import Number
 from .figures import map_figure, profile_figure
-from .reading import BASE, DONOR
-from .scores import ALL, SHARE, UPDATE, WHOLE, MappedTransfer, log_odds, metric_name
+from .interchange import BASE, DONOR, EVERYTHING
+from .samples import SHARE, UPDATE, Map, log_odds, maps, metric_name
 
 QUESTION = (
     "Two contexts that differ in a word lead to different answers: the base speaks for one option, the donor for "
@@ -20,53 +20,49 @@ QUESTION = (
 COLUMNS = (
     Column(UPDATE, "update", "mean change of log-odds from base to donor, in nats; what transfer is a share of"),
     Column(SHARE, "gate", "change of the first option's share of the two when the context speaks against it"),
-    Column(WHOLE, "everything", "transfer of all spans at all layers at once; must be 1"),
+    Column(EVERYTHING, "everything", "transfer of all spans at all layers at once; must be 1"),
 )
 
 
-def findings(config: LocateConfig, beliefs: pd.DataFrame, cells: Sequence[Cell], transcripts: Transcripts) -> Findings:
+def findings(beliefs: pd.DataFrame, numbers: Sequence[Number], transcripts: Transcripts) -> Findings:
     """The verdict, the controls, the map, its profiles, and the pairs."""
-    maps: dict[str, list[MappedTransfer]] = {}
-    for cell in cells:
-        if isinstance(cell.score, MappedTransfer):
-            maps.setdefault(cell.score.donor, []).append(cell.score)
-    controls = [name for name in maps if name != DONOR]
+    drawn = maps(beliefs, numbers)
+    controls = {name: cells for name, cells in drawn.items() if name != DONOR}
     return Findings(
         question=QUESTION,
         columns=COLUMNS,
-        headline_subset=ALL,
-        differences="",
-        verdicts=_verdicts(cells),
-        tables=[_control_table(cells, controls)] if controls else [],
-        figures=[map_figure(maps[DONOR]), profile_figure(maps)],
+        verdicts=_verdicts(numbers),
+        tables=[_control_table(controls)] if controls else [],
+        figures=[map_figure(drawn[DONOR]), profile_figure(drawn[DONOR], controls)],
         gallery=_gallery(beliefs, transcripts),
     )
 
 
-def _verdicts(cells: Sequence[Cell]) -> list[Verdict]:
+def _verdicts(numbers: Sequence[Number]) -> list[Verdict]:
     """A model that does not move to what the context speaks for has no change to look for."""
     return [
         Verdict(
-            cell.method,
+            number.method,
             gate.passed,
             "the first option's share of the two when the context speaks against it, less when it speaks for it: "
             f"{gate.rejected_change:+.2%} [{gate.ci_lo:+.2%}, {gate.ci_hi:+.2%}]",
         )
-        for cell in cells
-        if isinstance(gate := cell.score, CompetenceGate)
+        for number in numbers
+        if isinstance(gate := number.score, CompetenceGate)
     ]
 
 
-def _control_table(cells: Sequence[Cell], controls: Sequence[str]) -> Table:
+def _control_table(controls: Mapping[str, Map]) -> Table:
     """The cells in which the controls were read, beside the donor."""
+    first = next(iter(controls))
     return Table(
         "Do the controls carry anything?",
         "The same cells with rows of other contexts, as a share of the same change. A donor with the same answer "
         "should bring nothing. An unrelated one brings no answer but takes away the own one; where a cell is all that "
         "counts, that alone is worth a half, for both directions meet in the middle. Intervals are of each cell alone.",
         tuple(Column(metric_name(name), name, f"transfer from the {name}") for name in (DONOR, *controls)),
-        tuple(cell.subset for cell in cells if cell.metric == metric_name(controls[0])),
-        metric=metric_name(controls[0]),
+        tuple(map(str, controls[first])),
+        metric=metric_name(first),
     )
 
 

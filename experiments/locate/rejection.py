@@ -9,8 +9,7 @@ from ...hooks.prompts.chat import Conversation
 from ...hooks.prompts.options import make_options
 from ...hooks.prompts.spans import Span
 from ...hooks.settings import Settings
-from ..consistency.dialogue import Words
-from ..materials.entities import EntityConfig, entities, triples
+from ..materials.entities import EntityConfig, Words, entities, triples
 from .minimal_pair import MinimalPair, endless
 
 PLACES = ((0, 1, 2), (1, 2, 0), (2, 0, 1))

@@ -13,6 +13,8 @@ from .ranking import RANKING_TEXT, ranked
 
 Window = tuple[int, int]
 """A first and a last rank."""
+Words = tuple[str, str, str]
+"""In the order in which they are listed."""
 
 
 class EntityConfig(Settings):
@@ -88,12 +90,12 @@ def entities(config: EntityConfig, window: Window | None = None) -> Entities:
     return Entities(sorted(usable, key=str.casefold), ranking)
 
 
-def triples(words: Sequence[str], n: int, seed: int) -> list[tuple[str, str, str]]:
+def triples(words: Sequence[str], n: int, seed: int) -> list[Words]:
     """`n` ordered triples; no two have the same three words, and more of them begin with the same ones.
 
     Raises UserError if the words do not yield that many.
     """
-    found: dict[frozenset[str], tuple[str, str, str]] = {}
+    found: dict[frozenset[str], Words] = {}
     rng = np.random.default_rng(seed)
     for _ in range(100 * n):
         one, two, three = (words[int(i)] for i in rng.choice(len(words), size=3, replace=False))

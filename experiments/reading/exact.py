@@ -186,15 +186,16 @@ def _expected(found: Mentions, question: Question, low_coverage: float) -> list[
 
 
 def _estimated(question: Question, estimate: str, draws: int) -> dict[str, Any]:
-    """The names of what sampled answers say of a question: a method of its own, whose variant says of which."""
-    return _named(question, estimate, estimate=estimate, of=question.method, draws=draws)
+    """The names of what sampled answers say of a question: a method of its own."""
+    return _named(question, estimate, estimate=estimate, draws=draws)
 
 
 def _named(question: Question, suffix: str = "", **condition: object) -> dict[str, Any]:
-    """The names of a read-out that is derived from a question's."""
+    """The names of a read-out of a question; with a suffix, of one that is derived from it."""
     readout_id, method = question.readout_id, question.method
     return {
         "readout_id": f"{readout_id}/{suffix}" if suffix else readout_id,
+        "of": readout_id if suffix else "",
         "method": f"{method} {suffix}" if suffix else method,
         "variant": json.dumps({**question.variant, **condition}, sort_keys=True),
     }

@@ -219,6 +219,9 @@ class RunFolder:
     def _table(self, batch: int) -> pa.Table:
         with self._readable(_files(batch)[0]) as path:
             table = pq.read_table(path, read_dictionary=TEXTS)
+            if "of" not in table.column_names:  # an earlier version wrote it
+                blank = pa.array([""] * len(table)).cast(table.schema.field("readout_id").type)
+                table = table.add_column(list(COLUMNS).index("of"), "of", blank)
             check_belief_table(table.to_pandas())
         return table
 

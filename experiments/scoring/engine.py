@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 
 from ...hooks.errors import UserError, nearest
-from ...metrics import PairedDifference, paired_difference_moments, paired_family
+from ...metrics import INNER_KINDS, PairedDifference, paired_difference_moments, paired_family
 from ...metrics.inference.intervals import MIN_BOOTSTRAP_CLUSTERS
 from ..tables.samples import ALL, Sample
 from ..tables.understand import Understood, understand
@@ -196,7 +196,7 @@ def _labels(samples: Sequence[Sample]) -> dict[str, str]:
 
 def _are_rivals(one: Sample, two: Sample) -> bool:
     """A layer is compared with what the model says by the same method, and with no other layer."""
-    inner = [sample for sample in (one, two) if sample.kind == "lens"]
+    inner = [sample for sample in (one, two) if sample.kind in INNER_KINDS]
     if not inner:
         return True
     exact = [sample for sample in (one, two) if sample.kind == "exact"]

@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 
 from ...hooks.errors import UserError
-from ...metrics import COLUMNS, KINDS, STATUSES, check_belief_table
+from ...metrics import COLUMNS, INNER_KINDS, KINDS, STATUSES, check_belief_table
 from .cells import Array, complete
 from .forms.form import CONTEXTS
 from .forms.options import options
@@ -45,7 +45,7 @@ def groups(path: Path, data: dict[str, Array], clusters: Array | None) -> tuple[
         found.append(replace(sample, kind=str(kind), method=str(method)))
     instances = all(isinstance(sample, Options) for sample in found)
     told = "instances of a rejection" if instances else f"the belief is {event}"
-    return found, told + ("; inner layers are not gated here" if (wide["kind"] == "lens").any() else "")
+    return found, told + ("; inner layers are not gated here" if wide["kind"].isin(INNER_KINDS).any() else "")
 
 
 def _table(path: Path, data: dict[str, Array], clusters: Array | None) -> pd.DataFrame:
@@ -115,7 +115,7 @@ def _readouts(path: Path, table: pd.DataFrame) -> tuple[pd.DataFrame, str]:
 def _view(path: Path, kind: str, layer: object, variant: str) -> tuple[str, str]:
     """What the name of a group says of the layer, and the variant without the lens: then it is the exact read-out's."""
     number = layer if isinstance(layer, str) else ""
-    told = _told(path, variant) if kind == "lens" else {}
+    told = _told(path, variant) if kind in INNER_KINDS else {}
     if "lens" in told:
         return f"/{told.pop('lens')}@{number}", json.dumps(told, sort_keys=True)
     return f"/{number}" if number else "", variant

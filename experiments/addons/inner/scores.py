@@ -8,17 +8,20 @@ from typing import NamedTuple
 import numpy as np
 import pandas as pd
 
+from ....hooks.errors import UserError
 from ....hooks.lens.lens import View
 from ....hooks.lens.plan import Gate, LensPlan
 from ....metrics import ReadoutGate, Score, readout_gate
-from ...experiment import Cell, RunConfig
+from ...experiment import RunConfig
+from ...runs.scores import resampling
+from ...scoring.number import Number
 from .declaration import Inner, Scored
 
 GATE = "readout_gate"
 EXACT = "exact, as scored inside"
 """The subset of the exact read-out on the items that score inner ones."""
 GATE_FAILED = "gate_failed"
-ADDED = ["of", "lens", "rejected", "judges"]
+ADDED = ["exact", "lens", "rejected", "judges"]
 
 
 class Profile(NamedTuple):
@@ -54,14 +57,14 @@ def profiles(inner: Inner, config: RunConfig, beliefs: pd.DataFrame) -> list[Pro
     ]
 
 
-def cells(profile: Profile) -> Iterator[Cell]:
+def numbers(profile: Profile) -> Iterator[Number]:
     """The numbers of a profile. A layer that fails its gate keeps its scores, which say so."""
     for metric, score in profile.exact.items():
-        yield Cell(metric, profile.method, EXACT, score)
+        yield Number(metric=metric, method=profile.method, kind="exact", subset=EXACT, score=score)
     for (layer, lens), read in profile.inner.items():
         for metric, score in {GATE: read.gate, **read.scores}.items():
             held = replace(score, status=score.status if read.gate.passed else GATE_FAILED)
-            yield Cell(metric, profile.method, f"{lens}@{layer}", held, "lens")
+            yield Number(metric=metric, method=profile.method, kind="lens", subset=f"{lens}@{layer}", score=held)
 
 
 def judging(clusters: pd.Series, gate: Gate, seed: int) -> set[str]:
@@ -72,13 +75,14 @@ def judging(clusters: pd.Series, gate: Gate, seed: int) -> set[str]:
 
 
 def _contexts(inner: Inner, beliefs: pd.DataFrame) -> pd.DataFrame:
-    """The rows of the declared contexts that are read inside, exact and inner, with `of`, the name of the exact
+    """The rows of the declared contexts that are read inside, exact and inner, with `exact`, the name of the exact
     read-out, `lens`, and `rejected`.
     """
     own = beliefs[beliefs["kind"] == "lens"]
-    of = own["readout_id"].astype(str).str.rpartition("/")[0]
-    exact = beliefs[beliefs["readout_id"].isin(set(of))]
-    both = pd.concat([exact.assign(of=exact["readout_id"].astype(str)), own.assign(of=of)])
+    if (own["of"] == "").any():
+        raise UserError("beliefs: inner read-outs do not say what they are of, as those of earlier versions; run again")
+    exact = beliefs[beliefs["readout_id"].isin(set(own["of"]))]
+    both = pd.concat([exact.assign(exact=exact["readout_id"].astype(str)), own.assign(exact=own["of"].astype(str))])
     said = both[["scenario", "variant"]].drop_duplicates()
     said["rejected"] = [
         inner.rejected(str(scenario), json.loads(variant))
@@ -117,8 +121,8 @@ class _Contexts(NamedTuple):
     @classmethod
     def of(cls, rows: pd.DataFrame) -> "_Contexts":
         rows = rows[rows["judges"]]
-        wide = rows.pivot(index="of", columns="option_index", values=["logp", "option"]).sort_index()
-        each = rows.drop_duplicates("of").set_index("of").loc[wide.index]
+        wide = rows.pivot(index="exact", columns="option_index", values=["logp", "option"]).sort_index()
+        each = rows.drop_duplicates("exact").set_index("exact").loc[wide.index]
         return cls(
             logp=wide["logp"].to_numpy(dtype=np.float64),
             option=wide["option"].to_numpy(),
@@ -137,7 +141,5 @@ def _gate(config: RunConfig, gate: Gate, read: _Contexts, truth: _Contexts) -> R
         read.rejected,
         min_coverage=gate.coverage,
         min_corr=gate.partial_corr,
-        seed=config.seed,
-        draws=config.bootstrap_draws,
-        level=config.level,
+        **resampling(config).interval,
     )

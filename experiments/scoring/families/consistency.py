@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from dataclasses import replace
+from functools import cache
 
 import numpy as np
 
@@ -74,8 +75,9 @@ def consistency(sample: Options, how: Resampling) -> Iterator[Line]:
         beside = bounds(values)
         floor = sampling_floor(found.prior2, sample.n_prior, sample.n_posterior)
         used = np.isfinite(values)
-        if floor is not None and used.any():
-            beside["expected of an unchanged belief, counted so often"] = f"{1 - floor[used].mean():.4f}"
+        known = used if floor is None else used & np.isfinite(floor)
+        if floor is not None and known.any():
+            beside["expected of an unchanged belief, counted so often"] = f"{1 - floor[known].mean():.4f}"
         distance = replace(score, mean=1 - score.estimate)
         yield Line(name, quantity, score, beside, tosted(distance, "jsd"))
         for bound, fill in (("lower", 0.0), ("upper", 1.0)):
@@ -96,10 +98,15 @@ def sampling_floor(shares: Array, n_one: Array | None, n_two: Array | None) -> A
     floor = jsd_plugin_bias(shares.shape[1], n_one, n_two)
     if shares.shape[1] == 2:
         for i in np.flatnonzero(n_one * n_two <= EXACT_GRID):
-            one, two = int(n_one[i]), int(n_two[i])
+            one, two = round(n_one[i]), round(n_two[i])
             if one and two and np.isfinite(shares[i, 0]):
-                floor[i] = expected_jsd_binomial(shares[i, 0], shares[i, 0], one, two)
+                floor[i] = _expected(float(shares[i, 0]), one, two)
     return floor
+
+
+@cache  # parts of a sample share their rows
+def _expected(share: float, one: int, two: int) -> float:
+    return expected_jsd_binomial(share, share, one, two)
 
 
 @metric("B12", THREE, Options, needs=("three",), of_parts=False)

@@ -1,8 +1,6 @@
 """What only an open model shows. (METRICS G1, W1-W3, W5, W6)"""
 
 from collections.abc import Iterator
-from dataclasses import replace
-from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -19,6 +17,7 @@ from ....metrics import (
 from ....metrics import persistence as share_kept
 from ....metrics import query_effect as effect_of_query
 from ....metrics import readout_gate as judged
+from ....metrics.score import row_counts
 from ....metrics.whitebox.readout import LOW_COVERAGE
 from ...tables.samples import Askers, Forks, Layers, Patches, Queries, YesNo
 from ..number import Resampling
@@ -90,27 +89,30 @@ def transfer(sample: Patches, how: Resampling) -> Iterator[Line]:
         told = with_drop_reasons(score, sample, sample.base + sample.patched + sample.donor)
         yield Line(sample.metric, sample.metric, told, _both_ways(score))
         return
-    columns = {"pair": sample.pair, "cell": sample.cell, "patched": sample.patched, "reverse": sample.patched_reverse}
-    table = pd.DataFrame({name: values for name, values in columns.items() if values is not None})
-    ways = table.pivot(index="pair", columns="cell")
-    ways = ways.reindex(columns=list(dict.fromkeys(sample.cell)), level=1)
+    table = pd.DataFrame({"pair": sample.pair, "cell": sample.cell})
+    cells = list(dict.fromkeys(sample.cell))
+    ways = [  # [pairs, cells] each
+        table.assign(odds=odds).pivot(index="pair", columns="cell", values="odds")[cells].to_numpy()
+        for odds in (sample.patched, sample.patched_reverse)
+        if odds is not None
+    ]
     rows = np.flatnonzero(~table["pair"].duplicated())
     rows = rows[table["pair"].iloc[rows].argsort(kind="stable")]  # as the pivot has them
-    whole = np.isfinite(ways.to_numpy()).all(axis=1)  # every cell of the map is of the same pairs
+    whole = np.isfinite(np.hstack(ways)).all(axis=1)  # every cell of the map is of the same pairs
     base, donor, owners = (values[rows][whole] for values in (sample.base, sample.donor, clusters_of(sample)))
-    forward = ways["patched"].to_numpy()[whole]
-    reverse = None if sample.patched_reverse is None else ways["reverse"].to_numpy()[whole]
+    forward, reverse = ways[0][whole], ways[1][whole] if len(ways) > 1 else None
     # A way that counts both: what it adds to the base is the mean of what each direction moved.
     moved = forward - base[:, None] if reverse is None else (forward - base[:, None] + donor[:, None] - reverse) / 2
     bands = transfer_map(base, base[:, None] + moved, donor, owners, **reach)
-    for i, cell in enumerate(ways["patched"].columns):
+    counts = row_counts(int(whole.sum()), int((~whole).sum()))
+    for i, cell in enumerate(cells):
         back = None if reverse is None else reverse[:, i]
         score = transfer_fraction(base, forward[:, i], donor, owners, back, **reach)
-        band: dict[str, Any] = {name: float(getattr(bands, name)[i]) for name in ("band_lo", "band_hi", "p_max")}
+        band = {name: float(getattr(bands, name)[i]) for name in ("band_lo", "band_hi", "p_max")}
         beside = _both_ways(score)
         if bands.ci_method:
             beside["band over all cells"] = f"[{band['band_lo']:.3f}, {band['band_hi']:.3f}], p {band['p_max']:.3g}"
-        told = replace(MappedTransfer(**vars(score), **band), n_dropped=int((~whole).sum()))
+        told = MappedTransfer(**{**vars(score), **band, **counts})
         yield Line(sample.metric, f"{sample.metric}, {cell}", told, beside, part=str(cell))
 
 

@@ -1,0 +1,114 @@
+"""The map from the belief table: how much of the change each span carries at each layer (METRICS W2)."""
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from typing import NamedTuple
+
+import numpy as np
+import pandas as pd
+
+from ...metrics import MappedTransfer, cluster_mean, competence_gate
+from ..runs.scores import resampling
+from ..scoring.number import Number
+from ..tables.samples import Patches
+from .config import LocateConfig
+from .interchange import BASE, DONOR, EMBEDDING, EVERYTHING, PATCHED
+
+UPDATE, SHARE = "update", "share_change"
+
+
+class Place(NamedTuple):
+    """A cell of the map."""
+
+    span: str
+    layer: int
+    """-1: before the first block."""
+
+    def __str__(self) -> str:
+        return f"{self.span}, {'embedding' if self.layer < 0 else f'layer {self.layer}'}"
+
+
+Map = Mapping[Place, MappedTransfer]
+
+
+def metric_name(donor: str) -> str:
+    """The name of the transfer from a donor, or from a control."""
+    return "transfer" if donor == DONOR else f"transfer, {donor}"
+
+
+def samples(config: LocateConfig, beliefs: pd.DataFrame) -> Iterator[Patches]:
+    """Everything at once, and each map: of the donor and of each control. See `Experiment.samples`."""
+    readouts = log_odds(beliefs)
+    base, donor = (_of(readouts, name)["log_odds"] for name in (BASE, DONOR))
+    patched = readouts[readouts["scenario"] == PATCHED]
+    ways = patched.pivot(index=["donor", "span", "layer", "item"], columns="into", values="log_odds")
+    rows = patched[patched["into"] == BASE]
+    both = ways.loc[pd.MultiIndex.from_frame(rows[["donor", "span", "layer", "item"]])]
+    rows = rows.assign(patched=both[BASE].to_numpy(), reverse=both[DONOR].to_numpy())
+    for (name, everything), own in rows.groupby(["donor", rows["span"] == EVERYTHING], sort=False):
+        yield Patches(
+            kind="exact",
+            method=str(own["method"].iloc[0]),
+            metric=EVERYTHING if everything else metric_name(str(name)),
+            base=base.loc[own["item"]].to_numpy(),
+            patched=own["patched"].to_numpy(),
+            donor=donor.loc[own["item"]].to_numpy(),
+            patched_reverse=own["reverse"].to_numpy(),
+            cell=None if everything else np.array([str(place) for place in _places(own)]),
+            pair=own["item"].to_numpy(),
+            clusters=own["cluster"].to_numpy(),
+            noise_floor=config.noise_floor,
+        )
+
+
+def own_scores(config: LocateConfig, beliefs: pd.DataFrame) -> Iterator[Number]:
+    """The mean update, and the competence gate (METRICS W4)."""
+    readouts = log_odds(beliefs)
+    base = _of(readouts, BASE)
+    donor = _of(readouts, DONOR).loc[base.index]
+    clusters, how = base["cluster"].to_numpy(), resampling(config).interval
+    method = str(base["method"].iloc[0])
+    update = cluster_mean(donor["log_odds"] - base["log_odds"], clusters, **how)
+    yield Number(metric=UPDATE, method=method, score=update)
+    yield Number(metric=SHARE, method=method, score=competence_gate(donor["share"], base["share"], clusters, **how))
+
+
+def maps(beliefs: pd.DataFrame, numbers: Sequence[Number]) -> dict[str, Map]:
+    """Donor, or name of a control -> its cells, spans in their order."""
+    scores = {(number.metric, number.subset): number.score for number in numbers}
+    readouts = log_odds(beliefs[beliefs["scenario"] == PATCHED])
+    found: dict[str, Map] = {}
+    for name, own in readouts[readouts["span"] != EVERYTHING].groupby("donor", sort=False):
+        cells = {place: scores[metric_name(str(name)), str(place)] for place in _places(own)}
+        found[str(name)] = {place: score for place, score in cells.items() if isinstance(score, MappedTransfer)}
+    return found
+
+
+def log_odds(beliefs: pd.DataFrame) -> pd.DataFrame:
+    """One row per read-out: its names and conditions, `log_odds` of the first option against the second in nats (NaN
+    where one of them has no mass), and `share` of the first among the two.
+    """
+    readouts = beliefs.drop_duplicates("readout_id").reset_index(drop=True)
+    logp = beliefs.pivot(index="readout_id", columns="option_index", values="logp").loc[readouts["readout_id"]]
+    first, second = logp[0].to_numpy(), logp[1].to_numpy()
+    with np.errstate(invalid="ignore"):
+        odds = np.where(np.isfinite(first) & np.isfinite(second), first - second, np.nan)
+    variants = pd.DataFrame(
+        [json.loads(text) for text in readouts["variant"]], columns=["into", "donor", "span", "site"]
+    )
+    embedding = variants["site"] == EMBEDDING.site
+    return readouts.join(variants).assign(
+        layer=readouts["layer"].fillna(-1).mask(embedding, -1).astype(int),
+        log_odds=odds,
+        share=1 / (1 + np.exp(-odds)),
+    )
+
+
+def _of(readouts: pd.DataFrame, scenario: str) -> pd.DataFrame:
+    """The read-outs of a context, by item."""
+    return readouts[readouts["scenario"] == scenario].set_index("item")
+
+
+def _places(readouts: pd.DataFrame) -> list[Place]:
+    """[n] of each patched read-out."""
+    return [Place(str(span), int(layer)) for span, layer in zip(readouts["span"], readouts["layer"], strict=True)]
