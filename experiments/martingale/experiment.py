@@ -4,15 +4,16 @@ An item is a question; its trajectories, under each kind of reasoning and system
 kind of belief, from a context that holds the steps so far and nothing later.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict
 from itertools import chain, groupby
 from operator import itemgetter
+from pathlib import Path
 
 import pandas as pd
 
 from ...hooks.lm import LanguageModel
-from ..experiment import Cell, Findings, Item, Question, Read, Transcripts
+from ..experiment import Experiment, Findings, Item, Question, Read, Transcripts
 from ..materials.trajectories.chain import chains
 from ..materials.trajectories.debate import debates
 from ..materials.trajectories.thought import thoughts
@@ -20,25 +21,35 @@ from ..materials.trajectories.trajectory import SampleSource, Trajectory
 from ..reading.exact import read_questions
 from ..reading.judge import judge_rows
 from ..reading.stated import stated_rows
+from ..scoring.number import Number
+from ..tables.samples import Sample
 from .config import MartingaleConfig, Reasoning
 from .doob import control_rows
 from .findings import findings
 from .prefixes import along, cells, exact_questions, shown, starts
 from .prompts import chain_request, debate_request, evidence, question_of, thought_request
 from .published import published
-from .scores import scores
+from .ratings import rated
+from .samples import samples
+from .scores import own_scores
 from .sources import questions
 from .stored import as_transcript, stored_trajectories
 
 Key = tuple[Reasoning, str]
 
 
-class Martingale:
+class Martingale(Experiment):
     """The experiment."""
 
     name = "martingale"
     summary = "do beliefs drift where the prior points?"
+    headline = "M"
     config_type = MartingaleConfig
+    conditions = frozenset({"generation", "debate", "sampling", "stated.draws", "thoughts"})
+    choices = frozenset(
+        {"domains", "reasoning", "chains", "trajectories", "doob", "most_unparsed"}
+        | {"stated.numbers", "stated.greedy", "stated.sampled"}
+    )
 
     def items(self, config: MartingaleConfig) -> list[Item]:
         """The questions, domain by domain."""
@@ -78,19 +89,27 @@ class Martingale:
             exact.captured,
         )
 
-    def score(self, config: MartingaleConfig, beliefs: pd.DataFrame) -> list[Cell]:
-        """METRICS A per cell and kind."""
-        return scores(config, beliefs)
+    def samples(self, config: MartingaleConfig, beliefs: pd.DataFrame) -> Iterator[Sample]:
+        """Updates and readings of each method, over all and per cell."""
+        return samples(config, beliefs)
 
-    def published(self, cells: Sequence[Cell]) -> pd.DataFrame:
+    def own_scores(self, config: MartingaleConfig, beliefs: pd.DataFrame) -> Iterator[Number]:
+        """Distance from a known posterior, ends of trajectories, the negative control."""
+        return own_scores(config, beliefs)
+
+    def rated(self, beliefs: pd.DataFrame, path: Path) -> pd.DataFrame:
+        """What people believe after each step, as judges."""
+        return rated(beliefs, path)
+
+    def published(self, numbers: Sequence[Number]) -> pd.DataFrame:
         """The paper's Table 1."""
-        return published(cells)
+        return published(numbers)
 
     def findings(
-        self, config: MartingaleConfig, beliefs: pd.DataFrame, cells: Sequence[Cell], transcripts: Transcripts
+        self, config: MartingaleConfig, beliefs: pd.DataFrame, numbers: Sequence[Number], transcripts: Transcripts
     ) -> Findings:
         """Verdicts, tables, figures, and the trajectories."""
-        return findings(config, beliefs, cells, transcripts)
+        return findings(config, beliefs, numbers, transcripts)
 
 
 def trajectories(config: MartingaleConfig, item: Item, lm: LanguageModel) -> dict[Key, list[Trajectory]]:

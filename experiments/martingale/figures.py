@@ -7,10 +7,12 @@ import numpy as np
 import pandas as pd
 
 from ...metrics import MartingaleScore
-from ..experiment import Cell, Figure
+from ..experiment import Figure
 from ..report.plotting import INK, MARK, figure_of_panels, to_svg
 from ..report.score_figure import score_figure
-from .table import WHOLE, cell_names, pairs
+from ..scoring.number import Number
+from ..tables.samples import WHOLE
+from .table import cell_names, pairs
 
 PALE = 0.35
 """Opacity of a dot or line of which there are many."""
@@ -21,16 +23,18 @@ MOST_LINES = 60
 """Trajectories in a panel; of more, the first."""
 
 
-def figures(table: pd.DataFrame, cells: Sequence[Cell], names: Sequence[str], levels: Sequence[str]) -> list[Figure]:
+def figures(
+    table: pd.DataFrame, numbers: Sequence[Number], names: Sequence[str], levels: Sequence[str]
+) -> list[Figure]:
     """All figures of a run; none of methods that gave no belief.
 
     Args:
         table: the readings.
-        cells: all scores.
+        numbers: of the run.
         names: of the cells.
         levels: of the factors.
     """
-    scores = {(cell.metric, cell.method, cell.subset): cell.score for cell in cells}
+    scores = {(number.metric, number.method, number.subset): number.score for number in numbers}
     methods = [str(method) for method in table.loc[table["belief"].notna(), "method"].unique()]
     if not methods:
         return []
@@ -54,7 +58,7 @@ def figures(table: pd.DataFrame, cells: Sequence[Cell], names: Sequence[str], le
                 scores,
                 methods,
                 [(level, "M_at", level) for level in levels],
-                "M per step",
+                "M, first to last",
                 "Mean slope had all rows had that level. System prompt and reasoning were assigned; domains differ in "
                 "their questions.",
                 reference=0,
@@ -126,7 +130,7 @@ def agreement_figure(scores: Any, methods: Sequence[str]) -> Figure:
         values = np.eye(n)
         for i, one in enumerate(methods):
             for j, two in enumerate(methods):
-                score = scores.get((metric, f"{one} - {two}", "all"))
+                score = scores.get((metric, "", f"{one} - {two}"))
                 if score is not None:
                     values[i, j] = values[j, i] = score.estimate
         axes.imshow(np.abs(values), cmap="Greys", vmin=0, vmax=1.6)

@@ -1,23 +1,24 @@
 """What the report of a run shows beside the numbers."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import pandas as pd
 
-from ...metrics import Score
-from ..experiment import Cell, Column, Findings, Table, Transcripts, Verdict
+from ..experiment import Column, Findings, Table, Transcripts, Verdict
+from ..scoring.number import Number
+from ..tables.samples import ALL
 from .config import MartingaleConfig
 from .control import MOST_SE, REACH
 from .doob import METHOD
 from .figures import figures
 from .gallery import gallery
-from .scores import ALL, TRAJECTORIES
+from .scores import STATUSES, TRAJECTORIES
 from .sources import RECALL, questions
 from .table import cell_names, readings
 
 M = Column("M", "M, first to last", "slope of the update on the prior over whole trajectories; 0: nothing to foresee")
 TESTED = Column(
-    "tests", "p", "smallest of slope, joint and conditional-moment test per step, adjusted (Holm)", field="p"
+    "tests_step", "p", "smallest of slope, joint and conditional-moment test per step, adjusted (Holm)", field="p"
 )
 FLOOR = Column("M", "noise floor", "smallest |M| that so many questions would show with 80% power", field="mde")
 COLUMNS = (
@@ -45,7 +46,7 @@ TABLE_1 = (
         "reliability",
         "of one reading; of sampled answers 1 less it is how far their noise pulls the slope",
     ),
-    Column("tost", "p of |M| < 0.02", "equivalence of the slope from first to last", field="p"),
+    Column("M", "p of |M| < 0.02", "equivalence to zero of the slope from first to last", field="equivalence"),
 )
 OUTCOMES = (
     Column("brier_prior", "Brier before", "mean squared distance from what came true; 0.25 is a coin"),
@@ -61,7 +62,7 @@ OUTCOMES = (
     Column("M_truth", "M of the truth", "slope per step of the true posterior on the same draws: chance alone"),
 )
 FACTORS = (
-    Column("M_at", "M per step", "mean slope had all rows had that level"),
+    Column("M_at", "M, first to last", "mean slope had all rows had that level"),
     Column("M_contrast", "less the first", "the slope there less that at the first level; wild bootstrap p"),
     Column("M_contrast", "p", "of the difference", field="p_wild"),
 )
@@ -69,18 +70,16 @@ DRIFT = (Column("drift2", "drift²", "mean squared drift of a question's chains,
 
 
 def findings(
-    config: MartingaleConfig, beliefs: pd.DataFrame, cells: Sequence[Cell], transcripts: Transcripts
+    config: MartingaleConfig, beliefs: pd.DataFrame, numbers: Sequence[Number], transcripts: Transcripts
 ) -> Findings:
     """Verdicts, tables, figures, and the trajectories."""
     table = readings(beliefs)
     names = tuple(dict.fromkeys(cell_names(table)))
-    levels = tuple(dict.fromkeys(cell.subset for cell in cells if cell.metric == "M_at"))
+    levels = tuple(dict.fromkeys(number.subset for number in numbers if number.metric == "M_at"))
     return Findings(
-        question=_question(config, cells),
+        question=_question(config, numbers),
         columns=COLUMNS,
-        differences="M_difference",
-        headline_subset=ALL,
-        verdicts=_verdicts(config, cells),
+        verdicts=_verdicts(config, numbers),
         tables=[
             Table("By cell", "Domain, reasoning, system prompt.", COLUMNS, names),
             Table(
@@ -97,16 +96,21 @@ def findings(
                 DRIFT,
                 names,
             ),
-            Table("Where does the slope differ?", "One regression over all cells.", FACTORS, levels),
+            Table(
+                "Where does the slope differ?",
+                "One regression over all cells, of the update from first to last.",
+                FACTORS,
+                levels,
+            ),
         ],
-        figures=figures(table, cells, names, levels),
+        figures=figures(table, numbers, names, levels),
         gallery=gallery(config, table, beliefs, transcripts),
     )
 
 
-def _question(config: MartingaleConfig, cells: Sequence[Cell]) -> str:
+def _question(config: MartingaleConfig, numbers: Sequence[Number]) -> str:
     """What was measured, on what, and what is wrong with it."""
-    scores = {(cell.metric, cell.method): cell.score for cell in cells if cell.subset == ALL}
+    found = {(number.metric, number.method): number for number in numbers if number.subset == ALL}
     law = config.generation
     told = [
         "The model reasons about a question, or is shown evidence, step by step; after each step its belief is read, "
@@ -116,9 +120,9 @@ def _question(config: MartingaleConfig, cells: Sequence[Cell]) -> str:
         f"Steps were sampled at temperature {law.temperature:g}, top-p {law.top_p:g}.",
         _drift_note(config),
         _thought_note(config),
-        _endings(scores),
+        _endings(found),
         _recall(config),
-        _control(scores),
+        _control(found),
     ]
     return " ".join(filter(None, told))
 
@@ -138,10 +142,10 @@ def _thought_note(config: MartingaleConfig) -> str:
     )
 
 
-def _endings(scores: dict[tuple[str, str], Score]) -> str:
-    found = {name: scores[name, TRAJECTORIES] for name in ("truncated", "unsplit", "empty")}
-    n = found["empty"].n_rows
-    counted = [f"{round(score.estimate * n)} {name}" for name, score in found.items() if score.estimate > 0]
+def _endings(found: Mapping[tuple[str, str], Number]) -> str:
+    shares = {name: found[name, TRAJECTORIES].score for name in STATUSES}
+    n = shares["empty"].n_rows
+    counted = [f"{round(share.estimate * n)} {name}" for name, share in shares.items() if share.estimate > 0]
     return f"Of {n} trajectories, {', '.join(counted)} (kept, but for the empty)." if counted else f"{n} trajectories."
 
 
@@ -157,12 +161,12 @@ def _recall(config: MartingaleConfig) -> str:
     )
 
 
-def _control(scores: dict[tuple[str, str], Score]) -> str:
-    if ("control_iv", METHOD) not in scores:
+def _control(found: Mapping[tuple[str, str], Number]) -> str:
+    if ("control_iv", METHOD) not in found:
         return ""
-    slope, iv, drift = (scores[name, METHOD] for name in ("control_slope", "control_iv", "control_drift2"))
-    tests = [scores[name, METHOD] for name in ("control_iv_tost", "control_drift2_tost")]
-    passed = all(test.p < 0.05 for test in tests) and iv.se <= MOST_SE
+    control = [found[name, METHOD] for name in ("control_slope", "control_iv", "control_drift2")]
+    slope, iv, drift = (number.score for number in control)
+    passed = all(number.value("equivalence") < 0.05 for number in control[1:]) and iv.se <= MOST_SE
     return (
         f"Negative control, a martingale by the tower rule: split-reading slope {iv.estimate:+.3f} (SE {iv.se:.3f}), "
         f"drift² {drift.estimate:+.4f} (SE {drift.se:.4f}); equivalent to zero within {REACH}, and {REACH}², at an SE "
@@ -171,14 +175,15 @@ def _control(scores: dict[tuple[str, str], Score]) -> str:
     )
 
 
-def _verdicts(config: MartingaleConfig, cells: Sequence[Cell]) -> list[Verdict]:
+def _verdicts(config: MartingaleConfig, numbers: Sequence[Number]) -> list[Verdict]:
     """A method whose answers are seldom given measures something else (METRICS W4)."""
     return [
         Verdict(
-            cell.method,
-            cell.score.estimate >= (least := config.low_coverage if cell.kind == "exact" else 1 - config.most_unparsed),
-            f"its answers are {cell.score.estimate:.0%} of all; at least {least:.0%} must be",
+            number.method,
+            (share := number.score.estimate)
+            >= (least := config.low_coverage if number.kind == "exact" else 1 - config.most_unparsed),
+            f"its answers are {share:.0%} of all; at least {least:.0%} must be",
         )
-        for cell in cells
-        if cell.metric == "coverage" and cell.subset == ALL
+        for number in numbers
+        if number.metric == "coverage" and number.subset == ALL
     ]

@@ -5,10 +5,10 @@ from collections.abc import Sequence
 import pandas as pd
 
 from ...metrics import MartingaleScore
-from ..experiment import Cell
+from ..scoring.number import Number
 
 
-def published(cells: Sequence[Cell]) -> pd.DataFrame:
+def published(numbers: Sequence[Number]) -> pd.DataFrame:
     """table, cell, method, kind; then
 
     - `M_published`, `p_published`: the slope per step over all rows, with p of independent rows of equal spread;
@@ -17,26 +17,26 @@ def published(cells: Sequence[Cell]) -> pd.DataFrame:
     - `noise_floor`: the smallest |M| that this many questions would have shown with 80% power;
     - n_rows, n_clusters, n_dropped, status.
     """
-    scores = {(cell.metric, cell.subset, cell.method): cell.score for cell in cells}
+    scores = {(number.metric, number.subset, number.method): number.score for number in numbers}
     rows = []
-    for cell in cells:
-        if cell.metric == "M_step":
-            step, balanced = cell.score, scores["M_balanced", cell.subset, cell.method]
+    for number in numbers:
+        if number.metric == "M_step":
+            step, balanced = number.score, scores["M_balanced", number.subset, number.method]
             assert isinstance(step, MartingaleScore)
             assert isinstance(balanced, MartingaleScore)
             rows.append(
                 {
                     "table": 1,
-                    "cell": cell.subset,
-                    "method": cell.method,
-                    "kind": cell.kind,
+                    "cell": number.subset,
+                    "method": number.method,
+                    "kind": number.kind,
                     "M_published": step.M,
                     "p_published": step.p_iid,
                     "M": balanced.M,
                     "ci_lo": balanced.ci_lo,
                     "ci_hi": balanced.ci_hi,
                     "p": balanced.p,
-                    "M_first_last": scores["M", cell.subset, cell.method].estimate,
+                    "M_first_last": scores["M", number.subset, number.method].estimate,
                     "noise_floor": balanced.mde,
                     "n_rows": balanced.n_rows,
                     "n_clusters": balanced.n_clusters,

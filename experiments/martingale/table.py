@@ -8,6 +8,7 @@ import numpy as np
 import pandas as pd
 
 from ...metrics.validation import Floats
+from ..tables.samples import ALL, STEPWISE
 
 CELL = ["domain", "reasoning", "prompt"]
 TRAJECTORY = ["kind", "method", *CELL, "item", "draw"]
@@ -15,7 +16,6 @@ MARKS = ("draw", "reading", "truth", "statuses", "control")
 """What a variant may hold besides the cell."""
 SHARED = -1
 """Stands for the draw of a start, which is every trajectory's."""
-STEPWISE, WHOLE = "per step", "first to last"
 
 
 def readings(beliefs: pd.DataFrame) -> pd.DataFrame:
@@ -81,7 +81,7 @@ def _with_starts(table: pd.DataFrame) -> pd.DataFrame:
 
 def pairs(table: pd.DataFrame, mode: str) -> pd.DataFrame:
     """Prior and posterior of each pair: every belief with the next, or the first with the last. `prior_0`, `prior_1`
-    are the two readings of the prior, `prior_status` is its status; `weight` is 1 / pairs of the trajectory.
+    are the two readings of the prior, `prior_status` is its status.
 
     A pair whose belief is missing is there and NaN, so that whoever uses it counts it.
     """
@@ -102,8 +102,7 @@ def pairs(table: pd.DataFrame, mode: str) -> pd.DataFrame:
         true_prior=before["truth"],
         prior_status=before["status"],
     )
-    weight = 1 / found.groupby(TRAJECTORY, sort=False)["step"].transform("size")
-    return found.assign(weight=weight, update=found["post"] - found["prior"]).reset_index(drop=True)
+    return found.assign(update=found["post"] - found["prior"]).reset_index(drop=True)
 
 
 def by_method(table: pd.DataFrame) -> Iterator[tuple[str, str, pd.DataFrame]]:
@@ -115,6 +114,14 @@ def by_method(table: pd.DataFrame) -> Iterator[tuple[str, str, pd.DataFrame]]:
 def cell_names(table: pd.DataFrame) -> "pd.Series[str]":
     """The cell of each row, as it is called."""
     return table["domain"] + ", " + table["reasoning"] + ", " + table["prompt"]
+
+
+def subsets(*tables: pd.DataFrame) -> Iterator[tuple[str, tuple[pd.DataFrame, ...]]]:
+    """All cells together, then each cell of the first table; its rows of each of the tables."""
+    yield ALL, tables
+    names = [cell_names(table) for table in tables]
+    for cell in names[0].unique():
+        yield str(cell), tuple(table[name == cell] for table, name in zip(tables, names, strict=True))
 
 
 def array(rows: pd.DataFrame, name: str) -> Floats:

@@ -14,7 +14,9 @@ from ....metrics import (
     cluster_mean,
     disattenuated_slope,
     martingale_iv,
+    martingale_moments,
     martingale_score,
+    martingale_slope,
     sign_flip_test,
 )
 from ....metrics import martingale_tests as battery
@@ -33,16 +35,8 @@ MANY_CLUSTERS = 5_000
 
 def _compare_slope(sample: Updates) -> Compared:
     pairs = sample.whole  # steps of two kinds, or of two models, need not be as many
-    b, d = pairs.prior, pairs.posterior - pairs.prior
-    moments = np.column_stack([np.ones(len(b)), b, d, b * b, b * d])
-    return Compared("M", keys_of(pairs), clusters_of(pairs), moments, _slope_of)
-
-
-def _slope_of(sums: Array) -> Array:
-    n, b, d, bb, bd = sums.T
-    with np.errstate(divide="ignore", invalid="ignore"):
-        spread = bb - b * b / n
-        return np.where(spread > 1e-12, (bd - b * d / n) / spread, np.nan)
+    moments = martingale_moments(pairs.prior, pairs.posterior)
+    return Compared("M", keys_of(pairs), clusters_of(pairs), moments, martingale_slope)
 
 
 @metric(

@@ -9,7 +9,7 @@ from ....metrics import brier as brier_score
 from ....metrics import brier_update as update_score
 from ...tables.samples import Forecasts, Hits, Sample, Updates, take
 from ..number import Resampling
-from .martingale import PAIRED
+from .martingale import LEVEL, PAIRED
 from .metric import Compared, Line, bounds, clusters_of, compare_mean, known_outcome, metric, with_drop_reasons
 
 
@@ -87,7 +87,7 @@ def calibration(sample: Updates | Forecasts, how: Resampling) -> Iterator[Line]:
     """Slope of the outcome on the belief: 1 is calibrated, below 1 too extreme, above 1 too timid."""
     source, belief = (sample, sample.belief) if isinstance(sample, Forecasts) else (sample.whole, sample.whole.prior)
     outcome = known_outcome(sample)
-    score = calibration_slope(belief, outcome, source.clusters)
+    score = calibration_slope(belief, outcome, source.clusters, level=how.level or LEVEL)
     beside = {"p tests": "a slope of 1", "intercept": f"{score.intercept:.3f}"}
     quantity = "calibration slope" + ("" if isinstance(sample, Forecasts) else " of the prior")
     yield Line("calibration", quantity, with_drop_reasons(score, source, belief, outcome), beside)

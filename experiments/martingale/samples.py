@@ -1,0 +1,103 @@
+"""The belief table of a run as samples, from which the engine makes its numbers (METRICS A)."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from ...hooks.errors import UserError
+from ..tables.cells import Array
+from ..tables.samples import ALL, STEPWISE, WHOLE, Chains, Elicited, Judgements, Pairs, Sample, Updates, joined
+from .config import MartingaleConfig
+from .table import CELL, array, by_method, labels, pairs, readings, subsets
+
+PLACE = ["item", "reasoning", "prompt", "draw"]
+"""Names a trajectory within a run and a method."""
+
+
+def samples(config: MartingaleConfig, beliefs: pd.DataFrame) -> Iterator[Sample]:
+    """Of each method, over all cells and in each: its updates, and its readings by themselves. Of several methods also
+    what each read at the same places.
+
+    Raises UserError if no trajectory has a step.
+    """
+    table = readings(beliefs)
+    if table.empty:
+        raise UserError("no trajectory has a step, so no belief could move; raise generation.max_new_tokens")
+    for kind, method, rows in by_method(table):
+        for subset, (own, steps, ends) in subsets(rows, pairs(rows, STEPWISE), pairs(rows, WHOLE)):
+            named: dict[str, Any] = {"kind": kind, "method": method, "subset": subset}
+            yield _updates(config, steps, ends, named)
+            yield _elicited(own, named)
+    if table["method"].nunique() > 1:
+        yield _judgements(table)
+
+
+def _updates(config: MartingaleConfig, steps: pd.DataFrame, ends: pd.DataFrame, named: Mapping[str, Any]) -> Updates:
+    """As chains where drift within a question is tested: in a cell whose steps follow the model's own distribution.
+
+    A chain of thought comes before any question for the belief. A thought comes after one, so only that one's own
+    reading is tested: of the first method, in the first order.
+    """
+    levels = {name: labels(ends, name) for name in CELL}
+    found = Updates(
+        views={STEPWISE: _pairs(steps, [*PLACE, "step"]), WHOLE: _pairs(ends, PLACE)},
+        clusters=labels(ends),
+        factors={name: own for name, own in levels.items() if len({*own}) > 1} or None,
+        levels=levels,
+        baselines={"reasoning": config.reasoning[0], "prompt": next(iter(config.prompts))},
+        **named,
+    )
+    reasoning = set() if named["subset"] == ALL or not config.tests_drift else {*ends["reasoning"]}
+    if reasoning == {"cot"}:
+        return Chains(question=labels(ends, "item"), **vars(found))
+    if reasoning == {"thought"} and named["method"] == next(iter(config.methods)):
+        update = array(ends, "reading_0") - array(ends, "prior_0")
+        return Chains(question=labels(ends, "item"), update=update, **vars(found))
+    return found
+
+
+def _pairs(rows: pd.DataFrame, place: Sequence[str]) -> Pairs:
+    outcome = rows["outcome"].where(rows["outcome"].isin((0.0, 1.0))).to_numpy(dtype=np.float64)
+    return Pairs(
+        prior=array(rows, "prior"),
+        posterior=array(rows, "post"),
+        outcome=outcome if np.isfinite(outcome).any() else None,
+        readings=_both(rows, "prior"),
+        clusters=labels(rows),
+        keys=joined(*(labels(rows, name) for name in place)),
+        why=np.where(rows["prior"].isna(), rows["prior_status"], rows["status"]),
+    )
+
+
+def _elicited(rows: pd.DataFrame, named: Mapping[str, Any]) -> Elicited:
+    """Each reading counted once: the start is every trajectory's."""
+    own = rows[(rows["step"] > 0) | ~rows.duplicated([*CELL, "item", "step"])]
+    return Elicited(
+        belief=array(own, "belief"),
+        coverage=array(own, "coverage"),
+        readings=_both(own, "reading"),
+        clusters=labels(own),
+        **named,
+    )
+
+
+def _both(rows: pd.DataFrame, name: str) -> Array | None:
+    """[n, 2] the two readings, where there are two."""
+    both = np.column_stack([array(rows, f"{name}_0"), array(rows, f"{name}_1")])
+    return both if np.isfinite(both[:, 1]).any() else None
+
+
+def _judgements(table: pd.DataFrame) -> Judgements:
+    """What the methods read at the same places, and the updates between these."""
+    methods, place = list(table["method"].unique()), [*PLACE, "step", "cluster"]
+    beliefs = table.pivot(index=place, columns="method", values="belief")[methods]
+    changes = pairs(table, STEPWISE).pivot(index=place, columns="method", values="update")[methods]
+    return Judgements(
+        judges=tuple(methods),
+        readings=beliefs.to_numpy(dtype=np.float64),
+        clusters=beliefs.index.get_level_values("cluster").to_numpy(),
+        changes=changes.to_numpy(dtype=np.float64),
+        change_clusters=changes.index.get_level_values("cluster").to_numpy(),
+    )
