@@ -44,9 +44,7 @@ def test_judges_without_questions_have_no_agreement_within_them(table: Write, be
     note = beside(scored, "concordance of x and y")
     assert "within questions" not in note
     assert note["by ranks"] == f"{expected.spearman:.3f}"
-    assert [(one.score.estimate, one.score.n_dropped) for one in scored.numbers] == [
-        (expected.ccc, 1)
-    ]
+    assert [(one.score.estimate, one.score.n_dropped) for one in scored.numbers] == [(expected.ccc, 1)]
 
 
 RECORDS = (

@@ -1,0 +1,43 @@
+"""A small run of the martingale experiment on a tiny random model."""
+
+from collections.abc import Callable
+from importlib.resources import files
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from doxascope.experiments.engine.config import load_config
+from doxascope.experiments.experiment import Experiment
+from doxascope.experiments.martingale import MartingaleConfig
+from doxascope.hooks.model.spec import resolve
+from doxascope.hooks.verbal.formats import FORMATS
+
+SMALL = (
+    "items=3",
+    "bootstrap_draws=50",
+    "generation.max_new_tokens=24",
+    "debate.max_new_tokens=8",
+    "debate.turns=2",
+    "stated.judges={}",
+)
+
+
+@pytest.fixture(scope="session")
+def configured(save_llama: Callable[..., Path], tiny_folder: Path) -> Callable[..., Any]:
+    """The experiment, and its configuration for a tiny model with changes."""
+    from transformers import AutoTokenizer
+
+    speller = AutoTokenizer.from_pretrained(tiny_folder)
+    shipped = [Path(str(files("doxascope") / "configs" / "martingale.yaml")).read_text()]
+    texts = shipped + [one.instruction for one in FORMATS.values()]
+    tokenizer = speller.train_new_from_iterator(texts, 1500, show_progress=False)  # else it would spell every prompt
+    tokenizer.chat_template = speller.chat_template
+    folder = save_llama(tokenizer, "tiny-reader", max_position_embeddings=4096)
+
+    def make(*changes: str) -> tuple[Experiment, MartingaleConfig]:
+        experiment, config = load_config("martingale", [*SMALL, *changes])
+        assert isinstance(config, MartingaleConfig)
+        return experiment, config.model_copy(update={"model": resolve(str(folder))})
+
+    return make
