@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import pandas as pd
 
-from doxascope.experiments.addons.inner.report import GATES
+from doxascope.experiments.addons.inner.page import GATES
 from doxascope.experiments.addons.inner.scores import judging, profiles
 from doxascope.experiments.consistency import ConsistencyConfig
 from doxascope.experiments.consistency.inside import INNER

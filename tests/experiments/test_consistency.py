@@ -10,7 +10,9 @@ from doxascope import UserError
 from doxascope.experiments.consistency import ConsistencyConfig, instances
 from doxascope.experiments.consistency.gallery import gallery
 from doxascope.experiments.engine.config import load_config
-from doxascope.experiments.experiment import Cell, Experiment, Transcript
+from doxascope.experiments.experiment import Experiment, Transcript
+from doxascope.experiments.runs.scores import score_run
+from doxascope.experiments.scoring.number import Number
 from doxascope.metrics import belief_table, exclusion_bounds
 
 N_ITEMS = 12
@@ -77,9 +79,9 @@ def said(setup: tuple[Experiment, ConsistencyConfig], ids: Collection[str]) -> d
     }
 
 
-def scores(setup: tuple[Experiment, ConsistencyConfig], table: pd.DataFrame) -> dict[tuple[str, str, str], Cell]:
+def scores(setup: tuple[Experiment, ConsistencyConfig], table: pd.DataFrame) -> dict[tuple[str, str, str], Number]:
     experiment, config = setup
-    return {(c.metric, c.method, c.subset): c for c in experiment.score(config, table)}
+    return {(n.metric, n.method, n.subset): n for n in score_run(experiment, config, table)}
 
 
 def prior(item: str) -> np.ndarray:
@@ -147,8 +149,8 @@ def test_the_gate_passes_who_reacts_and_fails_who_does_not(setup: tuple[Experime
 
     for believe, passed in ((react, True), (lambda item, _: list(prior(item)), False)):
         table = table_of(setup, believe)
-        cells = experiment.score(config, table)
-        verdicts = experiment.findings(config, table, cells, lambda ids: said(setup, ids)).verdicts
+        numbers = score_run(experiment, config, table)
+        verdicts = experiment.findings(config, table, numbers, lambda ids: said(setup, ids)).verdicts
         assert [verdict.passed for verdict in verdicts] == [passed] * 3
 
 

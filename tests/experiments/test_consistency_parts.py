@@ -15,7 +15,8 @@ from doxascope.experiments.consistency.config import ConsistencyConfig
 from doxascope.experiments.consistency.noise import answers_worth
 from doxascope.experiments.consistency.orders import order_share
 from doxascope.experiments.engine.config import load_config
-from doxascope.experiments.experiment import Cell, Question
+from doxascope.experiments.experiment import Question
+from doxascope.experiments.runs.scores import score_run
 from doxascope.hooks.exact.exact import exact_rows
 from doxascope.metrics import Score, belief_consistency, belief_table, jsd_plugin_bias
 
@@ -35,8 +36,8 @@ def scores_of(believe: Believe, *settings: str) -> dict[tuple[str, str], Score]:
             with np.errstate(divide="ignore"):
                 logp = np.log(np.asarray(believe(item.content["words"], question), dtype=float))
             rows += [named | where | row for row in exact_rows(logp, question.options, 0.5)]
-    cells: list[Cell] = experiment.score(config, belief_table(rows))
-    return {(cell.metric, cell.subset): cell.score for cell in cells}
+    numbers = score_run(experiment, config, belief_table(rows))
+    return {(number.metric, number.subset): number.score for number in numbers}
 
 
 def strength(word: str) -> float:

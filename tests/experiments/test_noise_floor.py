@@ -11,10 +11,13 @@ from doxascope.experiments.addons.noise_floor import perturbed, score_floors
 from doxascope.experiments.engine.config import load_config
 from doxascope.experiments.engine.runner import run
 from doxascope.experiments.runs.folder import RunFolder
+from doxascope.experiments.runs.scores import score_run
+from doxascope.experiments.scoring.number import Key
 from doxascope.hooks.certificate.certificate import Certificate, Change
 from doxascope.hooks.certificate.kept import find, keep
 from doxascope.hooks.identity import Identity
 
+NAMES = ("metric", "method", "kind", "subset")
 SETTINGS = ["items=3", "bootstrap_draws=50", "fork.methods=[]"]
 
 
@@ -50,11 +53,11 @@ def test_a_run_refers_to_the_certificate_of_its_model(
     floors = json.loads((folder.path / "floors.json").read_text())
     assert floors["certificate"] == certificate.hash
     assert floors["nat"] == certificate.worst("float32", "transformers").nat
-    told = {(row["metric"], row["method"], row["subset"]): row["floor"] for row in floors["scores"]}
+    told = {tuple(row[name] for name in NAMES): row["floor"] for row in floors["scores"]}
     for score in json.loads(scores)["scores"]:
-        floor = told[score["metric"], score["method"], score["subset"]]
+        floor = told[tuple(score[name] for name in NAMES)]
         assert (floor is None) == (score["estimate"] is None)
-    headline = told["c2", "free", "all"]
+    headline = told["c2", "free", "exact", "all"]
     assert 0 < headline < 1e-4
     page = (folder.path / "report.html").read_text()
     assert f"floor {headline:.0e}" in page
@@ -106,8 +109,8 @@ def test_what_is_perturbed_stays_a_distribution(measured: tuple[RunFolder, bytes
 def test_the_floor_of_a_score_grows_with_that_of_the_options(measured: tuple[RunFolder, bytes, str]) -> None:
     experiment, config = load_config("consistency", SETTINGS)
     beliefs = measured[0].beliefs()
-    cells = experiment.score(config, beliefs)
-    key = ("c2", "free", "all")
-    none, small, large = (score_floors(experiment, config, beliefs, cells, floor)[key] for floor in (0, 1e-4, 1e-2))
+    numbers = score_run(experiment, config, beliefs)
+    key = Key("c2", "free", "exact", "all")
+    none, small, large = (score_floors(experiment, config, beliefs, numbers, floor)[key] for floor in (0, 1e-4, 1e-2))
     assert none < 1e-12
     assert none < small < large

@@ -42,6 +42,11 @@ def test_a_failed_read_out_has_its_row_and_no_number() -> None:
     assert table["prob"].isna().all()
 
 
+def test_a_table_of_before_the_column_of_gets_an_empty_one() -> None:
+    table = check_belief_table(belief_table([ROW]).drop(columns="of"))
+    assert set(table["of"]) == {""}
+
+
 def test_a_read_out_has_one_row_per_option_and_every_column() -> None:
     table = belief_table([ROW])
     with pytest.raises(ValueError, match="row 1, readout_id 'r'; allowed: one row per read-out and option"):

@@ -8,10 +8,12 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from doxascope.experiments.addons.inner.report import inner_page
-from doxascope.experiments.addons.inner.scores import EXACT, GATE, Profile, cells, judging, profiles
+from doxascope import UserError
+from doxascope.experiments.addons.inner.page import inner_blocks
+from doxascope.experiments.addons.inner.scores import EXACT, GATE, Profile, judging, numbers, profiles
 from doxascope.experiments.consistency.inside import INNER
 from doxascope.experiments.engine.config import load_config
+from doxascope.experiments.report.blocks import Picture, Prose, TableBlock
 from doxascope.hooks.lens.lens import View
 from doxascope.hooks.lens.plan import Gate
 from doxascope.metrics import belief_consistency, belief_table
@@ -83,6 +85,7 @@ def planted(experiment: Any, config: Any) -> pd.DataFrame:
                     rows.append(
                         {
                             "readout_id": question.readout_id + ("" if layer is None else f"/raw@{layer}"),
+                            "of": "" if layer is None else question.readout_id,
                             "item": item.id,
                             "cluster": item.cluster,
                             "kind": "exact" if layer is None else "lens",
@@ -116,21 +119,31 @@ def test_layers_that_hold_no_belief_fail_and_say_why(profile: Profile) -> None:
     assert failures[FAINT] == {"coverage"}
     assert "evidence_response" in failures[DEAF]
     assert profile.inner[View(WORDS, "raw")].scores["c2"].estimate == pytest.approx(1)
-    told = {(cell.subset, cell.metric): cell for cell in cells(profile)}
+    told = {(number.subset, number.metric): number for number in numbers(profile)}
     assert told["raw@0", "c2"].score.status == "ok"
-    assert {cell.score.status for cell in told.values() if cell.kind == "lens" and cell.subset != "raw@0"} == {
-        "gate_failed"
-    }
+    others = [number for number in told.values() if number.kind == "lens" and number.subset != "raw@0"]
+    assert {number.score.status for number in others} == {"gate_failed"}
     assert told["raw@0", GATE].score.estimate > 0.5
     assert told[EXACT, "c2"].kind == "exact"
 
 
 def test_the_page_marks_what_fails(profile: Profile) -> None:
-    page = inner_page(INNER.columns, [profile])
-    assert (page.judged, page.clusters, page.passed) == (N_ITEMS // 2, N_ITEMS, 1)
-    assert [row.failures for row in page.rows] == ["", "words, evidence", "coverage", page.rows[DEAF].failures]
-    assert "evidence" in page.rows[DEAF].failures
-    assert page.figure.svg.startswith("<svg")
+    prose, picture, table = inner_blocks(INNER.columns, [profile], Gate())
+    assert isinstance(prose, Prose)
+    assert f"{N_ITEMS // 2} of {N_ITEMS} clusters judge" in prose.text
+    assert f"1 of {len(LAYERS)} read-outs pass" in prose.text
+    assert isinstance(table, TableBlock)
+    failures = [row[-1].value for row in table.rows]
+    assert failures[:DEAF] == ["", "words, evidence", "coverage"]
+    assert "evidence" in failures[DEAF]
+    assert isinstance(picture, Picture)
+    assert picture.svg.startswith("<svg")
+
+
+def test_inner_read_outs_that_do_not_say_what_they_are_of_are_refused() -> None:
+    experiment, config = load_config("consistency", ["items=2", "fork.methods=[]", "lens={}"])
+    with pytest.raises(UserError, match="do not say what they are of"):
+        profiles(INNER, config, planted(experiment, config).assign(of=""))
 
 
 def test_a_cluster_judges_or_scores() -> None:

@@ -41,8 +41,8 @@ def test_the_last_layer_says_what_the_model_says(run_tiny: Run, noise: Callable[
     assert set(inner["method"]) == {"letters"}
     assert set(inner["layer"]) == {0, 1, 2}
     for lens in ("raw", "translated"):
-        last = inner[inner["readout_id"].astype(str).str.endswith(f"/{lens}@2")]
-        assert list(last["readout_id"]) == [f"{one}/{lens}@2" for one in exact["readout_id"]]
+        last = inner[(inner["layer"] == 2) & inner["variant"].astype(str).str.contains(f'"{lens}"')]
+        assert list(last["of"]) == list(exact["readout_id"])
         np.testing.assert_allclose(last["logp"], exact["logp"], atol=noise(exact["logp"]))
     named = {(row["subset"], row["metric"]) for row in inner_scores(folder)}
     for metric in ("readout_gate", "c2", "kappa", "kappa_word", "kappa_word_c3"):

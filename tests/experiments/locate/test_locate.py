@@ -11,14 +11,13 @@ import pytest
 from doxascope import UserError
 from doxascope.experiments.engine.config import load_config
 from doxascope.experiments.engine.runner import run
-from doxascope.experiments.experiment import Cell
 from doxascope.experiments.locate.config import LocateConfig
 from doxascope.experiments.locate.experiment import Locate
+from doxascope.experiments.locate.interchange import read_pair
 from doxascope.experiments.locate.minimal_pair import MinimalPair, align
-from doxascope.experiments.locate.reading import read_pair
-from doxascope.experiments.locate.scores import MappedTransfer, scores
+from doxascope.experiments.runs.scores import score_run
 from doxascope.hooks.model.spec import resolve
-from doxascope.metrics import Score, belief_table
+from doxascope.metrics import MappedTransfer, Score, belief_table
 
 SMALL = ("items=2", "bootstrap_draws=50", "layers=[0]", "control_layers=[1]")
 # To a tokenizer of bytes, words of equal length are words of equally many letters.
@@ -31,8 +30,9 @@ def small(model: str, *more: str) -> LocateConfig:
     return config.model_copy(update={"model": resolve(model)})
 
 
-def by_key(cells: list[Cell]) -> dict[tuple[str, str], Score]:
-    return {(cell.metric, cell.subset): cell.score for cell in cells}
+def scores(config: LocateConfig, beliefs: pd.DataFrame) -> dict[tuple[str, str], Score]:
+    """(metric, subset) -> score."""
+    return {(number.metric, number.subset): number.score for number in score_run(Locate(), config, beliefs)}
 
 
 def planted(n: int, moved: float, *, update: float = 2.0) -> pd.DataFrame:
@@ -63,7 +63,7 @@ def planted(n: int, moved: float, *, update: float = 2.0) -> pd.DataFrame:
 
 
 def test_the_planted_cell_is_found_and_the_others_are_not() -> None:
-    found = by_key(scores(small("smollm2-135m", "bootstrap_draws=400"), planted(20, 0.6)))
+    found = scores(small("smollm2-135m", "bootstrap_draws=400"), planted(20, 0.6))
     cell = found["transfer", "word, layer 3"]
     assert isinstance(cell, MappedTransfer)
     assert cell.transfer == pytest.approx(0.6, abs=0.05)
@@ -79,8 +79,8 @@ def test_the_planted_cell_is_found_and_the_others_are_not() -> None:
 
 
 def test_a_change_within_the_noise_floor_is_no_number() -> None:
-    cells = scores(small("smollm2-135m", "noise_floor=5"), planted(12, 0.6))
-    transfers = [cell.score for cell in cells if cell.metric.startswith(("transfer", "everything"))]
+    found = scores(small("smollm2-135m", "noise_floor=5"), planted(12, 0.6))
+    transfers = [score for (metric, _), score in found.items() if metric.startswith(("transfer", "everything"))]
     assert len(transfers) == 6
     assert {(score.status, score.n_rows, np.isnan(score.estimate)) for score in transfers} == {("no_update", 12, True)}
 
@@ -116,7 +116,7 @@ def test_what_is_read_does_not_depend_on_the_budget(tiny: Any, tiny_folder: Path
 def test_the_map_of_a_real_model(smollm: Any, tmp_path: Path) -> None:
     config = small("smollm2-135m", "layers=[10]", "control_layers=[-1]")
     rows = [row for item in Locate().items(config) for row in read_pair(config, item, smollm).rows]
-    found = by_key(scores(config, belief_table(rows)))
+    found = scores(config, belief_table(rows))
     assert found["everything", "all"].estimate == pytest.approx(1, abs=1e-3)
     assert found["transfer", "rejected word, embedding"].estimate == pytest.approx(1, abs=1e-3)
     assert found["transfer", "rejected word, layer 29"].estimate == pytest.approx(0, abs=1e-3)
