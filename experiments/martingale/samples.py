@@ -91,7 +91,7 @@ def _both(rows: pd.DataFrame, name: str) -> Array | None:
 
 def _judgements(table: pd.DataFrame) -> Judgements:
     """What the methods read at the same places, and the updates between these."""
-    methods, place = list(table["method"].unique()), [*PLACE, "step", "cluster"]
+    methods, place = list(table["method"].unique()), [*CELL, "item", "draw", "step", "cluster"]
     beliefs = table.pivot(index=place, columns="method", values="belief")[methods]
     changes = pairs(table, STEPWISE).pivot(index=place, columns="method", values="update")[methods]
     return Judgements(

@@ -10,9 +10,8 @@ import pytest
 
 from doxascope import UserError
 from doxascope.experiments.engine.runner import run
-from doxascope.experiments.martingale.findings import findings
-from doxascope.experiments.martingale.scores import scores
 from doxascope.experiments.planted.urn import Bayesian
+from doxascope.experiments.runs.scores import score_run
 
 Configured = Callable[..., Any]
 
@@ -119,7 +118,7 @@ def test_a_prior_conforming_prompt_and_an_observer_are_prompts_like_any(configur
 
 
 def test_what_is_rarely_answered_fails_the_gate(configured: Configured, planted: Any) -> None:
-    _, config = configured()
+    experiment, config = configured()
     read = Bayesian().sample(20, 0).read.copy()
     often = read.copy()
     often[:9] = np.nan
@@ -129,13 +128,13 @@ def test_what_is_rarely_answered_fails_the_gate(configured: Configured, planted:
         kind=table["kind"].astype(str).mask(said, "verbal"),
         coverage=table["coverage"].mask(table["prob"].isna(), 0.0).mask(table["method"] == "letters", 0.49),
     )
-    cells = scores(config, table)
+    numbers = score_run(experiment, config, table)
 
     def transcripts(ids: Any) -> Any:
         said = {"messages": [{"role": "user", "content": "?"}] * 2, "prefill": "", "options": []}
         return {name: {"readout_id": name, "thoughts": [], "answers": [], **said} for name in ids}
 
-    verdicts = {v.method: v for v in findings(config, table, cells, transcripts).verdicts}
+    verdicts = {v.method: v for v in experiment.findings(config, table, numbers, transcripts).verdicts}
     assert {name: verdict.passed for name, verdict in verdicts.items()} == {
         "words": True,
         "letters": False,

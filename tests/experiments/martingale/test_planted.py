@@ -1,6 +1,6 @@
 """Agents with a known slope, pushed through the experiment's own table, are recovered."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -9,21 +9,28 @@ import pytest
 
 from doxascope import UserError
 from doxascope.experiments.martingale.figures import figures
-from doxascope.experiments.martingale.scores import scores
 from doxascope.experiments.martingale.table import readings
 from doxascope.experiments.planted.anchored import Anchored
 from doxascope.experiments.planted.noisy import PriorNoise
 from doxascope.experiments.planted.urn import Bayesian
+from doxascope.experiments.runs.scores import score_run
+from doxascope.experiments.scoring.number import Number
 from doxascope.metrics import Score
 
 N = 400
 Planted = Callable[..., pd.DataFrame]
+Found = Mapping[tuple[str, str, str], Score]
+"""(metric, method, subset) -> score."""
+
+
+def by_name(numbers: Sequence[Number]) -> Found:
+    return {(number.metric, number.method, number.subset): number.score for number in numbers}
 
 
 @pytest.fixture(scope="module")
-def found(configured: Any, planted: Planted) -> dict[tuple[str, str, str], Score]:
-    """The scores of a Bayesian, an anchored one, and a Bayesian who is read with noise, twice."""
-    _, config = configured("bootstrap_draws=300")
+def numbers(configured: Any, planted: Planted) -> list[Number]:
+    """Of a Bayesian, an anchored one, and a Bayesian who is read with noise, twice."""
+    made = configured("bootstrap_draws=300")
     sound = Bayesian().sample(N, 0)
     noisy = PriorNoise()
     silent = noisy.of.sample(N, 2)
@@ -37,29 +44,35 @@ def found(configured: Any, planted: Planted) -> dict[tuple[str, str, str], Score
     )
     said = table["method"] != "anchored"
     table = table.assign(kind=table["kind"].astype(str).mask(said, "verbal"))
-    return {(cell.metric, cell.method, cell.subset): cell.score for cell in scores(config, table)}
+    return score_run(*made, table)
 
 
-def test_a_bayesian_has_no_slope_no_drift_and_is_calibrated(found: dict[tuple[str, str, str], Score]) -> None:
+@pytest.fixture(scope="module")
+def found(numbers: list[Number]) -> Found:
+    return by_name(numbers)
+
+
+def test_a_bayesian_has_no_slope_no_drift_and_is_calibrated(found: Found) -> None:
     for metric in ("M", "M_step", "M_balanced", "M_iv", "mean_update"):
         score = found[metric, "sound", "factual, cot, none"]
         assert score.ci_lo < 0 < score.ci_hi
         assert score.n_clusters == N
-    assert found["tests", "sound", "all"].p > 0.05
+    assert found["tests_step", "sound", "all"].p > 0.05
     calibration = found["calibration", "sound", "all"]
     assert calibration.ci_lo < 1 < calibration.ci_hi
     assert found["brier_post", "sound", "all"].estimate < found["brier_prior", "sound", "all"].estimate < 0.25
     assert found["brier_update", "sound", "all"].estimate < 0
 
 
-def test_an_anchored_agent_is_found_at_its_pull(found: dict[tuple[str, str, str], Score]) -> None:
+def test_an_anchored_agent_is_found_at_its_pull(found: Found, numbers: list[Number]) -> None:
     score = found["M", "anchored", "all"]
     assert score.ci_lo < Anchored(pull=0.3).slope < score.ci_hi < -0.1
-    assert found["tests", "anchored", "all"].p < 0.02
-    assert found["tost", "anchored", "all"].p > 0.5
+    assert found["tests_step", "anchored", "all"].p < 0.02
+    near = {number.key[:2]: number.value("equivalence") for number in numbers if number.subset == "all"}
+    assert near["M", "anchored"] > 0.5
 
 
-def test_noise_pulls_the_slope_down_and_split_readings_undo_it(found: dict[tuple[str, str, str], Score]) -> None:
+def test_noise_pulls_the_slope_down_and_split_readings_undo_it(found: Found) -> None:
     plain, split = found["M_step", "noisy", "all"], found["M_iv", "noisy", "all"]
     reliability = found["reliability", "noisy", "all"]
     assert plain.ci_hi < 0  # the mean of two readings still has half of their noise
@@ -69,7 +82,7 @@ def test_noise_pulls_the_slope_down_and_split_readings_undo_it(found: dict[tuple
     assert reliability.estimate == pytest.approx(PriorNoise().reliability, abs=0.08)
 
 
-def test_what_noise_of_known_reliability_takes_is_given_back(found: dict[tuple[str, str, str], Score]) -> None:
+def test_what_noise_of_known_reliability_takes_is_given_back(found: Found) -> None:
     plain, corrected = found["M_step", "noisy", "all"], found["M_corrected", "noisy", "all"]
     assert plain.ci_hi < 0
     assert corrected.ci_lo < 0 < corrected.ci_hi
@@ -83,84 +96,81 @@ def test_what_noise_of_known_reliability_takes_is_given_back(found: dict[tuple[s
 
 
 def test_equal_priors_have_no_reliability_to_correct_by(configured: Any, planted: Planted) -> None:
-    _, config = configured()
+    made = configured()
     read = Bayesian().sample(20, 0).read.copy()
     read[:, 0] = 0.5
     table = planted({"said": [read, read]}).assign(kind="verbal")
-    found = {(cell.metric, cell.subset): cell.score for cell in scores(config, table)}
-    score = found["M_corrected", "all"]
+    score = by_name(score_run(*made, table))["M_corrected", "said", "all"]
     assert (score.status, np.isnan(score.estimate)) == ("no_reliability", True)
 
 
 @pytest.mark.parametrize("most", [0.0, 0.8])
 def test_cells_that_are_pulled_to_the_middle_forecast_worse(configured: Any, planted: Planted, most: float) -> None:
     """M below zero by the pull, and a Brier score that grows with it."""
-    _, config = configured("bootstrap_draws=100")
+    made = configured("bootstrap_draws=100")
     cells = [Anchored(pull=pull).sample(120, i) for i, pull in enumerate(np.linspace(0, most, 16))]
     tables = [planted({"words": [one.read]}, one.outcome, f"cell {i}") for i, one in enumerate(cells)]
-    found = {(cell.metric, cell.subset): cell.score for cell in scores(config, pd.concat(tables, ignore_index=True))}
-    score = found["brier_on_M", "all"]
+    score = by_name(score_run(*made, pd.concat(tables, ignore_index=True)))["brier_on_M", "words", "all"]
     assert score.as_dict()["n_cells"] == 16
     assert score.n_clusters == 16 * 120
     assert (score.ci_hi < 0) == (most > 0)
     assert score.ci_lo < 0
-    few = scores(config, pd.concat(tables[:4], ignore_index=True))
-    assert "brier_on_M" not in {cell.metric for cell in few}
+    few = by_name(score_run(*made, pd.concat(tables[:4], ignore_index=True)))["brier_on_M", "words", "all"]
+    assert (few.status, np.isnan(few.estimate)) == ("too_few", True)
 
 
-def test_methods_are_compared_on_the_same_questions(found: dict[tuple[str, str, str], Score]) -> None:
+def test_methods_are_compared_on_the_same_questions(found: Found) -> None:
     score = found["M_difference", "sound - anchored", "all"]
     assert score.ci_lo < 0.3 < score.ci_hi
     assert score.as_dict()["p_adjusted"] < 0.05
     assert score.as_dict()["family_size"] == 3
-    same = found["agreement", "sound - anchored", "all"]
+    same = found["agreement", "", "sound - anchored"]
     assert abs(same.estimate) < 0.2
 
 
 def test_a_step_without_a_belief_is_never_bridged(configured: Any, planted: Planted) -> None:
-    _, config = configured()
+    made = configured()
     read = Bayesian(steps=2).sample(30, 0).read.copy()
     read[:6, 1] = np.nan
-    cells = scores(config, planted({"words": [read, read]}))
-    found = {(cell.metric, cell.subset): cell.score for cell in cells}
-    assert (found["M_step", "all"].n_rows, found["M_step", "all"].n_dropped) == (60 - 12, 12)
-    assert (found["M", "all"].n_rows, found["M", "all"].n_dropped) == (30, 0)
-    assert found["unparsed", "all"].estimate == pytest.approx(6 / 90)
+    found = by_name(score_run(*made, planted({"words": [read, read]})))
+    step, whole = (found[metric, "words", "all"] for metric in ("M_step", "M"))
+    assert (step.n_rows, step.n_dropped, step.reasons) == (60 - 12, 12, {"nan": 12})
+    assert (whole.n_rows, whole.n_dropped) == (30, 0)
+    assert found["unparsed", "words", "all"].estimate == pytest.approx(6 / 90)
     one = read.copy()
     one[:3, 2] = np.nan
-    cells = scores(config, planted({"words": [read, one]}))
-    assert {c.metric: c.score.n_dropped for c in cells if c.subset == "all" and c.method == "words"}["M"] == 3
+    assert by_name(score_run(*made, planted({"words": [read, one]})))["M", "words", "all"].n_dropped == 3
 
 
 def test_without_any_step_there_is_nothing_to_score(configured: Any, planted: Planted) -> None:
-    _, config = configured()
+    made = configured()
     start = np.full((5, 1), 0.4)
     with pytest.raises(UserError, match="no trajectory has a step"):
-        scores(config, planted({"words": [start, start]}))
+        score_run(*made, planted({"words": [start, start]}))
 
 
 def test_a_method_without_any_number_has_statuses_and_no_figure(configured: Any, planted: Planted) -> None:
-    _, config = configured()
+    made = configured()
     silent = np.full((20, 2), np.nan)
     table = planted({"greedy": [silent]})
-    cells = scores(config, table)
-    assert {cell.metric: cell.score.status for cell in cells if cell.subset == "all"}["M"] == "too_few"
-    assert figures(readings(table), cells, [], []) == []
+    numbers = score_run(*made, table)
+    assert by_name(numbers)["M", "greedy", "all"].status == "too_few"
+    assert figures(readings(table), numbers, [], []) == []
 
 
 def test_equal_priors_have_a_status_and_no_slope(configured: Any, planted: Planted) -> None:
-    _, config = configured()
+    made = configured()
     read = Bayesian().sample(20, 0).read.copy()
     read[:, 0] = 0.5
-    found = {(cell.metric, cell.subset): cell.score for cell in scores(config, planted({"words": [read, read]}))}
-    assert found["M", "all"].status == "zero_variance_prior"
-    assert np.isnan(found["M", "all"].estimate)
-    assert np.isfinite(found["mean_update", "all"].estimate)
+    found = by_name(score_run(*made, planted({"words": [read, read]})))
+    assert found["M", "words", "all"].status == "zero_variance_prior"
+    assert np.isnan(found["M", "words", "all"].estimate)
+    assert np.isfinite(found["mean_update", "words", "all"].estimate)
 
 
 @pytest.mark.parametrize("drift", [0.0, 0.12])
 def test_drift_within_a_question_is_found_where_there_is_some(configured: Any, planted: Planted, drift: float) -> None:
-    _, config = configured("chains=8")
+    made = configured("chains=8")
     updates = Bayesian().chains(40, 8, 5, drift)
     start = np.full(40, 0.5)
     base = planted({"words": [np.column_stack([start, start + updates[:, 0]])] * 2})
@@ -171,8 +181,8 @@ def test_drift_within_a_question_is_found_where_there_is_some(configured: Any, p
         later["variant"] = later["variant"].str.replace('"draw": 0', f'"draw": {draw}')
         later["readout_id"] += f"/{draw}"
         more.append(later)
-    cells = scores(config, pd.concat([base, *more], ignore_index=True))
-    (score,) = [cell.score for cell in cells if cell.metric == "drift2"]
+    numbers = score_run(*made, pd.concat([base, *more], ignore_index=True))
+    (score,) = [number.score for number in numbers if number.metric == "drift2"]
     assert score.ci_lo < drift**2 < score.ci_hi
     assert score.as_dict()["n_chains"] == 320
     assert (score.p < 0.05) == (drift > 0)
@@ -181,16 +191,16 @@ def test_drift_within_a_question_is_found_where_there_is_some(configured: Any, p
 def test_drift_is_not_tested_under_another_law_or_with_few_chains(configured: Any, planted: Planted) -> None:
     read = Bayesian().sample(20, 0).read
     for changes in (("chains=7",), ("chains=8", "generation.temperature=0.7"), ("chains=8", "generation.top_p=0.9")):
-        _, config = configured(*changes)
-        assert not [c for c in scores(config, planted({"words": [read, read]})) if c.metric == "drift2"]
+        numbers = score_run(*configured(*changes), planted({"words": [read, read]}))
+        assert "drift2" not in {number.metric for number in numbers}
 
 
 def test_the_slope_is_told_apart_by_domain(configured: Any, planted: Planted) -> None:
-    _, config = configured("bootstrap_draws=200")
+    made = configured("bootstrap_draws=200")
     fair = planted({"words": [Bayesian().sample(200, 0).read] * 2})
     pulled = planted({"words": [Anchored(pull=0.4).sample(200, 1).read] * 2}, cell="values")
-    cells = scores(config, pd.concat([fair, pulled], ignore_index=True))
-    found = {(cell.metric, cell.subset): cell.score for cell in cells}
-    assert found["M_at", "domain[factual]"].estimate == pytest.approx(found["M_step", "factual, cot, none"].estimate)
-    contrast = found["M_contrast", "domain[values]"]
+    found = by_name(score_run(*made, pd.concat([fair, pulled], ignore_index=True)))
+    own = found["M", "words", "factual, cot, none"]
+    assert found["M_at", "words", "domain[factual]"].estimate == pytest.approx(own.estimate)
+    contrast = found["M_contrast", "words", "domain[values]"]
     assert contrast.ci_lo < -0.4 < contrast.ci_hi < 0
