@@ -17,8 +17,10 @@ import pandas as pd
 from doxascope.experiments.engine.config import load_config
 from doxascope.experiments.engine.runner import run
 from doxascope.experiments.martingale.config import MartingaleConfig
-from doxascope.experiments.martingale.table import WHOLE, cell_names, pairs, readings
+from doxascope.experiments.martingale.table import cell_names, pairs, readings
 from doxascope.experiments.report.plotting import INK, MARK, STYLE, to_svg
+from doxascope.experiments.runs.scores import score_run
+from doxascope.experiments.tables.samples import ALL, WHOLE
 from doxascope.metrics import MartingaleScore
 
 HERE = Path(__file__).parent
@@ -104,13 +106,13 @@ def main(model: str | None) -> None:
         f"judge {judge}": "judged: a second copy reads the steps",
     }
     ends = pairs(readings(beliefs), WHOLE)
-    cells = experiment.score(config, beliefs)
+    numbers = score_run(experiment, config, beliefs)
     scores = {
-        (cell.subset, cell.method): cell.score
-        for cell in cells
-        if cell.metric == "M" and isinstance(cell.score, MartingaleScore)
+        (number.subset, number.method): number.score
+        for number in numbers
+        if number.metric == "M" and isinstance(number.score, MartingaleScore)
     }
-    coverage = {c.method: c.score.estimate for c in cells if c.metric == "coverage" and c.subset == "all"}
+    coverage = {n.method: n.score.estimate for n in numbers if n.metric == "coverage" and n.subset == ALL}
     figure = draw(kinds, ends[ends["method"].isin(kinds)], scores, coverage, config.model.name)
     (HERE / "martingale-figure.svg").write_text(to_svg(figure), encoding="utf-8")
 

@@ -80,9 +80,13 @@ def test_the_report_shows_every_trajectory_with_its_beliefs(whole: tuple[Any, An
     published = pd.read_csv(folder.path / "published.csv")
     assert {"M_published", "p_published", "M", "noise_floor"} <= set(published.columns)
     rows = json.loads((folder.path / "scores.json").read_text())["scores"]
-    assert {"control_iv", "control_drift2_tost", "M_difference", "agreement_update", "truth_error"} <= {
-        row["metric"] for row in rows
+    assert {"control_slope", "M_difference", "agreement_update", "truth_error"} <= {row["metric"] for row in rows}
+    tested = {
+        row["metric"]: row["equivalence"]["params"]["hi"]
+        for row in rows
+        if row["method"] == "control" and row["equivalence"]
     }
+    assert tested == {"control_iv": 0.05, "control_drift2": pytest.approx(0.0025)}
 
 
 def test_a_run_that_was_stopped_goes_on_to_the_same_bytes(whole: tuple[Any, Any, Any], tmp_path: Path) -> None:

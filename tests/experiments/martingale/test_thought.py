@@ -19,10 +19,11 @@ from doxascope.experiments.engine.runner import read, run
 from doxascope.experiments.martingale.experiment import trajectories
 from doxascope.experiments.martingale.prefixes import along, exact_questions
 from doxascope.experiments.martingale.ratings import sheet
-from doxascope.experiments.martingale.table import WHOLE, pairs, readings
+from doxascope.experiments.martingale.table import pairs, readings
 from doxascope.experiments.reading.exact import compile_questions, read_questions
 from doxascope.experiments.reading.stated import stated_rows
 from doxascope.experiments.reading.thinking import think
+from doxascope.experiments.tables.samples import WHOLE
 from doxascope.hooks.exact.exact import QueryTree, difference
 from doxascope.hooks.store import ActivationStore
 from doxascope.hooks.tree.tree import pack
