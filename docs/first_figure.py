@@ -30,8 +30,8 @@ from doxascope.experiments.locate.reading import DONOR
 from doxascope.experiments.locate.scores import SHARE, UPDATE, MappedTransfer
 from doxascope.experiments.report.plotting import INK, MARK, STYLE, to_svg
 from doxascope.experiments.runs.folder import RunFolder
+from doxascope.hooks.certificate.cached import save_certificate
 from doxascope.hooks.certificate.certify import certify
-from doxascope.hooks.certificate.kept import keep
 from doxascope.metrics import CompetenceGate, PairedDifference, Score, cluster_mean, paired_difference_moments
 from doxascope.metrics.inference import ClusterMean
 
@@ -182,7 +182,7 @@ def main(model: str | None) -> None:
     assert isinstance(config, ConsistencyConfig)
     folder = run(experiment, config, Path("runs"))
     if not _certified(folder):
-        keep(certify(config.model))
+        save_certificate(certify(config.model))
         folder = run(experiment, config, Path("runs"))
     mapping, settings = load_config("locate", (), model)
     cells = mapping.score(settings, run(mapping, settings, Path("runs")).beliefs())

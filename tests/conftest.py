@@ -164,9 +164,9 @@ def tiny(tiny_folder: Path) -> Any:
 def certificate(tiny_folder: Path) -> Any:
     """That of the tiny Llama."""
     from doxascope.hooks.certificate.certify import certify
-    from doxascope.hooks.model.spec import resolve
+    from doxascope.hooks.model.spec import resolve_model
 
-    return certify(resolve(str(tiny_folder)))
+    return certify(resolve_model(str(tiny_folder)))
 
 
 @pytest.fixture(scope="session")

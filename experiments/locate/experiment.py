@@ -8,7 +8,7 @@ import pandas as pd
 from ...hooks.errors import UserError
 from ...hooks.lm import LanguageModel
 from ...hooks.model.loading import load_text_side
-from ...hooks.prompts.reader import PromptReader
+from ...hooks.prompts.query import PromptReader
 from ..experiment import Cell, Findings, Item, Question, Read, Transcripts
 from .config import LocateConfig
 from .findings import findings

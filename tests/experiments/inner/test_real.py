@@ -9,7 +9,7 @@ import pytest
 from doxascope.experiments.addons.inner.scores import EXACT
 from doxascope.experiments.engine.config import load_config
 from doxascope.experiments.runs.folder import RunFolder
-from doxascope.hooks.lens.corpus import Document, mentioned
+from doxascope.hooks.lens.corpus import Document, words_mentioned
 
 PAGES = Path(__file__).parents[3] / "docs"
 MIDDLE, LAST = 14, 29
@@ -18,7 +18,7 @@ MIDDLE, LAST = 14, 29
 def generic(words: set[str]) -> str:
     """The paragraphs of our own pages that say none of the words."""
     paragraphs = [part for page in sorted(PAGES.glob("*.md")) for part in page.read_text().split("\n\n")]
-    kept = [part for part in paragraphs if len(part) > 200 and not mentioned([Document(part, (), ())], words)]
+    kept = [part for part in paragraphs if len(part) > 200 and not words_mentioned([Document(part, (), ())], words)]
     return "\n\n".join(kept[:30])
 
 

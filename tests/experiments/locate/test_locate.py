@@ -17,7 +17,7 @@ from doxascope.experiments.locate.experiment import Locate
 from doxascope.experiments.locate.minimal_pair import MinimalPair, align
 from doxascope.experiments.locate.reading import read_pair
 from doxascope.experiments.locate.scores import MappedTransfer, scores
-from doxascope.hooks.model.spec import resolve
+from doxascope.hooks.model.spec import resolve_model
 from doxascope.metrics import Score, belief_table
 
 SMALL = ("items=2", "bootstrap_draws=50", "layers=[0]", "control_layers=[1]")
@@ -28,7 +28,7 @@ LETTERS = ("pairs.entities.min_length=4", "pairs.entities.max_length=4")
 def small(model: str, *more: str) -> LocateConfig:
     config = load_config("locate", [*SMALL, *more])[1]
     assert isinstance(config, LocateConfig)
-    return config.model_copy(update={"model": resolve(model)})
+    return config.model_copy(update={"model": resolve_model(model)})
 
 
 def by_key(cells: list[Cell]) -> dict[tuple[str, str], Score]:
