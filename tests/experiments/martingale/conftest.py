@@ -11,8 +11,10 @@ import pandas as pd
 import pytest
 
 from doxascope.experiments.engine.config import load_config
+from doxascope.experiments.engine.runner import run
 from doxascope.experiments.experiment import Experiment
 from doxascope.experiments.martingale import MartingaleConfig
+from doxascope.experiments.runs.folder import RunFolder
 from doxascope.hooks.model.spec import resolve_model
 from doxascope.hooks.verbal.formats import FORMATS
 from doxascope.metrics import belief_table
@@ -45,6 +47,14 @@ def configured(save_llama: Callable[..., Path], tiny_folder: Path) -> Callable[.
         return experiment, config.model_copy(update={"model": resolve_model(str(folder))})
 
     return make
+
+
+@pytest.fixture(scope="session")
+def tiny_run(configured: Callable[..., Any], tmp_path_factory: pytest.TempPathFactory) -> RunFolder:
+    """A run of a tiny random model, which no test changes."""
+    domains = "domains={factual: {kind: computed}, review: {kind: smoke}}"
+    experiment, config = configured(domains, "reasoning=[cot,evidence]", "chains=2", "items=2")
+    return run(experiment, config, tmp_path_factory.mktemp("runs"))
 
 
 @pytest.fixture(scope="session")

@@ -137,11 +137,11 @@ def save_gguf(path: Path) -> None:
 CONVERT = """
 import sys
 from transformers import AutoModelForCausalLM, AutoTokenizer, LlamaForCausalLM
-from doxascope.hooks.model.loading import locate
-from doxascope.hooks.model.spec import resolve
+from doxascope.hooks.model.loading import find_weights
+from doxascope.hooks.model.spec import resolve_model
 print("ready", flush=True)
 input()
-print(locate(resolve(sys.argv[1])).place)
+print(find_weights(resolve_model(sys.argv[1])).place)
 """
 
 
