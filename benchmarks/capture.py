@@ -30,10 +30,10 @@ from peers.workload import ONE_FORM, compiled
 from doxascope import load
 from doxascope.hooks.backends.capture import CapturePlan
 from doxascope.hooks.backends.make import make_backend
-from doxascope.hooks.exact.exact import Query
 from doxascope.hooks.lm import BUDGET, LanguageModel
 from doxascope.hooks.model.blocks import blocks
-from doxascope.hooks.prompts.places import Place
+from doxascope.hooks.prompts.places import ResolvedPosition
+from doxascope.hooks.prompts.query import Query
 from doxascope.hooks.tree.layout import Packed
 
 MODEL, THREADS, TRIPLES = "smollm2-135m", 2, 6
@@ -123,7 +123,7 @@ def served(lm: LanguageModel, library: str) -> Any:
 def work(lm: LanguageModel) -> list[Group]:
     """The contexts of each triple, to be captured at their last token."""
     return [
-        [replace(q, places=(Place("last", len(q.prompt.ids) - 1, 1),)) for q in group]
+        [replace(q, places=(ResolvedPosition("last", len(q.prompt.ids) - 1, 1),)) for q in group]
         for group in compiled(lm, TRIPLES, ONE_FORM)
     ]
 

@@ -24,15 +24,15 @@ import numpy as np
 from scipy import stats
 
 from doxascope import load
-from doxascope.hooks.exact.exact import Query
 from doxascope.hooks.generation.sampling import Sampling
 from doxascope.hooks.lm import LanguageModel
 from doxascope.hooks.prompts.chat import Message
 from doxascope.hooks.prompts.options import make_options
+from doxascope.hooks.prompts.query import Query
 from doxascope.hooks.verbal.answers import Answer, write_answers
-from doxascope.hooks.verbal.asking import Asked, ask
-from doxascope.hooks.verbal.formats import INTEGER, JSON, PERCENT, UNIT, NumberFormat, times
-from doxascope.hooks.verbal.reading import read_numbers
+from doxascope.hooks.verbal.asking import NumberQuestion, ask_number
+from doxascope.hooks.verbal.exact_numbers import read_numbers
+from doxascope.hooks.verbal.formats import INTEGER, JSON, PERCENT, UNIT, NumberFormat, count_format
 
 MODEL, DRAWS, ROUNDS, AT_MOST = "smollm2-135m", 1000, 3, 3.0
 LAW = Sampling(max_new_tokens=10)
@@ -48,13 +48,13 @@ LABELLED = replace(INTEGER, name="integer, after `Answer:`", labels=("Answer: ",
 RESULTS = Path(__file__).parent / "results"
 
 
-def question(lm: LanguageModel, text: str, one: NumberFormat) -> Asked:
+def question(lm: LanguageModel, text: str, one: NumberFormat) -> NumberQuestion:
     """A question in a format."""
     chat: list[Message] = [{"role": "system", "content": SYSTEM}, {"role": "user", "content": text}]
-    return ask(lm.reader, f"{text}/{one.name}", chat, one.worded("Yes", "No"))
+    return ask_number(lm.reader, f"{text}/{one.name}", chat, one.worded("Yes", "No"))
 
 
-def g_test(answers: Sequence[Answer], asked: Asked, logp: np.ndarray) -> tuple[float, int]:
+def g_test(answers: Sequence[Answer], asked: NumberQuestion, logp: np.ndarray) -> tuple[float, int]:
     """p-value and cells: the numbers with an expected count of 5, all others together, and no number.
 
     Only answers that begin as the format has it: the parser also takes a JSON field without a space before its value.
@@ -69,7 +69,7 @@ def g_test(answers: Sequence[Answer], asked: Asked, logp: np.ndarray) -> tuple[f
     return float(stats.power_divergence(observed, law, lambda_="log-likelihood").pvalue), len(law)
 
 
-def checked(lm: LanguageModel, asked: Asked, draws: int) -> Iterator[str]:
+def checked(lm: LanguageModel, asked: NumberQuestion, draws: int) -> Iterator[str]:
     """Written answers against their exact law."""
     (read,) = read_numbers(lm, [asked])
     began = time.perf_counter()
@@ -96,7 +96,7 @@ def checked(lm: LanguageModel, asked: Asked, draws: int) -> Iterator[str]:
     yield f"- G-test over {cells} cells: p = {p:.3f}; without the likeliest number: p = {refused:.0e}"
 
 
-def cost(lm: LanguageModel, asked: Asked, rounds: int) -> str:
+def cost(lm: LanguageModel, asked: NumberQuestion, rounds: int) -> str:
     """A table row: the number read-out in times of a yes/no read-out of the same prompt."""
     numbers = asked.query(lm.reader)
     choice = lm.reader.query("choice", asked.messages, make_options(["yes", "no"]), asked.prefill)
@@ -128,7 +128,7 @@ def main(draws: int, rounds: int) -> None:
     ]
     for text, one in ((URN, JSON), (BANK, LABELLED)):
         page += [*checked(lm, question(lm, text, one), draws), ""]
-    rows = [(text, one) for text in (URN, BANK) for one in (UNIT, PERCENT, JSON, times(10))]
+    rows = [(text, one) for text in (URN, BANK) for one in (UNIT, PERCENT, JSON, count_format(10))]
     page += [
         f"| format | prompt, tokens | tokens run: number / yes-no | times a yes/no read-out | at most {AT_MOST:g} |",
         "|---|---|---|---|---|",

@@ -26,10 +26,10 @@ import doxascope
 from doxascope import load
 from doxascope.experiments.engine.config import load_config
 from doxascope.hooks.generation.generation import Request
-from doxascope.hooks.generation.mentions import opening
+from doxascope.hooks.generation.mentions import opening_option
 from doxascope.hooks.generation.sampling import Sampling
 from doxascope.hooks.prompts.options import make_options
-from doxascope.hooks.verbal.verbalised import tally, what_is_said
+from doxascope.hooks.verbal.verbalised import match_options, tally_matches
 
 CONTEXTS = (("prior", "free"), ("prior", "prefill"), ("posterior", "prefill"))
 LAW = Sampling(max_new_tokens=16)
@@ -71,7 +71,7 @@ def main(draws: int) -> None:
         samples = lm.sample([Request(query.readout_id, query.prompt, range(draws))], LAW, seed=config.seed)
         seconds = time.perf_counter() - began
         tokens = sum(len(sample.ids) for sample in samples)
-        opened = [opening(sample.ids, query.paths, query.terminators) for sample in samples]
+        opened = [opening_option(sample.ids, query.paths, query.terminators) for sample in samples]
         mass = np.exp(exact.logp)
         counts, p = g_test(opened, mass)
         print(
@@ -84,7 +84,7 @@ def main(draws: int) -> None:
         fewer[top] -= np.exp(max(exact.form_logp[top]))
         refused = g_test(opened, fewer)[1]
         print(f"                      likeliest form taken away:                       G-test p = {refused:.1e}")
-        told = tally([what_is_said(sample, names) for sample in samples], len(names))
+        told = tally_matches([match_options(sample, names) for sample in samples], len(names))
         errors = ", ".join(f"{name} {n / draws:.3f}" for name, n in sorted(told.errors.items()))
         print(f"  paper's match:      sampled       {shown(told.counts[:-1] / draws)}   {errors}")
         began = time.perf_counter()

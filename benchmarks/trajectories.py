@@ -29,9 +29,9 @@ from doxascope.experiments.martingale.prefixes import along, exact_questions
 from doxascope.experiments.martingale.prompts import thinking
 from doxascope.experiments.materials.trajectories.chain import chain
 from doxascope.experiments.reading.exact import compile_questions
-from doxascope.hooks.exact.exact import Query
-from doxascope.hooks.generation.generation import Sample
+from doxascope.hooks.generation.generation import GeneratedText
 from doxascope.hooks.lm import LanguageModel
+from doxascope.hooks.prompts.query import Query
 
 MODEL, ROUNDS, STEPS, AT_MOST = "smollm2-135m", 3, 8, 1.3
 BUDGET = 8192
@@ -49,7 +49,7 @@ def queries_of(lm: LanguageModel, config: MartingaleConfig, sentences: int) -> l
     experiment, _ = load_config("martingale")
     item = experiment.items(config)[0]
     text = "\n\n".join("".join(SENTENCE.format(k=f"{k}.{i}") for i in range(sentences)) for k in range(1, STEPS + 1))
-    made = chain(lm, thinking(config, item, "none"), Sample("steps", 0, (), f" {text}", (), "ok"))
+    made = chain(lm, thinking(config, item, "none"), GeneratedText("steps", 0, (), f" {text}", (), "ok"))
     prefixes = along(config, item, "cot", "none", [made])
     return [compile_questions(lm.reader, exact_questions(config, item, [prefix])) for prefix in prefixes]
 

@@ -30,8 +30,8 @@ from doxascope.experiments.locate.samples import SHARE, UPDATE, Map, maps
 from doxascope.experiments.report.plotting import INK, MARK, STYLE, to_svg
 from doxascope.experiments.runs.folder import RunFolder
 from doxascope.experiments.runs.scores import resampling, score_run
+from doxascope.hooks.certificate.cached import save_certificate
 from doxascope.hooks.certificate.certify import certify
-from doxascope.hooks.certificate.kept import keep
 from doxascope.hooks.lens.plan import LensPlan
 from doxascope.metrics import (
     INNER_KINDS,
@@ -190,7 +190,7 @@ def main(model: str | None) -> None:
     assert isinstance(config, ConsistencyConfig)
     folder = run(experiment, config, Path("runs"))
     if not _certified(folder):
-        keep(certify(config.model))
+        save_certificate(certify(config.model))
         folder = run(experiment, config, Path("runs"))
     mapping, settings = load_config("locate", (), model)
     read = run(mapping, settings, Path("runs")).beliefs()

@@ -9,7 +9,7 @@ TEMPORARY = ".writing"
 
 
 @contextlib.contextmanager
-def whole(path: Path, mark: str = "") -> Iterator[Path]:
+def atomic_write(path: Path, mark: str = "") -> Iterator[Path]:
     """A temporary path that becomes `path` once it is written and on the disk; of a failure nothing is left.
 
     Writers of the same file have a `mark` each, which tells their temporary files apart.

@@ -1,8 +1,11 @@
-"""What a result must be known by: which weights, which tokenizer, which template, under which conditions."""
+"""The identity of a loaded model: which weights, tokenizer and template, under which conditions; and how two sets of
+conditions differ.
+"""
 
 import hashlib
+from collections.abc import Mapping
 from importlib.metadata import version
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from .exact.self_check import Chosen
 from .model.spec import ModelSpec
@@ -67,6 +70,18 @@ def identify(
         device=model.device.type,
         threads=torch.get_num_threads(),
     )
+
+
+def condition_differences(before: Mapping[str, Any], now: Mapping[str, Any], path: str = "") -> list[str]:
+    """`key: was -> is` for every entry in which two conditions differ."""
+    found: list[str] = []
+    for key in dict.fromkeys([*before, *now]):
+        was, now_is = before.get(key), now.get(key)
+        if isinstance(was, dict) and isinstance(now_is, dict):
+            found += condition_differences(was, now_is, f"{path}{key}.")
+        elif was != now_is:
+            found.append(f"{path}{key}: {was} -> {now_is}")
+    return found
 
 
 def tokenizer_definition(tokenizer: "PreTrainedTokenizerBase") -> str:

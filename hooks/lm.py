@@ -11,25 +11,25 @@ import pandas as pd
 from ..metrics.beliefs import belief_table
 from .backends.backend import Backend
 from .backends.capture import CapturePlan
-from .backends.make import make_backend, require
+from .backends.make import make_backend, require_library
 from .errors import UserError
-from .exact.exact import ExactReading, PackedReading, Query, exact_rows, read_packed
+from .exact.exact import ExactReading, PackedReading, exact_rows, read_packed
 from .exact.plain import read_plain
 from .exact.self_check import Chosen, choose_path
 from .generation.generation import BUDGET as SAMPLING_BUDGET
-from .generation.generation import Request, Sample, Sampler
+from .generation.generation import GeneratedText, Request, Sampler
 from .generation.growing import CachedHistories, Histories, RecomputedHistories
 from .generation.mentions import BUDGET as HISTORIES
-from .generation.mentions import Mentions, mentions
+from .generation.mentions import Mentions, read_mentions
 from .generation.sampling import Sampling
 from .identity import Identity, identify
 from .model.head import Head
 from .model.loading import TextSide, load_model, load_text_side
-from .model.spec import ModelSpec, resolve
+from .model.spec import ModelSpec, resolve_model
 from .prompts.chat import Conversation, as_conversations
 from .prompts.options import TERMINATORS, Option, make_options
 from .prompts.places import LAST
-from .prompts.reader import PromptReader
+from .prompts.query import PromptReader, Query
 from .settings import parse
 
 if TYPE_CHECKING:
@@ -191,7 +191,7 @@ class LanguageModel:
         seed: int,
         budget: int = SAMPLING_BUDGET,
         until: Sequence[int] = (),
-    ) -> list[Sample]:
+    ) -> list[GeneratedText]:
         """The draws of each request, in their order. See `generation` for what a draw depends on.
 
         The ids of `until` end a draw, as the end of the turn does.
@@ -218,7 +218,7 @@ class LanguageModel:
         prefill: str = "",
         budget: int = SAMPLING_BUDGET,
         **sampling: object,
-    ) -> list[Sample]:
+    ) -> list[GeneratedText]:
         """Sampled next assistant turns.
 
         Args:
@@ -240,10 +240,10 @@ class LanguageModel:
         return self.sample(requests, law, seed=seed, budget=budget)
 
     def mentions(
-        self, samples: Sequence[Sample], query: Query, sampling: Sampling, *, budget: int = HISTORIES
+        self, samples: Sequence[GeneratedText], query: Query, sampling: Sampling, *, budget: int = HISTORIES
     ) -> Mentions:
-        """First mentions in the answers to one prompt, counted and expected (see `mentions`)."""
-        return mentions(samples, query, sampling, self._histories(budget), self.head, budget=budget)
+        """First mentions in the answers to one prompt, counted and expected (see `read_mentions`)."""
+        return read_mentions(samples, query, sampling, self._histories(budget), self.head, budget=budget)
 
     def _histories(self, budget: int) -> Histories:
         """Histories with a cache where the model takes the mask of a tree, else computed anew at every step."""
@@ -270,8 +270,8 @@ def load(model: str | ModelSpec, *, terminators: Sequence[str] = TERMINATORS, **
         terminators: what closes an option.
         settings: fields of ModelSpec to change, such as `dtype="bfloat16"`, `device="cuda"` or `backend="nnsight"`.
     """
-    spec = resolve(model) if isinstance(model, str) else model
+    spec = resolve_model(model) if isinstance(model, str) else model
     if settings:
         spec = parse(ModelSpec, spec.model_dump() | settings, "load()")
-    require(spec)
+    require_library(spec)
     return LanguageModel(spec, load_model(spec), load_text_side(spec), terminators)

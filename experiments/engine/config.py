@@ -9,7 +9,7 @@ import yaml
 from pydantic import BaseModel
 
 from ...hooks.errors import UserError
-from ...hooks.model.spec import resolve
+from ...hooks.model.spec import resolve_model
 from ...hooks.settings import parse, read_yaml
 from ..experiment import Experiment, RunConfig
 from .registry import experiment_of, experiments
@@ -68,7 +68,7 @@ def _absolute(name: str, where: Path) -> str:
 def _model(model: Any, where: str) -> dict[str, Any]:
     """A model given by name is looked up; one given in full is taken as it is."""
     if isinstance(model, str):
-        return resolve(model).model_dump()
+        return resolve_model(model).model_dump()
     if not isinstance(model, dict):
         raise UserError(f"{where}: model: give a name, a path, a hub id, or its settings")
     return dict(model)

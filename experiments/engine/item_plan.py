@@ -5,8 +5,9 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 
 from ...hooks.errors import UserError, nearest
-from ...hooks.exact.exact import ExactReading, Query
+from ...hooks.exact.exact import ExactReading
 from ...hooks.lm import LanguageModel, load
+from ...hooks.prompts.query import Query
 from ..experiment import Experiment, Question, RunConfig
 from ..reading.exact import compile_questions
 

@@ -5,8 +5,8 @@ from dataclasses import dataclass
 
 from ...hooks.exact.exact import QueryTree
 from ...hooks.model.loading import load_text_side
-from ...hooks.prompts.reader import PromptReader
-from ...hooks.tree.tree import pack
+from ...hooks.prompts.query import PromptReader
+from ...hooks.tree.tree import cut_into_packs
 from ..experiment import Experiment, Question, RunConfig
 from ..reading.exact import compile_questions
 
@@ -44,7 +44,7 @@ def make_plan(experiment: Experiment, config: RunConfig) -> Plan:
         questions = experiment.questions(config, item)
         queries = compile_questions(reader, questions)
         built = QueryTree(queries)
-        packs = pack(built.tree, built.read_nodes, config.token_budget)
+        packs = cut_into_packs(built.tree, built.read_nodes, config.token_budget)
         readouts += len(queries)
         sampled += sum(thoughts for one in questions if one.thought is None)
         sampled += sum(one.draws * config.sampling.max_new_tokens for one in questions)

@@ -14,15 +14,15 @@ from typing import Any, NamedTuple
 import pandas as pd
 import yaml
 
-from ...hooks.backends.captured import joined
+from ...hooks.backends.captured import join_captures
+from ...hooks.certificate.cached import find_certificate
 from ...hooks.certificate.certificate import Certificate
-from ...hooks.certificate.kept import find
-from ...hooks.conditions import differences
 from ...hooks.errors import UserError
-from ...hooks.exact.exact import difference
+from ...hooks.exact.exact import largest_difference
 from ...hooks.exact.tokenisations import Vocabulary, other_tokenisations
+from ...hooks.identity import condition_differences
 from ...hooks.lm import LanguageModel, load
-from ...hooks.store import ActivationWriter, describe
+from ...hooks.store import ActivationWriter, make_header
 from ...metrics import INNER_KINDS, belief_table
 from ..addons import ADDONS
 from ..addons.addon import Scored
@@ -85,7 +85,7 @@ def read(
                 folder.tidy()
                 folder.write(ITEMS, item_lines(told))
                 folder.write("config.yaml", yaml.safe_dump(config.model_dump(mode="json"), sort_keys=False))
-                session = _begin(folder, now, len(batches(config, items)), find(lm.identity))
+                session = _begin(folder, now, len(batches(config, items)), find_certificate(lm.identity))
             with _store(config, lm, folder) as store:
                 _read_all(_Job(experiment, config, lm, folder, store), items, shard)
             verification = _verify(experiment, config, items, lm, verify) if verify else None
@@ -140,7 +140,7 @@ def _store(config: RunConfig, lm: LanguageModel, folder: RunFolder) -> Iterator[
         yield None
         return
     layers = config.capture.layer_numbers(lm.identity.n_layers)
-    header = describe(lm.identity, sites=config.capture.sites, layers=layers, commits="../commits.jsonl")
+    header = make_header(lm.identity, sites=config.capture.sites, layers=layers, commits="../commits.jsonl")
     with ActivationWriter.open(folder.path / "activations", header, folder.mark) as store:
         yield store
 
@@ -173,7 +173,7 @@ def _read_batch(job: _Job, batch: Sequence[Item], number: int) -> None:
     }
     captured = [one.captured for one in read if one.captured]
     if job.store and captured:
-        whole = joined(captured)
+        whole = join_captures(captured)
         note["activations"] = job.store.write(number, whole.rows, {**whole.residuals})
     note["seconds"] = round(time.perf_counter() - started, 3)
     job.folder.commit(number, beliefs, transcripts, note)
@@ -199,7 +199,7 @@ def _verify(
             queries = compile_questions(lm.reader, experiment.questions(config, item))
             readings, *_ = lm.read(queries, budget=config.token_budget)
             pick = random.Random(f"{config.seed}-{i}").randrange(len(queries))
-            worst = max(worst, difference(readings[pick], lm.read_plain(queries[pick])))
+            worst = max(worst, largest_difference(readings[pick], lm.read_plain(queries[pick])))
             others.append(other_tokenisations(lm, queries[pick], vocabulary, budget=config.token_budget))
             ids.append(queries[pick].readout_id)
             advance(1)
@@ -217,7 +217,7 @@ def _verify(
 
 def _refuse_mixture(folder: RunFolder, now: dict[str, Any]) -> None:
     before = folder.manifest.get("conditions")
-    if before is not None and (changed := differences(before, json.loads(json.dumps(now)))):
+    if before is not None and (changed := condition_differences(before, json.loads(json.dumps(now)))):
         raise UserError(
             f"{folder.path}: was run under other conditions ({'; '.join(changed)}); choose another --out, "
             "or delete the folder to run it anew"

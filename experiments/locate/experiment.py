@@ -8,7 +8,7 @@ import pandas as pd
 from ...hooks.errors import UserError
 from ...hooks.lm import LanguageModel
 from ...hooks.model.loading import load_text_side
-from ...hooks.prompts.reader import PromptReader
+from ...hooks.prompts.query import PromptReader
 from ..experiment import Experiment, Findings, Item, Question, Read, Transcripts
 from ..scoring.number import Number
 from ..tables.samples import Sample

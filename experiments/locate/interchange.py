@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ...hooks.backends.capture import CapturePlan, layer_numbers
 from ...hooks.backends.captured import Captured
-from ...hooks.backends.swap import Swap
-from ...hooks.exact.exact import PackedReading, Query
+from ...hooks.exact.exact import PackedReading
 from ...hooks.lm import LanguageModel
 from ...hooks.model.blocks import blocks
 from ...hooks.model.points import Point
-from ...hooks.prompts.places import Place
-from ...hooks.tree.memory import together
+from ...hooks.prompts.places import ResolvedPosition
+from ...hooks.prompts.query import Query, Swap
+from ...hooks.tree.memory import sum_costs
 from ..experiment import Item, Question, Read, Transcript
 from ..reading.exact import compile_questions
 from .config import LocateConfig
@@ -122,7 +122,7 @@ def read_pair(config: LocateConfig, item: Item, lm: LanguageModel) -> Read:
         for row in lm.option_rows(reading, asked.questions[0].options, config.low_coverage)
     ]
     transcripts = [_transcript(question) for question in asked.questions]
-    return Read(rows, transcripts, together([asked.plain.cost, patched.cost]), None)
+    return Read(rows, transcripts, sum_costs([asked.plain.cost, patched.cost]), None)
 
 
 def _patches(
@@ -146,7 +146,7 @@ class _Streams:
     def __init__(self, queries: Mapping[str, Query], spans: Spans, layers: Sequence[int]) -> None:
         self.tokens = sorted(token for tokens in spans.values() for token in tokens)
         self.contexts = list(queries)
-        places = tuple(Place(str(token), token, 1) for token in self.tokens)
+        places = tuple(ResolvedPosition(str(token), token, 1) for token in self.tokens)
         self.queries = [replace(query, places=places) for query in queries.values()]
         self.plan = CapturePlan(sites=("resid_pre", "resid_post"), layers=tuple(layers))
 

@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 from ...hooks.errors import UserError
 from ...hooks.prompts.chat import Conversation
 from ...hooks.prompts.options import Option
-from ...hooks.prompts.reader import PromptReader
+from ...hooks.prompts.query import PromptReader
 from ...hooks.prompts.spans import Span, find_spans
 
 Spans = Mapping[str, tuple[int, ...]]

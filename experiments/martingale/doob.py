@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from ...hooks.generation.generation import Request, Sample
+from ...hooks.generation.generation import GeneratedText, Request
 from ...hooks.lm import LanguageModel
 from ...hooks.prompts.chat import Prompt
 from ..experiment import Item
@@ -68,14 +68,14 @@ def _name(draw: int, given: int) -> str:
     return f"{draw}.{given}"
 
 
-def _whole(lm: LanguageModel, sample: Sample, given: Sequence[int], limit: int) -> Sample:
+def _whole(lm: LanguageModel, sample: GeneratedText, given: Sequence[int], limit: int) -> GeneratedText:
     """The whole chain that a continuation makes: no longer than any other chain may be."""
     ids = (*given, *sample.ids)[:limit]
     return replace(sample, text=lm.sampler.text(ids[:-1] if ids[-1] in lm.sampler.end_ids else ids))
 
 
 def _final_beliefs(
-    config: MartingaleConfig, item: Item, asked: ChainRequest, samples: Sequence[Sample], lm: LanguageModel
+    config: MartingaleConfig, item: Item, asked: ChainRequest, samples: Sequence[GeneratedText], lm: LanguageModel
 ) -> np.ndarray:
     """[samples] P(yes) by the first method after each whole chain, the mean of both orders."""
     method = next(iter(config.methods))

@@ -5,7 +5,7 @@ from functools import lru_cache
 from pathlib import Path
 
 from ...hooks.errors import UserError
-from ...hooks.generation.generation import Request, Sample
+from ...hooks.generation.generation import GeneratedText, Request
 from ...hooks.generation.sampling import Sampling
 from ...hooks.settings import parse, read_yaml
 from ..experiment import Drawn, Message, Transcript
@@ -37,7 +37,7 @@ class StoredTrajectories:
 
     def sample(
         self, requests: Sequence[Request], sampling: Sampling, *, seed: int, until: Sequence[int] = ()
-    ) -> list[Sample]:
+    ) -> list[GeneratedText]:
         """As `LanguageModel.sample`. Raises UserError, naming it, for a draw that the run has not."""
         wanted = [(request.readout_id, draw) for request in requests for draw in request.draws]
         if absent := [one for one in wanted if one not in self._samples]:
@@ -94,8 +94,8 @@ def as_transcript(one: Trajectory) -> Transcript:
     }
 
 
-def _sample(drawn: Drawn) -> Sample:
+def _sample(drawn: Drawn) -> GeneratedText:
     assert "ids" in drawn
     assert "readout_id" in drawn
     status = "ok" if drawn["status"] == "ok" else "truncated"
-    return Sample(drawn["readout_id"], drawn["draw"], tuple(drawn["ids"]), drawn["text"], (), status)
+    return GeneratedText(drawn["readout_id"], drawn["draw"], tuple(drawn["ids"]), drawn["text"], (), status)

@@ -13,7 +13,7 @@ from filelock import FileLock
 
 from ...hooks.cache import cache_folder
 from ...hooks.errors import UserError
-from ...hooks.files import whole
+from ...hooks.files import atomic_write
 from ...hooks.lm import LanguageModel, load
 from ...hooks.prompts.options import make_options
 from ..runs.manifest import digest
@@ -53,7 +53,7 @@ def ranked(words: Sequence[str], reference: str, text: str = RANKING_TEXT) -> Ra
                 if not file.exists():
                     log.warning("ranking %d words by %s, once", len(words), lm.spec.name)
                     ranked = _rank(sorted(words), text, lm)
-                    with whole(file) as temporary:
+                    with atomic_write(file) as temporary:
                         temporary.write_text("".join(f"{word}\n" for word in ranked), encoding="utf-8")
         except OSError as error:
             raise UserError(f"{home}: cannot be written ({error.strerror}); set DOXASCOPE_CACHE") from error

@@ -10,12 +10,12 @@ import numpy as np
 from ...hooks.backends.capture import CapturePlan
 from ...hooks.backends.captured import Captured
 from ...hooks.errors import UserError
-from ...hooks.exact.exact import Query, exact_rows
-from ...hooks.generation.generation import Request, Sample
+from ...hooks.exact.exact import exact_rows
+from ...hooks.generation.generation import GeneratedText, Request
 from ...hooks.generation.mentions import Mentions
 from ...hooks.lm import LanguageModel
 from ...hooks.prompts.places import Positions
-from ...hooks.prompts.reader import PromptReader
+from ...hooks.prompts.query import PromptReader, Query
 from ...hooks.tree.memory import Cost
 from ...hooks.verbal import verbalised
 from ..experiment import Drawn, Item, Question, Read, RunConfig, Transcript
@@ -148,27 +148,29 @@ def _mixed(config: RunConfig, questions: Sequence[Question], lm: LanguageModel) 
     return beliefs, cost
 
 
-def _sample(config: RunConfig, questions: Sequence[Question], lm: LanguageModel) -> dict[str, list[Sample]]:
+def _sample(config: RunConfig, questions: Sequence[Question], lm: LanguageModel) -> dict[str, list[GeneratedText]]:
     """The answers to each question that wants some."""
     requests = [
         Request(one.readout_id, lm.reader.chat.render(one.conversation, one.prefill), range(one.draws))
         for one in questions
         if one.draws
     ]
-    answers: dict[str, list[Sample]] = {request.readout_id: [] for request in requests}
+    answers: dict[str, list[GeneratedText]] = {request.readout_id: [] for request in requests}
     for sample in lm.sample(requests, config.sampling, seed=config.seed) if requests else []:
         answers[sample.readout_id].append(sample)
     return answers
 
 
-def _sampled(config: RunConfig, question: Question, said: Sequence[Sample], lm: LanguageModel) -> list[dict[str, Any]]:
+def _sampled(
+    config: RunConfig, question: Question, said: Sequence[GeneratedText], lm: LanguageModel
+) -> list[dict[str, Any]]:
     """What answers say by the string match, and which option they are expected to name first."""
     if not said:
         return []
     names = [option.name for option in question.options]
     thinks = lm.spec.thinking == "on"
-    told = verbalised.tally((verbalised.what_is_said(one, names, thinking=thinks) for one in said), len(names))
-    rows = verbalised.option_rows(told, names, config.low_coverage)
+    told = verbalised.tally_matches((verbalised.match_options(one, names, thinking=thinks) for one in said), len(names))
+    rows = verbalised.tally_rows(told, names, config.low_coverage)
     rows = [_estimated(question, SAMPLED, len(said)) | row for row in rows]
     if question.mentioned and config.sampling.faithful and not config.sampling.stop:
         spoken = lm.reader.query(question.readout_id, question.conversation, question.mentioned, question.prefill)

@@ -8,10 +8,10 @@ from ...hooks.errors import UserError
 from ...hooks.lm import LanguageModel, load
 from ...hooks.model.spec import ModelSpec
 from ...hooks.prompts.chat import Message
-from ...hooks.verbal.asking import ask
+from ...hooks.verbal.asking import ask_number
+from ...hooks.verbal.exact_numbers import read_numbers
 from ...hooks.verbal.formats import UNIT
 from ...hooks.verbal.plan import Judge
-from ...hooks.verbal.reading import read_numbers
 from ..experiment import RunConfig, Transcript
 from .place import BeliefPlace
 from .stated import Rows, transcript
@@ -63,7 +63,7 @@ def _one_judge(
     for place, question, steps in shown:
         text = judge.prompt.format(question=question, steps=_numbered(steps), step=place.step)
         message: Message = {"role": "user", "content": text}
-        asked.append(ask(lm.reader, f"{place.name}/{mark}", [message], UNIT.worded(*place.options)))
+        asked.append(ask_number(lm.reader, f"{place.name}/{mark}", [message], UNIT.worded(*place.options)))
     rows: Rows = []
     for (place, *_), one in zip(shown, read_numbers(lm, asked, budget=config.token_budget), strict=True):
         rows += [place.columns() | row for row in one.rows(place.options, config.low_coverage)]

@@ -6,9 +6,9 @@ from typing import Any
 from ...hooks.generation.sampling import Sampling
 from ...hooks.lm import LanguageModel
 from ...hooks.verbal.answers import Answer, answer_rows, write_answers
-from ...hooks.verbal.asking import Asked, ask
+from ...hooks.verbal.asking import NumberQuestion, ask_number
+from ...hooks.verbal.exact_numbers import read_numbers
 from ...hooks.verbal.formats import FORMATS
-from ...hooks.verbal.reading import read_numbers
 from ..experiment import RunConfig, Transcript
 from .place import BeliefPlace
 
@@ -27,7 +27,7 @@ def stated_rows(config: RunConfig, places: Sequence[BeliefPlace], lm: LanguageMo
     for name in plan.formats:
         worded = {options: FORMATS[name].worded(*options) for options in dict.fromkeys(one.options for one in places)}
         asked = [
-            ask(lm.reader, f"{one.name}/{name}", one.context, worded[one.options], thought=one.thought)
+            ask_number(lm.reader, f"{one.name}/{name}", one.context, worded[one.options], thought=one.thought)
             for one in places
         ]
         answers: list[list[Answer]] = [[] for _ in asked]
@@ -48,7 +48,7 @@ def stated_rows(config: RunConfig, places: Sequence[BeliefPlace], lm: LanguageMo
     return rows, said
 
 
-def _halves(place: BeliefPlace, asked: Asked, answers: Sequence[Answer], low_coverage: float) -> Rows:
+def _halves(place: BeliefPlace, asked: NumberQuestion, answers: Sequence[Answer], low_coverage: float) -> Rows:
     """Two readings, each of half of the answers: their noise is independent."""
     middle = len(answers) // 2
     rows: Rows = []
@@ -58,7 +58,7 @@ def _halves(place: BeliefPlace, asked: Asked, answers: Sequence[Answer], low_cov
     return rows
 
 
-def transcript(place: BeliefPlace, asked: Asked, answers: Sequence[Answer] = ()) -> Transcript:
+def transcript(place: BeliefPlace, asked: NumberQuestion, answers: Sequence[Answer] = ()) -> Transcript:
     """What was said in one read-out."""
     return {
         "readout_id": asked.readout_id,

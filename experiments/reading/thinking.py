@@ -4,12 +4,12 @@ from collections.abc import Sequence
 from itertools import islice
 
 from ...hooks.errors import UserError
-from ...hooks.exact.exact import Query
 from ...hooks.generation.generation import Request
 from ...hooks.generation.sampling import Sampling
 from ...hooks.generation.thoughts import Mixture, Thought
 from ...hooks.lm import LanguageModel
-from ...hooks.tree.memory import Cost, together
+from ...hooks.prompts.query import Query
+from ...hooks.tree.memory import Cost, sum_costs
 from ..experiment import Question, RunConfig
 
 
@@ -40,7 +40,7 @@ def think(config: RunConfig, questions: Sequence[Question], lm: LanguageModel) -
         after = dict(zip((sample.draw for sample in closed), readings, strict=True))
         mixtures.append(Mixture([Thought(sample, after.get(sample.draw)) for sample in drawn], question.options))
         costs.append(cost)
-    return mixtures, together(costs)
+    return mixtures, sum_costs(costs)
 
 
 def _query(question: Question, thought: Sequence[int], lm: LanguageModel) -> Query:

@@ -22,7 +22,7 @@ import pyarrow.parquet as pq
 from filelock import FileLock, Timeout
 
 from ...hooks.errors import UserError
-from ...hooks.files import TEMPORARY, whole
+from ...hooks.files import TEMPORARY, atomic_write
 from ...metrics.beliefs import COLUMNS, check_belief_table
 from ..experiment import Transcript
 from .shard import WHOLE, Shard
@@ -194,7 +194,7 @@ class RunFolder:
     @contextlib.contextmanager
     def _atomic(self, name: str) -> Iterator[Path]:
         """A temporary path that becomes `name` once it is written and on the disk."""
-        with self._room_for(name) as path, whole(path, self.mark) as temporary:
+        with self._room_for(name) as path, atomic_write(path, self.mark) as temporary:
             yield temporary
 
     @contextlib.contextmanager

@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 
 from ..model.points import Site
-from ..prompts.places import Place
+from ..prompts.places import ResolvedPosition
 from ..tree.tree import Pack, TokenTree
 from .backend import Capture, PackOutput
 
@@ -31,7 +31,7 @@ class Captured:
     """Site -> [rows, layers, d_model] on the CPU, in the model's dtype; empty if there are no rows."""
 
 
-def joined(captured: Sequence[Captured]) -> Captured:
+def join_captures(captured: Sequence[Captured]) -> Captured:
     """What several trees gave, of the same layers and sites, one after the other."""
     import torch
 
@@ -59,7 +59,7 @@ class Collector:
         self._missing: dict[int, list[tuple[int, int]]] = {}
         self._residuals: dict[Site, torch.Tensor] = {}
 
-    def want(self, readout_id: str, prompt: Sequence[int], places: Sequence[Place]) -> None:
+    def want(self, readout_id: str, prompt: Sequence[int], places: Sequence[ResolvedPosition]) -> None:
         """Ask for places of a prompt, whose nodes are `prompt`."""
         for place in places:
             key = node, length = prompt[place.token], place.length

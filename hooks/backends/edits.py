@@ -3,11 +3,12 @@
 An edit names nodes of the token tree. Their descendants see what it did; every other branch reads as it would alone.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from ..model.points import Point
+from ..prompts.query import Swap
 
 if TYPE_CHECKING:
     import torch
@@ -40,3 +41,20 @@ def project_out(direction: "torch.Tensor") -> Change:
     """Remove the component along `direction`, [d_model], of any length but 0."""
     unit = direction / direction.norm()
     return lambda rows, which: rows - (rows @ unit.to(rows))[:, None] * unit.to(rows)
+
+
+def swap_edits(swaps: Iterable[tuple[Sequence[int], Swap]]) -> list[Edit]:
+    """The edits that make swaps, one for each point.
+
+    Args:
+        swaps: (nodes of the prompt, what is put into it); no two prompts may share a swapped node.
+    """
+    import torch
+
+    nodes: dict[Point, list[int]] = {}
+    rows: dict[Point, list[torch.Tensor]] = {}
+    for prompt, swap in swaps:
+        for point, values in swap.rows.items():
+            nodes.setdefault(point, []).extend(prompt[token] for token in swap.tokens)
+            rows.setdefault(point, []).append(values)
+    return [Edit(point, tuple(nodes[point]), replace(torch.cat(rows[point]))) for point in nodes]

@@ -20,7 +20,7 @@ MakeBackend = Callable[[Callable[["PreTrainedModel"], Layout]], Backend]
 """From a layout to a back end that uses it, on one and the same model instance."""
 
 
-def require(spec: ModelSpec) -> str:
+def require_library(spec: ModelSpec) -> str:
     """The version of the library that a model is to be read with.
 
     Raises UserError if it is not installed.

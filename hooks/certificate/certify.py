@@ -16,15 +16,16 @@ from scipy.special import logsumexp
 from ..backends.capture import CapturePlan
 from ..backends.captured import Captured
 from ..errors import UserError
-from ..exact.exact import Query, normalised
+from ..exact.exact import normalised
 from ..lm import LanguageModel, load
 from ..model.blocks import body, input_device
 from ..model.points import Site
 from ..model.spec import BACKENDS, ModelSpec
 from ..prompts.options import make_options
 from ..prompts.places import LAST, Position
+from ..prompts.query import Query
+from .cached import computing_versions
 from .certificate import SITES, Certificate, Change, Parity
-from .kept import computing_versions
 
 if TYPE_CHECKING:
     import torch
@@ -62,7 +63,7 @@ def certify(spec: ModelSpec) -> Certificate:
     )
 
 
-def relative(one: Captured, other: Captured) -> dict[Site, tuple[float, ...]]:
+def relative_differences(one: Captured, other: Captured) -> dict[Site, tuple[float, ...]]:
     """Site -> per layer, the largest relative norm of a row's difference."""
 
     def worst(a: "torch.Tensor", b: "torch.Tensor") -> tuple[float, ...]:
@@ -100,7 +101,7 @@ def _parity(
             theirs, found = _captured(lm, queries)
     except UserError as error:
         return Parity(version=None, note=str(error))
-    return Parity(version=version, residuals=relative(found, captured), change=_change(theirs, own))
+    return Parity(version=version, residuals=relative_differences(found, captured), change=_change(theirs, own))
 
 
 def _noise(lm: LanguageModel, queries: Sequence[Query]) -> tuple[list[NDArray[np.float64]], dict[str, Change]]:

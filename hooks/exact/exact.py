@@ -15,14 +15,12 @@ from scipy.special import logsumexp
 from ..backends.backend import Backend
 from ..backends.capture import CapturePlan
 from ..backends.captured import Captured, Collector
-from ..backends.edits import Edit
-from ..backends.swap import Swap, swap_edits
+from ..backends.edits import Edit, swap_edits
 from ..errors import UserError
 from ..model.blocks import blocks
 from ..model.head import Head
-from ..prompts.chat import Prompt
-from ..prompts.options import Option, OptionPaths, Terminators
-from ..prompts.places import Place
+from ..prompts.options import Option, Terminators
+from ..prompts.query import Query
 from ..tree.memory import Cost, run_packs
 from ..tree.tree import ROOT, Pack, TokenTree
 
@@ -37,23 +35,6 @@ INNER_ROWS = 2048
 """Rows of all views that a lens reads at once; their logits are never held whole."""
 ROUNDING_NAT = 1e-5
 """How far above one the float32 normaliser may put the sum of disjoint events; that much is taken off."""
-
-
-@dataclass(frozen=True)
-class Query:
-    """One read-out: after this prompt, which option?"""
-
-    readout_id: str
-    prompt: Prompt
-    paths: OptionPaths
-    terminators: Terminators
-    """What closes its forms."""
-    places: tuple[Place, ...] = ()
-    """Where in the prompt a capture reads."""
-    swap: Swap | None = None
-    """Rows of another context, in which the prompt is read."""
-    inner: bool = True
-    """Whether a lens reads it, too, where there is one."""
 
 
 class Competitor(NamedTuple):
@@ -296,7 +277,7 @@ def exact_rows(logp: NDArray[np.float64], options: Sequence[Option], low_coverag
     ]
 
 
-def difference(one: ExactReading, other: ExactReading) -> float:
+def largest_difference(one: ExactReading, other: ExactReading) -> float:
     """Largest difference in nats between two readings of a query, over all forms and the forced turns."""
     gaps = [np.abs(a - b) for a, b in zip(one.form_logp, other.form_logp, strict=True)]
     if not (np.isnan(one.forced_logp) and np.isnan(other.forced_logp)):

@@ -5,10 +5,10 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ..backends.swap import Swap
 from ..model.blocks import input_device, tapped
 from ..model.points import Point, Tap
-from .exact import ExactReading, Query, best_competitor, make_reading
+from ..prompts.query import Query, Swap
+from .exact import ExactReading, best_competitor, make_reading
 
 if TYPE_CHECKING:
     import torch

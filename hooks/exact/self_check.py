@@ -13,8 +13,9 @@ from ..errors import UserError
 from ..model.head import Head
 from ..prompts.chat import Boundary, Prompt
 from ..prompts.options import OptionPaths, Terminators
+from ..prompts.query import Query
 from ..tree.layout import LAYOUTS
-from .exact import ExactReading, Query, read_packed
+from .exact import ExactReading, read_packed
 from .plain import read_plain
 
 if TYPE_CHECKING:

@@ -15,7 +15,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from ..prompts.options import OptionPaths, token_texts
-from .exact import Query, normalised
+from ..prompts.query import Query
+from .exact import normalised
 
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerBase

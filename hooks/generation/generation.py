@@ -19,7 +19,7 @@ from ..exact.exact import UNEMBED_ROWS
 from ..model.head import Head
 from ..prompts.chat import Prompt
 from .growing import Histories, Node
-from .sampling import Sampling, draw_tokens, generator, numbers_per_token
+from .sampling import Sampling, draw_tokens, numbers_per_token, random_generator
 
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerBase
@@ -40,7 +40,7 @@ class Request:
 
 
 @dataclass(frozen=True)
-class Sample:
+class GeneratedText:
     """A sampled answer. All fields are plain values: a line of a transcript."""
 
     readout_id: str
@@ -90,7 +90,7 @@ class Sampler:
 
     def generate(
         self, requests: Sequence[Request], histories: Histories, sampling: Sampling, *, seed: int, budget: int = BUDGET
-    ) -> list[Sample]:
+    ) -> list[GeneratedText]:
         """All draws of all requests, in their order.
 
         Args:
@@ -104,7 +104,7 @@ class Sampler:
         """
         asked = [(request, draw) for request in requests for draw in request.draws]
         waiting: _Waiting = deque((place, request, draw) for place, (request, draw) in enumerate(asked))
-        done: list[Sample | None] = [None] * len(waiting)
+        done: list[GeneratedText | None] = [None] * len(waiting)
         growing: list[_Growing] = []
         while growing or waiting:
             room = budget - len(histories) - sum(sampling.max_new_tokens - len(one.ids) for one in growing)
@@ -133,7 +133,7 @@ class Sampler:
             if room < 0 and not (must and not admitted):
                 break
             waiting.popleft()
-            admitted.append(_Growing(place, request, draw, generator(seed, request.readout_id, draw), node))
+            admitted.append(_Growing(place, request, draw, random_generator(seed, request.readout_id, draw), node))
         return admitted
 
     def _advance(self, growing: Sequence[_Growing], histories: Histories, sampling: Sampling) -> None:
@@ -144,7 +144,7 @@ class Sampler:
         for one in growing:
             together.setdefault(one.node, []).append(one)
         histories.compute(list(together))
-        for nodes in batched(together, UNEMBED_ROWS):
+        for nodes in node_batches(together, UNEMBED_ROWS):
             logp = self.head.log_probs(torch.stack([node.hidden for node in nodes if node.hidden is not None]))
             p = sampling.probabilities(logp)
             drawn = [(row, one) for row, node in enumerate(nodes) for one in together[node]]
@@ -159,14 +159,14 @@ class Sampler:
                 one.ids.append(token)
                 one.logp.append(value)
 
-    def _finished(self, one: _Growing, sampling: Sampling) -> Sample | None:
+    def _finished(self, one: _Growing, sampling: Sampling) -> GeneratedText | None:
         """The sample, if its last token ended it."""
         ended = one.ids[-1] in self.end_ids
         stop = "" if ended else self._stop(one.ids, sampling.stop)
         if not (ended or stop or len(one.ids) == sampling.max_new_tokens):
             return None
         text = self.text(one.ids[:-1] if ended else one.ids)
-        return Sample(
+        return GeneratedText(
             readout_id=one.request.readout_id,
             draw=one.draw,
             ids=tuple(one.ids),
@@ -192,7 +192,7 @@ class Sampler:
         return str(self.tokenizer.decode(ids, clean_up_tokenization_spaces=False))
 
 
-def batched(items: Iterable[Node], size: int) -> Iterator[list[Node]]:
+def node_batches(items: Iterable[Node], size: int) -> Iterator[list[Node]]:
     """Nodes, at most `size` at a time."""
     rest = iter(items)
     while chunk := list(islice(rest, size)):

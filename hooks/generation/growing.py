@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from ..backends.backend import Backend
 from ..tree.masks import FULL, SLIDING, attention_layers
-from ..tree.tree import TokenTree, pack
+from ..tree.tree import TokenTree, cut_into_packs
 
 if TYPE_CHECKING:
     import torch
@@ -162,7 +162,7 @@ class RecomputedHistories(Histories):
         for leaf in leaves:
             if leaf.hidden is None:
                 wanted[tree.add(_ids(leaf))[-1]] = leaf
-        for one in pack(tree, wanted, self.budget):
+        for one in cut_into_packs(tree, wanted, self.budget):
             for place, hidden in zip(one.nodes.tolist(), self.backend.run(one).hidden, strict=True):
                 wanted[place].hidden = hidden
 

@@ -22,10 +22,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..errors import UserError
-from ..exact.exact import UNEMBED_ROWS, Query
+from ..exact.exact import UNEMBED_ROWS
 from ..model.head import Head
 from ..prompts.options import OptionPaths, Terminators
-from .generation import Sample, batched
+from ..prompts.query import Query
+from .generation import GeneratedText, node_batches
 from .growing import Histories, Node
 from .sampling import Sampling
 
@@ -48,7 +49,7 @@ class Mention(NamedTuple):
     """Index of the terminator."""
 
 
-def opening(ids: Sequence[int], paths: OptionPaths, terminators: Terminators) -> int | None:
+def opening_option(ids: Sequence[int], paths: OptionPaths, terminators: Terminators) -> int | None:
     """The option with which an answer begins: the event whose probability the exact read-out gives."""
     for option, several in enumerate(paths.paths):
         for path in several:
@@ -96,8 +97,8 @@ class Mentions:
         return _mean(self.expected)
 
 
-def mentions(
-    samples: Sequence[Sample],
+def read_mentions(
+    samples: Sequence[GeneratedText],
     query: Query,
     sampling: Sampling,
     histories: Histories,
@@ -182,7 +183,7 @@ def _chances(query: Query, fresh: Sequence[Ids], limit: int, histories: Historie
             together.setdefault(walk.node, []).append(walk)
         histories.compute(list(together))
         walks = []
-        for nodes in batched(together, UNEMBED_ROWS):
+        for nodes in node_batches(together, UNEMBED_ROWS):
             logp = head.log_probs(torch.stack([node.hidden for node in nodes if node.hidden is not None]))
             ends = logp[:, query.terminators.ids].double().logsumexp(dim=1).tolist()
             here = [(row, walk) for row, node in enumerate(nodes) for walk in together[node]]

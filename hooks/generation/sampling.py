@@ -55,7 +55,7 @@ class Sampling(Settings):
         return p
 
 
-def generator(seed: int, readout_id: str, draw: int) -> np.random.Generator:
+def random_generator(seed: int, readout_id: str, draw: int) -> np.random.Generator:
     """The random numbers of one sequence, and of no other.
 
     Philox with a hashed 128-bit key: a torch generator keeps 32 bits of its seed, so that among the 5,000 draws

@@ -18,7 +18,7 @@ from scipy.special import logsumexp
 from ..exact.exact import ExactReading, exact_rows
 from ..prompts.options import Option
 from ..settings import Settings
-from .generation import Sample
+from .generation import GeneratedText
 
 Floats = NDArray[np.float64]
 
@@ -35,7 +35,7 @@ class Thoughts(Settings):
 class Thought(NamedTuple):
     """A sampled thought, and the belief after it."""
 
-    sample: Sample
+    sample: GeneratedText
     reading: ExactReading | None
     """None if it was not closed."""
 

@@ -30,14 +30,14 @@ class Document(NamedTuple):
     """For each id, how many characters of the text are said once it is."""
 
 
-def prompts() -> list[str]:
+def shipped_prompts() -> list[str]:
     """The shipped questions, about anything."""
     return (files("doxascope.configs") / "lens" / "prompts.txt").read_text("utf-8").splitlines()
 
 
-def own_samples(lm: "LanguageModel", *, seed: int = 0, draws: int = 1) -> list[Document]:
+def own_answers(lm: "LanguageModel", *, seed: int = 0, draws: int = 1) -> list[Document]:
     """What the model itself answers to the shipped prompts, at temperature 1: chats as it writes them."""
-    asked = prompts()
+    asked = shipped_prompts()
     requests = [
         Request(str(i), lm.reader.chat.render([Message(role="user", content=prompt)]), range(draws))
         for i, prompt in enumerate(asked)
@@ -57,7 +57,7 @@ def own_samples(lm: "LanguageModel", *, seed: int = 0, draws: int = 1) -> list[D
     return documents
 
 
-def from_file(lm: "LanguageModel", path: Path) -> list[Document]:
+def documents_from_file(lm: "LanguageModel", path: Path) -> list[Document]:
     """The paragraphs of a text file, each as a user's message.
 
     Raises UserError if it cannot be read.
@@ -72,13 +72,13 @@ def from_file(lm: "LanguageModel", path: Path) -> list[Document]:
     return [Document(part, ids, (len(part),) * len(ids)) for part, ids in zip(paragraphs, cut, strict=True)]
 
 
-def mentioned(documents: Sequence[Document], words: Collection[str]) -> list[str]:
+def words_mentioned(documents: Sequence[Document], words: Collection[str]) -> list[str]:
     """Those of `words` that the documents say, in lower case and sorted."""
     pattern = _saying(words)
     return sorted({match.group().lower() for document in documents for match in pattern.finditer(document.text)})
 
 
-def without(documents: Sequence[Document], words: Collection[str]) -> list[Document]:
+def cut_before_words(documents: Sequence[Document], words: Collection[str]) -> list[Document]:
     """The documents up to where each first says one of `words`: what is measured must not be what was fitted on."""
     pattern = _saying(words)
     kept = []

@@ -10,7 +10,7 @@ import numpy as np
 from ..backends.backend import Capture
 from ..errors import UserError
 from ..model.blocks import blocks
-from ..tree.tree import TokenTree, pack
+from ..tree.tree import TokenTree, cut_into_packs
 from .corpus import Document
 from .translator import Translator, TranslatorFitter
 
@@ -35,7 +35,7 @@ def fit_translator(lm: "LanguageModel", documents: Sequence[Document], layers: S
             continue
         tree = TokenTree()
         node = tree.add(document.ids)[-1]
-        (whole,) = pack(tree, [node], budget=len(document.ids))
+        (whole,) = cut_into_packs(tree, [node], budget=len(document.ids))
         rows = np.arange(1, len(whole))
         capture = Capture((SITE,), asked, rows, np.ones_like(rows))
         residuals = lm.backend.run(whole, capture=capture).residuals[SITE]
@@ -43,15 +43,15 @@ def fit_translator(lm: "LanguageModel", documents: Sequence[Document], layers: S
     return fitter.fit({"model": lm.identity.model_dump(mode="json"), "text": text_hash(documents)})
 
 
-def belongs_to(lm: "LanguageModel") -> dict[str, str | None]:
+def translator_identity(lm: "LanguageModel") -> dict[str, str | None]:
     """What a translator of this model must have been fitted on."""
     return {name: getattr(lm.identity, name) for name in SAME}
 
 
-def require_own(translator: Translator, lm: "LanguageModel", layers: Sequence[int]) -> None:
+def require_matching_translator(translator: Translator, lm: "LanguageModel", layers: Sequence[int]) -> None:
     """Raise UserError for a translator of another model, another dtype or other layers."""
     made = translator.origin.get("model", {})
-    for name, own in belongs_to(lm).items():
+    for name, own in translator_identity(lm).items():
         if made.get(name) != own:
             raise UserError(f"translator: was fitted on {name} {made.get(name)}, the model has {own}; fit it anew")
     if translator.layers != tuple(layers):

@@ -17,7 +17,7 @@ import torch
 from numpy.typing import NDArray
 
 from ..errors import UserError
-from ..files import whole
+from ..files import atomic_write
 
 PENALTIES = (1e-4, 1e-3, 1e-2, 1e-1, 1.0)
 """Of standardised features, per row. Each layer takes the one with the least error across documents."""
@@ -53,10 +53,10 @@ class Translator:
     def save(self, path: Path) -> None:
         """Write `path`.npz and then, with what it was fitted on, `path`.json, each whole or not at all."""
         arrays, record = _files(path)
-        with whole(arrays) as temporary:
+        with atomic_write(arrays) as temporary:
             np.savez(temporary, weight=self.weight.cpu().numpy(), bias=self.bias.cpu().numpy(), r2=self.r2)
         told = {"format": FORMAT, "layers": self.layers, "penalty": self.penalty, "origin": self.origin}
-        with whole(record) as temporary:
+        with atomic_write(record) as temporary:
             temporary.write_text(json.dumps(told, indent=1) + "\n")
 
     @classmethod

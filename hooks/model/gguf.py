@@ -16,7 +16,7 @@ ONE_LOADS = Lock()
 would leave them swapped, so that no tied weight would be loaded any more."""
 
 
-def converted(gguf: Path) -> Path:
+def convert_gguf(gguf: Path) -> Path:
     """The folder with the same model as dequantised float32 safetensors, made if it is not there.
 
     The folder is named by the file's content and the transformers version that wrote it (a folder written by

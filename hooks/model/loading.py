@@ -11,7 +11,7 @@ from filelock import FileLock
 
 from ..cache import cache_folder
 from ..errors import UserError
-from .gguf import ONE_LOADS, converted
+from .gguf import ONE_LOADS, convert_gguf
 from .spec import ModelSpec, PackagedFile
 
 if TYPE_CHECKING:
@@ -19,21 +19,21 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class Source:
+class WeightsSource:
     """Where the weights are: an argument for `from_pretrained`, and the revision if it is on the hub."""
 
     place: str
     revision: str | None = None
 
 
-def locate(spec: ModelSpec) -> Source:
+def find_weights(spec: ModelSpec) -> WeightsSource:
     """The first of the spec's sources that is here; a GGUF file is converted on the way."""
     if spec.packaged and (found := find_spec(spec.packaged.module)) and found.origin:
-        return Source(str(converted(_packaged(spec.packaged, Path(found.origin).parent))))
+        return WeightsSource(str(convert_gguf(_packaged(spec.packaged, Path(found.origin).parent))))
     if spec.path:
-        return Source(_local(Path(spec.path).expanduser()))
+        return WeightsSource(_local(Path(spec.path).expanduser()))
     if spec.hub:
-        return Source(spec.hub, spec.revision)
+        return WeightsSource(spec.hub, spec.revision)
     assert spec.packaged is not None
     raise UserError(f"model {spec.name}: package {spec.packaged.module} is not installed; {spec.packaged.install}")
 
@@ -55,7 +55,7 @@ def _packaged(packaged: PackagedFile, folder: Path) -> Path:
 def _local(path: Path) -> str:
     if path.suffix == ".gguf" and path.is_file():
         try:
-            return str(converted(path))
+            return str(convert_gguf(path))
         except Exception as error:  # a damaged file breaks its parser in any way
             raise UserError(f"{path}: cannot be read as GGUF ({_first_line(error)})") from error
     if not (path / "config.json").is_file():
@@ -78,7 +78,7 @@ def load_text_side(spec: ModelSpec) -> TextSide:
     """The tokenizer, and what the configuration says about texts."""
     from transformers import AutoConfig, AutoTokenizer, GenerationConfig
 
-    source = locate(spec)
+    source = find_weights(spec)
     options: dict[str, Any] = {"revision": source.revision, "trust_remote_code": spec.trust_remote_code}
     with _explained(spec, source):
         tokenizer = AutoTokenizer.from_pretrained(source.place, **options)
@@ -103,7 +103,7 @@ def load_model(spec: ModelSpec) -> "PreTrainedModel":
     torch.backends.cuda.matmul.allow_tf32 = False
     torch.backends.cudnn.allow_tf32 = False
     logging.disable_progress_bar()
-    source = locate(spec)
+    source = find_weights(spec)
     with _explained(spec, source), ONE_LOADS:
         model: Any = AutoModelForCausalLM.from_pretrained(
             source.place,
@@ -139,7 +139,7 @@ def pick_device(device: str) -> str:
 class _explained:
     """Turns what the loading libraries raise for a missing or foreign model into one line."""
 
-    def __init__(self, spec: ModelSpec, source: Source) -> None:
+    def __init__(self, spec: ModelSpec, source: WeightsSource) -> None:
         self.spec, self.source = spec, source
 
     def __enter__(self) -> None:

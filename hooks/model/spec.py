@@ -84,7 +84,7 @@ def presets() -> dict[str, Path]:
     return {path.stem: path for path in sorted(folder.glob("*.yaml"))}
 
 
-def resolve(model: str) -> ModelSpec:
+def resolve_model(model: str) -> ModelSpec:
     """What a name on the command line means: a preset, else a path that exists, else a hub id."""
     known = presets()
     if model in known:

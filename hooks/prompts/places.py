@@ -37,7 +37,7 @@ Positions = Mapping[str, Position]
 """Name -> where."""
 
 
-class Place(NamedTuple):
+class ResolvedPosition(NamedTuple):
     """A position in a prompt."""
 
     position: str
@@ -50,13 +50,13 @@ class Place(NamedTuple):
 
 def find_places(
     chat: ChatRenderer, messages: Conversation, prefill: str, prompt: Prompt, positions: Positions
-) -> tuple[Place, ...]:
+) -> tuple[ResolvedPosition, ...]:
     """The place of each position in a rendered prompt.
 
     Raises UserError, naming the position, for one that the prompt lacks.
     """
     known = {"last": len(prompt.ids) - 1} | ({"thought": prompt.thought[-1]} if prompt.thought else {})
-    found = {name: Place(name, known[one.at], 1) for name, one in positions.items() if one.at in known}
+    found = {name: ResolvedPosition(name, known[one.at], 1) for name, one in positions.items() if one.at in known}
     if in_text := {name: one for name, one in positions.items() if one.at not in known}:
         found |= _find_in_text(chat, messages, prefill, prompt, in_text)
     return tuple(found[name] for name in positions)
@@ -64,7 +64,7 @@ def find_places(
 
 def _find_in_text(
     chat: ChatRenderer, messages: Conversation, prefill: str, prompt: Prompt, positions: Positions
-) -> dict[str, Place]:
+) -> dict[str, ResolvedPosition]:
     """Those that are places in the rendered text."""
     asked = chat.text(messages)
     tokens = chat.characters(asked + prefill)
@@ -84,7 +84,7 @@ def _find_in_text(
         inside = [i for i, (first, end) in enumerate(tokens) if first < min(stop, end) and end > start]
         if not inside:
             raise UserError(f"position {name!r}: nothing stands before message {position.message}")
-        places[name] = Place(name, inside[-1], len(inside) if position.at == "mean" else 1)
+        places[name] = ResolvedPosition(name, inside[-1], len(inside) if position.at == "mean" else 1)
     return places
 
 

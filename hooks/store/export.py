@@ -9,12 +9,12 @@ import numpy as np
 import pandas as pd
 
 from ..errors import UserError
-from ..files import whole
-from .reader import READ_ROWS, ActivationStore, Point
+from ..files import atomic_write
+from .reader import READ_ROWS, ActivationStore, StoredPoint
 
 
-def export(
-    store: ActivationStore, path: Path, *, points: Sequence[Point], position: str | None = None
+def export_store(
+    store: ActivationStore, path: Path, *, points: Sequence[StoredPoint], position: str | None = None
 ) -> tuple[int, Path]:
     """Write `path`, and its rows beside it; returns how many there are and where.
 
@@ -36,16 +36,16 @@ def export(
         raise UserError(f"{store.path}: holds no rows to export")
     beside = path.with_suffix(".rows.parquet")
     try:
-        with whole(path) as temporary:
+        with atomic_write(path) as temporary:
             writers[path.suffix](temporary, store, points, rows)
-        with whole(beside) as temporary:
+        with atomic_write(beside) as temporary:
             rows.to_parquet(temporary, index=False)
     except OSError as error:
         raise UserError(f"{path}: cannot be written ({error.strerror or error})") from error
     return len(rows), beside
 
 
-def _stream(store: ActivationStore, point: Point, rows: pd.DataFrame) -> Iterator[bytes]:
+def _stream(store: ActivationStore, point: StoredPoint, rows: pd.DataFrame) -> Iterator[bytes]:
     """The values of these rows at a point, in their order."""
     keys = ["readout_id", "position"]
     wanted = pd.MultiIndex.from_frame(rows[keys])
@@ -58,7 +58,7 @@ def _stream(store: ActivationStore, point: Point, rows: pd.DataFrame) -> Iterato
         yield some.values.astype("<f4", copy=False).tobytes()
 
 
-def _write_npz(path: Path, store: ActivationStore, points: Sequence[Point], rows: pd.DataFrame) -> None:
+def _write_npz(path: Path, store: ActivationStore, points: Sequence[StoredPoint], rows: pd.DataFrame) -> None:
     layout = {"descr": "<f4", "fortran_order": False, "shape": (len(rows), store.header.d_model)}
     with zipfile.ZipFile(path, "w") as archive:
         with archive.open("header.npy", "w") as member:
@@ -70,7 +70,7 @@ def _write_npz(path: Path, store: ActivationStore, points: Sequence[Point], rows
                     member.write(data)
 
 
-def _write_safetensors(path: Path, store: ActivationStore, points: Sequence[Point], rows: pd.DataFrame) -> None:
+def _write_safetensors(path: Path, store: ActivationStore, points: Sequence[StoredPoint], rows: pd.DataFrame) -> None:
     size = 4 * len(rows) * store.header.d_model
     header: dict[str, object] = {"__metadata__": {"header": store.header.model_dump_json()}}
     for i, (site, layer) in enumerate(points):

@@ -9,14 +9,14 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from .part import DamagedError, Part, count, opened, parts_in, rows_of, vectors_of, write_part
+from .part import DamagedError, Part, count_vectors, open_part, parts_in, read_rows, read_vectors, write_part
 from .reader import ActivationStore
-from .writer import locked
+from .writer import lock_store
 
 PART_BYTES = 128 * 2**20
 
 
-def pack(path: Path | str, size: int = PART_BYTES) -> tuple[int, int]:
+def pack_store(path: Path | str, size: int = PART_BYTES) -> tuple[int, int]:
     """Join neighbouring parts until each has about `size` bytes; returns the number of parts before and after.
 
     The joined part is on the disk before those that it replaces go; a kill in between leaves both, of which readers
@@ -24,7 +24,7 @@ def pack(path: Path | str, size: int = PART_BYTES) -> tuple[int, int]:
 
     Raises UserError if there is no store, or if another process is writing it.
     """
-    with locked(ActivationStore.open(path).path):
+    with lock_store(ActivationStore.open(path).path):
         before = ActivationStore.open(path)
         for group in _groups(before, size):
             _join(before, group)
@@ -60,8 +60,8 @@ def _join(store: ActivationStore, group: list[Part]) -> None:
     def vectors(site: str, layer: int) -> NDArray[Any]:
         pieces = []
         for part, rows in zip(group, tables, strict=True):
-            with opened(part.path, store.header) as file:
-                stored, intact = vectors_of(file, site, layer, count(rows))
+            with open_part(part.path, store.header) as file:
+                stored, intact = read_vectors(file, site, layer, count_vectors(rows))
             if not intact.all():
                 raise DamagedError
             pieces.append(stored)
@@ -69,9 +69,9 @@ def _join(store: ActivationStore, group: list[Part]) -> None:
 
     with contextlib.suppress(DamagedError):
         for part in group:
-            with opened(part.path, store.header) as file:
-                tables.append(rows_of(file))
-        before = np.cumsum([0, *map(count, tables)])
+            with open_part(part.path, store.header) as file:
+                tables.append(read_rows(file))
+        before = np.cumsum([0, *map(count_vectors, tables)])
         moved = [rows.assign(vector=rows["vector"] + n) for rows, n in zip(tables, before, strict=False)]
         joined = Part.of(store.path, group[0].first, group[-1].last)
         write_part(joined.path, store.header, pd.concat(moved), vectors)

@@ -20,7 +20,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from ..files import whole
+from ..files import atomic_write
 from .dtypes import STORED
 from .fault_keeper import FaultKeeper
 from .header import Header
@@ -70,7 +70,7 @@ def write_part(path: Path, header: Header, rows: pd.DataFrame, vectors: Callable
         rows: `COLUMNS` and `vector`.
         vectors: site and layer -> [vectors, d_model], asked for one at a time.
     """
-    with whole(path) as temporary, _new(temporary) as file:
+    with atomic_write(path) as temporary, _new(temporary) as file:
         file.attrs["header"] = np.bytes_(header.model_dump_json())
         file.attrs["hdf5"] = np.bytes_(h5py.version.hdf5_version)
         table = _table(rows)
@@ -100,7 +100,7 @@ def _new(path: Path) -> Iterator[h5py.File]:
 
 
 @contextlib.contextmanager
-def opened(path: Path, header: Header) -> Iterator[h5py.File]:
+def open_part(path: Path, header: Header) -> Iterator[h5py.File]:
     """A part of the store with this header, to read. Raises DamagedError, also for what fails while it is open.
 
     Without HDF5's locks, which a read-only folder may refuse: parts never change.
@@ -116,19 +116,19 @@ def opened(path: Path, header: Header) -> Iterator[h5py.File]:
         raise DamagedError(" ".join(str(error).split())) from error
 
 
-def count(rows: pd.DataFrame) -> int:
+def count_vectors(rows: pd.DataFrame) -> int:
     """The number of vectors that rows refer to."""
     return int(rows["vector"].max()) + 1
 
 
-def rows_of(file: h5py.File) -> pd.DataFrame:
+def read_rows(file: h5py.File) -> pd.DataFrame:
     """`COLUMNS` and `vector`."""
     table = _dataset(file, "rows")[:]
     columns: dict[str, Any] = {name: [text.decode() for text in table[name].tolist()] for name in TEXT}
     return pd.DataFrame(columns | {name: table[name] for name in NUMBERS})[[*COLUMNS, "vector"]]
 
 
-def vectors_of(file: h5py.File, site: str, layer: int, n: int) -> tuple[NDArray[Any], NDArray[np.bool_]]:
+def read_vectors(file: h5py.File, site: str, layer: int, n: int) -> tuple[NDArray[Any], NDArray[np.bool_]]:
     """[n, d_model] vectors of one layer as stored, and [n] which of them are intact."""
     try:
         dataset = _dataset(file, f"residuals/{site}/{layer}")
@@ -171,7 +171,7 @@ def _table(rows: pd.DataFrame) -> NDArray[Any]:
     return table
 
 
-def share(rows: pd.DataFrame, residuals: Mapping[str, NDArray[Any]]) -> tuple[list[int], list[int]]:
+def share_vectors(rows: pd.DataFrame, residuals: Mapping[str, NDArray[Any]]) -> tuple[list[int], list[int]]:
     """Which rows of the residuals to keep, and for each row which of those is its own.
 
     Two rows share a vector if they name the same position of the same token ids *and* agree in every bit, so that

@@ -18,7 +18,7 @@ from ..errors import UserError, nearest
 from .commits import read_commits
 from .dtypes import as_float32
 from .header import NAME, Header, read_header
-from .part import COLUMNS, NO_ROWS, DamagedError, Part, count, opened, parts_in, rows_of, vectors_of
+from .part import COLUMNS, NO_ROWS, DamagedError, Part, count_vectors, open_part, parts_in, read_rows, read_vectors
 
 FOLDER = "activations"
 """Where the store of a run lies."""
@@ -28,7 +28,7 @@ log = logging.getLogger("doxascope")
 READ_ROWS = 65536
 WRONG = "its checksum is wrong"
 
-Point = tuple[str, int]
+StoredPoint = tuple[str, int]
 """A site and a layer."""
 
 Where = Callable[[pd.DataFrame], "pd.Series[bool]"]
@@ -82,7 +82,7 @@ class ActivationStore:
         return cls(path, read_header(path))
 
     def rows(
-        self, *, position: str | None = None, where: Where | None = None, points: Collection[Point] = ()
+        self, *, position: str | None = None, where: Where | None = None, points: Collection[StoredPoint] = ()
     ) -> pd.DataFrame:
         """The rows of all parts, in the order of their batches.
 
@@ -148,25 +148,27 @@ class ActivationStore:
                 yield self._loss(Part.of(self.path, number, number), "it is missing")
         for part in self.parts:
             try:
-                with opened(part.path, self.header) as file:
-                    rows = rows_of(file)
+                with open_part(part.path, self.header) as file:
+                    rows = read_rows(file)
                     lost = [
                         loss
                         for point in product(self.header.sites, self.header.layers)
-                        for loss in _lost_rows(part, point, rows, vectors_of(file, *point, count(rows))[1])
+                        for loss in _lost_rows(part, point, rows, read_vectors(file, *point, count_vectors(rows))[1])
                     ]
             except DamagedError as error:
                 lost = [self._loss(part, str(error))]
             yield from lost
 
-    def _check(self, points: Collection[Point]) -> None:
+    def _check(self, points: Collection[StoredPoint]) -> None:
         for site, layer in points:
             if site not in self.header.sites:
                 raise UserError(f"{self.path}: has no site {site!r}; {nearest(site, self.header.sites)}")
             if layer not in self.header.layers:
                 raise UserError(f"{self.path}: has no layer {layer}; it has {', '.join(map(str, self.header.layers))}")
 
-    def _batches(self, size: int, point: Point, position: str | None, where: Where | None) -> Iterator[Activations]:
+    def _batches(
+        self, size: int, point: StoredPoint, position: str | None, where: Where | None
+    ) -> Iterator[Activations]:
         for part in self.parts:
             rows, stored = self._vectors(part, self._wanted(part, position, where), point)
             for start in range(0, len(rows), size):
@@ -177,8 +179,8 @@ class ActivationStore:
     def _wanted(self, part: Part, position: str | None, where: Where | None) -> pd.DataFrame:
         """The rows of a part that are asked for; none if it is damaged."""
         try:
-            with opened(part.path, self.header) as file:
-                rows = rows_of(file)
+            with open_part(part.path, self.header) as file:
+                rows = read_rows(file)
         except DamagedError as error:
             self._say(self._loss(part, str(error)))
             return NO_ROWS.assign(vector=0)
@@ -186,13 +188,13 @@ class ActivationStore:
             rows = rows[rows["position"] == position]
         return rows if where is None else rows[where(rows)]
 
-    def _vectors(self, part: Part, rows: pd.DataFrame, point: Point) -> tuple[pd.DataFrame, NDArray[Any]]:
+    def _vectors(self, part: Part, rows: pd.DataFrame, point: StoredPoint) -> tuple[pd.DataFrame, NDArray[Any]]:
         """Those of the rows that can be read at a point, and the vectors of the part as stored."""
         if rows.empty:
             return rows, np.empty((0, self.header.d_model))
         try:
-            with opened(part.path, self.header) as file:
-                stored, intact = vectors_of(file, *point, count(rows))
+            with open_part(part.path, self.header) as file:
+                stored, intact = read_vectors(file, *point, count_vectors(rows))
         except DamagedError as error:
             self._say(self._loss(part, str(error)))
             return rows[:0], np.empty((0, self.header.d_model))
@@ -223,7 +225,7 @@ def _committed(folder: Path, commits: Collection[int]) -> list[Part]:
     return counted
 
 
-def _lost_rows(part: Part, point: Point, rows: pd.DataFrame, intact: NDArray[np.bool_]) -> list[Loss]:
+def _lost_rows(part: Part, point: StoredPoint, rows: pd.DataFrame, intact: NDArray[np.bool_]) -> list[Loss]:
     """The loss of the rows whose vectors are not intact at a point, if there are any."""
     lost = rows["readout_id"][~intact[rows["vector"]]]
     if lost.empty:

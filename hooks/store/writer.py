@@ -14,13 +14,13 @@ import pandas as pd
 from filelock import FileLock, Timeout
 from numpy.typing import NDArray
 
-from ..conditions import differences
 from ..errors import UserError
-from ..files import TEMPORARY, sync, whole
+from ..files import TEMPORARY, atomic_write, sync
+from ..identity import condition_differences
 from .commits import append_commit, read_commits
 from .dtypes import Residuals, as_stored
 from .header import NAME, Header, read_header
-from .part import COLUMNS, TEXT, Part, parts_in, share, write_part
+from .part import COLUMNS, TEXT, Part, parts_in, share_vectors, write_part
 
 
 class ActivationWriter:
@@ -41,7 +41,7 @@ class ActivationWriter:
         Raises UserError if another process is writing it, if it was captured under other conditions (the differences
         are listed), if the folder holds something else, or cannot be written.
         """
-        with locked(path, shard):
+        with lock_store(path, shard):
             with FileLock(path / ".lock-beginning"):
                 _begin(path, header, alone=not shard)
             yield cls(path, header)
@@ -67,7 +67,7 @@ class ActivationWriter:
             return {"rows": 0}
         stored = {site: as_stored(values, self.header.dtype) for site, values in residuals.items()}
         self._check(rows, stored)
-        kept, vector = share(rows, stored)
+        kept, vector = share_vectors(rows, stored)
         place = {layer: i for i, layer in enumerate(self.header.layers)}
 
         def vectors(site: str, layer: int) -> NDArray[Any]:
@@ -124,7 +124,7 @@ class ActivationWriter:
 
 
 @contextlib.contextmanager
-def locked(path: Path, shard: str = "") -> Iterator[None]:
+def lock_store(path: Path, shard: str = "") -> Iterator[None]:
     """Keep other processes from writing the store in `path`, a folder that is made if it is not there."""
     try:
         new = not path.exists()
@@ -152,8 +152,8 @@ def _begin(path: Path, header: Header, alone: bool) -> None:
     for leftover in path.glob(f"{TEMPORARY}*") if alone else ():  # else another shard may be writing it
         leftover.unlink()
     if not (path / NAME).exists():
-        with whole(path / NAME) as temporary:
+        with atomic_write(path / NAME) as temporary:
             temporary.write_text(header.model_dump_json(indent=1) + "\n", encoding="utf-8")
     before = read_header(path).model_dump(mode="json")
-    if changed := differences(before, header.model_dump(mode="json")):
+    if changed := condition_differences(before, header.model_dump(mode="json")):
         raise UserError(f"{path}: was captured under other conditions ({'; '.join(changed)}); choose another folder")

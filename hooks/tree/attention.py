@@ -13,7 +13,7 @@ KERNEL = "sdpa_trunk"
 _MARK = "doxascope_trunk"
 
 
-def by_trunk(model: "PreTrainedModel") -> None:
+def use_trunk_attention(model: "PreTrainedModel") -> None:
     """Let a model with the `sdpa` kernel attend so wherever a mask is marked; else nothing changes."""
     from transformers import AttentionInterface, AttentionMaskInterface
     from transformers.masking_utils import sdpa_mask
@@ -24,7 +24,7 @@ def by_trunk(model: "PreTrainedModel") -> None:
         model.set_attn_implementation(KERNEL)
 
 
-def mark(mask: "torch.Tensor", trunk: int) -> "torch.Tensor":
+def mark_trunk(mask: "torch.Tensor", trunk: int) -> "torch.Tensor":
     """Say that the first `trunk` tokens of a mask [1, 1, T, T] see each other causally, and nothing else."""
     setattr(mask, _MARK, trunk)
     return mask

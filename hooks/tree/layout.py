@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 import numpy as np
 
 from ..model.blocks import input_device
-from .attention import by_trunk
+from .attention import use_trunk_attention
 from .masks import attention_layers, pack_masks
 from .tree import ROOT, Ints, Pack
 
@@ -65,7 +65,7 @@ class Packed:
 
     def __init__(self, model: "PreTrainedModel") -> None:
         attention_layers(model.config)
-        by_trunk(model)
+        use_trunk_attention(model)
         self.model = model
 
     def batches(self, pack: Pack) -> Iterator[Batch]:

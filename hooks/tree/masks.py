@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ..errors import UserError
-from .attention import mark
+from .attention import mark_trunk
 from .tree import Pack
 
 if TYPE_CHECKING:
@@ -48,9 +48,9 @@ def pack_masks(pack: Pack, config: "PretrainedConfig", dtype: "torch.dtype", dev
     visible = pack.visible()
     masks = {}
     if FULL in kinds:
-        masks[FULL] = mark(additive(visible), pack.trunk)
+        masks[FULL] = mark_trunk(additive(visible), pack.trunk)
     if SLIDING in kinds:
         distance = pack.positions[:, None] - pack.positions[None, :]
         whole = pack.trunk <= text.sliding_window
-        masks[SLIDING] = mark(additive(visible & (distance < text.sliding_window)), pack.trunk if whole else 0)
+        masks[SLIDING] = mark_trunk(additive(visible & (distance < text.sliding_window)), pack.trunk if whole else 0)
     return masks if len(masks) > 1 else next(iter(masks.values()))

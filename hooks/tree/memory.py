@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
 from ..errors import UserError
-from .tree import Pack, TokenTree, pack
+from .tree import Pack, TokenTree, cut_into_packs
 
 log = logging.getLogger("doxascope")
 
@@ -26,7 +26,7 @@ class Cost:
     """How often memory ran out and the budget was halved."""
 
 
-def together(costs: Sequence[Cost]) -> Cost:
+def sum_costs(costs: Sequence[Cost]) -> Cost:
     """What all took."""
     return Cost(
         tokens_tree=sum(cost.tokens_tree for cost in costs),
@@ -43,7 +43,7 @@ def run_packs(tree: TokenTree, read: Iterable[int], budget: int, run: Callable[[
     When memory runs out, the budget is halved and all that is not read yet is packed anew. Raises UserError when a
     single path does not fit.
     """
-    todo = pack(tree, read, budget)
+    todo = cut_into_packs(tree, read, budget)
     tokens_run = done = halvings = 0
     while todo:
         try:
@@ -64,7 +64,7 @@ def run_packs(tree: TokenTree, read: Iterable[int], budget: int, run: Callable[[
         _release()
         budget, halvings = max(1, min(budget, len(todo[0])) // 2), halvings + 1
         log.warning("out of memory on a pack of %d tokens: going on with packs of %d", len(todo[0]), budget)
-        todo = pack(tree, [int(node) for one in todo for node in one.nodes], budget)
+        todo = cut_into_packs(tree, [int(node) for one in todo for node in one.nodes], budget)
     return Cost(len(tree), tokens_run, done, budget, halvings)
 
 

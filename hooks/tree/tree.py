@@ -94,7 +94,7 @@ class Pack:
         return seen
 
 
-def pack(tree: TokenTree, read: Iterable[int], budget: int) -> list[Pack]:
+def cut_into_packs(tree: TokenTree, read: Iterable[int], budget: int) -> list[Pack]:
     """Cut the part of the tree that `read` needs into packs of at most `budget` tokens.
 
     Each node of `read` is a row of exactly one pack; ancestors are repeated where a pack needs them. A path

@@ -7,17 +7,17 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ..generation.generation import Request, Sample
+from ..generation.generation import GeneratedText, Request
 from ..generation.sampling import Sampling
 from ..prompts.options import END
-from .asking import Asked
-from .parsing import parse
+from .asking import NumberQuestion
+from .parsing import parse_answer
 from .rows import Stated, belief_rows
 
 if TYPE_CHECKING:
     from ..lm import LanguageModel
 
-LAW = Sampling(max_new_tokens=32)
+SAMPLING = Sampling(max_new_tokens=32)
 """The default law: the model's own. `Sampling(temperature=0)` is greedy."""
 
 
@@ -36,7 +36,7 @@ class Answer:
 
 
 def write_answers(
-    lm: "LanguageModel", asked: Sequence[Asked], law: Sampling = LAW, *, draws: int = 1, seed: int = 0
+    lm: "LanguageModel", asked: Sequence[NumberQuestion], law: Sampling = SAMPLING, *, draws: int = 1, seed: int = 0
 ) -> list[list[Answer]]:
     """Let the model answer each question `draws` times, and parse what it writes.
 
@@ -52,20 +52,20 @@ def write_answers(
     return written
 
 
-def _answer(asked: Asked, sample: Sample) -> Answer:
+def _answer(asked: NumberQuestion, sample: GeneratedText) -> Answer:
     text = asked.prefill + sample.text + sample.stop
-    parsed = parse(text, asked.format, ended=sample.status == "ok")
+    parsed = parse_answer(text, asked.format, ended=sample.status == "ok")
     return Answer(sample.readout_id, sample.draw, text, parsed.values, parsed.status)
 
 
-def _stop(asked: Asked) -> tuple[str, ...]:
+def _stop(asked: NumberQuestion) -> tuple[str, ...]:
     """The terminators as stop texts, if the first of them ends the answer."""
     ends = asked.format.terminators if len(asked.format.labels) == 1 else ()
     return tuple(text for text in ends if text != END)
 
 
 def answer_rows(
-    asked: Asked, method: str, answers: Sequence[Answer], options: Sequence[str], low_coverage: float
+    asked: NumberQuestion, method: str, answers: Sequence[Answer], options: Sequence[str], low_coverage: float
 ) -> list[dict[str, object]]:
     """The rows of the belief table for the options (yes, no), without the columns of an experiment.
 

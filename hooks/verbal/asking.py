@@ -4,15 +4,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from ..errors import UserError
-from ..exact.exact import Query
 from ..prompts.chat import Conversation, Message, Prompt
 from ..prompts.options import Option
-from ..prompts.reader import PromptReader
+from ..prompts.query import PromptReader, Query
 from .formats import NumberFormat
 
 
 @dataclass(frozen=True)
-class Asked:
+class NumberQuestion:
     """A question for a number in some format."""
 
     readout_id: str
@@ -50,7 +49,7 @@ class Asked:
         )
 
 
-def ask(
+def ask_number(
     reader: PromptReader,
     readout_id: str,
     messages: Conversation,
@@ -58,7 +57,7 @@ def ask(
     *,
     prefilled: bool = True,
     thought: tuple[int, ...] = (),
-) -> Asked:
+) -> NumberQuestion:
     """Ask for a number after a conversation.
 
     The instruction goes to the end of the last user turn, or into a turn of its own after an assistant's. An answer
@@ -85,4 +84,4 @@ def ask(
     tail = reader.chat.render_answer(turns).boundary.tail
     opening = number_format.labels[0] if not tail or tail[-1].isspace() else f" {number_format.labels[0]}"
     prefill = opening.rstrip() if prefilled else ""
-    return Asked(readout_id, number_format, tuple(turns), prefill, opening[len(prefill) :], thought)
+    return NumberQuestion(readout_id, number_format, tuple(turns), prefill, opening[len(prefill) :], thought)

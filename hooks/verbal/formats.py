@@ -133,7 +133,7 @@ LINES = NumberFormat(
 """`No: 70`, and on the next line `Yes: 30`. They need not add up: by how much they do not is a finding."""
 
 
-def times(n: int = 10) -> NumberFormat:
+def count_format(n: int = 10) -> NumberFormat:
     """The hybrid of a count: of `n` times, how many? `3`, `3/10` and `3 out of 10` mean 3/n (METRICS D10).
 
     Raises UserError for n < 1.
@@ -148,4 +148,4 @@ def times(n: int = 10) -> NumberFormat:
     )
 
 
-FORMATS = {one.name: one for one in (UNIT, INTEGER, PERCENT, JSON, LINES, times())}
+FORMATS = {one.name: one for one in (UNIT, INTEGER, PERCENT, JSON, LINES, count_format())}

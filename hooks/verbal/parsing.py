@@ -30,7 +30,7 @@ class Parsed:
     `out_of_range`: a number beyond the scale; `unparsed`: anything else."""
 
 
-def parse(text: str, told: NumberFormat, *, ended: bool = True) -> Parsed:
+def parse_answer(text: str, told: NumberFormat, *, ended: bool = True) -> Parsed:
     """Read an answer.
 
     Nothing is repaired: fractions, words, exponents, decimal commas, digits of other scripts, numbers finer than the

@@ -5,7 +5,7 @@ from typing import Literal
 
 from pydantic import Field, field_validator, model_validator
 
-from ..model.spec import ModelSpec, resolve
+from ..model.spec import ModelSpec, resolve_model
 from ..settings import Settings, check_placeholders
 from .formats import FORMATS
 
@@ -26,7 +26,7 @@ class Judge(Settings):
     @field_validator("model", mode="before")
     @classmethod
     def _by_name(cls, model: object) -> object:
-        return resolve(model).model_dump() if isinstance(model, str) else model
+        return resolve_model(model).model_dump() if isinstance(model, str) else model
 
     @model_validator(mode="after")
     def _placeholders(self) -> "Judge":

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from .asking import Asked
+from .asking import NumberQuestion
 
 
 class Stated(NamedTuple):
@@ -16,7 +16,7 @@ class Stated(NamedTuple):
     status: str
 
 
-def belief_rows(asked: Asked, method: str, stated: Stated, options: Sequence[str]) -> list[dict[str, object]]:
+def belief_rows(asked: NumberQuestion, method: str, stated: Stated, options: Sequence[str]) -> list[dict[str, object]]:
     """Two rows, for the options (yes, no), without the columns of an experiment. A mean is no event: no `logp`."""
     return [
         {

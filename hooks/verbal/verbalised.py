@@ -12,11 +12,11 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from ..generation.generation import Sample
+from ..generation.generation import GeneratedText
 from ..prompts.chat import CLOSE, THINK
 
 
-class Said(NamedTuple):
+class MatchedAnswer(NamedTuple):
     """What an answer says."""
 
     option: int | None
@@ -25,7 +25,7 @@ class Said(NamedTuple):
     """`ok`; `unparsed`: names no option; `ambiguous`: names several; `truncated`: names none and was cut off."""
 
 
-def what_is_said(sample: Sample, names: Sequence[str], *, thinking: bool = False) -> Said:
+def match_options(sample: GeneratedText, names: Sequence[str], *, thinking: bool = False) -> MatchedAnswer:
     """Match an answer with the options.
 
     As in the paper, an answer that was cut off counts if it already names one option, and of a thinking model only what
@@ -39,11 +39,11 @@ def what_is_said(sample: Sample, names: Sequence[str], *, thinking: bool = False
     none = "truncated" if sample.status == "truncated" else "unparsed"
     _, closed, answer = sample.text.rpartition(CLOSE)
     if not closed and (thinking or THINK in answer):
-        return Said(None, none)
+        return MatchedAnswer(None, none)
     found = [i for i, name in enumerate(names) if name.lower() in answer.lower()]
     if len(found) == 1:
-        return Said(found[0], "ok")
-    return Said(None, "ambiguous" if found else none)
+        return MatchedAnswer(found[0], "ok")
+    return MatchedAnswer(None, "ambiguous" if found else none)
 
 
 @dataclass(frozen=True)
@@ -57,14 +57,14 @@ class Tally:
     """status -> answers, of those that name no single option."""
 
 
-def tally(said: Iterable[Said], n_options: int) -> Tally:
+def tally_matches(said: Iterable[MatchedAnswer], n_options: int) -> Tally:
     """Count what was said."""
     said = list(said)
     counts = np.bincount([n_options if one.option is None else one.option for one in said], minlength=n_options + 1)
     return Tally(counts.astype(np.int64), dict(Counter(one.status for one in said if one.option is None)))
 
 
-def option_rows(told: Tally, names: Sequence[str], low_coverage: float) -> list[dict[str, object]]:
+def tally_rows(told: Tally, names: Sequence[str], low_coverage: float) -> list[dict[str, object]]:
     """The rows of the belief table that the answers to one prompt fill, without the columns of its experiment.
 
     `coverage` is the share of answers that name one option. Where none does, the status is that of most answers, and

@@ -10,7 +10,7 @@ import pytest
 from doxascope.experiments.engine.config import load_config
 from doxascope.experiments.experiment import Experiment
 from doxascope.experiments.martingale import MartingaleConfig
-from doxascope.hooks.model.spec import resolve
+from doxascope.hooks.model.spec import resolve_model
 from doxascope.hooks.verbal.formats import FORMATS
 
 SMALL = (
@@ -38,6 +38,6 @@ def configured(save_llama: Callable[..., Path], tiny_folder: Path) -> Callable[.
     def make(*changes: str) -> tuple[Experiment, MartingaleConfig]:
         experiment, config = load_config("martingale", [*SMALL, *changes])
         assert isinstance(config, MartingaleConfig)
-        return experiment, config.model_copy(update={"model": resolve(str(folder))})
+        return experiment, config.model_copy(update={"model": resolve_model(str(folder))})
 
     return make

@@ -9,7 +9,7 @@ from doxascope import UserError
 from doxascope.experiments.engine.config import load_config
 from doxascope.experiments.engine.runner import read
 from doxascope.experiments.runs.shard import WHOLE, Shard
-from doxascope.hooks.model.spec import resolve
+from doxascope.hooks.model.spec import resolve_model
 from doxascope.hooks.store import ActivationStore
 
 SETTINGS = ("items=3", "batch_items=2", "bootstrap_draws=50", "capture.layers=[0, -1]", "fork.methods=[]")
@@ -17,7 +17,7 @@ SETTINGS = ("items=3", "batch_items=2", "bootstrap_draws=50", "capture.layers=[0
 
 def captured(tiny_folder: Path, out: Path, *more: str, shard: Shard = WHOLE) -> Path:
     experiment, config = load_config("consistency", [*SETTINGS, *more])
-    config = config.model_copy(update={"model": resolve(str(tiny_folder))})
+    config = config.model_copy(update={"model": resolve_model(str(tiny_folder))})
     return read(experiment, config, out, shard=shard)[0].path
 
 

@@ -13,8 +13,8 @@ from doxascope.experiments.engine.runner import run
 from doxascope.experiments.runs.folder import RunFolder
 from doxascope.experiments.runs.scores import score_run
 from doxascope.experiments.scoring.number import Key
+from doxascope.hooks.certificate.cached import find_certificate, save_certificate
 from doxascope.hooks.certificate.certificate import Certificate, Change
-from doxascope.hooks.certificate.kept import find, keep
 from doxascope.hooks.identity import Identity
 
 NAMES = ("metric", "method", "kind", "subset")
@@ -33,7 +33,7 @@ def measured(
         before = run(experiment, config, out)
         scores, page = (before.path / "scores.json").read_bytes(), (before.path / "report.html").read_text()
         assert not (before.path / "floors.json").exists()
-        keep(certificate)
+        save_certificate(certificate)
         return run(experiment, config, out), scores, page
 
 
@@ -69,7 +69,7 @@ def test_a_score_below_its_floor_is_flagged(
     measured: tuple[RunFolder, bytes, str], certificate: Certificate, tmp_path: Path, tiny_folder: Path
 ) -> None:
     noisy = certificate.model_copy(update={"floor": {"float32": {"packed": Change(probability=0.3, nat=2.0)}}})
-    keep(noisy)
+    save_certificate(noisy)
     shutil.copytree(measured[0].path, tmp_path / measured[0].path.name)
     folder = run(*load_config("consistency", SETTINGS, str(tiny_folder)), tmp_path)
     assert folder.manifest["certificate"] == noisy.hash
@@ -79,14 +79,14 @@ def test_a_score_below_its_floor_is_flagged(
 def test_only_the_certificate_of_these_weights_under_these_libraries_is_found(
     measured: tuple[RunFolder, bytes, str], certificate: Certificate
 ) -> None:
-    keep(certificate)
+    save_certificate(certificate)
     identity = Identity.model_validate(measured[0].manifest["conditions"]["model"])
-    assert find(identity) == certificate
-    assert find(identity.model_copy(update={"weights": "other"})) is None
-    assert find(identity.model_copy(update={"device": "cuda"})) is None
-    assert find(identity.model_copy(update={"dtype": "float16"})) is None
-    keep(certificate.model_copy(update={"versions": {"torch": "1.0"}}))
-    assert find(identity) is None
+    assert find_certificate(identity) == certificate
+    assert find_certificate(identity.model_copy(update={"weights": "other"})) is None
+    assert find_certificate(identity.model_copy(update={"device": "cuda"})) is None
+    assert find_certificate(identity.model_copy(update={"dtype": "float16"})) is None
+    save_certificate(certificate.model_copy(update={"versions": {"torch": "1.0"}}))
+    assert find_certificate(identity) is None
 
 
 def test_what_is_perturbed_stays_a_distribution(measured: tuple[RunFolder, bytes, str]) -> None:

@@ -13,7 +13,7 @@ from doxascope.experiments.engine.config import load_config
 from doxascope.experiments.engine.runner import read, report, run
 from doxascope.experiments.runs.folder import RunFolder
 from doxascope.hooks.backends.transformers import TransformersBackend
-from doxascope.hooks.model.spec import BACKENDS, resolve
+from doxascope.hooks.model.spec import BACKENDS, resolve_model
 
 
 @pytest.fixture(scope="module")
@@ -28,7 +28,7 @@ def test_a_run_that_ran_out_of_memory_says_so_and_reads_the_same(
     tiny_folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, noise: Any
 ) -> None:
     experiment, config = load_config("consistency", ["items=2", "bootstrap_draws=50"])
-    config = config.model_copy(update={"model": resolve(str(tiny_folder))})
+    config = config.model_copy(update={"model": resolve_model(str(tiny_folder))})
     free, _ = read(experiment, config, tmp_path / "free")
 
     whole = TransformersBackend.run
@@ -53,7 +53,7 @@ def test_a_run_with_sampled_answers_and_all_orders_resumes_to_the_same_bytes(tin
     wanted = ["items=1", "orders=all", "batch_items=2", "sampled.draws=3", "sampling.max_new_tokens=8"]
     wanted += ["sampled.mentions=['{option}']", "temperatures=[0.5]", "bootstrap_draws=50", "fork.methods=[]"]
     experiment, config = load_config("consistency", wanted)
-    config = config.model_copy(update={"model": resolve(str(tiny_folder))})
+    config = config.model_copy(update={"model": resolve_model(str(tiny_folder))})
     whole = run(experiment, config, tmp_path / "whole").path
     part = shutil.copytree(whole, tmp_path / "part" / whole.name)
     commits = (part / "commits.jsonl").read_text().splitlines(keepends=True)
@@ -86,7 +86,7 @@ def test_the_published_tables_are_all_there(sampled: tuple[Any, Any, Any]) -> No
 
 def test_a_run_through_any_back_end_holds_the_same_beliefs(tiny_folder: Path, tmp_path: Path, noise: Any) -> None:
     experiment, config = load_config("consistency", ["items=1"])
-    model = resolve(str(tiny_folder))
+    model = resolve_model(str(tiny_folder))
     tables = {}
     for backend in BACKENDS:
         pytest.importorskip(backend)

@@ -11,7 +11,7 @@ from doxascope.experiments.engine.config import load_config
 from doxascope.experiments.engine.runner import run
 from doxascope.experiments.runs.folder import RunFolder
 from doxascope.experiments.runs.shard import WHOLE, Shard, parse_shard
-from doxascope.hooks.model.spec import resolve
+from doxascope.hooks.model.spec import resolve_model
 
 Run = Callable[..., RunFolder]
 
@@ -23,7 +23,7 @@ ONE = "methods={free: {forms: ['{option}']}}"
 @pytest.fixture(scope="module")
 def run_tiny(tiny_folder: Path) -> Run:
     experiment, config = load_config("consistency", [*SETTINGS, ONE])
-    config = config.model_copy(update={"model": resolve(str(tiny_folder))})
+    config = config.model_copy(update={"model": resolve_model(str(tiny_folder))})
 
     def run_it(out: Path, *shard: int) -> RunFolder:
         return run(experiment, config, out, shard=Shard(*shard) if shard else WHOLE)

@@ -12,11 +12,12 @@ from doxascope import UserError, load
 from doxascope.hooks.backends.backend import Backend
 from doxascope.hooks.backends.capture import CapturePlan
 from doxascope.hooks.backends.transformers import TransformersBackend
-from doxascope.hooks.exact.exact import Query, difference, read_packed
+from doxascope.hooks.exact.exact import largest_difference, read_packed
 from doxascope.hooks.model.blocks import blocks
 from doxascope.hooks.prompts.chat import Boundary, Prompt
 from doxascope.hooks.prompts.options import OptionPaths
-from doxascope.hooks.prompts.places import Place
+from doxascope.hooks.prompts.places import ResolvedPosition
+from doxascope.hooks.prompts.query import Query
 from doxascope.hooks.tree.layout import Padded
 
 WINDOW = 8
@@ -77,7 +78,7 @@ def queries(lm: Any) -> list[Query]:
             Prompt(tuple(ids), Boundary(None, "")),
             OptionPaths((), paths),
             lm.reader.terminators,
-            (Place("last", len(ids) - 1, 1),),
+            (ResolvedPosition("last", len(ids) - 1, 1),),
         )
         for i, ids in enumerate(prompts)
     ]
@@ -101,7 +102,9 @@ def test_packed_padded_and_plain_agree(
         for budget in (1000, 50, 20):
             readings, cost, _ = read(lm, backend, budget)
             assert (cost.packs == 1) == (budget == 1000)
-            assert all(difference(one, other) < noise(other.logp) for one, other in zip(readings, plain, strict=True))
+            assert all(
+                largest_difference(one, other) < noise(other.logp) for one, other in zip(readings, plain, strict=True)
+            )
 
 
 @pytest.mark.parametrize("name", PADDED)
@@ -113,7 +116,9 @@ def test_what_takes_no_tree_mask_is_read_by_the_padded_path(
     plain = [lm.read_plain(query) for query in queries(lm)]
     for budget in (1000, 20):
         readings, cost, _ = lm.read(queries(lm), budget=budget)
-        assert all(difference(one, other) < noise(other.logp) for one, other in zip(readings, plain, strict=True))
+        assert all(
+            largest_difference(one, other) < noise(other.logp) for one, other in zip(readings, plain, strict=True)
+        )
         assert cost.tokens_run > cost.tokens_tree
 
 

@@ -14,9 +14,17 @@ from filelock import FileLock
 
 from ....hooks.cache import cache_folder
 from ....hooks.errors import UserError
-from ....hooks.files import whole
-from ....hooks.lens.corpus import ANSWER, Document, from_file, mentioned, own_samples, prompts, without
-from ....hooks.lens.fitting import belongs_to, fit_translator, require_own, text_hash
+from ....hooks.files import atomic_write
+from ....hooks.lens.corpus import (
+    ANSWER,
+    Document,
+    cut_before_words,
+    documents_from_file,
+    own_answers,
+    shipped_prompts,
+    words_mentioned,
+)
+from ....hooks.lens.fitting import fit_translator, require_matching_translator, text_hash, translator_identity
 from ....hooks.lens.plan import LensPlan
 from ....hooks.lens.translator import Translator
 from ....hooks.lm import LanguageModel
@@ -45,22 +53,22 @@ def fitted(lm: LanguageModel, plan: LensPlan, words: Collection[str]) -> Fitted:
     """
     layers = plan.layer_numbers(lm.identity.n_layers)
     documents = _documents(lm, plan, words)
-    name = f"{lm.spec.name}-{digest([belongs_to(lm), layers, text_hash(documents)])}"
+    name = f"{lm.spec.name}-{digest([translator_identity(lm), layers, text_hash(documents)])}"
 
     def fit(path: Path) -> None:
         log.warning("fitting the translators of %d layers of %s, once", len(layers), lm.spec.name)
         fit_translator(lm, documents, layers).save(path)
 
     translator = Translator.load(_kept(name, ".json", fit))
-    require_own(translator, lm, layers)
+    require_matching_translator(translator, lm, layers)
     return Fitted(translator, name)
 
 
 def _documents(lm: LanguageModel, plan: LensPlan, words: Collection[str]) -> Sequence[Document]:
     if plan.text is None:
-        return without(_own_samples(lm, plan.draws), words)
-    documents = from_file(lm, Path(plan.text))
-    if said := mentioned(documents, words):
+        return cut_before_words(_own_samples(lm, plan.draws), words)
+    documents = documents_from_file(lm, Path(plan.text))
+    if said := words_mentioned(documents, words):
         more = f" and {len(said) - SHOWN} more" if len(said) > SHOWN else ""
         raise UserError(
             f"lens.text {plan.text}: says {', '.join(said[:SHOWN])}{more}, words of the items; what is measured must "
@@ -70,12 +78,12 @@ def _documents(lm: LanguageModel, plan: LensPlan, words: Collection[str]) -> Seq
 
 
 def _own_samples(lm: LanguageModel, draws: int) -> list[Document]:
-    asked = [belongs_to(lm), prompts(), ANSWER.model_dump(mode="json"), draws, SEED]
+    asked = [translator_identity(lm), shipped_prompts(), ANSWER.model_dump(mode="json"), draws, SEED]
 
     def sample(path: Path) -> None:
-        log.warning("having %s answer %d questions to fit translators on, once", lm.spec.name, len(prompts()))
-        with whole(path) as temporary:
-            temporary.write_text(json.dumps(own_samples(lm, seed=SEED, draws=draws)) + "\n", encoding="utf-8")
+        log.warning("having %s answer %d questions to fit translators on, once", lm.spec.name, len(shipped_prompts()))
+        with atomic_write(path) as temporary:
+            temporary.write_text(json.dumps(own_answers(lm, seed=SEED, draws=draws)) + "\n", encoding="utf-8")
 
     path = _kept(f"{lm.spec.name}-samples-{digest(asked)}.json", "", sample)
     try:

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from ....hooks.generation.generation import Request, Sample
+from ....hooks.generation.generation import GeneratedText, Request
 from ....hooks.generation.sampling import Sampling
 from ....hooks.lm import LanguageModel
 from ....hooks.prompts.chat import Conversation
@@ -35,7 +35,7 @@ def chains(
     return [[chain(lm, one, sample) for sample in samples[i * draws : (i + 1) * draws]] for i, one in enumerate(asked)]
 
 
-def chain(lm: LanguageModel, asked: ChainRequest, sample: Sample) -> Trajectory:
+def chain(lm: LanguageModel, asked: ChainRequest, sample: GeneratedText) -> Trajectory:
     """The trajectory of one sampled turn."""
     text = cut(sample.text, lm)
     stops = ends(text)

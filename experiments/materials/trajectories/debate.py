@@ -6,7 +6,7 @@ What is scored is the observer's belief: a debater's would be its assignment.
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
-from ....hooks.generation.generation import Request, Sample
+from ....hooks.generation.generation import GeneratedText, Request
 from ....hooks.generation.sampling import Sampling
 from ....hooks.lm import LanguageModel
 from ....hooks.prompts.chat import Conversation
@@ -39,7 +39,7 @@ def debates(
     """
     running = [(one, draw) for one in asked for draw in range(draws)]
     speeches: list[list[str]] = [[] for _ in running]
-    samples: list[list[Sample]] = [[] for _ in running]
+    samples: list[list[GeneratedText]] = [[] for _ in running]
     for turn in range(turns):
         requests = [
             Request(f"{one.name}/{turn}", lm.reader.chat.render(one.speaker(turn % 2, said)), [draw])
@@ -54,7 +54,7 @@ def debates(
 
 
 def _trajectory(
-    lm: LanguageModel, asked: DebateRequest, draw: int, speeches: Sequence[str], samples: Sequence[Sample]
+    lm: LanguageModel, asked: DebateRequest, draw: int, speeches: Sequence[str], samples: Sequence[GeneratedText]
 ) -> Trajectory:
     return Trajectory(
         name=asked.name,

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from itertools import pairwise
 from typing import NamedTuple
 
-from ....hooks.generation.generation import Request, Sample
+from ....hooks.generation.generation import GeneratedText, Request
 from ....hooks.generation.sampling import Sampling
 from ....hooks.lm import LanguageModel
 from ....hooks.prompts.chat import THINK, Conversation, Message
@@ -48,7 +48,7 @@ def thoughts(
     ]
 
 
-def thought(lm: LanguageModel, asked: ThoughtRequest, sample: Sample) -> Trajectory:
+def thought(lm: LanguageModel, asked: ThoughtRequest, sample: GeneratedText) -> Trajectory:
     """The trajectory of one sampled thought. One that was not closed is `truncated`."""
     opening = THINK if sample.text.startswith(THINK) else ""
     said = sample.text.removeprefix(THINK)

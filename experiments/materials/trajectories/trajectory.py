@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
-from ....hooks.generation.generation import Request, Sample
+from ....hooks.generation.generation import GeneratedText, Request
 from ....hooks.generation.sampling import Sampling
 from ....hooks.lm import LanguageModel
 from ....hooks.prompts.chat import CLOSE, THINK, Conversation, Message
@@ -20,7 +20,7 @@ class SampleSource(Protocol):
 
     def sample(
         self, requests: Sequence[Request], sampling: Sampling, *, seed: int, until: Sequence[int] = ()
-    ) -> list[Sample]:
+    ) -> list[GeneratedText]:
         """The draws of each request, in their order."""
         ...
 
@@ -37,7 +37,7 @@ class Trajectory:
     status: str
     asked: Conversation
     """What the first step was the answer to."""
-    samples: tuple[Sample, ...] = ()
+    samples: tuple[GeneratedText, ...] = ()
     """As they were generated; none of what was given."""
     thoughts: tuple[tuple[int, ...], ...] = ()
     """[steps] of a think block: its tokens up to the end of each step. Else empty."""

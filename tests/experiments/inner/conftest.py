@@ -9,7 +9,7 @@ import pytest
 from doxascope.experiments.engine.config import load_config
 from doxascope.experiments.engine.runner import run
 from doxascope.experiments.runs.folder import RunFolder
-from doxascope.hooks.model.spec import resolve
+from doxascope.hooks.model.spec import resolve_model
 
 ASK = '"Which one? A) {a} B) {b} C) {c}"'
 LETTERS = f'methods={{letters: {{reveal: {ASK}, labels: [A, B, C], forms: ["{{option}}", "({{option}}"]}}}}'
@@ -37,7 +37,7 @@ def run_tiny(tiny_folder: Path, text: Path, tmp_path: Path) -> Callable[..., Run
 
     def run_it(name: str, *more: str, model: Path | str = tiny_folder) -> RunFolder:
         experiment, config = load_config("consistency", [*SETTINGS, f"lens.text={text}", *more])
-        config: Any = config.model_copy(update={"model": resolve(str(model))})
+        config: Any = config.model_copy(update={"model": resolve_model(str(model))})
         return run(experiment, config, tmp_path / name)
 
     return run_it

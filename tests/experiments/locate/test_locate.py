@@ -16,7 +16,7 @@ from doxascope.experiments.locate.experiment import Locate
 from doxascope.experiments.locate.interchange import read_pair
 from doxascope.experiments.locate.minimal_pair import MinimalPair, align
 from doxascope.experiments.runs.scores import score_run
-from doxascope.hooks.model.spec import resolve
+from doxascope.hooks.model.spec import resolve_model
 from doxascope.metrics import MappedTransfer, Score, belief_table
 
 SMALL = ("items=2", "bootstrap_draws=50", "layers=[0]", "control_layers=[1]")
@@ -27,7 +27,7 @@ LETTERS = ("pairs.entities.min_length=4", "pairs.entities.max_length=4")
 def small(model: str, *more: str) -> LocateConfig:
     config = load_config("locate", [*SMALL, *more])[1]
     assert isinstance(config, LocateConfig)
-    return config.model_copy(update={"model": resolve(model)})
+    return config.model_copy(update={"model": resolve_model(model)})
 
 
 def scores(config: LocateConfig, beliefs: pd.DataFrame) -> dict[tuple[str, str], Score]:

@@ -7,7 +7,17 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from doxascope.experiments.engine.runner import run
+from doxascope.experiments.runs.folder import RunFolder
 from doxascope.metrics import belief_table
+
+
+@pytest.fixture(scope="session")
+def tiny_run(configured: Callable[..., Any], tmp_path_factory: pytest.TempPathFactory) -> RunFolder:
+    """A run of a tiny random model, which no test changes."""
+    domains = "domains={factual: {kind: computed}, review: {kind: smoke}}"
+    experiment, config = configured(domains, "reasoning=[cot,evidence]", "chains=2", "items=2")
+    return run(experiment, config, tmp_path_factory.mktemp("runs"))
 
 
 @pytest.fixture(scope="session")

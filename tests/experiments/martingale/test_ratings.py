@@ -12,7 +12,6 @@ from click.testing import CliRunner
 
 from doxascope import UserError
 from doxascope.experiments.cli.main import cli
-from doxascope.experiments.engine.runner import run
 from doxascope.experiments.engine.together import understand_runs
 from doxascope.experiments.martingale.ratings import PLACE, rated
 from doxascope.experiments.martingale.table import readings
@@ -22,12 +21,9 @@ from doxascope.experiments.scoring.engine import score_understood
 Write = Callable[..., Path]
 
 
-@pytest.fixture(scope="module")
-def folder(configured: Any, tmp_path_factory: pytest.TempPathFactory) -> RunFolder:
-    """A run of a tiny random model."""
-    domains = "domains={factual: {kind: computed}, review: {kind: smoke}}"
-    experiment, config = configured(domains, "reasoning=[cot,evidence]", "chains=2", "items=2")
-    return run(experiment, config, tmp_path_factory.mktemp("runs"))
+@pytest.fixture
+def folder(tiny_run: RunFolder) -> RunFolder:
+    return tiny_run
 
 
 @pytest.fixture

@@ -23,7 +23,7 @@ from doxascope.experiments.martingale.table import readings
 from doxascope.experiments.materials.trajectories.chain import chain, chains
 from doxascope.experiments.reading.exact import compile_questions
 from doxascope.experiments.reading.judge import _loaded
-from doxascope.hooks.exact.exact import difference
+from doxascope.hooks.exact.exact import largest_difference
 from doxascope.hooks.generation.sampling import Sampling
 from doxascope.hooks.verbal.plan import Judge
 
@@ -164,7 +164,7 @@ def test_prefixes_share_their_tokens_and_read_as_they_would_alone(configured: Co
             branches = len(queries) * (longest_branch + 20)  # with the options
             assert cost.tokens_tree < trunk + branches < sum(len(query.prompt.ids) for query in queries)
             for i in (0, len(queries) // 2, len(queries) - 1):
-                assert difference(read[i], lm.read_plain(queries[i])) < noise(read[i].logp)
+                assert largest_difference(read[i], lm.read_plain(queries[i])) < noise(read[i].logp)
 
 
 def test_the_control_is_the_expected_final_belief(configured: Configured) -> None:

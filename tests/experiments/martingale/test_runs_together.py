@@ -13,7 +13,6 @@ from click.testing import CliRunner
 
 from doxascope import UserError
 from doxascope.experiments.cli.main import cli
-from doxascope.experiments.engine.runner import run
 from doxascope.experiments.engine.together import understand_runs
 from doxascope.experiments.planted.anchored import Anchored
 from doxascope.experiments.planted.urn import Bayesian
@@ -40,14 +39,6 @@ def stored(configured: Any, tmp_path: Path) -> Stored:
         return folder
 
     return make
-
-
-@pytest.fixture(scope="module")
-def tiny_run(configured: Any, tmp_path_factory: pytest.TempPathFactory) -> RunFolder:
-    """A run of a tiny random model."""
-    domains = "domains={factual: {kind: computed}, review: {kind: smoke}}"
-    experiment, config = configured(domains, "reasoning=[cot,evidence]", "chains=2", "items=2")
-    return run(experiment, config, tmp_path_factory.mktemp("runs"))
 
 
 @pytest.fixture

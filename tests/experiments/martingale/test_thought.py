@@ -24,10 +24,10 @@ from doxascope.experiments.reading.exact import compile_questions, read_question
 from doxascope.experiments.reading.stated import stated_rows
 from doxascope.experiments.reading.thinking import think
 from doxascope.experiments.tables.samples import WHOLE
-from doxascope.hooks.exact.exact import QueryTree, difference
+from doxascope.hooks.exact.exact import QueryTree, largest_difference
 from doxascope.hooks.store import ActivationStore
-from doxascope.hooks.tree.tree import pack
-from doxascope.hooks.verbal.asking import ask
+from doxascope.hooks.tree.tree import cut_into_packs
+from doxascope.hooks.verbal.asking import ask_number
 from doxascope.hooks.verbal.formats import JSON
 from doxascope.metrics import drift_variance
 
@@ -83,7 +83,7 @@ def test_each_belief_is_the_one_after_the_very_tokens_of_the_steps(pondering: Co
                 assert thought == ()
                 empty = lm.reader.chat.render_answer(question.conversation)
                 assert query.prompt.ids == empty.ids
-            assert difference(reading, lm.read_plain(query)) < noise(reading.logp)
+            assert largest_difference(reading, lm.read_plain(query)) < noise(reading.logp)
         yes = [row for row in found.rows if row["option_index"] == 0]
         logp = np.array([one.logp[0] for one in packed])
         np.testing.assert_allclose([row["logp"] for row in yes], logp, atol=noise(logp))
@@ -126,7 +126,7 @@ def test_the_prefixes_of_a_thought_share_their_tokens(pondering: Configured) -> 
         assert len(built.tree) < trunks + branches < sum(len(query.prompt.ids) for query in queries)
         by_step = QueryTree([query for _, query in sorted(enumerate(queries), key=lambda one: questions[one[0]].step)])
         budget = 2 * max(len(query.prompt.ids) for query in queries)
-        run, other = (sum(map(len, pack(one.tree, one.read_nodes, budget))) for one in (built, by_step))
+        run, other = (sum(map(len, cut_into_packs(one.tree, one.read_nodes, budget))) for one in (built, by_step))
         assert run < other  # as few packs as can be have to hold a thought
 
 
@@ -136,7 +136,7 @@ def test_numbers_and_answers_follow_the_same_thought(pondering: Configured) -> N
     with load(config.model) as lm:
         ((_, (first, *_)),) = trajectories(config, item, lm).items()
         ids = first.thoughts[-1]
-        asked = ask(lm.reader, "r", first.contexts[-1], JSON, thought=ids)
+        asked = ask_number(lm.reader, "r", first.contexts[-1], JSON, thought=ids)
         told = lm.reader.chat.render(asked.messages)
         tail = lm.tokenizer(f"</think>\n\n{asked.prefill}")["input_ids"]
         assert asked.messages[-1]["content"].endswith(JSON.instruction)

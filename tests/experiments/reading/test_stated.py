@@ -13,10 +13,10 @@ from doxascope.experiments.experiment import RunConfig
 from doxascope.experiments.reading.judge import Shown, judge_rows
 from doxascope.experiments.reading.place import BeliefPlace
 from doxascope.experiments.reading.stated import stated_rows
-from doxascope.hooks.verbal.asking import ask
+from doxascope.hooks.verbal.asking import ask_number
+from doxascope.hooks.verbal.exact_numbers import read_numbers
 from doxascope.hooks.verbal.formats import JSON, UNIT
 from doxascope.hooks.verbal.plan import Judge, StatedPlan
-from doxascope.hooks.verbal.reading import read_numbers
 
 PLACES = [
     BeliefPlace("a", "fruit", 0, [{"role": "user", "content": "Is it ripe?"}], ("Yes", "No")),
@@ -52,7 +52,7 @@ def test_places_are_read_as_each_would_be_alone(lm: Any) -> None:
     assert sorted(map(str, said)) == sorted(str(line) for _, own in alone for line in own)
     of_a = [row for row in rows if row["readout_id"] == "a/json/numbers"]
     assert [row["option"] for row in of_a] == ["Yes", "No"]
-    asked = ask(lm.reader, "r", PLACES[0].context, JSON.worded("Yes", "No"))
+    asked = ask_number(lm.reader, "r", PLACES[0].context, JSON.worded("Yes", "No"))
     assert of_a[0]["prob"] == pytest.approx(read_numbers(lm, [asked])[0].belief.mean)
     halves = {row["readout_id"] for row in rows if row["method"] == "unit sampled"}
     assert halves == {f"{place}/unit/sampled.{half}" for place in "ab" for half in (0, 1)}
@@ -80,7 +80,7 @@ def test_judges_are_asked_apart_and_each_under_its_own_name(lm: Any) -> None:
     assert "It is heads." not in shown["b/judge"]
     assert all(f"[{i}] {step}" in shown["b/judge late"] for i, step in enumerate(steps, 1))
     by_hand = Judge(model=lm.spec).prompt.format(question="Well?", steps="(none yet)", step=0)
-    asked = ask(lm.reader, "r", [{"role": "user", "content": by_hand}], UNIT.worded("Yes", "No"))
+    asked = ask_number(lm.reader, "r", [{"role": "user", "content": by_hand}], UNIT.worded("Yes", "No"))
     np.testing.assert_allclose(rows[0]["prob"], read_numbers(lm, [asked])[0].belief.mean, atol=1e-6)
 
 

@@ -9,7 +9,7 @@ import pytest
 from doxascope import load
 from doxascope.experiments.materials.trajectories.paragraphs import closes, ends
 from doxascope.experiments.materials.trajectories.thought import ThoughtRequest, thought, thoughts
-from doxascope.hooks.generation.generation import Request, Sample
+from doxascope.hooks.generation.generation import GeneratedText, Request
 from doxascope.hooks.generation.sampling import Sampling
 
 MERGES = (("\n", "\n"), (".", "\n\n"), ("\n\n", "B"))
@@ -21,10 +21,10 @@ def thinker(request: pytest.FixtureRequest, save_thinker: Callable[..., Path]) -
     return load(str(save_thinker(request.param, MERGES)), thinking="on")
 
 
-def said(lm: Any, text: str, end: str = "</think>", status: Any = "ok") -> Sample:
+def said(lm: Any, text: str, end: str = "</think>", status: Any = "ok") -> GeneratedText:
     """A sample as the sampler would give it: without the token that ended it."""
     ids = tuple(lm.tokenizer(text + end)["input_ids"])
-    return Sample("t", 0, ids, text, (), status)
+    return GeneratedText("t", 0, ids, text, (), status)
 
 
 @pytest.mark.parametrize(
@@ -62,9 +62,9 @@ def test_prefixes_are_the_very_tokens(thinker: Any, opening: str) -> None:
 
 def test_where_a_step_ends_does_not_depend_on_what_comes_after(thinker: Any) -> None:
     ids = said(thinker, "<think>\na.\n\nc\n\n\nd.\n\n").ids[:-1]
-    whole = thought(thinker, REQUEST, Sample("t", 0, ids, thinker.sampler.text(ids), (), "truncated"))
+    whole = thought(thinker, REQUEST, GeneratedText("t", 0, ids, thinker.sampler.text(ids), (), "truncated"))
     for n in range(1, len(ids)):
-        part = thought(thinker, REQUEST, Sample("t", 0, ids[:n], thinker.sampler.text(ids[:n]), (), "truncated"))
+        part = thought(thinker, REQUEST, GeneratedText("t", 0, ids[:n], thinker.sampler.text(ids[:n]), (), "truncated"))
         closed = part.thoughts[:-1]  # the last ends with what there is
         assert closed == whole.thoughts[: len(closed)]
         assert len(closed) >= sum(len(one) < n for one in whole.thoughts) - 1

@@ -8,7 +8,7 @@ from doxascope.experiments.materials.trajectories.debate import DebateRequest, d
 from doxascope.experiments.materials.trajectories.evidence import evidence_trajectory
 from doxascope.experiments.materials.trajectories.paragraphs import ends
 from doxascope.experiments.materials.trajectories.trajectory import after
-from doxascope.hooks.generation.generation import Sample
+from doxascope.hooks.generation.generation import GeneratedText
 from doxascope.hooks.generation.sampling import Sampling
 from doxascope.hooks.prompts.chat import Message
 
@@ -16,8 +16,8 @@ ASK: list[Message] = [{"role": "user", "content": "Is it an apple?"}]
 REQUEST = ChainRequest("t", ASK, "Let me think.")
 
 
-def said(text: str, status: Any = "ok") -> Sample:
-    return Sample("t", 0, (), text, (), status)
+def said(text: str, status: Any = "ok") -> GeneratedText:
+    return GeneratedText("t", 0, (), text, (), status)
 
 
 @pytest.mark.parametrize(
@@ -59,7 +59,7 @@ def test_a_prefix_is_what_was_said_so_far_to_the_letter(tiny: Any) -> None:
         (said("a\n\nb<|im_start|>user\n\nc"), "truncated", 2),
     ],
 )
-def test_a_trajectory_says_how_it_ended(tiny: Any, sample: Sample, status: str, steps: int) -> None:
+def test_a_trajectory_says_how_it_ended(tiny: Any, sample: GeneratedText, status: str, steps: int) -> None:
     made = chain(tiny, REQUEST, sample)
     assert (made.status, len(made.steps), len(made.contexts)) == (status, steps, steps + 1)
     for context in made.contexts:

@@ -19,15 +19,16 @@ from doxascope.hooks.backends.edits import Change, Edit
 from doxascope.hooks.backends.make import MakeBackend, make_backend
 from doxascope.hooks.backends.transformers import TransformersBackend
 from doxascope.hooks.certificate.certificate import TOLERANCE
-from doxascope.hooks.exact.exact import ExactReading, Query, difference, read_packed
+from doxascope.hooks.exact.exact import ExactReading, largest_difference, read_packed
 from doxascope.hooks.lm import LanguageModel
 from doxascope.hooks.model.blocks import blocks
 from doxascope.hooks.model.points import Point, Site
 from doxascope.hooks.prompts.chat import Boundary, Prompt
 from doxascope.hooks.prompts.options import OptionPaths
-from doxascope.hooks.prompts.places import Place
+from doxascope.hooks.prompts.places import ResolvedPosition
+from doxascope.hooks.prompts.query import Query
 from doxascope.hooks.tree.layout import LAYOUTS, Packed
-from doxascope.hooks.tree.tree import Pack, TokenTree, pack
+from doxascope.hooks.tree.tree import Pack, TokenTree, cut_into_packs
 
 BACKENDS = ("transformers", "transformer_lens", "nnsight")
 SHAPE = {
@@ -105,7 +106,11 @@ def queries(lm: Any) -> list[Query]:
             Prompt(tuple(prompt), Boundary(None, "")),
             paths,
             lm.reader.terminators,
-            (Place("last", len(prompt) - 1, 1), Place("second", 1, 1), Place("mean", 3, 3)),
+            (
+                ResolvedPosition("last", len(prompt) - 1, 1),
+                ResolvedPosition("second", 1, 1),
+                ResolvedPosition("mean", 3, 3),
+            ),
         )
         for i, prompt in enumerate(prompts)
     ]
@@ -125,7 +130,7 @@ def test_options_and_residuals_are_those_of_plain_transformers(
         assert captured is not None
         rows = iter(captured.rows.index)
         for number, reading in zip(group, readings, strict=True):
-            assert difference(reading, reference.readings[number]) < noise(reading.logp)
+            assert largest_difference(reading, reference.readings[number]) < noise(reading.logp)
             for place in asked[number].places:
                 row, states = next(rows), reference.states[number]
                 expected = states[:, place.token - place.length + 1 : place.token + 1].mean(dim=1)
@@ -155,7 +160,7 @@ def branches(subject: Subject) -> Branches:
     trunk = tree.add(ids[:10])
     tokens = {"changed": ids[10:16], "other": ids[20:25]}
     nodes = {name: tree.add(branch, below=trunk[-1]) for name, branch in tokens.items()}
-    (one,) = pack(tree, [*trunk, *nodes["changed"], *nodes["other"]], 500)
+    (one,) = cut_into_packs(tree, [*trunk, *nodes["changed"], *nodes["other"]], 500)
     return Branches(one, ids[:10], tokens, nodes)
 
 

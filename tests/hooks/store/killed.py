@@ -16,7 +16,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from doxascope.hooks.store import ActivationStore, ActivationWriter, Header
-from doxascope.hooks.store.pack import pack
+from doxascope.hooks.store.pack import pack_store
 
 HEADER = Header(sites=("resid_post",), layers=tuple(range(8)), d_model=64, dtype="bfloat16", conditions={})
 ROWS, KILLS, PART_BYTES = 50, 50, 1_000_000
@@ -56,7 +56,7 @@ def kill(path: Path) -> int:
         child = os.fork()
         if child == 0:
             os.write(begin, b"!")
-            pack(path, PART_BYTES)
+            pack_store(path, PART_BYTES)
             write(path, sys.maxsize)
         os.read(begun, 1)
         time.sleep(draw.uniform(0, longest))

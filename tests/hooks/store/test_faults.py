@@ -15,7 +15,7 @@ import pytest
 
 from doxascope import ActivationStore, UserError
 from doxascope.hooks.store import ActivationWriter, Header
-from doxascope.hooks.store.pack import pack
+from doxascope.hooks.store.pack import pack_store
 
 KILLED = Path(__file__).with_name("killed.py")
 
@@ -130,7 +130,7 @@ def test_one_wrong_chunk_costs_its_rows_of_its_layer(tmp_path: Path, header: Hea
     assert np.array_equal(read.values, np.delete(values[:, 1], np.s_[64:128], axis=0))
     assert read.rows["token_index"].tolist() == np.delete(rows["token_index"], np.s_[64:128]).tolist()
     assert np.array_equal(opened.read(layer=0).values, values[:, 0])
-    assert pack(path) == (1, 1)
+    assert pack_store(path) == (1, 1)
 
 
 def test_no_flipped_bit_becomes_a_number(store: Path) -> None:
@@ -201,7 +201,7 @@ def test_a_part_without_its_commit_line_is_ignored_and_replaced(store: Path, hea
 
 
 def test_lost_batches_can_be_captured_again(store: Path, header: Header, make_batch: Any) -> None:
-    pack(store)
+    pack_store(store)
     (damaged,) = store.glob("*.h5")
     os.truncate(damaged, 1000)
     lines = (store / "commits.jsonl").read_text().splitlines(keepends=True)

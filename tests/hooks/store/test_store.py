@@ -10,8 +10,8 @@ import pandas as pd
 import pytest
 
 from doxascope import ActivationStore, UserError
-from doxascope.hooks.store import ActivationWriter, Header, describe
-from doxascope.hooks.store.pack import pack
+from doxascope.hooks.store import ActivationWriter, Header, make_header
+from doxascope.hooks.store.pack import pack_store
 
 Batch = Callable[..., tuple[pd.DataFrame, dict[str, Any]]]
 
@@ -109,13 +109,13 @@ def test_the_same_batches_give_the_same_bytes(store: Path, tmp_path: Path, heade
 def test_a_packed_store_reads_the_same(store: Path, header: Header, make_batch: Batch) -> None:
     before = ActivationStore.open(store)
     size = (store / "part-00000.h5").stat().st_size
-    assert pack(store, 2 * size) == (3, 2)
+    assert pack_store(store, 2 * size) == (3, 2)
     assert sorted(path.name for path in store.glob("*.h5")) == ["part-00000-00001.h5", "part-00002.h5"]
     with ActivationWriter.open(store, header) as writer:
         writer.add(3, *make_batch(3))
         with pytest.raises(UserError, match="another process is writing"):
-            pack(store)
-    assert pack(store) == (3, 1)
+            pack_store(store)
+    assert pack_store(store) == (3, 1)
     after = ActivationStore.open(store)
     assert not list(after.check())
     for number in range(4):
@@ -129,13 +129,13 @@ def test_a_packed_store_reads_the_same(store: Path, header: Header, make_batch: 
 
 def test_a_joined_part_counts_instead_of_those_that_a_kill_left(store: Path) -> None:
     parts = {path.name: path.read_bytes() for path in store.glob("*.h5")}
-    pack(store)
+    pack_store(store)
     for name, content in parts.items():
         (store / name).write_bytes(content)
     rows = ActivationStore.open(store).rows()
     assert len(rows) == 120
     assert not rows.duplicated(["readout_id", "position"]).any()
-    pack(store)
+    pack_store(store)
     assert [path.name for path in store.glob("*.h5")] == ["part-00000-00002.h5"]
 
 
@@ -151,7 +151,7 @@ def test_residuals_of_a_model_as_it_hands_them_on(tiny: Any, tmp_path: Path) -> 
     )
     run = tmp_path / "run"
     run.mkdir()
-    header = describe(tiny.identity, sites=["resid_post"], layers=range(3), commits="../commits.jsonl")
+    header = make_header(tiny.identity, sites=["resid_post"], layers=range(3), commits="../commits.jsonl")
     assert header.conditions["model"]["weights"] == tiny.identity.weights
     assert {"doxascope", "torch", "transformers"} <= set(header.conditions["versions"])
     with ActivationWriter.open(run / "activations", header) as writer:

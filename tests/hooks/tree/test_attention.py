@@ -8,9 +8,9 @@ import pytest
 import torch
 
 from doxascope import load
-from doxascope.hooks.tree.attention import KERNEL, mark
+from doxascope.hooks.tree.attention import KERNEL, mark_trunk
 from doxascope.hooks.tree.layout import Packed
-from doxascope.hooks.tree.tree import TokenTree, pack
+from doxascope.hooks.tree.tree import TokenTree, cut_into_packs
 
 LLAMA: dict[str, Any] = {
     "hidden_size": 32,
@@ -26,7 +26,7 @@ def masks_and_pass(model: Any, trunk: int) -> tuple[Any, Callable[[Any], torch.T
     """The mask of a path of `trunk` tokens with two branches, and the pass under a mask."""
     tree, words = TokenTree(), list(range(3, 3 + trunk))
     ends = [tree.add([*words[:-3], 1, 2])[-1], tree.add(words)[-1], tree.add([*words[:2], 2, 2])[-1]]
-    (one,) = pack(tree, ends, budget=100)
+    (one,) = cut_into_packs(tree, ends, budget=100)
     (batch,) = Packed(model).batches(one)
     inputs = dict(batch.inputs)
 
@@ -48,7 +48,7 @@ def test_a_marked_trunk_is_read_causally_whatever_the_mask_says_of_it(
     blank = mask.clone()
     blank[:, :, :10, :10] = 0
     assert (run(blank)[:10] - whole[:10]).abs().max() > 1e-3
-    torch.testing.assert_close(run(mark(blank, 10)), whole, rtol=0, atol=noise(whole))
+    torch.testing.assert_close(run(mark_trunk(blank, 10)), whole, rtol=0, atol=noise(whole))
 
 
 @pytest.mark.parametrize(("trunk", "marked"), [(WINDOW, WINDOW), (WINDOW + 1, 0)])

@@ -9,9 +9,10 @@ from doxascope import UserError
 from doxascope.hooks.backends.backend import PackOutput
 from doxascope.hooks.backends.capture import CapturePlan
 from doxascope.hooks.backends.transformers import TransformersBackend
-from doxascope.hooks.exact.exact import Query, difference, read_packed
+from doxascope.hooks.exact.exact import largest_difference, read_packed
 from doxascope.hooks.prompts.options import make_options
 from doxascope.hooks.prompts.places import LAST
+from doxascope.hooks.prompts.query import Query
 from doxascope.hooks.tree.memory import is_out_of_memory
 from doxascope.hooks.tree.tree import Pack
 
@@ -63,7 +64,7 @@ def test_out_of_memory_halves_the_budget_and_reads_the_same(
     assert cost.budget == cost.tokens_tree // 2 <= 150
     assert cost.packs > 1
     for one, other in zip(readings, expected, strict=True):
-        assert difference(one, other) < noise(other.logp)
+        assert largest_difference(one, other) < noise(other.logp)
     torch.testing.assert_close(
         captured.residuals, taken.residuals, rtol=0, atol=max(map(noise, taken.residuals.values()))
     )

@@ -2,7 +2,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from doxascope.hooks.tree.tree import ROOT, TokenTree, pack
+from doxascope.hooks.tree.tree import ROOT, TokenTree, cut_into_packs
 
 sequences = st.lists(st.lists(st.integers(0, 3), min_size=1, max_size=6), min_size=1, max_size=12)
 
@@ -31,7 +31,7 @@ def test_packs_keep_to_the_budget_read_each_node_once_and_show_ancestors_alone(
 ) -> None:
     tree = TokenTree()
     read = {tree.add(ids)[-1] for ids in given}
-    packs = pack(tree, read, budget)
+    packs = cut_into_packs(tree, read, budget)
     assert sorted(node for one in packs for node in one.nodes) == sorted(read)
     for one in packs:
         assert len(one) <= budget or len(one.rows) == 1
@@ -49,9 +49,9 @@ def test_packs_keep_to_the_budget_read_each_node_once_and_show_ancestors_alone(
 def test_one_pack_runs_each_token_once() -> None:
     tree = TokenTree()
     read = [tree.add([1, 2, n])[-1] for n in range(10)]
-    assert [len(one) for one in pack(tree, read, budget=100)] == [len(tree)]
-    assert pack(tree, [], budget=5) == []
-    assert len(pack(tree, read, budget=5)) > 1
+    assert [len(one) for one in cut_into_packs(tree, read, budget=100)] == [len(tree)]
+    assert cut_into_packs(tree, [], budget=5) == []
+    assert len(cut_into_packs(tree, read, budget=5)) > 1
 
 
 def test_a_branch_apart_is_of_its_own_beside_equal_tokens_and_no_walk_leads_into_it() -> None:
@@ -61,6 +61,6 @@ def test_a_branch_apart_is_of_its_own_beside_equal_tokens_and_no_walk_leads_into
     shared = tree.add([1, 2, 3, 4])
     assert len({*apart[0], *apart[1], *shared[2:]}) == 6
     assert tree.add([3, 4], below=trunk[-1]) == shared[2:]
-    (one,) = pack(tree, [apart[0][-1], apart[1][-1], shared[-1]], budget=20)
+    (one,) = cut_into_packs(tree, [apart[0][-1], apart[1][-1], shared[-1]], budget=20)
     for row in one.rows:
         assert one.tokens[one.visible()[row]].tolist() == [1, 2, 3, 4]

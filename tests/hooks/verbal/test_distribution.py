@@ -3,7 +3,7 @@ import pytest
 from scipy import stats
 
 from doxascope.hooks.verbal.distribution import NumberDistribution
-from doxascope.hooks.verbal.formats import UNIT, times
+from doxascope.hooks.verbal.formats import UNIT, count_format
 from doxascope.metrics import entropy_bits
 
 
@@ -25,12 +25,12 @@ def test_statistics_are_those_of_the_numbers_written_out() -> None:
 
 
 def test_of_several_medians_or_modes_the_smallest() -> None:
-    even = NumberDistribution(times(3).numbers, np.log(np.full(4, 0.25)))
+    even = NumberDistribution(count_format(3).numbers, np.log(np.full(4, 0.25)))
     assert (even.median, even.mode) == (1 / 3, 0)
 
 
 def test_without_mass_there_is_no_number() -> None:
-    none = NumberDistribution(times(3).numbers, np.full(4, -np.inf))
+    none = NumberDistribution(count_format(3).numbers, np.full(4, -np.inf))
     assert np.isnan([none.mean, none.sd, none.mode, none.median, none.entropy]).all()
     assert (none.coverage, none.outside, none.status(0.5)) == (0, 1, "nan")
 
@@ -41,8 +41,8 @@ def test_what_is_unread_bounds_the_error() -> None:
     for _ in range(500):
         kept, unread = rng.dirichlet(np.full(11, 0.2)), rng.dirichlet(np.full(11, 0.2))
         share = rng.uniform(0, 0.9)
-        part = NumberDistribution(times(10).numbers, np.log((1 - share) * kept + 1e-300), share)
-        whole = NumberDistribution(times(10).numbers, np.log((1 - share) * kept + share * unread + 1e-300))
+        part = NumberDistribution(count_format(10).numbers, np.log((1 - share) * kept + 1e-300), share)
+        whole = NumberDistribution(count_format(10).numbers, np.log((1 - share) * kept + share * unread + 1e-300))
         distance = np.abs(part.prob - whole.prob).sum() / 2
         assert distance <= part.error + 1e-12
         assert abs(part.mean - whole.mean) <= part.error + 1e-12

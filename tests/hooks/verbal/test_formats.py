@@ -5,7 +5,7 @@ import pytest
 
 from doxascope import UserError
 from doxascope.hooks.prompts.options import END
-from doxascope.hooks.verbal.formats import FORMATS, INTEGER, JSON, LINES, PERCENT, UNIT, Number, times
+from doxascope.hooks.verbal.formats import FORMATS, INTEGER, JSON, LINES, PERCENT, UNIT, Number, count_format
 from doxascope.metrics import hybrid_probability
 
 
@@ -18,18 +18,18 @@ def test_every_form_says_the_value_of_its_number() -> None:
         for form in number.forms:
             assert json.loads(JSON.labels[0] + form + "}") == {"probability": number.value}
     for n in (1, 7, 10):
-        counts = times(n).numbers
+        counts = count_format(n).numbers
         read = hybrid_probability([int(number.name) for number in counts], n)
         assert [number.value for number in counts] == read.tolist()
 
 
 def test_formats_admit_what_they_say() -> None:
-    assert [len(one.numbers) for one in (UNIT, INTEGER, PERCENT, JSON, LINES, times(10))] == [101] * 5 + [11]
+    assert [len(one.numbers) for one in (UNIT, INTEGER, PERCENT, JSON, LINES, count_format(10))] == [101] * 5 + [11]
     assert UNIT.spelled["0.3"] is UNIT.spelled["0.30"] is UNIT.numbers[30]
     assert {UNIT.spelled[form].value for form in ("0", "0.0", "0.00")} == {0}
     assert {UNIT.spelled[form].value for form in ("1", "1.0", "1.00")} == {1}
     assert UNIT.spelled.keys().isdisjoint([".3", "0.300", "0,3", "30%", "0.", "2", "10"])
-    assert times(4).spelled["3/4"].value == 0.75
+    assert count_format(4).spelled["3/4"].value == 0.75
 
 
 @pytest.mark.parametrize("name", FORMATS)
@@ -59,4 +59,4 @@ def test_what_is_no_format_is_refused() -> None:
         with pytest.raises(UserError, match="at least two numbers and a label"):
             replace(UNIT, **wrong)
     with pytest.raises(UserError, match="of 0 times: give at least one"):
-        times(0)
+        count_format(0)

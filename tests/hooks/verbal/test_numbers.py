@@ -7,15 +7,15 @@ import pytest
 from scipy import stats
 
 from doxascope import UserError
-from doxascope.hooks.exact.exact import difference
-from doxascope.hooks.generation.mentions import opening
+from doxascope.hooks.exact.exact import largest_difference
+from doxascope.hooks.generation.mentions import opening_option
 from doxascope.hooks.generation.sampling import Sampling
 from doxascope.hooks.prompts.chat import Message
 from doxascope.hooks.prompts.options import make_options
 from doxascope.hooks.verbal.answers import Answer, answer_rows, write_answers
-from doxascope.hooks.verbal.asking import Asked, ask
-from doxascope.hooks.verbal.formats import INTEGER, JSON, LINES, PERCENT, UNIT, NumberFormat, times
-from doxascope.hooks.verbal.reading import read_numbers
+from doxascope.hooks.verbal.asking import NumberQuestion, ask_number
+from doxascope.hooks.verbal.exact_numbers import read_numbers
+from doxascope.hooks.verbal.formats import INTEGER, JSON, LINES, PERCENT, UNIT, NumberFormat, count_format
 from doxascope.metrics.beliefs import belief_table
 
 CHARACTERS = "0123456789.%/NoYesripaut?: \n"
@@ -38,8 +38,8 @@ def numerate(taught: Callable[..., Any]) -> Any:
     return taught(CHARACTERS, "ripe?\n\np?\n", ANSWERS)
 
 
-def asked(lm: Any, one: NumberFormat, **how: Any) -> Asked:
-    return ask(lm.reader, one.name, [{"role": "user", "content": "ripe?"}], here(one), **how)
+def asked(lm: Any, one: NumberFormat, **how: Any) -> NumberQuestion:
+    return ask_number(lm.reader, one.name, [{"role": "user", "content": "ripe?"}], here(one), **how)
 
 
 @pytest.fixture(scope="module")
@@ -48,7 +48,7 @@ def answers(numerate: Any) -> list[Answer]:
     return written
 
 
-def g_test(answers: list[Answer], asked: Asked, logp: np.ndarray) -> float:
+def g_test(answers: list[Answer], asked: NumberQuestion, logp: np.ndarray) -> float:
     """p-value of a multinomial G-test over the numbers with an expected count of 5, all other numbers, and none."""
     said = np.array([answer.values[-1] for answer in answers if answer.status == "ok"])
     expected = len(answers) * np.exp(logp)
@@ -81,7 +81,7 @@ def test_the_parser_and_the_token_tree_see_the_same_event(numerate: Any, answers
     query = full.query(numerate.reader)
     for answer in answers[:1000]:
         ids = numerate.tokenizer(answer.text)["input_ids"] + [0] * (answer.status != "truncated")
-        number = opening(ids, query.paths, query.terminators)
+        number = opening_option(ids, query.paths, query.terminators)
         assert answer.values == (() if number is None else (UNIT.numbers[number].value,))
     assert len({answer.status for answer in answers}) >= 3
 
@@ -103,24 +103,26 @@ def test_of_several_numbers_the_last_is_marginal_over_the_others(numerate: Any, 
     assert all(len(answer.values) == 2 for answer in written if answer.status == "ok")
 
 
-@pytest.mark.parametrize("one", [UNIT, PERCENT, LINES, times(5)])
+@pytest.mark.parametrize("one", [UNIT, PERCENT, LINES, count_format(5)])
 def test_packed_equals_plain(numerate: Any, one: NumberFormat, noise: Callable[[Any], float]) -> None:
     query = asked(numerate, one).query(numerate.reader)
     (reading,), *_ = numerate.read([query])
-    assert difference(reading, numerate.read_plain(query)) < noise(reading.logp)
+    assert largest_difference(reading, numerate.read_plain(query)) < noise(reading.logp)
 
 
 def test_packed_equals_plain_on_a_real_model(smollm: Any, noise: Callable[[Any], float]) -> None:
     few = replace(JSON.worded("Yes", "No"), numbers=JSON.numbers[::50])
-    query = ask(smollm.reader, "r", [{"role": "user", "content": "Is a whale a fish?"}], few).query(smollm.reader)
+    query = ask_number(smollm.reader, "r", [{"role": "user", "content": "Is a whale a fish?"}], few).query(
+        smollm.reader
+    )
     (reading,), *_ = smollm.read([query])
-    assert difference(reading, smollm.read_plain(query)) < noise(reading.logp)
+    assert largest_difference(reading, smollm.read_plain(query)) < noise(reading.logp)
 
 
 def test_formats_and_options_share_one_pass_whatever_closes_them(smollm: Any, noise: Callable[[Any], float]) -> None:
     chat: list[Message] = [{"role": "user", "content": "Is a whale a fish?"}]
-    few = (replace(one.worded("Yes", "No"), numbers=one.numbers[::10]) for one in (UNIT, JSON, times(10)))
-    questions = [ask(smollm.reader, one.name, chat, one) for one in few]
+    few = (replace(one.worded("Yes", "No"), numbers=one.numbers[::10]) for one in (UNIT, JSON, count_format(10)))
+    questions = [ask_number(smollm.reader, one.name, chat, one) for one in few]
     plain = smollm.reader.query("yes or no", chat, make_options(OPTIONS))
     queries = [plain, *(one.query(smollm.reader) for one in questions)]
     together, cost, _ = smollm.read(queries, budget=4096)
@@ -135,7 +137,7 @@ def test_a_number_on_the_prompt_s_line_has_a_space_before_it(smollm: Any, numera
     ripe: list[Message] = [{"role": "user", "content": "ripe?"}]
 
     def begins(lm: Any, one: NumberFormat, **how: Any) -> tuple[str, str]:
-        question = ask(lm.reader, "r", ripe, one, **how)
+        question = ask_number(lm.reader, "r", ripe, one, **how)
         return question.prefill, question.opening
 
     assert begins(smollm, UNIT) == ("", "")
@@ -148,9 +150,9 @@ def test_a_number_on_the_prompt_s_line_has_a_space_before_it(smollm: Any, numera
 
 def test_the_instruction_comes_last_in_a_turn_of_the_user(smollm: Any) -> None:
     said: list[Message] = [{"role": "user", "content": "ripe?"}, {"role": "assistant", "content": "Let me see."}]
-    first = ask(smollm.reader, "r", said[:1], UNIT)
+    first = ask_number(smollm.reader, "r", said[:1], UNIT)
     assert first.messages == ({"role": "user", "content": f"ripe?\n\n{UNIT.instruction}"},)
-    second = ask(smollm.reader, "r", said, UNIT)
+    second = ask_number(smollm.reader, "r", said, UNIT)
     assert second.messages == (*said, {"role": "user", "content": UNIT.instruction})
 
 
@@ -191,7 +193,7 @@ def test_greedy_answers_are_one_draw_and_states_become_rows(numerate: Any, answe
 def test_failures_never_become_a_number(
     smollm: Any, states: list[tuple[tuple[float, ...], str]], prob: float, status: str
 ) -> None:
-    question = ask(smollm.reader, "r", [{"role": "user", "content": "ripe?"}], UNIT)
+    question = ask_number(smollm.reader, "r", [{"role": "user", "content": "ripe?"}], UNIT)
     written = [Answer("r", i, "", *state) for i, state in enumerate(states)]
     table = belief_table(answer_rows(question, "sampled", written, OPTIONS, 0.5))
     np.testing.assert_allclose(table["prob"], [prob, 1 - prob])
@@ -199,13 +201,13 @@ def test_failures_never_become_a_number(
 
 
 def test_a_prompt_that_is_too_long_is_refused(numerate: Any) -> None:
-    long = ask(numerate.reader, "r", [{"role": "user", "content": "ripe? " * 12}], here(INTEGER))
+    long = ask_number(numerate.reader, "r", [{"role": "user", "content": "ripe? " * 12}], here(INTEGER))
     with pytest.raises(UserError, match=r"read-out r: prompt and option take \d+ tokens, the model takes 64"):
         read_numbers(numerate, [long])
 
 
 def test_asking_nothing_and_following_nothing_is_refused(numerate: Any) -> None:
     with pytest.raises(UserError, match="read-out r: no messages"):
-        ask(numerate.reader, "r", [], UNIT)
+        ask_number(numerate.reader, "r", [], UNIT)
     with pytest.raises(UserError, match="beam 0: follow at least one"):
         read_numbers(numerate, [asked(numerate, LINES)], beam=0)

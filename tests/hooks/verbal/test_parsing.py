@@ -3,8 +3,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from doxascope.hooks.prompts.options import END
-from doxascope.hooks.verbal.formats import FORMATS, INTEGER, JSON, LINES, PERCENT, UNIT, NumberFormat, times
-from doxascope.hooks.verbal.parsing import Parsed, parse
+from doxascope.hooks.verbal.formats import FORMATS, INTEGER, JSON, LINES, PERCENT, UNIT, NumberFormat, count_format
+from doxascope.hooks.verbal.parsing import Parsed, parse_answer
 from doxascope.metrics.beliefs import STATUSES
 
 LINES_WORDED = LINES.worded("Yes", "No")
@@ -26,14 +26,14 @@ LINES_WORDED = LINES.worded("Yes", "No")
         (JSON, '{"probability": 1.0}\nI am sure.', (1,)),
         (LINES_WORDED, "No: 30\nYes: 70", (0.3, 0.7)),
         (LINES_WORDED, "No: 30\nYes: 60\n", (0.3, 0.6)),
-        (times(10), "7 out of 10", (0.7,)),
-        (times(10), "7/10", (0.7,)),
-        (times(10), "10", (1,)),
-        (times(3), "1", (1 / 3,)),
+        (count_format(10), "7 out of 10", (0.7,)),
+        (count_format(10), "7/10", (0.7,)),
+        (count_format(10), "10", (1,)),
+        (count_format(3), "1", (1 / 3,)),
     ],
 )
 def test_answers_that_follow_their_format(told: NumberFormat, text: str, values: tuple[float, ...]) -> None:
-    assert parse(text, told) == Parsed(values, "ok")
+    assert parse_answer(text, told) == Parsed(values, "ok")
 
 
 @pytest.mark.parametrize(
@@ -77,8 +77,8 @@ def test_answers_that_follow_their_format(told: NumberFormat, text: str, values:
         (UNIT, "1.01", "out_of_range"),
         (UNIT, "70", "out_of_range"),
         (INTEGER, "101\n", "out_of_range"),
-        (times(10), "11", "out_of_range"),
-        (times(10), "11 out of 10", "out_of_range"),
+        (count_format(10), "11", "out_of_range"),
+        (count_format(10), "11 out of 10", "out_of_range"),
         (JSON, '{"probability": 1.61}', "out_of_range"),
         (LINES_WORDED, "No: 30\nYes: 170", "out_of_range"),
         # several numbers
@@ -123,7 +123,7 @@ def test_answers_that_follow_their_format(told: NumberFormat, text: str, values:
     ],
 )
 def test_answers_that_are_no_number(told: NumberFormat, text: str, status: str) -> None:
-    said = parse(text, told)
+    said = parse_answer(text, told)
     assert (said.values, said.status) == ((), status)
 
 
@@ -141,7 +141,7 @@ def test_answers_that_are_no_number(told: NumberFormat, text: str, status: str) 
     ],
 )
 def test_answers_that_were_cut_off(told: NumberFormat, text: str, status: str) -> None:
-    assert parse(text, told, ended=False).status == status
+    assert parse_answer(text, told, ended=False).status == status
 
 
 # What SmolLM2-135M-Instruct wrote at temperature 1 when it was asked about balls in an urn, judged by hand.
@@ -175,15 +175,15 @@ WRITTEN = [
     (LINES_WORDED, "No: 200\nCorrectly: This answer has an equality", "out_of_range"),
     (LINES_WORDED, "No: []", "unparsed"),
     (LINES_WORDED, "No: (0.5 * 100) becomes 5%\nYes: 1.5 * 100 = 15%\n", "unparsed"),
-    (times(10), 'You cannot, as "Was it red?"', "refused"),
-    (times(10), 'No, in 10 cases, the answer "Yes" is 1.', "ambiguous"),
-    (times(10), "10 is indeed impossible to translate into a number without a fractional part", "unparsed"),
+    (count_format(10), 'You cannot, as "Was it red?"', "refused"),
+    (count_format(10), 'No, in 10 cases, the answer "Yes" is 1.', "ambiguous"),
+    (count_format(10), "10 is indeed impossible to translate into a number without a fractional part", "unparsed"),
 ]  # fmt: skip
 
 
 @pytest.mark.parametrize(("told", "text", "status"), WRITTEN)
 def test_answers_that_a_model_wrote(told: NumberFormat, text: str, status: str) -> None:
-    said = parse(text, told)
+    said = parse_answer(text, told)
     assert said.status == status
     assert bool(said.values) == (status == "ok")
 
@@ -195,7 +195,7 @@ def test_every_form_is_read_before_every_terminator(name: str) -> None:
     for number in told.numbers:
         for form in number.forms:
             for end in told.terminators:
-                said = parse(first + form + end.replace(END, ""), told)
+                said = parse_answer(first + form + end.replace(END, ""), told)
                 assert (said.status, said.values[-1]) == ("ok", number.value)
 
 
@@ -203,7 +203,7 @@ def test_every_form_is_read_before_every_terminator(name: str) -> None:
 def test_whatever_is_written_is_a_form_or_no_number(text: str, name: str) -> None:
     told = FORMATS[name].worded("Yes", "No")
     for beginning in ("", told.labels[0]):
-        said = parse(beginning + text, told)
+        said = parse_answer(beginning + text, told)
         assert said.status in STATUSES
         if said.status == "ok":
             assert len(said.values) == len(told.labels)

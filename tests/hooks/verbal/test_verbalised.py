@@ -1,16 +1,16 @@
 import numpy as np
 import pytest
 
-from doxascope.hooks.generation.generation import Sample
-from doxascope.hooks.verbal.verbalised import option_rows, tally, what_is_said
+from doxascope.hooks.generation.generation import GeneratedText
+from doxascope.hooks.verbal.verbalised import match_options, tally_matches, tally_rows
 from doxascope.metrics import counts_to_probabilities
 from doxascope.metrics.beliefs import belief_table
 
 NAMES = ("Coral", "shirt", "radio")
 
 
-def sample(text: str, *, cut: bool = False) -> Sample:
-    return Sample("r", 0, (), text, (), "truncated" if cut else "ok")
+def sample(text: str, *, cut: bool = False) -> GeneratedText:
+    return GeneratedText("r", 0, (), text, (), "truncated" if cut else "ok")
 
 
 @pytest.mark.parametrize(
@@ -34,26 +34,26 @@ def sample(text: str, *, cut: bool = False) -> Sample:
     ],
 )
 def test_the_string_match_of_the_paper(text: str, cut: bool, thinking: bool, option: int | None, status: str) -> None:
-    assert what_is_said(sample(text, cut=cut), NAMES, thinking=thinking) == (option, status)
+    assert match_options(sample(text, cut=cut), NAMES, thinking=thinking) == (option, status)
 
 
 def test_counts_are_probabilities_with_an_error() -> None:
     texts = ["coral", "coral", "shirt", "none", "coral and shirt"]
-    told = tally([what_is_said(sample(text), NAMES) for text in texts], 3)
+    told = tally_matches([match_options(sample(text), NAMES) for text in texts], 3)
     np.testing.assert_allclose(counts_to_probabilities(told.counts), [0.4, 0.2, 0, 0.4])
     assert told.errors == {"unparsed": 1, "ambiguous": 1}
-    table = belief_table({"readout_id": "r"} | row for row in option_rows(told, NAMES, 0.5))
+    table = belief_table({"readout_id": "r"} | row for row in tally_rows(told, NAMES, 0.5))
     np.testing.assert_allclose(table["prob"], [2 / 3, 1 / 3, 0])
     assert set(table["coverage"]) == {0.6}
     assert set(table["status"]) == {"ok"}
-    assert set(belief_table({"readout_id": "r"} | row for row in option_rows(told, NAMES, 0.7))["status"]) == {
+    assert set(belief_table({"readout_id": "r"} | row for row in tally_rows(told, NAMES, 0.7))["status"]) == {
         "low_coverage"
     }
 
 
 @pytest.mark.parametrize(("texts", "status"), [(["a", "b", "coral, shirt"], "unparsed"), ([], "nan")])
 def test_answers_that_name_nothing_give_no_number(texts: list[str], status: str) -> None:
-    told = tally([what_is_said(sample(text), NAMES) for text in texts], 3)
-    table = belief_table({"readout_id": "r"} | row for row in option_rows(told, NAMES, 0.5))
+    told = tally_matches([match_options(sample(text), NAMES) for text in texts], 3)
+    table = belief_table({"readout_id": "r"} | row for row in tally_rows(told, NAMES, 0.5))
     assert table["prob"].isna().all()
     assert set(table["status"]) == {status}

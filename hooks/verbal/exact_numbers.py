@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from ..errors import UserError
-from ..exact.exact import Competitor, ExactReading, Query
-from ..prompts.reader import PromptReader
-from .asking import Asked
+from ..exact.exact import Competitor, ExactReading
+from ..prompts.query import PromptReader, Query
+from .asking import NumberQuestion
 from .distribution import NumberDistribution
 from .rows import Stated, belief_rows
 
@@ -27,7 +27,7 @@ forms."""
 class NumberReading:
     """What a model would say to one question for a number."""
 
-    asked: Asked
+    asked: NumberQuestion
     lines: tuple[NumberDistribution, ...]
     """One for each number of the format."""
     competitor: Competitor
@@ -51,7 +51,7 @@ class NumberReading:
 class _Course:
     """A question whose lines are read one after the other."""
 
-    asked: Asked
+    asked: NumberQuestion
     beginnings: tuple[str, ...]
     """Of answers, up to the number that is read next."""
     dropped: float = 0.0
@@ -81,7 +81,7 @@ class _Course:
 
 
 def read_numbers(
-    lm: "LanguageModel", asked: Sequence[Asked], *, beam: int = BEAM, budget: int = BUDGET
+    lm: "LanguageModel", asked: Sequence[NumberQuestion], *, beam: int = BEAM, budget: int = BUDGET
 ) -> list[NumberReading]:
     """The exact distributions of the numbers that answers would say.
 

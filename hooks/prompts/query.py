@@ -1,15 +1,47 @@
 """From conversations to queries: the half of a read-out that needs the tokenizer but no weights."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from functools import cache
+from typing import TYPE_CHECKING
 
 from ..errors import UserError
-from ..exact.exact import Query
 from ..model.loading import TextSide
+from ..model.points import Point
 from ..model.spec import ModelSpec
-from .chat import ChatRenderer, Message
-from .options import Option, PathFinder, Terminators
-from .places import Positions, find_places
+from .chat import ChatRenderer, Message, Prompt
+from .options import Option, OptionPaths, PathFinder, Terminators
+from .places import Positions, ResolvedPosition, find_places
+
+if TYPE_CHECKING:
+    import torch
+
+
+@dataclass(frozen=True)
+class Swap:
+    """What is put into a prompt."""
+
+    tokens: tuple[int, ...]
+    """[n] of the prompt, from 0: where."""
+    rows: "Mapping[Point, torch.Tensor]"
+    """Point -> [n, d_model]: what takes the place of these tokens' rows there."""
+
+
+@dataclass(frozen=True)
+class Query:
+    """One read-out: after this prompt, which option?"""
+
+    readout_id: str
+    prompt: Prompt
+    paths: OptionPaths
+    terminators: Terminators
+    """What closes its forms."""
+    places: tuple[ResolvedPosition, ...] = ()
+    """Where in the prompt a capture reads."""
+    swap: Swap | None = None
+    """Rows of another context, in which the prompt is read."""
+    inner: bool = True
+    """Whether a lens reads it, too, where there is one."""
 
 
 class PromptReader:

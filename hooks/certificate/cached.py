@@ -7,7 +7,7 @@ from pydantic import ValidationError
 
 from ..cache import cache_folder
 from ..errors import UserError
-from ..files import whole
+from ..files import atomic_write
 from ..identity import Identity
 from .certificate import Certificate
 
@@ -17,8 +17,8 @@ def computing_versions() -> dict[str, str]:
     return {name: version(name) for name in ("torch", "transformers")}
 
 
-def keep(certificate: Certificate) -> None:
-    """Have `find` know it from now on, in place of what it knew of the same weights.
+def save_certificate(certificate: Certificate) -> None:
+    """Keep a certificate for `find_certificate`, in place of the one that it had of the same weights.
 
     Raises UserError if the cache folder cannot be written.
     """
@@ -26,13 +26,13 @@ def keep(certificate: Certificate) -> None:
         path = _path(fingerprint, certificate.device)
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
-            with whole(path) as temporary:
+            with atomic_write(path) as temporary:
                 temporary.write_text(certificate.model_dump_json(indent=1) + "\n", encoding="utf-8")
         except OSError as error:
             raise UserError(f"{path}: cannot be written ({error.strerror}); set DOXASCOPE_CACHE") from error
 
 
-def find(identity: Identity) -> Certificate | None:
+def find_certificate(identity: Identity) -> Certificate | None:
     """The certificate of these weights on this kind of device under the present libraries; None: there is none."""
     try:
         found = Certificate.model_validate_json(_path(identity.weights, identity.device).read_text("utf-8"))
