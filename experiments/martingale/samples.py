@@ -30,8 +30,10 @@ def samples(config: MartingaleConfig, beliefs: pd.DataFrame) -> Iterator[Sample]
             named: dict[str, Any] = {"kind": kind, "method": method, "subset": subset}
             yield _updates(config, steps, ends, named)
             yield _elicited(own, named)
-    if table["method"].nunique() > 1:
-        yield _judgements(table)
+    alone = table.groupby("method")["kind"].transform("nunique") == 1
+    judged = table.assign(method=table["method"].where(alone, table["kind"] + "/" + table["method"]))
+    if judged["method"].nunique() > 1:
+        yield _judgements(judged)
 
 
 def _updates(config: MartingaleConfig, steps: pd.DataFrame, ends: pd.DataFrame, named: Mapping[str, Any]) -> Updates:

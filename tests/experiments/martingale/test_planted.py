@@ -8,6 +8,7 @@ import pandas as pd
 import pytest
 
 from doxascope import UserError
+from doxascope.experiments.experiment import Experiment, RunConfig
 from doxascope.experiments.martingale.figures import figures
 from doxascope.experiments.martingale.table import readings
 from doxascope.experiments.planted.anchored import Anchored
@@ -21,6 +22,11 @@ N = 400
 Planted = Callable[..., pd.DataFrame]
 Found = Mapping[tuple[str, str, str], Score]
 """(metric, method, subset) -> score."""
+
+
+def numbers_of(made: tuple[Experiment, RunConfig], table: pd.DataFrame) -> list[Number]:
+    experiment, config = made
+    return score_run(experiment, config, table)
 
 
 def by_name(numbers: Sequence[Number]) -> Found:
@@ -44,7 +50,7 @@ def numbers(configured: Any, planted: Planted) -> list[Number]:
     )
     said = table["method"] != "anchored"
     table = table.assign(kind=table["kind"].astype(str).mask(said, "verbal"))
-    return score_run(*made, table)
+    return numbers_of(made, table)
 
 
 @pytest.fixture(scope="module")
@@ -100,7 +106,7 @@ def test_equal_priors_have_no_reliability_to_correct_by(configured: Any, planted
     read = Bayesian().sample(20, 0).read.copy()
     read[:, 0] = 0.5
     table = planted({"said": [read, read]}).assign(kind="verbal")
-    score = by_name(score_run(*made, table))["M_corrected", "said", "all"]
+    score = by_name(numbers_of(made, table))["M_corrected", "said", "all"]
     assert (score.status, np.isnan(score.estimate)) == ("no_reliability", True)
 
 
@@ -110,12 +116,12 @@ def test_cells_that_are_pulled_to_the_middle_forecast_worse(configured: Any, pla
     made = configured("bootstrap_draws=100")
     cells = [Anchored(pull=pull).sample(120, i) for i, pull in enumerate(np.linspace(0, most, 16))]
     tables = [planted({"words": [one.read]}, one.outcome, f"cell {i}") for i, one in enumerate(cells)]
-    score = by_name(score_run(*made, pd.concat(tables, ignore_index=True)))["brier_on_M", "words", "all"]
+    score = by_name(numbers_of(made, pd.concat(tables, ignore_index=True)))["brier_on_M", "words", "all"]
     assert score.as_dict()["n_cells"] == 16
     assert score.n_clusters == 16 * 120
     assert (score.ci_hi < 0) == (most > 0)
     assert score.ci_lo < 0
-    few = by_name(score_run(*made, pd.concat(tables[:4], ignore_index=True)))["brier_on_M", "words", "all"]
+    few = by_name(numbers_of(made, pd.concat(tables[:4], ignore_index=True)))["brier_on_M", "words", "all"]
     assert (few.status, np.isnan(few.estimate)) == ("too_few", True)
 
 
@@ -132,28 +138,28 @@ def test_a_step_without_a_belief_is_never_bridged(configured: Any, planted: Plan
     made = configured()
     read = Bayesian(steps=2).sample(30, 0).read.copy()
     read[:6, 1] = np.nan
-    found = by_name(score_run(*made, planted({"words": [read, read]})))
+    found = by_name(numbers_of(made, planted({"words": [read, read]})))
     step, whole = (found[metric, "words", "all"] for metric in ("M_step", "M"))
     assert (step.n_rows, step.n_dropped, step.reasons) == (60 - 12, 12, {"nan": 12})
     assert (whole.n_rows, whole.n_dropped) == (30, 0)
     assert found["unparsed", "words", "all"].estimate == pytest.approx(6 / 90)
     one = read.copy()
     one[:3, 2] = np.nan
-    assert by_name(score_run(*made, planted({"words": [read, one]})))["M", "words", "all"].n_dropped == 3
+    assert by_name(numbers_of(made, planted({"words": [read, one]})))["M", "words", "all"].n_dropped == 3
 
 
 def test_without_any_step_there_is_nothing_to_score(configured: Any, planted: Planted) -> None:
     made = configured()
     start = np.full((5, 1), 0.4)
     with pytest.raises(UserError, match="no trajectory has a step"):
-        score_run(*made, planted({"words": [start, start]}))
+        numbers_of(made, planted({"words": [start, start]}))
 
 
 def test_a_method_without_any_number_has_statuses_and_no_figure(configured: Any, planted: Planted) -> None:
     made = configured()
     silent = np.full((20, 2), np.nan)
     table = planted({"greedy": [silent]})
-    numbers = score_run(*made, table)
+    numbers = numbers_of(made, table)
     assert by_name(numbers)["M", "greedy", "all"].status == "too_few"
     assert figures(readings(table), numbers, [], []) == []
 
@@ -162,7 +168,7 @@ def test_equal_priors_have_a_status_and_no_slope(configured: Any, planted: Plant
     made = configured()
     read = Bayesian().sample(20, 0).read.copy()
     read[:, 0] = 0.5
-    found = by_name(score_run(*made, planted({"words": [read, read]})))
+    found = by_name(numbers_of(made, planted({"words": [read, read]})))
     assert found["M", "words", "all"].status == "zero_variance_prior"
     assert np.isnan(found["M", "words", "all"].estimate)
     assert np.isfinite(found["mean_update", "words", "all"].estimate)
@@ -181,7 +187,7 @@ def test_drift_within_a_question_is_found_where_there_is_some(configured: Any, p
         later["variant"] = later["variant"].str.replace('"draw": 0', f'"draw": {draw}')
         later["readout_id"] += f"/{draw}"
         more.append(later)
-    numbers = score_run(*made, pd.concat([base, *more], ignore_index=True))
+    numbers = numbers_of(made, pd.concat([base, *more], ignore_index=True))
     (score,) = [number.score for number in numbers if number.metric == "drift2"]
     assert score.ci_lo < drift**2 < score.ci_hi
     assert score.as_dict()["n_chains"] == 320
@@ -191,7 +197,7 @@ def test_drift_within_a_question_is_found_where_there_is_some(configured: Any, p
 def test_drift_is_not_tested_under_another_law_or_with_few_chains(configured: Any, planted: Planted) -> None:
     read = Bayesian().sample(20, 0).read
     for changes in (("chains=7",), ("chains=8", "generation.temperature=0.7"), ("chains=8", "generation.top_p=0.9")):
-        numbers = score_run(*configured(*changes), planted({"words": [read, read]}))
+        numbers = numbers_of(configured(*changes), planted({"words": [read, read]}))
         assert "drift2" not in {number.metric for number in numbers}
 
 
@@ -199,7 +205,7 @@ def test_the_slope_is_told_apart_by_domain(configured: Any, planted: Planted) ->
     made = configured("bootstrap_draws=200")
     fair = planted({"words": [Bayesian().sample(200, 0).read] * 2})
     pulled = planted({"words": [Anchored(pull=0.4).sample(200, 1).read] * 2}, cell="values")
-    found = by_name(score_run(*made, pd.concat([fair, pulled], ignore_index=True)))
+    found = by_name(numbers_of(made, pd.concat([fair, pulled], ignore_index=True)))
     own = found["M", "words", "factual, cot, none"]
     assert found["M_at", "words", "domain[factual]"].estimate == pytest.approx(own.estimate)
     contrast = found["M_contrast", "words", "domain[values]"]

@@ -12,11 +12,11 @@ from click.testing import CliRunner
 
 from doxascope import UserError
 from doxascope.experiments.cli.main import cli
-from doxascope.experiments.engine.together import understand_runs
+from doxascope.experiments.engine.together import score_runs
 from doxascope.experiments.martingale.ratings import PLACE, rated
 from doxascope.experiments.martingale.table import readings
 from doxascope.experiments.runs.folder import RunFolder
-from doxascope.experiments.scoring.engine import score_understood
+from doxascope.experiments.tables.samples import STEPWISE, Updates
 
 Write = Callable[..., Path]
 
@@ -48,15 +48,15 @@ def filled(folder: RunFolder, tmp_path: Path) -> Write:
 
 
 def test_who_says_what_the_model_says_agrees_with_it(folder: RunFolder, filled: Write) -> None:
-    found = score_understood(understand_runs([folder], filled(lambda given: given, "ann", "bob")))
-    lines = {(e.group, line.quantity): line.score for e in found.entries for line in e.lines}
-    for quantity in ("M, per step", "M, first to last", "Brier score of the posterior"):
-        same, own = lines["judge/rater ann", quantity], lines["exact/words", quantity]
+    found = score_runs([folder], ratings=filled(lambda given: given, "ann", "bob"))
+    scores = {(number.metric, number.method, number.subset): number.score for number in found.all}
+    for metric in ("M_step", "M", "brier_post"):
+        same, own = scores[metric, "rater ann", "all"], scores[metric, "words", "all"]
         assert (same.estimate, same.n_rows) == pytest.approx((own.estimate, own.n_rows))
-    for what in ("", ", updates"):
-        assert lines["all kinds", f"concordance of exact/words and judge/rater bob{what}"].estimate == pytest.approx(1)
-        assert lines["all kinds", f"concordance of judge/rater ann and judge/rater bob{what}"].estimate == 1
-    assert found.comparisons["martingale", "exact/words", "judge/rater ann"].difference == pytest.approx(0)
+    for metric in ("agreement", "agreement_update"):
+        assert scores[metric, "", "words - rater bob"].estimate == pytest.approx(1)
+        assert scores[metric, "", "rater ann - rater bob"].estimate == 1
+    assert scores["M_difference", "words - rater ann", "all"].estimate == pytest.approx(0)
 
 
 def test_the_sheet_shows_what_the_model_had_seen_and_nothing_later(folder: RunFolder, tmp_path: Path) -> None:
@@ -93,7 +93,9 @@ def test_an_unrated_step_is_missing_and_never_bridged(folder: RunFolder, filled:
     assert list(table["step"]) == [0, 1, 2, 3, 4, 5, 6]
     assert list(table["belief"].isna()) == [False, False, True, False, False, True, False]
     assert list(table["status"].unique()) == ["ok", "nan"]
-    pairs = understand_runs([folder], filled(one)).samples["judge/rater ann"].views["per step"]  # pyright: ignore[reportAttributeAccessIssue]
+    samples = score_runs([folder], "martingale", ratings=filled(one)).understood.samples
+    (ann,) = (s for s in samples if isinstance(s, Updates) and (s.method, s.subset) == ("rater ann", "all"))
+    pairs = ann.views[STEPWISE]
     assert len(pairs.prior) == 6
     assert np.isfinite(pairs.posterior - pairs.prior).sum() == 2
 
@@ -118,23 +120,23 @@ def test_a_wrong_row_is_named(folder: RunFolder, filled: Write, column: str, val
         return pd.concat([rest.iloc[:2], given.loc[[first]], rest.iloc[2:]])
 
     with pytest.raises(UserError, match=re.escape(message)) as told:
-        understand_runs([folder], filled(wrong))
+        score_runs([folder], ratings=filled(wrong))
     assert str(told.value).startswith(str(filled(wrong)))
     assert "\n" not in str(told.value)
 
 
 def test_a_place_is_rated_once_by_each(folder: RunFolder, filled: Write) -> None:
     with pytest.raises(UserError, match=r"row 2: .* is rated twice"):
-        understand_runs([folder], filled(lambda given: pd.concat([given[:1], given])))
+        score_runs([folder], ratings=filled(lambda given: pd.concat([given[:1], given])))
 
 
 def test_a_file_without_the_columns_says_which_it_needs(folder: RunFolder, tmp_path: Path) -> None:
     path = tmp_path / "ratings.csv"
     path.write_text("item,step,belief\nfactual-0000,0,0.5\n")
     with pytest.raises(UserError, match="has no column 'reasoning'; ratings have item, reasoning, prompt, draw, step"):
-        understand_runs([folder], path)
+        score_runs([folder], ratings=path)
 
 
 def test_ratings_are_of_one_run(folder: RunFolder, filled: Write) -> None:
     with pytest.raises(UserError, match="are of the steps of one run"):
-        understand_runs([folder, folder], filled())
+        score_runs([folder, folder], ratings=filled())
