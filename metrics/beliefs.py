@@ -54,7 +54,13 @@ to the turns that were put into its mouth."""
 
 
 def belief_table(rows: Iterable[Mapping[str, Any]]) -> pd.DataFrame:
-    """Build a checked table from rows; a column that a row leaves out is empty."""
+    """Build a checked table from rows; a column that a row leaves out is empty.
+
+    >>> read = {"readout_id": "q1", "kind": "exact", "status": "ok"}
+    >>> options = [{"option": "yes", "option_index": 0, "prob": 0.7}, {"option": "no", "option_index": 1, "prob": 0.3}]
+    >>> belief_table(read | option for option in options)["prob"].tolist()
+    [0.7, 0.3]
+    """
     blank = {"str": "", "int32": 0, "Int32": pd.NA, "float64": np.nan}
     data = {name: [] for name in COLUMNS}
     for row in rows:
@@ -67,7 +73,13 @@ def belief_table(rows: Iterable[Mapping[str, Any]]) -> pd.DataFrame:
 
 
 def check_belief_table(table: pd.DataFrame) -> pd.DataFrame:
-    """Return `table`, or raise ValueError saying which row breaks the contract and how."""
+    """Return `table`, or raise ValueError saying which row breaks the contract and how.
+
+    >>> check_belief_table(belief_table([]).drop(columns="prob"))
+    Traceback (most recent call last):
+        ...
+    ValueError: belief table: column 'prob' is missing
+    """
     absent = [name for name in COLUMNS if name not in table.columns]
     if absent:
         raise ValueError(f"belief table: column {absent[0]!r} is missing")

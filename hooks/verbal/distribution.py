@@ -17,6 +17,10 @@ Floats = NDArray[np.float64]
 class NumberDistribution:
     """How probable each number is as the next that the model says. Statistics are of the numbers that the format admits
     alone, and NaN if these have no mass.
+
+    >>> half = NumberDistribution((Number("30", 0.3, ("30",)), Number("70", 0.7, ("70",))), np.log([0.4, 0.4]))
+    >>> round(half.mean, 3), round(half.coverage, 3), round(half.entropy, 3)
+    (0.5, 0.8, 1.0)
     """
 
     numbers: tuple[Number, ...]

@@ -71,7 +71,11 @@ class NumberFormat:
         return frozenset(NUMERAL.sub("", form, count=1) for form in self.spelled)
 
     def worded(self, yes: str, no: str) -> "NumberFormat":
-        """The format for these options."""
+        """The format for these options.
+
+        >>> LINES.worded("yes", "no").labels[0]
+        'no: '
+        """
 
         def fill(text: str) -> str:
             return text.replace("{yes}", yes).replace("{no}", no)
@@ -137,6 +141,9 @@ def count_format(n: int = 10) -> NumberFormat:
     """The hybrid of a count: of `n` times, how many? `3`, `3/10` and `3 out of 10` mean 3/n (METRICS D10).
 
     Raises UserError for n < 1.
+
+    >>> count_format(10).numbers[3].forms, count_format(10).numbers[3].value
+    (('3', '3/10', '3 out of 10'), 0.3)
     """
     if n < 1:
         raise UserError(f"of {n} times: give at least one")
