@@ -1,31 +1,187 @@
 """doxascope: measure whether open language models hold coherent beliefs, from the inside.
 
 >>> from doxascope import load
->>> with load("smollm2-135m") as lm:                                              # doctest: +SKIP
-...     beliefs, _ = lm.beliefs("Is the sky green?", options=["Yes", "No"])
+>>> with load("smollm2-135m") as lm:
+...     beliefs, _ = lm.beliefs("Is the sky green?", options=["yes", "no"])
+>>> beliefs["option"].tolist(), round(float(beliefs["prob"].sum()), 6)
+(['yes', 'no'], 1.0)
+
+Everything in `__all__` is public, and so is every name of `doxascope.metrics`. What lies deeper may change.
 """
 
+from collections.abc import Sequence
 from importlib import import_module
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from . import metrics
+    from .experiments.experiment import Column, Experiment, Figure, Findings, Item, Question, RunConfig, Table, Verdict
+    from .experiments.runs.folder import RunFolder
+    from .experiments.scoring.engine import ScoredTable
+    from .experiments.scoring.number import Number
+    from .hooks.backends.capture import CapturePlan, Every
+    from .hooks.backends.edits import Edit, add_vector, project_out, replace_rows, swap_edits
+    from .hooks.certificate.certify import certify
     from .hooks.errors import UserError
-    from .hooks.lm import LanguageModel, load
-    from .hooks.store import ActivationStore
+    from .hooks.generation.sampling import Sampling
+    from .hooks.lm import Beliefs, LanguageModel, load
+    from .hooks.model.points import Point
+    from .hooks.model.spec import ModelSpec
+    from .hooks.prompts.options import Option, make_options
+    from .hooks.prompts.places import Position
+    from .hooks.prompts.query import Query, Swap
+    from .hooks.store import Activations, ActivationStore, ActivationWriter, export_store, pack_store, store_header
+    from .hooks.verbal.answers import answer_rows, write_answers
+    from .hooks.verbal.asking import NumberQuestion, ask_number
+    from .hooks.verbal.exact_numbers import read_numbers
+    from .hooks.verbal.formats import FORMATS, NumberFormat, WrittenNumber, count_format
+    from .hooks.verbal.parsing import parse_answer
 
 __version__ = "0.1.0"
-__all__ = ["ActivationStore", "LanguageModel", "UserError", "load"]
+__all__ = [
+    "FORMATS",
+    "ActivationStore",
+    "ActivationWriter",
+    "Activations",
+    "Beliefs",
+    "CapturePlan",
+    "Column",
+    "Edit",
+    "Every",
+    "Experiment",
+    "Figure",
+    "Findings",
+    "Item",
+    "LanguageModel",
+    "ModelSpec",
+    "Number",
+    "NumberFormat",
+    "NumberQuestion",
+    "Option",
+    "Point",
+    "Position",
+    "Query",
+    "Question",
+    "RunConfig",
+    "Sampling",
+    "Swap",
+    "Table",
+    "UserError",
+    "Verdict",
+    "WrittenNumber",
+    "add_vector",
+    "answer_rows",
+    "ask_number",
+    "certify",
+    "count_format",
+    "export_store",
+    "load",
+    "make_options",
+    "metrics",
+    "pack_store",
+    "parse_answer",
+    "project_out",
+    "read_numbers",
+    "replace_rows",
+    "run",
+    "score",
+    "store_header",
+    "swap_edits",
+    "write_answers",
+]
 
 _HOMES = {
-    "ActivationStore": ".hooks.store",
-    "LanguageModel": ".hooks.lm",
-    "UserError": ".hooks.errors",
-    "load": ".hooks.lm",
-}
+    "experiments.experiment": (
+        "Column", "Experiment", "Figure", "Findings", "Item", "Question", "RunConfig", "Table", "Verdict",
+    ),
+    "experiments.scoring.number": ("Number",),
+    "hooks.backends.capture": ("CapturePlan", "Every"),
+    "hooks.backends.edits": ("Edit", "add_vector", "project_out", "replace_rows", "swap_edits"),
+    "hooks.certificate.certify": ("certify",),
+    "hooks.errors": ("UserError",),
+    "hooks.generation.sampling": ("Sampling",),
+    "hooks.lm": ("Beliefs", "LanguageModel", "load"),
+    "hooks.model.points": ("Point",),
+    "hooks.model.spec": ("ModelSpec",),
+    "hooks.prompts.options": ("Option", "make_options"),
+    "hooks.prompts.places": ("Position",),
+    "hooks.prompts.query": ("Query", "Swap"),
+    "hooks.store": (
+        "Activations", "ActivationStore", "ActivationWriter", "export_store", "store_header", "pack_store",
+    ),
+    "hooks.verbal.answers": ("answer_rows", "write_answers"),
+    "hooks.verbal.asking": ("NumberQuestion", "ask_number"),
+    "hooks.verbal.exact_numbers": ("read_numbers",),
+    "hooks.verbal.formats": ("FORMATS", "NumberFormat", "WrittenNumber", "count_format"),
+    "hooks.verbal.parsing": ("parse_answer",),
+}  # fmt: skip
+_HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
+
+
+def run(
+    target: str,
+    model: str | None = None,
+    *,
+    overrides: Sequence[str] = (),
+    out: Path | str = "runs",
+    verify: int = 0,
+) -> "RunFolder":
+    """Run an experiment, or go on with it, and write its scores and its report, as `doxascope run` does.
+
+    Args:
+        target: the name of an experiment or of a preset, or a YAML file.
+        model: replaces the configured model.
+        overrides: changes of settings, `key=value`, with dots for nesting.
+        out: the folder in which the run gets a folder of its own.
+        verify: number of read-outs that are computed again by plain forward passes.
+
+    Raises UserError for a setting that is wrong, and for a folder that holds a run under other conditions.
+    """
+    from .experiments.engine.config import load_config
+    from .experiments.engine.runner import run as run_experiment
+
+    experiment, config = load_config(target, overrides, model)
+    return run_experiment(experiment, config, Path(out), verify=verify)
+
+
+def score(
+    *tables: Path | str,
+    metric: str = "all",
+    cluster: str | None = None,
+    replicates: str | None = None,
+    seed: int | None = None,
+) -> "ScoredTable":
+    """Score a table of beliefs from anywhere, or runs together, as `doxascope score` does.
+
+    Args:
+        tables: a CSV, Parquet or JSONL table; or the folders of runs of one experiment.
+        metric: one of `doxascope score --list`, or `all` that fit.
+        cluster: of a table, the column that names what was sampled.
+        replicates: of a table, the column that says which reading of its item a row is.
+        seed: of all resampling; if not given 0, or the runs' own.
+    """
+    from .experiments.runs.folder import run_at
+    from .experiments.scoring.engine import score_table
+
+    paths = [Path(table) for table in tables]
+    runs = [run for path in paths if (run := run_at(path))]
+    if len(runs) == len(paths) and runs:
+        from .experiments.engine.together import score_runs
+
+        return score_runs(runs, metric, seed=seed)
+    (path,) = paths
+    return score_table(path, metric, cluster=cluster, replicates=replicates, seed=seed or 0)
 
 
 def __getattr__(name: str) -> object:
     """Import a public name when it is first used, so that `import doxascope.metrics` needs no torch."""
-    if name not in _HOMES:
+    if name == "metrics":
+        return import_module(".metrics", __name__)
+    if name not in _HOME_OF:
         raise AttributeError(f"module 'doxascope' has no attribute {name!r}")
-    return getattr(import_module(_HOMES[name], __name__), name)
+    return getattr(import_module(f".{_HOME_OF[name]}", __name__), name)
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

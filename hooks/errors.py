@@ -9,7 +9,11 @@ class UserError(ValueError):
 
 
 def nearest(name: str, known: Iterable[str]) -> str:
-    """A hint for an unknown name: the closest known one, or all of them when none is close."""
+    """A hint for an unknown name: the closest known one, or all of them when none is close.
+
+    >>> nearest("layrs", ["layers", "sites"])
+    "did you mean 'layers'?"
+    """
     known = sorted(known)
     close = get_close_matches(name, known, n=1)
     return f"did you mean {close[0]!r}?" if close else f"known: {', '.join(known)}"

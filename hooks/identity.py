@@ -73,7 +73,11 @@ def identify(
 
 
 def condition_differences(before: Mapping[str, Any], now: Mapping[str, Any], path: str = "") -> list[str]:
-    """`key: was -> is` for every entry in which two conditions differ."""
+    """`key: was -> is` for every entry in which two conditions differ.
+
+    >>> condition_differences({"model": {"dtype": "float32"}}, {"model": {"dtype": "bfloat16"}})
+    ['model.dtype: float32 -> bfloat16']
+    """
     found: list[str] = []
     for key in dict.fromkeys([*before, *now]):
         was, now_is = before.get(key), now.get(key)

@@ -58,7 +58,13 @@ is what the model gave to the turns that were prefilled."""
 
 
 def belief_table(rows: Iterable[Mapping[str, Any]]) -> pd.DataFrame:
-    """Build a checked table from rows; a column that a row leaves out is empty."""
+    """Build a checked table from rows; a column that a row leaves out is empty.
+
+    >>> read = {"readout_id": "q1", "kind": "exact", "status": "ok"}
+    >>> options = [{"option": "yes", "option_index": 0, "prob": 0.7}, {"option": "no", "option_index": 1, "prob": 0.3}]
+    >>> belief_table(read | option for option in options)["prob"].tolist()
+    [0.7, 0.3]
+    """
     blank = {"str": "", "int32": 0, "Int32": pd.NA, "float64": np.nan}
     data = {name: [] for name in COLUMNS}
     for row in rows:
@@ -73,6 +79,11 @@ def belief_table(rows: Iterable[Mapping[str, Any]]) -> pd.DataFrame:
 def check_belief_table(table: pd.DataFrame) -> pd.DataFrame:
     """Return `table`, or raise ValueError saying which row breaks the contract and how. One without `of`, as earlier
     versions wrote it, is returned with that column, empty.
+
+    >>> check_belief_table(belief_table([]).drop(columns="prob"))
+    Traceback (most recent call last):
+        ...
+    ValueError: belief table: column 'prob' is missing
     """
     table = table if "of" in table.columns else table.assign(of="")
     absent = [name for name in COLUMNS if name not in table.columns]

@@ -10,7 +10,11 @@ LN2 = np.log(2.0)
 
 
 def entropy_bits(p: ArrayLike) -> Floats:
-    """Shannon entropy over the last axis, in [0, log2 k] bits (METRICS B4). NaN in, NaN out."""
+    """Shannon entropy over the last axis, in [0, log2 k] bits (METRICS B4). NaN in, NaN out.
+
+    >>> float(entropy_bits([0.5, 0.25, 0.25]))
+    1.5
+    """
     return entr(distributions(p, "p")).sum(axis=-1) / LN2
 
 
@@ -19,6 +23,9 @@ def jsd(p: ArrayLike, q: ArrayLike) -> Floats:
 
     Nothing is normalised here: mass that belongs to no option must be dealt with, not lost.
     Raises ValueError if a row does not sum to one. NaN in, NaN out.
+
+    >>> jsd([[1, 0], [0.5, 0.5]], [[0, 1], [0.5, 0.5]]).tolist()
+    [1.0, 0.0]
     """
     p, q = distributions(p, "p"), distributions(q, "q")
     same_shape(p=p, q=q)
@@ -28,7 +35,11 @@ def jsd(p: ArrayLike, q: ArrayLike) -> Floats:
 
 
 def binary_entropy_bits(p: ArrayLike) -> Floats:
-    """h(p) of a Bernoulli(p), in bits."""
+    """h(p) of a Bernoulli(p), in bits.
+
+    >>> float(binary_entropy_bits(0.5))
+    1.0
+    """
     p = probabilities(p, "p")
     return (entr(p) + entr(1 - p)) / LN2
 
@@ -38,6 +49,9 @@ def jsd_chain(q: ArrayLike, r: ArrayLike, m: ArrayLike) -> Floats:
 
     `q` and `r` are the first option's share among the two that remain, before and after; `m` is the mass
     that leaked to the rejected option.
+
+    >>> bool(np.isclose(jsd_chain(q=0.6, r=0.7, m=0.1), jsd([0.6, 0.4, 0], [0.63, 0.27, 0.1])))
+    True
     """
     q, r, m = (probabilities(x, name) for x, name in ((q, "q"), (r, "r"), (m, "m")))
     mix = (q + (1 - m) * r) / (2 - m)
@@ -46,6 +60,10 @@ def jsd_chain(q: ArrayLike, r: ArrayLike, m: ArrayLike) -> Floats:
 
 
 def jsd_leak(m: ArrayLike) -> Floats:
-    """The part of the three-class JSD that is rule-breaking alone: h(m/2) - h(m)/2, in bits (METRICS B3)."""
+    """The part of the three-class JSD that is rule-breaking alone: h(m/2) - h(m)/2, in bits (METRICS B3).
+
+    >>> jsd_leak([0.0, 1.0]).tolist()
+    [0.0, 1.0]
+    """
     m = probabilities(m, "m")
     return binary_entropy_bits(m / 2) - binary_entropy_bits(m) / 2

@@ -1,11 +1,11 @@
 """The package as a whole: what importing it costs, and that the house keeps its rules."""
 
 import ast
-import graphlib
 import subprocess
 import sys
 import tomllib
 from collections.abc import Iterator
+from graphlib import TopologicalSorter
 from pathlib import Path
 
 import pytest
@@ -37,6 +37,9 @@ def test_the_public_names_are_there_and_no_others() -> None:
     import doxascope
 
     assert all(getattr(doxascope, name) for name in doxascope.__all__)
+    assert set(doxascope.__all__) <= set(dir(doxascope))
+    assert (ROOT / "py.typed").is_file()
+    assert '"py.typed"' in (ROOT / "pyproject.toml").read_text()
     with pytest.raises(AttributeError, match="no attribute 'laod'"):
         _ = doxascope.laod  # pyright: ignore[reportAttributeAccessIssue]
 
@@ -90,16 +93,14 @@ def test_the_rooms_of_the_experiments_are_built_on_each_other() -> None:
             assert other == own or not {other, own} <= EXPERIMENTS, f"{file}: imports {'.'.join(target)}"
 
 
-@pytest.mark.parametrize("top", ["metrics", "hooks"])
-def test_no_rooms_import_each_other_in_a_circle(top: str) -> None:
-    folder = ROOT / top
-    graph: dict[str, set[str]] = {}
+def test_the_rooms_of_metrics_import_one_way() -> None:
+    folder = ROOT / "metrics"
+    arrows: dict[str, set[str]] = {}
     for file in folder.glob("*/*.py"):
-        own = file.parent.name
         for target in imports(file):
-            if target[0] == top and len(target) > 2 and (folder / target[1]).is_dir() and target[1] != own:
-                graph.setdefault(own, set()).add(target[1])
-    graphlib.TopologicalSorter(graph).prepare()  # raises CycleError, which names the circle
+            if len(target) > 2 and (folder / target[1]).is_dir() and target[1] != file.parent.name:
+                arrows.setdefault(file.parent.name, set()).add(target[1])
+    tuple(TopologicalSorter(arrows).static_order())
 
 
 def test_every_package_is_shipped() -> None:
@@ -110,6 +111,36 @@ def test_every_package_is_shipped() -> None:
         for file in (ROOT / folder).glob("**/__init__.py")
     }
     assert shipped == found | {"doxascope"}
+
+
+def test_no_two_public_classes_of_metrics_and_hooks_share_a_name() -> None:
+    homes: dict[str, list[Path]] = {}
+    for file in (file for folder in ("metrics", "hooks") for file in (ROOT / folder).glob("**/*.py")):
+        for node in ast.parse(file.read_text()).body:
+            if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
+                homes.setdefault(node.name, []).append(file)
+    assert {name: files for name, files in homes.items() if len(files) > 1} == {}
+
+
+def test_the_rooms_of_hooks_import_one_way() -> None:
+    arrows: dict[str, set[str]] = {}
+    for file in (ROOT / "hooks").glob("**/*.py"):
+        here = file.relative_to(ROOT).parent.parts
+        room = here[1] if len(here) > 1 else file.stem
+        for node in _imports_when_it_runs(ast.parse(file.read_text())):
+            target = (*here[: len(here) - node.level + 1], *(node.module or "").split("."))
+            if target[0] == "hooks" and len(target) > 1 and target[1] not in ("", room):
+                arrows.setdefault(room, set()).add(target[1])
+    tuple(TopologicalSorter(arrows).static_order())  # raises CycleError for a circle, and names it
+
+
+def _imports_when_it_runs(node: ast.AST) -> Iterator[ast.ImportFrom]:
+    """The relative imports below a node, without those that only type checkers see."""
+    for child in ast.iter_child_nodes(node):
+        if isinstance(child, ast.ImportFrom) and child.level:
+            yield child
+        elif not (isinstance(child, ast.If) and ast.unparse(child.test) == "TYPE_CHECKING"):
+            yield from _imports_when_it_runs(child)
 
 
 def test_the_statistics_know_no_family_of_metrics() -> None:

@@ -245,7 +245,8 @@ def score(
 
         scored = score_runs(runs, metric, ratings=ratings, seed=seed, allow_code=allow_code)
     else:
-        scored = score_table(tables[0], metric, cluster=cluster, replicates=replicates, seed=seed or 0)
+        (table,) = tables
+        scored = score_table(table, metric, cluster=cluster, replicates=replicates, seed=seed or 0)
     click.echo(as_text(scored))
     if folder is not None:
         settings = {"metric": metric, "cluster": cluster, "replicates": replicates, "seed": seed}

@@ -72,8 +72,8 @@ def _differing(one: Run, other: Run) -> str:
     """The first setting in which rows would be called alike and be of other things."""
     free = INDIFFERENT | one.experiment.conditions | one.experiment.choices
     first, second = (_flat(run.config.model_dump(mode="json")) for run in (one, other))
-    fixed = [name for name in first | second if not _is_of(name, free)]
-    return next((name for name in fixed if first.get(name) != second.get(name)), "")
+    fixed = [name for name in first if name in second and not _is_of(name, free)]  # a method may be missing in one
+    return next((name for name in fixed if first[name] != second[name]), "")
 
 
 def _within(run: Run, names: Collection[str]) -> dict[str, str]:

@@ -10,7 +10,6 @@ processes can write one run.
 
 import contextlib
 import json
-import os
 import tempfile
 from collections.abc import Collection, Iterator, Sequence
 from pathlib import Path
@@ -23,6 +22,7 @@ from filelock import FileLock, Timeout
 
 from ...hooks.errors import UserError
 from ...hooks.files import TEMPORARY, atomic_write
+from ...hooks.store.commits import append_commit, commit_lines, read_commits
 from ...metrics.beliefs import COLUMNS, check_belief_table
 from ..experiment import Transcript
 from .shard import WHOLE, Shard
@@ -100,12 +100,7 @@ class RunFolder:
 
         Raises UserError for any other line that cannot be read.
         """
-        seen: set[int] = set()
-        for path in sorted(self.path.glob("commits*.jsonl")):
-            for commit in _whole_lines(path):
-                if commit["batch"] not in seen:
-                    seen.add(commit["batch"])
-                    yield commit
+        yield from read_commits(self.path / "commits.jsonl").values()
 
     def committed(self) -> list[int]:
         """The numbers of the batches that count, in order."""
@@ -121,7 +116,7 @@ class RunFolder:
         someone has deleted, so that they are read again.
         """
         if (path := self.path / self._commits).is_file():
-            kept = (c for c in _whole_lines(path) if all((self.path / name).is_file() for name in _files(c["batch"])))
+            kept = (c for c in commit_lines(path) if all((self.path / name).is_file() for name in _files(c["batch"])))
             self.write(path.name, "".join(json.dumps(commit) + "\n" for commit in kept))
         for leftover in self.path.rglob(f"{TEMPORARY}{self.mark}-*"):
             leftover.unlink(missing_ok=True)
@@ -134,10 +129,8 @@ class RunFolder:
         table, spoken = _files(batch)
         self.write_table(table, beliefs)
         self.write(spoken, lines)
-        with self._room_for(self._commits) as path, path.open("a", encoding="utf-8") as file:
-            file.write(json.dumps({"batch": batch, **note}) + "\n")
-            file.flush()
-            os.fsync(file.fileno())
+        with self._room_for(self._commits) as path:
+            append_commit(path, batch, note)
 
     def beliefs(self) -> pd.DataFrame:
         """The belief table of all committed batches, in order; its texts are categories, each held once.
@@ -248,16 +241,3 @@ def _files(batch: int) -> tuple[str, str]:
 def _foreign(path: Path) -> bool:
     """Whether a folder without a manifest holds what no run of ours has put there."""
     return any(p.name not in BEFORE_THE_MANIFEST and not p.name.startswith((TEMPORARY, LOCK)) for p in path.iterdir())
-
-
-def _whole_lines(path: Path) -> Iterator[dict[str, Any]]:
-    """The commit lines of a file but a last one that was cut off."""
-    with path.open(encoding="utf-8") as file:
-        for number, line in enumerate(file, 1):
-            if not line.endswith("\n"):
-                return
-            try:
-                commit = json.loads(line)
-                yield commit | {"batch": int(commit["batch"])}
-            except (ValueError, KeyError, TypeError) as error:
-                raise UserError(f"{path}: line {number} is damaged; delete it, and run again") from error

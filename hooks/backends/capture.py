@@ -38,6 +38,11 @@ def layer_numbers(layers: Layers, n_layers: int, key: str) -> tuple[int, ...]:
     """The layers that are meant of a model with so many, ascending.
 
     Raises UserError, naming the setting `key`, for a layer that the model has not.
+
+    >>> layer_numbers((0.0, 0.5, -1), n_layers=9, key="layers")
+    (0, 4, 8)
+    >>> layer_numbers(Every(every=4), n_layers=9, key="layers")
+    (0, 4, 8)
     """
     if layers == "all":
         return tuple(range(n_layers))
@@ -53,7 +58,11 @@ def layer_numbers(layers: Layers, n_layers: int, key: str) -> tuple[int, ...]:
 
 
 class CapturePlan(Settings):
-    """What to capture in the passes that read beliefs."""
+    """What to capture in the passes that read beliefs.
+
+    >>> CapturePlan(layers=(0.5, -1)).layer_numbers(n_layers=31)
+    (15, 30)
+    """
 
     sites: tuple[Site, ...] = Field(default=("resid_post",), min_length=1)
     """`resid_pre` and `resid_post`: the residual stream before and after a block."""

@@ -27,18 +27,33 @@ class Edit:
     change: Change
 
 
-def replace(values: "torch.Tensor") -> Change:
-    """Put `values` in place: [nodes, d_model], in the order of the edit's nodes."""
+def replace_rows(values: "torch.Tensor") -> Change:
+    """Put `values` in place: [nodes, d_model], in the order of the edit's nodes.
+
+    >>> import torch
+    >>> replace_rows(torch.tensor([[1.0, 2.0]]))(torch.zeros(1, 2), torch.tensor([0])).tolist()
+    [[1.0, 2.0]]
+    """
     return lambda rows, which: values.to(rows)[which]
 
 
-def add(vector: "torch.Tensor") -> Change:
-    """Add `vector`, [d_model]."""
+def add_vector(vector: "torch.Tensor") -> Change:
+    """Add `vector`, [d_model].
+
+    >>> import torch
+    >>> add_vector(torch.tensor([1.0, 0.0]))(torch.zeros(2, 2), torch.tensor([0, 1])).tolist()
+    [[1.0, 0.0], [1.0, 0.0]]
+    """
     return lambda rows, which: rows + vector.to(rows)
 
 
 def project_out(direction: "torch.Tensor") -> Change:
-    """Remove the component along `direction`, [d_model], of any length but 0."""
+    """Remove the component along `direction`, [d_model], of any length but 0.
+
+    >>> import torch
+    >>> project_out(torch.tensor([2.0, 0.0]))(torch.tensor([[3.0, 4.0]]), torch.tensor([0])).tolist()
+    [[0.0, 4.0]]
+    """
     unit = direction / direction.norm()
     return lambda rows, which: rows - (rows @ unit.to(rows))[:, None] * unit.to(rows)
 
@@ -57,4 +72,4 @@ def swap_edits(swaps: Iterable[tuple[Sequence[int], Swap]]) -> list[Edit]:
         for point, values in swap.rows.items():
             nodes.setdefault(point, []).extend(prompt[token] for token in swap.tokens)
             rows.setdefault(point, []).append(values)
-    return [Edit(point, tuple(nodes[point]), replace(torch.cat(rows[point]))) for point in nodes]
+    return [Edit(point, tuple(nodes[point]), replace_rows(torch.cat(rows[point]))) for point in nodes]

@@ -33,7 +33,11 @@ Conversation = Sequence[Message]
 
 
 def as_conversations(messages: str | Conversation | Sequence[str | Conversation]) -> list[Conversation]:
-    """A bare string is one user turn, one conversation is a list of one."""
+    """A bare string is one user turn, one conversation is a list of one.
+
+    >>> as_conversations("Is the sky green?")
+    [[{'role': 'user', 'content': 'Is the sky green?'}]]
+    """
     single = isinstance(messages, str) or (len(messages) > 0 and isinstance(messages[0], dict))
     several = cast(Sequence[str | Conversation], [messages] if single else messages)
     return [[{"role": "user", "content": one}] if isinstance(one, str) else one for one in several]

@@ -42,6 +42,11 @@ def make_options(
     """Write each name, or its label, into each template: `{option}` as it is, `{Option}` with a capital.
 
     Raises UserError for fewer than two options, an empty one, or two that differ in case or space alone.
+
+    >>> make_options(["apple", "stone"])[0].forms
+    ('apple', 'Apple')
+    >>> make_options(["apple", "stone"], labels=["A", "B"], templates=["({option})"])[1].forms
+    ('(B)',)
     """
     _refuse_alike(names)
     if labels is not None:

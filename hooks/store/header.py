@@ -31,7 +31,7 @@ class Header(Settings):
     """Model and tokenizer, template, kernel, versions: all that changes the numbers, as JSON has it."""
 
 
-def make_header(
+def store_header(
     identity: Identity, *, sites: Iterable[str], layers: Iterable[int], commits: Commits = "commits.jsonl"
 ) -> Header:
     """The header of what is captured from a loaded model, with the versions of what touches the numbers."""

@@ -7,7 +7,7 @@ from numpy.typing import NDArray
 from scipy.special import entr, logsumexp
 
 from ..exact.exact import normalised
-from .formats import Number
+from .formats import WrittenNumber
 
 TIE = 1e-12
 Floats = NDArray[np.float64]
@@ -17,9 +17,13 @@ Floats = NDArray[np.float64]
 class NumberDistribution:
     """How probable each number is as the next that the model says. Statistics are of the numbers that the format admits
     alone, and NaN if these have no mass.
+
+    >>> half = NumberDistribution((WrittenNumber("30", 0.3, ("30",)), WrittenNumber("70", 0.7, ("70",))), np.log([0.4, 0.4]))
+    >>> round(half.mean, 3), round(half.coverage, 3), round(half.entropy, 3)
+    (0.5, 0.8, 1.0)
     """
 
-    numbers: tuple[Number, ...]
+    numbers: tuple[WrittenNumber, ...]
     logp: Floats
     """[numbers] natural log of the probability that the answer says the number."""
     unread: float = 0.0

@@ -13,7 +13,7 @@ NUMERAL = re.compile(r"-?\d*\.?\d+", re.ASCII)
 
 
 @dataclass(frozen=True)
-class Number:
+class WrittenNumber:
     """A number that a format admits."""
 
     name: str
@@ -36,7 +36,7 @@ class NumberFormat:
     name: str
     instruction: str
     """What the prompt says; `{yes}` and `{no}` are the options."""
-    numbers: tuple[Number, ...]
+    numbers: tuple[WrittenNumber, ...]
     labels: tuple[str, ...] = ("",)
     """What stands before each number. Of several numbers, the last is the probability of `{yes}`."""
     terminators: tuple[str, ...] = (END, "\n")
@@ -44,7 +44,7 @@ class NumberFormat:
     def __post_init__(self) -> None:
         if len(self.numbers) < 2 or not self.labels:
             raise UserError(f"format {self.name!r}: give at least two numbers and a label")
-        owner: dict[str, Number] = {}
+        owner: dict[str, WrittenNumber] = {}
         for number in self.numbers:
             if not 0 <= number.value <= 1:
                 raise UserError(f"format {self.name!r}: {number.name!r} means {number.value}; give a value in [0, 1]")
@@ -55,7 +55,7 @@ class NumberFormat:
                     )
 
     @cached_property
-    def spelled(self) -> dict[str, Number]:
+    def spelled(self) -> dict[str, WrittenNumber]:
         """The number that each form says."""
         return {form: number for number in self.numbers for form in number.forms}
 
@@ -71,7 +71,11 @@ class NumberFormat:
         return frozenset(NUMERAL.sub("", form, count=1) for form in self.spelled)
 
     def worded(self, yes: str, no: str) -> "NumberFormat":
-        """The format for these options."""
+        """The format for these options.
+
+        >>> LINES.worded("yes", "no").labels[0]
+        'no: '
+        """
 
         def fill(text: str) -> str:
             return text.replace("{yes}", yes).replace("{no}", no)
@@ -85,8 +89,8 @@ def _decimals(hundredths: int) -> tuple[str, ...]:
     return tuple(form for form in (full, full[:3], full[:1]) if float(form) == float(full))
 
 
-def _hundredths(write: Callable[[int], tuple[str, ...]]) -> tuple[Number, ...]:
-    return tuple(Number(write(i)[0], i / 100, write(i)) for i in range(101))
+def _hundredths(write: Callable[[int], tuple[str, ...]]) -> tuple[WrittenNumber, ...]:
+    return tuple(WrittenNumber(write(i)[0], i / 100, write(i)) for i in range(101))
 
 
 UNIT = NumberFormat(
@@ -137,6 +141,9 @@ def count_format(n: int = 10) -> NumberFormat:
     """The hybrid of a count: of `n` times, how many? `3`, `3/10` and `3 out of 10` mean 3/n (METRICS D10).
 
     Raises UserError for n < 1.
+
+    >>> count_format(10).numbers[3].forms, count_format(10).numbers[3].value
+    (('3', '3/10', '3 out of 10'), 0.3)
     """
     if n < 1:
         raise UserError(f"of {n} times: give at least one")
@@ -144,7 +151,7 @@ def count_format(n: int = 10) -> NumberFormat:
         f"of {n}",
         f'Imagine {n} cases that are all like this one. In how many of them is the answer "{{yes}}", not "{{no}}"? '
         f"Reply with one whole number from 0 to {n} and nothing else.",
-        tuple(Number(f"{k}", k / n, (f"{k}", f"{k}/{n}", f"{k} out of {n}")) for k in range(n + 1)),
+        tuple(WrittenNumber(f"{k}", k / n, (f"{k}", f"{k}/{n}", f"{k} out of {n}")) for k in range(n + 1)),
     )
 
 

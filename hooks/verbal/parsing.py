@@ -40,6 +40,12 @@ def parse_answer(text: str, told: NumberFormat, *, ended: bool = True) -> Parsed
         text: the assistant's turn, with what was put into its mouth.
         told: the format that was asked for.
         ended: whether the turn ended by itself, or by a stop text that is part of `text`.
+
+    >>> from .formats import UNIT
+    >>> parse_answer("0.30", UNIT).values
+    (0.3,)
+    >>> [parse_answer(text, UNIT).status for text in ("0.3 or 0.7", "1.2", "about a third")]
+    ['ambiguous', 'out_of_range', 'unparsed']
     """
     starts = [0, *(found.end() for found in re.finditer("\n", text))]
     first, *later = [_read(text[start:], told, ended) for start in starts]

@@ -48,6 +48,9 @@ def b_score(
 
     No valid answer in an arm (or none at all) leaves that arm and the score NaN: it is not a probability of
     zero. Turns of one conversation are dependent; for a standard error see `b_score_exact`.
+
+    >>> b_score(single=["7", "7", "7", "3"], multi=["3", "7", "3", "7"], options=["3", "7"]).b
+    {'3': -0.25, '7': 0.25}
     """
     one_of(denominator, ("valid", "all"), "denominator")
     index = _index(options)
@@ -89,6 +92,10 @@ def b_score_exact(single: ArrayLike, multi: ArrayLike) -> ExactBScore:
         multi: [runs, turns, k], the probabilities at each turn given the history that was sampled.
 
     A conversation with a NaN is dropped whole. The error is over conversations, whose turns are dependent.
+
+    >>> conversations = [[[0.9, 0.1], [0.5, 0.5]], [[0.9, 0.1], [0.3, 0.7]]]  # two of two turns
+    >>> b_score_exact([0.9, 0.1], conversations).b.round(3).tolist()
+    [0.25, -0.25]
     """
     single, multi = np.atleast_2d(probabilities(single, "single")), probabilities(multi, "multi")
     if multi.ndim != 3 or single.ndim != 2 or single.shape[1] != multi.shape[2]:
@@ -139,6 +146,9 @@ def top_b_score(p_single: Beliefs, p_multi: Beliefs, truth: object = None, *, pa
     With a `truth` only wrong options are scored; if the likeliest one is right the result is NaN with status
     `never_wrong`, or 0 as the paper prints it with `paper_zero`. Selecting and scoring on the same answers
     makes the result positive by chance: print `top_b_score_null_bias` beside it.
+
+    >>> top_b_score({"3": 0.25, "7": 0.75}, {"3": 0.5, "7": 0.5}).b
+    0.25
     """
     options, single, multi = _arms(p_single, p_multi)
     if not np.isfinite(single).all():
@@ -191,6 +201,11 @@ def top_b_score_runs(
         paper_zero: what a run without an error counts as.
 
     `se` is of `per_run`, over runs. Runs without a defined value are dropped from `per_run` and counted.
+
+    >>> runs = [(["7", "7"], ["3", "7"]), (["7", "3"], ["3", "3"])]
+    >>> score = top_b_score_runs(runs, options=["3", "7"])
+    >>> score.per_run, score.pooled
+    (0.25, 0.5)
     """
     pairs = [(run["single"], run["multi"]) if isinstance(run, Mapping) else tuple(run) for run in runs]
 
@@ -220,6 +235,9 @@ def top_b_score_null_bias(k: int, n: int, p: ArrayLike | None = None) -> float:
         p: [k] the common law; uniform if None.
 
     No answers give NaN.
+
+    >>> round(top_b_score_null_bias(k=2, n=1), 3)  # one answer is always the top: 1 - 0.5
+    0.5
     """
     if k < 1 or n < 0:
         raise ValueError(f"k = {k}, n = {n}; give at least one option and no negative count")
@@ -234,7 +252,11 @@ def top_b_score_null_bias(k: int, n: int, p: ArrayLike | None = None) -> float:
 
 
 def mean_abs_b_score(p_single: Beliefs, p_multi: Beliefs) -> float:
-    """Mean of |B| over the single-turn answers: sum of P_single |B|, in [0, 1] (METRICS C4)."""
+    """Mean of |B| over the single-turn answers: sum of P_single |B|, in [0, 1] (METRICS C4).
+
+    >>> mean_abs_b_score({"3": 0.25, "7": 0.75}, {"3": 0.5, "7": 0.5})
+    0.25
+    """
     _, single, multi = _arms(p_single, p_multi)
     return float(np.sum(single * np.abs(single - multi)))
 
@@ -247,6 +269,9 @@ def argmax_accuracy(p: Any, truth: Any) -> float:
         truth: the true option of each: a key of the mapping, or an index for arrays.
 
     Questions with a NaN are left out; none left gives NaN.
+
+    >>> argmax_accuracy([{"a": 0.6, "b": 0.4}, {"a": 0.5, "b": 0.5}], truth=["a", "b"])
+    0.75
     """
     questions: list[Mapping[Any, float]]
     if isinstance(p, Mapping):

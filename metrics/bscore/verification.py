@@ -53,6 +53,11 @@ def verification_accuracy(
 
     The right decision is to accept a true answer; for category `random`, an answer that is not
     over-represented: P_single <= 1/k. A random record without P_single has no right decision and is dropped.
+
+    >>> right = {"category": "easy", "answer": "4", "truth": "4", "b": -0.1}
+    >>> wrong = {"category": "hard", "answer": "7", "truth": "6", "b": 0.4}
+    >>> verification_accuracy([right, wrong], "b", tau=0.2).macro
+    1.0
     """
     rule, needs_b = _parse(rule, tau_b is not None)
     if needs_b and tau_b is None:
@@ -86,6 +91,12 @@ def threshold_search(
         rule: one of `RULES`.
         grid: candidates for tau; 0, .05, ... 1 if None.
         grid_b: candidates for tau_b; those of `grid` if None.
+
+    >>> right = {"category": "easy", "answer": "4", "truth": "4", "b": 0.1}
+    >>> wrong = {"category": "hard", "answer": "7", "truth": "6", "b": 0.4}
+    >>> search = threshold_search([right, wrong], "b")
+    >>> search.macro, search.tau
+    (1.0, 0.1)
     """
     rule, cascade = _parse(rule, False)
     taus, taus_b = _candidates(cascade, grid, grid_b)
@@ -132,6 +143,11 @@ def verification_held_out(
         seed: of the bootstrap of questions, which holds the tuned thresholds fixed.
         draws: resamples.
         level: of the interval.
+
+    >>> right = {"category": "easy", "answer": "4", "truth": "4", "b": 0.1}
+    >>> wrong = {"category": "hard", "answer": "7", "truth": "6", "b": 0.4}
+    >>> verification_held_out([right, wrong] * 5, "b").macro
+    1.0
     """
     rule, cascade = _parse(rule, False)
     records = list(records)
@@ -181,7 +197,13 @@ class VerificationBaselines(Score):
 
 
 def verification_baselines(records: Iterable[Mapping[str, Any]]) -> VerificationBaselines:
-    """What accepting, or rejecting, every answer scores (METRICS C6). A rule that is no better is useless."""
+    """What accepting, or rejecting, every answer scores (METRICS C6). A rule that is no better is useless.
+
+    >>> right = {"category": "easy", "answer": "4", "truth": "4"}
+    >>> wrong = {"category": "easy", "answer": "7", "truth": "6"}
+    >>> verification_baselines([right, right, right, wrong]).accept_all
+    0.75
+    """
     table = _Records(records)
     everything = np.ones(table.n, dtype=bool)
     return VerificationBaselines(
@@ -205,6 +227,11 @@ def verification_auroc(records: Iterable[Mapping[str, Any]], score: str) -> Veri
     """AUROC of one score: `single`, `multi`, `conf`, or `b` with its sign turned (METRICS C6).
 
     Records without that score are dropped. NaN if all answers are to be accepted, or none.
+
+    >>> right = {"category": "easy", "answer": "4", "truth": "4", "b": 0.1}
+    >>> wrong = {"category": "easy", "answer": "7", "truth": "6", "b": 0.4}
+    >>> verification_auroc([right, wrong], "b").auroc
+    1.0
     """
     from sklearn.metrics import roc_auc_score
 

@@ -47,6 +47,9 @@ def lie(p: ArrayLike, cond: ArrayLike, weights: ArrayLike, renormalise: bool = T
         renormalise: divide the weights by their sum.
 
     A NaN, or weights that sum to 0, give NaN.
+
+    >>> round(float(lie(p=0.5, cond=[0.9, 0.2], weights=[0.5, 0.5]).signed), 3)  # 0.5 - 0.55
+    -0.05
     """
     p, cond, weights = (
         probabilities(p, "p"),
@@ -116,6 +119,10 @@ def median_ci(
         draws: resamples.
 
     Too few values for the level (five at .95) have no interval.
+
+    >>> found = median_ci([1, 2, 3, 4, 5, 6])
+    >>> found.median, found.lo, found.hi, found.coverage  # all but 2 of 2**6
+    (3.5, 1.0, 6.0, 0.96875)
     """
     check_level(conf, "conf")
     rows = complete_rows(groups, x=floats(x))

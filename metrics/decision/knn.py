@@ -34,6 +34,13 @@ def knn_cmi(action: ArrayLike, theta: ArrayLike, p: ArrayLike, k: int = 3) -> Kn
     One row per context: repetitions of a context are each other's neighbours and look like information. There
     is no interval, because a bootstrap makes such duplicates; test with `stratified_permutation`.
     n <= k gives NaN. Memory is O(n), time O(n (k + log n)).
+
+    >>> rng = np.random.default_rng(0)
+    >>> belief, theta, coin = rng.random(400), rng.integers(2, size=400), rng.integers(2, size=400)
+    >>> round(knn_cmi(theta, theta, belief).cmi, 1), round(float(np.log(2)), 1)  # the action is theta itself
+    (0.7, 0.7)
+    >>> round(abs(knn_cmi(coin, theta, belief).cmi), 1)  # the action is chance
+    0.0
     """
     a, t, p, counts = _prepare(action, theta, p, k)
     n = len(p)

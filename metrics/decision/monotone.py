@@ -51,6 +51,11 @@ def monotone_pairwise(
         alpha: level of each one-sided Fisher test.
 
     One row per context: repetitions make flat curves look significant. Fewer than two bins give NaN.
+
+    >>> bins = np.repeat([0, 1], 20)  # of low and of high belief
+    >>> actions = ["go"] * 18 + ["wait"] * 2 + ["go"] * 5 + ["wait"] * 15
+    >>> monotone_pairwise(bins, actions, a1="go", a2="wait").frac_significant
+    1.0
     """
     tables, counts = _bin_tables(bins, actions, a1, a2)
     shares = tables[:, 0] / tables.sum(axis=1)
@@ -101,6 +106,11 @@ def monotone_order_test(
 
     Arguments as for `monotone_pairwise`, one row per context. The null law is a parametric bootstrap at the
     constant share: of all rising curves the flat one violates the order most often by chance.
+
+    >>> bins = np.repeat([0, 1], 20)  # of low and of high belief
+    >>> actions = ["go"] * 18 + ["wait"] * 2 + ["go"] * 5 + ["wait"] * 15
+    >>> monotone_order_test(bins, actions, a1="go", a2="wait").p < 0.01
+    True
     """
     tables, counts = _bin_tables(bins, actions, a1, a2)
     hits, sizes = tables[:, 0].astype(np.float64), tables.sum(axis=1)
@@ -141,6 +151,9 @@ def monotone_exact_shares(p: ArrayLike, share: ArrayLike) -> MonotoneShares:
         share: [n] pi(a1) / (pi(a1) + pi(a2)).
 
     A constant share has no r2; without a pair that is tied in neither, `discordant` is NaN.
+
+    >>> round(monotone_exact_shares(p=[0.1, 0.5, 0.9], share=[0.2, 0.6, 0.4]).discordant, 3)  # one pair of three
+    0.333
     """
     rows = complete_rows(p=probabilities(p, "p"), share=probabilities(share, "share"))
     (p, share), counts, n = rows.columns, rows.counts, rows.n

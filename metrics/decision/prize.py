@@ -72,6 +72,11 @@ def prize_independence(
     says (`few_contexts`, docs/calibration.md). The bound that `equivalent` rests on lies below the true effect in 4 to
     6% of samples of 20 to 60 contexts that all have some of it, but in 14% of samples of 20 if only one context in ten
     has any: a sample may then hold none. Absolute loss is improper: a rational agent told of it should report 0 or 1.
+
+    >>> base = [[0.5, 0.6], [0.3, 0.4], [0.7, 0.8]]
+    >>> paid = [[0.7, 0.8], [0.5, 0.6], [0.9, 1.0]]
+    >>> round(prize_independence(base, paid).mean_shift, 3)
+    0.2
     """
     base, alt = (probabilities(x, name) for x, name in ((p_base, "p_base"), (p_alt, "p_alt")))
     if base.ndim != 2 or alt.ndim != 2 or len(base) != len(alt):

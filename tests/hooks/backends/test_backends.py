@@ -181,8 +181,8 @@ def cases(lm: LanguageModel) -> list[Case]:
         Case(site, *how)
         for site in BOTH
         for how in (
-            (edits.add(values[0]), lambda rows: rows + values[0]),
-            (edits.replace(values), lambda rows: values),
+            (edits.add_vector(values[0]), lambda rows: rows + values[0]),
+            (edits.replace_rows(values), lambda rows: values),
             (edits.project_out(values[0]), lambda rows: rows - torch.outer(rows @ unit, unit)),
         )
     ]
@@ -236,7 +236,7 @@ def test_a_replacement_follows_the_order_of_its_nodes(subject: Subject, branches
     size = subject.lm.model.config.get_text_config().hidden_size
     values = torch.stack([torch.full((size,), float(i)) for i in (1, 2, 3)])
     nodes = [branches.nodes["other"][0], branches.nodes["changed"][0], branches.nodes["changed"][1]]
-    edit = Edit(Point(0, "resid_post"), tuple(nodes), edits.replace(values))
+    edit = Edit(Point(0, "resid_post"), tuple(nodes), edits.replace_rows(values))
     at = {int(node): i for i, node in enumerate(branches.pack.members)}
     rows = np.array([at[node] for node in nodes])
     for layout in LAYOUTS.values():
@@ -264,7 +264,7 @@ def test_hooks_are_removed_when_the_pass_fails(subject: Subject, branches: Branc
 
 
 def test_a_layer_that_is_not_there_is_refused(subject: Subject, branches: Branches) -> None:
-    edit = Edit(Point(99, "resid_post"), tuple(branches.nodes["changed"]), edits.add(torch.ones(1)))
+    edit = Edit(Point(99, "resid_post"), tuple(branches.nodes["changed"]), edits.add_vector(torch.ones(1)))
     with pytest.raises(UserError, match=r"layers 99 to 99: the model has layers 0 to \d+"):
         subject.make(LAYOUTS["packed"]).run(branches.pack, edits=[edit])
 

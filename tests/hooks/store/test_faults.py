@@ -1,5 +1,6 @@
 """What goes wrong on a disk costs what it touched, says so, and never becomes a number."""
 
+import json
 import logging
 import os
 import random
@@ -188,6 +189,14 @@ def test_a_commit_line_that_was_cut_off_does_not_spoil_the_next(store: Path, hea
     with ActivationWriter.open(store, header) as writer:
         writer.add(3, *make_batch(3))
     assert set(ActivationStore.open(store).commits) == {0, 1, 2, 3}
+    assert all(json.loads(line) for line in (store / "commits.jsonl").read_text().splitlines())
+
+
+def test_a_damaged_commit_line_is_named(store: Path) -> None:
+    commits = store / "commits.jsonl"
+    commits.write_text(commits.read_text().replace('{"batch": 1', '{"batch', 1))
+    with pytest.raises(UserError, match=r"commits\.jsonl: line 2 is damaged; delete it, and run again$"):
+        ActivationStore.open(store)
 
 
 def test_a_part_without_its_commit_line_is_ignored_and_replaced(store: Path, header: Header, make_batch: Any) -> None:

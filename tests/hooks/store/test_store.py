@@ -10,7 +10,7 @@ import pandas as pd
 import pytest
 
 from doxascope import ActivationStore, UserError
-from doxascope.hooks.store import ActivationWriter, Header, make_header
+from doxascope.hooks.store import ActivationWriter, Header, store_header
 from doxascope.hooks.store.pack import pack_store
 
 Batch = Callable[..., tuple[pd.DataFrame, dict[str, Any]]]
@@ -151,7 +151,7 @@ def test_residuals_of_a_model_as_it_hands_them_on(tiny: Any, tmp_path: Path) -> 
     )
     run = tmp_path / "run"
     run.mkdir()
-    header = make_header(tiny.identity, sites=["resid_post"], layers=range(3), commits="../commits.jsonl")
+    header = store_header(tiny.identity, sites=["resid_post"], layers=range(3), commits="../commits.jsonl")
     assert header.conditions["model"]["weights"] == tiny.identity.weights
     assert {"doxascope", "torch", "transformers"} <= set(header.conditions["versions"])
     with ActivationWriter.open(run / "activations", header) as writer:

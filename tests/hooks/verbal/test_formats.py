@@ -5,7 +5,7 @@ import pytest
 
 from doxascope import UserError
 from doxascope.hooks.prompts.options import END
-from doxascope.hooks.verbal.formats import FORMATS, INTEGER, JSON, LINES, PERCENT, UNIT, Number, count_format
+from doxascope.hooks.verbal.formats import FORMATS, INTEGER, JSON, LINES, PERCENT, UNIT, WrittenNumber, count_format
 from doxascope.metrics import hybrid_probability
 
 
@@ -50,11 +50,11 @@ def test_the_options_are_written_into_instruction_and_labels() -> None:
 
 
 def test_what_is_no_format_is_refused() -> None:
-    half, third = Number("half", 0.5, ("0.5", "1/2")), Number("third", 1 / 3, ("1/3", "0.5"))
+    half, third = WrittenNumber("half", 0.5, ("0.5", "1/2")), WrittenNumber("third", 1 / 3, ("1/3", "0.5"))
     with pytest.raises(UserError, match=r"format 'unit': '0.5' says 'half' and 'third'; take one away"):
         replace(UNIT, numbers=(half, third))
     with pytest.raises(UserError, match=r"'much' means 1.5; give a value in \[0, 1\]"):
-        replace(UNIT, numbers=(half, Number("much", 1.5, ("1.5",))))
+        replace(UNIT, numbers=(half, WrittenNumber("much", 1.5, ("1.5",))))
     for wrong in ({"numbers": (half,)}, {"labels": ()}):
         with pytest.raises(UserError, match="at least two numbers and a label"):
             replace(UNIT, **wrong)
