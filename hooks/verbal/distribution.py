@@ -18,7 +18,8 @@ class NumberDistribution:
     """How probable each number is as the next that the model says. Statistics are of the numbers that the format admits
     alone, and NaN if these have no mass.
 
-    >>> half = NumberDistribution((WrittenNumber("30", 0.3, ("30",)), WrittenNumber("70", 0.7, ("70",))), np.log([0.4, 0.4]))
+    >>> low, high = WrittenNumber("30", 0.3, ("30",)), WrittenNumber("70", 0.7, ("70",))
+    >>> half = NumberDistribution((low, high), np.log([0.4, 0.4]))
     >>> round(half.mean, 3), round(half.coverage, 3), round(half.entropy, 3)
     (0.5, 0.8, 1.0)
     """
