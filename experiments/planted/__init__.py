@@ -1,36 +1,32 @@
 """Simulated agents whose coherence is known, to calibrate the metrics on. Each says what it plants."""
 
 from .anchored import Anchored
-from .answering import Answering, Answers
-from .choosing import Contexts, Eliminating, PositionLocked
-from .forking import Branches, YesSayer
+from .answering import Answering, Conversations
+from .choosing import Eliminating, PositionLocked
+from .forking import YesSayer
 from .guessing import Guessing
-from .incoherent import Conditionals, Incoherent
+from .incoherent import Incoherent
 from .leaky import LeakyJudge
 from .noisy import PriorNoise
-from .readings import Trajectories
-from .reporting import Decisions, ReportNoise
+from .reporting import ReportNoise
 from .sycophantic import Sycophantic, Testimonies
-from .updater import Judgements, Updater
+from .trajectories import Trajectories
+from .updater import SignalUpdates, Updater
 from .urn import Bayesian
 
 __all__ = [
     "Anchored",
     "Answering",
-    "Answers",
     "Bayesian",
-    "Branches",
-    "Conditionals",
-    "Contexts",
-    "Decisions",
+    "Conversations",
     "Eliminating",
     "Guessing",
     "Incoherent",
-    "Judgements",
     "LeakyJudge",
     "PositionLocked",
     "PriorNoise",
     "ReportNoise",
+    "SignalUpdates",
     "Sycophantic",
     "Testimonies",
     "Trajectories",

@@ -4,7 +4,7 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from .readings import Seed, Trajectories
+from .trajectories import Seed, Trajectories
 from .urn import Bayesian
 
 

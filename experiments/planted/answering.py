@@ -5,19 +5,19 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.special import softmax
 
-from .readings import Floats, Seed
+from .trajectories import Floats, Seed
 
 
 @dataclass(frozen=True)
-class Answers:
-    """Sampled answers as counts, and the laws they came from; q questions of k options."""
+class Conversations:
+    """Sampled answers as counts, and the probabilities that they came from; q questions of k options."""
 
-    law: Floats
-    """[q, k] single-turn law."""
+    p_single: Floats
+    """[q, k] of a single turn."""
     single: Floats
     """[q, 2, k] counts of two halves of the single-turn answers."""
-    exact_multi: Floats
-    """[q, runs, turns, k] law at each turn given the history."""
+    p_multi: Floats
+    """[q, runs, turns, k] at each turn given the history."""
     multi: Floats
     """[q, k] counts over the turns of the first conversation."""
 
@@ -40,7 +40,7 @@ class Answering:
     mood: float = 0.15
     """Size of a conversation's deviation, as a share of the smallest probability: at most 1."""
 
-    def sample(self, n: int, seed: Seed) -> Answers:
+    def sample(self, n: int, seed: Seed) -> Conversations:
         """Draw n questions."""
         rng = np.random.default_rng(seed)
         k = self.options
@@ -52,4 +52,4 @@ class Answering:
         multi = np.repeat(mean[:, None, None] + self.mood * room * push, self.turns, axis=2)
         single = rng.multinomial(self.queries // 2, np.repeat(law[:, None], 2, axis=1)).astype(np.float64)
         counts = rng.multinomial(self.queries, multi[:, 0, 0]).astype(np.float64)
-        return Answers(law=law, single=single, exact_multi=multi, multi=counts)
+        return Conversations(p_single=law, single=single, p_multi=multi, multi=counts)

@@ -6,21 +6,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import softmax
 
-from .readings import Floats, Seed
-
-
-@dataclass(frozen=True)
-class Contexts:
-    """Option probabilities in the order of the prompt, three contexts to a triple of words."""
-
-    prior: Floats
-    """[n, 3]; the contexts of one triple share it."""
-    post: Floats
-    """[n, 3] after one option was rejected."""
-    rejected: NDArray[np.int64]
-    """[n] which."""
-    triple: NDArray[np.int64]
-    """[n] cluster."""
+from ..tables.samples import Options
+from .trajectories import Seed
 
 
 def _design(triples: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
@@ -41,14 +28,14 @@ class PositionLocked:
     wobble: float = 0.3
     taste: float = 0.0
 
-    def sample(self, n: int, seed: Seed) -> Contexts:
-        """Draw n triples."""
+    def sample(self, n: int, seed: Seed) -> Options:
+        """Draw n triples, each a cluster of three contexts that share the prior, in the order of the prompt."""
         rng = np.random.default_rng(seed)
         triple, rejected = _design(n)
         level = np.log(self.shares) + self.taste * rng.standard_normal((n, 3))
         prior = softmax(level + self.wobble * rng.standard_normal((n, 3)), axis=1)[triple]
         post = softmax(level[triple] + self.wobble * rng.standard_normal((3 * n, 3)), axis=1)
-        return Contexts(prior=prior, post=post, rejected=rejected, triple=triple)
+        return Options(prior=prior, posterior=post, rejected=rejected, clusters=triple)
 
 
 @dataclass(frozen=True)
@@ -64,8 +51,8 @@ class Eliminating:
     taste: float = 0.8
     """SD of the log-odds between words."""
 
-    def sample(self, n: int, seed: Seed) -> Contexts:
-        """Draw n triples."""
+    def sample(self, n: int, seed: Seed) -> Options:
+        """Draw n triples, each a cluster of three contexts that share the prior, in the order of the prompt."""
         rng = np.random.default_rng(seed)
         triple, rejected = _design(n)
         prior = softmax(self.taste * rng.standard_normal((n, 3)), axis=1)[triple]
@@ -76,4 +63,5 @@ class Eliminating:
         kept = prior * (1 - gone)
         kept /= kept.sum(axis=1, keepdims=True)
         share = leak[triple][:, None]
-        return Contexts(prior=prior, post=(1 - share) * kept + share * gone, rejected=rejected, triple=triple)
+        post = (1 - share) * kept + share * gone
+        return Options(prior=prior, posterior=post, rejected=rejected, clusters=triple)

@@ -3,21 +3,9 @@
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
-from .readings import Floats, Seed
-
-
-@dataclass(frozen=True)
-class Branches:
-    """Answers in the branches of contexts."""
-
-    q: Floats
-    """[n, 3] P(yes) per option."""
-    r: Floats
-    """[n, 3] what it would reveal."""
-    item: NDArray[np.int64]
-    """[n] cluster."""
+from ..tables.samples import Forks
+from .trajectories import Seed
 
 
 @dataclass(frozen=True)
@@ -34,11 +22,11 @@ class YesSayer:
     noise: float = 0.05
     contexts: int = 4
 
-    def sample(self, n: int, seed: Seed) -> Branches:
-        """Draw n items."""
+    def sample(self, n: int, seed: Seed) -> Forks:
+        """Draw n items, each a cluster of contexts."""
         rng = np.random.default_rng(seed)
         item = np.repeat(np.arange(n), self.contexts)
         r = 0.1 + 0.7 * rng.dirichlet(np.ones(3), len(item))
         own = self.spread * np.clip(rng.standard_normal(n), -2, 2)
         q = r + (self.bias + own[item])[:, None] / 3 + rng.uniform(-self.noise, self.noise, r.shape)
-        return Branches(q=q, r=r, item=item)
+        return Forks(q=q, r=r, clusters=item)

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from .readings import Seed, Trajectories
+from .trajectories import Seed, Trajectories
 
 
 @dataclass(frozen=True)

@@ -4,19 +4,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from .readings import Floats, Seed
-
-
-@dataclass(frozen=True)
-class Conditionals:
-    """Stated beliefs."""
-
-    p: Floats
-    """[n]."""
-    cond: Floats
-    """[n, cases]."""
-    weights: Floats
-    """[n, cases], summing to 1."""
+from ..tables.samples import Cases
+from .trajectories import Seed
 
 
 @dataclass(frozen=True)
@@ -31,10 +20,10 @@ class Incoherent:
     noise: float = 0.1
     cases: int = 3
 
-    def sample(self, n: int, seed: Seed) -> Conditionals:
+    def sample(self, n: int, seed: Seed) -> Cases:
         """Draw n beliefs with their conditionals."""
         rng = np.random.default_rng(seed)
         cond = rng.uniform(0.2, 0.8, (n, self.cases))
         weights = rng.dirichlet(np.ones(self.cases), n)
         p = (weights * cond).sum(axis=1) + self.gap + rng.uniform(-self.noise, self.noise, n)
-        return Conditionals(p=p, cond=cond, weights=weights)
+        return Cases(p=p, conditional=cond, weights=weights)

@@ -4,7 +4,7 @@ from dataclasses import dataclass, field, replace
 
 from ...metrics import hindsight_slope
 from .anchored import Anchored
-from .readings import Seed, Trajectories
+from .trajectories import Seed, Trajectories
 from .urn import Bayesian
 
 

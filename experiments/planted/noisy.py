@@ -5,7 +5,7 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from .anchored import Anchored
-from .readings import Floats, Seed, Trajectories
+from .trajectories import Floats, Seed, Trajectories
 from .urn import Bayesian
 
 

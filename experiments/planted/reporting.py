@@ -3,26 +3,10 @@
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.special import expit, logit
 
-from .readings import Floats, Seed
-
-
-@dataclass(frozen=True)
-class Decisions:
-    """Contexts with a state, repeated actions and reports."""
-
-    p_star: Floats
-    """[n] P(theta = 1 | x)."""
-    theta: NDArray[np.int64]
-    """[n] state."""
-    pi: Floats
-    """[n] exact probability of action 1."""
-    action: NDArray[np.int64]
-    """[n, repetitions]."""
-    report: Floats
-    """[n, repetitions]."""
+from ..tables.samples import Decisions
+from .trajectories import Seed
 
 
 @dataclass(frozen=True)
@@ -49,7 +33,7 @@ class ReportNoise:
     """Decimals that the report is rounded to."""
 
     def sample(self, n: int, seed: Seed) -> Decisions:
-        """Draw n contexts."""
+        """Draw n contexts, each a cluster of its repetitions; beliefs are the reports."""
         rng = np.random.default_rng(seed)
         p_star = rng.choice(np.linspace(0.1, 0.9, self.levels), n) if self.levels else rng.uniform(0.05, 0.95, n)
         theta = rng.binomial(1, p_star)
@@ -62,4 +46,12 @@ class ReportNoise:
             report = expit(logit(report) + self.noise * rng.standard_normal(shape))
         if self.digits is not None:
             report = report.round(self.digits)
-        return Decisions(p_star=p_star, theta=theta, pi=pi, action=(luck < pi[:, None]).astype(np.int64), report=report)
+        of = np.repeat(np.arange(n), self.repetitions)
+        return Decisions(
+            belief=report.ravel(),
+            action=(luck < pi[:, None]).ravel().astype(np.int64).astype(str),
+            outcome=theta[of].astype(np.float64),
+            action_prob=pi[of],
+            p_star=p_star[of],
+            clusters=of,
+        )

@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import expit
 
-from .readings import Floats, Seed
+from .trajectories import Floats, Seed
 
 
 @dataclass(frozen=True)

@@ -6,11 +6,11 @@ import numpy as np
 from scipy import integrate, stats
 from scipy.special import expit, logit
 
-from .readings import Floats, Seed, Trajectories
+from .trajectories import Floats, Seed, Trajectories
 
 
 @dataclass(frozen=True, kw_only=True)
-class Judgements(Trajectories):
+class SignalUpdates(Trajectories):
     """Single updates with the likelihoods and the right answer."""
 
     bayes: Floats
@@ -52,7 +52,7 @@ class Updater:
         value = integrate.quad(lambda p: prior.pdf(p) * expected_update(p) * (p - 0.5), 0, 1)[0]
         return float(value / prior.var())
 
-    def sample(self, n: int, seed: Seed) -> Judgements:
+    def sample(self, n: int, seed: Seed) -> SignalUpdates:
         """Draw n statements, each with one signal."""
         rng = np.random.default_rng(seed)
         prior = rng.beta(self.a, self.a, n)
@@ -63,7 +63,7 @@ class Updater:
         worth = np.log(like_x / (1 - like_x))
         post = expit(logit(prior) + self.gain * worth + self.noise * rng.standard_normal(n))
         belief = np.column_stack([prior, post])
-        return Judgements(
+        return SignalUpdates(
             read=belief,
             belief=belief,
             outcome=truth.astype(np.float64),

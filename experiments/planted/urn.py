@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from .readings import Floats, Seed, Trajectories
+from .trajectories import Floats, Seed, Trajectories
 
 
 @dataclass(frozen=True)

@@ -1,7 +1,7 @@
 """From samples to numbers: every metric that fits a sample, and what samples differ by on the same items."""
 
 from collections import Counter
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import combinations
 from pathlib import Path
@@ -72,6 +72,7 @@ def score_samples(
     how: Resampling,
     metric: str = EVERY,
     *,
+    until: str = "",
     compared: Collection[str] | None = None,
     rivals: Sequence[Collection[str]] = (),
 ) -> Scored:
@@ -81,6 +82,7 @@ def score_samples(
         samples: no two of the same type share kind, method, subset and run.
         how: everything is resampled.
         metric: one by its name, or `all`.
+        until: of each metric, the last number that is wanted: what it says after it is not computed. Empty: all.
         compared: the numbers whose differences between samples are told; None: all that can be compared.
         rivals: names of samples that are compared with each other; none: all are.
 
@@ -105,7 +107,8 @@ def score_samples(
         for sample in fitting:
             try:
                 with np.errstate(divide="ignore", invalid="ignore"):  # what is undefined has a status
-                    numbers += [_number(candidate, sample, line) for line in candidate.lines(sample, how)]
+                    lines = _until(until, candidate.lines(sample, how))
+                    numbers += [_number(candidate, sample, line) for line in lines]
                     paired = sample.subset == ALL and sample.keys_known
                     found = candidate.compare(sample) if paired and candidate.compare else None
                     if found and (compared is None or found.metric in compared):
@@ -131,6 +134,13 @@ def chosen(name: str) -> Sequence[Metric]:
     if not found:
         raise UserError(f"metric {name!r} is unknown; {nearest(name, [EVERY, *(m.name for m in METRICS)])}")
     return found
+
+
+def _until(last: str, lines: Iterator[Line]) -> Iterator[Line]:
+    for line in lines:
+        yield line
+        if line.metric == last:
+            return
 
 
 def _number(metric: Metric, sample: Sample, line: Line) -> Number:

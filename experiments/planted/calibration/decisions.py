@@ -1,29 +1,30 @@
 """Calibration of the decision family."""
 
 from collections.abc import Callable, Mapping
+from typing import Any
 
 import numpy as np
 from numpy.random import Generator
 from scipy.special import logit
 
 from ....metrics import (
-    cluster_mean,
     cmh_test,
     gcm_test,
     isotonic_calibration,
     knn_cmi,
     lie,
     median_ci,
-    monotone_order_test,
     monotone_pairwise,
-    prize_independence,
     quantile_bins,
     stratified_permutation,
 )
+from ...scoring.families.metric import known_outcome
+from ...tables.samples import Decisions, Prizes
 from ..incoherent import Incoherent
-from ..readings import Floats
-from ..reporting import Decisions, ReportNoise
-from .design import PERMUTATIONS, RESAMPLES, Design, Test, misses, rejects
+from ..reporting import ReportNoise
+from ..trajectories import Floats
+from .design import PERMUTATIONS, RESAMPLES, Design, Test, excludes, rejects
+from .scored import score_of, scores
 
 Simulation = Callable[[Generator], Mapping[str, float]]
 FAMILY = "E. Decisions"
@@ -47,30 +48,31 @@ def _cubic(report: Floats, y: Floats) -> Floats:
     return (x * np.stack(fits)[fold]).sum(axis=1)
 
 
-def _tests(
-    action: np.ndarray, theta: np.ndarray, report: np.ndarray, p_star: np.ndarray, pi: np.ndarray, levels: int
-) -> dict[str, float]:
-    n = len(report)
-    stratum = report if levels else quantile_bins(report, n // PER_STRATUM)
-    context = np.arange(n)
-    m_hat, e_hat, m_star, e_star = (
-        isotonic_calibration(report, np.asarray(y, dtype=np.float64), context) for y in (action, theta, pi, p_star)
-    )
-    return {
-        PERMUTE.name: rejects(stratified_permutation(action, theta, stratum, draws=PERMUTATIONS).p),
-        CMH.name: rejects(cmh_test(action, theta, stratum).p),
-        GCM.name: rejects(gcm_test(action, theta, m_hat, e_hat).p),
-        GCM_STAR.name: rejects(gcm_test(pi, p_star, m_star, e_star).p),
-        GCM_SMOOTH.name: rejects(gcm_test(pi, p_star, _cubic(report, pi), _cubic(report, p_star)).p),
-    }
+def _decides(agent: ReportNoise, contexts: int, exact: bool = False) -> Simulation:
+    """`exact` adds the tests of the policy itself and p*, not of drawn actions and states."""
 
-
-def _decides(agent: ReportNoise, contexts: int) -> Simulation:
     def simulate(rng: Generator) -> dict[str, float]:
         d = agent.sample(contexts, rng)
-        return _tests(d.action[:, 0], d.theta, d.report[:, 0], d.p_star, d.pi, agent.levels)
+        found = scores("decision", d, PERMUTATIONS)
+        strata = quantile_bins(d.belief, contexts // PER_STRATUM)
+        tests = {
+            PERMUTE.name: rejects(found["cmi"].p),
+            CMH.name: rejects(cmh_test(d.action, known_outcome(d), strata).p),
+            GCM.name: rejects(found["gcm"].p),
+        }
+        return tests | (_exactly(d) if exact else {})
 
     return simulate
+
+
+def _exactly(d: Decisions) -> dict[str, float]:
+    pi, p_star = np.asarray(d.action_prob), np.asarray(d.p_star)
+    mapped = (isotonic_calibration(d.belief, y, d.clusters) for y in (pi, p_star))
+    smooth = (_cubic(d.belief, y) for y in (pi, p_star))
+    return {
+        GCM_STAR.name: rejects(gcm_test(pi, p_star, *mapped).p),
+        GCM_SMOOTH.name: rejects(gcm_test(pi, p_star, *smooth).p),
+    }
 
 
 COLLAPSED = Test("CMI, permutation, one row per context")
@@ -79,17 +81,13 @@ KNN = Test("kNN CMI > 0, bootstrap of repetitions", "paper", note="clones are ne
 
 
 def _collapsed(d: Decisions) -> dict[str, float]:
-    """The first action and the mean report of each context."""
-    strata = quantile_bins(d.report.mean(axis=1), len(d.theta) // PER_STRATUM)
-    test = stratified_permutation(d.action[:, 0], d.theta, strata, draws=PERMUTATIONS)
-    return {COLLAPSED.name: rejects(test.p)}
+    return {COLLAPSED.name: rejects(score_of("decision", "cmi", d, PERMUTATIONS).p)}
 
 
 def _repeats(agent: ReportNoise, contexts: int) -> Simulation:
     def simulate(rng: Generator) -> dict[str, float]:
         d = agent.sample(contexts, rng)
-        action, report = d.action.ravel(), d.report.ravel()
-        theta = np.repeat(d.theta, agent.repetitions)
+        action, theta, report = d.action.astype(np.int64), known_outcome(d), d.belief
         n = len(action)
         picks = rng.integers(0, n, (KNN_RESAMPLES, n))
         drawn = [knn_cmi(action[rows], theta[rows], report[rows]).cmi for rows in picks]
@@ -111,13 +109,12 @@ PAIRS = Test("any Fisher pair, five repetitions as rows", "paper", note="pseudo-
 def _choices(agent: ReportNoise, contexts: int) -> Simulation:
     def simulate(rng: Generator) -> dict[str, float]:
         d = agent.sample(contexts, rng)
-        report = d.report[:, 0]
-        bins = quantile_bins(report, 5)
-        once = d.action[:, 0]
-        all_rows = monotone_pairwise(np.repeat(bins, agent.repetitions), d.action.ravel(), 1, 0)
+        bins = quantile_bins(d.belief[:: agent.repetitions], 5)
+        once = d.action[:: agent.repetitions]
+        all_rows = monotone_pairwise(np.repeat(bins, agent.repetitions), d.action, "1", "0")
         return {
-            ORDER.name: rejects(monotone_order_test(bins, once, 1, 0, draws=PERMUTATIONS).p),
-            PAIRS_HOLM.name: float(monotone_pairwise(bins, once, 1, 0).n_significant_holm > 0),
+            ORDER.name: rejects(score_of("decision-order", "order_deviance", d, PERMUTATIONS).p),
+            PAIRS_HOLM.name: float(monotone_pairwise(bins, once, "1", "0").n_significant_holm > 0),
             PAIRS.name: float(all_rows.n_significant > 0),
         }
 
@@ -136,25 +133,24 @@ def _prize_claim(effect: float, contexts: int) -> Simulation:
     """Is independence claimed? A rejection is a claim; a prompt moves a context as in `_prize`."""
 
     def simulate(rng: Generator) -> dict[str, float]:
-        score = prize_independence(*_prompts(effect, contexts, rng), margin=PRIZE_MARGIN, draws=RESAMPLES)
-        return {PRIZE_BOUND.name: float(score.equivalent)}
+        return {PRIZE_BOUND.name: float(_prize_score(effect, contexts, rng).rms_upper < PRIZE_MARGIN)}
 
     return simulate
 
 
-def _prompts(effect: float, contexts: int, rng: Generator) -> list[Floats]:
-    """Five readings under each of two prompts; the second moves a context up or down by `effect`."""
+def _prize_score(effect: float, contexts: int, rng: Generator) -> Any:
+    """Of five readings under each of two prompts; the second moves a context up or down by `effect`."""
     base = rng.uniform(0.3, 0.7, (contexts, 1))
     moved = base + effect * rng.choice([-1.0, 1.0], (contexts, 1))
-    return [x + rng.uniform(-0.2, 0.2, (contexts, 5)) for x in (base, moved)]
+    base, moved = (x + rng.uniform(-0.2, 0.2, (contexts, 5)) for x in (base, moved))
+    return score_of("prize", "prize_effect", Prizes(base=base, alt=moved), RESAMPLES)
 
 
 def _prize(effect: float, planted: float, contexts: int) -> Simulation:
     """Does the interval of the mean square hold what is planted?"""
 
     def simulate(rng: Generator) -> dict[str, float]:
-        score = prize_independence(*_prompts(effect, contexts, rng), draws=RESAMPLES)
-        return {PRIZE.name: misses(score.ci_lo, score.ci_hi, planted**2)}
+        return {PRIZE.name: excludes(_prize_score(effect, contexts, rng), planted**2)}
 
     return simulate
 
@@ -170,12 +166,10 @@ LIE_MEDIAN = Test(
 def _violations(gap: float, n: int, planted: float) -> Simulation:
     def simulate(rng: Generator) -> dict[str, float]:
         said = Incoherent(gap).sample(n, rng)
-        signed = lie(said.p, said.cond, said.weights).signed
-        mean = cluster_mean(signed, np.arange(n), seed=0, draws=RESAMPLES)
-        median = median_ci(signed)
+        median = median_ci(lie(said.p, said.conditional, said.weights).signed)
         return {
-            LIE_CI.name: misses(mean.ci_lo, mean.ci_hi, planted),
-            LIE_MEDIAN.name: misses(median.ci_lo, median.ci_hi, planted),
+            LIE_CI.name: excludes(score_of("lie", "lie", said, RESAMPLES), planted),
+            LIE_MEDIAN.name: excludes(median, planted),
         }
 
     return simulate
@@ -193,15 +187,16 @@ def designs() -> list[Design]:
     flat = ReportNoise(responsive=0.0, repetitions=5, trembling=False)
     falling = ReportNoise(responsive=-0.5, repetitions=5, trembling=False)
     return [
-        Design("E-exact", FAMILY, "sound agent, ten distinct beliefs as strata, 200 contexts", level,
+        Design("E-exact", FAMILY, "sound agent, ten distinct beliefs in quantile bins, 200 contexts", level,
                "action independent of theta given the report", _decides(ReportNoise(levels=10), 200), labels),
         Design("E-bins", FAMILY, "sound agent, continuous beliefs in 13 quantile bins, 200 contexts", level,
                "action independent of theta given the report", _decides(ReportNoise(), 200), labels),
         Design("E-misbelief", FAMILY, "agent whose belief is 1 logit off p*, in 13 quantile bins, 200 contexts", level,
-               "action independent of theta given the report", _decides(ReportNoise(misbelief=1.0), 200), independence),
+               "action independent of theta given the report",
+               _decides(ReportNoise(misbelief=1.0), 200, exact=True), independence),
         Design("E-noise", FAMILY, "report noise of 1.5 logits, responsive action, 200 contexts", power,
                "the action knows more than the report",
-               _decides(noisy, 200), independence),
+               _decides(noisy, 200, exact=True), independence),
         Design("E-noise-more", FAMILY, "the same, 400 contexts in 26 bins", power,
                "the action knows more than the report", _decides(noisy, 400), labels),
         Design("E-repeats", FAMILY, "sound agent, 200 contexts x 5 equal repetitions, reports rounded to .01", level,

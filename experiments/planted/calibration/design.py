@@ -6,6 +6,8 @@ from typing import Literal
 
 import numpy as np
 
+from ....metrics import Score
+
 ALPHA = 0.05
 SEEDS = 1000
 """Per level."""
@@ -62,3 +64,8 @@ def rejects(p: float, alpha: float = ALPHA) -> float:
 def misses(lo: float, hi: float, truth: float) -> float:
     """1 if an interval leaves out the truth, NaN if there is none."""
     return float(not lo <= truth <= hi) if np.isfinite(lo) and np.isfinite(hi) else float("nan")
+
+
+def excludes(score: Score, truth: float) -> float:
+    """The same of the interval of a score."""
+    return misses(score.ci_lo, score.ci_hi, truth)

@@ -1,39 +1,30 @@
 """Calibration of the martingale family."""
 
 from collections.abc import Callable, Mapping
+from typing import Any
 
 import numpy as np
 from numpy.random import Generator
 from scipy.special import expit, logit
 
-from ....metrics import (
-    brier_on_abs_martingale,
-    brier_on_split_martingale,
-    calibration_slope,
-    drift_covariance,
-    drift_variance,
-    factor_regression,
-    martingale_icm_test,
-    martingale_iv,
-    martingale_joint_test,
-    martingale_score,
-    martingale_tests,
-    tost,
-)
+from ....metrics import MARGINS, brier_on_abs_martingale, factor_regression, martingale_icm_test, martingale_score
+from ...tables.cells import Array
+from ...tables.samples import Chains, Forecasts, Pairs
 from ..anchored import Anchored
 from ..leaky import LeakyJudge
 from ..noisy import PriorNoise
-from ..readings import Trajectories
+from ..trajectories import Floats, Trajectories
 from ..updater import Updater
 from ..urn import Bayesian
-from .design import PERMUTATIONS, RESAMPLES, Aim, Design, Test, misses, rejects
+from .design import PERMUTATIONS, RESAMPLES, Aim, Design, Test, excludes, misses, rejects
+from .scored import names, number_of, score_of, updates
 
 Simulation = Callable[[Generator], Mapping[str, float]]
 UpdateAgent = Bayesian | Anchored | PriorNoise | LeakyJudge | Updater
 FAMILY = "A. Martingale"
 SMALL = Bayesian(warmup=20, evidence=2)
 """Small updates of spread beliefs: the case in which a margin of .02 can be met."""
-MARGIN = 0.02
+MARGIN = MARGINS["martingale"]
 
 SLOPE_CR1 = Test("slope, CR1 t(G-1)")
 SLOPE_WILD = Test("slope, wild cluster bootstrap")
@@ -47,39 +38,23 @@ HOLM = Test("slope, joint and CvM with Holm", bound=True, note="Holm holds the l
 IID = Test("slope, iid t", "paper", note="the spread of updates depends on the prior")
 
 
-def _clustered(agent: UpdateAgent, questions: int) -> Simulation:
+def _moves(agent: UpdateAgent, questions: int) -> Simulation:
+    """All tests of updates; those of several steps are clustered by question."""
+
     def simulate(rng: Generator) -> dict[str, float]:
-        pairs = agent.sample(questions, rng).pairs()
-        columns = pairs.prior, pairs.post, pairs.group
-        score = martingale_score(*columns, p="wild", draws=PERMUTATIONS)
-        slope = martingale_score(*columns, draws=1)
-        moment = martingale_icm_test(*columns, draws=PERMUTATIONS)
-        battery = martingale_tests(*columns, draws=PERMUTATIONS)
+        columns = agent.sample(questions, rng).updates()
+        slope = score_of("martingale", "M", updates(*columns), PERMUTATIONS)
+        tests = score_of("martingale-tests", "tests", updates(*columns), PERMUTATIONS)
         return {
             SLOPE_CR1.name: rejects(slope.p),
-            SLOPE_WILD.name: rejects(score.p),
-            JOINT.name: rejects(score.joint_p),
-            JOINT_WILD.name: rejects(score.joint_p_wild),
-            CVM.name: rejects(moment.p_cvm),
-            KS.name: rejects(moment.p_ks),
-            HOLM.name: rejects(battery.p_min),
-            IID.name: rejects(score.p_iid),
-        }
-
-    return simulate
-
-
-def _single(agent: UpdateAgent, questions: int) -> Simulation:
-    def simulate(rng: Generator) -> dict[str, float]:
-        prior, post = agent.sample(questions, rng).read.T
-        score = martingale_score(prior, post, se="HC3")
-        moment = martingale_icm_test(prior, post, draws=PERMUTATIONS)
-        return {
-            SLOPE_HC3.name: rejects(score.p),
-            JOINT.name: rejects(martingale_joint_test(prior, post, se="HC3").p),
-            CVM.name: rejects(moment.p_cvm),
-            KS.name: rejects(moment.p_ks),
-            IID.name: rejects(score.p_iid),
+            SLOPE_HC3.name: rejects(slope.p),
+            SLOPE_WILD.name: rejects(tests.p_tests["slope"]),
+            JOINT.name: rejects(slope.joint_p),
+            JOINT_WILD.name: rejects(tests.p_tests["joint"]),
+            CVM.name: rejects(tests.p_tests["cvm"]),
+            KS.name: rejects(martingale_icm_test(*columns, draws=PERMUTATIONS).p_ks),
+            HOLM.name: rejects(tests.p),
+            IID.name: rejects(slope.p_iid),
         }
 
     return simulate
@@ -95,10 +70,12 @@ def _read_twice(agent: PriorNoise, questions: int) -> Simulation:
         sample = agent.sample(questions, rng)
         prior, post = sample.read.T
         again = agent.reading(sample.belief[:, 0], rng)
-        score = martingale_iv(prior, again, post, draws=RESAMPLES)
+        read = np.column_stack([prior, again])
+        sample = updates(read.mean(axis=1), post, readings=read)
+        score = score_of("martingale-replicates", "M_iv", sample, RESAMPLES)
         return {
             NAIVE.name: rejects(martingale_score(prior, post, se="HC3").p),
-            IV_CI.name: misses(score.ci_lo, score.ci_hi, 0.0),
+            IV_CI.name: excludes(score, 0.0),
             IV_P.name: rejects(score.p),
         }
 
@@ -114,7 +91,7 @@ def _judged(agent: LeakyJudge, questions: int) -> Simulation:
         sample = agent.sample(questions, rng)
         return {
             JUDGE.name: rejects(martingale_score(*sample.read.T, se="HC3").p),
-            PREFIX.name: rejects(martingale_score(*sample.belief.T, se="HC3").p),
+            PREFIX.name: rejects(score_of("martingale", "M", updates(*sample.belief.T), PERMUTATIONS).p),
         }
 
     return simulate
@@ -137,20 +114,18 @@ def _two_models(pull: float, questions: int) -> Simulation:
         other[:, 1:] = (1 - pull) * other[:, 1:] + pull * 0.5
         noise = PriorNoise(0.05)
         both = [
-            Trajectories(read=noise.reading(belief, rng), belief=belief, outcome=shared.outcome)
+            Trajectories(read=noise.reading(belief, rng), belief=belief, outcome=shared.outcome).updates()
             for belief in (shared.read, other)
         ]
-        pairs = [trajectories.pairs() for trajectories in both]
-        prior, post, group = (np.concatenate([getattr(p, name) for p in pairs]) for name in ("prior", "post", "group"))
-        model = np.repeat(["first", "second"], [len(p.prior) for p in pairs])
-        fits = [
-            factor_regression(post - prior, prior, {"model": model}, {"model": "first"}, groups, draws=PERMUTATIONS)
-            for groups in (group, None)
-        ]
-        by_question, by_row = (fit.terms["b:model[second]"] for fit in fits)
+        prior, post, group = map(np.concatenate, zip(*both, strict=True))
+        model = np.repeat(["first", "second"], len(prior) // 2)
+        of, first = {"model": model}, {"model": "first"}
+        sample = updates(prior, post, group, factors=of, baselines=first)
+        contrast = score_of("martingale-factors", "M_contrast", sample, PERMUTATIONS)
+        by_row = factor_regression(post - prior, prior, of, first).terms["b:model[second]"]
         return {
-            FACTOR.name: rejects(by_question.p),
-            FACTOR_WILD.name: rejects(by_question.p_wild),
+            FACTOR.name: rejects(contrast.p),
+            FACTOR_WILD.name: rejects(contrast.p_wild),
             FACTOR_ROWS.name: rejects(by_row.p),
         }
 
@@ -166,9 +141,11 @@ def _equivalence(pull: float, questions: int) -> Simulation:
 
     def simulate(rng: Generator) -> dict[str, float]:
         prior, post = Anchored(pull, of=SMALL).sample(questions, rng).read.T
-        score = martingale_score(prior, post, se="HC3")
-        claim = tost(score.M, score.se, questions - 2, -MARGIN, MARGIN)
-        return {TOST.name: float(claim.equivalent), NOT_SIGNIFICANT.name: float(score.p_iid > 0.05)}
+        slope = number_of("martingale", "M", updates(prior, post), PERMUTATIONS)
+        return {
+            TOST.name: rejects(slope.value("equivalence")),
+            NOT_SIGNIFICANT.name: float(slope.value("p_iid") > 0.05),
+        }
 
     return simulate
 
@@ -184,21 +161,30 @@ HALVES_CI = Test("drift2 from disjoint halves of noisy readings, interval")
 def _chains(drift: float, questions: int, chains: int, aim: Aim) -> Simulation:
     def simulate(rng: Generator) -> dict[str, float]:
         deltas = Bayesian(evidence=8).chains(questions, chains, rng, drift)
-        score = drift_variance(deltas, draws=RESAMPLES)
+        score = _drift(deltas)
         squares = deltas.mean(axis=1) ** 2
         reach = 1.96 * squares.std(ddof=1) / np.sqrt(questions)
         noise = rng.uniform(-0.1, 0.1, (2, questions, 1))
         half = chains // 2
-        split = drift_covariance(deltas[:, :half] - noise[0], deltas[:, half:] - noise[1], draws=RESAMPLES)
+        first = np.arange(chains) < half
+        split = _drift(deltas - np.where(first, *noise), half=np.tile(np.where(first, "first", "second"), questions))
         planted = drift**2 if aim == "level" else 0.0
         return {
             DRIFT_P.name: rejects(score.p),
-            DRIFT_CI.name: misses(score.ci_lo, score.ci_hi, planted),
+            DRIFT_CI.name: excludes(score, planted),
             DRIFT_NAIVE.name: misses(squares.mean() - reach, squares.mean() + reach, planted),
-            HALVES_CI.name: misses(split.ci_lo, split.ci_hi, planted),
+            HALVES_CI.name: excludes(split, planted),
         }
 
     return simulate
+
+
+def _drift(deltas: Floats, half: Array | None = None) -> Any:
+    """Of chains [questions, chains] that start at one half: where they start does not count."""
+    start = np.full(deltas.size, 0.5)
+    question = np.repeat(names(len(deltas)), deltas.shape[1])
+    moves = {"": Pairs(prior=start, posterior=start + deltas.ravel())}
+    return score_of("drift", "drift2", Chains(views=moves, question=question, half=half), RESAMPLES)
 
 
 ABS_BRIER = Test("Brier on |M| over cells, iid t", "paper", note="noisier updates raise both sides")
@@ -207,6 +193,10 @@ SPLIT_BRIER = Test(
     bound=True,
     note="resampling cells and questions counts the noise of both twice",
 )
+
+
+CELL_DRAWS = 99
+"""Of the bootstrap of cells, which is slow."""
 
 
 def _cells(cells: int, questions: int, pull: float = 0.0) -> Simulation:
@@ -222,14 +212,12 @@ def _cells(cells: int, questions: int, pull: float = 0.0) -> Simulation:
         ]
         slopes = [np.polyfit(prior, post - prior, 1)[0] for post in posts]
         briers = [np.mean((post - shared.outcome) ** 2) for post in posts]
-        question, cell = np.tile(np.arange(questions), cells), np.repeat(np.arange(cells), questions)
-        split = brier_on_split_martingale(
-            np.tile(prior, cells), np.concatenate(posts), np.tile(shared.outcome, cells), question, cell,
-            splits=2, draws=99,
-        )  # fmt: skip
+        question, outcome = np.tile(np.arange(questions), cells), np.tile(shared.outcome, cells)
+        factors = {"cell": np.repeat(names(cells), questions).astype(str)}
+        sample = updates(np.tile(prior, cells), np.concatenate(posts), question, outcome=outcome, factors=factors)
         return {
             ABS_BRIER.name: rejects(brier_on_abs_martingale(slopes, briers).p),
-            SPLIT_BRIER.name: rejects(split.p),
+            SPLIT_BRIER.name: rejects(score_of("brier-on-martingale", "brier_on_M", sample, CELL_DRAWS).p),
         }
 
     return simulate
@@ -244,7 +232,8 @@ def _calibrated(extreme: float, questions: int) -> Simulation:
     def simulate(rng: Generator) -> dict[str, float]:
         sample = Bayesian().sample(questions, rng)
         belief = expit(extreme * logit(sample.read[:, 0]))
-        return {CALIBRATION.name: rejects(calibration_slope(belief, sample.outcome).p)}
+        forecasts = Forecasts(belief=belief, outcome=sample.outcome)
+        return {CALIBRATION.name: rejects(score_of("calibration", "calibration", forecasts, RESAMPLES).p)}
 
     return simulate
 
@@ -266,28 +255,28 @@ def designs() -> list[Design]:
     busy = Bayesian(evidence=2, extra=30)
     return [
         Design("A-60x4", FAMILY, "Bayesian, 60 questions x 4 steps", level, "M = 0",
-               _clustered(Bayesian(steps=4), 60), CLUSTERED),
+               _moves(Bayesian(steps=4), 60), CLUSTERED),
         Design("A-20x4", FAMILY, "Bayesian, 20 questions x 4 steps", level, "M = 0",
-               _clustered(Bayesian(steps=4), 20), FEW),
+               _moves(Bayesian(steps=4), 20), FEW),
         Design("A-15x8", FAMILY, "Bayesian, 15 questions x 8 steps", level, "M = 0",
-               _clustered(Bayesian(steps=8), 15), FEW),
+               _moves(Bayesian(steps=8), 15), FEW),
         Design("A-11x8", FAMILY, "Bayesian, 11 questions x 8 steps", level, "M = 0",
-               _clustered(Bayesian(steps=8), 11), FEWEST),
+               _moves(Bayesian(steps=8), 11), FEWEST),
         Design("A-60x4-pull", FAMILY, "Anchored, 60 questions x 4 steps", power, "M = -.06",
-               _clustered(Anchored(0.06, of=Bayesian(steps=4)), 60), CLUSTERED),
-        Design("A-150", FAMILY, "Bayesian, 150 questions, one step", level, "M = 0", _single(Bayesian(), 150), SINGLE),
+               _moves(Anchored(0.06, of=Bayesian(steps=4)), 60), CLUSTERED),
+        Design("A-150", FAMILY, "Bayesian, 150 questions, one step", level, "M = 0", _moves(Bayesian(), 150), SINGLE),
         Design("A-150-busy", FAMILY, "Bayesian that draws 30 more balls where its prior is off 1/2, 150 questions",
-               level, "M = 0", _single(busy, 150), SINGLE),
+               level, "M = 0", _moves(busy, 150), SINGLE),
         Design("A-pull", FAMILY, "Anchored, 150 questions, one step", power, "M = -.15",
-               _single(Anchored(0.15), 150), SINGLE),
+               _moves(Anchored(0.15), 150), SINGLE),
         Design("A-shift", FAMILY, "Anchored with a shift alone, 150 questions, one step", power,
-               "M = 0, mean update .025", _single(Anchored(0.0, shift=0.025), 150), SINGLE),
+               "M = 0, mean update .025", _moves(Anchored(0.0, shift=0.025), 150), SINGLE),
         Design("A-bend", FAMILY, "Anchored with a bend alone, 150 questions, one step", power,
-               "M = 0, U shape of +-.05", _single(Anchored(0.0, bend=0.05), 150), SINGLE),
+               "M = 0, U shape of +-.05", _moves(Anchored(0.0, bend=0.05), 150), SINGLE),
         Design("A-under", FAMILY, "Under-updating (gain .4), 1200 questions", power, f"M = {under.slope:+.2f}",
-               _single(under, 1200), SINGLE),
+               _moves(under, 1200), SINGLE),
         Design("A-over", FAMILY, "Over-updating (gain 3), 800 questions", power, f"M = {over.slope:+.2f}",
-               _single(over, 800), SINGLE),
+               _moves(over, 800), SINGLE),
         Design("A-noise", FAMILY, "Bayesian read with noise (reliability .82), 150 questions", level, "M of beliefs 0",
                _read_twice(PriorNoise(), 150), (IV_CI, IV_P, NAIVE)),
         Design("A-noise-pull", FAMILY, "Anchored read with noise (reliability .82), 300 questions", power,

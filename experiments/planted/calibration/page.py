@@ -29,7 +29,8 @@ make calibration        or: python -m doxascope.experiments.planted.calibration
   the safe side; *too many*: above. Some tests promise *at most* their level by construction, and the line says by
   which: there *holds* means no more than two standard errors above it.
 - **power**: the stated effect is planted. *found*: in at least 80% of the samples.
-- **ours** is what doxascope reports. **paper** is published practice on the same samples. **picture** is neither:
+- **ours** is what doxascope reports. Where runs and `doxascope score` print the number, it is taken from the engine
+  that makes theirs. **paper** is published practice on the same samples. **picture** is neither:
   what the same machinery does uncorrected, or where it does not belong, or where the result itself says by its
   status that the level is not promised.
 - {seeds} seeds per level (standard error {se:.1f} points at 5%), {power_seeds} per power. Inside a simulation,

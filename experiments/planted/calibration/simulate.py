@@ -9,7 +9,7 @@ from dataclasses import replace
 import numpy as np
 from tqdm import tqdm
 
-from . import decisions, martingale, readings
+from . import beliefs, decisions, martingale
 from .design import AGAIN_SEEDS, POWER_SEEDS, SEEDS, Design, Test
 from .row import OUTSIDE, Row, verdict
 
@@ -19,7 +19,7 @@ CHUNK = 50
 
 def all_designs() -> list[Design]:
     """Every design of the page, in its order."""
-    found = [*martingale.designs(), *readings.designs(), *decisions.designs()]
+    found = [*martingale.designs(), *beliefs.designs(), *decisions.designs()]
     return sorted(found, key=lambda design: design.family)
 
 

@@ -1,6 +1,5 @@
 """Each agent plants what it says, within the Monte-Carlo error of the very estimator that reads it."""
 
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -22,11 +21,11 @@ from doxascope.experiments.planted import (
     Updater,
     YesSayer,
 )
+from doxascope.experiments.scoring.families.metric import clusters_of, known_outcome
 from doxascope.metrics import (
     b_score_exact,
     belief_consistency,
     calibration_slope,
-    check_belief_table,
     cluster_mean,
     competence_gate,
     consistency_kappa,
@@ -40,6 +39,7 @@ from doxascope.metrics import (
     martingale_score,
     persistence,
     sycophancy_change,
+    trajectory_pairs,
 )
 
 N = 20_000
@@ -178,41 +178,43 @@ def test_testimony_moves_the_answer_more_than_the_belief() -> None:
 
 def test_the_gap_is_the_signed_violation() -> None:
     said = Incoherent(0.05).sample(N, 13)
-    signed = lie(said.p, said.cond, said.weights).signed
+    signed = lie(said.p, said.conditional, said.weights).signed
     assert signed.mean() == pytest.approx(0.05, abs=REACH * signed.std() / np.sqrt(N))
     exact = Incoherent(0.05, noise=0.0).sample(10, 13)
-    np.testing.assert_allclose(lie(exact.p, exact.cond, exact.weights).signed, 0.05)
+    np.testing.assert_allclose(lie(exact.p, exact.conditional, exact.weights).signed, 0.05)
 
 
 def test_position_alone_is_perfectly_consistent_and_means_nothing() -> None:
     frozen = PositionLocked(wobble=0.0).sample(20, 14)
-    pair = belief_consistency(frozen.prior, frozen.post, frozen.rejected)
+    pair = belief_consistency(frozen.prior, frozen.posterior, frozen.rejected)
     np.testing.assert_allclose(pair.c2, 1)
-    assert consistency_kappa(pair.prior2, pair.post2, frozen.triple, frozen.rejected).status == "chance_is_perfect"
+    assert (
+        consistency_kappa(pair.prior2, pair.post2, clusters_of(frozen), frozen.rejected).status == "chance_is_perfect"
+    )
 
     c = PositionLocked().sample(1000, 14)
-    pair = belief_consistency(c.prior, c.post, c.rejected)
-    kappa = consistency_kappa(pair.prior2, pair.post2, c.triple, c.rejected, draws=200)
+    pair = belief_consistency(c.prior, c.posterior, c.rejected)
+    kappa = consistency_kappa(pair.prior2, pair.post2, clusters_of(c), c.rejected, draws=200)
     assert kappa.kappa == pytest.approx(0, abs=REACH * kappa.se)
     rows = np.arange(len(c.rejected))
-    gate = competence_gate(c.prior[rows, c.rejected], c.post[rows, c.rejected], c.triple, draws=200)
+    gate = competence_gate(c.prior[rows, c.rejected], c.posterior[rows, c.rejected], clusters_of(c), draws=200)
     assert gate.rejected_change == pytest.approx(0, abs=REACH * gate.se)
 
 
 def test_elimination_keeps_the_ratio_and_leaks_as_planted() -> None:
     c = Eliminating(leak=0.1).sample(3000, 15)
-    pair = belief_consistency(c.prior, c.post, c.rejected)
+    pair = belief_consistency(c.prior, c.posterior, c.rejected)
     np.testing.assert_allclose(pair.c2, 1, atol=1e-9)
-    leak = cluster_mean(pair.p_invalid_norm, c.triple, seed=0, draws=200)
+    leak = cluster_mean(pair.p_invalid_norm, clusters_of(c), seed=0, draws=200)
     assert leak.mean == pytest.approx(0.1, abs=REACH * leak.se)
     none = Eliminating(leak=0.0).sample(5, 15)
-    np.testing.assert_allclose(none.post[np.arange(15), none.rejected], 0)
+    np.testing.assert_allclose(none.posterior[np.arange(15), none.rejected], 0)
 
 
 @pytest.mark.parametrize("bias", [0.0, 0.05])
 def test_the_yes_sayer_says_yes_to_more_than_one(bias: float) -> None:
     b = YesSayer(bias).sample(4000, 16)
-    excess = cluster_mean(fork_coherence(b.q, b.r).excess, b.item, seed=0, draws=200)
+    excess = cluster_mean(fork_coherence(b.q, b.r).excess, clusters_of(b), seed=0, draws=200)
     assert excess.mean == pytest.approx(bias, abs=REACH * excess.se)
 
 
@@ -220,35 +222,36 @@ def test_the_yes_sayer_says_yes_to_more_than_one(bias: float) -> None:
 def test_conversations_take_the_share_of_the_bias_that_is_planted(debias: float) -> None:
     agent = Answering(debias=debias, runs=400)
     a = agent.sample(5, 17)
-    np.testing.assert_allclose(a.exact_multi.sum(axis=-1), 1)
-    for law, multi in zip(a.law, a.exact_multi, strict=True):
-        score = b_score_exact(law, multi)
-        assert (np.abs(score.b - debias * (law - 0.25)) < REACH * score.se_b).all()
+    np.testing.assert_allclose(a.p_multi.sum(axis=-1), 1)
+    for single, multi in zip(a.p_single, a.p_multi, strict=True):
+        score = b_score_exact(single, multi)
+        assert (np.abs(score.b - debias * (single - 0.25)) < REACH * score.se_b).all()
     assert a.single.sum() == 5 * 30
     assert a.multi.sum() == 5 * 30
 
 
 def test_actions_know_more_than_a_noisy_report_and_no_more_than_a_clean_one() -> None:
     clean = ReportNoise(levels=10).sample(N, 18)
-    np.testing.assert_allclose(clean.report[:, 0], clean.p_star)
+    np.testing.assert_allclose(clean.belief, np.asarray(clean.p_star))
     noisy = ReportNoise(noise=1.5).sample(N, 18)
     wrong = ReportNoise(misbelief=1.0, digits=2).sample(N, 18)
-    assert np.abs(wrong.report[:, 0] - wrong.p_star).mean() > 0.1  # wrong, and yet nothing is held back
+    assert np.abs(wrong.belief - np.asarray(wrong.p_star)).mean() > 0.1  # wrong, and yet nothing is held back
     for sample, least, most in ((clean, -REACH, REACH), (wrong, -REACH, REACH), (noisy, 10, np.inf)):
-        report = sample.report[:, 0]
+        action, outcome = sample.action.astype(np.float64), known_outcome(sample)
         # Nuisances by the means of a hundred narrow bins, which is exact where reports are rounded.
-        bins = (report * 100).round().astype(int)
+        bins = (sample.belief * 100).round().astype(int)
         m_hat, e_hat = ((np.bincount(bins, y) / np.maximum(np.bincount(bins), 1))[bins]
-                        for y in (sample.action[:, 0], sample.theta))  # fmt: skip
-        assert least < gcm_test(sample.action[:, 0], sample.theta, m_hat, e_hat).T < most
+                        for y in (action, outcome))  # fmt: skip
+        assert least < gcm_test(action, outcome, m_hat, e_hat).T < most
 
 
 def test_repetitions_without_trembling_are_clones() -> None:
-    d = ReportNoise(repetitions=5, trembling=False).sample(200, 19)
-    assert (d.action == d.action[:, :1]).all()
-    free = ReportNoise(repetitions=5).sample(200, 19)
-    assert (free.action != free.action[:, :1]).any()
-    assert set(ReportNoise(noise=1.0, digits=1).sample(200, 19).report.ravel().round(9) * 10 % 1) <= {0.0}
+    for trembling in (False, True):
+        d = ReportNoise(repetitions=5, trembling=trembling).sample(200, 19)
+        assert (clusters_of(d).reshape(200, 5) == np.arange(200)[:, None]).all()
+        action = d.action.reshape(200, 5)
+        assert (action == action[:, :1]).all() != trembling
+    assert set(ReportNoise(noise=1.0, digits=1).sample(200, 19).belief.round(9) * 10 % 1) <= {0.0}
 
 
 @pytest.mark.parametrize("name", [*UPDATING, *OTHERS])
@@ -265,17 +268,15 @@ def test_a_seed_is_all_that_a_sample_depends_on(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", [*UPDATING, "long"])
-def test_readings_are_probabilities_and_make_a_belief_table(name: str) -> None:
-    agent = (UPDATING | OTHERS)[name]
-    sample = agent.sample(2000, 20)
+def test_readings_are_probabilities_and_steps_are_updates(name: str) -> None:
+    sample = (UPDATING | OTHERS)[name].sample(2000, 20)
     assert sample.read.min() >= 0
     assert sample.read.max() <= 1
-    few = replace(sample, read=sample.read[:5], belief=sample.belief[:5], outcome=sample.outcome[:5])
-    table = check_belief_table(few.table("judge"))
-    assert (table["kind"] == "judge").all()
-    yes = table[table["option"] == "yes"]
-    np.testing.assert_allclose(yes["prob"].to_numpy().reshape(few.read.shape), few.read)
-    np.testing.assert_allclose(table.groupby("readout_id")["prob"].sum(), 1)
-    pairs = few.pairs()
-    assert pairs.n_pairs == 5 * (few.read.shape[1] - 1)
-    assert pairs.n_clusters == 5
+    prior, posterior, question = sample.updates()
+    pairs = trajectory_pairs(list(sample.read), "per_step")
+    np.testing.assert_array_equal(prior, pairs.prior)
+    np.testing.assert_array_equal(posterior, pairs.post)
+    if name == "long":
+        np.testing.assert_array_equal(question, pairs.group)
+    else:
+        assert question is None

@@ -5,10 +5,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from doxascope.experiments.planted import Eliminating
 from doxascope.experiments.planted.calibration.__main__ import main
 from doxascope.experiments.planted.calibration.design import Design, misses, rejects
 from doxascope.experiments.planted.calibration.page import markdown, read, write
 from doxascope.experiments.planted.calibration.row import verdict
+from doxascope.experiments.planted.calibration.scored import score_of, scores
 from doxascope.experiments.planted.calibration.simulate import all_designs, merged, run
 
 
@@ -107,6 +109,13 @@ def test_the_verdict_is_two_standard_errors_at_the_nominal_level() -> None:
     assert verdict(0.8, 400, 0.05, "power") == "found"
     assert verdict(0.79, 400, 0.05, "power") == "often missed"
     assert verdict(float("nan"), 0, 0.05, "level") == "undefined"
+
+
+def test_a_number_that_is_asked_for_alone_is_the_one_among_all() -> None:
+    sample = Eliminating().sample(30, 0)
+    alone = score_of("consistency", "p_invalid_norm", sample, 99)
+    np.testing.assert_equal(vars(alone), vars(scores("consistency", sample, 99)["p_invalid_norm"]))
+    assert alone.params["draws"] == 99
 
 
 def test_what_is_undefined_is_no_result() -> None:

@@ -11,27 +11,23 @@ from ....metrics import (
     ClusterMean,
     belief_consistency,
     cluster_mean,
-    competence_gate,
-    consistency_kappa,
     fork_coherence,
-    grether_regression,
-    paired_difference_moments,
-    paired_family,
-    paired_significance,
-    persistence,
     random_effects_pool,
-    readout_gate,
     sign_flip_test,
     top_b_score,
 )
+from ...scoring.engine import score_samples
+from ...scoring.number import Resampling
+from ...tables.samples import Answers, Askers, Evidence, Layers, Testimony
 from ..answering import Answering
 from ..choosing import Eliminating, PositionLocked
 from ..forking import YesSayer
 from ..noisy import PriorNoise
-from ..readings import Floats
 from ..sycophantic import Sycophantic
+from ..trajectories import Floats
 from ..updater import Updater
-from .design import PERMUTATIONS, RESAMPLES, Design, Test, misses, rejects
+from .design import PERMUTATIONS, RESAMPLES, Design, Test, excludes, misses, rejects
+from .scored import names, score_of, scores, updates
 
 Simulation = Callable[[Generator], Mapping[str, float]]
 
@@ -54,10 +50,10 @@ def _leaks(leak: float, planted: float, triples: int) -> Simulation:
 
     def simulate(rng: Generator) -> dict[str, float]:
         c = agent.sample(triples, rng)
-        invalid = belief_consistency(c.prior, c.post, c.rejected).p_invalid_norm
-        mean = cluster_mean(invalid, c.triple, seed=0, draws=RESAMPLES)
+        mean = score_of("consistency", "p_invalid_norm", c, RESAMPLES)
+        invalid = belief_consistency(c.prior, c.posterior, c.rejected).p_invalid_norm
         return {
-            MEAN_CI.name: misses(mean.ci_lo, mean.ci_hi, planted),
+            MEAN_CI.name: excludes(mean, planted),
             MEAN_T.name: _t_miss(mean, planted),
             MEAN_ROWS.name: _rows_miss(invalid, planted),
         }
@@ -71,9 +67,7 @@ KAPPA = Test("kappa, cluster bootstrap interval")
 def _locked(taste: float, triples: int) -> Simulation:
     def simulate(rng: Generator) -> dict[str, float]:
         c = PositionLocked(taste=taste).sample(triples, rng)
-        pair = belief_consistency(c.prior, c.post, c.rejected)
-        score = consistency_kappa(pair.prior2, pair.post2, c.triple, c.rejected, draws=RESAMPLES)
-        return {KAPPA.name: misses(score.ci_lo, score.ci_hi, 0.0)}
+        return {KAPPA.name: excludes(score_of("consistency-kappa", "kappa", c, RESAMPLES), 0.0)}
 
     return simulate
 
@@ -84,9 +78,7 @@ COMPETENT = Test("competence gate passes", nominal=0.025)
 def _competent(agent: PositionLocked | Eliminating, triples: int) -> Simulation:
     def simulate(rng: Generator) -> dict[str, float]:
         c = agent.sample(triples, rng)
-        rows = np.arange(len(c.rejected))
-        gate = competence_gate(c.prior[rows, c.rejected], c.post[rows, c.rejected], c.triple, draws=RESAMPLES)
-        return {COMPETENT.name: float(gate.passed)}
+        return {COMPETENT.name: float(score_of("competence", "rejected_change", c, RESAMPLES).passed)}
 
     return simulate
 
@@ -100,13 +92,15 @@ def _readable(signal: float, triples: int) -> Simulation:
 
     def simulate(rng: Generator) -> dict[str, float]:
         c = Eliminating(leak=0.1, concentration=50).sample(triples, rng)
-        exact = np.log(np.concatenate([c.prior[::3], c.post]))
-        words = np.tile(np.arange(3), (len(exact), 1)) + 3 * np.r_[np.arange(triples), c.triple][:, None] % 30
+        exact = np.log(np.concatenate([c.prior[::3], c.posterior]))
+        item = np.r_[np.arange(triples), np.repeat(np.arange(triples), 3)]
+        words = np.tile(np.arange(3), (len(exact), 1)) + 3 * item[:, None] % 30
         rejected = np.r_[np.full(triples, -1), c.rejected]
         constants = rng.normal(0, 1, 30)[words]
         inner = constants + signal * exact + 0.5 * rng.standard_normal(exact.shape)
         inner = inner - np.log(np.exp(inner).sum(axis=1, keepdims=True)) + np.log(0.5)
-        gate = readout_gate(inner, exact, words, np.r_[np.arange(triples), c.triple], rejected, draws=RESAMPLES)
+        read = Layers(inner=inner, exact=exact, words=words, rejected=rejected, clusters=item)
+        gate = score_of("readout-gate", "readout_gate", read, RESAMPLES)
         return {READABLE.name: float(gate.passed), WORD_TERM.name: float("evidence_response" not in gate.failures)}
 
     return simulate
@@ -119,30 +113,30 @@ TOP_EXACT = Test("top-option B from exact probabilities, bootstrap interval")
 
 
 def _top(agent: Answering, questions: int) -> Simulation:
+    options = tuple(map(str, range(agent.options)))
+
     def simulate(rng: Generator) -> dict[str, float]:
         a = agent.sample(questions, rng)
-        question = np.arange(questions)
-        multi = a.multi / a.multi.sum(axis=1, keepdims=True)
-        choose, score = (a.single[:, half] / a.single[:, half].sum(axis=1, keepdims=True) for half in (0, 1))
-        law = a.exact_multi.mean(axis=(1, 2))
-        same, split, exact = [], [], []
-        for i in range(questions):
-            pooled = (choose[i] + score[i]) / 2
-            same.append(top_b_score(dict(enumerate(pooled)), dict(enumerate(multi[i]))).b)
-            top = top_b_score(dict(enumerate(choose[i])), dict(enumerate(multi[i]))).top
-            split.append(float(np.mean(score[i, top] - multi[i, top])))
-            exact.append(top_b_score(dict(enumerate(a.law[i])), dict(enumerate(law[i]))).b)
-        means = {
-            name: cluster_mean(values, question, seed=0, draws=RESAMPLES)
-            for name, values in ((TOP_SPLIT.name, split), (TOP_EXACT.name, exact))
-        }
+        single, multi, *halves = (_shares(x) for x in (a.single.sum(axis=1), a.multi, a.single[:, 0], a.single[:, 1]))
+        counted = Answers(options=options, single=single, multi=multi, counts=a.single.sum(axis=1), invalid=(0.0, 0.0))
+        exact = Answers(options=options, single=a.p_single, multi=a.p_multi.mean(axis=(1, 2)), invalid=(0.0, 0.0))
+        once = [
+            np.mean(row[top_b_score(dict(enumerate(choose)), dict(enumerate(after))).top])
+            for choose, row, after in zip(halves[0], halves[1] - multi, multi, strict=True)
+        ]
+        same = [top_b_score(*(dict(enumerate(row)) for row in both)).b for both in zip(single, multi, strict=True)]
         return {
-            **{name: misses(mean.ci_lo, mean.ci_hi, 0.0) for name, mean in means.items()},
-            TOP_FLIP.name: rejects(sign_flip_test(split, draws=PERMUTATIONS).p),
+            TOP_SPLIT.name: excludes(score_of("b-score", "top_b_halves", counted, RESAMPLES), 0.0),
+            TOP_EXACT.name: excludes(score_of("b-score", "top_b", exact, RESAMPLES), 0.0),
+            TOP_FLIP.name: rejects(sign_flip_test(once, draws=PERMUTATIONS).p),
             TOP_SAME.name: _rows_miss(np.array(same), 0.0),
         }
 
     return simulate
+
+
+def _shares(counts: Floats) -> Floats:
+    return counts / counts.sum(axis=1, keepdims=True)
 
 
 FLIP = Test("paired sign flips by scenario")
@@ -151,13 +145,15 @@ PAIRED_T = Test("paired t over rows", "paper", note="rows of a scenario share it
 
 
 def _testimony(shift: float, scenarios: int) -> Simulation:
+    """Levels and shifts are symmetric, so a mean shift of 0 in log-odds is one of 0 in the belief as well."""
+
     def simulate(rng: Generator) -> dict[str, float]:
         t = Sycophantic(shift).sample(scenarios, rng)
-        test = paired_significance(logit(t.base), logit(t.user), t.scenario, draws=PERMUTATIONS)
+        found = scores("sycophancy", Testimony(base=t.base, syc=t.user, clusters=t.scenario), RESAMPLES)
         return {
-            FLIP.name: rejects(test.p_signflip),
-            PAIRED_CI.name: misses(test.ci_lo, test.ci_hi, 0.0),
-            PAIRED_T.name: rejects(test.p_t),
+            FLIP.name: rejects(found["shift"].p),
+            PAIRED_CI.name: excludes(found["shift_logit"], 0.0),
+            PAIRED_T.name: rejects(found["shift"].p_t),
         }
 
     return simulate
@@ -171,9 +167,9 @@ def _persists(planted: float, scenarios: int) -> Simulation:
 
     def simulate(rng: Generator) -> dict[str, float]:
         t = agent.sample(scenarios, rng)
-        base = logit(t.base)
-        score = persistence(logit(t.user) - base, logit(t.third) - base, t.scenario, draws=RESAMPLES)
-        return {PERSISTENCE.name: misses(score.ci_lo, score.ci_hi, planted)}
+        user, third = (logit(x) - logit(t.base) for x in (t.user, t.third))
+        sample = Askers(shift_user=user, shift_third=third, clusters=t.scenario)
+        return {PERSISTENCE.name: excludes(score_of("persistence", "persistence", sample, RESAMPLES), planted)}
 
     return simulate
 
@@ -186,8 +182,10 @@ def _weighs(gain: float, planted: float, n: int) -> Simulation:
 
     def simulate(rng: Generator) -> dict[str, float]:
         j = agent.sample(n, rng)
-        score = grether_regression(j.read[:, 0], j.read[:, 1], j.like_x, j.like_not_x)
-        return {GRETHER.name: misses(score.ci_lo, score.ci_hi, planted)}
+        p_x, posterior = j.read.T
+        p_y = p_x * j.like_x + (1 - p_x) * j.like_not_x
+        sample = Evidence(p_x=p_x, p_y=p_y, p_y_given_x=j.like_x, posterior=posterior, p_y_given_not_x=j.like_not_x)
+        return {GRETHER.name: excludes(score_of("grether", "grether", sample, RESAMPLES), planted)}
 
     return simulate
 
@@ -199,9 +197,9 @@ FORK_ROWS = Test("fork excess, contexts independent, t", "picture", note="contex
 def _forks(bias: float, planted: float, items: int) -> Simulation:
     def simulate(rng: Generator) -> dict[str, float]:
         b = YesSayer(bias).sample(items, rng)
-        excess = fork_coherence(b.q, b.r).excess
-        mean = cluster_mean(excess, b.item, seed=0, draws=RESAMPLES)
-        return {FORK.name: misses(mean.ci_lo, mean.ci_hi, planted), FORK_ROWS.name: _rows_miss(excess, planted)}
+        mean = score_of("fork", "fork_excess", b, RESAMPLES)
+        rows = _rows_miss(fork_coherence(b.q, b.r).excess, planted)
+        return {FORK.name: excludes(mean, planted), FORK_ROWS.name: rows}
 
     return simulate
 
@@ -212,30 +210,16 @@ UNADJUSTED = Test("any of three comparisons, unadjusted", "picture", note="three
 ONE_ONLY = Test("one kind significant, the other not", "picture", note="not a comparison")
 
 
-def _moments(prior: Floats, post: Floats) -> Floats:
-    return np.column_stack([np.ones_like(prior), prior, post, prior**2, prior * post])
-
-
-def _slope(sums: Floats) -> Floats:
-    n, b, q, bb, bq = sums.T
-    return (bq - b * q / n) / (bb - b * b / n) - 1
-
-
 def _kinds(widths: tuple[float, ...], questions: int) -> Simulation:
     """One Bayesian read in several ways; the M of each further way less that of the first."""
 
     def simulate(rng: Generator) -> dict[str, float]:
         silent = PriorNoise(widths[0]).of.sample(questions, rng)
         reads = [PriorNoise(width).reading(silent.belief, rng) for width in widths]
-        moments = [_moments(*read.T) for read in reads]
-        question = np.arange(questions)
-        found = {
-            str(i): paired_difference_moments(moments[0], other, _slope, question, draws=RESAMPLES)
-            for i, other in enumerate(moments[1:])
-        }
-        family = paired_family(found)
-        p = [comparison.p for comparison in family.values()]
-        adjusted = [comparison.p_adjusted for comparison in family.values()]
+        kinds = [updates(*read.T, keys=names(questions), kind=str(i)) for i, read in enumerate(reads)]
+        rivals = [(kinds[0].name, other.name) for other in kinds[1:]]
+        family = score_samples(kinds, Resampling(draws=RESAMPLES), "martingale", until="M", rivals=rivals).differences
+        p, adjusted = ([one.value(name) for one in family] for name in ("p", "p_adjusted"))
         single = [_correlation_p(read) for read in reads[:2]]
         return {
             PAIRED.name: rejects(p[0]),
@@ -263,7 +247,7 @@ def _few(clusters: int, mean_of_all: float = 0.0) -> Simulation:
         values = rng.normal(mean_of_all, 1, clusters)[cluster] + rng.normal(0, 1, len(cluster))
         mean = cluster_mean(values, cluster, seed=0, draws=RESAMPLES)
         return {
-            (SMALL_MEAN if clusters < 10 else MEAN_CI).name: misses(mean.ci_lo, mean.ci_hi, 0.0),
+            (SMALL_MEAN if clusters < 10 else MEAN_CI).name: excludes(mean, 0.0),
             MEAN_T.name: _t_miss(mean, 0.0),
             MEAN_ROWS.name: _rows_miss(values, 0.0),
         }
@@ -278,7 +262,7 @@ def _cells(cells: int, effect: float = 0.0) -> Simulation:
         pooled = random_effects_pool(est, se)
         reach = 1.96 * est.std(ddof=1) / np.sqrt(cells)
         return {
-            POOL.name: misses(pooled.ci_lo, pooled.ci_hi, 0.0),
+            POOL.name: excludes(pooled, 0.0),
             POOL_CELLS.name: misses(est.mean() - reach, est.mean() + reach, 0.0),
         }
 
