@@ -2,6 +2,7 @@
 
 from .equivalence import MARGINS, Equivalence, tost
 from .intervals import ClusterMean, Interval, bca_interval, cluster_mean, moment_interval
+from .jackknife import effective_clusters
 from .multiplicity import Adjusted, adjust
 from .paired import PairedDifference, paired_difference, paired_difference_moments, paired_family
 from .permutation import SignFlip, sign_flip_test
@@ -27,6 +28,7 @@ __all__ = [
     "bootstrap_moments",
     "bootstrap_rows",
     "cluster_mean",
+    "effective_clusters",
     "moment_interval",
     "paired_difference",
     "paired_difference_moments",

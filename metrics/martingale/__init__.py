@@ -19,6 +19,7 @@ from .slope import (
 )
 from .split import SplitRegression, brier_on_split_martingale
 from .trajectories import TrajectoryPairs, trajectory_pairs
+from .within import MartingaleWithin, martingale_within
 
 __all__ = [
     "Agreement",
@@ -35,6 +36,7 @@ __all__ = [
     "MartingaleIV",
     "MartingaleScore",
     "MartingaleTests",
+    "MartingaleWithin",
     "SplitRegression",
     "Term",
     "TrajectoryPairs",
@@ -57,5 +59,6 @@ __all__ = [
     "martingale_score",
     "martingale_slope",
     "martingale_tests",
+    "martingale_within",
     "trajectory_pairs",
 ]
