@@ -159,8 +159,6 @@ def factor_regression(
             {name: replace(found, status=status) for name, found in some.items()} for some in (terms, marginal)
         )
     slope = terms["b"]
-    if status == "ok":
-        status = slope.status
     return FactorRegression(
         slope=slope.estimate,
         coefficients={name: term.estimate for name, term in terms.items()},
@@ -169,7 +167,7 @@ def factor_regression(
         r2=fit.r2,
         p=slope.p,
         p_method=slope.p_method,
-        status=status,
+        status=slope.status if status == "ok" else status,
         **slope.interval(baselines=dict(baselines)),
         **rows.counts,
     )

@@ -8,6 +8,7 @@ import scipy
 from numpy.typing import ArrayLike
 
 from ..inference.intervals import t_interval
+from ..inference.jackknife import FEW_EFFECTIVE
 from ..inference.permutation import joint_sign_flip
 from ..inference.regression import EXACT_SS, LinearFit, errors, linear_fit
 from ..inference.rows import Rows, cluster_sums, complete_numbers
@@ -185,6 +186,8 @@ class JointTest(Score):
     df2: float = NAN
     p_F: float = NAN
     """By F(df1, df2)."""
+    effective_clusters: float = NAN
+    """Questions that carry the slope; defined under CR3."""
 
 
 def martingale_joint_test(
@@ -202,7 +205,8 @@ def martingale_joint_test(
     studentised, which need nothing estimated under this null; `p_F` is Hotelling's F beside it. With `se="CR1"`
     `p` is the restricted wild cluster bootstrap of Wald / 2, which rejects too often in long chains, and `p_F` its
     F(2, G - 1), which does so even at forty clusters. Undefined below three clusters. Where the slope has no test,
-    neither has this.
+    neither has this. Flips need updates as likely up as down: one-sided surprises that ten questions or fewer carry
+    make them reject too often, and `few_effective_clusters` says so.
     """
     se = errors(se, groups)
     rows, b, d, w = complete_updates(prior, post, groups, None)
@@ -212,7 +216,10 @@ def martingale_joint_test(
     if se == "CR3":
         scores = cluster_sums(_design(b - b.mean()) * d[:, None], rows.codes, rows.n_clusters)
         flips = joint_sign_flip(scores, draws=draws, seed=seed)
-        found = {name: getattr(flips, name) for name in ("F", "p", "p_F", "p_method", "status")}
+        found = {name: getattr(flips, name) for name in ("F", "p", "p_F", "p_method")}
+        effective = fit.contrast(OF_SLOPE).effective_clusters
+        few = flips.status == "ok" and effective < FEW_EFFECTIVE
+        found |= {"effective_clusters": effective, "status": "few_effective_clusters" if few else flips.status}
         return JointTest(**found, df2=flips.df2, params={"se": se, **flips.params}, **rows.counts)
     if not (fit.se > 0).all():
         return JointTest(status=status, **rows.counts)

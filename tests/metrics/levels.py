@@ -10,15 +10,7 @@ from collections.abc import Callable, Mapping
 import numpy as np
 from scipy.special import expit
 
-from doxascope.metrics import (
-    calibration_slope,
-    martingale_joint_test,
-    martingale_score,
-    paired_difference_moments,
-    martingale_moments,
-    martingale_slope,
-    paired_slope_difference,
-)
+from doxascope.metrics import martingale_joint_test, martingale_score
 
 Sample = tuple[np.ndarray, np.ndarray, np.ndarray]
 """Prior, posterior and question of each row."""
@@ -74,11 +66,6 @@ def slopes(sample: Sample) -> dict[str, float]:
         "CR3": martingale_score(*sample).p,
         "joint flips": martingale_joint_test(*sample, draws=999).p,
     }
-
-
-def wild(sample: Sample) -> dict[str, float]:
-    """The bootstrap beside them."""
-    return {"wild": martingale_score(*sample, p="wild", draws=999).p}
 
 
 def rejections(
