@@ -53,7 +53,7 @@ def test_leaving_out_by_moments_is_refitting(seed: int, weighted: bool) -> None:
 def test_cells_are_a_regression_on_dummies_and_their_mixture_is_exact(seed: int, weighted: bool) -> None:
     rng = np.random.default_rng(seed)
     n, g, c = 60, 8, 4
-    question, cell = rng.integers(0, g, n), rng.integers(0, c, n)
+    question, cell = rng.permutation(np.arange(n) % g), rng.permutation(np.arange(n) % c)
     b = np.clip(rng.beta(2, 2, n) * 0.5 + 0.12 * cell, 0, 1)
     q = np.clip(0.3 * b + 0.1 * cell + rng.uniform(0, 0.3, n), 0, 1)
     w = rng.uniform(0.2, 3, n) if weighted else np.ones(n)

@@ -168,7 +168,8 @@ def test_every_term_has_the_jackknife_error_of_refits_and_its_own_clusters() -> 
         assert term.effective_clusters == pytest.approx(1 / (share**2).sum())
         assert term.p == pytest.approx(2 * stats.t.sf(abs(term.value / term.se), term.effective_clusters - 1))
     assert fit.terms["b:domain[law]"].effective_clusters < fit.terms["b"].effective_clusters
-    assert fit.terms["b:domain[law]"].status == "few_effective_clusters"
+    assert fit.marginal["domain[law]"].status == "few_effective_clusters"
+    assert fit.status == "ok"
 
 
 def test_a_level_within_one_cluster_takes_no_error_from_the_others_under_the_jackknife() -> None:
