@@ -13,7 +13,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from ..score import NAN, Score
 from ..validation import Floats, floats
-from .intervals import Interval, cluster_interval, moment_interval
+from .intervals import Interval, cluster_interval, largest_share, moment_interval
 from .multiplicity import adjust
 from .resampling import bootstrap_rows
 from .rows import Rows, complete_rows
@@ -83,6 +83,7 @@ def paired_difference(
             left_out=lambda: np.array([difference(np.flatnonzero(rows.codes != g)) for g in range(rows.n_clusters)]),
             resample=lambda: bootstrap_rows(difference, rows.codes, seed=seed, draws=draws),
             kind=interval,
+            largest=largest_share(rows.codes),
             level=level,
             draws=draws,
             seed=seed,

@@ -3,7 +3,7 @@
 from .agreement import Agreement, judge_agreement
 from .attenuation import Disattenuated, MartingaleIV, disattenuated_slope, hindsight_slope, martingale_iv
 from .battery import MartingaleTests, martingale_tests
-from .drift import Drift, drift_covariance, drift_variance
+from .drift import Drift, DriftBound, drift_bound, drift_covariance, drift_variance
 from .factors import FactorRegression, Term, factor_regression
 from .icm import BinnedUpdates, ConditionalMoment, binned_updates, martingale_icm_test
 from .scoring import Brier, BrierRegression, BrierUpdate, brier, brier_on_abs_martingale, brier_update
@@ -31,6 +31,7 @@ __all__ = [
     "ConditionalMoment",
     "Disattenuated",
     "Drift",
+    "DriftBound",
     "FactorRegression",
     "JointTest",
     "MartingaleIV",
@@ -47,6 +48,7 @@ __all__ = [
     "brier_update",
     "calibration_slope",
     "disattenuated_slope",
+    "drift_bound",
     "drift_covariance",
     "drift_variance",
     "factor_regression",
