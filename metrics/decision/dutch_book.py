@@ -66,7 +66,7 @@ def dutch_book(p: ArrayLike, payoffs: ArrayLike) -> DutchBook:
 def _best_stakes(costs: Floats) -> tuple[float, Floats]:
     """Largest sure gain, and the stakes [bets] that force it."""
     worlds, bets = costs.shape
-    found = linprog(
+    found: Any = linprog(
         np.append(np.zeros(bets), -1.0),
         A_ub=np.hstack([-costs, np.ones((worlds, 1))]),
         b_ub=np.zeros(worlds),

@@ -61,21 +61,11 @@ class Tails:
         That holds while the interval ends within the draws; beyond them p stays at what one draw more would give.
         NaN where no draw is defined.
         """
-        defined = np.sort(draws[np.isfinite(draws)])
-        n = len(defined)
-        if not n:
+        shares = _shares_at_zero(draws)
+        if not shares.size:
             return NAN
-
-        def meets_zero(below: int) -> float:
-            """The share at which the quantile function passes zero, `below` draws on the one side of it."""
-            if not 0 < below < n:
-                return below / n
-            before, after = defined[below - 1 : below + 1]
-            return float((below - 1 - before / (after - before)) / (n - 1))
-
-        # Draws at zero make the quantile function flat there: its last share counts from below, its first from above.
-        shares = [meets_zero(int((defined <= 0).sum())), meets_zero(int((defined < 0).sum()))]
-        w = scipy.stats.norm.ppf(np.clip(shares, 1 / (n + 1), n / (n + 1))) - self.bias
+        floor = 1 / (np.isfinite(draws).sum() + 1)
+        w = scipy.stats.norm.ppf(np.clip(shares, floor, 1 - floor)) - self.bias
         low, high = self._shrink * (w / (1 + self.skew * w) - self.bias)
         df = self.n_clusters - 1
         return float(min(1.0, 2 * scipy.stats.t.cdf(low, df), 2 * scipy.stats.t.sf(high, df)))
@@ -83,6 +73,24 @@ class Tails:
     @property
     def _shrink(self) -> float:
         return float(np.sqrt((self.n_clusters - 1) / self.n_clusters))
+
+
+def _shares_at_zero(draws: Floats) -> Floats:
+    """Shares at which the quantile function of the draws passes zero, from below and from above; empty without draws.
+
+    Draws at zero make it flat there: its last share counts from below, its first from above.
+    """
+    defined = np.sort(draws[np.isfinite(draws)])
+    n = len(defined)
+
+    def meets_zero(below: int) -> float:
+        """The share, with so many draws on the one side of it."""
+        if not 0 < below < n:
+            return below / n
+        before, after = defined[below - 1 : below + 1]
+        return float((below - 1 - before / (after - before)) / (n - 1))
+
+    return np.array([meets_zero(int((defined <= 0).sum())), meets_zero(int((defined < 0).sum()))] if n else [])
 
 
 def bca_tails(draws: Floats, estimate: float, left_out: Floats) -> Tails | None:
@@ -145,11 +153,12 @@ class Interval:
 
     @property
     def at_floor(self) -> bool:
-        """Whether no resample reaches zero, so that p is the smallest that so many draws can give."""
-        if self.drawn is None:
+        """Whether p is the smallest that so many draws can give, because hardly one of them reaches zero."""
+        shares = np.zeros(0) if self.drawn is None else _shares_at_zero(self.drawn)
+        if self.drawn is None or not shares.size:
             return False
-        defined = self.drawn[np.isfinite(self.drawn)]
-        return bool(len(defined) and (defined.min() > 0 or defined.max() < 0))
+        floor = 1 / (np.isfinite(self.drawn).sum() + 1)
+        return bool(shares.max() < floor or shares.min() > 1 - floor)
 
     def test_of_zero(self, estimate: float) -> dict[str, Any]:
         """Two-sided p of H0: the statistic is zero, as fields of a Score. Nothing without a standard error.

@@ -6,6 +6,7 @@ from .battery import MartingaleTests, martingale_tests
 from .drift import Drift, DriftBound, drift_bound, drift_covariance, drift_variance
 from .factors import FactorRegression, Term, factor_regression
 from .icm import BinnedUpdates, ConditionalMoment, binned_updates, martingale_icm_test
+from .paired import SlopeDifference, paired_slope_difference
 from .scoring import Brier, BrierRegression, BrierUpdate, brier, brier_on_abs_martingale, brier_update
 from .slope import (
     CalibrationSlope,
@@ -38,6 +39,7 @@ __all__ = [
     "MartingaleScore",
     "MartingaleTests",
     "MartingaleWithin",
+    "SlopeDifference",
     "SplitRegression",
     "Term",
     "TrajectoryPairs",
@@ -62,5 +64,6 @@ __all__ = [
     "martingale_slope",
     "martingale_tests",
     "martingale_within",
+    "paired_slope_difference",
     "trajectory_pairs",
 ]

@@ -41,7 +41,7 @@ def drift_bound(last: ArrayLike, prior: float) -> DriftBound:
     ends, prior = probabilities(last, "last").ravel(), float(probabilities(prior, "prior"))
     known = ends[np.isfinite(ends)]
     n = len(known)
-    counts = row_counts(n, len(ends) - n) | {"n_clusters": n}
+    counts: dict[str, Any] = row_counts(n, len(ends) - n) | {"n_clusters": n}
     if not n or np.isnan(prior):
         return DriftBound(status="too_few", **counts)
     mean = float(known.mean())
