@@ -1,6 +1,6 @@
 """What all families share: rows, clusters, intervals, tests (METRICS F)"""
 
-from .equivalence import MARGINS, Equivalence, tost
+from .equivalence import MARGINS, CoherenceClaim, Equivalence, coherence_claim, tost
 from .intervals import ClusterMean, Interval, bca_interval, cluster_mean, moment_interval
 from .jackknife import effective_clusters
 from .multiplicity import Adjusted, adjust
@@ -9,13 +9,14 @@ from .permutation import SignFlip, sign_flip_test
 from .pooling import Pooled, random_effects_pool
 from .reliability import Reliability, reliability_icc
 from .resampling import bootstrap_moments, bootstrap_rows
-from .studentised import studentised_mean
+from .studentised import studentised_bounds, studentised_mean
 from .wild import WildTest, wild_cluster_test
 
 __all__ = [
     "MARGINS",
     "Adjusted",
     "ClusterMean",
+    "CoherenceClaim",
     "Equivalence",
     "Interval",
     "PairedDifference",
@@ -28,6 +29,7 @@ __all__ = [
     "bootstrap_moments",
     "bootstrap_rows",
     "cluster_mean",
+    "coherence_claim",
     "effective_clusters",
     "moment_interval",
     "paired_difference",
@@ -36,6 +38,7 @@ __all__ = [
     "random_effects_pool",
     "reliability_icc",
     "sign_flip_test",
+    "studentised_bounds",
     "studentised_mean",
     "tost",
     "wild_cluster_test",
