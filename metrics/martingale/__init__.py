@@ -1,7 +1,15 @@
 """Can the direction of an update be predicted before it happens? (METRICS A)"""
 
 from .agreement import Agreement, judge_agreement
-from .attenuation import Disattenuated, MartingaleIV, disattenuated_slope, hindsight_slope, martingale_iv
+from .attenuation import (
+    CorrectedSlope,
+    Disattenuated,
+    MartingaleIV,
+    corrected_slope,
+    disattenuated_slope,
+    hindsight_slope,
+    martingale_iv,
+)
 from .battery import MartingaleTests, martingale_tests
 from .drift import Drift, DriftBound, drift_bound, drift_covariance, drift_variance
 from .factors import FactorRegression, Term, factor_regression
@@ -30,6 +38,7 @@ __all__ = [
     "BrierUpdate",
     "CalibrationSlope",
     "ConditionalMoment",
+    "CorrectedSlope",
     "Disattenuated",
     "Drift",
     "DriftBound",
@@ -49,6 +58,7 @@ __all__ = [
     "brier_on_split_martingale",
     "brier_update",
     "calibration_slope",
+    "corrected_slope",
     "disattenuated_slope",
     "drift_bound",
     "drift_covariance",
