@@ -1,6 +1,7 @@
 """What all families share: rows, clusters, intervals, tests (METRICS F)"""
 
 from .equivalence import MARGINS, CoherenceClaim, Equivalence, coherence_claim, tost
+from .gstudy import WordingStudy, wording_study
 from .intervals import ClusterMean, Interval, bca_interval, cluster_mean, moment_interval
 from .jackknife import effective_clusters
 from .multiplicity import Adjusted, adjust
@@ -24,6 +25,7 @@ __all__ = [
     "Reliability",
     "SignFlip",
     "WildTest",
+    "WordingStudy",
     "adjust",
     "bca_interval",
     "bootstrap_moments",
@@ -42,4 +44,5 @@ __all__ = [
     "studentised_mean",
     "tost",
     "wild_cluster_test",
+    "wording_study",
 ]
