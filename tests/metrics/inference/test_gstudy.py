@@ -22,13 +22,13 @@ def test_components_are_those_of_a_two_way_analysis_of_variance(seed: int, n: in
     x = 100 + readings(seed, n, k)
     long = DataFrame({"x": x.ravel(), "i": np.repeat(np.arange(n), k), "w": np.tile(np.arange(k), n)})
     table = anova_lm(smf.ols("x ~ C(i) + C(w)", long).fit())
-    ms = {name: table.loc[row, "mean_sq"] for name, row in (("i", "C(i)"), ("w", "C(w)"), ("iw", "Residual"))}
+    ms_item, ms_wording, rest = table["mean_sq"].to_numpy(dtype=float)
     study = wording_study(x, draws=20)
-    item, wording = (ms["i"] - ms["iw"]) / k, (ms["w"] - ms["iw"]) / n
-    assert (study.item, study.wording, study.item_by_wording) == pytest.approx((item, wording, ms["iw"]))
-    assert study.reliability_one == pytest.approx(item / (item + ms["iw"]))
-    assert study.reliability_mean == pytest.approx(item / (item + ms["iw"] / k))
-    assert study.dependability_one == pytest.approx(item / (item + ms["iw"] + wording))
+    item, wording = (ms_item - rest) / k, (ms_wording - rest) / n
+    assert (study.item, study.wording, study.item_by_wording) == pytest.approx((item, wording, rest))
+    assert study.reliability_one == pytest.approx(item / (item + rest))
+    assert study.reliability_mean == pytest.approx(item / (item + rest / k))
+    assert study.dependability_one == pytest.approx(item / (item + rest + wording))
 
 
 def test_a_resample_recomputes_everything_by_cluster() -> None:

@@ -62,16 +62,16 @@ def test_missing_rows_leave_both_and_degenerate_kinds_are_named() -> None:
 
 def test_a_family_gets_its_draws_and_a_p_at_the_floor_says_so() -> None:
     b1, q1, b2, _, question = two_kinds(1, g=60)
-    moments = [martingale_moments(b, q) for b, q in ((b1, q1), (b2, 0.2 * b2 + 0.4))]
-    few = paired_difference_moments(*moments, martingale_slope, question)
-    many = paired_difference_moments(*moments, martingale_slope, question, family_size=60)
+    one, two = (martingale_moments(b, q) for b, q in ((b1, q1), (b2, 0.2 * b2 + 0.4)))
+    few = paired_difference_moments(one, two, martingale_slope, question)
+    many = paired_difference_moments(one, two, martingale_slope, question, family_size=60)
     assert (few.params["draws"], many.params["draws"]) == (2000, 48_000)
     assert few.p_at_floor
     assert many.p_at_floor
-    assert paired_family(dict.fromkeys(range(60), many))[0].p_adjusted < 0.05
-    alike = paired_difference_moments(moments[0], moments[0] + 0, martingale_slope, question)
+    assert paired_family({i: many for i in range(60)})[0].p_adjusted < 0.05
+    alike = paired_difference_moments(one, one + 0, martingale_slope, question)
     assert not alike.p_at_floor
     by_t = paired_slope_difference((b1, q1), (b2, 0.2 * b2 + 0.4), question)
     assert by_t.p < 1e-6 < few.p
     with pytest.raises(ValueError, match="family_size: 0"):
-        paired_difference_moments(*moments, martingale_slope, question, family_size=0)
+        paired_difference_moments(one, two, martingale_slope, question, family_size=0)

@@ -57,8 +57,8 @@ def test_a_copier_fails_every_time_and_passed_the_average(copies: float) -> None
         assert "rejected falls[is it]" in gate.failures
         old = competence_gate(made["prior_rejected"], made["post_rejected"], made["groups"], draws=200)
         assert old.passed
-    assert gate.verdict == "not a belief measurement"
-    assert gate.rejected_change > 0  # of the template where it rises
+        assert gate.verdict == "not a belief measurement"
+        assert gate.rejected_change > 0  # of the template where it rises
 
 
 @pytest.mark.parametrize("copies", [0.0, 0.5])
