@@ -71,7 +71,7 @@ def uneven(rng: Rng, questions: int) -> Sample:
 
 
 def rounded(rng: Rng, questions: int) -> Sample:
-    """Reports to the nearest .05, clipped to [.05, .95], of beliefs and updates that are independent of the rounding."""
+    """Reports to the nearest .05, from .1 to .9, that move by one step or not at all."""
     b = rng.choice(np.arange(0.1, 0.95, 0.05), questions * 2)
     up = rng.choice([-0.05, 0.0, 0.05], questions * 2)
     return b, np.round(b + up, 2), np.repeat(np.arange(questions), 2)
