@@ -246,6 +246,8 @@ class CalibrationSlope(Score):
     df: float = NAN
     effective_clusters: float = NAN
     """Clusters that carry the slope."""
+    effective_surprises: float = NAN
+    """How many outcomes against the belief a calibrated forecaster would have among the rows that carry the slope."""
 
 
 def calibration_slope(
@@ -258,8 +260,13 @@ def calibration_slope(
     the slope of a martingale regression to the truth. `p` tests a slope of 1.
 
     Errors are CR3, without groups by row: the variance of an outcome depends on the belief, so `iid` is never right.
+    Beliefs of .01 and .99 are mostly followed by no surprise at all, and rows without any show no variance:
+    `few_surprises` says that less than ten are to be expected, and then the test rejects too often.
     """
     score = martingale_score(p, outcomes(y, "y"), groups, se=se or "CR3", level=level)
+    _, b, _, _ = complete_updates(p, outcomes(y, "y"), groups, None)
+    surprises = _effective_surprises(b)
+    few = score.status == "ok" and surprises < FEW_EFFECTIVE
     return CalibrationSlope(
         slope=1 + score.M,
         intercept=score.intercept,
@@ -272,9 +279,21 @@ def calibration_slope(
         },
         ci_lo=1 + score.ci_lo,
         ci_hi=1 + score.ci_hi,
-        status=score.status,
+        effective_surprises=surprises,
+        status="few_surprises" if few else score.status,
         params=score.params,
     )
+
+
+def _effective_surprises(b: Floats) -> float:
+    """Outcomes [n] of calibrated beliefs, counted by how unlike a normal sum their share of the slope is.
+
+    With leverages x^2 and the second and fourth central moments m2, m4 of a coin of probability b, it is
+    (sum x^2 m2)^2 / sum x^4 m4: n for fair coins of equal leverage, and n p for coins of a small p.
+    """
+    x2, m2 = (b - b.mean()) ** 2 if len(b) else b, b * (1 - b)
+    fourth = float((x2**2 * m2 * (1 - 3 * m2)).sum())
+    return float((x2 * m2).sum() ** 2 / fourth) if fourth > 0 else NAN
 
 
 def complete_updates(

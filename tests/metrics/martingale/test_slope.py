@@ -344,6 +344,23 @@ def test_calibration_slope_is_that_of_the_outcome_and_is_tested_against_one() ->
     assert calibration_slope(0.25 + p / 2, y).p < 1e-6
 
 
+def test_calibration_says_when_too_few_surprises_are_to_be_expected() -> None:
+    rng = np.random.default_rng(7)
+    fair = np.tile([0.45, 0.55], 40)
+    m2, m4 = 0.55 * 0.45, 0.55 * 0.45**4 + 0.45 * 0.55**4
+    assert calibration_slope(fair, rng.random(80) < fair).effective_surprises == pytest.approx(80 * m2**2 / m4)
+    sure = np.tile([0.001, 0.999], 500)
+    assert calibration_slope(sure, rng.random(1000) < sure).effective_surprises == pytest.approx(1, rel=0.01)
+    rejected = np.zeros(2)
+    for seed in range(200):
+        rng = np.random.default_rng(seed)
+        p = rng.choice([0.01, 0.5, 0.99], 60)
+        score = calibration_slope(p, rng.random(60) < p)
+        rejected += [score.p <= 0.05, score.p <= 0.05 and score.status == "ok"]
+    assert rejected[0] / 200 > 0.1
+    assert rejected[1] == 0
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
