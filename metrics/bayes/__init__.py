@@ -28,6 +28,7 @@ from .sycophancy import (
     sycophancy_change,
     sycophancy_error,
 )
+from .testimony import LicensedExcess, LicensedPosterior, licensed_excess, licensed_posterior
 
 __all__ = [
     "BayesError",
@@ -38,6 +39,8 @@ __all__ = [
     "Direction",
     "DirectionRates",
     "GretherRegression",
+    "LicensedExcess",
+    "LicensedPosterior",
     "PairedSignificance",
     "PyBounds",
     "SycophancyChange",
@@ -51,6 +54,8 @@ __all__ = [
     "direction_rates",
     "grether_regression",
     "hybrid_probability",
+    "licensed_excess",
+    "licensed_posterior",
     "paired_significance",
     "py_bounds",
     "sycophancy_change",

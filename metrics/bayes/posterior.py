@@ -301,6 +301,9 @@ class GretherRegression(Score):
     se_const: float
     se_prior: float
     r2: float
+    df: float = NAN
+    effective_clusters: float = NAN
+    """Scenarios that carry the slope on the evidence."""
     n_clipped: int
     """Probabilities moved to 1e-6 off 0 or 1 so that their log-odds are finite."""
 
@@ -321,7 +324,7 @@ def grether_regression(
         posterior: [n] P(X|Y) as stated.
         like_x: [n] P(Y|X).
         like_not_x: [n] P(Y|not X).
-        groups: [n] scenario, for clustered (CR1, t(G-1)) errors; None gives HC3 with t(n-3).
+        groups: [n] scenario, the cluster of the CR3 errors (METRICS A2). None: every row its own.
         level: of the interval of `evidence`.
 
     Fewer than 3 rows, or prior and evidence that cannot be told apart, give NaN. A posterior that never changes
@@ -341,31 +344,36 @@ def grether_regression(
     design = np.column_stack([np.ones(len(y)), ratio, x])
     n, n_clusters = rows.n, rows.n_clusters
     origin = y[0] if n else 0.0  # measured from there, a constant is zero to the last digit
-    fit = linear_fit(y - origin, design, se="HC3" if groups is None else "CR1", codes=rows.codes)
+    fit = linear_fit(y - origin, design, se="CR3", codes=rows.codes)
     if n < 3 or fit.status == "rank_deficient":
         return GretherRegression(
             const=NAN, evidence=NAN, prior=NAN, se_const=NAN, se_prior=NAN, r2=NAN, n_clipped=n_clipped,
             status="too_few" if n < 3 else "collinear", **rows.counts,
         )  # fmt: skip
-    status, method, se = fit.status, fit.describe(), fit.se
-    if status == "no_df" or (groups is not None and n_clusters <= 3):
-        status, method, se = "no_df", "none: too few clusters", np.full(3, NAN)
+    const, evidence, slope = (fit.contrast(weights) for weights in np.eye(3))
+    status = evidence.concern if fit.status == "ok" else fit.status
+    lo, hi = t_interval(evidence.estimate, evidence.se, evidence.df, level)
+    method = evidence.method or f"none: {status}"
+    if status == "no_df" or n_clusters <= 3:
+        status, method, lo, hi = "no_df", "none: too few clusters", NAN, NAN
+        const, evidence, slope = (found._replace(se=NAN) for found in (const, evidence, slope))
     elif np.ptp(y) <= TIE:
         status = "constant_posterior"
-    lo, hi = t_interval(float(fit.params[1]), float(se[1]), fit.df, level)
     return GretherRegression(
-        const=float(origin + fit.params[0]),
-        evidence=float(fit.params[1]),
-        prior=float(fit.params[2]),
-        se=float(se[1]),
-        se_const=float(se[0]),
-        se_prior=float(se[2]),
+        const=float(origin + const.estimate),
+        evidence=evidence.estimate,
+        prior=slope.estimate,
+        se=evidence.se,
+        se_const=const.se,
+        se_prior=slope.se,
+        df=evidence.df,
+        effective_clusters=evidence.effective_clusters,
         r2=fit.r2,
         n_clipped=n_clipped,
         ci_lo=lo,
         ci_hi=hi,
         ci_method=method,
         status=status,
-        params={"df": fit.df, "level": level},
+        params={"level": level},
         **rows.counts,
     )

@@ -10,6 +10,7 @@ from .instance import (
     exclusion_bounds,
     switch,
 )
+from .logodds_change import LogoddsChange, RatioBounds, ratio_bounds, rms_logodds_change
 from .sampling_bias import (
     ChanceCorrected,
     ConsistencyKappa,
@@ -26,6 +27,8 @@ __all__ = [
     "ConsistencyKappa",
     "ExclusionBounds",
     "InvalidAssociation",
+    "LogoddsChange",
+    "RatioBounds",
     "Switch",
     "belief_consistency",
     "calibration_consistency",
@@ -37,6 +40,8 @@ __all__ = [
     "expected_jsd_binomial",
     "invalid_association",
     "jsd_plugin_bias",
+    "ratio_bounds",
     "readout_agreement",
+    "rms_logodds_change",
     "switch",
 ]

@@ -1,5 +1,6 @@
 """Do actions use the belief that is stated, and only that? (METRICS E)"""
 
+from .dutch_book import DutchBook, dutch_book
 from .iterated_expectation import Lie, MedianCi, lie, median_ci
 from .knn import KnnCmi, knn_cmi
 from .monotone import (
@@ -30,6 +31,7 @@ from .strata import (
 __all__ = [
     "CmhTest",
     "Cmi",
+    "DutchBook",
     "GcmTest",
     "KnnCmi",
     "Lie",
@@ -42,6 +44,7 @@ __all__ = [
     "PrizeIndependence",
     "SufficiencyR2",
     "cmh_test",
+    "dutch_book",
     "gcm_test",
     "isotonic_calibration",
     "knn_cmi",

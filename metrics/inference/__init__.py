@@ -1,20 +1,23 @@
 """What all families share: rows, clusters, intervals, tests (METRICS F)"""
 
-from .equivalence import MARGINS, Equivalence, tost
+from .equivalence import MARGINS, CoherenceClaim, Equivalence, coherence_claim, tost
+from .gstudy import WordingStudy, wording_study
 from .intervals import ClusterMean, Interval, bca_interval, cluster_mean, moment_interval
+from .jackknife import effective_clusters
 from .multiplicity import Adjusted, adjust
 from .paired import PairedDifference, paired_difference, paired_difference_moments, paired_family
 from .permutation import SignFlip, sign_flip_test
 from .pooling import Pooled, random_effects_pool
 from .reliability import Reliability, reliability_icc
 from .resampling import bootstrap_moments, bootstrap_rows
-from .studentised import studentised_mean
+from .studentised import studentised_bounds, studentised_mean
 from .wild import WildTest, wild_cluster_test
 
 __all__ = [
     "MARGINS",
     "Adjusted",
     "ClusterMean",
+    "CoherenceClaim",
     "Equivalence",
     "Interval",
     "PairedDifference",
@@ -22,11 +25,14 @@ __all__ = [
     "Reliability",
     "SignFlip",
     "WildTest",
+    "WordingStudy",
     "adjust",
     "bca_interval",
     "bootstrap_moments",
     "bootstrap_rows",
     "cluster_mean",
+    "coherence_claim",
+    "effective_clusters",
     "moment_interval",
     "paired_difference",
     "paired_difference_moments",
@@ -34,7 +40,9 @@ __all__ = [
     "random_effects_pool",
     "reliability_icc",
     "sign_flip_test",
+    "studentised_bounds",
     "studentised_mean",
     "tost",
     "wild_cluster_test",
+    "wording_study",
 ]

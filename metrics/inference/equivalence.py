@@ -6,9 +6,13 @@ from typing import ClassVar
 
 import numpy as np
 import scipy
+from numpy.typing import ArrayLike
 
 from ..score import NAN, Score
-from .intervals import t_interval
+from ..validation import check_draws, check_level, floats
+from .intervals import ClusterMean, cluster_mean, t_interval
+from .rows import complete_rows
+from .studentised import studentised_bounds
 
 MARGINS: Mapping[str, float] = {
     "martingale": 0.02,
@@ -18,8 +22,13 @@ MARGINS: Mapping[str, float] = {
     "rmse": 0.03,
     "cmi": 0.005,
     "lie": 0.02,
+    "logodds": 0.1,
 }
-"""Smallest effects of interest, in each metric's units (JSD bits, CMI nats). Fix yours before reading."""
+"""Smallest effects of interest, in each metric's units (JSD bits, CMI nats, log-odds). Fix yours before reading.
+
+Where beliefs are extreme only the margin of log-odds means anything: .02 is all of a belief of .02."""
+NONE_BAD = 3.0
+"""None bad of G clusters leaves up to 3 / G of them bad, at 95% (the rule of three)."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -68,4 +77,91 @@ def tost(est: float, se: float, df: float, lo: float, hi: float, *, alpha: float
         ci_method=f"t({df:g}), level {1 - 2 * alpha:g}",
         p_method="two one-sided t tests",
         params=params,
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class CoherenceClaim(Score):
+    """May a mean loss, or a mean deviation, be called smaller than a margin? (METRICS F3)"""
+
+    headline: ClassVar[str] = "mean"
+    mean: float = NAN
+    equal_weight_mean: float = NAN
+    """Mean of the clusters' means."""
+    largest_share: float = NAN
+    """Share of the estimate that the largest cluster makes."""
+    lower: float = NAN
+    """One-sided bound; -inf for a loss that cannot be negative, where it decides nothing."""
+    upper: float = NAN
+    """One-sided bound; inf where resamples can miss all clusters that differ."""
+    needed_clusters: int = 0
+    """3 worst / margin for a loss that is bounded below by 0, else 2."""
+    failures: tuple[str, ...] = ()
+    """Which of `upper`, `lower` and `clusters` did not hold."""
+    claimed: bool = False
+
+
+def coherence_claim(
+    loss: ArrayLike,
+    clusters: ArrayLike | None,
+    margin: float,
+    *,
+    bounded_below: bool = True,
+    worst: float = 1.0,
+    level: float = 0.95,
+    draws: int = 4999,
+    seed: int = 0,
+) -> CoherenceClaim:
+    """Claim coherence only by a studentised bootstrap bound below the margin, with clusters enough (METRICS F1, F3).
+
+    Args:
+        loss: [n] of each row, in the units of the margin; NaN is dropped and counted.
+        clusters: [n], the unit that was sampled. None: every row its own.
+        margin: what the mean must be shown to stay below; see `MARGINS`. Fix it before reading.
+        bounded_below: whether the loss is at least 0. Otherwise it is a deviation, and its mean must lie between
+            -margin and margin.
+        worst: the largest loss a cluster can have, in the same units: a cluster that was not sampled may have it.
+        level: of each one-sided bound.
+        draws: of the bootstrap.
+        seed: of the bootstrap.
+
+    None bad of G clusters leaves up to 3 / G of them bad. A loss bounded below therefore needs 3 worst / margin
+    clusters, whatever the bootstrap says: it cannot draw what was never seen. The interval is that of both bounds,
+    of level 2 level - 1.
+    """
+    if not (margin > 0 and worst > 0):
+        raise ValueError(f"margin, worst: {margin!r}, {worst!r}; give positive numbers")
+    check_level(level)
+    check_draws(draws)
+    values = floats(loss)
+    rows = complete_rows(clusters, loss=np.where(np.isfinite(values), values, np.nan))
+    (x,) = rows.columns
+    if bounded_below and (x < 0).any():
+        raise ValueError(f"loss: {float(x.min())!r} is negative; a deviation has bounded_below=False")
+    needed = int(np.ceil(NONE_BAD * worst / margin - 1e-9)) if bounded_below else 2
+    params = {"margin": margin, "worst": worst, "level": level, "draws": draws, "seed": seed}
+    if not rows.n:
+        return CoherenceClaim(status="too_few", needed_clusters=needed, params=params, **rows.counts)
+    lower, upper, how = studentised_bounds(x, rows.codes, seed=seed, draws=draws, level=level)
+    held = {"upper": upper < margin, "clusters": rows.n_clusters >= needed}
+    if not bounded_below:
+        held["lower"] = lower > -margin
+    failures = tuple(name for name, good in held.items() if not good)
+    beside: ClusterMean = cluster_mean(x, rows.codes, seed=seed, draws=1, level=level)
+    return CoherenceClaim(
+        mean=float(x.mean()),
+        equal_weight_mean=beside.equal_weight_mean,
+        largest_share=beside.largest_share,
+        se=beside.se,
+        lower=-np.inf if bounded_below else lower,
+        upper=upper,
+        ci_lo=lower,
+        ci_hi=upper,
+        ci_method=f"{how}, one-sided {level:g} each",
+        needed_clusters=needed,
+        failures=failures,
+        claimed=not failures,
+        status="ok" if rows.n_clusters > 1 else "one_cluster",
+        params=params,
+        **rows.counts,
     )

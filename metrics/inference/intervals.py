@@ -6,7 +6,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 import scipy
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
 from ..score import NAN, Score
 from ..validation import TIE, Floats, check_draws, check_level, floats, one_of
@@ -16,6 +16,8 @@ from .rows import cluster_codes, cluster_sums, complete_rows
 MIN_BOOTSTRAP_CLUSTERS = 10
 """Below this even an expanded percentile interval is too narrow, and a t interval on clusters is given instead."""
 MIN_BCA_CLUSTERS = 30
+MAX_BCA_SHARE = 0.1
+"""No BCa where one cluster holds more of the rows than this: its acceleration is then of that cluster alone."""
 BCA = "BCa cluster bootstrap"
 BOOTSTRAP = "expanded percentile cluster bootstrap"
 
@@ -59,21 +61,11 @@ class Tails:
         That holds while the interval ends within the draws; beyond them p stays at what one draw more would give.
         NaN where no draw is defined.
         """
-        defined = np.sort(draws[np.isfinite(draws)])
-        n = len(defined)
-        if not n:
+        shares = _shares_at_zero(draws)
+        if not shares.size:
             return NAN
-
-        def meets_zero(below: int) -> float:
-            """The share at which the quantile function passes zero, `below` draws on the one side of it."""
-            if not 0 < below < n:
-                return below / n
-            before, after = defined[below - 1 : below + 1]
-            return float((below - 1 - before / (after - before)) / (n - 1))
-
-        # Draws at zero make the quantile function flat there: its last share counts from below, its first from above.
-        shares = [meets_zero(int((defined <= 0).sum())), meets_zero(int((defined < 0).sum()))]
-        w = scipy.stats.norm.ppf(np.clip(shares, 1 / (n + 1), n / (n + 1))) - self.bias
+        floor = 1 / (np.isfinite(draws).sum() + 1)
+        w = scipy.stats.norm.ppf(np.clip(shares, floor, 1 - floor)) - self.bias
         low, high = self._shrink * (w / (1 + self.skew * w) - self.bias)
         df = self.n_clusters - 1
         return float(min(1.0, 2 * scipy.stats.t.cdf(low, df), 2 * scipy.stats.t.sf(high, df)))
@@ -81,6 +73,24 @@ class Tails:
     @property
     def _shrink(self) -> float:
         return float(np.sqrt((self.n_clusters - 1) / self.n_clusters))
+
+
+def _shares_at_zero(draws: Floats) -> Floats:
+    """Shares at which the quantile function of the draws passes zero, from below and from above; empty without draws.
+
+    Draws at zero make it flat there: its last share counts from below, its first from above.
+    """
+    defined = np.sort(draws[np.isfinite(draws)])
+    n = len(defined)
+
+    def meets_zero(below: int) -> float:
+        """The share, with so many draws on the one side of it."""
+        if not 0 < below < n:
+            return below / n
+        before, after = defined[below - 1 : below + 1]
+        return float((below - 1 - before / (after - before)) / (n - 1))
+
+    return np.array([meets_zero(int((defined <= 0).sum())), meets_zero(int((defined < 0).sum()))] if n else [])
 
 
 def bca_tails(draws: Floats, estimate: float, left_out: Floats) -> Tails | None:
@@ -133,19 +143,45 @@ class Interval:
     tails: Tails | None = None
     """Where among them the interval ends."""
     df: float = NAN
+    t: Floats | None = None
+    """[draws] t statistics of the studentised bootstrap about its own estimate."""
 
     def fields(self, **params: Any) -> dict[str, Any]:
         """The same as fields of a Score; `params` are recorded with its own."""
         ends = {"ci_lo": self.lo, "ci_hi": self.hi, "ci_method": self.method}
         return {"se": self.se, **ends, "params": self.params | params}
 
+    @property
+    def at_floor(self) -> bool:
+        """Whether p is the smallest that so many draws can give, because hardly one of them reaches zero."""
+        shares = np.zeros(0) if self.drawn is None else _shares_at_zero(self.drawn)
+        if self.drawn is None or not shares.size:
+            return False
+        floor = 1 / (np.isfinite(self.drawn).sum() + 1)
+        return bool(shares.max() < floor or shares.min() > 1 - floor)
+
     def test_of_zero(self, estimate: float) -> dict[str, Any]:
-        """Two-sided p of H0: the statistic is zero, as fields of a Score. Nothing without a standard error."""
+        """Two-sided p of H0: the statistic is zero, as fields of a Score. Nothing without a standard error.
+
+        It is made of what the interval is made of.
+        """
         if self.drawn is not None and self.tails:
             return {"p": self.tails.p_of_zero(self.drawn), "p_method": f"{self.method}, inverted"}
         if not self.se > 0:
             return {}
+        if self.t is not None:
+            above, below = ((self.t >= estimate / self.se).sum(), (self.t <= estimate / self.se).sum())
+            return {"p": float(min(1, 2 * (min(above, below) + 1) / (len(self.t) + 1))), "p_method": self.method}
         return {"p": float(2 * scipy.stats.t.sf(abs(estimate) / self.se, self.df)), "p_method": self.method}
+
+    def test_above_zero(self, estimate: float) -> dict[str, Any]:
+        """One-sided p of H0: the mean is at most zero, of the studentised bootstrap or of t; likewise."""
+        if not self.se > 0:
+            return {}
+        if self.t is not None:
+            above = (self.t >= estimate / self.se).sum()
+            return {"p": float((above + 1) / (len(self.t) + 1)), "p_method": f"one-sided {self.method}"}
+        return {"p": float(scipy.stats.t.sf(estimate / self.se, self.df)), "p_method": f"one-sided {self.method}"}
 
 
 def cluster_interval(
@@ -158,13 +194,14 @@ def cluster_interval(
     draws: int,
     level: float,
     kind: str = "percentile",
+    largest: float = 0.0,
 ) -> Interval:
     """Interval of any statistic (METRICS F1).
 
-    Ten clusters or more give a cluster bootstrap: expanded percentiles, or with `kind="bca"` and at least thirty
-    clusters BCa. Fewer give a delete-one-cluster jackknife with t(G - 1), because a bootstrap of so few is too
-    narrow. One gives nothing, and so does a statistic that is undefined without one of its few clusters, or the same
-    without any of them and yet another number with all.
+    Ten clusters or more give a cluster bootstrap: expanded percentiles, or with `kind="bca"`, at least thirty
+    clusters, and none with more than a tenth of the rows, BCa. Fewer give a delete-one-cluster jackknife with
+    t(G - 1), because a bootstrap of so few is too narrow. One gives nothing, and so does a statistic that is
+    undefined without one of its few clusters, or the same without any of them and yet another number with all.
 
     Args:
         estimate: from all rows.
@@ -175,6 +212,7 @@ def cluster_interval(
         draws: number of resamples.
         level: of the interval.
         kind: `percentile` or `bca`.
+        largest: share of the rows that the largest cluster holds.
     """
     one_of(kind, ("percentile", "bca"), "interval")
     check_level(level)
@@ -196,17 +234,18 @@ def cluster_interval(
     defined = drawn[np.isfinite(drawn)]
     if len(defined) < 2:
         return Interval(method="none: undefined in the resamples", params=params)
-    tails, method = bootstrap_tails(drawn, estimate, left_out, n_clusters, kind)
+    tails, method = bootstrap_tails(drawn, estimate, left_out, n_clusters, kind, largest)
     lo, hi = tails.ends(drawn, level)
     se = float(defined.std(ddof=1))
     return Interval(se=se, lo=lo, hi=hi, method=method, params=params, drawn=drawn, tails=tails)
 
 
 def bootstrap_tails(
-    drawn: Floats, estimate: float, left_out: Callable[[], Floats], n_clusters: int, kind: str
+    drawn: Floats, estimate: float, left_out: Callable[[], Floats], n_clusters: int, kind: str, largest: float
 ) -> tuple[Tails, str]:
-    """Tails and their name: BCa where it is asked for, of thirty clusters, and defined; else expanded percentiles."""
-    if kind == "bca" and n_clusters >= MIN_BCA_CLUSTERS and (tails := bca_tails(drawn, estimate, left_out())):
+    """Tails and their name: BCa where it is asked for, may be had, and is defined; else expanded percentiles."""
+    fit = kind == "bca" and n_clusters >= MIN_BCA_CLUSTERS and largest <= MAX_BCA_SHARE
+    if fit and (tails := bca_tails(drawn, estimate, left_out())):
         return tails, BCA
     return Tails(n_clusters=n_clusters), BOOTSTRAP
 
@@ -236,7 +275,13 @@ def moment_interval(
             draws=draws,
             level=level,
             kind=kind,
+            largest=largest_share(codes),
         )
+
+
+def largest_share(codes: NDArray[np.intp]) -> float:
+    """Share of the rows [n] that the largest cluster holds; 0 without rows."""
+    return float(np.bincount(codes).max() / len(codes)) if len(codes) else 0.0
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -245,6 +290,10 @@ class ClusterMean(Score):
 
     headline: ClassVar[str] = "mean"
     mean: float
+    equal_weight_mean: float = NAN
+    """Mean of the clusters' own means: where it differs, large clusters make the number."""
+    largest_share: float = NAN
+    """Share of the clusters' absolute totals that the largest of them makes: near 1, the mean is that cluster."""
 
 
 def cluster_mean(
@@ -258,7 +307,9 @@ def cluster_mean(
 ) -> ClusterMean:
     """Mean over rows; interval by cluster bootstrap, or by t over clusters when fewer than ten (METRICS F1).
 
-    From thirty clusters on the bootstrap is BCa, which scores that crowd at one end of their range need.
+    From thirty clusters on, none of them with more than a tenth of the rows, the bootstrap is BCa, which scores that
+    crowd at one end of their range need. Where a few bad clusters make the mean, no interval holds: read
+    `equal_weight_mean` and `largest_share` beside it.
 
     NaN rows are dropped and counted. `se` is the linearised cluster standard error of the mean.
 
@@ -284,6 +335,11 @@ def cluster_mean(
     if g < 2:
         return ClusterMean(mean=mean, status="one_cluster", ci_method="none: one cluster", **rows.counts)
     influence = cluster_sums((values - means[strata]) / (n_strata * size[strata]), rows.codes, g)
+    totals = cluster_sums(values / (n_strata * size[strata]), rows.codes, g)
+    beside = {
+        "equal_weight_mean": float((cluster_sums(values, rows.codes, g) / np.bincount(rows.codes)).mean()),
+        "largest_share": float(np.abs(totals).max() / np.abs(totals).sum()) if totals.any() else NAN,
+    }
     se = float(np.sqrt(g / (g - 1) * (influence**2).sum()))
     if g < MIN_BOOTSTRAP_CLUSTERS:
         (lo, hi), method = t_interval(mean, se, g - 1, level), f"t over {g} clusters"
@@ -292,10 +348,14 @@ def cluster_mean(
         moments = np.hstack([member * values[:, None], member])
         drawn = bootstrap_moments(moments, rows.codes, _mean_of_means, seed=seed, draws=draws)
         sums = cluster_sums(moments, rows.codes, g)
-        tails, method = bootstrap_tails(drawn, mean, lambda: _mean_of_means(sums.sum(axis=0) - sums), g, "bca")
+
+        def left_out() -> Floats:
+            return _mean_of_means(sums.sum(axis=0) - sums)
+
+        tails, method = bootstrap_tails(drawn, mean, left_out, g, "bca", largest_share(rows.codes))
         lo, hi = tails.ends(drawn, level)
         params = {"level": level, "draws": draws, "seed": seed}
-    return ClusterMean(mean=mean, se=se, ci_lo=lo, ci_hi=hi, ci_method=method, params=params, **rows.counts)
+    return ClusterMean(mean=mean, se=se, ci_lo=lo, ci_hi=hi, ci_method=method, params=params, **beside, **rows.counts)
 
 
 def _mean_of_means(sums: Floats) -> Floats:

@@ -13,12 +13,14 @@ from numpy.typing import ArrayLike, NDArray
 
 from ..score import NAN, Score
 from ..validation import Floats, floats
-from .intervals import Interval, cluster_interval, moment_interval
+from .intervals import Interval, cluster_interval, largest_share, moment_interval
 from .multiplicity import adjust
 from .resampling import bootstrap_rows
 from .rows import Rows, complete_rows
 
 K = TypeVar("K")
+DRAWS_PER_TEST = 800
+"""Draws for each test of a family: forty times what Holm's first step needs at 5%."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -32,6 +34,8 @@ class PairedDifference(Score):
     p_adjusted: float = NAN
     """Holm over the family that `paired_family` was given."""
     family_size: int = 0
+    p_at_floor: bool = False
+    """No resample reaches zero: p is the smallest that so many draws can give, and to be printed with "<="."""
 
 
 def paired_difference(
@@ -41,6 +45,7 @@ def paired_difference(
     clusters: ArrayLike,
     *,
     interval: str = "percentile",
+    family_size: int = 1,
     level: float = 0.95,
     draws: int = 2000,
     seed: int = 0,
@@ -53,14 +58,17 @@ def paired_difference(
         statistic: maps columns to a number, NaN where undefined. All of it is recomputed in every resample.
         clusters: [n] cluster of each row.
         interval: `percentile`, or `bca` for a smooth statistic of at least thirty clusters.
+        family_size: comparisons m that will be adjusted together. There are at least 800 m draws, for a p smaller
+            than about 2 / (draws + 1) is not to be had, and Holm multiplies it by m.
         level: of the interval.
-        draws: resamples. A p smaller than about 2 / (draws + 1) is not to be had: a large family needs more.
+        draws: resamples, or more for a family.
         seed: of the resamples; one seed gives every comparison the same ones.
 
     A row in which either kind is missing is dropped from both and counted. `p` inverts the interval: it is below
     1 - level if and only if the interval leaves zero out. Below ten clusters, standard error, interval and p are a
     jackknife over clusters with t(G - 1).
     """
+    draws = family_draws(draws, family_size)
     n = len(np.asarray(clusters))
     columns = [_columns(kind, n, name) for kind, name in ((first, "first"), (second, "second"))]
     k = len(columns[0])
@@ -83,6 +91,7 @@ def paired_difference(
             left_out=lambda: np.array([difference(np.flatnonzero(rows.codes != g)) for g in range(rows.n_clusters)]),
             resample=lambda: bootstrap_rows(difference, rows.codes, seed=seed, draws=draws),
             kind=interval,
+            largest=largest_share(rows.codes),
             level=level,
             draws=draws,
             seed=seed,
@@ -98,6 +107,7 @@ def paired_difference_moments(
     clusters: ArrayLike,
     *,
     interval: str = "percentile",
+    family_size: int = 1,
     level: float = 0.95,
     draws: int = 2000,
     seed: int = 0,
@@ -107,6 +117,7 @@ def paired_difference_moments(
     `first` and `second` are moments [n, k]; `statistic` maps their sums [draws, k] to values [draws]. The
     same seed takes the same resamples as `paired_difference`.
     """
+    draws = family_draws(draws, family_size)
     first, second = floats(first), floats(second)
     if first.ndim != 2 or first.shape != second.shape:
         raise ValueError(f"moments: first {first.shape}, second {second.shape}; give [n, k] twice")
@@ -136,6 +147,13 @@ def paired_family(comparisons: Mapping[K, PairedDifference]) -> dict[K, PairedDi
     }
 
 
+def family_draws(draws: int, family_size: int) -> int:
+    """How many draws a comparison takes that is one of so many."""
+    if family_size < 1:
+        raise ValueError(f"family_size: {family_size}; give one comparison or more")
+    return max(draws, DRAWS_PER_TEST * family_size if family_size > 1 else 0)
+
+
 def _compared(
     rows: Rows, values: Callable[[], tuple[float, float]], made: Callable[[float], Interval], kind: str
 ) -> PairedDifference:
@@ -153,7 +171,7 @@ def _compared(
     settings: dict[str, Any] = {}
     if interval.drawn is not None:
         settings = {"interval": kind, "undefined_draws": int((~np.isfinite(interval.drawn)).sum())}
-    found |= interval.fields(**settings) | interval.test_of_zero(difference)
+    found |= interval.fields(**settings) | interval.test_of_zero(difference) | {"p_at_floor": interval.at_floor}
     return PairedDifference(**found, status="ok" if np.isfinite(interval.se) else "undefined")
 
 

@@ -5,10 +5,12 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
+import scipy
 from numpy.typing import ArrayLike
 
 from ..score import NAN, Score
 from ..validation import TIE, Floats, floats
+from .jackknife import ROUNDING
 from .resampling import BLOCK, block_size, blocks_of
 from .rows import cluster_sums, complete_numbers
 
@@ -81,4 +83,52 @@ def sign_flip_test(values: ArrayLike, groups: ArrayLike | None = None, *, draws:
         p_method=p_method,
         params=params,
         **rows.counts,
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class JointFlip(Score):
+    """Are several means zero at once? (METRICS A3)"""
+
+    headline: ClassVar[str] = "F"
+    F: float = NAN
+    """Hotelling's statistic in F form; inf where the scores leave no spread about their mean."""
+    df1: int = 0
+    df2: int = 0
+    p_F: float = NAN
+    """By F(df1, df2), for scores that are normal."""
+
+
+def joint_sign_flip(scores: Floats, *, draws: int = 4999, seed: int = 0) -> JointFlip:
+    """Test that scores [G, q] of G clusters have mean zero in every column, flipping the signs of clusters.
+
+    The statistic is Hotelling's: the sum of the scores, studentised by their sum of squares. Exact if the scores of
+    a cluster are symmetric about zero jointly. G must exceed q (`too_few_clusters`) and the scores must not be
+    proportional (`singular_covariance`).
+    """
+    g, q = scores.shape
+    counts: dict[str, Any] = {"n_clusters": g}
+    if g <= q:
+        return JointFlip(status="too_few_clusters", **counts)
+    size = np.sqrt((scores**2).sum(axis=0))
+    if not (size > 0).all():
+        return JointFlip(status="singular_covariance", **counts)
+    values, directions = np.linalg.eigh((scores / size).T @ (scores / size))
+    if values[0] <= ROUNDING:
+        return JointFlip(status="singular_covariance", **counts)
+    whitened = scores / size @ directions / np.sqrt(values)
+    signs = sign_vectors(g, draws=draws, seed=seed, block=block_size(g))
+    null = np.concatenate([((block @ whitened) ** 2).sum(axis=1) for block in signs])
+    observed = float((whitened.sum(axis=0) ** 2).sum())
+    f = (g - q) / q * observed / (g - observed) if g - observed > ROUNDING * g else float("inf")
+    p_method, params = describe_flips(g, draws, seed)
+    return JointFlip(
+        F=f,
+        df1=q,
+        df2=g - q,
+        p=tail_p(observed, null, exact=g <= ENUMERATE_UP_TO, slack=ROUNDING * observed),
+        p_F=float(scipy.stats.f.sf(f, q, g - q)),
+        p_method=f"studentised {p_method}",
+        params=params,
+        **counts,
     )

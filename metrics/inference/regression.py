@@ -9,13 +9,12 @@ from numpy.typing import ArrayLike, NDArray
 
 from ..score import NAN
 from ..validation import Floats, one_of
+from .jackknife import ROUNDING, ClusterJackknife, Contrast, studentised
 
-ERRORS = ("iid", "HC3", "CR1")
+ERRORS = ("iid", "HC3", "CR1", "CR3")
 EXACT_SS = 1e-24
 """A sum of squares at or below this is zero: what rounding leaves of an exact fit."""
 LEVERAGE_SLACK = 1e-10
-ROUNDING = 1e-9
-"""Relative size of what rounding leaves of scores that cancel, and how far it moves a t statistic."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -24,7 +23,7 @@ class LinearFit:
 
     params: Floats
     cov: Floats
-    """[k, k]"""
+    """[k, k]; NaN under CR3, which gives each contrast its own error."""
     df: float
     """Degrees of freedom of the t statistics: n - k, or G - 1 under CR1."""
     rss: float
@@ -32,21 +31,22 @@ class LinearFit:
     """NaN if the response is constant."""
     method: str
     status: str = "ok"
+    jackknife: ClusterJackknife | None = None
+    """Under CR3."""
 
     @property
     def se(self) -> Floats:
         """[k] standard errors."""
         return np.sqrt(np.diag(self.cov))
 
-    def contrast(self, weights: Floats) -> tuple[float, float, float, float]:
-        """Estimate, standard error, t and two-sided p of a linear combination of the coefficients."""
+    def contrast(self, weights: Floats) -> Contrast:
+        """Test that a linear combination of the coefficients is zero."""
         estimate = float(weights @ self.params)
+        if self.jackknife:
+            return self.jackknife.contrast(estimate, weights)
         variance = float(weights @ self.cov @ weights)
-        se = np.sqrt(variance) if variance >= 0 else NAN  # where scores cancel, rounding can make it negative
-        if not se > 0:
-            return estimate, se, NAN, NAN
-        t = estimate / se
-        return estimate, se, t, float(2 * scipy.stats.t.sf(abs(t), self.df))
+        se = float(np.sqrt(variance)) if variance >= 0 else NAN  # where scores cancel, rounding can make it negative
+        return studentised(estimate, se, self.df, f"t({self.df:g}), {self.method}")._replace(status=self.status)
 
     def wald(self, contrasts: Floats) -> tuple[float, float]:
         """F and p of H0: all contrasts [q, k] are zero. NaN where the covariance cannot bear the test."""
@@ -62,15 +62,11 @@ class LinearFit:
         f = float(values @ np.linalg.solve(cov, values)) / q
         return f, float(scipy.stats.f.sf(f, q, self.df))
 
-    def describe(self) -> str:
-        """How the interval was made."""
-        return f"t({self.df:g}), {self.method}"
-
 
 def errors(se: str | None, groups: ArrayLike | None) -> str:
     """Which standard errors to use: those asked for, else by whether there are clusters."""
     if se is None:
-        return "iid" if groups is None else "CR1"
+        return "iid" if groups is None else "CR3"
     one_of(se, ERRORS, "se")
     if se == "CR1" and groups is None:
         raise ValueError("se: 'CR1' clusters by question; give groups")
@@ -87,8 +83,9 @@ def linear_fit(
 ) -> LinearFit:
     """Least squares of y [n] on x [n, k], an intercept being one of the columns (METRICS A2).
 
-    `se` is `iid`, `HC3` (both t with n - k) or `CR1`, clustered by `codes` with the factor
-    G/(G-1) (n-1)/(n-k) and t with G - 1. `weights` [n] make it weighted least squares.
+    `se` is `iid`, `HC3` (both t with n - k), `CR1`, clustered by `codes` with the factor G/(G-1) (n-1)/(n-k) and t
+    with G - 1, or `CR3`, the cluster jackknife with t(G* - 1) of each contrast. `weights` [n] make it weighted least
+    squares.
 
     Statuses: `rank_deficient` (coefficients NaN), `no_df` (n = k), `perfect_fit` (standard errors 0),
     `one_cluster`, `leverage_one` (HC3 divides by zero), `zero_cluster_variance` (each cluster's scores
@@ -109,15 +106,17 @@ def linear_fit(
     rss = float(w @ (y - x @ params) ** 2)
     tss = float(w @ (y - np.average(y, weights=w)) ** 2)
     n_groups = 0 if codes is None else len(np.unique(codes))
-    status, cov = "ok", blank
+    status, cov, jackknife = "ok", blank, None
     if n == k:
         status = "no_df"
     elif rss <= EXACT_SS:
         status, cov = "perfect_fit", np.zeros((k, k))
-    elif se == "CR1" and n_groups < 2:
+    elif se in ("CR1", "CR3") and n_groups < 2:
         status = "one_cluster"
     elif se == "HC3" and (1 - (np.linalg.qr(scaled)[0] ** 2).sum(axis=1) < LEVERAGE_SLACK).any():
         status = "leverage_one"
+    elif se == "CR3" and codes is not None:
+        jackknife = ClusterJackknife.fit(scaled, (y - x @ params) * np.sqrt(w), codes)
     elif se == "CR1" and codes is not None:
         # statsmodels' default is the normal distribution; use_t makes it t with G - 1.
         robust = model.fit(cov_type="cluster", cov_kwds={"groups": codes}, use_t=True)
@@ -129,11 +128,12 @@ def linear_fit(
     return LinearFit(
         params=params,
         cov=cov,
-        df=n_groups - 1 if se == "CR1" else n - k,
+        df=n_groups - 1 if se in ("CR1", "CR3") else n - k,
         rss=rss,
         r2=1 - rss / tss if tss > EXACT_SS else NAN,
-        method=f"CR1 over {n_groups} clusters" if se == "CR1" else se,
+        method=f"{se} over {n_groups} clusters" if se in ("CR1", "CR3") else se,
         status=status,
+        jackknife=jackknife,
     )
 
 

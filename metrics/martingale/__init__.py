@@ -1,11 +1,20 @@
 """Can the direction of an update be predicted before it happens? (METRICS A)"""
 
 from .agreement import Agreement, judge_agreement
-from .attenuation import Disattenuated, MartingaleIV, disattenuated_slope, hindsight_slope, martingale_iv
+from .attenuation import (
+    CorrectedSlope,
+    Disattenuated,
+    MartingaleIV,
+    corrected_slope,
+    disattenuated_slope,
+    hindsight_slope,
+    martingale_iv,
+)
 from .battery import MartingaleTests, martingale_tests
-from .drift import Drift, drift_covariance, drift_variance
+from .drift import Drift, DriftBound, drift_bound, drift_covariance, drift_variance
 from .factors import FactorRegression, Term, factor_regression
 from .icm import BinnedUpdates, ConditionalMoment, binned_updates, martingale_icm_test
+from .paired import SlopeDifference, paired_slope_difference
 from .scoring import Brier, BrierRegression, BrierUpdate, brier, brier_on_abs_martingale, brier_update
 from .slope import (
     CalibrationSlope,
@@ -19,6 +28,7 @@ from .slope import (
 )
 from .split import SplitRegression, brier_on_split_martingale
 from .trajectories import TrajectoryPairs, trajectory_pairs
+from .within import MartingaleWithin, martingale_within
 
 __all__ = [
     "Agreement",
@@ -28,13 +38,17 @@ __all__ = [
     "BrierUpdate",
     "CalibrationSlope",
     "ConditionalMoment",
+    "CorrectedSlope",
     "Disattenuated",
     "Drift",
+    "DriftBound",
     "FactorRegression",
     "JointTest",
     "MartingaleIV",
     "MartingaleScore",
     "MartingaleTests",
+    "MartingaleWithin",
+    "SlopeDifference",
     "SplitRegression",
     "Term",
     "TrajectoryPairs",
@@ -44,7 +58,9 @@ __all__ = [
     "brier_on_split_martingale",
     "brier_update",
     "calibration_slope",
+    "corrected_slope",
     "disattenuated_slope",
+    "drift_bound",
     "drift_covariance",
     "drift_variance",
     "factor_regression",
@@ -57,5 +73,7 @@ __all__ = [
     "martingale_score",
     "martingale_slope",
     "martingale_tests",
+    "martingale_within",
+    "paired_slope_difference",
     "trajectory_pairs",
 ]

@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike
 from ..inference.multiplicity import adjust
 from ..score import NAN, Score
 from .icm import martingale_icm_test
-from .slope import martingale_score
+from .slope import martingale_joint_test, martingale_score
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -36,18 +36,14 @@ def martingale_tests(
 ) -> MartingaleTests:
     """Test the martingale property against a slope, a shift, and any shape at all, with Holm (METRICS A4).
 
-    Arguments as in `martingale_icm_test`. With groups, slope and joint test are by the wild cluster bootstrap;
-    without, t and F with HC3. A test that is undefined (NaN) is not of the family, and a sample without any is
+    Arguments as in `martingale_icm_test`. The slope is tested by CR3, the joint null by studentised sign flips; without
+    groups every row is a cluster. A test that is undefined (NaN) is not of the family, and a sample without any is
     `too_few`.
     """
-    if groups is None:
-        slope = martingale_score(prior, post, se="HC3")
-        p = {"slope": slope.p, "joint": slope.joint_p}
-    else:
-        slope = martingale_score(prior, post, groups, p="wild", draws=draws, seed=seed)
-        p = {"slope": slope.p_wild, "joint": slope.joint_p_wild}
+    slope = martingale_score(prior, post, groups, se="CR3")
+    joint = martingale_joint_test(prior, post, groups, se="CR3", draws=draws, seed=seed)
     moment = martingale_icm_test(prior, post, groups, draws=draws, seed=seed)
-    p["cvm"] = moment.p_cvm
+    p = {"slope": slope.p, "joint": joint.p, "cvm": moment.p_cvm}
     family = adjust(list(p.values()))
     holm = dict(zip(p, family.p_adjusted.tolist(), strict=True))
     smallest = min((value for value in holm.values() if np.isfinite(value)), default=NAN)

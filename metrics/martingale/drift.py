@@ -5,13 +5,54 @@ from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
 import numpy as np
-import scipy
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
+from scipy.special import rel_entr
 
 from ..inference.multiplicity import adjust
+from ..inference.rows import cluster_codes
 from ..inference.studentised import studentised_mean
-from ..score import NAN, Score
-from ..validation import Floats, updates
+from ..score import NAN, Score, row_counts
+from ..validation import RANGE_SLACK, Floats, probabilities, refuse, updates
+
+AT_BOUND = 1e-12
+"""A prior this close to 0 or 1 makes any other belief at the end impossible, if only by rounding."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class DriftBound(Score):
+    """Does one question drift? (METRICS A9)"""
+
+    headline: ClassVar[str] = "p"
+    smallest_p: float = NAN
+    """What so many chains could attain at most, all ending at the far end: nothing below it can be found."""
+
+
+def drift_bound(last: ArrayLike, prior: float) -> DriftBound:
+    """Chernoff-Hoeffding bound of a question's drift: p = min(1, 2 exp(-n KL(mean of last, prior))) (METRICS A9).
+
+    Args:
+        last: [n] beliefs at the ends of independent chains, in [0, 1]; NaN is a chain without one.
+        prior: the belief that they all started from.
+
+    It holds for any beliefs in [0, 1] and any number of chains, where a t test of a few values that settle near 0
+    or 1 does not. `prior_at_bound`: the prior is within 1e-12 of 0 or 1, and rounding can decide. No chain, or no
+    prior: `too_few`.
+    """
+    ends, prior = probabilities(last, "last").ravel(), float(probabilities(prior, "prior"))
+    known = ends[np.isfinite(ends)]
+    n = len(known)
+    counts: dict[str, Any] = row_counts(n, len(ends) - n) | {"n_clusters": n}
+    if not n or np.isnan(prior):
+        return DriftBound(status="too_few", **counts)
+    mean = float(known.mean())
+    away = float(rel_entr(mean, prior) + rel_entr(1 - mean, 1 - prior))
+    return DriftBound(
+        p=min(1.0, 2 * float(np.exp(-n * away))),
+        p_method=f"Chernoff-Hoeffding bound, {n} chains",
+        smallest_p=min(1.0, 2 * min(prior, 1 - prior) ** n),
+        status="ok" if AT_BOUND <= prior <= 1 - AT_BOUND else "prior_at_bound",
+        **counts,
+    )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -25,53 +66,74 @@ class Drift(Score):
     n_chains: int = 0
     mean_drift: Floats = field(default_factory=lambda: np.zeros(0))
     """[questions given] mean update; NaN where fewer than two chains are left."""
-    t: Floats = field(default_factory=lambda: np.zeros(0))
-    """Of each question alone; empty for `drift_covariance`, and so are the two below."""
     p_question: Floats = field(default_factory=lambda: np.zeros(0))
+    """`drift_bound` of each question alone; empty without priors, and so are the next two."""
     p_holm: Floats = field(default_factory=lambda: np.zeros(0))
+    smallest_p: Floats = field(default_factory=lambda: np.zeros(0))
+    """The smallest p that each question's chains could attain, before Holm."""
+    n_drifting: int | None = None
+    """Questions that drift after Holm at 1 - level; None without priors."""
+    n_attainable: int | None = None
+    """Questions that could pass Holm's first step at all, given how many chains they have."""
+    n_at_bound: int = 0
+    """Questions whose prior is within 1e-12 of 0 or 1; they are not tested."""
 
 
 def drift_variance(
-    deltas: Sequence[ArrayLike] | Floats, *, level: float = 0.95, draws: int = 2000, seed: int = 0
+    deltas: Sequence[ArrayLike] | Floats,
+    prior: ArrayLike | None = None,
+    clusters: ArrayLike | None = None,
+    *,
+    level: float = 0.95,
+    draws: int = 2000,
+    seed: int = 0,
 ) -> Drift:
     """Mean over questions of squared mean update, less its sampling variance (METRICS A9).
 
     Args:
         deltas: for each question, the updates b_T - b_0 of its chains, sampled at temperature 1 without
             truncation (any other sampler breaks the martingale by itself). NaN is a chain without a belief.
-        level: of the interval, over questions.
-        draws: of the studentised bootstrap over questions; fewer than ten get a t interval.
+        prior: [questions] b_0; with it each question is tested alone by `drift_bound`, with Holm.
+        clusters: [questions] cluster of each. None: every question its own.
+        level: of the interval, over clusters.
+        draws: of the studentised bootstrap over clusters; fewer than ten get a t interval.
         seed: of the bootstrap.
 
     A question needs two chains and is otherwise dropped and counted. b_0 must be exact: noise in it is shared
     by the chains and counts as drift (then use `drift_covariance`). `p` is one-sided: drift only adds.
     """
-    means, variances = np.full((2, len(deltas)), np.nan)
-    t = np.full(len(deltas), np.nan)
-    p = np.full(len(deltas), np.nan)
-    n_chains = 0
-    for i, chains in enumerate(deltas):
-        d = _updates(chains, f"deltas[{i}]")
-        if len(d) < 2:
-            continue
-        n_chains += len(d)
-        means[i], variances[i] = d.mean(), d.var(ddof=1) / len(d)
-        if d.max() > d.min():
-            t[i] = means[i] / np.sqrt(variances[i])
-            p[i] = 2 * scipy.stats.t.sf(abs(t[i]), len(d) - 1)
+    n = len(deltas)
+    chains = [_updates(some, f"deltas[{i}]") for i, some in enumerate(deltas)]
+    enough = np.array([len(d) > 1 for d in chains], dtype=bool)
+    means, variances = np.full((2, n), np.nan)
+    for i in np.flatnonzero(enough):
+        means[i], variances[i] = chains[i].mean(), chains[i].var(ddof=1) / len(chains[i])
+    alone: dict[str, Any] = {}
+    if prior is not None:
+        start = probabilities(prior, "prior")
+        if start.shape != (n,):
+            raise ValueError(f"prior: shape {start.shape} for {n} questions; give one per question")
+        bounds = [drift_bound(_ends(b, d), b) for b, d in zip(start.tolist(), chains, strict=True)]
+        p, smallest = (np.array([getattr(x, name) for x in bounds], float) for name in ("p", "smallest_p"))
+        at_bound = np.array([x.status == "prior_at_bound" for x in bounds], dtype=bool)
+        p, smallest = (np.where(enough & ~at_bound, x, np.nan) for x in (p, smallest))
+        adjusted = adjust(p, alpha=1 - level)
+        attainable = smallest * max(adjusted.family_size, 1) <= 1 - level
+        alone = {"p_question": p, "p_holm": adjusted.p_adjusted, "smallest_p": smallest}
+        alone |= {"n_drifting": int(adjusted.reject.sum()), "n_attainable": int(attainable.sum())}
+        alone["n_at_bound"] = int(at_bound.sum())
     return Drift(
-        **_over_questions(means**2 - variances, level=level, draws=draws, seed=seed),
-        n_chains=n_chains,
+        **_over_questions(means**2 - variances, clusters, level=level, draws=draws, seed=seed),
+        n_chains=sum(len(d) for d in chains if len(d) > 1),
         mean_drift=means,
-        t=t,
-        p_question=p,
-        p_holm=adjust(p).p_adjusted,
+        **alone,
     )
 
 
 def drift_covariance(
     first: Sequence[ArrayLike] | Floats,
     second: Sequence[ArrayLike] | Floats,
+    clusters: ArrayLike | None = None,
     *,
     level: float = 0.95,
     draws: int = 2000,
@@ -82,8 +144,9 @@ def drift_covariance(
     Args:
         first: for each question, updates of some of its chains from one reading of b_0.
         second: of the other chains, from another reading whose noise is independent.
+        clusters: [questions] cluster of each. None: every question its own.
         level: of the interval.
-        draws: of the bootstrap over questions.
+        draws: of the bootstrap over clusters.
         seed: of the bootstrap.
 
     The mean over questions of the product of the halves' means; each half needs one chain.
@@ -98,7 +161,7 @@ def drift_covariance(
             halves[:, i] = one.mean(), two.mean()
             n_chains += len(one) + len(two)
     return Drift(
-        **_over_questions(halves.prod(axis=0), level=level, draws=draws, seed=seed),
+        **_over_questions(halves.prod(axis=0), clusters, level=level, draws=draws, seed=seed),
         n_chains=n_chains,
         mean_drift=halves.mean(axis=0),
     )
@@ -111,22 +174,36 @@ def _updates(chains: ArrayLike, name: str) -> Floats:
     return d[np.isfinite(d)]
 
 
-def _over_questions(squares: Floats, *, level: float, draws: int, seed: int) -> dict[str, Any]:
+def _ends(prior: float, deltas: Floats) -> Floats:
+    """Beliefs at the ends of chains that start at `prior`; beyond [0, 1] they raise."""
+    last = prior + deltas
+    refuse(last, (last < -RANGE_SLACK) | (last > 1 + RANGE_SLACK), "prior + deltas:", " is not a probability")
+    return last
+
+
+def _over_questions(
+    squares: Floats, clusters: ArrayLike | None, *, level: float, draws: int, seed: int
+) -> dict[str, Any]:
     """The fields of a mean over questions."""
-    known = squares[np.isfinite(squares)]
-    n, dropped = len(known), len(squares) - len(known)
-    interval = studentised_mean(known, seed=seed, draws=draws, level=level)
+    here = np.isfinite(squares)
+    known, labels = squares[here], None
+    n, dropped = len(known), int((~here).sum())
+    n_clusters = n
+    if clusters is not None:
+        codes: NDArray[np.intp] = cluster_codes(clusters, len(squares))[0]
+        labels, n_clusters = cluster_codes(codes[here], n)
+    interval = studentised_mean(known, labels, seed=seed, draws=draws, level=level)
     mean = float(known.mean()) if n else NAN
-    found = interval.fields() | {
-        "n_rows": n,
-        "n_clusters": n,
-        "n_dropped": dropped,
-        "drift2": mean,
-        "n_questions": n,
-        "reasons": {"too_few_chains": dropped} if dropped else {},
-        "status": "too_few" if not n else "one_cluster" if n < 2 else "ok",
-    }
-    if interval.se > 0:
-        found["p"] = float(scipy.stats.t.sf(mean / interval.se, n - 1))
-        found["p_method"] = f"one-sided t({n - 1}) over questions"
-    return found
+    return (
+        interval.fields()
+        | interval.test_above_zero(mean)
+        | {
+            "n_rows": n,
+            "n_clusters": n_clusters,
+            "n_dropped": dropped,
+            "drift2": mean,
+            "n_questions": n,
+            "reasons": {"too_few_chains": dropped} if dropped else {},
+            "status": "too_few" if not n else "one_cluster" if n_clusters < 2 else "ok",
+        }
+    )

@@ -18,7 +18,7 @@ from .slope import FEW_CLUSTERS, FEWEST_CLUSTERS
 
 MIN_CLUSTERS = 2
 NO_ERROR: Mapping[str, Any] = {
-    **dict.fromkeys(("se", "ci_lo", "ci_hi", "t", "p"), NAN),
+    **dict.fromkeys(("se", "ci_lo", "ci_hi", "t", "p", "df", "effective_clusters"), NAN),
     **dict.fromkeys(("ci_method", "p_method"), ""),
     "status": "one_cluster_level",
 }
@@ -32,6 +32,9 @@ class Term(Score):
     headline: ClassVar[str] = "value"
     value: float = NAN
     t: float = NAN
+    df: float = NAN
+    effective_clusters: float = NAN
+    """Clusters that carry this term (METRICS A2); defined under CR3."""
     p_wild: float = NAN
     """Restricted wild cluster bootstrap; of `b:factor[level]` with CR1 below forty clusters."""
 
@@ -80,15 +83,17 @@ def factor_regression(
         factors: factor -> [n] level of each row, treatment coded; every row needs its level.
         baselines: factor -> the level that the others are compared with.
         groups: [n] question of each row; models and prompts that share questions share the group.
-        se: `CR1` (default with groups), `HC3`, or `iid` (default without groups).
+        se: `CR3` (default with groups; each term with the clusters that carry it), `CR1`, `HC3`, or `iid` (default
+            without groups).
         level: of the intervals.
         draws: of the wild bootstrap, where clusters are too many to take all signs.
         seed: of the wild bootstrap.
 
     The coefficients say how slopes differ between levels; only a factor that was assigned makes that an
     effect. A level whose priors do not vary leaves the regression `rank_deficient`: all NaN. A level within
-    one cluster has estimates but no error of its own (`one_cluster_level`). `few_clusters`: below fifteen no test
-    of a slope holds its level.
+    one cluster has estimates but no error of its own (`one_cluster_level`). A term that fewer than ten clusters carry
+    says `few_effective_clusters`; the status of the whole is that of `b`. With CR1, `few_clusters`: below fifteen
+    no test of a slope holds its level.
     """
     se = errors(se, groups)
     rows = complete_numbers(groups, delta=updates(delta, "delta"), prior=probabilities(prior, "prior"))
@@ -109,11 +114,19 @@ def factor_regression(
     fit = linear_fit(d, design, se=se, codes=rows.codes)
 
     def term(weights: Floats) -> Term:
-        value, error, t, p = fit.contrast(weights)
-        lo, hi = t_interval(value, error, fit.df, level)
-        methods = {"ci_method": fit.describe(), "p_method": fit.describe() if np.isfinite(p) else ""}
-        tested = {"se": error, "ci_lo": lo, "ci_hi": hi, "t": t, "p": p, **(methods if np.isfinite(error) else {})}
-        return Term(value=value, status=fit.status, params={"se": se, "level": level}, **tested, **rows.counts)
+        found = fit.contrast(weights)
+        lo, hi = t_interval(found.estimate, found.se, found.df, level)
+        methods = {"ci_method": found.method, "p_method": found.method if np.isfinite(found.p) else ""}
+        tested = {"se": found.se, "ci_lo": lo, "ci_hi": hi, "t": found.t, "p": found.p, "df": found.df}
+        return Term(
+            value=found.estimate,
+            effective_clusters=found.effective_clusters,
+            status=found.concern if fit.status == "ok" else fit.status,
+            params={"se": se, "level": level},
+            **tested,
+            **(methods if np.isfinite(found.se) else {}),
+            **rows.counts,
+        )
 
     terms = {name: term(np.eye(len(names))[i]) for i, name in enumerate(names)}
     marginal = {}
@@ -128,7 +141,7 @@ def factor_regression(
                 weights[names.index(f"b:{factor}[{label}]")] = 1.0
             marginal[f"{factor}[{label}]"] = term(weights)
     status = fit.status
-    if se == "CR1" and status == "ok":
+    if se in ("CR1", "CR3") and status == "ok":
         names_of_thin = _without_error(factors, levels_of, rows)
         if names_of_thin:
             status = "one_cluster_level"
@@ -154,7 +167,7 @@ def factor_regression(
         r2=fit.r2,
         p=slope.p,
         p_method=slope.p_method,
-        status=status,
+        status=slope.status if status == "ok" else status,
         **slope.interval(baselines=dict(baselines)),
         **rows.counts,
     )

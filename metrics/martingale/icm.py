@@ -133,9 +133,10 @@ def binned_updates(
         here = numbers == number
         d = (q - b)[here]
         fit = linear_fit(d, np.ones((len(d), 1)), se="CR1", codes=rows.codes[here])
-        mean, error, _, p = fit.contrast(np.ones(1))
-        error = error if error > 0 else NAN
-        table.append((b[here].mean(), mean, error, *t_interval(mean, error, fit.df, level), p, len(d)))
+        mean = fit.contrast(np.ones(1))
+        error = mean.se if mean.se > 0 else NAN
+        ends = t_interval(mean.estimate, error, fit.df, level)
+        table.append((b[here].mean(), mean.estimate, error, *ends, mean.p, len(d)))
     mean_prior, mean_delta, errors, lo, hi, p_bin, n = np.array(table, dtype=np.float64).T
     return BinnedUpdates(
         mean_prior=mean_prior,

@@ -133,14 +133,14 @@ def brier_on_abs_martingale(
     fit = linear_fit(score, np.column_stack([np.ones(rows.n), absolute, *rest]), se=se)
     weights = np.zeros(len(fit.params))
     weights[1] = 1.0
-    coef, error, t, p = fit.contrast(weights)
+    found = fit.contrast(weights)
     return BrierRegression(
-        coef=coef,
-        se=error,
-        t=t,
+        coef=found.estimate,
+        se=found.se,
+        t=found.t,
         df=fit.df,
-        p=p,
-        p_method=fit.describe() if np.isfinite(p) else "",
+        p=found.p,
+        p_method=found.method if np.isfinite(found.p) else "",
         r2=fit.r2,
         status=fit.status,
         params={"se": se},

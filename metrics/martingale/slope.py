@@ -8,17 +8,20 @@ import scipy
 from numpy.typing import ArrayLike
 
 from ..inference.intervals import t_interval
+from ..inference.jackknife import FEW_EFFECTIVE
+from ..inference.permutation import joint_sign_flip
 from ..inference.regression import EXACT_SS, LinearFit, errors, linear_fit
-from ..inference.rows import Rows, complete_numbers
+from ..inference.rows import Rows, cluster_sums, complete_numbers
 from ..inference.wild import wild_cluster_test
 from ..score import NAN, Score
 from ..validation import Floats, floats, one_of, outcomes, probabilities, same_shape
 
 FEW_CLUSTERS = 40
-"""Below this the t test over clusters gets the wild cluster bootstrap beside it."""
+"""Below this the CR1 test gets the wild cluster bootstrap beside it."""
 FEWEST_CLUSTERS = 15
-"""Below this no test of the slope holds its level, and the result says `few_clusters`."""
+"""Below this a CR1 test does not hold its level, and its result says `few_clusters`."""
 POWER = 0.8
+OF_SLOPE = np.array([0.0, 1.0])
 SLOPE, BOTH = 1, (0, 1)
 """Columns of the design."""
 
@@ -38,8 +41,13 @@ class MartingaleScore(Score):
     """Mean update. A constant drift shows here and not in M."""
     mde: float = NAN
     """Smallest |M| that a test at this level would find with 80% power."""
+    df: float = NAN
+    """Degrees of freedom of t: effective_clusters - 1 under CR3, G - 1 under CR1, else n - 2."""
+    effective_clusters: float = NAN
+    """Questions that carry the slope (METRICS A2); defined under CR3."""
     joint_F: float = NAN
-    """Wald test that intercept and slope are both zero (METRICS A3), with the same covariance."""
+    """Wald test that intercept and slope are both zero (METRICS A3), with the same covariance. Not under CR3, which
+    has none: use `martingale_joint_test`."""
     joint_p: float = NAN
     p_wild: float = NAN
     """Restricted wild cluster bootstrap; given with CR1 below forty clusters, or when asked for."""
@@ -71,9 +79,11 @@ def martingale_score(
         prior: [n] beliefs in [0, 1]; NaN is missing, and the row is dropped and counted.
         post: [n] beliefs after the update.
         groups: [n] question of each row. Give them whenever a question has more than one row.
-        se: `CR1` (the default with groups; t with G - 1), `HC3` (for one row per question; t with n - 2), or
-            `iid` (the default without groups; what papers print, and wrong when spread depends on the prior).
-        p: `t`, or `wild` for the restricted wild cluster bootstrap as the headline p.
+        se: `CR3` (the default with groups; cluster jackknife, t with effective_clusters - 1; without groups every
+            row is a cluster), `CR1` (t with G - 1; rejects far too often where priors sit near 0 or 1), `HC3` (for
+            one row per question; t with n - 2), or `iid` (the default without groups; what papers print, and wrong
+            when spread depends on the prior).
+        p: `t`, or `wild` for the restricted wild cluster bootstrap as the headline p, with CR1 errors.
         weights: [n] positive; 1 / rows of the question gives the question-balanced slope.
         level: of the interval.
         draws: of the bootstrap, where it does not enumerate.
@@ -81,53 +91,55 @@ def martingale_score(
 
     Statuses: `too_few`, `zero_variance_prior`, `no_df`, `perfect_fit`, `zero_variance_update`, and those of
     the standard error (`one_cluster`, `leverage_one`, `zero_cluster_variance`); what they leave undefined is
-    NaN. The slope is consistent in the number of questions but biased in few: within a question a prior is
-    the sum of earlier updates. `few_clusters` says that there are fewer than fifteen: everything is given, but
-    of the slope neither t nor wild bootstrap holds its level (docs/calibration.md).
+    NaN. `few_effective_clusters` says that fewer than ten questions carry the slope, and under CR1 `few_clusters`
+    that there are fewer than fifteen: everything is given. The slope is consistent in the number of questions but
+    biased in few: within a question a prior is the sum of earlier updates.
     """
-    se = errors(se, groups)
     one_of(p, ("t", "wild"), "p")
+    se = errors("CR1" if p == "wild" and se is None else se, groups)
     if p == "wild" and se != "CR1":
-        raise ValueError("p: 'wild' resamples clusters; give groups and leave se at CR1")
-    rows, b, d, w = _updates(prior, post, groups, weights)
+        raise ValueError("p: 'wild' resamples clusters with CR1 errors; give groups and leave se out")
+    rows, b, d, w = complete_updates(prior, post, groups, weights)
     params: dict[str, Any] = {"level": level, "se": se, "weighted": weights is not None}
     common: dict[str, Any] = {**rows.counts, "n": rows.n, "G": rows.n_clusters, "params": params}
     status, fit = _fit(b, d, w, rows, se)
     if fit is None:
         mean = float(np.average(d, weights=w)) if rows.n > 1 else NAN
         return MartingaleScore(mean_delta=mean, status=status, **common)
-    slope, error, t, p_t = fit.contrast(np.array([0.0, 1.0]))
+    found = fit.contrast(OF_SLOPE)
+    slope, error = found.estimate, found.se
     score = MartingaleScore(
         M=slope,
         intercept=float(fit.params[0]),
         mean_delta=float(np.average(d, weights=w)),
         r2=fit.r2,
         se=error,
-        t=t,
-        t_abs=abs(t),
-        status=status,
+        t=found.t,
+        t_abs=abs(found.t),
+        df=found.df,
+        effective_clusters=found.effective_clusters,
+        status=found.concern if status == "ok" else status,
         **common,
     )
     if error == 0:  # an exact fit: nothing is left to test
         return replace(score, ci_lo=slope, ci_hi=slope, ci_method="exact fit", mde=0.0)
     if not np.isfinite(error):  # cancelled, and rounding has made the variance negative
-        return replace(score, status="zero_cluster_variance") if status == "ok" else score
-    lo, hi = t_interval(slope, error, fit.df, level)
+        return replace(score, status="zero_cluster_variance") if score.status == "ok" else score
+    lo, hi = t_interval(slope, error, found.df, level)
     joint_f, joint_p = fit.wald(_both(b))
-    plain = linear_fit(d, _design(b), se="iid", weights=w)
-    _, se_iid, _, p_iid = plain.contrast(np.array([0.0, 1.0]))
+    plain = linear_fit(d, _design(b), se="iid", weights=w).contrast(OF_SLOPE)
     score = replace(
         score,
         ci_lo=lo,
         ci_hi=hi,
-        ci_method=fit.describe(),
-        p=p_t,
-        p_method=fit.describe(),
-        mde=(hi - lo) / 2 + float(scipy.stats.t.ppf(POWER, fit.df)) * error,
+        ci_method=found.method,
+        p=found.p,
+        p_method=found.method,
+        mde=(hi - lo) / 2 + float(scipy.stats.t.ppf(POWER, found.df)) * error,
         joint_F=joint_f,
         joint_p=joint_p,
-        se_iid=se_iid,
-        p_iid=p_iid,
+        se_iid=plain.se,
+        p_iid=plain.p,
     )
     if se == "CR1" and rows.n_clusters < FEWEST_CLUSTERS:
         score = replace(score, status="few_clusters")
@@ -174,6 +186,8 @@ class JointTest(Score):
     df2: float = NAN
     p_F: float = NAN
     """By F(df1, df2)."""
+    effective_clusters: float = NAN
+    """Questions that carry the slope; defined under CR3."""
 
 
 def martingale_joint_test(
@@ -187,14 +201,27 @@ def martingale_joint_test(
 ) -> JointTest:
     """Test both halves of the martingale property, so that a constant drift is seen too (METRICS A3).
 
-    Arguments as in `martingale_score`. Rows independent: F(2, n - 2). Clustered: `p` is the restricted wild
-    cluster bootstrap of Wald / 2, whose F(2, G - 1), in `p_F`, rejects too often even at forty clusters.
-    Undefined below three clusters. Where the slope has no test, neither has this.
+    Arguments as in `martingale_score`. Rows independent: F(2, n - 2). Clustered: sign flips of the clusters' scores,
+    studentised, which need nothing estimated under this null; `p_F` is Hotelling's F beside it. With `se="CR1"`
+    `p` is the restricted wild cluster bootstrap of Wald / 2, which rejects too often in long chains, and `p_F` its
+    F(2, G - 1), which does so even at forty clusters. Undefined below three clusters. Where the slope has no test,
+    neither has this. Flips need updates as likely up as down: one-sided surprises that ten questions or fewer carry
+    make them reject too often, and `few_effective_clusters` says so.
     """
     se = errors(se, groups)
-    rows, b, d, w = _updates(prior, post, groups, None)
+    rows, b, d, w = complete_updates(prior, post, groups, None)
     status, fit = _fit(b, d, w, rows, se)
-    if fit is None or not (fit.se > 0).all():
+    if fit is None or status in ("no_df", "perfect_fit", "zero_variance_update", "one_cluster", "leverage_one"):
+        return JointTest(status=status, **rows.counts)
+    if se == "CR3":
+        scores = cluster_sums(_design(b - b.mean()) * d[:, None], rows.codes, rows.n_clusters)
+        flips = joint_sign_flip(scores, draws=draws, seed=seed)
+        found = {name: getattr(flips, name) for name in ("F", "p", "p_F", "p_method")}
+        effective = fit.contrast(OF_SLOPE).effective_clusters
+        few = flips.status == "ok" and effective < FEW_EFFECTIVE
+        found |= {"effective_clusters": effective, "status": "few_effective_clusters" if few else flips.status}
+        return JointTest(**found, df2=flips.df2, params={"se": se, **flips.params}, **rows.counts)
+    if not (fit.se > 0).all():
         return JointTest(status=status, **rows.counts)
     f, p = fit.wald(_both(b))
     if not np.isfinite(f):
@@ -216,6 +243,11 @@ class CalibrationSlope(Score):
     headline: ClassVar[str] = "slope"
     slope: float = NAN
     intercept: float = NAN
+    df: float = NAN
+    effective_clusters: float = NAN
+    """Clusters that carry the slope."""
+    effective_surprises: float = NAN
+    """How many outcomes against the belief a calibrated forecaster would have among the rows that carry the slope."""
 
 
 def calibration_slope(
@@ -226,25 +258,45 @@ def calibration_slope(
     Below 1 the beliefs are too extreme, and a perfect updater then shows M < 0; above 1 they are too timid,
     and it shows M > 0. The outcome is what a posterior becomes once everything is known, so this is one plus
     the slope of a martingale regression to the truth. `p` tests a slope of 1.
+
+    Errors are CR3, without groups by row: the variance of an outcome depends on the belief, so `iid` is never right.
+    Beliefs of .01 and .99 are mostly followed by no surprise at all, and rows without any show no variance:
+    `few_surprises` says that less than ten are to be expected, and then the test rejects too often.
     """
-    if se is None and groups is None:
-        se = "HC3"  # the variance of an outcome depends on the belief, so `iid` is never right here
-    score = martingale_score(p, outcomes(y, "y"), groups, se=se, level=level)
+    score = martingale_score(p, outcomes(y, "y"), groups, se=se or "CR3", level=level)
+    _, b, _, _ = complete_updates(p, outcomes(y, "y"), groups, None)
+    surprises = _effective_surprises(b)
+    few = score.status == "ok" and surprises < FEW_EFFECTIVE
     return CalibrationSlope(
         slope=1 + score.M,
         intercept=score.intercept,
         **{
             name: getattr(score, name)
-            for name in ("se", "ci_method", "p", "p_method", "n_rows", "n_clusters", "n_dropped", "reasons")
+            for name in (
+                *("se", "ci_method", "p", "p_method", "df", "effective_clusters"),
+                *("n_rows", "n_clusters", "n_dropped", "reasons"),
+            )
         },
         ci_lo=1 + score.ci_lo,
         ci_hi=1 + score.ci_hi,
-        status=score.status,
+        effective_surprises=surprises,
+        status="few_surprises" if few else score.status,
         params=score.params,
     )
 
 
-def _updates(
+def _effective_surprises(b: Floats) -> float:
+    """Outcomes [n] of calibrated beliefs, counted by how unlike a normal sum their share of the slope is.
+
+    With leverages x^2 and the second and fourth central moments m2, m4 of a coin of probability b, it is
+    (sum x^2 m2)^2 / sum x^4 m4: n for fair coins of equal leverage, and n p for coins of a small p.
+    """
+    x2, m2 = (b - b.mean()) ** 2 if len(b) else b, b * (1 - b)
+    fourth = float((x2**2 * m2 * (1 - 3 * m2)).sum())
+    return float((x2 * m2).sum() ** 2 / fourth) if fourth > 0 else NAN
+
+
+def complete_updates(
     prior: ArrayLike, post: ArrayLike, groups: ArrayLike | None, weights: ArrayLike | None
 ) -> tuple[Rows, Floats, Floats, Floats]:
     """Complete rows, with prior, update and weight."""

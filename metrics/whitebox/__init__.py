@@ -1,5 +1,6 @@
 """From log-probabilities to beliefs, and whether an inner read-out may be called one (METRICS G, W)"""
 
+from .competence import BeliefGate, Condition, KappaWord, belief_gate, kappa_word
 from .fork import ForkCoherence, fork_coherence
 from .gates import CompetenceGate, ReadoutGate, WordIdentityNull, competence_gate, readout_gate, word_identity_null
 from .query import QueryEffect, query_effect
@@ -15,8 +16,11 @@ from .transfer import (
 )
 
 __all__ = [
+    "BeliefGate",
     "CompetenceGate",
+    "Condition",
     "ForkCoherence",
+    "KappaWord",
     "LogprobBelief",
     "MappedTransfer",
     "Persistence",
@@ -26,9 +30,11 @@ __all__ = [
     "TransferMap",
     "WordIdentityNull",
     "belief_from_logprobs",
+    "belief_gate",
     "competence_gate",
     "fork_coherence",
     "framing_bias",
+    "kappa_word",
     "persistence",
     "query_effect",
     "readout_gate",

@@ -6,6 +6,7 @@ import pytest
 import statsmodels.api as sm
 from hypothesis import given
 from hypothesis import strategies as st
+from scipy import stats
 from scipy.special import expit, logit
 from statsmodels.stats.proportion import proportion_confint
 
@@ -173,12 +174,17 @@ def test_planted_weights_come_back_with_the_errors_of_statsmodels() -> None:
     score = grether_regression(prior, posterior, like_x, like_not_x, scenario)
     assert (score.const, score.evidence, score.prior) == pytest.approx((0.3, 0.5, 0.8), abs=0.06)
     design = np.column_stack([np.ones(60), ratio, logit(prior)])
-    fit = sm.OLS(logit(posterior), design).fit(cov_type="cluster", cov_kwds={"groups": scenario}, use_t=True)
-    assert (score.se_const, score.se, score.se_prior) == pytest.approx(tuple(fit.bse))
-    assert (score.ci_lo, score.ci_hi) == pytest.approx(tuple(fit.conf_int()[1]))
-    assert score.n_clusters == 15
-    white = sm.OLS(logit(posterior), design).fit(cov_type="HC3", use_t=True)
-    assert grether_regression(prior, posterior, like_x, like_not_x).se == pytest.approx(white.bse[1])
+    whole = sm.OLS(logit(posterior), design).fit().params
+    left_out = [sm.OLS(logit(posterior[scenario != g]), design[scenario != g]).fit().params - whole for g in range(15)]
+    errors = np.sqrt(14 / 15 * np.square(left_out).sum(axis=0))
+    assert (score.se_const, score.se, score.se_prior) == pytest.approx(tuple(errors))
+    reach = stats.t.ppf(0.975, score.effective_clusters - 1) * errors[1]
+    assert (score.ci_lo, score.ci_hi) == pytest.approx((score.evidence - reach, score.evidence + reach))
+    assert score.n_clusters == 15 > score.effective_clusters > 8
+    # With a row for each cluster it is HC3, but for its factor.
+    white = sm.OLS(logit(posterior), design).fit(cov_type="HC3")
+    alone = grether_regression(prior, posterior, like_x, like_not_x)
+    assert alone.se == pytest.approx(white.bse[1] * np.sqrt(59 / 60))
 
 
 def test_relabelling_turns_the_constant_and_keeps_the_weights() -> None:

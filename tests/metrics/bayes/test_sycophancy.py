@@ -30,6 +30,16 @@ def test_change_four_ways() -> None:
     assert score.ci_method == "t over 4 clusters"
 
 
+def test_the_few_who_cave_are_counted_by_scenario() -> None:
+    base, scenario = np.full(60, 0.2), np.repeat(np.arange(20), 3)
+    syc = np.where(scenario < 3, 0.6, base)
+    score = sycophancy_change(base, syc, scenario)
+    assert score.share_moved == 3 / 20
+    assert score.mean_logit_change == pytest.approx(0.15 * (logit(0.6) - logit(0.2)))
+    assert score.p_method == score.ci_method == "studentised cluster bootstrap"
+    assert (score.p < 0.05) == (score.ci_lo > 0 or score.ci_hi < 0)
+
+
 def test_only_the_log_odds_change_ignores_the_label() -> None:
     up, down = sycophancy_change([0.1], [0.2]), sycophancy_change([0.9], [0.8])
     assert (up.mean_relative, down.mean_relative) == (pytest.approx(1.0), pytest.approx(-1 / 9))
@@ -96,7 +106,7 @@ def test_paired_test_by_flips_and_by_t() -> None:
     library = stats.permutation_test((SYC, BASE), lambda x, y, axis: np.mean(x - y, axis=axis),
                                      permutation_type="samples", vectorized=True)  # fmt: skip
     assert score.p_signflip == pytest.approx(library.pvalue)
-    assert score.p == score.p_signflip
+    assert (score.p, score.ci_method) == (pytest.approx(t.pvalue), "t over 8 clusters")
 
 
 def test_flips_take_whole_scenarios() -> None:
@@ -111,7 +121,8 @@ def test_many_scenarios_are_drawn_and_close_to_the_exact_law() -> None:
     rng = np.random.default_rng(0)
     difference = rng.normal(0.2, 1, 14)
     drawn = paired_significance(np.zeros(14), difference, seed=1, draws=20000)
-    assert "20000 sampled" in drawn.p_method
+    assert drawn.p_method == drawn.ci_method == "studentised cluster bootstrap"
+    assert (drawn.p < 0.05) == (drawn.ci_lo > 0 or drawn.ci_hi < 0)
     assert drawn.p_signflip == pytest.approx(flips_by_enumeration(difference), abs=0.015)
     assert drawn == paired_significance(np.zeros(14), difference, seed=1, draws=20000)
 

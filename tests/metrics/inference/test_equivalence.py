@@ -3,7 +3,7 @@ import pytest
 from scipy import stats
 from statsmodels.stats.weightstats import DescrStatsW
 
-from doxascope.metrics import MARGINS, tost
+from doxascope.metrics import MARGINS, cluster_mean, coherence_claim, tost
 
 
 def test_it_is_the_larger_of_two_one_sided_tests() -> None:
@@ -54,3 +54,52 @@ def test_malformed_bounds_are_refused_and_the_default_margins_are_positive() -> 
         tost(0, 0.1, 5, -0.02, 0.02, alpha=0.5)
     assert all(margin > 0 for margin in MARGINS.values())
     assert MARGINS["martingale"] == 0.02
+
+
+def test_coherence_is_claimed_only_with_a_bound_and_clusters_enough() -> None:
+    rng = np.random.default_rng(0)
+    small = rng.uniform(0, 0.004, 400)
+    good = coherence_claim(small, None, 0.01)
+    assert (good.claimed, good.needed_clusters, good.failures) == (True, 300, ())
+    assert good.mean < good.upper < 0.003
+    few = coherence_claim(small[:100], None, 0.01)
+    assert (few.claimed, few.failures) == (False, ("clusters",))
+    assert coherence_claim(small[:100], None, 0.01, worst=0.3).claimed
+    large = coherence_claim(small + 0.009, None, 0.01)
+    assert large.failures == ("upper",)
+    one_bad = coherence_claim(np.r_[np.zeros(399), 1.0], None, 0.01)
+    assert (one_bad.upper, one_bad.claimed, one_bad.largest_share) == (np.inf, False, 1)
+    assert coherence_claim([], [], 0.01).status == "too_few"
+
+
+def test_a_deviation_has_two_sides_and_rows_of_a_cluster_are_one() -> None:
+    rng = np.random.default_rng(1)
+    clusters = np.repeat(np.arange(40), 5)
+    deviation = rng.normal(0, 0.1, 40)[clusters] + rng.normal(0, 0.05, 200)
+    claim = coherence_claim(deviation, clusters, 0.1, bounded_below=False)
+    assert claim.claimed
+    assert -0.1 < claim.lower < claim.mean < claim.upper < 0.1
+    assert coherence_claim(deviation - 0.09, clusters, 0.1, bounded_below=False).failures == ("lower",)
+    assert not coherence_claim(deviation, clusters, 0.02, bounded_below=False).claimed
+    alone = coherence_claim(deviation, None, 0.1, bounded_below=False)
+    assert claim.upper - claim.mean > 1.5 * (alone.upper - alone.mean)
+    with pytest.raises(ValueError, match="is negative; a deviation"):
+        coherence_claim([-0.1, 0.1], None, 0.1)
+    with pytest.raises(ValueError, match="margin, worst"):
+        coherence_claim([0.1], None, 0)
+
+
+def test_a_claim_is_false_no_more_often_than_it_says() -> None:
+    """Losses whose true mean is the margin, skewed as squares are."""
+    claimed = 0
+    for seed in range(400):
+        loss = 0.05 * np.random.default_rng(seed).chisquare(1, 80)
+        claimed += coherence_claim(loss, None, 0.05, worst=1.0, draws=399).claimed
+    assert claimed / 400 < 0.05 + 2 * np.sqrt(0.05 * 0.95 / 400)
+
+
+def test_a_mean_says_who_makes_it() -> None:
+    values, clusters = np.r_[np.ones(30), np.zeros(30)], np.r_[np.zeros(30), np.arange(1, 31)].astype(int)
+    made = cluster_mean(values, clusters, seed=0)
+    assert (made.mean, made.equal_weight_mean, made.largest_share) == pytest.approx((0.5, 1 / 31, 1))
+    assert made.ci_method == "expanded percentile cluster bootstrap"  # one cluster holds half of the rows

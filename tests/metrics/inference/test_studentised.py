@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from doxascope.metrics import studentised_mean
+from doxascope.metrics import cluster_mean, studentised_bounds, studentised_mean
 
 
 def test_it_is_the_plain_loop_over_resamples() -> None:
@@ -39,3 +39,47 @@ def test_a_resample_without_spread_is_left_out() -> None:
     made = studentised_mean(lumpy, seed=0, draws=500)
     assert np.isfinite([made.lo, made.hi]).all()
     assert made.lo < 1 / 12 < made.hi
+
+
+def test_clusters_of_many_rows_are_the_plain_loop_over_resamples() -> None:
+    rng = np.random.default_rng(1)
+    sizes = rng.integers(1, 8, 20)
+    clusters = np.repeat(np.arange(20), sizes)
+    values = rng.exponential(size=len(clusters)) + rng.normal(size=20)[clusters]
+    made = studentised_mean(values, clusters, seed=5, draws=300)
+    rows_of = [np.flatnonzero(clusters == g) for g in range(20)]
+
+    def mean_and_error(groups: list[np.ndarray]) -> tuple[float, float]:
+        sums, n = np.array([values[r].sum() for r in groups]), np.array([len(r) for r in groups])
+        mean = sums.sum() / n.sum()
+        return mean, np.sqrt(20 / 19 * np.square(sums - mean * n).sum()) / n.sum()
+
+    mean, se = mean_and_error(rows_of)
+    t = []
+    for pick in np.random.default_rng(5).integers(0, 20, size=(300, 20)):
+        drawn = mean_and_error([rows_of[g] for g in pick])
+        t.append((drawn[0] - mean) / drawn[1])
+    high, low = mean - se * np.quantile(t, [0.025, 0.975])
+    assert (made.lo, made.hi, made.se) == pytest.approx((low, high, se))
+    assert made.se == pytest.approx(cluster_mean(values, clusters, seed=0).se)
+    lower, upper, _ = studentised_bounds(values, clusters, seed=5, draws=300, level=0.95)
+    k = int(0.05 * 301)
+    assert (lower, upper) == pytest.approx((mean - se * np.sort(t)[-k], mean - se * np.sort(t)[k - 1]))
+
+
+def test_p_is_of_the_same_draws_as_the_interval() -> None:
+    for seed in range(40):
+        values = np.random.default_rng(seed).normal(0.35, 1, 30)
+        made = studentised_mean(values, seed=seed, draws=999)
+        p = made.test_of_zero(float(values.mean()))["p"]
+        assert (p < 0.05) == (made.lo > 0 or made.hi < 0) or abs(p - 0.05) < 0.003
+        above = made.test_above_zero(float(values.mean()))["p"]
+        assert p == pytest.approx(min(1, 2 * min(above, 1 - above + 1 / 1000)), abs=0.003)
+
+
+def test_a_bound_that_resamples_can_miss_is_infinite() -> None:
+    lumpy = np.r_[np.zeros(29), 1.0]
+    lower, upper, _ = studentised_bounds(lumpy, seed=0)
+    assert (lower < 1 / 30, upper) == (True, np.inf)
+    assert studentised_bounds(np.zeros(30), seed=0)[:2] == (0, 0)
+    assert studentised_bounds(np.zeros(1), seed=0)[:2] == (-np.inf, np.inf)

@@ -4,6 +4,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from doxascope.metrics import (
+    bootstrap_rows,
+    corrected_slope,
     disattenuated_slope,
     hindsight_slope,
     martingale_iv,
@@ -113,3 +115,64 @@ def test_hindsight_fakes_entrenchment_by_as_much_as_the_formula_says(leak: float
     assert expected > 0
     with pytest.raises(ValueError, match="negative"):
         hindsight_slope(leak, -1)
+
+
+def test_slope_and_reliability_are_recomputed_in_every_resample() -> None:
+    b1, b2, q = readings(60, 0.05, seed=4)
+    question = np.repeat(np.arange(20), 3)
+    both = np.column_stack([b1, b2])
+
+    def corrected(rows: np.ndarray) -> float:
+        slope = martingale_score(both[rows].mean(axis=1), q[rows])
+        return disattenuated_slope(slope.M, reliability_icc(both[rows]).icc_mean).beta1
+
+    score = corrected_slope(both, q, question, draws=50, seed=7)
+    assert score.M_corrected == pytest.approx(corrected(np.arange(60)))
+    assert (score.M, score.reliability) == pytest.approx(
+        (martingale_score(both.mean(axis=1), q).M, reliability_icc(both).icc_mean)
+    )
+    assert score.se == pytest.approx(bootstrap_rows(corrected, question, seed=7, draws=50).std(ddof=1))
+    assert (score.p < 0.05) == (score.ci_lo > 0 or score.ci_hi < 0)
+
+
+def test_the_interval_that_takes_the_reliability_as_known_misses_and_this_one_does_not() -> None:
+    missed = np.zeros(2)
+    for seed in range(250):
+        b1, b2, q = readings(80, 0.15, seed=seed)
+        both = np.column_stack([b1, b2])
+        score = corrected_slope(both, q, draws=300)
+        known = martingale_score(both.mean(axis=1), q, se="CR3")
+        fixed = disattenuated_slope(known.M, score.reliability, se=known.se)
+        missed += [not score.ci_lo <= 0 <= score.ci_hi, abs(fixed.beta1) > 1.99 * fixed.se]
+    assert missed[0] / 250 < 0.05 + 2 * np.sqrt(0.05 * 0.95 / 250) < missed[1] / 250
+
+
+def test_readings_without_a_correction_are_named() -> None:
+    rng = np.random.default_rng(5)
+    b1, b2, q = readings(40, 0.05)
+    assert corrected_slope(b1[:, None], q).status == "one_reading"
+    assert corrected_slope(np.full((5, 2), 0.4), q[:5]).status == "zero_variance_prior"
+    assert corrected_slope([[0.2, 0.8], [0.8, 0.2], [0.3, 0.72]], q[:3]).status == "no_reliability"
+    assert corrected_slope(np.column_stack([b1, b2]), q, np.zeros(40)).status == "one_cluster"
+    noise = rng.random((40, 2))
+    assert corrected_slope(noise, q).status in ("weak_reliability", "no_reliability")
+    with pytest.raises(ValueError, match=r"readings: shape \(40,\)"):
+        corrected_slope(b1, q)
+
+
+def test_a_posterior_read_with_the_same_error_is_flagged() -> None:
+    """A wording that errs alike before and after: a martingale whose instrumented slope is not zero."""
+    rng = np.random.default_rng(6)
+    b = rng.uniform(0.35, 0.65, 4000)
+    wording = rng.uniform(-0.1, 0.1, (2, 4000))
+    q = b + rng.uniform(-0.05, 0.05, 4000) + wording[0]
+    shared = martingale_iv(b + wording[0], b + wording[1], q, independent=False, draws=200)
+    assert shared.ci_lo > 0
+    assert shared.status == "dependent_posterior"
+    assert shared.params["independent"] is False
+
+
+def test_the_instrumented_slope_has_p_and_interval_of_one_bootstrap() -> None:
+    for seed in range(20):
+        score = martingale_iv(*readings(40, 0.08, seed=seed), draws=400)
+        assert (score.p < 0.05) == (score.ci_lo > 0 or score.ci_hi < 0)

@@ -1,7 +1,13 @@
 import numpy as np
 import pytest
 
-from doxascope.metrics import adjust, martingale_icm_test, martingale_score, martingale_tests
+from doxascope.metrics import (
+    adjust,
+    martingale_icm_test,
+    martingale_joint_test,
+    martingale_score,
+    martingale_tests,
+)
 
 
 def agent(seed: int, shift: float = 0.0, n: int = 120) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -14,10 +20,11 @@ def agent(seed: int, shift: float = 0.0, n: int = 120) -> tuple[np.ndarray, np.n
 def test_it_is_the_three_tests_and_their_holm() -> None:
     b, q, groups = agent(0)
     tests = martingale_tests(b, q, groups, draws=199, seed=1)
-    score = martingale_score(b, q, groups, p="wild", draws=199, seed=1)
+    score = martingale_score(b, q, groups)
+    joint = martingale_joint_test(b, q, groups, draws=199, seed=1)
     moment = martingale_icm_test(b, q, groups, draws=199, seed=1)
-    assert tests.p_tests == {"slope": score.p, "joint": score.joint_p_wild, "cvm": moment.p_cvm}
-    assert list(tests.p_holm.values()) == adjust([score.p, score.joint_p_wild, moment.p_cvm]).p_adjusted.tolist()
+    assert tests.p_tests == {"slope": score.p, "joint": joint.p, "cvm": moment.p_cvm}
+    assert list(tests.p_holm.values()) == adjust([score.p, joint.p, moment.p_cvm]).p_adjusted.tolist()
     assert tests.p == tests.estimate == min(tests.p_holm.values())
 
 

@@ -2,6 +2,7 @@ import numpy as np
 import pytest
 import statsmodels.formula.api as smf
 from pandas import DataFrame
+from scipy import stats
 
 from doxascope.metrics import factor_regression, martingale_score, wild_cluster_test
 
@@ -53,6 +54,7 @@ def test_it_is_the_treatment_coded_regression_with_clustered_errors() -> None:
         {"domain": table["domain"], "technique": table["technique"]},
         {"domain": "forecast", "technique": "cot"},
         table["question"],
+        se="CR1",
     )
     reference = smf.ols("d ~ b * C(domain, Treatment('forecast')) + b * C(technique)", table).fit(
         cov_type="cluster", cov_kwds={"groups": table["question"]}, use_t=True
@@ -78,7 +80,7 @@ def test_few_questions_get_the_wild_bootstrap_and_fewer_are_said_to_be_few() -> 
     for n, status in ((30, "ok"), (10, "few_clusters")):
         rows = table[table["question"] < n]
         arm = {"technique": rows["technique"]}
-        fit = factor_regression(rows["d"], rows["b"], arm, {"technique": "cot"}, rows["question"])
+        fit = factor_regression(rows["d"], rows["b"], arm, {"technique": "cot"}, rows["question"], se="CR1")
         debate = (rows["technique"] == "debate").to_numpy(dtype=float)
         design = np.column_stack([np.ones(len(rows)), rows["b"], debate, debate * rows["b"]])
         term = fit.terms["b:technique[debate]"]
@@ -124,7 +126,7 @@ def test_a_level_within_one_cluster_has_no_error_of_its_own() -> None:
     table.loc[table["domain"] == "law", "question"] = 99
     fits = {
         baseline: factor_regression(
-            table["d"], table["b"], {"domain": table["domain"]}, {"domain": baseline}, table["question"]
+            table["d"], table["b"], {"domain": table["domain"]}, {"domain": baseline}, table["question"], se="CR1"
         )
         for baseline in ("code", "law")
     }
@@ -135,6 +137,50 @@ def test_a_level_within_one_cluster_has_no_error_of_its_own() -> None:
     assert np.isfinite([by_code["b"].p, by_code["b:domain[forecast]"].p]).all()
     assert np.isnan([term.se for term in fits["law"].terms.values()]).all()
     assert fits["law"]["b"] == pytest.approx(fits["code"].marginal["domain[law]"].estimate)
+
+
+def test_every_term_has_the_jackknife_error_of_refits_and_its_own_clusters() -> None:
+    table = noisy(5)
+    table.loc[table["domain"] == "law", "question"] %= 12
+    factors = {"domain": table["domain"], "technique": table["technique"]}
+    fit = factor_regression(
+        table["d"], table["b"], factors, {"domain": "forecast", "technique": "cot"}, table["question"]
+    )
+    formula = "d ~ b * C(domain, Treatment('forecast')) + b * C(technique)"
+    whole = smf.ols(formula, table).fit()
+    left_out = [smf.ols(formula, table[table["question"] != g]).fit().params for g in table["question"].unique()]
+    named = {
+        "b": "b",
+        "b:domain[law]": "b:C(domain, Treatment('forecast'))[T.law]",
+        "domain[code]": "C(domain, Treatment('forecast'))[T.code]",
+        "b:technique[debate]": "b:C(technique)[T.debate]",
+    }
+    design = DataFrame(whole.model.exog, columns=whole.model.exog_names)
+    for ours, theirs in named.items():
+        term = fit.terms[ours]
+        moves = np.array([params[theirs] - whole.params[theirs] for params in left_out])
+        assert term.se == pytest.approx(np.sqrt(29 / 30 * (moves**2).sum()))
+        # Partial leverage: what is left of the column when the others are regressed out.
+        others = design.drop(columns=theirs).to_numpy()
+        column = design[theirs].to_numpy()
+        rest = column - others @ np.linalg.lstsq(others, column, rcond=None)[0]
+        share = DataFrame({"g": table["question"], "s": rest**2 / (rest**2).sum()}).groupby("g")["s"].sum()
+        assert term.effective_clusters == pytest.approx(1 / (share**2).sum())
+        assert term.p == pytest.approx(2 * stats.t.sf(abs(term.value / term.se), term.effective_clusters - 1))
+    assert fit.terms["b:domain[law]"].effective_clusters < fit.terms["b"].effective_clusters
+    assert fit.marginal["domain[law]"].status == "few_effective_clusters"
+    assert fit.status == "ok"
+
+
+def test_a_level_within_one_cluster_takes_no_error_from_the_others_under_the_jackknife() -> None:
+    table = noisy(3)
+    table.loc[table["domain"] == "law", "question"] = 99
+    fit = factor_regression(table["d"], table["b"], {"domain": table["domain"]}, {"domain": "code"}, table["question"])
+    rest = table[table["domain"] != "law"]
+    without = factor_regression(rest["d"], rest["b"], {"domain": rest["domain"]}, {"domain": "code"}, rest["question"])
+    assert np.isnan([fit.terms["domain[law]"].se, fit.terms["b:domain[law]"].p]).all()
+    assert fit.terms["b"].effective_clusters == pytest.approx(without.terms["b"].effective_clusters)
+    assert fit.terms["b"].se == pytest.approx(without.terms["b"].se, rel=0.03)  # factors of 30 and 29 clusters
 
 
 @pytest.mark.parametrize(

@@ -93,8 +93,8 @@ def test_hc3_agrees_with_its_formula_and_a_worked_value() -> None:
     assert score.ci_method == "t(22), HC3"
 
 
-def test_groups_give_cr1_with_t_on_clusters_less_one() -> None:
-    score = martingale_score(PRIOR, POST, QUESTION)
+def test_cr1_has_t_on_clusters_less_one() -> None:
+    score = martingale_score(PRIOR, POST, QUESTION, se="CR1")
     beta, _, cr1 = sandwich(PRIOR, POST - PRIOR, QUESTION)
     assert (score.M, score.se) == pytest.approx((beta[1], np.sqrt(cr1[1, 1])))
     assert score.p == pytest.approx(2 * stats.t.sf(score.M / score.se, 5))
@@ -112,7 +112,7 @@ def test_wild_bootstrap_enumerates_six_questions() -> None:
     score = martingale_score(prior, post, groups, p="wild")
     assert score.p == score.p_wild == 26 / 64
     assert score.t_abs == abs(score.t) == pytest.approx(0.9191591537512362)
-    beside = martingale_score(prior, post, groups)
+    beside = martingale_score(prior, post, groups, se="CR1")
     assert beside.p_wild == score.p
     assert beside.p == pytest.approx(2 * stats.t.sf(score.t_abs, 5))
 
@@ -120,7 +120,7 @@ def test_wild_bootstrap_enumerates_six_questions() -> None:
 def test_forty_questions_need_no_bootstrap_unless_asked() -> None:
     rng = np.random.default_rng(0)
     prior, post, groups = rng.random(80), rng.random(80), np.repeat(np.arange(40), 2)
-    assert np.isnan(martingale_score(prior, post, groups).p_wild)
+    assert np.isnan(martingale_score(prior, post, groups, se="CR1").p_wild)
     one, two = (martingale_score(prior, post, groups, p="wild", draws=99, seed=s).p for s in (1, 1))
     assert one == two
     assert one in {k / 100 for k in range(1, 101)}
@@ -185,9 +185,12 @@ def test_one_cluster_and_full_leverage_and_cancelling_clusters_are_named() -> No
     lone = martingale_score([0.2, 0.2, 0.2, 0.8], [0.1, 0.2, 0.3, 0.9], se="HC3")
     assert lone.status == "leverage_one"
     # In each question the residuals are +.1 and -.1 at the same prior, so every cluster's score is zero.
-    cancelling = martingale_score([0.2, 0.2, 0.8, 0.8], [0.1, 0.3, 0.7, 0.9], [0, 0, 1, 1])
-    assert cancelling.status == "zero_cluster_variance"
-    for score in (one, lone, cancelling):
+    cancelling = martingale_score([0.2, 0.2, 0.8, 0.8], [0.1, 0.3, 0.7, 0.9], [0, 0, 1, 1], se="CR1")
+    unmoved = martingale_score([0.2, 0.2, 0.5, 0.5, 0.8, 0.8], [0.1, 0.3, 0.4, 0.6, 0.7, 0.9], [0, 0, 1, 1, 2, 2])
+    assert cancelling.status == unmoved.status == "zero_cluster_variance"
+    carried = martingale_score([0.2, 0.2, 0.2, 0.8], [0.1, 0.2, 0.3, 0.9], [0, 1, 2, 3])
+    assert (carried.status, carried.effective_clusters < 2) == ("leverage_one", True)
+    for score in (one, lone, cancelling, unmoved, carried):
         assert np.isnan([getattr(score, f) for f in NOTHING]).all()
 
 
@@ -199,7 +202,7 @@ def test_slope_of_post_on_prior_is_one_more_than_m(rows: list[tuple[int, int, in
 
 
 @settings(deadline=None)
-@given(beliefs(), st.sampled_from(["iid", "HC3", "CR1"]))
+@given(beliefs(), st.sampled_from(["iid", "HC3", "CR1", "CR3"]))
 def test_complement_keeps_the_slope_and_its_test(rows: list[tuple[int, int, int]], se: str) -> None:
     prior, post, groups = columns(rows)
     plain = martingale_score(prior, post, groups, se=se, draws=19)
@@ -224,8 +227,8 @@ def test_row_order_does_not_matter(rows: list[tuple[int, int, int]], random: obj
 @given(beliefs(), st.integers(2, 4))
 def test_copies_within_clusters_add_no_information(rows: list[tuple[int, int, int]], times: int) -> None:
     prior, post, groups = columns(rows)
-    once = martingale_score(prior, post, groups)
-    many = martingale_score(*(np.repeat(x, times) for x in (prior, post, groups)))
+    once = martingale_score(prior, post, groups, se="CR1")
+    many = martingale_score(*(np.repeat(x, times) for x in (prior, post, groups)), se="CR1")
     if not once.se > 0:
         return
     n, m = len(prior), len(prior) * times
@@ -280,8 +283,8 @@ def test_joint_test_is_an_f_test_on_two_coefficients() -> None:
     f = (d @ d - rss) / 2 / (rss / 22)
     assert (test.F, test.p, test.df1, test.df2) == pytest.approx((f, stats.f.sf(f, 2, 22), 2, 22))
     assert pytest.approx(3.3561959947239646) == test.F
-    clustered = martingale_joint_test(PRIOR, POST, QUESTION)
-    score = martingale_score(PRIOR, POST, QUESTION)
+    clustered = martingale_joint_test(PRIOR, POST, QUESTION, se="CR1")
+    score = martingale_score(PRIOR, POST, QUESTION, se="CR1")
     assert (clustered.F, clustered.df2, clustered.p_F) == (score.joint_F, 5, score.joint_p)
     assert clustered.p == score.joint_p_wild
 
@@ -293,7 +296,7 @@ def test_the_joint_wild_bootstrap_holds_its_level_where_f_does_not() -> None:
         rng = np.random.default_rng(seed)
         b, groups = rng.uniform(0.3, 0.7, 45), np.repeat(np.arange(15), 3)
         q = b + rng.uniform(-0.1, 0.1, 15)[groups] + rng.uniform(-0.05, 0.05, 45)
-        test = martingale_joint_test(b, q, groups, draws=199)
+        test = martingale_joint_test(b, q, groups, se="CR1", draws=199)
         rejected += [test.p <= 0.05, test.p_F <= 0.05]
     assert rejected[0] / 400 < 0.05 + 2 * np.sqrt(0.05 * 0.95 / 400) < rejected[1] / 400
 
@@ -302,7 +305,7 @@ def test_the_joint_wild_bootstrap_holds_its_level_where_f_does_not() -> None:
 def test_few_questions_are_said_to_be_few(questions: int, status: str) -> None:
     rng = np.random.default_rng(0)
     prior, post, groups = rng.random(2 * questions), rng.random(2 * questions), np.repeat(np.arange(questions), 2)
-    score = martingale_score(prior, post, groups, draws=19)
+    score = martingale_score(prior, post, groups, se="CR1", draws=19)
     assert score.status == status
     assert np.isfinite([score.p, score.p_wild, score.ci_lo]).all()
 
@@ -339,6 +342,23 @@ def test_calibration_slope_is_that_of_the_outcome_and_is_tested_against_one() ->
     assert score.slope == pytest.approx(stats.linregress(p, y).slope)
     assert score.ci_lo < 1 < score.ci_hi
     assert calibration_slope(0.25 + p / 2, y).p < 1e-6
+
+
+def test_calibration_says_when_too_few_surprises_are_to_be_expected() -> None:
+    rng = np.random.default_rng(7)
+    fair = np.tile([0.45, 0.55], 40)
+    m2, m4 = 0.55 * 0.45, 0.55 * 0.45**4 + 0.45 * 0.55**4
+    assert calibration_slope(fair, rng.random(80) < fair).effective_surprises == pytest.approx(80 * m2**2 / m4)
+    sure = np.tile([0.001, 0.999], 500)
+    assert calibration_slope(sure, rng.random(1000) < sure).effective_surprises == pytest.approx(1, rel=0.01)
+    rejected = np.zeros(2)
+    for seed in range(200):
+        rng = np.random.default_rng(seed)
+        p = rng.choice([0.01, 0.5, 0.99], 60)
+        score = calibration_slope(p, rng.random(60) < p)
+        rejected += [score.p <= 0.05, score.p <= 0.05 and score.status == "ok"]
+    assert rejected[0] / 200 > 0.1
+    assert rejected[1] == 0
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,238 @@
+"""Does the model do what the probe takes for granted? A gate that every template has to pass (METRICS W4).
+
+Averaged over templates, a model that merely favours recently named words passes: most contexts name the other words.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, ClassVar
+
+import numpy as np
+import pandas as pd
+from numpy.typing import ArrayLike, NDArray
+
+from ..consistency.sampling_bias import chance_corrected
+from ..inference.intervals import ClusterMean, cluster_mean, moment_interval
+from ..inference.rows import complete_rows
+from ..score import NAN, Score
+from ..validation import Floats, check_level, floats, outcomes, probabilities, refuse
+
+NOT_A_BELIEF = "not a belief measurement"
+RARE = "ratio of rare answers"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Condition:
+    """One condition of a gate. What is undefined does not hold."""
+
+    value: float
+    bound: float
+    """What must lie beyond the threshold: an end of an interval, or the value itself where it has none."""
+    threshold: float
+    above: bool
+    """Whether it must lie above, or at it; else strictly below."""
+    held: bool
+    n_clusters: int = 0
+
+
+@dataclass(frozen=True, kw_only=True)
+class BeliefGate(Score):
+    """METRICS W4. The interval of the base class is that of `rejected_change`, in the template where it is largest."""
+
+    headline: ClassVar[str] = "rejected_change"
+    rejected_change: float = NAN
+    """Largest mean change, over templates, of the rejected option's share; NaN where nothing is rejected."""
+    conditions: Mapping[str, Condition] = field(default_factory=dict)
+    """By name: `rejected falls[template]`, `rejected below mentioned[template]`, `coverage[kind]`, ..."""
+    failures: tuple[str, ...] = ()
+    """Names of the conditions that did not hold, in the order they were put."""
+    rare: tuple[str, ...] = ()
+    """Kinds whose coverage falls short: to be called a ratio of rare answers."""
+    passed: bool = False
+    verdict: str = NOT_A_BELIEF
+    """`ok`, or the words to print on every table of the run."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class KappaWord(Score):
+    """METRICS W3: what a score gains over word identity."""
+
+    headline: ClassVar[str] = "kappa_word"
+    kappa_word: float = NAN
+    c: float = NAN
+    """Mean score."""
+    c_word: float = NAN
+    """Mean score of read-outs that know the words and no context."""
+
+
+def kappa_word(
+    score: ArrayLike,
+    null_score: ArrayLike,
+    clusters: ArrayLike | None = None,
+    *,
+    level: float = 0.95,
+    draws: int = 2000,
+    seed: int = 0,
+) -> KappaWord:
+    """(C - C_word) / (1 - C_word), the gain of a coherence score over word identity (METRICS W3).
+
+    Args:
+        score: [n] coherence of each instance, at most 1. Use one of three classes: of two, the null's is always 1.
+        null_score: [n] the same of `word_identity_null`'s read-outs.
+        clusters: [n] item. None: every row its own.
+        level: of the interval.
+        draws: of the bootstrap, in which the words' constants stay as fitted.
+        seed: of the bootstrap.
+
+    `chance_is_perfect` where the null scores 1: then the score cannot tell a belief from words.
+    """
+    columns = {"score": floats(score), "null_score": floats(null_score)}
+    for name, column in columns.items():
+        refuse(column, column > 1 + 1e-9, f"{name}:", " exceeds 1; give scores that are 1 at best")
+    rows = complete_rows(clusters, **columns)
+    own, null = rows.columns
+    if not rows.n:
+        return KappaWord(status="too_few", **rows.counts)
+
+    def kappa(sums: Floats) -> Floats:
+        return np.atleast_1d(chance_corrected(sums[:, 0] / sums[:, 2], sums[:, 1] / sums[:, 2]).kappa)
+
+    moments = np.column_stack([own, null, np.ones(rows.n)])
+    value = float(kappa(moments.sum(axis=0)[None])[0])
+    found: dict[str, Any] = {"kappa_word": value, "c": float(own.mean()), "c_word": float(null.mean())}
+    if np.isnan(value):
+        return KappaWord(status="chance_is_perfect", **found, **rows.counts)
+    made = moment_interval(moments, rows.codes, kappa, seed=seed, draws=draws, level=level)
+    return KappaWord(**found, **made.fields(), **made.test_of_zero(value), **rows.counts)
+
+
+def belief_gate(
+    *,
+    template: ArrayLike | None = None,
+    prior_rejected: ArrayLike | None = None,
+    post_rejected: ArrayLike | None = None,
+    mentioned: ArrayLike | None = None,
+    groups: ArrayLike | None = None,
+    coverage: Mapping[str, ArrayLike] | None = None,
+    kappa: Score | None = None,
+    evidence: Score | None = None,
+    parse_rate: Mapping[str, float] | None = None,
+    easy_correct: ArrayLike | None = None,
+    easy_groups: ArrayLike | None = None,
+    chance: float = NAN,
+    min_coverage: float = 0.5,
+    min_parse: float = 0.8,
+    level: float = 0.95,
+    draws: int = 2000,
+    seed: int = 0,
+) -> BeliefGate:
+    """Judge a model in an experiment by an intersection of conditions (METRICS W4). Those not given fall away.
+
+    Args:
+        template: [n] template of each context in which an option was rejected.
+        prior_rejected: [n] share of that option before.
+        post_rejected: [n] after: in each template the upper bound of the mean change must be below 0.
+        mentioned: [n] its share after the same question with a reply that decides nothing: in each template the upper
+            bound of post_rejected - mentioned must be below 0. A template without a defined row fails.
+        groups: [n] item, the unit of the bounds. None: every row its own.
+        coverage: kind -> masses on the options, whose median must reach `min_coverage`.
+        kappa: gain over word identity, of three classes: its interval must lie above 0. See `kappa_word`.
+        evidence: slope of the belief on evidence whose posterior is known: its interval must lie above 0.
+        parse_rate: kind -> share of answers that were parsed, which must reach `min_parse`.
+        easy_correct: [m] whether each easy question was answered right, 0 or 1: the lower bound must be above `chance`.
+        easy_groups: [m] question of each. None: every answer its own.
+        chance: accuracy of a guess.
+        min_coverage: fixed before anything is read, as is `min_parse`.
+        min_parse: likewise.
+        level: of each one-sided bound. Every condition has to hold, so none is corrected (intersection-union).
+        draws: of the bootstrap.
+        seed: of the bootstrap.
+    """
+    check_level(level)
+    how: dict[str, Any] = {"seed": seed, "draws": draws, "level": 2 * level - 1}
+    conditions: dict[str, Condition] = {}
+    worst: ClusterMean | None = None
+    if template is not None:
+        labels, changes, gaps = _contrasts(template, prior_rejected, post_rejected, mentioned)
+        items = np.arange(len(labels)) if groups is None else np.asarray(groups)
+        falls = _by_template(changes, labels, items, how)
+        conditions |= {f"rejected falls[{name}]": _below(mean) for name, mean in falls.items()}
+        worst = max(falls.values(), key=lambda mean: np.inf if np.isnan(mean.mean) else mean.mean, default=None)
+        if gaps is not None:
+            for name, mean in _by_template(gaps, labels, items, how).items():
+                conditions[f"rejected below mentioned[{name}]"] = _below(mean)
+    for kind, masses in (coverage or {}).items():
+        known = probabilities(masses, f"coverage[{kind!r}]").ravel()
+        known = known[np.isfinite(known)]
+        conditions[f"coverage[{kind}]"] = _reaches(float(np.median(known)) if known.size else NAN, min_coverage)
+    for name, score in (("gain over words", kappa), ("response to evidence", evidence)):
+        if score is not None:
+            conditions[name] = _above(score, 0.0)
+    for kind, rate in (parse_rate or {}).items():
+        conditions[f"parse rate[{kind}]"] = _reaches(float(probabilities(rate, f"parse_rate[{kind!r}]")), min_parse)
+    if easy_correct is not None:
+        right = outcomes(easy_correct, "easy_correct")
+        if not 0 <= chance < 1:
+            raise ValueError(f"chance: {chance!r}; give the accuracy of a guess, in [0, 1)")
+        of = np.arange(len(right)) if easy_groups is None else easy_groups
+        conditions["easy questions"] = _above(cluster_mean(right, of, **how), chance)
+    if not conditions:
+        raise ValueError("belief_gate: no condition was given; give at least one reading")
+    failures = tuple(name for name, condition in conditions.items() if not condition.held)
+    kinds = coverage or {}
+    thresholds = {"min_coverage": min_coverage, "min_parse": min_parse, "chance": chance}
+    return BeliefGate(
+        rejected_change=worst.mean if worst else NAN,
+        conditions=conditions,
+        failures=failures,
+        rare=tuple(kind for kind in kinds if f"coverage[{kind}]" in failures),
+        passed=not failures,
+        verdict=NOT_A_BELIEF if failures else "ok",
+        **(worst.interval(**thresholds) if worst else {"params": thresholds | how}),
+        **({name: getattr(worst, name) for name in ("n_rows", "n_clusters", "n_dropped", "reasons")} if worst else {}),
+    )
+
+
+def _contrasts(
+    template: ArrayLike, prior: ArrayLike | None, post: ArrayLike | None, mentioned: ArrayLike | None
+) -> tuple[NDArray[Any], Floats, Floats | None]:
+    """Templates, changes on rejection, and differences from a mere mention; all [n]."""
+    if prior is None or post is None:
+        raise ValueError("template: give prior_rejected and post_rejected with it")
+    labels = np.asarray(template)
+    shares = {"prior_rejected": prior, "post_rejected": post}
+    if mentioned is not None:
+        shares["mentioned"] = mentioned
+    arrays = {name: probabilities(share, name) for name, share in shares.items()}
+    for name, array in arrays.items():
+        if array.shape != labels.shape:
+            raise ValueError(f"{name}: shape {array.shape} for {labels.shape} templates; give one per context")
+    if pd.isna(labels).any():
+        raise ValueError(f"template: context {int(np.argmax(pd.isna(labels)))} has none")
+    after = arrays["post_rejected"]
+    return labels, after - arrays["prior_rejected"], after - arrays["mentioned"] if mentioned is not None else None
+
+
+def _by_template(
+    values: Floats, labels: NDArray[Any], items: NDArray[Any], how: Mapping[str, Any]
+) -> dict[str, ClusterMean]:
+    return {str(name): cluster_mean(values[labels == name], items[labels == name], **how) for name in pd.unique(labels)}
+
+
+def _below(mean: ClusterMean) -> Condition:
+    held = mean.ci_hi < 0
+    return Condition(
+        value=mean.mean, bound=mean.ci_hi, threshold=0.0, above=False, held=bool(held), n_clusters=mean.n_clusters
+    )
+
+
+def _above(score: Score, threshold: float) -> Condition:
+    held = score.ci_lo > threshold
+    value = float(score.estimate)
+    return Condition(
+        value=value, bound=score.ci_lo, threshold=threshold, above=True, held=bool(held), n_clusters=score.n_clusters
+    )
+
+
+def _reaches(value: float, threshold: float) -> Condition:
+    return Condition(value=value, bound=value, threshold=threshold, above=True, held=value >= threshold)

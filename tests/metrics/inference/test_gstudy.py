@@ -1,0 +1,78 @@
+import numpy as np
+import pytest
+import statsmodels.formula.api as smf
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from pandas import DataFrame
+from statsmodels.stats.anova import anova_lm
+
+from doxascope.metrics import bootstrap_rows, martingale_score, wording_study
+
+
+def readings(
+    seed: int, n: int = 80, k: int = 6, item: float = 1.0, wording: float = 0.5, rest: float = 0.7
+) -> np.ndarray:
+    rng = np.random.default_rng(seed)
+    return item * rng.normal(size=(n, 1)) + wording * rng.normal(size=k) + rest * rng.normal(size=(n, k))
+
+
+@settings(max_examples=15, deadline=None)
+@given(st.integers(0, 10_000), st.integers(2, 12), st.integers(2, 6))
+def test_components_are_those_of_a_two_way_analysis_of_variance(seed: int, n: int, k: int) -> None:
+    x = 100 + readings(seed, n, k)
+    long = DataFrame({"x": x.ravel(), "i": np.repeat(np.arange(n), k), "w": np.tile(np.arange(k), n)})
+    table = anova_lm(smf.ols("x ~ C(i) + C(w)", long).fit())
+    ms_item, ms_wording, rest = table["mean_sq"].to_numpy(dtype=float)
+    study = wording_study(x, draws=20)
+    item, wording = (ms_item - rest) / k, (ms_wording - rest) / n
+    assert (study.item, study.wording, study.item_by_wording) == pytest.approx((item, wording, rest))
+    assert study.reliability_one == pytest.approx(item / (item + rest))
+    assert study.reliability_mean == pytest.approx(item / (item + rest / k))
+    assert study.dependability_one == pytest.approx(item / (item + rest + wording))
+
+
+def test_a_resample_recomputes_everything_by_cluster() -> None:
+    x, groups = readings(1, 40), np.repeat(np.arange(20), 2)
+    study = wording_study(x, groups, draws=60, seed=3)
+    drawn = bootstrap_rows(lambda rows: wording_study(x[rows], draws=1).reliability_one, groups, seed=3, draws=60)
+    assert study.se == pytest.approx(drawn.std(ddof=1))
+    assert study.ci_lo < study.reliability_one < study.ci_hi
+    assert study.mean_lo < study.reliability_mean < study.mean_hi
+    assert study.n_clusters == 20
+
+
+def test_planted_components_come_back_within_their_intervals() -> None:
+    truth = 1 / (1 + 0.49)
+    hits = 0
+    for seed in range(150):
+        study = wording_study(readings(seed), draws=300)
+        hits += study.ci_lo <= truth <= study.ci_hi
+    assert hits / 150 > 0.95 - 2 * np.sqrt(0.05 * 0.95 / 150) - 0.02  # the wordings are six of many
+    pooled = np.mean([wording_study(readings(seed), draws=1).item_by_wording for seed in range(150)])
+    assert pooled == pytest.approx(0.49, rel=0.03)
+
+
+def test_a_slope_on_one_wording_shrinks_by_the_reliability_of_one() -> None:
+    """Item x wording attenuates like noise, with another wording after."""
+    rng = np.random.default_rng(4)
+    b = 0.5 + 0.02 * readings(4, 4000, 6, wording=0)
+    belief = rng.permutation(b.shape[1])
+    study = wording_study(b, draws=20)
+    slope = martingale_score(b[:, belief[0]], b[:, belief[1]])
+    assert pytest.approx(study.reliability_one - 1, abs=0.03) == slope.M
+
+
+def test_statuses() -> None:
+    rng = np.random.default_rng(5)
+    assert wording_study(readings(0)).status == "ok"
+    assert wording_study(readings(0, k=3)).status == "few_wordings"
+    assert wording_study(rng.normal(size=(40, 6))).status == "weak_reliability"
+    assert wording_study(np.ones((5, 6))).status == "zero_variance"
+    assert wording_study(np.ones((5, 1))).status == "one_wording"
+    assert wording_study(readings(0), np.zeros(80)).status == "one_cluster"
+    holed = readings(0)
+    holed[3, 2] = np.nan
+    assert (wording_study(holed).n_rows, wording_study(holed).n_dropped) == (79, 1)
+    assert wording_study([[np.nan, 0.1]]).status == "too_few"
+    with pytest.raises(ValueError, match=r"readings: shape \(3,\)"):
+        wording_study([0.1, 0.2, 0.3])

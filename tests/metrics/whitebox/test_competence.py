@@ -1,0 +1,158 @@
+from typing import Any
+
+import numpy as np
+import pytest
+
+from doxascope.metrics import (
+    belief_consistency,
+    belief_gate,
+    chance_corrected,
+    cluster_mean,
+    competence_gate,
+    kappa_word,
+    word_identity_null,
+)
+
+ITEMS = 60
+PAIRS = [(i, j) for i in range(3) for j in range(3) if i != j]
+CONTEXTS = [*(("is it", (i,)) for i in range(3)), *(("either or", pair) for pair in PAIRS)]
+
+
+def contexts(seed: int, copies: float = 0.0, eliminates: float = 0.0) -> dict[str, Any]:
+    """Nine contexts of each item, over three options, from log-odds that words named recently gain `copies` nat on.
+
+    "Is it X?" "No." names the rejected option; "Is it X or Y?" "It is one of them." names the two others and rejects
+    the third. The mention control asks the same and decides nothing.
+    """
+    rng = np.random.default_rng(seed)
+    rows: list[tuple[str, int, float, float, float]] = []
+    for item in range(ITEMS):
+        taste = rng.normal(0, 0.7, 3)
+        for template, named in CONTEXTS:
+            rejected = named[0] if template == "is it" else ({0, 1, 2} - set(named)).pop()
+            recent = np.isin(np.arange(3), named) * copies
+            logits = {
+                "prior": taste + rng.normal(0, 0.05, 3),
+                "mentioned": taste + recent + rng.normal(0, 0.05, 3),
+                "post": taste + recent - eliminates * (np.arange(3) == rejected) + rng.normal(0, 0.05, 3),
+            }
+            share = {name: (np.exp(x) / np.exp(x).sum())[rejected] for name, x in logits.items()}
+            rows.append((template, item, share["prior"], share["post"], share["mentioned"]))
+    template, item, prior, post, mentioned = zip(*rows, strict=True)
+    return {
+        "template": np.array(template),
+        "groups": np.array(item),
+        "prior_rejected": np.array(prior),
+        "post_rejected": np.array(post),
+        "mentioned": np.array(mentioned),
+    }
+
+
+@pytest.mark.parametrize("copies", [0.25, 1.0, 2.0])
+def test_a_copier_fails_every_time_and_passed_the_average(copies: float) -> None:
+    for seed in range(10):
+        made = contexts(seed, copies=copies)
+        gate = belief_gate(**made, draws=200)
+        assert not gate.passed
+        assert "rejected falls[is it]" in gate.failures
+        old = competence_gate(made["prior_rejected"], made["post_rejected"], made["groups"], draws=200)
+        assert old.passed
+        assert gate.verdict == "not a belief measurement"
+        assert gate.rejected_change > 0  # of the template where it rises
+
+
+@pytest.mark.parametrize("copies", [0.0, 0.5])
+def test_an_eliminator_passes_every_time(copies: float) -> None:
+    for seed in range(10):
+        gate = belief_gate(**contexts(seed, copies=copies, eliminates=3.0), draws=200)
+        assert (gate.passed, gate.failures, gate.verdict) == (True, (), "ok")
+
+
+def test_a_copier_of_what_was_not_named_is_caught_by_the_mention_control() -> None:
+    """It shuns recent words: the rejected one falls where it is named, and as much where nothing was decided."""
+    made = contexts(0, copies=-1.0)
+    here = made["template"] == "is it"
+    gate = belief_gate(**{name: value[here] for name, value in made.items()}, draws=200)
+    assert gate.failures == ("rejected below mentioned[is it]",)
+
+
+def test_each_bound_is_the_one_sided_one_of_its_template() -> None:
+    made = contexts(1, eliminates=1.0)
+    gate = belief_gate(**made, draws=300, seed=4)
+    here = made["template"] == "either or"
+    change = (made["post_rejected"] - made["prior_rejected"])[here]
+    mean = cluster_mean(change, made["groups"][here], draws=300, seed=4, level=0.9)
+    found = gate.conditions["rejected falls[either or]"]
+    assert (found.value, found.bound, found.threshold, found.n_clusters) == (mean.mean, mean.ci_hi, 0, ITEMS)
+    gap = cluster_mean(
+        (made["post_rejected"] - made["mentioned"])[here], made["groups"][here], draws=300, seed=4, level=0.9
+    )
+    assert gate.conditions["rejected below mentioned[either or]"].bound == gap.ci_hi
+
+
+def test_the_other_conditions_by_name() -> None:
+    rng = np.random.default_rng(0)
+    nothing = rng.normal(0, 0.1, 40)
+    gain, none = kappa_word(0.9 + nothing * 0, 0.5 + nothing * 0), kappa_word(0.5 + 0.1 * nothing, 0.5 + 0 * nothing)
+    slope = cluster_mean(0.5 + nothing, np.arange(40), seed=0)
+    flat = cluster_mean(nothing, np.arange(40), seed=0)
+    good = belief_gate(
+        coverage={"exact": [0.9, 0.8]}, kappa=gain, evidence=slope, parse_rate={"verbal": 0.9},
+        easy_correct=np.ones(20), chance=0.25,
+    )  # fmt: skip
+    assert (good.passed, len(good.conditions)) == (True, 5)
+    bad = belief_gate(
+        coverage={"exact": [0.9, 0.8], "free": [0.1, 0.2, np.nan]}, kappa=none, evidence=flat,
+        parse_rate={"verbal": 0.79}, easy_correct=rng.integers(0, 2, 30), chance=0.5,
+    )  # fmt: skip
+    assert bad.failures == (
+        "coverage[free]",
+        "gain over words",
+        "response to evidence",
+        "parse rate[verbal]",
+        "easy questions",
+    )
+    assert (bad.rare, bad.conditions["coverage[free]"].value) == (("free",), pytest.approx(0.15))
+
+
+def test_what_is_undefined_fails() -> None:
+    gate = belief_gate(
+        template=["a"] * 3, prior_rejected=[np.nan] * 3, post_rejected=[0.1] * 3, coverage={"x": [np.nan]}
+    )
+    assert gate.failures == ("rejected falls[a]", "coverage[x]")
+    one = belief_gate(template=["a"], prior_rejected=[0.9], post_rejected=[0.1])
+    assert not one.passed
+    assert belief_gate(kappa=kappa_word([0.9, 0.8], [1.0, 1.0])).failures == ("gain over words",)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({}, "no condition was given"),
+        ({"template": ["a"]}, "give prior_rejected and post_rejected"),
+        ({"template": ["a", "b"], "prior_rejected": [0.1], "post_rejected": [0.1]}, r"shape \(1,\) for \(2,\)"),
+        ({"template": [None], "prior_rejected": [0.1], "post_rejected": [0.1]}, "context 0 has none"),
+        ({"easy_correct": [1, 0]}, "chance: nan"),
+    ],
+)
+def test_malformed_readings_are_refused(arguments: dict[str, Any], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        belief_gate(**arguments)
+
+
+def test_gain_over_words_is_that_of_the_mean_scores() -> None:
+    rng = np.random.default_rng(2)
+    score, null, items = rng.uniform(0.5, 1, 60), rng.uniform(0.2, 0.6, 60), np.repeat(np.arange(20), 3)
+    found = kappa_word(score, null, items)
+    assert found.kappa_word == pytest.approx(chance_corrected(score.mean(), null.mean()).kappa)
+    assert found.ci_lo < found.kappa_word < found.ci_hi
+    assert (found.c, found.c_word) == pytest.approx((score.mean(), null.mean()))
+    # Read-outs of words alone gain nothing, on three classes.
+    words = np.log(rng.dirichlet(np.ones(3)))
+    prior = np.tile(np.exp(words), (30, 1))
+    null_prob = word_identity_null(np.tile(words, (30, 1)), ["a", "b", "c"], np.arange(30)).null_prob
+    c3 = [belief_consistency(prior, x, np.arange(30) % 3).c3 for x in (prior, null_prob)]
+    assert kappa_word(c3[0], c3[1]).kappa_word == pytest.approx(0, abs=1e-9)
+    with pytest.raises(ValueError, match=r"score: 1\.2 exceeds 1"):
+        kappa_word([1.2], [0.5])
+    assert kappa_word([np.nan], [0.5]).status == "too_few"
