@@ -40,8 +40,8 @@ def control_numbers(config: MartingaleConfig, beliefs: pd.DataFrame) -> Iterator
         for half, name in enumerate(("first", "second"))
     ]  # fmt: skip
     fitted = resampling(config).interval
-    slope = martingale_score(array(prior, "mean"), post, groups, **fitted)
-    iv = martingale_iv(array(prior, "first"), array(prior, "second"), post, groups, **fitted)
+    slope = martingale_score(array(prior, "mean"), post, groups, se="CR1", **fitted)
+    iv = martingale_iv(array(prior, "first"), array(prior, "second"), post, groups, se="CR1", **fitted)
     drift = drift_covariance(*halves, **fitted)
     for metric, quantity, score, reach in (
         ("control_slope", "M of the control", slope, None),

@@ -17,9 +17,13 @@ def drift(sample: Chains, how: Resampling) -> Iterator[Line]:
     question = sample.question.astype(str)
     questions = np.unique(question)
     if sample.half is None:
-        score = drift_variance([update[question == name] for name in questions], **how.interval)
+        updates = [update[question == name] for name in questions]
+        begun = [np.nanmean(sample.whole.prior[question == name]) for name in questions]
+        score = drift_variance(updates, begun if sample.update is None else None, **how.interval)
         tested = np.isfinite(score.p_holm)
         beside = {"questions that drift, after Holm": f"{(score.p_holm[tested] < 0.05).sum()} of {tested.sum()}"}
+        if tested.any():
+            beside["smallest p that so many chains could reach"] = f"{np.nanmin(score.smallest_p):.2g}"
     else:
         parts = [sample.half == half for half in np.unique(sample.half.astype(str))]
         first, second = ([update[part & (question == name)] for name in questions] for part in parts)

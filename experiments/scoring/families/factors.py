@@ -29,21 +29,16 @@ def martingale_factors(sample: Updates, how: Resampling) -> Iterator[Line]:
     update = pairs.posterior - pairs.prior
     view = "".join(f", {name}" for name in list(sample.views)[-1:] if name)
     baselines = {factor: _baseline(sample, factor, levels) for factor, levels in sample.factors.items()}
-    se = "HC3" if pairs.clusters is None else "CR1"
-    found = factor_regression(update, pairs.prior, sample.factors, baselines, pairs.clusters, se=se, **how.interval)
+    found = factor_regression(update, pairs.prior, sample.factors, baselines, pairs.clusters, **how.interval)
     others = {"over all rows, had they had that level": "other factors as they are"} if len(baselines) > 1 else {}
     for name, term in found.marginal.items():
-        df = term.n_clusters - 1 if se == "CR1" else term.n_rows - len(found.terms)
         told = with_drop_reasons(term, pairs, update)
-        yield Line("M_at", f"M at {name}{view}", told, others, tosted(term, "martingale", df=df), part=name)
+        yield Line("M_at", f"M at {name}{view}", told, others, tosted(term, "martingale", df=term.df), part=name)
     contrasts = {name: term for name, term in found.terms.items() if name.startswith("b:")}
-    few = {name: term.p_wild for name, term in contrasts.items() if np.isfinite(term.p_wild)}
-    adjusted = adjust([few.get(name, term.p) for name, term in contrasts.items()])
+    adjusted = adjust([term.p for term in contrasts.values()])
     for (name, term), p in zip(contrasts.items(), adjusted.p_adjusted, strict=True):
         factor = name.removeprefix("b:").split("[")[0]
-        beside = {"p by wild cluster bootstrap": f"{few[name]:.3g}"} if name in few else {}
-        if np.isfinite(p):
-            beside[f"adjusted by Holm over {adjusted.family_size}"] = f"{p:.3g}"
+        beside = {f"adjusted by Holm over {adjusted.family_size}": f"{p:.3g}"} if np.isfinite(p) else {}
         quantity = f"M at {name.removeprefix('b:')} less {baselines[factor]}{view}"
         told = with_drop_reasons(term, pairs, update)
         yield Line("M_contrast", quantity, told, beside, part=name.removeprefix("b:"))

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 from dataclasses import replace
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 from scipy import stats
@@ -75,10 +75,14 @@ def _p_of_mean(mean: Score, values: Array, clusters: Array, how: Resampling) -> 
     return {"p": flips.p, "p_method": flips.p_method}
 
 
+def _se(pairs: Pairs) -> Literal["CR1", "HC3"]:
+    return "HC3" if pairs.clusters is None else "CR1"
+
+
 def _slope(name: str, quantity: str, pairs: Pairs, how: Resampling, weights: Array | None = None) -> Line:
     clustered = pairs.clusters is not None
     score = martingale_score(
-        pairs.prior, pairs.posterior, pairs.clusters, se="CR1" if clustered else "HC3", weights=weights, **how.interval
+        pairs.prior, pairs.posterior, pairs.clusters, se=_se(pairs), weights=weights, **how.interval
     )
     beside = {}
     if np.isfinite(score.mde):
@@ -137,12 +141,12 @@ class _Repeated(NamedTuple):
 def _repeated(sample: Updates) -> _Repeated:
     first = sample.views[next(iter(sample.views))]
     if first.readings is not None:
-        slope = martingale_score(first.prior, first.posterior, first.clusters)
+        slope = martingale_score(first.prior, first.posterior, first.clusters, se=_se(first))
         return _Repeated(first.readings, first.posterior, clusters_of(first), slope, True)
     pairs = sample.whole
     prior, posterior = by_reading(sample, pairs.prior), by_reading(sample, pairs.posterior)
     later = posterior[:, 2] if prior.shape[1] > 2 else posterior.mean(axis=1)
-    slope = martingale_score(pairs.prior, pairs.posterior, pairs.clusters)
+    slope = martingale_score(pairs.prior, pairs.posterior, pairs.clusters, se=_se(pairs))
     return _Repeated(prior, later, item_clusters(sample), slope, False)
 
 
