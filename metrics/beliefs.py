@@ -49,8 +49,8 @@ COLUMNS: Mapping[str, str] = {
 }
 """Column -> pandas dtype. `logp` is natural and not normalised; `prob` is normalised over the options;
 `coverage` is the options' total probability; `variant` is JSON; `competitor` is the likeliest next token that
-starts no option, with its log-probability (exact and lens kinds, else empty); `forced_logp` is what the model gave
-to the turns that were put into its mouth."""
+starts no option, with its log-probability (exact and lens kinds, else empty); `forced_logp` is the log-probability
+that the model gave to the prefilled (off-policy) assistant turns of the context."""
 
 
 def belief_table(rows: Iterable[Mapping[str, Any]]) -> pd.DataFrame:
