@@ -1,1 +1,1 @@
-"""Everything that touches a model: loading, chat rendering, token trees, back ends, exact options."""
+"""Everything that touches a model: loading, prompts, token trees, back ends, read-outs, stores."""

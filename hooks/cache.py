@@ -1,4 +1,4 @@
-"""Where what is costly to make is kept between runs: conversions, rankings, translators, certificates."""
+"""The cache folder, which keeps what is costly to make: conversions, rankings, translators, certificates."""
 
 import os
 from pathlib import Path

@@ -19,7 +19,7 @@ SAMPLED_VALUES = 64
 
 
 class Identity(Settings):
-    """Two runs with equal identities ran the same model in the same way."""
+    """The identity of a loaded model. Two runs with equal identities ran the same model in the same way."""
 
     name: str
     architecture: str

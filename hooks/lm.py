@@ -1,4 +1,4 @@
-"""A loaded model with its read-outs: the face of the library for scripts and notebooks."""
+"""A loaded model with its read-outs, for scripts and notebooks."""
 
 import gc
 from collections.abc import Sequence
@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 BUDGET = 1024
 """Default tokens of a pack. On a CPU packs of one item are fastest: the dense mask grows with the square."""
 LOW_COVERAGE = 0.5
-"""Below this the options together are not what the model was going to say (METRICS G1)."""
+"""Below this coverage the model would most likely not have said any of the options (METRICS G1)."""
 
 
 class Beliefs(NamedTuple):
@@ -64,7 +64,7 @@ class LanguageModel:
     ) -> None:
         self.spec, self.model, self.tokenizer = spec, model, text.tokenizer
         self.lens: Lens | None = None
-        """With which experiments read inner layers, if a run has one."""
+        """The lens through which experiments read inner layers, if a run has one."""
         self.reader = PromptReader(spec, text, terminators)
         self.head = Head(model)
         self.sampler = Sampler(text.tokenizer, self.head, text.end_ids)
@@ -79,14 +79,15 @@ class LanguageModel:
 
     @cached_property
     def identity(self) -> Identity:
-        """What results of this model are known by."""
+        """The identity under which results of this model are recorded."""
         return identify(self.spec, self.model, self.tokenizer, self.chosen)
 
     @cached_property
     def chosen(self) -> Chosen:
-        """How this model is read, found by checking its back end against plain forward passes when first needed.
+        """The path by which this model is read. It is chosen at the first use, by a check of the back end against plain
+        forward passes.
 
-        Raises UserError for a model that the back end does not read rightly.
+        Raises UserError for a model whose beliefs the back end does not reproduce.
         """
         special = set(self.tokenizer.all_special_ids)
         words = [i for i in range(len(self.tokenizer)) if i not in special]
@@ -131,7 +132,7 @@ class LanguageModel:
         )
 
     def read_plain(self, query: Query) -> ExactReading:
-        """The same reading by one ordinary forward pass per surface form."""
+        """The exact reading of one query by an ordinary forward pass per surface form."""
         return read_plain(query, self.model)
 
     def beliefs(
@@ -232,12 +233,12 @@ class LanguageModel:
 
         Returns: n samples of the first conversation, then of the next.
         """
-        law = parse(Sampling, sampling, "generate()")
+        distribution = parse(Sampling, sampling, "generate()")
         requests = [
             Request(str(i), self.reader.chat.render(conversation, prefill), range(n))
             for i, conversation in enumerate(as_conversations(messages))
         ]
-        return self.sample(requests, law, seed=seed, budget=budget)
+        return self.sample(requests, distribution, seed=seed, budget=budget)
 
     def mentions(
         self, samples: Sequence[GeneratedText], query: Query, sampling: Sampling, *, budget: int = HISTORIES

@@ -63,7 +63,11 @@ OUTCOMES = (
 )
 FACTORS = (
     Column("M_at", "M, first to last", "mean slope had all rows had that level"),
-    Column("M_contrast", "less the first", "the slope there less that at the first level; t over the effective number of questions"),
+    Column(
+        "M_contrast",
+        "less the first",
+        "the slope there less that at the first level; t over the effective number of questions",
+    ),
     Column("M_contrast", "p", "of the difference", field="p"),
 )
 DRIFT = (Column("drift2", "drift²", "mean squared drift of a question's chains, sampling noise taken off"),)

@@ -40,7 +40,9 @@ def own_scores(config: MartingaleConfig, beliefs: pd.DataFrame) -> Iterator[Numb
             named: dict[str, Any] = {"method": method, "kind": kind, "subset": subset}
             error = mean(known, (known["belief"] - known["truth"]).abs())
             yield Number(metric="truth_error", quantity="distance from the true posterior", score=error, **named)
-            slope = martingale_score(array(shown, "true_prior"), array(shown, "true_post"), labels(shown), se="CR1", **fitted)
+            slope = martingale_score(
+                array(shown, "true_prior"), array(shown, "true_post"), labels(shown), se="CR1", **fitted
+            )
             yield Number(metric="M_truth", quantity="M of the true posterior, per step", score=slope, **named)
     for subset, (rows,) in subsets(trajectory_statuses(beliefs)):
         for status, quantity in STATUSES.items():

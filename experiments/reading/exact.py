@@ -42,7 +42,7 @@ def _compiled(reader: PromptReader, question: Question, capture: CapturePlan | N
         thought=question.thought or None,
         positions=_positions(question, capture),
     )
-    return replace(query, prompt=replace(query.prompt, forced=())) if question.own_turns else query
+    return replace(query, prompt=replace(query.prompt, prefilled=())) if question.own_turns else query
 
 
 def _positions(question: Question, capture: CapturePlan | None) -> Positions:

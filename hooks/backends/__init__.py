@@ -1,1 +1,1 @@
-"""The libraries that run a pack, and what is taken from or changed in the residual stream on the way."""
+"""The libraries that run a pack, and what a run captures or edits in the residual stream."""

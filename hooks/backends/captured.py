@@ -44,7 +44,7 @@ def join_captures(captured: Sequence[Captured]) -> Captured:
 
 
 class Collector:
-    """Says what to take of each pack, and gathers it.
+    """Requests the rows to capture in each pack, and collects them.
 
     Args:
         tree: of all read-outs.
@@ -59,7 +59,7 @@ class Collector:
         self._missing: dict[int, list[tuple[int, int]]] = {}
         self._residuals: dict[Site, torch.Tensor] = {}
 
-    def want(self, readout_id: str, prompt: Sequence[int], places: Sequence[ResolvedPosition]) -> None:
+    def add_places(self, readout_id: str, prompt: Sequence[int], places: Sequence[ResolvedPosition]) -> None:
         """Ask for places of a prompt, whose nodes are `prompt`."""
         for place in places:
             key = node, length = prompt[place.token], place.length
@@ -70,17 +70,17 @@ class Collector:
             ids = [self.tree.tokens[one] for one in prompt[: place.token + 1]]
             self.rows.append((readout_id, place.position, place.token, ids_hash(ids)))
 
-    def ask(self, pack: Pack) -> Capture | None:
+    def request(self, pack: Pack) -> Capture | None:
         """What to capture in a pack: all that it holds and no pack before it has given."""
-        asked = [
+        wanted = [
             (row, length) for row, node in enumerate(pack.members.tolist()) for length, _ in self._missing.get(node, ())
         ]
-        if not asked:
+        if not wanted:
             return None
-        rows, lengths = np.array(asked, dtype=np.int64).T
+        rows, lengths = np.array(wanted, dtype=np.int64).T
         return Capture(self.sites, self.layers, rows, lengths)
 
-    def keep(self, pack: Pack, output: PackOutput) -> None:
+    def collect(self, pack: Pack, output: PackOutput) -> None:
         """Take what a pack has given."""
         import torch
 
@@ -90,7 +90,7 @@ class Collector:
                 self._residuals[site] = torch.empty(len(self._slots), *residuals.shape[1:], dtype=residuals.dtype)
             self._residuals[site][slots] = residuals
 
-    def captured(self) -> Captured:
+    def result(self) -> Captured:
         """Everything, row by row."""
         residuals = dict(self._residuals)
         if len(self._slots) < len(self.rows):

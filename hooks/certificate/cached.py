@@ -1,4 +1,4 @@
-"""Certificates that were measured on this machine, for the runs that they speak of."""
+"""Certificates that were measured on this machine, for runs of the same weights."""
 
 from importlib.metadata import version
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""What is on record of how far a model's numbers may be trusted."""
+"""The record of how far a model's numbers may be trusted."""
 
 import hashlib
 
@@ -64,7 +64,7 @@ class Certificate(Settings):
 
     @property
     def hash(self) -> str:
-        """What a run refers to it by."""
+        """A hash of all that was measured; runs record it."""
         return hashlib.sha256(self.model_dump_json().encode()).hexdigest()[:16]
 
     def worst(self, dtype: str, backend: str) -> Change:

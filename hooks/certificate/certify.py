@@ -77,10 +77,10 @@ def _probes(lm: LanguageModel) -> list[Query]:
     """Questions of different lengths, so that batches of them are padded."""
     options = make_options(OPTIONS)
     where = {"question": Position(message=0, at="mean"), "last": LAST}
-    asked = [QUESTION.format(subject) for subject in SUBJECTS]
+    questions = [QUESTION.format(subject) for subject in SUBJECTS]
     return [
         lm.reader.query(str(i), [{"role": "user", "content": text}], options, positions=where)
-        for i, text in enumerate(asked)
+        for i, text in enumerate(questions)
     ]
 
 

@@ -46,7 +46,7 @@ class Competitor(NamedTuple):
 
 @dataclass(frozen=True)
 class ExactReading:
-    """What a prompt's next-token distributions say about its options."""
+    """The probabilities of the options after one prompt."""
 
     readout_id: str
     logp: NDArray[np.float64]
@@ -55,8 +55,8 @@ class ExactReading:
     """[option][form], of which `logp` is the log-sum-exp."""
     competitor: Competitor
     forced_logp: float = np.nan
-    """Log-probability of the assistant turns that the prompt puts into the model's mouth; NaN if it has none, or if
-    the template hides them."""
+    """Log-probability of the prompt's prefilled (off-policy) assistant turns; NaN if it has none, or if the template
+    hides them."""
     tempered: Mapping[float, NDArray[np.float64]] = field(default_factory=dict)
     """Temperature -> what `logp` would be at it."""
     inner: Mapping["View", NDArray[np.float64]] = field(default_factory=dict)
@@ -89,8 +89,8 @@ class _Placed:
 
     prompt: Sequence[int]
     """The prompt's nodes."""
-    forced: tuple[int, ...] | None
-    """The nodes of the turns that were put into the model's mouth."""
+    prefilled: tuple[int, ...] | None
+    """The nodes of the prefilled turns."""
     forms: tuple[tuple[tuple[int, ...], ...], ...]
     """[option][form] -> nodes."""
 
@@ -108,12 +108,12 @@ class QueryTree:
         self.placed: list[_Placed] = []
         for query in queries:
             prompt = self._add(query)
-            last, turns = prompt[-1], query.prompt.forced
+            last, turns = prompt[-1], query.prompt.prefilled
             forms = tuple(
                 tuple(tuple(self.tree.add(path, below=last)) for path in paths) for paths in query.paths.paths
             )
-            forced = None if turns is None else tuple(prompt[i] for turn in turns for i in turn)
-            self.placed.append(_Placed(prompt, forced, forms))
+            prefilled = None if turns is None else tuple(prompt[i] for turn in turns for i in turn)
+            self.placed.append(_Placed(prompt, prefilled, forms))
 
     def _add(self, query: Query) -> list[int]:
         """The nodes of a prompt. From its first swapped row on it is a branch of its own."""
@@ -145,9 +145,9 @@ class QueryTree:
 
     @property
     def wanted(self) -> set[int]:
-        """Every node whose own probability enters a number: the tokens of forms, and of forced turns."""
+        """Every node whose own probability enters a number: the tokens of forms, and of prefilled turns."""
         nodes = {node for place in self.placed for forms in place.forms for form in forms for node in form}
-        return nodes.union(*(place.forced or () for place in self.placed))
+        return nodes.union(*(place.prefilled or () for place in self.placed))
 
 
 def read_packed(
@@ -169,8 +169,8 @@ def read_packed(
     """
     built = QueryTree(queries)
     edits = built.edits
-    laws = (1.0, *temperatures)
-    steps = _Steps(built, len(laws), len(lens.views) if lens else 0)
+    all_temperatures = (1.0, *temperatures)
+    steps = _Steps(built, len(all_temperatures), len(lens.views) if lens else 0)
     collector = _collector(built, backend, capture) if capture else None
     competitors: dict[int, Competitor] = {}
     barred = {place.last: query.paths.first_ids for place, query in zip(built.placed, queries, strict=True)}
@@ -180,14 +180,14 @@ def read_packed(
         """Run a pack, and keep what is read in it."""
         output = backend.run(
             one,
-            capture=collector.ask(one) if collector else None,
+            capture=collector.request(one) if collector else None,
             edits=edits,
             lens_layers=lens.layers if lens else (),
         )
         for rows in _blocks(np.arange(len(one.rows))):
             nodes = one.nodes[rows].tolist()
             logp = head.log_probs(output.hidden[rows])
-            steps.keep(nodes, (logp if t == 1 else (logp / t).log_softmax(dim=1) for t in laws))
+            steps.keep(nodes, (logp if t == 1 else (logp / t).log_softmax(dim=1) for t in all_temperatures))
             for row, node in enumerate(nodes):
                 if node in barred:
                     competitors[node] = best_competitor(logp[row], barred[node])
@@ -196,7 +196,7 @@ def read_packed(
             for rows in _blocks(mine, -(-INNER_ROWS // len(lens.views))):
                 steps.keep_inner(one.nodes[rows].tolist(), lens.hidden(output.streams[rows]), head)
         if collector:
-            collector.keep(one, output)
+            collector.collect(one, output)
         return output.tokens_run
 
     cost = run_packs(built.tree, built.read_nodes, budget, take)
@@ -204,7 +204,7 @@ def read_packed(
         _reading(query, place, temperatures, lens.views if lens and query.inner else (), steps, competitors)
         for query, place in zip(queries, built.placed, strict=True)
     ]
-    return PackedReading(readings, cost, collector.captured() if collector else None)
+    return PackedReading(readings, cost, collector.result() if collector else None)
 
 
 def _blocks(rows: NDArray[np.int64], size: int = UNEMBED_ROWS) -> Iterator[NDArray[np.int64]]:
@@ -214,26 +214,26 @@ def _blocks(rows: NDArray[np.int64], size: int = UNEMBED_ROWS) -> Iterator[NDArr
 
 
 class _Steps:
-    """The log-probability of each token that enters a number, under several laws and then in several views of inner
-    layers, and of a terminator after it, under the laws.
+    """The log-probability of each token that enters a number, at several temperatures and then in several views of
+    inner layers, and of a terminator after it, at the temperatures.
     """
 
-    def __init__(self, built: QueryTree, n_laws: int, n_views: int) -> None:
+    def __init__(self, built: QueryTree, n_temperatures: int, n_views: int) -> None:
         self.tree = built.tree
-        self.step = np.full((n_laws + n_views, len(built.tree)), np.nan)  # log P(this token | its ancestors)
+        self.step = np.full((n_temperatures + n_views, len(built.tree)), np.nan)  # log P(this token | its ancestors)
         # log P(one of these terminators follows)
-        self.end = {query.terminators: np.full((n_laws, len(built.tree)), np.nan) for query in built.queries}
+        self.end = {query.terminators: np.full((n_temperatures, len(built.tree)), np.nan) for query in built.queries}
         self._children: dict[int, list[int]] = {}
         for node in sorted(built.wanted):
             self._children.setdefault(built.tree.parents[node], []).append(node)
 
-    def keep(self, nodes: Sequence[int], by_law: "Iterable[torch.Tensor]") -> None:
-        """Take the [nodes, vocabulary] log-probabilities after `nodes` under each law."""
+    def keep(self, nodes: Sequence[int], by_temperature: "Iterable[torch.Tensor]") -> None:
+        """Take the [nodes, vocabulary] log-probabilities after `nodes` at each temperature."""
         rows, children, tokens = self._edges(nodes)
-        for law, logp in enumerate(by_law):
-            self.step[law, children] = logp[rows, tokens].double().cpu().numpy()
+        for i, logp in enumerate(by_temperature):
+            self.step[i, children] = logp[rows, tokens].double().cpu().numpy()
             for terminators, end in self.end.items():
-                end[law, nodes] = _terminator_logp(logp, terminators)
+                end[i, nodes] = _terminator_logp(logp, terminators)
 
     def keep_inner(self, nodes: Sequence[int], hidden: "torch.Tensor", head: Head) -> None:
         """Read what follows `nodes` off the [views, nodes, d_model] hidden states of the views."""
@@ -246,10 +246,10 @@ class _Steps:
         children = [child for _, child in edges]
         return [row for row, _ in edges], children, [self.tree.tokens[child] for child in children]
 
-    def forms(self, law: int, query: Query, place: _Placed) -> tuple[NDArray[np.float64], ...]:
-        """[option][form] log-probability of each form with what closes it."""
+    def forms(self, which: int, query: Query, place: _Placed) -> tuple[NDArray[np.float64], ...]:
+        """[option][form] log-probability of each form with what closes it, at one temperature or in one view."""
         ends = self.end[query.terminators]
-        step, end = self.step[law], ends[law if law < len(ends) else 0]
+        step, end = self.step[which], ends[which if which < len(ends) else 0]
         return tuple(np.array([step[list(form)].sum() + end[form[-1]] for form in forms]) for forms in place.forms)
 
 
@@ -278,7 +278,7 @@ def exact_rows(logp: NDArray[np.float64], options: Sequence[Option], low_coverag
 
 
 def largest_difference(one: ExactReading, other: ExactReading) -> float:
-    """Largest difference in nats between two readings of a query, over all forms and the forced turns."""
+    """Largest difference in nats between two readings of a query, over all forms and the prefilled turns."""
     gaps = [np.abs(a - b) for a, b in zip(one.form_logp, other.form_logp, strict=True)]
     if not (np.isnan(one.forced_logp) and np.isnan(other.forced_logp)):
         gaps.append(np.abs([one.forced_logp - other.forced_logp]))
@@ -305,7 +305,7 @@ def _collector(built: QueryTree, backend: Backend, plan: CapturePlan) -> Collect
     """Asks for the places of all queries."""
     collector = Collector(built.tree, plan.sites, plan.layer_numbers(len(blocks(backend.model))))
     for query, place in zip(built.queries, built.placed, strict=True):
-        collector.want(query.readout_id, place.prompt, query.places)
+        collector.add_places(query.readout_id, place.prompt, query.places)
     return collector
 
 
@@ -319,10 +319,10 @@ def _reading(
 ) -> ExactReading:
     reading = make_reading(query.readout_id, steps.forms(0, query, place), competitors[place.last])
     n = 1 + len(temperatures) + len(views)
-    other = [_sum_forms(steps.forms(law, query, place)) for law in range(1, n)]
+    other = [_sum_forms(steps.forms(which, query, place)) for which in range(1, n)]
     return replace(
         reading,
-        forced_logp=float(steps.step[0, list(place.forced)].sum()) if place.forced else np.nan,
+        forced_logp=float(steps.step[0, list(place.prefilled)].sum()) if place.prefilled else np.nan,
         tempered=dict(zip(temperatures, other, strict=False)),
         inner=dict(zip(views, other[len(temperatures) :], strict=True)),
     )

@@ -49,10 +49,10 @@ def _read(query: Query, model: "PreTrainedModel") -> ExactReading:
         form_logp.append(np.array(sums))
     competitor = best_competitor(next_token_logp(model, prompt, first=len(prompt) - 1)[0], query.paths.first_ids)
     reading = make_reading(query.readout_id, tuple(form_logp), competitor)
-    if not query.prompt.forced:
+    if not query.prompt.prefilled:
         return reading
     logp = next_token_logp(model, prompt).double()
-    places = [i for turn in query.prompt.forced for i in turn]
+    places = [i for turn in query.prompt.prefilled for i in turn]
     return replace(reading, forced_logp=float(sum(logp[i - 1, prompt[i]] for i in places)))
 
 

@@ -32,7 +32,7 @@ REFILL_SHARE = 0.25
 
 @dataclass(frozen=True)
 class Request:
-    """A prompt, and which of its draws to make. A resumed run asks for those that it lacks."""
+    """A prompt, and which of its draws to make. A resumed run requests those that it lacks."""
 
     readout_id: str
     prompt: Prompt
@@ -41,14 +41,14 @@ class Request:
 
 @dataclass(frozen=True)
 class GeneratedText:
-    """A sampled answer. All fields are plain values: a line of a transcript."""
+    """A text that the model generated. All fields are plain values, so that it can be a line of a transcript."""
 
     readout_id: str
     draw: int
     ids: tuple[int, ...]
     """Every token drawn, the one that ended the turn included."""
     text: str
-    """What they say, without the end of the turn, up to a stop text."""
+    """The decoded tokens, without the end of the turn, up to a stop text."""
     logp: tuple[float, ...]
     """Natural log of the probability of each token under the unmodified model, whatever the sampling."""
     status: Literal["ok", "truncated"]
@@ -96,14 +96,14 @@ class Sampler:
         Args:
             requests: prompts and draws.
             histories: an empty tree that computes histories of this model.
-            sampling: the law.
+            sampling: the sampling distribution.
             seed: of the run.
             budget: most tokens held at once, whatever the number of draws; one draw is always made.
 
         Raises UserError if log-probabilities are not finite, naming the read-out.
         """
-        asked = [(request, draw) for request in requests for draw in request.draws]
-        waiting: _Waiting = deque((place, request, draw) for place, (request, draw) in enumerate(asked))
+        draws = [(request, draw) for request in requests for draw in request.draws]
+        waiting: _Waiting = deque((place, request, draw) for place, (request, draw) in enumerate(draws))
         done: list[GeneratedText | None] = [None] * len(waiting)
         growing: list[_Growing] = []
         while growing or waiting:
@@ -140,16 +140,16 @@ class Sampler:
         """Draw the next token of every sample."""
         import torch
 
-        together: dict[Node, list[_Growing]] = {}
+        at_node: dict[Node, list[_Growing]] = {}
         for one in growing:
-            together.setdefault(one.node, []).append(one)
-        histories.compute(list(together))
-        for nodes in node_batches(together, UNEMBED_ROWS):
+            at_node.setdefault(one.node, []).append(one)
+        histories.compute(list(at_node))
+        for nodes in node_batches(at_node, UNEMBED_ROWS):
             logp = self.head.log_probs(torch.stack([node.hidden for node in nodes if node.hidden is not None]))
             p = sampling.probabilities(logp)
-            drawn = [(row, one) for row, node in enumerate(nodes) for one in together[node]]
+            drawn = [(row, one) for row, node in enumerate(nodes) for one in at_node[node]]
             if (broken := logp.isnan().any(dim=1)).any():
-                name = together[nodes[int(broken.nonzero()[0])]][0].request.readout_id
+                name = at_node[nodes[int(broken.nonzero()[0])]][0].request.readout_id
                 raise UserError(f"read-out {name}: the model's logits are NaN; try dtype float32, or check the weights")
             rows = torch.tensor([row for row, _ in drawn], device=logp.device)
             count = numbers_per_token(logp.shape[1])

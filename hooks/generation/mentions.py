@@ -114,7 +114,7 @@ def read_mentions(
         samples: answers to the query's prompt.
         query: the prompt and the paths; they are the same at every place of the answer, so forms for mid-sentence (with
             a leading space) belong among them.
-        sampling: the law of the samples, which must be the model's own.
+        sampling: the sampling distribution of the samples, which must be the model's own.
         histories: an empty tree that computes histories of the model.
         head: of the model.
         budget: about how many histories are walked from together; bounds the memory.
@@ -178,15 +178,15 @@ def _chances(query: Query, fresh: Sequence[Ids], limit: int, histories: Historie
         for option, path in _ahead(history, query.paths, query.terminators, limit)
     ]
     while walks:
-        together: dict[Node, list[_Walk]] = {}
+        at_node: dict[Node, list[_Walk]] = {}
         for walk in walks:
-            together.setdefault(walk.node, []).append(walk)
-        histories.compute(list(together))
+            at_node.setdefault(walk.node, []).append(walk)
+        histories.compute(list(at_node))
         walks = []
-        for nodes in node_batches(together, UNEMBED_ROWS):
+        for nodes in node_batches(at_node, UNEMBED_ROWS):
             logp = head.log_probs(torch.stack([node.hidden for node in nodes if node.hidden is not None]))
             ends = logp[:, query.terminators.ids].double().logsumexp(dim=1).tolist()
-            here = [(row, walk) for row, node in enumerate(nodes) for walk in together[node]]
+            here = [(row, walk) for row, node in enumerate(nodes) for walk in at_node[node]]
             steps = logp[[row for row, _ in here], [walk.rest[0] if walk.rest else 0 for _, walk in here]].tolist()
             for (row, walk), step in zip(here, steps, strict=True):
                 if not walk.rest:

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 class Sampling(Settings):
-    """The law of a sampled answer. The default is the model's own, untouched: what exact read-outs speak of.
+    """The sampling distribution of an answer. The default is the model's own, which exact read-outs are about.
 
     >>> Sampling().faithful, Sampling(temperature=0).faithful
     (True, False)

@@ -1,1 +1,1 @@
-"""What inner layers would say: residuals translated to the last layer's and read like it (METRICS W3)."""
+"""Inner read-outs: residuals of inner layers, translated to the last layer's and decoded like them (METRICS W3)."""

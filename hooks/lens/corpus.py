@@ -37,12 +37,12 @@ def shipped_prompts() -> list[str]:
 
 def own_answers(lm: "LanguageModel", *, seed: int = 0, draws: int = 1) -> list[Document]:
     """What the model itself answers to the shipped prompts, at temperature 1: chats as it writes them."""
-    asked = shipped_prompts()
+    questions = shipped_prompts()
     requests = [
         Request(str(i), lm.reader.chat.render([Message(role="user", content=prompt)]), range(draws))
-        for i, prompt in enumerate(asked)
+        for i, prompt in enumerate(questions)
     ]
-    by_id = {request.readout_id: (prompt, request) for prompt, request in zip(asked, requests, strict=True)}
+    by_id = {request.readout_id: (prompt, request) for prompt, request in zip(questions, requests, strict=True)}
     documents = []
     for sample in lm.sample(requests, ANSWER, seed=seed):
         prompt, request = by_id[sample.readout_id]

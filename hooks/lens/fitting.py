@@ -28,18 +28,18 @@ def fit_translator(lm: "LanguageModel", documents: Sequence[Document], layers: S
     Raises UserError if the documents are too short.
     """
     last = len(blocks(lm.model)) - 1
-    asked = tuple(dict.fromkeys([*layers, last]))
+    captured = tuple(dict.fromkeys([*layers, last]))
     fitter = TranslatorFitter(layers, lm.identity.d_model)
     for document in documents:
         if len(document.ids) < 2:
             continue
         tree = TokenTree()
         node = tree.add(document.ids)[-1]
-        (whole,) = cut_into_packs(tree, [node], budget=len(document.ids))
-        rows = np.arange(1, len(whole))
-        capture = Capture((SITE,), asked, rows, np.ones_like(rows))
-        residuals = lm.backend.run(whole, capture=capture).residuals[SITE]
-        fitter.update(residuals[:, : len(layers)], residuals[:, asked.index(last)])
+        (document_pack,) = cut_into_packs(tree, [node], budget=len(document.ids))
+        rows = np.arange(1, len(document_pack))
+        capture = Capture((SITE,), captured, rows, np.ones_like(rows))
+        residuals = lm.backend.run(document_pack, capture=capture).residuals[SITE]
+        fitter.update(residuals[:, : len(layers)], residuals[:, captured.index(last)])
     return fitter.fit({"model": lm.identity.model_dump(mode="json"), "text": text_hash(documents)})
 
 

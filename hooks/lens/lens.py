@@ -1,4 +1,4 @@
-"""What inner layers would say: the final norm and the head on residuals of inner layers, raw or translated."""
+"""Inner read-outs: the final norm and the head on residuals of inner layers, raw or translated."""
 
 from typing import TYPE_CHECKING, NamedTuple
 

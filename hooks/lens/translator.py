@@ -34,7 +34,7 @@ class Translator:
     bias: torch.Tensor
     """[layers, d_model] float32."""
     r2: NDArray[np.float64]
-    """[layers] share of the change from here to the last layer that is foretold in documents not fitted on, at most 1;
+    """[layers] share of the change from here to the last layer that is predicted in documents not fitted on, at most 1;
     NaN where nothing changes, as at the last layer itself."""
     penalty: tuple[float, ...]
     """[layers] as chosen from PENALTIES."""
@@ -55,16 +55,16 @@ class Translator:
         arrays, record = _files(path)
         with atomic_write(arrays) as temporary:
             np.savez(temporary, weight=self.weight.cpu().numpy(), bias=self.bias.cpu().numpy(), r2=self.r2)
-        told = {"format": FORMAT, "layers": self.layers, "penalty": self.penalty, "origin": self.origin}
+        fields = {"format": FORMAT, "layers": self.layers, "penalty": self.penalty, "origin": self.origin}
         with atomic_write(record) as temporary:
-            temporary.write_text(json.dumps(told, indent=1) + "\n")
+            temporary.write_text(json.dumps(fields, indent=1) + "\n")
 
     @classmethod
     def load(cls, path: Path) -> "Translator":
-        """Read what `save` wrote. Raises UserError if it is not there or not whole."""
-        stored, told = _files(path)
+        """Read what `save` wrote. Raises UserError if it is missing or incomplete."""
+        stored, description = _files(path)
         try:
-            record = json.loads(told.read_text())
+            record = json.loads(description.read_text())
             with np.load(stored, allow_pickle=False) as arrays:
                 weight, bias, r2 = (arrays[name] for name in ("weight", "bias", "r2"))
             if record["format"] != FORMAT:

@@ -19,7 +19,7 @@ log = logging.getLogger("doxascope")
 
 THINK, CLOSE = "<think>", "</think>"
 AFTER_THOUGHT = "\n\n"
-"""What stands between a thought and the answer, in the templates and in what such models write."""
+"""The text between a thought and the answer, in the templates and in what such models write."""
 
 
 class Message(TypedDict):
@@ -58,9 +58,9 @@ class Prompt:
 
     ids: tuple[int, ...]
     boundary: Boundary
-    forced: tuple[range, ...] | None = ()
-    """Where the assistant turns lie that were put into its mouth, each with the token that closes it; None if the
-    template writes a past turn otherwise than the model would have said it."""
+    prefilled: tuple[range, ...] | None = ()
+    """The tokens of each prefilled (off-policy) assistant turn, with the token that closes it; None if the template
+    writes a past turn otherwise than the model would have generated it."""
     thought: range | None = None
     """Where the thought before the answer lies, without the token that closes it; None if there is none to close."""
 
@@ -73,8 +73,8 @@ class ChatRenderer:
         template: `own`, `plain` or `none` (see `ModelSpec.template`).
         thinking: `off`, `on` or `closed` (see `ModelSpec.thinking`).
 
-    Raises UserError if `own` is asked of a tokenizer without a chat template, a thought of one whose template has none,
-    or no thought of one whose template always opens it.
+    Raises UserError for `own` and a tokenizer without a chat template, for a thought and a template without a think
+    block, and for no thought and a template that always opens one.
     """
 
     def __init__(self, tokenizer: "PreTrainedTokenizerBase", template: str, thinking: str = "off") -> None:
@@ -113,7 +113,7 @@ class ChatRenderer:
         (ids,) = self._tokenise([text])
         if not ids:
             raise UserError("prompt is empty; give at least one message")
-        return Prompt(tuple(ids), self._boundary(text, ids), self._forced(messages, ids))
+        return Prompt(tuple(ids), self._boundary(text, ids), self._prefilled_turns(messages, ids))
 
     def text(self, messages: Conversation) -> str:
         """The text whose ids are those of the prompt, without a prefill."""
@@ -139,11 +139,11 @@ class ChatRenderer:
         """
         if self.thinking != "on":
             return self.render(messages, prefill)
-        asked, tail = self.render(messages), AFTER_THOUGHT + prefill
+        question, tail = self.render(messages), AFTER_THOUGHT + prefill
         empty, closing = self._tokenise([self._open_thought(), CLOSE + tail])
-        ids = (*asked.ids, *(empty if thought is None else thought))
-        within = range(len(asked.ids), len(ids))
-        return Prompt((*ids, *closing), Boundary(self.close, tail), asked.forced, within)
+        ids = (*question.ids, *(empty if thought is None else thought))
+        within = range(len(question.ids), len(ids))
+        return Prompt((*ids, *closing), Boundary(self.close, tail), question.prefilled, within)
 
     def _open_thought(self) -> str:
         return "\n" if self._opens else f"{THINK}\n\n"
@@ -158,13 +158,13 @@ class ChatRenderer:
         starts_anew = ids[-len(alone) :] == alone
         return Boundary(self._special[token], tail) if starts_anew else Boundary(None, text)
 
-    def _forced(self, messages: Conversation, ids: list[int]) -> tuple[range, ...] | None:
+    def _prefilled_turns(self, messages: Conversation, ids: list[int]) -> tuple[range, ...] | None:
         """The places of the assistant turns: each must follow the prompt that would have asked for it."""
         turns = []
         for i, message in enumerate(messages):
             if message["role"] == "assistant":
-                asked = self._text(messages[:i])
-                before, said = self._tokenise([asked, asked + message["content"]])
+                context = self._text(messages[:i])
+                before, said = self._tokenise([context, context + message["content"]])
                 if not before or ids[: len(before)] != before or ids[: len(said)] != said or len(ids) == len(said):
                     return None
                 turns.append(range(len(before), len(said) + 1))

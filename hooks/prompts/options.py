@@ -83,7 +83,7 @@ class Terminators:
 
     Args:
         tokenizer: of the model.
-        texts: the terminators; `END` stands for `end_ids`.
+        texts: the terminators; `END` means `end_ids`.
         end_ids: the ids that end a turn.
     """
 

@@ -66,19 +66,19 @@ def _find_in_text(
     chat: ChatRenderer, messages: Conversation, prefill: str, prompt: Prompt, positions: Positions
 ) -> dict[str, ResolvedPosition]:
     """Those that are places in the rendered text."""
-    asked = chat.text(messages)
-    tokens = chat.characters(asked + prefill)
+    rendered = chat.text(messages)
+    tokens = chat.characters(rendered + prefill)
     places = {}
     for name, position in positions.items():
         if position.at == "thought":
             raise UserError(f"position {name!r}: no thought stands before the answer")
         if position.at == "before_answer" and prompt.thought is not None:
             raise UserError(f"position {name!r}: after a thought `before_answer` is not known; take `last`")
-        start, stop = 0, len(asked + prefill)
+        start, stop = 0, len(rendered + prefill)
         if position.at == "before_answer":
-            stop = len(asked)
+            stop = len(rendered)
         elif position.message is not None:
-            start, stop = message_characters(chat, messages, asked, position.message, f"position {name!r}")
+            start, stop = message_characters(chat, messages, rendered, position.message, f"position {name!r}")
         if position.at == "before":
             start, stop = 0, start
         inside = [i for i, (first, end) in enumerate(tokens) if first < min(stop, end) and end > start]

@@ -1,4 +1,4 @@
-"""What stands between HDF5 and a full disk, on which HDF5 would take the process down."""
+"""A file object between HDF5 and the disk: on a full disk HDF5 alone would crash the process."""
 
 import io
 from typing import TYPE_CHECKING

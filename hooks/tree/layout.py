@@ -26,7 +26,7 @@ class Batch:
     """What one call of the model computes: B rows of T cells."""
 
     inputs: Mapping[str, Any]
-    """Ids, mask and, where the model is told them, positions, as a transformers model takes them."""
+    """Ids, mask and, where the model takes them as an input, positions."""
     tokens: Ints
     """[B * T] the token of the pack in each cell; NOWHERE for padding."""
     before: Ints

@@ -12,7 +12,7 @@ log = logging.getLogger("doxascope")
 
 @dataclass(frozen=True)
 class Cost:
-    """What a batch of read-outs took."""
+    """What a batch of read-outs cost."""
 
     tokens_tree: int
     """Unique tokens of the tree."""
@@ -27,7 +27,7 @@ class Cost:
 
 
 def sum_costs(costs: Sequence[Cost]) -> Cost:
-    """What all took."""
+    """The cost of several batches of read-outs."""
     return Cost(
         tokens_tree=sum(cost.tokens_tree for cost in costs),
         tokens_run=sum(cost.tokens_run for cost in costs),

@@ -1,1 +1,1 @@
-"""Beliefs that the model puts into words: numbers, exactly and as said."""
+"""Verbal beliefs: the numbers that a model states, their exact distribution, and the options that it names."""

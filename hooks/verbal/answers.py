@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from ..lm import LanguageModel
 
 SAMPLING = Sampling(max_new_tokens=32)
-"""The default law: the model's own. `Sampling(temperature=0)` is greedy."""
+"""The default sampling distribution: the model's own. `Sampling(temperature=0)` is greedy."""
 
 
 @dataclass(frozen=True)
@@ -28,7 +28,7 @@ class Answer:
     readout_id: str
     draw: int
     text: str
-    """The whole turn, with what was put into the model's mouth."""
+    """The whole turn, with its prefill."""
     values: tuple[float, ...]
     """Probabilities, one for each number of the format; empty unless the status is `ok`."""
     status: str
@@ -36,36 +36,41 @@ class Answer:
 
 
 def write_answers(
-    lm: "LanguageModel", asked: Sequence[NumberQuestion], law: Sampling = SAMPLING, *, draws: int = 1, seed: int = 0
+    lm: "LanguageModel",
+    questions: Sequence[NumberQuestion],
+    sampling: Sampling = SAMPLING,
+    *,
+    draws: int = 1,
+    seed: int = 0,
 ) -> list[list[Answer]]:
-    """Let the model answer each question `draws` times, and parse what it writes.
+    """Let the model answer each question `draws` times, and parse its answers.
 
     An answer to a format of one number is stopped at its first terminator, as nothing later is read.
     """
-    written: list[list[Answer]] = [[] for _ in asked]
-    for stop in dict.fromkeys(map(_stop, asked)):
-        group = [i for i, one in enumerate(asked) if _stop(one) == stop]
-        requests = [Request(asked[i].readout_id, asked[i].prompt(lm.reader), range(draws)) for i in group]
-        samples = lm.sample(requests, law.model_copy(update={"stop": stop}), seed=seed)
+    written: list[list[Answer]] = [[] for _ in questions]
+    for stop in dict.fromkeys(map(_stop, questions)):
+        group = [i for i, one in enumerate(questions) if _stop(one) == stop]
+        requests = [Request(questions[i].readout_id, questions[i].prompt(lm.reader), range(draws)) for i in group]
+        samples = lm.sample(requests, sampling.model_copy(update={"stop": stop}), seed=seed)
         for place, sample in enumerate(samples):
-            written[group[place // draws]].append(_answer(asked[group[place // draws]], sample))
+            written[group[place // draws]].append(_answer(questions[group[place // draws]], sample))
     return written
 
 
-def _answer(asked: NumberQuestion, sample: GeneratedText) -> Answer:
-    text = asked.prefill + sample.text + sample.stop
-    parsed = parse_answer(text, asked.format, ended=sample.status == "ok")
+def _answer(question: NumberQuestion, sample: GeneratedText) -> Answer:
+    text = question.prefill + sample.text + sample.stop
+    parsed = parse_answer(text, question.format, ended=sample.status == "ok")
     return Answer(sample.readout_id, sample.draw, text, parsed.values, parsed.status)
 
 
-def _stop(asked: NumberQuestion) -> tuple[str, ...]:
+def _stop(question: NumberQuestion) -> tuple[str, ...]:
     """The terminators as stop texts, if the first of them ends the answer."""
-    ends = asked.format.terminators if len(asked.format.labels) == 1 else ()
+    ends = question.format.terminators if len(question.format.labels) == 1 else ()
     return tuple(text for text in ends if text != END)
 
 
 def answer_rows(
-    asked: NumberQuestion, method: str, answers: Sequence[Answer], options: Sequence[str], low_coverage: float
+    question: NumberQuestion, method: str, answers: Sequence[Answer], options: Sequence[str], low_coverage: float
 ) -> list[dict[str, object]]:
     """The rows of the belief table for the options (yes, no), without the columns of an experiment.
 
@@ -73,7 +78,7 @@ def answer_rows(
     that of most answers, and there is no number.
 
     Args:
-        asked: the question.
+        question: the question.
         method: `greedy` or `sampled`, added to the name of the format.
         answers: to the question; one alone is a reading of its own.
         options: (yes, no).
@@ -85,4 +90,4 @@ def answer_rows(
         mean, status = float(np.mean(stated)), "low_coverage" if coverage < low_coverage else "ok"
     else:
         mean, status = np.nan, next((name for name, _ in Counter(a.status for a in answers).most_common(1)), "nan")
-    return belief_rows(asked, method, Stated(mean, coverage, status), options)
+    return belief_rows(question, method, Stated(mean, coverage, status), options)

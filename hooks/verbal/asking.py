@@ -21,7 +21,7 @@ class NumberQuestion:
     prefill: str
     """How the assistant's turn already begins."""
     opening: str
-    """What the model has yet to say before the first number."""
+    """What the model must still write before the first number."""
     thought: tuple[int, ...] = ()
     """What a model that thinks wrote before its answer, in tokens; empty: an empty thought."""
 
@@ -65,10 +65,10 @@ def ask_number(
 
     Args:
         reader: of the model.
-        readout_id: what the read-out is known by.
+        readout_id: the name of the read-out.
         messages: the conversation, with the question.
         number_format: how the number is to be written, worded for its options.
-        prefilled: whether the first label of the format is put into the model's mouth, or for it to write.
+        prefilled: whether the prompt prefills the first label of the format; if not, the model writes it.
         thought: what a model that thinks wrote before its answer, in tokens; empty: an empty thought.
 
     Raises UserError, naming the read-out, for a conversation without messages.

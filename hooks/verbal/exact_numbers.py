@@ -25,9 +25,9 @@ forms."""
 
 @dataclass(frozen=True)
 class NumberReading:
-    """What a model would say to one question for a number."""
+    """The exact distribution of the answers to one question for a number."""
 
-    asked: NumberQuestion
+    question: NumberQuestion
     lines: tuple[NumberDistribution, ...]
     """One for each number of the format."""
     competitor: Competitor
@@ -43,15 +43,16 @@ class NumberReading:
 
         P(yes) is the mean of the distribution.
         """
-        told = self.belief
-        return belief_rows(self.asked, "numbers", Stated(told.mean, told.coverage, told.status(low_coverage)), options)
+        belief = self.belief
+        stated = Stated(belief.mean, belief.coverage, belief.status(low_coverage))
+        return belief_rows(self.question, "numbers", stated, options)
 
 
 @dataclass
 class _Course:
     """A question whose lines are read one after the other."""
 
-    asked: NumberQuestion
+    question: NumberQuestion
     beginnings: tuple[str, ...]
     """Of answers, up to the number that is read next."""
     dropped: float = 0.0
@@ -61,36 +62,36 @@ class _Course:
 
     @property
     def done(self) -> bool:
-        return len(self.lines) == len(self.asked.format.labels)
+        return len(self.lines) == len(self.question.format.labels)
 
     def query(self, reader: PromptReader) -> Query:
-        return self.asked.query(reader, self.beginnings)
+        return self.question.query(reader, self.beginnings)
 
     def take(self, query: Query, reading: ExactReading, beam: int) -> None:
         """Keep a line, and follow its likeliest forms to the next."""
-        told = self.asked.format
-        self.lines.append(NumberDistribution(told.numbers, reading.logp, self.dropped))
+        number_format = self.question.format
+        self.lines.append(NumberDistribution(number_format.numbers, reading.logp, self.dropped))
         self.competitors.append(reading.competitor)
         if self.done:
             return
         forms = [form for option in query.paths.options for form in option.forms]
         logp = np.concatenate(reading.form_logp)
         ranked = np.argsort(-logp, kind="stable")
-        self.beginnings = tuple(forms[i] + told.labels[len(self.lines)] for i in ranked[:beam])
+        self.beginnings = tuple(forms[i] + number_format.labels[len(self.lines)] for i in ranked[:beam])
         self.dropped += float(np.exp(logp[ranked[beam:]]).sum())
 
 
 def read_numbers(
-    lm: "LanguageModel", asked: Sequence[NumberQuestion], *, beam: int = BEAM, budget: int = BUDGET
+    lm: "LanguageModel", questions: Sequence[NumberQuestion], *, beam: int = BEAM, budget: int = BUDGET
 ) -> list[NumberReading]:
-    """The exact distributions of the numbers that answers would say.
+    """The exact distributions over the numbers in the answers.
 
     First numbers are read in one tree, whatever their formats. The second number of a format is read after the `beam`
     likeliest forms of the first, and so on, each in a further tree; what was left out is stated as `unread`.
 
     Args:
         lm: the model.
-        asked: the questions, each in its format.
+        questions: the questions, each in its format.
         beam: most beginnings of an answer that are followed.
         budget: most tokens of one forward pass.
 
@@ -98,9 +99,9 @@ def read_numbers(
     """
     if beam < 1:
         raise UserError(f"beam {beam}: follow at least one beginning")
-    courses = [_Course(one, (one.opening,)) for one in asked]
+    courses = [_Course(one, (one.opening,)) for one in questions]
     while running := [course for course in courses if not course.done]:
         queries = [course.query(lm.reader) for course in running]
         for course, query, reading in zip(running, queries, lm.read(queries, budget=budget)[0], strict=True):
             course.take(query, reading, beam)
-    return [NumberReading(one.asked, tuple(one.lines), one.competitors[0]) for one in courses]
+    return [NumberReading(one.question, tuple(one.lines), one.competitors[0]) for one in courses]

@@ -10,19 +10,21 @@ class Stated(NamedTuple):
     """A verbal belief."""
 
     mean: float
-    """P(yes), the mean of what is said; NaN under a status of failure."""
+    """P(yes), the mean of the stated numbers; NaN under a status of failure."""
     coverage: float
-    """The share of answers that say a number."""
+    """The share of answers that state a number."""
     status: str
 
 
-def belief_rows(asked: NumberQuestion, method: str, stated: Stated, options: Sequence[str]) -> list[dict[str, object]]:
+def belief_rows(
+    question: NumberQuestion, method: str, stated: Stated, options: Sequence[str]
+) -> list[dict[str, object]]:
     """Two rows, for the options (yes, no), without the columns of an experiment. A mean is no event: no `logp`."""
     return [
         {
-            "readout_id": f"{asked.readout_id}/{method}",
+            "readout_id": f"{question.readout_id}/{method}",
             "kind": "verbal",
-            "method": f"{asked.format.name} {method}",
+            "method": f"{question.format.name} {method}",
             "option": option,
             "option_index": index,
             "prob": prob,

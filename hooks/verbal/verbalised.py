@@ -17,7 +17,7 @@ from ..prompts.chat import CLOSE, THINK
 
 
 class MatchedAnswer(NamedTuple):
-    """What an answer says."""
+    """The option that an answer names."""
 
     option: int | None
     """Index of the option, or None: then `status` says why."""
@@ -48,7 +48,7 @@ def match_options(sample: GeneratedText, names: Sequence[str], *, thinking: bool
 
 @dataclass(frozen=True)
 class Tally:
-    """What the answers to one prompt say."""
+    """How many answers to one prompt name each option."""
 
     counts: NDArray[np.int64]
     """[options + 1] answers that name each option, then those that name none or several: for
@@ -57,30 +57,30 @@ class Tally:
     """status -> answers, of those that name no single option."""
 
 
-def tally_matches(said: Iterable[MatchedAnswer], n_options: int) -> Tally:
-    """Count what was said."""
-    said = list(said)
-    counts = np.bincount([n_options if one.option is None else one.option for one in said], minlength=n_options + 1)
-    return Tally(counts.astype(np.int64), dict(Counter(one.status for one in said if one.option is None)))
+def tally_matches(answers: Iterable[MatchedAnswer], n_options: int) -> Tally:
+    """Count the answers that name each option."""
+    answers = list(answers)
+    counts = np.bincount([n_options if one.option is None else one.option for one in answers], minlength=n_options + 1)
+    return Tally(counts.astype(np.int64), dict(Counter(one.status for one in answers if one.option is None)))
 
 
-def tally_rows(told: Tally, names: Sequence[str], low_coverage: float) -> list[dict[str, object]]:
+def tally_rows(matches: Tally, names: Sequence[str], low_coverage: float) -> list[dict[str, object]]:
     """The rows of the belief table that the answers to one prompt fill, without the columns of its experiment.
 
     `coverage` is the share of answers that name one option. Where none does, the status is that of most answers, and
     there is no number.
     """
-    valid, total = int(told.counts[:-1].sum()), int(told.counts.sum())
+    valid, total = int(matches.counts[:-1].sum()), int(matches.counts.sum())
     if valid:
         status = "low_coverage" if valid < low_coverage * total else "ok"
     else:
-        status = max(told.errors, key=lambda name: told.errors[name], default="nan")
+        status = max(matches.errors, key=lambda name: matches.errors[name], default="nan")
     return [
         {
             "kind": "verbal",
             "option": name,
             "option_index": index,
-            "prob": told.counts[index] / valid if valid else np.nan,
+            "prob": matches.counts[index] / valid if valid else np.nan,
             "coverage": valid / total if total else np.nan,
             "status": status,
         }

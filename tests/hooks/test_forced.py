@@ -42,8 +42,8 @@ def test_a_template_that_rewrites_past_turns_hides_them(make_tokenizer: Any) -> 
         "{% if add_generation_prompt %}<|im_start|>assistant\n{% endif %}"
     )
     chat = ChatRenderer(make_tokenizer(chat_template=template), "own")
-    assert chat.render([*FORCED, {"role": "user", "content": "Which?"}]).forced is None
-    assert chat.render(ASKED).forced == ()
+    assert chat.render([*FORCED, {"role": "user", "content": "Which?"}]).prefilled is None
+    assert chat.render(ASKED).prefilled == ()
 
 
 @pytest.mark.parametrize("temperature", [0.5, 2.0])

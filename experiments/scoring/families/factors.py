@@ -29,7 +29,8 @@ def martingale_factors(sample: Updates, how: Resampling) -> Iterator[Line]:
     update = pairs.posterior - pairs.prior
     view = "".join(f", {name}" for name in list(sample.views)[-1:] if name)
     baselines = {factor: _baseline(sample, factor, levels) for factor, levels in sample.factors.items()}
-    found = factor_regression(update, pairs.prior, sample.factors, baselines, pairs.clusters, **how.interval)
+    se = "HC3" if pairs.clusters is None else None
+    found = factor_regression(update, pairs.prior, sample.factors, baselines, pairs.clusters, se=se, **how.interval)
     others = {"over all rows, had they had that level": "other factors as they are"} if len(baselines) > 1 else {}
     for name, term in found.marginal.items():
         told = with_drop_reasons(term, pairs, update)
