@@ -26,7 +26,7 @@ from doxascope import load
 from doxascope.experiments.engine.config import load_config
 from doxascope.experiments.martingale import MartingaleConfig
 from doxascope.experiments.martingale.prefixes import along, exact_questions
-from doxascope.experiments.martingale.prompts import thinking
+from doxascope.experiments.martingale.prompts import chain_request
 from doxascope.experiments.materials.trajectories.chain import chain
 from doxascope.experiments.reading.exact import compile_questions
 from doxascope.hooks.generation.generation import GeneratedText
@@ -49,7 +49,7 @@ def queries_of(lm: LanguageModel, config: MartingaleConfig, sentences: int) -> l
     experiment, _ = load_config("martingale")
     item = experiment.items(config)[0]
     text = "\n\n".join("".join(SENTENCE.format(k=f"{k}.{i}") for i in range(sentences)) for k in range(1, STEPS + 1))
-    made = chain(lm, thinking(config, item, "none"), GeneratedText("steps", 0, (), f" {text}", (), "ok"))
+    made = chain(lm, chain_request(config, item, "none"), GeneratedText("steps", 0, (), f" {text}", (), "ok"))
     prefixes = along(config, item, "cot", "none", [made])
     return [compile_questions(lm.reader, exact_questions(config, item, [prefix])) for prefix in prefixes]
 

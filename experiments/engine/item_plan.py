@@ -53,7 +53,7 @@ def _tokens(query: Query, reading: ExactReading, lm: LanguageModel) -> Iterator[
     yield f"  prompt: {' '.join(map(str, query.prompt.ids))}"
     yield f"  boundary: forms are tokenised after {query.prompt.boundary.tail!r}"
     if not np.isnan(reading.forced_logp):
-        yield f"  turns put into its mouth: probability {np.exp(reading.forced_logp):.2%}"
+        yield f"  prefilled turns: probability {np.exp(reading.forced_logp):.2%}"
     for option, paths, logp in zip(query.paths.options, query.paths.paths, reading.form_logp, strict=True):
         yield f"  {option.name}:"
         for i in np.argsort(-logp):

@@ -66,7 +66,7 @@ FACTORS = (
     Column(
         "M_contrast",
         "less the first",
-        "the slope there less that at the first level; t over the effective number of questions",
+        "the slope there less that at the first; t over the effective number of questions",
     ),
     Column("M_contrast", "p", "of the difference", field="p"),
 )
