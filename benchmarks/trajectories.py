@@ -51,7 +51,7 @@ def queries_of(lm: LanguageModel, config: MartingaleConfig, sentences: int) -> l
     text = "\n\n".join("".join(SENTENCE.format(k=f"{k}.{i}") for i in range(sentences)) for k in range(1, STEPS + 1))
     made = chain(lm, chain_request(config, item, "none"), GeneratedText("steps", 0, (), f" {text}", (), "ok"))
     prefixes = along(config, item, "cot", "none", [made])
-    return [compile_questions(lm.reader, exact_questions(config, item, [prefix])) for prefix in prefixes]
+    return [compile_questions(lm.reader, exact_questions(config, [prefix])) for prefix in prefixes]
 
 
 def timed(work: Callable[[], object]) -> float:

@@ -245,7 +245,7 @@ def score(
 
         scored = score_runs(runs, metric, ratings=ratings, seed=seed, allow_code=allow_code)
     else:
-        (table,) = tables
+        table = next(iter(tables))
         scored = score_table(table, metric, cluster=cluster, replicates=replicates, seed=seed or 0)
     click.echo(as_text(scored))
     if folder is not None:

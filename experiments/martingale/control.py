@@ -41,7 +41,7 @@ def control_numbers(config: MartingaleConfig, beliefs: pd.DataFrame) -> Iterator
     ]  # fmt: skip
     fitted = resampling(config).interval
     slope = martingale_score(array(prior, "mean"), post, groups, se="CR1", **fitted)
-    iv = martingale_iv(array(prior, "first"), array(prior, "second"), post, groups, se="CR1", **fitted)
+    iv = martingale_iv(array(prior, "first"), array(prior, "second"), post, groups, **fitted)
     drift = drift_covariance(*halves, **fitted)
     for metric, quantity, score, reach in (
         ("control_slope", "M of the control", slope, None),
