@@ -108,7 +108,7 @@ def _stamps(manifest: Mapping[str, Any], verdicts: Sequence[Verdict]) -> list[Bl
     if manifest["status"] != "complete":
         found.append(Stamp(says="Incomplete.", note="This run was stopped; the page shows what was committed."))
     if failed := [(verdict.method, verdict.reason) for verdict in verdicts if not verdict.passed]:
-        note = "The gate was fixed before anything was read. Methods that fail are marked † below."
+        note = "Methods that fail are marked † below."
         found.append(Stamp(says="Fails the competence gate: not a belief measurement.", lines=failed, note=note))
     return found
 
