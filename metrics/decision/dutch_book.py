@@ -34,6 +34,9 @@ def dutch_book(p: ArrayLike, payoffs: ArrayLike) -> DutchBook:
         payoffs: [worlds, bets] of 1, 0, or NaN where the bet is called off and the stake is returned; a conditional
             belief is a bet that is called off where its condition fails. The worlds must be all that can happen.
 
+    >>> round(float(dutch_book([0.6, 0.5], [[1, 0], [0, 1]]).loss), 6)  # yes at .6 and no at .5 sum to 1.1
+    0.1
+
     A linear program: the largest g such that some stakes s have sum_j s_j (p_j - payoff_wj) >= g in every world w.
     0 if and only if the prices are coherent. Where no bet is called off it is the L1 distance to the coherent ones.
     """

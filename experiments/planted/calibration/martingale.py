@@ -120,8 +120,8 @@ def _two_models(pull: float, questions: int) -> Simulation:
         prior, post, group = map(np.concatenate, zip(*both, strict=True))
         model = np.repeat(["first", "second"], len(prior) // 2)
         of, first = {"model": model}, {"model": "first"}
-        sample = updates(prior, post, group, factors=of, baselines=first)
-        contrast = score_of("martingale-factors", "M_contrast", sample, PERMUTATIONS)
+        terms = factor_regression(post - prior, prior, of, first, group, se="CR1", draws=PERMUTATIONS).terms
+        contrast = terms["b:model[second]"]
         by_row = factor_regression(post - prior, prior, of, first).terms["b:model[second]"]
         return {
             FACTOR.name: rejects(contrast.p),
