@@ -225,7 +225,7 @@ def test_plan_shows_an_item_and_the_tokens_of_a_read_out(tiny_folder: Path, tmp_
     assert item.stdout.count("coverage") == 45
     one = command_line(*plan, "t0000-012/reject-1/free", cwd=tmp_path)
     assert one.stdout.count("coverage") == 1
-    assert "turns put into its mouth" in one.stdout
+    assert "prefilled turns" in one.stdout
     assert one.stdout.count("%  ") == 36
     wrong = command_line(
         "plan", "consistency", "-m", str(tiny_folder), "--item", "t0000-012/reject-1/fre", cwd=tmp_path
