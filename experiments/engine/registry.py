@@ -24,7 +24,12 @@ def experiments() -> dict[str, Experiment]:
     found: dict[str, Experiment] = {one.name: one() for one in SHIPPED}
     for point in entry_points(group=GROUP):
         if point.name not in found:
-            found[point.name] = _made(point.load(), f"entry point {point.value}")
+            try:
+                made = point.load()
+            except Exception as error:
+                told = f"{type(error).__name__}: {error}"
+                raise UserError(f"entry point {point.value}: cannot be imported ({told}); uninstall it") from error
+            found[point.name] = _made(made, f"entry point {point.value}")
     return found
 
 
