@@ -22,7 +22,7 @@ class Begun(NamedTuple):
     """What of it changes the numbers, besides the settings."""
 
 
-class Scored(NamedTuple):
+class ScoredRun(NamedTuple):
     """A run whose experiment has been scored."""
 
     folder: RunFolder
@@ -55,6 +55,6 @@ class AddOn(Protocol):
         """Before a run reads anything; may fit the model with what it reads by. Raises UserError for what it cannot."""
         ...
 
-    def finish(self, run: Scored) -> Added:
+    def finish(self, run: ScoredRun) -> Added:
         """Once the experiment is scored; needs no model."""
         ...

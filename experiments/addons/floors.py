@@ -9,7 +9,7 @@ from ..experiment import Experiment, Item, RunConfig
 from ..report.blocks import Prose
 from ..runs.manifest import CERTIFICATE
 from ..scoring.number import Number
-from .addon import Added, Begun, Scored
+from .addon import Added, Begun, ScoredRun
 from .noise_floor import score_floors
 
 NONE = (
@@ -25,7 +25,7 @@ class NoiseFloors:
         """Nothing: the run keeps its model's certificate anyway."""
         return Begun(config, {})
 
-    def finish(self, run: Scored) -> Added:
+    def finish(self, run: ScoredRun) -> Added:
         """Score perturbed tables."""
         path = run.folder.path / CERTIFICATE
         if not path.is_file():

@@ -1,29 +1,16 @@
 """How far the scores of a run move when its log-probabilities move by no more than arithmetic moves them."""
 
-from collections.abc import Mapping, Sequence
-from typing import NamedTuple
+from collections.abc import Sequence
 
 import numpy as np
 import pandas as pd
 
-from ...hooks.certificate.certificate import Change
 from ..experiment import Experiment, RunConfig
 from ..runs.scores import score_run
 from ..scoring.number import Key, Number
 
 DRAWS = 2
 """Perturbed tables that are scored."""
-
-
-class Floors(NamedTuple):
-    """The noise floors of a run."""
-
-    certificate: str
-    """The hash of the certificate that they come from."""
-    change: Change
-    """By how much arithmetic may move an option."""
-    of: Mapping[Key, float]
-    """By how much it may thereby move each score."""
 
 
 def score_floors(

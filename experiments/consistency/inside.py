@@ -6,7 +6,7 @@ from typing import Any
 import pandas as pd
 
 from ..addons.inner.declaration import PRIOR as NONE_YET
-from ..addons.inner.declaration import Inner, Scored
+from ..addons.inner.declaration import Inner, InnerScores
 from ..experiment import Column
 from ..runs.scores import resampling
 from ..scoring.engine import score_samples
@@ -28,7 +28,7 @@ def rejected(scenario: str, variant: Mapping[str, Any]) -> int | None:
     return NONE_YET if scenario == PRIOR else variant["rejected"] if scenario == POSTERIOR else None
 
 
-def score(config: ConsistencyConfig, beliefs: pd.DataFrame) -> Scored:
+def score(config: ConsistencyConfig, beliefs: pd.DataFrame) -> InnerScores:
     """Consistency above nothing, above chance and above the words."""
     table = instances(beliefs)
     sample, how = options(table), resampling(config)
@@ -38,7 +38,7 @@ def score(config: ConsistencyConfig, beliefs: pd.DataFrame) -> Scored:
         for number in score_samples([sample], how, metric).numbers
     }
     words = word_kappas(config, beliefs, table)
-    return Scored({"c2": found["c2"], "kappa": found["kappa"], **words}, words["kappa_word"].c_word)
+    return InnerScores({"c2": found["c2"], "kappa": found["kappa"], **words}, words["kappa_word"].c_word)
 
 
 INNER = Inner(rejected, COLUMNS, score)

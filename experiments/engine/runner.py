@@ -25,7 +25,7 @@ from ...hooks.lm import LanguageModel, load
 from ...hooks.store import ActivationWriter, store_header
 from ...metrics import INNER_KINDS, belief_table
 from ..addons import ADDONS
-from ..addons.addon import Scored
+from ..addons.addon import ScoredRun
 from ..experiment import Experiment, Item, Read, ReadsByItself, RunConfig
 from ..reading.exact import compile_questions, read_questions
 from ..report.rows import as_row, jsonable
@@ -99,7 +99,7 @@ def report(folder: RunFolder, experiment: Experiment, config: RunConfig) -> None
     every = folder.beliefs()
     beliefs = every[~every["kind"].isin(INNER_KINDS)]
     numbers = score_run(experiment, config, beliefs)
-    scored = Scored(folder, experiment, config, every, beliefs, numbers)
+    scored = ScoredRun(folder, experiment, config, every, beliefs, numbers)
     added = [addon.finish(scored) for addon in ADDONS]
     rows = [as_row(number) for number in [*numbers, *(number for one in added for number in one.numbers)]]
     folder.write_json("scores.json", {"experiment": experiment.name, "headline": experiment.headline, "scores": rows})
@@ -165,7 +165,7 @@ def _read_batch(job: _Job, batch: Sequence[Item], number: int) -> None:
     beliefs = belief_table(row for one in read for row in one.rows)
     note = {
         "readouts": len(transcripts),
-        "statuses": dict(Counter(beliefs[beliefs["kind"] != "lens"].drop_duplicates("readout_id")["status"])),
+        "statuses": dict(Counter(beliefs[~beliefs["kind"].isin(INNER_KINDS)].drop_duplicates("readout_id")["status"])),
         **{
             key: sum(getattr(cost, key) for cost in costs) for key in ("packs", "tokens_run", "tokens_tree", "halvings")
         },

@@ -50,12 +50,13 @@ def score_runs(
     tables = [_beliefs(run, ratings) for run in runs]
     how = resampling(runs[0].config)
     how = how if seed is None else Resampling(seed, how.draws, how.level)
+    digests = [item_digests(run.folder.path) if several else {} for run in runs]
     by_run = [
         [
-            replace(with_key(sample, item_digests(run.folder.path)) if several else sample, run=name)
+            replace(with_key(sample, known) if several else sample, run=name)
             for sample in run.experiment.samples(run.config, beliefs)
         ]
-        for run, name, beliefs in zip(runs, names, tables, strict=True)
+        for run, name, beliefs, known in zip(runs, names, tables, digests, strict=True)
     ]
     samples = [sample for own in by_run for sample in own]
     samples += _mixed(by_run, of_run) if several else []

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from datetime import date
-from typing import Annotated, ClassVar, Literal, get_args
+from typing import Annotated, ClassVar, Literal
 
 from pydantic import Field, field_validator, model_validator
 
@@ -14,7 +14,6 @@ from ..experiment import RunConfig
 Domain = Literal["factual", "forecasting", "values", "review"]
 Reasoning = Literal["cot", "thought", "debate", "evidence"]
 Computed = Literal["urns", "arithmetic", "weekdays", "comparisons"]
-DOMAINS: tuple[Domain, ...] = get_args(Domain)
 DRIFT_CHAINS = 8
 """Fewest chains of a question for the test of drift within it (METRICS A9)."""
 PLACEHOLDERS = {

@@ -5,7 +5,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from ...metrics import PairedDifference, Score
+from ...metrics import INNER_KINDS, PairedDifference, Score
 from ..scoring.engine import Scored, ScoredTable
 from ..scoring.families import METRICS
 from ..scoring.number import Number
@@ -44,7 +44,7 @@ def headline_text(scores: Mapping[str, Any]) -> str:
     named = [(*HEADINGS[:3], *HEADINGS[4:]), *map(_stored_cells, lead)]
     lines = [f"{scores['headline']}: {lead[0]['quantity']}".rstrip(": "), *aligned(named)]
     failed = dict.fromkeys(
-        row["method"] for row in rows if row["kind"] != "lens" and row["details"].get("passed") is False
+        row["method"] for row in rows if row["kind"] not in INNER_KINDS and row["details"].get("passed") is False
     )
     if failed:
         lines += ["", f"fails the competence gate, not a belief measurement: {', '.join(failed)}"]

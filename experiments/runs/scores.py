@@ -2,6 +2,7 @@
 
 import pandas as pd
 
+from ...hooks.errors import UserError
 from ..experiment import Experiment, RunConfig
 from ..scoring.engine import require_unique, score_samples
 from ..scoring.number import Number, Resampling
@@ -16,12 +17,12 @@ def resampling(config: RunConfig) -> Resampling:
 def score_run(experiment: Experiment, config: RunConfig, beliefs: pd.DataFrame) -> list[Number]:
     """The engine's numbers of the experiment's samples, the paired differences of its headline, and its own numbers.
 
-    Raises ValueError for an experiment that breaks its contract: two numbers of one name, or no headline.
+    Raises UserError for an experiment that breaks its contract: two numbers of one name, or no headline.
     """
     samples = list(experiment.samples(config, beliefs))
     found = score_samples(samples, resampling(config), compared={experiment.headline})
     numbers = [*found.all, *experiment.own_scores(config, beliefs)]
     require_unique(numbers)
     if not any(number.metric == experiment.headline and number.subset == ALL for number in numbers):
-        raise ValueError(f"{experiment.name}: no number {experiment.headline!r} of the subset {ALL!r}, its headline")
+        raise UserError(f"{experiment.name}: its headline {experiment.headline!r} is no number of the subset {ALL!r}")
     return numbers

@@ -120,10 +120,10 @@ def score_samples(
 
 
 def require_unique(numbers: Sequence[Number]) -> None:
-    """Raise ValueError if two numbers share metric, method, kind, subset and run: then a name would not name one."""
+    """Raise UserError if two numbers share metric, method, kind, subset and run: then a name would not name one."""
     twice = [key for key, n in Counter(number.key for number in numbers).items() if n > 1]
     if twice:
-        raise ValueError(f"two numbers of one name: {', '.join(filter(None, twice[0]))}")
+        raise UserError(f"two numbers are called {', '.join(filter(None, twice[0]))}; name methods and parts apart")
 
 
 def chosen(name: str) -> Sequence[Metric]:

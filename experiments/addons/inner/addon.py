@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from ....hooks.lm import LanguageModel
 from ...experiment import Experiment, Item, RunConfig
-from ..addon import Added, Begun, Scored
+from ..addon import Added, Begun, ScoredRun
 from .page import inner_blocks
 from .prepare import declaration, prepare
 from .scores import numbers, profiles
@@ -21,7 +21,7 @@ class InnerLayers:
         lm.lens = inside.lens
         return Begun(inside.config, {"translator": inside.translator})
 
-    def finish(self, run: Scored) -> Added:
+    def finish(self, run: ScoredRun) -> Added:
         """The gates and scores of every layer, and their section."""
         if run.config.lens is None:
             return Added()

@@ -13,7 +13,7 @@ PRIOR = -1
 
 
 @dataclass(frozen=True)
-class Scored:
+class InnerScores:
     """One inner read-out's scores, or the exact one's on the same items."""
 
     scores: Mapping[str, Score]
@@ -31,7 +31,7 @@ class Inner:
     is neither."""
     columns: Sequence[Column]
     """The scores to show, the headline first."""
-    score: Callable[[Any, pd.DataFrame], Scored]
+    score: Callable[[Any, pd.DataFrame], InnerScores]
     """From the configuration and the belief rows of one method, at one layer, to its scores."""
 
 

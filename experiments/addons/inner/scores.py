@@ -15,7 +15,7 @@ from ....metrics import ReadoutGate, Score, readout_gate
 from ...experiment import RunConfig
 from ...runs.scores import resampling
 from ...scoring.number import Number
-from .declaration import Inner, Scored
+from .declaration import Inner, InnerScores
 
 GATE = "readout_gate"
 EXACT = "exact, as scored inside"
@@ -106,7 +106,7 @@ def _profile(inner: Inner, config: RunConfig, method: str, rows: pd.DataFrame) -
     return Profile(method, _scored(inner, config, exact).scores, read)
 
 
-def _scored(inner: Inner, config: RunConfig, rows: pd.DataFrame) -> Scored:
+def _scored(inner: Inner, config: RunConfig, rows: pd.DataFrame) -> InnerScores:
     return inner.score(config, rows[~rows["judges"]].drop(columns=ADDED))
 
 
