@@ -269,7 +269,7 @@ class Experiment(ABC):
     @abstractmethod
     def samples(self, config: Any, beliefs: pd.DataFrame) -> Iterable[Sample]:
         """The belief table as samples, from which the engine makes every number that fits: one for each method and
-        subset, that of the subset `all` before its parts. No two of one type share method, kind and subset.
+        subset, that of the subset `all` before its parts. No two may make numbers of one name.
         """
 
     @abstractmethod

@@ -44,7 +44,7 @@ def render_report(
         added: the sections of add-ons.
     """
     told = _Told({(one.metric, one.method, one.subset): one for one in numbers}, notes, findings.verdicts)
-    methods = [one.method for one in numbers if one.metric == experiment.headline and one.subset == ALL and one.method]
+    methods = [one.method for one in numbers if one.metric == experiment.headline and one.subset == ALL]
     blocks: list[Block] = [
         Prose(text=experiment.summary, soft=True),
         Prose(text=findings.question),
