@@ -13,6 +13,8 @@ from .form import CONTEXTS, Data, Form, suffixes
 
 OTHER = "other"
 """The column suffix of answers that name no option."""
+TEMPLATE, MENTIONED = "template", "mentioned"
+"""The column that names the form of the question, and the prefix of the masses after a reply that decides nothing."""
 
 
 def _options(columns: Sequence[str]) -> list[str]:
@@ -22,7 +24,8 @@ def _options(columns: Sequence[str]) -> list[str]:
 
 def _wide_options_roles(columns: Sequence[str]) -> dict[str, str]:
     names = [*_options(columns), OTHER]
-    wanted = {f"{context}_{name}": "mass" for context in CONTEXTS for name in names} | {"rejected": "label"}
+    wanted = {f"{context}_{name}": "mass" for context in (*CONTEXTS, MENTIONED) for name in names}
+    wanted |= {"rejected": "label", TEMPLATE: "label"}
     return {name: role for name, role in wanted.items() if name in columns}
 
 
@@ -35,12 +38,16 @@ def _build_wide_options(path: Any, data: Data, clusters: Array | None) -> Sample
     names = _options(list(data))
     prior, posterior = (masses(path, data, names, f"{context}_") for context in CONTEXTS)
     rejected = indices(path, "rejected", data["rejected"], names, np.arange(len(prior)))
-    return options(prior, posterior, rejected, clusters)
+    rest: dict[str, Any] = {TEMPLATE: data.get(TEMPLATE)}
+    if all(f"{MENTIONED}_{name}" in data for name in names):
+        spared = masses(path, data, names, f"{MENTIONED}_")
+        rest[MENTIONED] = (counts_to_probabilities(spared) if counted(spared) else spared)[:, :-1]
+    return options(prior, posterior, rejected, clusters, **rest)
 
 
 def _long_options_roles(columns: Sequence[str]) -> dict[str, str]:
     counts = {f"count_{name}": "mass" for name in suffixes(columns, "count_")}
-    wanted = {"item": "label", "context": "label", "rejected": "label", **counts}
+    wanted = {"item": "label", "context": "label", "rejected": "label", TEMPLATE: "label", **counts}
     return {name: role for name, role in wanted.items() if name in columns}
 
 
@@ -67,7 +74,8 @@ def _build_long_options(path: Any, data: Data, clusters: Array | None) -> Sample
         raise UserError(f"{path}: {where}; give each item a row with context 'prior' and others with 'posterior'")
     before = np.array([prior_of[item[row]] for row in after])
     rejected = indices(path, "rejected", data["rejected"][after], names, after)
-    return options(found[before], found[after], rejected, take(clusters, after))
+    template = take(data.get(TEMPLATE), after)
+    return options(found[before], found[after], rejected, take(clusters, after), template=template)
 
 
 def at_least_two(names: Sequence[str]) -> list[str]:
@@ -118,7 +126,7 @@ def options(prior: Array, posterior: Array, rejected: Array, clusters: Array | N
 
 LONG = Form(
     "options, one row per context",
-    "item, context (prior or posterior), rejected, count_<option> for each of two or more [, count_other]",
+    "item, context (prior or posterior), rejected, count_<option> for each of two or more [, count_other, template]",
     _long_options_roles,
     _long_options_missing,
     _build_long_options,
@@ -126,7 +134,8 @@ LONG = Form(
 )
 WIDE = Form(
     "options",
-    "prior_<option> and posterior_<option> for each of two or more, rejected [, prior_other, posterior_other]",
+    "prior_<option> and posterior_<option> for each of two or more, rejected [, prior_other, posterior_other, "
+    "template, mentioned_<option>]",
     _wide_options_roles,
     _wide_options_missing,
     _build_wide_options,
