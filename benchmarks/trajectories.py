@@ -2,11 +2,11 @@
 
     python benchmarks/trajectories.py [rounds]
 
-Read is the exact belief of `configs/martingale.yaml` after every step, in its first wording and both orders of the options. The floor is one
-plain forward pass of the longest prefix, which has the last token's distribution and nothing else. Times are CPU
-seconds of this process, and all rows take their turn in every round, so that a busy machine favours none. How much is
-added depends on how long a step is beside the question that hangs off it; tokens say that exactly, and a plain pass of
-as many tokens says what they must cost.
+Read is the exact belief of `configs/martingale.yaml` after every step, in its first wording and both orders of the
+options. The floor is one plain forward pass of the longest prefix, which has the last token's distribution and nothing
+else. Times are CPU seconds of this process, and all rows take their turn in every round, so that a busy machine favours
+none. How much is added depends on how long a step is beside the question that hangs off it; tokens say that exactly,
+and a plain pass of as many tokens says what they must cost.
 """
 
 import os
