@@ -61,13 +61,13 @@ def _locked(rng: Generator, taste: float, triples: int) -> dict[str, float]:
     return {KAPPA.name: excludes(score_of("consistency-kappa", "kappa", c, RESAMPLES), 0.0)}
 
 
-COMPETENT = Test("competence gate passes", nominal=0.025)
+COMPETENT = Test("competence gate passes", nominal=0.05)
 
 
 @simulation
 def _competent(rng: Generator, agent: PositionLocked | Eliminating, triples: int) -> dict[str, float]:
     c = agent.sample(triples, rng)
-    return {COMPETENT.name: float(score_of("competence", "rejected_change", c, RESAMPLES).passed)}
+    return {COMPETENT.name: float(score_of("competence", "gate", c, RESAMPLES).passed)}
 
 
 READABLE = Test("read-out gate passes", nominal=0.025, bound=True, note="three conditions at once")
