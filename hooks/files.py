@@ -25,6 +25,12 @@ def atomic_write(path: Path, mark: str = "") -> Iterator[Path]:
     sync(path.parent)
 
 
+def write_text(path: Path, text: str) -> None:
+    """Write a UTF-8 file whole or not at all."""
+    with atomic_write(path) as temporary:
+        temporary.write_text(text, encoding="utf-8")
+
+
 def sync(path: Path) -> None:
     """Have the bytes of a file, or the names in a folder, on the disk."""
     handle = os.open(path, os.O_RDONLY)

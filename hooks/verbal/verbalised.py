@@ -12,6 +12,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from ..belief_rows import option_rows
 from ..generation.generation import GeneratedText
 from ..prompts.chat import CLOSE, THINK
 
@@ -75,14 +76,5 @@ def tally_rows(matches: Tally, names: Sequence[str], low_coverage: float) -> lis
         status = "low_coverage" if valid < low_coverage * total else "ok"
     else:
         status = max(matches.errors, key=lambda name: matches.errors[name], default="nan")
-    return [
-        {
-            "kind": "verbal",
-            "option": name,
-            "option_index": index,
-            "prob": matches.counts[index] / valid if valid else np.nan,
-            "coverage": valid / total if total else np.nan,
-            "status": status,
-        }
-        for index, name in enumerate(names)
-    ]
+    prob = matches.counts[:-1] / (valid or np.nan)
+    return option_rows(names, prob, kind="verbal", coverage=valid / (total or np.nan), status=status)

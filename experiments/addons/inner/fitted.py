@@ -6,15 +6,13 @@ layers, and the ids of the text. So do the model's own answers, which take longe
 
 import json
 import logging
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Collection, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from filelock import FileLock
-
-from ....hooks.cache import cache_folder
+from ....hooks.cache import made_once
 from ....hooks.errors import UserError
-from ....hooks.files import atomic_write
+from ....hooks.files import write_text
 from ....hooks.lens.corpus import (
     ANSWER,
     Document,
@@ -42,7 +40,7 @@ class Fitted(NamedTuple):
 
     translator: Translator
     name: str
-    """What it is known by: equal names are equal translators."""
+    """Equal names are equal translators."""
 
 
 def fitted(lm: LanguageModel, plan: LensPlan, words: Collection[str]) -> Fitted:
@@ -59,7 +57,7 @@ def fitted(lm: LanguageModel, plan: LensPlan, words: Collection[str]) -> Fitted:
         log.warning("fitting the translators of %d layers of %s, once", len(layers), lm.spec.name)
         fit_translator(lm, documents, layers).save(path)
 
-    translator = Translator.load(_kept(name, ".json", fit))
+    translator = Translator.load(made_once(f"lens/{name}", fit, ".json"))
     require_matching_translator(translator, lm, layers)
     return Fitted(translator, name)
 
@@ -82,26 +80,11 @@ def _own_samples(lm: LanguageModel, draws: int) -> list[Document]:
 
     def sample(path: Path) -> None:
         log.warning("having %s answer %d questions to fit translators on, once", lm.spec.name, len(shipped_prompts()))
-        with atomic_write(path) as temporary:
-            temporary.write_text(json.dumps(own_answers(lm, seed=SEED, draws=draws)) + "\n", encoding="utf-8")
+        write_text(path, json.dumps(own_answers(lm, seed=SEED, draws=draws)) + "\n")
 
-    path = _kept(f"{lm.spec.name}-samples-{digest(asked)}.json", "", sample)
+    path = made_once(f"lens/{lm.spec.name}-samples-{digest(asked)}.json", sample)
     try:
         lines = json.loads(path.read_text(encoding="utf-8"))
         return [Document(text, tuple(ids), tuple(ends)) for text, ids, ends in lines]
     except (ValueError, TypeError) as error:
         raise UserError(f"{path}: is damaged ({error}); delete it") from error
-
-
-def _kept(name: str, suffix: str, make: Callable[[Path], None]) -> Path:
-    """The path `name` in the cache, made if `name` and suffix is not there; two processes that ask make it once."""
-    home = cache_folder() / "lens"
-    path = home / name
-    try:
-        home.mkdir(parents=True, exist_ok=True)
-        with FileLock(f"{path}.lock"):
-            if not (home / f"{name}{suffix}").exists():
-                make(path)
-    except OSError as error:
-        raise UserError(f"{home}: cannot be written ({error.strerror}); set DOXASCOPE_CACHE") from error
-    return path

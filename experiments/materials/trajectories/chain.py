@@ -28,10 +28,10 @@ def request(lm: LanguageModel, asked: ChainRequest, draws: Sequence[int]) -> Req
 
 
 def chains(
-    lm: LanguageModel, source: SampleSource, asked: Sequence[ChainRequest], law: Sampling, *, draws: int, seed: int
+    lm: LanguageModel, source: SampleSource, asked: Sequence[ChainRequest], sampling: Sampling, *, draws: int, seed: int
 ) -> list[list[Trajectory]]:
     """`draws` chains for each of `asked`, all sampled together."""
-    samples = source.sample([request(lm, one, range(draws)) for one in asked], law, seed=seed)
+    samples = source.sample([request(lm, one, range(draws)) for one in asked], sampling, seed=seed)
     return [[chain(lm, one, sample) for sample in samples[i * draws : (i + 1) * draws]] for i, one in enumerate(asked)]
 
 

@@ -27,7 +27,7 @@ def debates(
     lm: LanguageModel,
     source: SampleSource,
     asked: Sequence[DebateRequest],
-    law: Sampling,
+    sampling: Sampling,
     *,
     turns: int,
     draws: int,
@@ -45,7 +45,7 @@ def debates(
             Request(f"{one.name}/{turn}", lm.reader.chat.render(one.speaker(turn % 2, said)), [draw])
             for (one, draw), said in zip(running, speeches, strict=True)
         ]
-        for i, sample in enumerate(source.sample(requests, law, seed=seed)):
+        for i, sample in enumerate(source.sample(requests, sampling, seed=seed)):
             samples[i].append(sample)
             if speech := " ".join(cut(sample.text, lm).split()):
                 speeches[i].append(speech)

@@ -33,7 +33,13 @@ class ThoughtRequest(NamedTuple):
 
 
 def thoughts(
-    lm: LanguageModel, source: SampleSource, asked: Sequence[ThoughtRequest], law: Sampling, *, draws: int, seed: int
+    lm: LanguageModel,
+    source: SampleSource,
+    asked: Sequence[ThoughtRequest],
+    sampling: Sampling,
+    *,
+    draws: int,
+    seed: int,
 ) -> list[list[Trajectory]]:
     """`draws` thoughts for each of `asked`, all sampled together, until they are closed.
 
@@ -42,7 +48,7 @@ def thoughts(
     close = lm.reader.chat.close
     assert close is not None  # else the renderer would have refused to think
     requests = [Request(one.name, lm.reader.chat.render(one.messages), range(draws)) for one in asked]
-    samples = source.sample(requests, law, seed=seed, until=[close])
+    samples = source.sample(requests, sampling, seed=seed, until=[close])
     return [
         [thought(lm, one, sample) for sample in samples[i * draws : (i + 1) * draws]] for i, one in enumerate(asked)
     ]

@@ -1,6 +1,6 @@
 """A trajectory: steps, and what stands before a question that is put after each of them."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -63,3 +63,23 @@ def status(steps: Sequence[str], *, whole: bool) -> str:
     if not steps:
         return "empty"
     return "truncated" if not whole else "unsplit" if len(steps) == 1 else "ok"
+
+
+def evidence_trajectory(
+    name: str, evidence: Sequence[str], seen: Callable[[Sequence[str]], Conversation]
+) -> Trajectory:
+    """External evidence: the next piece is given, not generated. Nothing is sampled, so there is one trajectory.
+
+    Args:
+        name: of the trajectory.
+        evidence: piece by piece.
+        seen: pieces so far -> the conversation that shows them.
+    """
+    return Trajectory(
+        name=name,
+        draw=0,
+        contexts=tuple(seen(evidence[:k]) for k in range(len(evidence) + 1)),
+        steps=tuple(evidence),
+        status=status(evidence, whole=True),
+        asked=seen(()),
+    )

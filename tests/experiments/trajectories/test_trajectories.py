@@ -5,9 +5,8 @@ import pytest
 
 from doxascope.experiments.materials.trajectories.chain import ChainRequest, chain, chains
 from doxascope.experiments.materials.trajectories.debate import DebateRequest, debates
-from doxascope.experiments.materials.trajectories.evidence import evidence_trajectory
 from doxascope.experiments.materials.trajectories.paragraphs import ends
-from doxascope.experiments.materials.trajectories.trajectory import after
+from doxascope.experiments.materials.trajectories.trajectory import after, evidence_trajectory
 from doxascope.hooks.generation.generation import GeneratedText
 from doxascope.hooks.generation.sampling import Sampling
 from doxascope.hooks.prompts.chat import Message
