@@ -28,11 +28,12 @@ from ..addons import ADDONS
 from ..addons.addon import ScoredRun
 from ..experiment import Experiment, Item, Read, ReadsByItself, RunConfig
 from ..reading.exact import compile_questions, read_questions
+from ..report.blocks import Prose
 from ..report.rows import as_row, jsonable
 from ..report.run_page import render_report
 from ..runs.folder import RunFolder
 from ..runs.manifest import CERTIFICATE, ITEMS, code_of, conditions, digest, item_lines, surroundings
-from ..runs.scores import score_run
+from ..runs.scores import score_and_tell
 from ..runs.shard import WHOLE, Shard
 from .progress import progress
 
@@ -98,11 +99,12 @@ def report(folder: RunFolder, experiment: Experiment, config: RunConfig) -> None
     """Scores and report page from the beliefs that are on the disk."""
     every = folder.beliefs()
     beliefs = every[~every["kind"].isin(INNER_KINDS)]
-    numbers = score_run(experiment, config, beliefs)
+    numbers, left_out = score_and_tell(experiment, config, beliefs)
     scored = ScoredRun(folder, experiment, config, every, beliefs, numbers)
     added = [addon.finish(scored) for addon in ADDONS]
     rows = [as_row(number) for number in [*numbers, *(number for one in added for number in one.numbers)]]
-    folder.write_json("scores.json", {"experiment": experiment.name, "headline": experiment.headline, "scores": rows})
+    told = {"experiment": experiment.name, "headline": experiment.headline, "scores": rows}
+    folder.write_json("scores.json", told | ({"not_scored": left_out} if left_out else {}))
     nested = ("reasons", "params", "details", "beside", "equivalence")
     table = pd.DataFrame([row | {key: json.dumps(row[key]) for key in nested} for row in rows])
     folder.write_table("scores.parquet", table)
@@ -113,6 +115,7 @@ def report(folder: RunFolder, experiment: Experiment, config: RunConfig) -> None
     findings = experiment.findings(config, beliefs, numbers, folder.transcripts)
     notes = {key: note for one in added for key, note in one.notes.items()}
     blocks = [block for one in added for block in one.blocks]
+    blocks += [Prose(text=f"Not scored: {name} {why}.") for name, why in left_out.items()]
     record = folder.manifest | _totals(folder)
     page = render_report(experiment, config, record, findings, numbers, beliefs, notes, blocks)
     folder.write("report.html", page)

@@ -39,13 +39,15 @@ def as_text(scored: ScoredTable) -> str:
 
 
 def headline_text(scores: Mapping[str, Any]) -> str:
-    """The headline of a run by method, and which methods fail their gate, from its `scores.json`."""
+    """The headline of a run by method, its gates, and what was left out, from its `scores.json`."""
     rows = scores["scores"]
     lead = [row for row in rows if row["metric"] == scores["headline"] and row["subset"] == ALL]
     named = [(*HEADINGS[:3], *HEADINGS[4:]), *map(_stored_cells, lead)]
     lines = [f"{scores['headline']}: {lead[0]['quantity']}".rstrip(": "), *aligned(named)]
     judged = stored_verdicts(rows)
     lines += ["", *(verdict.line for verdict in judged)] if judged else []
+    left_out = scores.get("not_scored", {})
+    lines += ["", *(f"not scored: {name} {why}" for name, why in left_out.items())] if left_out else []
     return "\n".join(lines)
 
 
