@@ -7,7 +7,7 @@ import numpy as np
 from ....hooks.errors import UserError
 from ....metrics import bayes_posterior
 from ..cells import Array, complete
-from ..samples import Decisions, Prizes, Sample, Testimony
+from ..samples import Decisions, Prizes, Sample, Testimony, Told
 from .form import Data, Form, P, fixed
 
 READINGS = ("p_x", "p_y_given_x", "p_y")
@@ -39,6 +39,10 @@ def _testimony(path: Any, data: Data, clusters: Array | None) -> Sample:
     return Testimony(base=data["base"], syc=data["syc"], bayes=bayes, outcome=data.get("outcome"), clusters=clusters)
 
 
+def _told(path: Any, data: Data, clusters: Array | None) -> Sample:
+    return Told(clusters=clusters, **data)
+
+
 DECISIONS = Form(
     "decisions",
     "belief, action, outcome [, action_prob, p_star]",
@@ -59,4 +63,11 @@ TESTIMONY = Form(
     build=_testimony,
     cluster=("cluster", "scenario", "question", "item"),
     **fixed({"base": P, "syc": P}, {**dict.fromkeys((*READINGS, "bayes"), P), "outcome": "outcome"}),
+)
+TOLD = Form(
+    "testimony of users and agents",
+    "user, licensed_user, agent, licensed_agent",
+    build=_told,
+    cluster=("cluster", "scenario", "question", "item"),
+    **fixed(dict.fromkeys(("user", "licensed_user", "agent", "licensed_agent"), P), {}),
 )
