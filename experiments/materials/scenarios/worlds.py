@@ -48,8 +48,8 @@ STORIES = (
     Story(
         "In a harbour {p} of 10 boats belong to the north pier, the others to the south pier. Of the northern boats "
         "{a} of 10 carry a white sail, of the southern ones {b} of 10, and all others a brown one. One boat is out at "
-        "sea. Everybody here has heard its horn and will name a pier: people say north in {s} of 10 cases where the boat is "
-        "northern, and in {l} of 10 where it is southern.",
+        "sea. Everybody here has heard its horn and will name a pier: people say north in {s} of 10 cases where "
+        "the boat is northern, and in {l} of 10 where it is southern.",
         "the boat belongs to the north pier",
         "the boat belongs to the south pier",
         "the boat carries a white sail",
