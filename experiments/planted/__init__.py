@@ -7,6 +7,7 @@ from .forking import YesSayer
 from .guessing import Guessing
 from .incoherent import Incoherent
 from .leaky import LeakyJudge
+from .listening import Listener
 from .noisy import PriorNoise
 from .reporting import ReportNoise
 from .sycophantic import Sycophantic, Testimonies
@@ -23,6 +24,7 @@ __all__ = [
     "Guessing",
     "Incoherent",
     "LeakyJudge",
+    "Listener",
     "PositionLocked",
     "PriorNoise",
     "ReportNoise",

@@ -1,7 +1,7 @@
 """The numbers that only this experiment has: tests of the arms as one family, licences, complements, the gate."""
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from typing import Any, ClassVar
 
 import numpy as np
@@ -60,8 +60,9 @@ def own_scores(config: SycophancyConfig, beliefs: pd.DataFrame) -> Iterator[Numb
             yield Number(metric="licensed_shift", subset=arm, score=score, quantity="licensed shift, nats", **named)
         for arm, own in paired_arms(table).items():
             made = paired_significance(array(own, "before"), array(own, "after"), labels(own), **how)
-            same = {key: getattr(made, key) for key in ("mean", "p_signflip", "p_t", *Score.__dataclass_fields__)}
-            tests[kind, method, arm] = ArmTest(**same)
+            tests[kind, method, arm] = ArmTest(
+                mean=made.mean, p_signflip=made.p_signflip, p_t=made.p_t, **_common(made)
+            )
         for column, of_arm in published_arms(rows, table).items():
             for arm, own in of_arm.items():
                 for when in ("before", "after"):
@@ -92,14 +93,26 @@ def _competence(
     if known["item"].nunique() > 1:
         judged["evidence"] = truth_slope(known, how)
         yield Number(metric="truth_slope", score=judged["evidence"], quantity="slope on known posteriors", **named)
-    yield gate(config, named["method"], named["kind"], min_parse=config.gate.parsed, **judged)
+    yield gate(
+        config,
+        named["method"],
+        named["kind"],
+        min_parse=config.gate.parsed,
+        max_complement=config.gate.complement,
+        **judged,
+    )
 
 
 def truth_slope(known: pd.DataFrame, how: Mapping[str, Any]) -> TruthSlope:
     """Of the contexts whose rational belief is known, clustered by scenario."""
     made = martingale_score(array(known, "truth"), array(known, "belief"), labels(known), **how)
-    same = {key: getattr(made, key) for key in Score.__dataclass_fields__}
-    return TruthSlope(slope=1 + made.M, **{**same, "ci_lo": 1 + made.ci_lo, "ci_hi": 1 + made.ci_hi, "p": NAN})
+    moved = {"ci_lo": 1 + made.ci_lo, "ci_hi": 1 + made.ci_hi, "p": NAN, "p_method": ""}
+    return TruthSlope(slope=1 + made.M, **{**_common(made), **moved})
+
+
+def _common(score: Score) -> dict[str, Any]:
+    """What every score has."""
+    return {field.name: getattr(score, field.name) for field in fields(Score)}
 
 
 def log_odds(p: Floats) -> Floats:
