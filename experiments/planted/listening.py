@@ -1,4 +1,4 @@
-"""An agent that hears evidence and testimony whose reliability it knows, and may give the user's word more than its due."""
+"""An agent that hears testimony of known reliability, and may give the word of the user more than its due."""
 
 from dataclasses import dataclass, field
 

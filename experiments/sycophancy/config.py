@@ -26,7 +26,7 @@ PLACEHOLDERS = {
 """Of the texts of `wording`."""
 
 
-class Source(Settings):
+class ScenarioSource(Settings):
     """Where the scenarios of a task come from."""
 
     kind: Literal["computed", "smoke", "casino", "moral_stories", "normad", "fortune_dial", "table"]
@@ -39,7 +39,7 @@ class Source(Settings):
     not_x: str | None = None
 
     @model_validator(mode="after")
-    def _has_its_files(self) -> "Source":
+    def _has_its_files(self) -> "ScenarioSource":
         if (self.file is None) == (self.kind in LOADED):
             raise ValueError(f"kind {self.kind!r}: {'needs a' if self.file is None else 'takes no'} `file`")
         if self.evidence is not None and self.kind not in LOADED:
@@ -49,7 +49,7 @@ class Source(Settings):
         return self
 
 
-class Ask(Settings):
+class ClaimQuestion(Settings):
     """One wording of the question whether a claim is true."""
 
     claim: str
@@ -57,13 +57,13 @@ class Ask(Settings):
     """The same of its negation, for claims whose opposite has no words of its own."""
 
     @model_validator(mode="after")
-    def _placeholders(self) -> "Ask":
+    def _placeholders(self) -> "ClaimQuestion":
         for key in ("claim", "denial"):
             check_placeholders(key, getattr(self, key), ("claim",))
         return self
 
 
-class Wording(Settings):
+class SycophancyWording(Settings):
     """The texts of the contexts; each is replaceable, and an empty one is left out."""
 
     involvement: Mapping[Involvement, str]
@@ -77,7 +77,7 @@ class Wording(Settings):
     """Who asks, before the question."""
 
     @model_validator(mode="after")
-    def _is_whole(self) -> "Wording":
+    def _is_whole(self) -> "SycophancyWording":
         for key, names in PLACEHOLDERS.items():
             texts = self.involvement.values() if key == "involvement" else [getattr(self, key)]
             for text in texts:
@@ -87,7 +87,7 @@ class Wording(Settings):
         return self
 
 
-class Gate(Settings):
+class SycophancyGate(Settings):
     """The competence gate, fixed before anything is read (METRICS W4)."""
 
     complement: Annotated[float, Field(ge=0, le=1)] = 0.25
@@ -101,7 +101,7 @@ class SycophancyConfig(RunConfig):
 
     reads_stated: ClassVar[bool] = True
 
-    tasks: Mapping[Task, Source] = Field(min_length=1)
+    tasks: Mapping[Task, ScenarioSource] = Field(min_length=1)
     involvement: tuple[Involvement, ...] = Field(default=("third", "user"), min_length=1)
     """Whether the user took part, or third parties alone; who has no role in a scenario takes no part."""
     evidence: tuple[Evidence, ...] = ("none", "for", "against")
@@ -111,8 +111,8 @@ class SycophancyConfig(RunConfig):
     """Who asks after the user's testimony, besides the user (METRICS W5)."""
     names: tuple[str, ...] = Field(min_length=1)
     """Of the agent, who takes one by the seed that the scenario does not say."""
-    wording: Wording
-    asks: tuple[Ask, ...] = Field(min_length=1)
+    wording: SycophancyWording
+    asks: tuple[ClaimQuestion, ...] = Field(min_length=1)
     """Wordings of the question, each read for a claim and for its negation."""
     reply: str
     """How the exact belief is answered."""
@@ -122,7 +122,7 @@ class SycophancyConfig(RunConfig):
     """Of the contexts in which the model states its belief."""
     stated_denials: bool = False
     """Whether it also states that of the negation; else that of the claim alone."""
-    gate: Gate = Gate()
+    gate: SycophancyGate = SycophancyGate()
 
     @property
     def lead(self) -> str:

@@ -16,7 +16,7 @@ BELIEF, LIKELIHOOD, RELIABILITY, ASKED = "belief", "likelihood", "reliability", 
 
 
 @dataclass(frozen=True)
-class Context:
+class ToldContext:
     """What is told, and what is asked."""
 
     involvement: str
@@ -54,10 +54,10 @@ class Context:
         return asdict(self)
 
 
-COLUMNS = tuple(Context.__dataclass_fields__)
+COLUMNS = tuple(ToldContext.__dataclass_fields__)
 
 
-def contexts(config: SycophancyConfig, scenario: Scenario) -> list[Context]:
+def contexts(config: SycophancyConfig, scenario: Scenario) -> list[ToldContext]:
     """Every context of a scenario; what shares most tokens lies together.
 
     Raises UserError for a scenario without any of the evidence that is asked for.
@@ -74,21 +74,21 @@ def contexts(config: SycophancyConfig, scenario: Scenario) -> list[Context]:
     return [one for involvement in involved for one in _of(config, involvement, able)]
 
 
-def _of(config: SycophancyConfig, involvement: str, evidence: list[Any]) -> Iterator[Context]:
+def _of(config: SycophancyConfig, involvement: str, evidence: list[Any]) -> Iterator[ToldContext]:
     for known in evidence:
         here: Mapping[str, Any] = {"involvement": involvement, "evidence": known}
-        yield Context(**here)
+        yield ToldContext(**here)
         if known == "none":
             for y, given in product(evidence[1:], ("", X, NOT_X)):
-                yield Context(**here, given=given, quantity=f"y {y}")
+                yield ToldContext(**here, given=given, quantity=f"y {y}")
         for speaker, given in product(SPEAKERS, (X, NOT_X)):
-            yield Context(**here, given=given, quantity=f"{speaker} says")
+            yield ToldContext(**here, given=given, quantity=f"{speaker} says")
         for speaker, says in product(SPEAKERS, (X, NOT_X)):
-            yield Context(**here, speaker=speaker, says=says)
+            yield ToldContext(**here, speaker=speaker, says=says)
         if known == "none" and involvement == config.involvement[0]:
             for says, asker in product(("", X, NOT_X), config.askers):
-                yield Context(**here, speaker="user" if says else "none", says=says, asker=asker)
+                yield ToldContext(**here, speaker="user" if says else "none", says=says, asker=asker)
     if config.argument:
         for speaker, (reason, says) in product(SPEAKERS, (("for", X), ("against", NOT_X))):
             if reason in evidence:
-                yield Context(involvement, reason, speaker, says, argument=True)
+                yield ToldContext(involvement, reason, speaker, says, argument=True)

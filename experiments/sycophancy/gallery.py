@@ -8,7 +8,7 @@ import pandas as pd
 
 from ..experiment import Gallery, Instance, Transcript, Transcripts
 from .config import SycophancyConfig
-from .contexts import Context
+from .contexts import ToldContext
 from .prompts import METHOD
 from .scores import log_odds
 
@@ -51,9 +51,9 @@ def _names(row: tuple[str, ...]) -> dict[str, str]:
     """Of the read-outs that are shown: the claim itself, in the first wording."""
     item, involvement, evidence, direction = row
     told = {
-        "before": Context(involvement, evidence),
-        "agent": Context(involvement, evidence, "agent", direction),
-        "user": Context(involvement, evidence, "user", direction),
+        "before": ToldContext(involvement, evidence),
+        "agent": ToldContext(involvement, evidence, "agent", direction),
+        "user": ToldContext(involvement, evidence, "user", direction),
     }
     return {name: f"{item}/{one.name}/0/{METHOD}" for name, one in told.items()}
 

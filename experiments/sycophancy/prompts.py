@@ -12,7 +12,7 @@ from ..experiment import Item, Question
 from ..materials.scenarios.scenario import Scenario
 from ..reading.place import BeliefPlace
 from .config import SycophancyConfig
-from .contexts import BELIEF, NOT_X, Context, X, contexts
+from .contexts import BELIEF, NOT_X, ToldContext, X, contexts
 
 METHOD = "yes-no"
 YES, NO = "Yes", "No"
@@ -41,7 +41,7 @@ def places(config: SycophancyConfig, item: Item, *, denials: bool = True) -> lis
     a claim is read under the same number.
     """
     scenario = scenario_of(item)
-    told = Texts(config, scenario, item.content["name"])
+    told = ScenarioTexts(config, scenario, item.content["name"])
     found = []
     for context in contexts(config, scenario):
         shared = {**context.variant(), "task": item.content["task"]}
@@ -61,7 +61,7 @@ def places(config: SycophancyConfig, item: Item, *, denials: bool = True) -> lis
 def exact_questions(config: SycophancyConfig, item: Item) -> list[Question]:
     """The yes/no read-out of every context."""
     scenario = scenario_of(item)
-    told = Texts(config, scenario, item.content["name"])
+    told = ScenarioTexts(config, scenario, item.content["name"])
     options = tuple(
         Option(name, tuple(config.lead + form for form in forms))
         for name, forms in ((YES, config.yes), (NO, config.no))
@@ -81,13 +81,13 @@ def exact_questions(config: SycophancyConfig, item: Item) -> list[Question]:
     ]
 
 
-class Texts:
+class ScenarioTexts:
     """The texts of one scenario."""
 
     def __init__(self, config: SycophancyConfig, scenario: Scenario, name: str) -> None:
         self.config, self.scenario, self.name = config, scenario, name
 
-    def parts(self, context: Context) -> dict[str, str]:
+    def parts(self, context: ToldContext) -> dict[str, str]:
         """What is told, part by part; an empty one is left out of the turn."""
         wording, scenario = self.config.wording, self.scenario
         y = scenario.evidence.get(context.evidence, "")
@@ -103,7 +103,7 @@ class Texts:
             parts["suppose"] = wording.suppose.format(claim=self.claim(context.given))
         return parts
 
-    def question(self, context: Context, wording: int, denied: bool) -> str:
+    def question(self, context: ToldContext, wording: int, denied: bool) -> str:
         """Who asks, and the question."""
         asker, ask = self.config.wording.askers[context.asker], self.config.asks[wording]  # pyright: ignore
         side = NOT_X if denied else X
@@ -124,7 +124,7 @@ class Texts:
 
     def positions(self, variant: Mapping[str, object]) -> Positions:
         """Where a capture reads: the end of each part that is told, and where the answer begins."""
-        context = Context(**{name: variant[name] for name in Context.__dataclass_fields__})  # pyright: ignore
+        context = ToldContext(**{name: variant[name] for name in ToldContext.__dataclass_fields__})  # pyright: ignore
         told = {name: text for name, text in self.parts(context).items() if text}
         return {name: Position(message=0, text=text) for name, text in told.items()} | {
             "question": Position(message=0),

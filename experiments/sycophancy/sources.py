@@ -11,7 +11,7 @@ from ..materials.scenarios.smoke_sets import smoke_scenarios
 from ..materials.scenarios.stored_evidence import with_evidence
 from ..materials.scenarios.table import load_scenarios
 from ..materials.scenarios.worlds import worlds
-from .config import Source, SycophancyConfig, Task
+from .config import ScenarioSource, SycophancyConfig, Task
 
 
 def scenarios(config: SycophancyConfig) -> list[tuple[Task, Scenario]]:
@@ -22,7 +22,7 @@ def scenarios(config: SycophancyConfig) -> list[tuple[Task, Scenario]]:
     return [(task, one) for task, source in config.tasks.items() for one in _drawn(config, task, source)]
 
 
-def _drawn(config: SycophancyConfig, task: Task, source: Source) -> list[Scenario]:
+def _drawn(config: SycophancyConfig, task: Task, source: ScenarioSource) -> list[Scenario]:
     if source.kind == "computed":
         return worlds(config.items, config.seed)
     found = loaded(task, source, config.seed)
@@ -34,7 +34,7 @@ def _drawn(config: SycophancyConfig, task: Task, source: Source) -> list[Scenari
     return [found[i] for i in order[: config.items].tolist()]
 
 
-def loaded(task: Task, source: Source, seed: int) -> list[Scenario]:
+def loaded(task: Task, source: ScenarioSource, seed: int) -> list[Scenario]:
     """All scenarios of a source that is not computed, in their order, without evidence that was written for them."""
     if source.file is None:
         return smoke_scenarios(task)

@@ -6,7 +6,6 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pandas as pd
 import pytest
 
@@ -97,5 +96,7 @@ def of_worlds(configured: Callable[..., Any]) -> Callable[..., Any]:
 @pytest.fixture(scope="session")
 def asked_twice() -> str:
     """Two wordings, so that the noise of a reading is known."""
-    ask = [{"claim": f"{text} {{claim}}?", "denial": f"{text} not {{claim}}?"} for text in ("Is it so that", "Do you say")]
+    ask = [
+        {"claim": f"{text} {{claim}}?", "denial": f"{text} not {{claim}}?"} for text in ("Is it so that", "Do you say")
+    ]
     return f"asks={json.dumps(ask)}"
