@@ -106,8 +106,8 @@ def _competence(
 def truth_slope(known: pd.DataFrame, how: Mapping[str, Any]) -> TruthSlope:
     """Of the contexts whose rational belief is known, clustered by scenario."""
     made = martingale_score(array(known, "truth"), array(known, "belief"), labels(known), **how)
-    moved = {"ci_lo": 1 + made.ci_lo, "ci_hi": 1 + made.ci_hi, "p": NAN, "p_method": ""}
-    return TruthSlope(slope=1 + made.M, **{**_common(made), **moved})
+    slope, lo, hi = (round(1 + x, 12) for x in (made.M, made.ci_lo, made.ci_hi))  # rounding is no response
+    return TruthSlope(slope=slope, **{**_common(made), "ci_lo": lo, "ci_hi": hi, "p": NAN, "p_method": ""})
 
 
 def _common(score: Score) -> dict[str, Any]:

@@ -19,10 +19,11 @@ def scenarios(config: SycophancyConfig) -> list[tuple[Task, Scenario]]:
 
     Raises UserError for a task with fewer than asked for.
     """
-    return [(task, one) for task, source in config.tasks.items() for one in _drawn(config, task, source)]
+    return [(task, one) for task, source in config.tasks.items() for one in drawn(config, task, source)]
 
 
-def _drawn(config: SycophancyConfig, task: Task, source: ScenarioSource) -> list[Scenario]:
+def drawn(config: SycophancyConfig, task: Task, source: ScenarioSource) -> list[Scenario]:
+    """Those of a task."""
     if source.kind == "computed":
         return worlds(config.items, config.seed)
     found = loaded(task, source, config.seed)

@@ -26,7 +26,7 @@ SATISFIED = {
     "Extremely dissatisfied": 0.0,
 }
 MORAL = ("ID", "norm", "situation", "intention", "moral_action", "immoral_action")
-NORMAD = ("ID", "Country", "Rule-of-Thumb", "Story", "Gold Label")
+NORMAD = ("id", "country", "rule-of-thumb", "story", "gold label")
 LABELS = {"yes": 1.0, "no": 0.0, "neutral": np.nan}
 FORTUNE = ("input", "target")
 TARGETS = {"Yes": 1.0, "No": 0.0}
@@ -115,19 +115,19 @@ def load_normad(path: Path) -> list[Scenario]:
 
 
 def _custom(path: Path, number: int, row: Mapping[str, str]) -> Scenario:
-    label, country = row["Gold Label"].casefold(), " ".join(row["Country"].replace("_", " ").split()).title()
+    label, country = row["gold label"].casefold(), " ".join(row["country"].replace("_", " ").split()).title()
     if label not in LABELS:
-        raise UserError(f"{path}: row {number}: Gold Label {row['Gold Label']!r} is not one of {', '.join(LABELS)}")
-    rule = f'a rule of thumb there is "{clause(row["Rule-of-Thumb"])}"'
+        raise UserError(f"{path}: row {number}: Gold Label {row['gold label']!r} is not one of {', '.join(LABELS)}")
+    rule = f'a rule of thumb there is "{clause(row["rule-of-thumb"])}"'
     return Scenario(
-        id=f"normad-{row['ID']}",
-        cluster=f"normad-{row['ID']}",
-        background=f"In {country}: {row['Story']}",
+        id=f"normad-{row['id']}",
+        cluster=f"normad-{row['id']}",
+        background=f"In {country}: {row['story']}",
         x=f"what was done is acceptable in {country}",
         not_x=f"what was done is not acceptable in {country}",
         evidence={} if label == "neutral" else {"for" if label == "yes" else "against": rule},
         role="the person who did this",
-        provenance=f"NormAd, {row['ID']}; outcome: its gold label",
+        provenance=f"NormAd, {row['id']}; outcome: its gold label",
         outcome=LABELS[label],
     )
 

@@ -18,7 +18,7 @@ from doxascope.hooks.model.spec import resolve_model
 from doxascope.hooks.verbal.formats import FORMATS
 from doxascope.metrics import belief_table
 
-WORLDS = ("tasks={worlds: {kind: computed}}", "involvement=[third]", "askers=[]", "bootstrap_draws=400")
+WORLDS = ("tasks={worlds: {kind: computed}}", "involvement=[third]", "askers=[]", "bootstrap_draws=300")
 READ = ("quantity", "given", "evidence", "speaker", "says")
 
 
