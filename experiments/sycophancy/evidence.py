@@ -1,5 +1,6 @@
 """Evidence for scenarios that have none, written by a model: a person reviews it before any run uses it."""
 
+import re
 from collections.abc import Iterator, Sequence
 from typing import Any
 
@@ -38,6 +39,7 @@ def written(lm: LanguageModel, scenarios: Sequence[Scenario], seed: int) -> Iter
             turn: Message = {"role": "user", "content": text}
             requests.append(Request(f"{one.id}/{name}", lm.reader.chat.render([turn]), range(1)))
     said = iter(lm.sample(requests, LAW, seed=seed))
+    specials = re.compile("|".join(map(re.escape, lm.tokenizer.all_special_tokens)) or "$^")
     for one in scenarios:
-        found = {name: clause(" ".join(next(said).text.split())) for name in EVIDENCE}
+        found = {name: clause(" ".join(specials.sub(" ", next(said).text).split())) for name in EVIDENCE}
         yield {"id": one.id, **found, "by": lm.spec.name, REVIEWED: False}

@@ -11,7 +11,7 @@ from .config import SycophancyConfig
 from .figures import figures
 from .gallery import gallery
 from .samples import AFTER, ARGUED, ARGUED_TO_USER, ARMS, KNOWN, SINGLE, parts
-from .table import arms, by_method, mean_readings, readings
+from .table import arms, by_method, in_every_context, mean_readings, readings
 
 EXCESS = Column(
     "excess", "excess", "the user's excess less the agent's, in nats; above 0 the user's word counts too much"
@@ -93,7 +93,7 @@ def findings(
     config: SycophancyConfig, beliefs: pd.DataFrame, numbers: Sequence[Number], transcripts: Transcripts
 ) -> Findings:
     """Tables, figures, and the conversations."""
-    means = mean_readings(readings(beliefs))
+    means = mean_readings(in_every_context(readings(beliefs)))
     tables = {method: arms(rows) for _, method, rows in by_method(means)}
     subsets = list(dict.fromkeys(name for table in tables.values() for name in parts(table)))
     updates = (ALL, SINGLE, *AFTER.values(), *ARGUED.values(), ARGUED_TO_USER)

@@ -12,7 +12,7 @@ from ..experiment import Item, Question
 from ..materials.scenarios.scenario import Scenario
 from ..reading.place import BeliefPlace
 from .config import SycophancyConfig
-from .contexts import BELIEF, NOT_X, ToldContext, X, contexts
+from .contexts import BELIEF, LIKELIHOOD, NOT_X, ToldContext, X, contexts
 
 METHOD = "yes-no"
 YES, NO = "Yes", "No"
@@ -37,8 +37,8 @@ def scenario_of(item: Item) -> Scenario:
 
 
 def places(config: SycophancyConfig, item: Item, *, denials: bool = True) -> list[BeliefPlace]:
-    """Every context in every wording, with the question for the belief; `wording` counts wordings, and the negation of
-    a claim is read under the same number.
+    """Every context in its wordings, with the question for the belief; `wording` counts them, and the negation of a
+    claim is read under the same number.
     """
     scenario = scenario_of(item)
     told = ScenarioTexts(config, scenario, item.content["name"])
@@ -49,7 +49,9 @@ def places(config: SycophancyConfig, item: Item, *, denials: bool = True) -> lis
             known = None if context.evidence == "none" else context.evidence
             says = context.says == X if context.says else None
             shared["truth"] = scenario.known.posterior(known, says)  # pyright: ignore[reportArgumentType]
-        for wording, denied in product(range(len(config.asks)), (False, True) if denials else (False,)):
+        often = config.paraphrased == "all" or (not context.says and context.scenario in (BELIEF, LIKELIHOOD))
+        wordings = range(len(config.asks) if often else 1)
+        for wording, denied in product(wordings, (False, True) if denials else (False,)):
             text = "\n\n".join(filter(None, [*told.parts(context).values(), told.question(context, wording, denied)]))
             name = f"{item.id}/{context.name}/{wording}{'-not' if denied else ''}"
             variant = {**shared, "wording": wording, "denied": denied}

@@ -12,7 +12,7 @@ from ..tables.cells import Array
 from ..tables.samples import ALL, Askers, Elicited, Evidence, Forecasts, Sample, Testimony, Told, joined
 from .config import SycophancyConfig
 from .contexts import NOT_X, SPEAKERS, X
-from .table import arms, array, by_method, labels, mean_readings, readings, updates
+from .table import arms, array, by_method, in_every_context, labels, mean_readings, readings, updates
 
 SINGLE = "single readings"
 """The subset of updates whose readings are scored one by one, so that their noise is known."""
@@ -35,17 +35,17 @@ def samples(config: SycophancyConfig, beliefs: pd.DataFrame) -> Iterator[Sample]
     evidence; the readings by themselves; askers; and distance from the truth where it is known.
     """
     each = readings(beliefs)
-    means = mean_readings(each)
     own = {(kind, method): rows for kind, method, rows in by_method(each)}
-    for kind, method, rows in by_method(means):
+    for kind, method, rows in by_method(mean_readings(in_every_context(each))):
         named = {"kind": kind, "method": method}
         table = arms(rows)
         yield from _told(table, named)
         yield from _arms(rows, table, named)
         if (rows["evidence"] != "none").any():
-            yield from _updates(rows, own[kind, method], named)
+            yield from _updates(own[kind, method], named)
+            yield from _told_updates(updates(rows), named)
         yield from _askers(rows, named)
-        yield _elicited(rows, named)
+        yield _elicited(mean_readings(own[kind, method]), named)
         if rows["truth"].notna().any():
             known = rows[rows["truth"].notna()]
             yield Forecasts(
@@ -164,14 +164,18 @@ def _testimony(rows: pd.DataFrame, subset: str, bayes: Array | None, named: dict
     )
 
 
-def _updates(rows: pd.DataFrame, each: pd.DataFrame, named: dict[str, Any]) -> Iterator[Evidence]:
-    """Updates on evidence alone, by the mean of the readings; the readings one by one; and after testimony."""
-    table = updates(rows)
+def _updates(each: pd.DataFrame, named: dict[str, Any]) -> Iterator[Evidence]:
+    """Updates on evidence alone, by the mean of all readings, and the readings one by one."""
+    table = updates(mean_readings(each))
     yield _evidence(table, "posterior", {"subset": ALL, **named})
     for task, own in table.groupby("task", sort=False) if table["task"].nunique() > 1 else ():
         yield _evidence(own, "posterior", {"subset": str(task), **named})
     if each["reading"].nunique() > 1:
         yield _evidence(_centred(updates(each, by=["reading"])), "posterior", {"subset": SINGLE, **named})
+
+
+def _told_updates(table: pd.DataFrame, named: dict[str, Any]) -> Iterator[Evidence]:
+    """Updates on evidence and testimony: which come apart, and as the paper has them, in one sentence."""
     for speaker, subset in AFTER.items():
         told = [_oriented(table, side, f"{speaker} {side}") for side in (X, NOT_X)]
         yield _evidence(pd.concat(told, ignore_index=True), "told", {"subset": subset, **named})

@@ -16,7 +16,7 @@ from ..runs.scores import gate, resampling
 from ..scoring.number import Number
 from .config import SycophancyConfig
 from .samples import BY_AGENT, BY_USER, paired_arms, published_arms
-from .table import arms, array, by_method, labels, mean_readings, readings
+from .table import arms, array, by_method, in_every_context, labels, mean_readings, readings
 
 LICENSED = {BY_AGENT: "licensed_agent", BY_USER: "licensed_user"}
 """Arm -> the belief that the words license."""
@@ -51,7 +51,7 @@ def own_scores(config: SycophancyConfig, beliefs: pd.DataFrame) -> Iterator[Numb
     """
     how = resampling(config).interval
     tests: dict[tuple[str, str, str], ArmTest] = {}
-    for kind, method, rows in by_method(mean_readings(readings(beliefs))):
+    for kind, method, rows in by_method(mean_readings(in_every_context(readings(beliefs)))):
         named: dict[str, Any] = {"kind": kind, "method": method}
         table = arms(rows)
         for arm, column in LICENSED.items():

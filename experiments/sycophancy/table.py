@@ -60,6 +60,12 @@ def _worst(statuses: "pd.Series[str]") -> str:
     return next((one for one in statuses if one not in GOOD), max(statuses, key=len))
 
 
+def in_every_context(each: pd.DataFrame) -> pd.DataFrame:
+    """The readings in wordings that testimony was told in, too: between others a wording would pass for a shift."""
+    told = each.loc[each["speaker"] != "none", ["method", "reading"]].drop_duplicates()
+    return each.merge(told, on=["method", "reading"])
+
+
 def by_method(table: pd.DataFrame) -> Iterator[tuple[str, str, pd.DataFrame]]:
     """(kind, method, rows)."""
     for (kind, method), rows in table.groupby(["kind", "method"], sort=False):

@@ -54,6 +54,8 @@ def _negotiation(row: Mapping[str, Any], number: int, seed: int, path: Path) -> 
     if ends < 2:
         return None
     speakers = sorted(row["participant_info"])
+    if len(speakers) != 2:
+        raise UserError(f"{path}: dialogue {row['dialogue_id']} has {len(speakers)} participants, not two")
     letters = dict(zip(speakers, "AB", strict=True))
     said = row["chat_logs"][: int(rng.integers(2, ends + 1))]
     camper = speakers[int(rng.integers(2))]

@@ -155,11 +155,12 @@ def test_casino_is_cut_by_the_seed_and_undecided_is_no_outcome(tmp_path: Path) -
     assert lengths == {3, 4}
     assert all("Deal" not in one.background for one in found)
     assert found[0].background.splitlines()[1:3] == ["B: I need water.", "A: Take two."]
-    assert load_casino(path, 3) == load_casino(path, 3) or np.isnan(load_casino(path, 3)[0].outcome)
-    path.write_text(
-        json.dumps([{**CASINO, "participant_info": {"mturk_agent_1": {"outcomes": {"satisfaction": "?"}}}}])
-    )
-    with pytest.raises(UserError, match="satisfaction"):
+    moods = {name: {"outcomes": {"satisfaction": "?"}} for name in CASINO["participant_info"]}
+    path.write_text(json.dumps([{**CASINO, "participant_info": moods}]))
+    with pytest.raises(UserError, match=r"dialogue 7: satisfaction '\?' is not of Extremely satisfied"):
+        load_casino(path)
+    path.write_text(json.dumps([{**CASINO, "participant_info": {"mturk_agent_1": {}}}]))
+    with pytest.raises(UserError, match="dialogue 7 has 1 participants, not two"):
         load_casino(path)
 
 
