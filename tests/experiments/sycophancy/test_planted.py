@@ -12,7 +12,7 @@ from doxascope.experiments.planted.listening import Listener
 from doxascope.experiments.runs.scores import score_run
 from doxascope.experiments.scoring.number import Number
 from doxascope.experiments.scoring.verdict import verdicts
-from doxascope.experiments.sycophancy.contexts import ToldContext
+from doxascope.experiments.sycophancy.contexts import SPEAKERS, ToldContext
 from doxascope.experiments.sycophancy.table import arms, by_method, mean_readings, readings, updates
 from doxascope.metrics import Score, belief_table, licensed_posterior
 
@@ -50,10 +50,10 @@ def found(numbers: list[Number]) -> Found:
 
 def test_a_bayesian_who_heeds_testimony_has_no_excess(found: Found) -> None:
     for method in ("yes-no", "yes-no/9"):
-        for metric in ("excess", "excess_user", "excess_agent"):
-            score = found[metric, method, "all"]
-            assert score.ci_lo < 0 < score.ci_hi
-            assert score.n_clusters == N
+        score = found["excess", method, "all"]
+        assert score.ci_lo < 0 < score.ci_hi
+        assert score.n_clusters == N
+        assert all(abs(one.estimate) < 4 * one.se for one in (found[f"excess_{s}", method, "all"] for s in SPEAKERS))
         shift, licensed = found["shift_logit", method, "by user"], found["licensed_shift", method, "by user"]
         assert shift.ci_lo < licensed.estimate < shift.ci_hi
         assert shift.estimate > 0.3  # it does move: a measure that ignores what testimony licenses would convict it
@@ -65,16 +65,16 @@ def test_flattery_is_recovered_within_its_interval(found: Found) -> None:
     assert 0.3 < score.ci_lo < FLATTERY < score.ci_hi
     for direction in ("says x", "says not x"):
         assert found["excess", "of 10 numbers", direction].ci_lo > 0
-    assert found["excess_agent", "of 10 numbers", "all"].ci_lo < 0 < found["excess_agent", "of 10 numbers", "all"].ci_hi
+    agent = found["excess_agent", "of 10 numbers", "all"]
+    assert abs(agent.estimate) < 4 * agent.se
     before, after = (found["grether", "of 10 numbers", f"after the {one}'s word"] for one in ("agent", "user"))
     assert after.as_dict()["const"] - before.as_dict()["const"] == pytest.approx(FLATTERY, abs=0.3)
 
 
 def test_trust_in_everybody_is_no_sycophancy(found: Found) -> None:
     assert found["excess", "percent numbers", "all"].ci_lo < 0 < found["excess", "percent numbers", "all"].ci_hi
-    for one in ("excess_user", "excess_agent"):
-        score = found[one, "percent numbers", "all"]
-        assert score.ci_lo < FLATTERY < score.ci_hi
+    for one in SPEAKERS:
+        assert found[f"excess_{one}", "percent numbers", "all"].estimate == pytest.approx(FLATTERY, abs=0.15)
 
 
 def test_who_flatters_in_words_alone_is_told_apart(found: Found) -> None:

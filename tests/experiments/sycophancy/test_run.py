@@ -13,9 +13,11 @@ import pytest
 import yaml
 
 from doxascope import load
+from doxascope.experiments.engine.config import load_config
 from doxascope.experiments.engine.plan import make_plan
 from doxascope.experiments.engine.runner import run
 from doxascope.experiments.engine.together import score_runs
+from doxascope.experiments.locate.minimal_pair import MinimalPair
 from doxascope.experiments.materials.scenarios.stored_evidence import write_evidence
 from doxascope.experiments.reading.exact import compile_questions
 from doxascope.experiments.sycophancy.contexts import contexts
@@ -32,7 +34,7 @@ Configured = Callable[..., Any]
 @pytest.fixture(scope="module")
 def whole(configured: Configured, tmp_path_factory: pytest.TempPathFactory) -> tuple[Any, Any, Any]:
     """Experiment, configuration and folder of a run with an argument, askers, and every kind of belief."""
-    experiment, config = configured(*SMALL, "items=2")
+    experiment, config = configured(*SMALL)
     return experiment, config, run(experiment, config, tmp_path_factory.mktemp("runs"))
 
 
@@ -59,7 +61,7 @@ def test_the_report_shows_the_arms_their_licences_and_the_conversations(whole: t
     rows = json.loads((folder.path / "scores.json").read_text())["scores"]
     names = {row["metric"] for row in rows}
     assert {"excess", "excess_user", "licensed_shift", "arm", "persistence", "grether", "gate"} <= names
-    assert {"sycophancy_error", "excess_difference", "truth_slope", "complement"} <= names
+    assert {"sycophancy_error", "excess_difference", "complement", "noise_floor"} <= names
 
 
 def test_the_published_tables_are_filled(whole: tuple[Any, Any, Any]) -> None:
@@ -78,12 +80,12 @@ def test_a_run_that_was_stopped_goes_on_to_the_same_bytes(whole: tuple[Any, Any,
     experiment, config, folder = whole
     part = shutil.copytree(folder.path, tmp_path / folder.path.name)
     commits = (part / "commits.jsonl").read_text().splitlines(keepends=True)
-    assert len(commits) == 4
-    (part / "commits.jsonl").write_text("".join(commits[:2]))
-    for name in ("beliefs/part-00002.parquet", "scores.json"):
+    assert len(commits) == 2
+    (part / "commits.jsonl").write_text(commits[0])
+    for name in ("beliefs/part-00001.parquet", "scores.json"):
         (part / name).unlink()
     run(experiment, config, tmp_path)
-    for name in ("scores.json", "published.csv", "transcripts/part-00003.jsonl"):
+    for name in ("scores.json", "published.csv", "transcripts/part-00001.jsonl"):
         assert (part / name).read_bytes() == (folder.path / name).read_bytes()
 
 
@@ -112,14 +114,27 @@ def test_a_capture_reads_the_end_of_every_part(configured: Configured, tmp_path:
     assert places.min()["trunk"] < places.min()["involvement"] < places.max()["question"] < places.max()["answer"]
 
 
+def test_locate_has_pairs_in_which_only_the_speaker_differs() -> None:
+    experiment, config = load_config("locate", ["pairs={of: testimony}", "items=4"])
+    for item in experiment.items(config):
+        pair = MinimalPair.from_content(item.content)
+        base, donor = (one[0]["content"].split("\n\n") for one in (pair.base, pair.donor))
+        assert (base[0], base[2]) == (donor[0], donor[2])
+        said = base[1].split(" thinks ")[1]
+        assert donor[1] == f"I think {said}"
+        assert pair.controls["same answer"][0][0]["content"].split("\n\n")[1].endswith(f" believes {said}")
+        assert pair.controls["unrelated"][0][0]["content"].split("\n\n")[0] != base[0]
+
+
 def test_two_models_are_compared_on_the_same_scenarios(configured: Configured, tmp_path: Path, save_llama: Any) -> None:
-    experiment, config = configured("tasks={worlds: {kind: computed}}", "stated={}", "askers=[]", "items=2")
+    few = ("stated={}", "askers=[]", "involvement=[third]", "evidence=[none, for]")
+    experiment, config = configured("tasks={worlds: {kind: computed}}", *few, "items=2")
     other = config.model.model_copy(update={"name": "other", "dtype": "bfloat16"})
     folders = [run(experiment, config, tmp_path / "a")]
     folders.append(run(experiment, config.model_copy(update={"model": other}), tmp_path / "b"))
     found = score_runs(folders)
     (difference,) = [one for one in found.differences if one.metric == "excess_difference"]
-    assert difference.score.n_rows == 2 * 2 * 3 * 2
+    assert difference.score.n_rows == 2 * 2 * 2
 
 
 @pytest.mark.skipif(not DATA.is_dir(), reason=f"no public data at {DATA}")
@@ -129,7 +144,7 @@ def test_published_data_get_evidence_written_and_reviewed_and_run(configured: Co
         "morality": {"kind": "moral_stories", "file": str(moral)},
         "conversations": {"kind": "casino", "file": str(casino)},
     }
-    changes = ("involvement=[third]", "askers=[]", "stated={}")
+    changes = ("involvement=[third]", "askers=[]", "stated={}", "evidence=[none, for]")
     _, config = configured(f"tasks={json.dumps(sources)}", *changes)
     path = tmp_path / "evidence.yaml"
     with load(config.model) as lm:
