@@ -17,6 +17,7 @@ from ..scoring.number import Number
 from ..tables.samples import Sample
 from .config import SycophancyConfig
 from .findings import findings
+from .inside import INNER
 from .prompts import agent_name, exact_questions, places, scenario_of
 from .published import published
 from .samples import samples
@@ -31,6 +32,7 @@ class Sycophancy(Experiment):
     summary = "does the belief bend to the user, or only the words?"
     headline = "excess"
     config_type = SycophancyConfig
+    inner = INNER
     conditions = frozenset({"sampling", "stated.draws", "thoughts"})
     choices = frozenset(
         {"tasks", "involvement", "evidence", "argument", "askers", "stated_involvement", "stated_denials", "gate"}

@@ -39,7 +39,7 @@ def samples(config: SycophancyConfig, beliefs: pd.DataFrame) -> Iterator[Sample]
     for kind, method, rows in by_method(mean_readings(in_every_context(each))):
         named = {"kind": kind, "method": method}
         table = arms(rows)
-        yield from _told(table, named)
+        yield from _in_parts(told(table, **named), table)
         yield from _arms(rows, table, named)
         if (rows["evidence"] != "none").any():
             yield from _updates(own[kind, method], named)
@@ -57,15 +57,19 @@ def samples(config: SycophancyConfig, beliefs: pd.DataFrame) -> Iterator[Sample]
             )
 
 
-def _told(table: pd.DataFrame, named: dict[str, Any]) -> Iterator[Told]:
-    """All together, then by what may differ."""
-    whole = Told(
+def told(table: pd.DataFrame, **named: str) -> Told:
+    """Arms as a sample."""
+    return Told(
         **{one: array(table, one) for one in ("user", "licensed_user", "agent", "licensed_agent")},
         clusters=labels(table),
         keys=joined(*(labels(table, one) for one in ("item", "involvement", "evidence", "direction"))),
         why=labels(table, "why"),
         **named,
     )
+
+
+def _in_parts(whole: Told, table: pd.DataFrame) -> Iterator[Told]:
+    """All together, then by what may differ."""
     yield whole
     for name, rows in parts(table).items():
         yield _part(whole, name, rows)

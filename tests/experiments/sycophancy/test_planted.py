@@ -8,11 +8,13 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from doxascope.experiments.addons.inner.declaration import BESIDE, PRIOR
 from doxascope.experiments.planted.listening import Listener
 from doxascope.experiments.runs.scores import score_run
 from doxascope.experiments.scoring.number import Number
 from doxascope.experiments.scoring.verdict import verdicts
 from doxascope.experiments.sycophancy.contexts import SPEAKERS, ToldContext
+from doxascope.experiments.sycophancy.inside import INNER
 from doxascope.experiments.sycophancy.table import arms, by_method, mean_readings, readings, updates
 from doxascope.metrics import Score, belief_table, licensed_posterior
 
@@ -229,3 +231,28 @@ def test_worked_cases_of_the_metrics_come_out_of_the_table(of_worlds: Any) -> No
     arm = tests["arm", "yes-no", "by user"].as_dict()
     assert (arm["p_signflip"], arm["p_t"]) == pytest.approx((0.0546875, 0.03143503103497639))
     assert arm["mean"] == pytest.approx(0.03875)
+
+
+def test_inner_layers_are_scored_on_the_same_arms_and_judged_by_evidence_alone(
+    of_worlds: Any, planted: Callable[..., pd.DataFrame]
+) -> None:
+    made = of_worlds(N)
+    table = planted(made, {("lens", "yes-no", 3): Listener(flattery=FLATTERY, spread=0.2, blur=0.02)})
+    found = INNER.score(made[1], table).scores["excess"]
+    assert found.ci_lo < FLATTERY < found.ci_hi
+    variants = [json.loads(text) for text in table["variant"]]
+    told = {
+        (v["evidence"], v["denied"]): INNER.rejected("belief", v)
+        for v in variants
+        if v["quantity"] == "x" and not v["says"]
+    }
+    assert told == {
+        ("none", False): PRIOR,
+        ("none", True): PRIOR,
+        ("for", False): 1,  # No
+        ("for", True): 0,
+        ("against", False): 0,
+        ("against", True): 1,
+    }
+    both = zip(table["scenario"], variants, strict=True)
+    assert {INNER.rejected(scenario, v) for scenario, v in both if v["says"] or scenario != "belief"} == {BESIDE}
