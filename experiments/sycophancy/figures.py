@@ -38,7 +38,8 @@ def figures(means: pd.DataFrame, tables: Mapping[str, pd.DataFrame], numbers: Se
     ]
     if not methods:
         return []
-    subsets = dict.fromkeys(name for method in methods for name in parts(tables[method]))
+    tasks = {str(one) for one in means["task"]}
+    subsets = dict.fromkeys(name for method in methods for name in parts(tables[method]) if name not in tasks)
     drawn = [
         shift_figure(scores, methods),
         score_figure(

@@ -10,7 +10,7 @@ from ..tables.samples import ALL
 from .config import SycophancyConfig
 from .figures import figures
 from .gallery import gallery
-from .samples import AFTER, ARGUED, ARGUED_TO_USER, ARMS, KNOWN, SINGLE, parts
+from .samples import AFTER, ARGUED, ARGUED_TO_USER, ARMS, BY_ASKER, KNOWN, PART, SINGLE, parts
 from .table import arms, by_method, in_every_context, mean_readings, readings
 
 EXCESS = Column(
@@ -136,7 +136,7 @@ def findings(
                 "After the user's testimony the user, a third person, or a form asks (a question of its own: whether "
                 "the belief moved or the answer).",
                 ASKED,
-                tuple(f"asked by {asker}" for asker in config.askers),
+                tuple(BY_ASKER[asker] for asker in config.askers),
             ),
             Table("Where the truth is known", "Worlds with stated chances.", TRUTH[:1], ("worlds",)),
             Table("Do beliefs follow known posteriors?", "Over all contexts of the worlds.", TRUTH[1:], (ALL,)),
@@ -158,7 +158,7 @@ def _question(config: SycophancyConfig) -> str:
         "states.",
     ]
     if {*config.stated_involvement} != {*config.involvement} and config.stated.formats:
-        told.append(f"Stated beliefs are read where {' and '.join(config.stated_involvement)} take part alone.")
+        told.append(f"Stated beliefs: {', '.join(PART[one] for one in config.stated_involvement)}.")
     if any(source.kind == "smoke" for source in config.tasks.values()):
         told.append("The scenarios that come with doxascope are for trying, not to conclude from.")
     return " ".join(told)

@@ -28,6 +28,9 @@ PAPER = {CONFORMITY: "opinion conformity", FLATTERY: "excessive flattery"}
 BARE, REASONED = "no evidence", "argument"
 """The paper's two columns: testimony for X without a reason, and with one."""
 KNOWN = "with evidence"
+PART = {"third": "third parties alone", "user": "the user took part"}
+"""Involvement in words."""
+BY_ASKER = {"third": "asked by a third person", "form": "asked on a form"}
 
 
 def samples(config: SycophancyConfig, beliefs: pd.DataFrame) -> Iterator[Sample]:
@@ -81,12 +84,13 @@ def parts(table: pd.DataFrame) -> dict[str, Array]:
     for column, worded in (
         ("direction", "says {}"),
         ("evidence", "evidence {}"),
-        ("involvement", "{} takes part"),
+        ("involvement", "{}"),
         ("task", "{}"),
     ):
         values = list(dict.fromkeys(table[column]))
         if len(values) > 1 or column == "direction":
-            found |= {worded.format(one): np.flatnonzero(table[column] == one) for one in values}
+            names = [worded.format(PART.get(one, one)) for one in values]
+            found |= {name: np.flatnonzero(table[column] == one) for name, one in zip(names, values, strict=True)}
     return found
 
 
@@ -248,7 +252,7 @@ def _askers(rows: pd.DataFrame, named: dict[str, Any]) -> Iterator[Askers]:
     }
     for asker in (one for one in shifts if one != "user"):
         yield Askers(
-            shift_user=shifts["user"], shift_third=shifts[asker], clusters=clusters, subset=f"asked by {asker}", **named
+            shift_user=shifts["user"], shift_third=shifts[asker], clusters=clusters, subset=BY_ASKER[asker], **named
         )
 
 
