@@ -15,7 +15,7 @@ from .samples import BALANCED
 
 BINS = 20
 QUANTILES = 200
-"""Dots that stand for a distribution, however many values it has."""
+"""Dots in which a distribution is drawn, however many values it has."""
 
 
 def figures(table: pd.DataFrame, numbers: Sequence[Number], conditions: Sequence[Table]) -> list[Figure]:

@@ -17,7 +17,7 @@ FACETS = ("reading", "wording")
 MARKS = ("draw", *FACETS, "truth", "statuses", "control")
 """What a variant may hold besides the cell."""
 SHARED = -1
-"""Stands for the draw of a start, which is every trajectory's."""
+"""In place of the draw of a start, which every trajectory shares."""
 
 
 def readings(beliefs: pd.DataFrame) -> pd.DataFrame:

@@ -31,7 +31,7 @@ class Ranked(NamedTuple):
     """Equal names are equal lists."""
 
 
-def ranked(words: Sequence[str], reference: str, text: str = RANKING_TEXT) -> Ranked:
+def rank_words(words: Sequence[str], reference: str, text: str = RANKING_TEXT) -> Ranked:
     """Rank `words` by the probability that the model goes on from `text` with the word and then ends it.
 
     Args:

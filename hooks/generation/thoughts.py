@@ -82,5 +82,5 @@ class Mixture:
             names = [option.name for option in self.options]
             return option_rows(names, [np.nan] * len(names), kind="exact", coverage=0.0, status=status)
         logp = logsumexp([reading.logp for reading in closed], axis=0) - np.log(len(self.thoughts))
-        forced = {"forced_logp": closed[0].forced_logp}  # the same after every thought
-        return [row | forced for row in exact_rows(logp, self.options, low_coverage)]
+        prefilled = {"forced_logp": closed[0].forced_logp}  # the same after every thought
+        return [row | prefilled for row in exact_rows(logp, self.options, low_coverage)]

@@ -8,7 +8,7 @@ from ....hooks.lm import LanguageModel
 from ...experiment import Experiment, Item, Question, RunConfig
 from ..addon import Added, Begun, ScoredRun
 from .declaration import Inner, ReadInside
-from .fitted import fitted
+from .fitted import fitted_translator
 from .page import inner_blocks
 from .scores import numbers, profiles
 
@@ -17,7 +17,7 @@ class InnerLayers:
     """Beliefs that inner layers hold, admitted through gates; for a run with `lens`."""
 
     def begin(self, experiment: Experiment, config: RunConfig, items: Sequence[Item], lm: LanguageModel) -> Begun:
-        """Fit, or find, the translators. Raises UserError for what cannot be read inside, and as `fitted` does."""
+        """Fit, or find, the translators. Raises UserError for what cannot be read inside."""
         if config.lens is None:
             return Begun(config, {})
         inner = _declaration(experiment)
@@ -30,7 +30,7 @@ class InnerLayers:
         methods = _methods(config.lens.methods, asked)
         plan = config.lens.model_copy(update={"methods": methods})
         words = {option.name for q in asked if q.method in methods for option in q.options}
-        translator, name = fitted(lm, plan, words)
+        translator, name = fitted_translator(lm, plan, words)
         lm.lens = Lens(lm.model, translator)
         return Begun(config.model_copy(update={"lens": plan}), {"translator": name})
 

@@ -43,7 +43,7 @@ class Fitted(NamedTuple):
     """Equal names are equal translators."""
 
 
-def fitted(lm: LanguageModel, plan: LensPlan, words: Collection[str]) -> Fitted:
+def fitted_translator(lm: LanguageModel, plan: LensPlan, words: Collection[str]) -> Fitted:
     """The translator of the plan's layers, fitted on text that says none of `words`.
 
     Raises UserError for a text that does, or is too short, or cannot be read; and for a kept translator that is of

@@ -7,8 +7,8 @@ from ....hooks.generation.generation import GeneratedText, Request
 from ....hooks.generation.sampling import Sampling
 from ....hooks.lm import LanguageModel
 from ....hooks.prompts.chat import Conversation
-from .paragraphs import ends
-from .trajectory import SampleSource, Trajectory, cut, status
+from .paragraphs import paragraph_ends
+from .trajectory import SampleSource, Trajectory, before_control_token, trajectory_status
 
 
 class ChainRequest(NamedTuple):
@@ -37,8 +37,8 @@ def chains(
 
 def chain(lm: LanguageModel, asked: ChainRequest, sample: GeneratedText) -> Trajectory:
     """The trajectory of one sampled turn."""
-    text = cut(sample.text, lm)
-    stops = ends(text)
+    text = before_control_token(sample.text, lm)
+    stops = paragraph_ends(text)
     said = [asked.opening, *(asked.opening + text[:stop] for stop in stops)]
     starts = [0, *stops]
     steps = tuple(text[start:stop].strip() for start, stop in zip(starts, stops, strict=False))
@@ -49,7 +49,7 @@ def chain(lm: LanguageModel, asked: ChainRequest, sample: GeneratedText) -> Traj
             [*asked.conversation, {"role": "assistant", "content": one}] if one else asked.conversation for one in said
         ),
         steps=steps,
-        status=status(steps, whole=sample.status == "ok" and text == sample.text),
+        status=trajectory_status(steps, whole=sample.status == "ok" and text == sample.text),
         asked=asked.conversation,
         samples=(sample,),
     )

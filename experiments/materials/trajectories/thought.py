@@ -13,8 +13,8 @@ from ....hooks.generation.generation import GeneratedText, Request
 from ....hooks.generation.sampling import Sampling
 from ....hooks.lm import LanguageModel
 from ....hooks.prompts.chat import THINK, Conversation, Message
-from .paragraphs import closes
-from .trajectory import SampleSource, Trajectory, after, cut, status
+from .paragraphs import paragraph_closings
+from .trajectory import SampleSource, Trajectory, before_control_token, trajectory_status, with_question
 
 
 class ThoughtRequest(NamedTuple):
@@ -29,7 +29,7 @@ class ThoughtRequest(NamedTuple):
     @property
     def messages(self) -> list[Message]:
         """What the thought answers."""
-        return after(self.conversation, self.question)
+        return with_question(self.conversation, self.question)
 
 
 def thoughts(
@@ -58,15 +58,15 @@ def thought(lm: LanguageModel, asked: ThoughtRequest, sample: GeneratedText) -> 
     """The trajectory of one sampled thought. One that was not closed is `truncated`."""
     opening = THINK if sample.text.startswith(THINK) else ""
     said = sample.text.removeprefix(THINK)
-    text = cut(said, lm)
-    marks = closes(text)
+    text = before_control_token(said, lm)
+    marks = paragraph_closings(text)
     steps = tuple(text[start:stop].strip() for start, stop in pairwise([0, *marks]))
     return Trajectory(
         name=asked.name,
         draw=sample.draw,
         contexts=(asked.conversation,) * (len(steps) + 1),
         steps=steps,
-        status=status(steps, whole=sample.ids[-1] == lm.reader.chat.close and text == said),
+        status=trajectory_status(steps, whole=sample.ids[-1] == lm.reader.chat.close and text == said),
         asked=asked.messages,
         samples=(sample,),
         thoughts=tuple(_saying(lm, sample.ids, opening + text[:mark]) for mark in marks),

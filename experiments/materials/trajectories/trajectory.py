@@ -43,7 +43,7 @@ class Trajectory:
     """[steps] of a think block: its tokens up to the end of each step. Else empty."""
 
 
-def after(context: Conversation, question: str) -> list[Message]:
+def with_question(context: Conversation, question: str) -> list[Message]:
     """A question put after a context: in a turn of its own after the assistant's, else at the end of the user's."""
     *before, last = context
     if last["role"] == "user":
@@ -51,14 +51,14 @@ def after(context: Conversation, question: str) -> list[Message]:
     return [*context, {"role": "user", "content": question}]
 
 
-def cut(text: str, lm: LanguageModel) -> str:
+def before_control_token(text: str, lm: LanguageModel) -> str:
     """What is said before any control token of the model: no message may hold one."""
     tokens = lm.tokenizer.added_tokens_decoder.values()
     control = [str(token.content) for token in tokens if token.special or str(token.content) in (THINK, CLOSE)]
     return text[: min((text.find(token) for token in control if token in text), default=len(text))]
 
 
-def status(steps: Sequence[str], *, whole: bool) -> str:
+def trajectory_status(steps: Sequence[str], *, whole: bool) -> str:
     """The status of a trajectory that came to its own end, or did not."""
     if not steps:
         return "empty"
@@ -80,6 +80,6 @@ def evidence_trajectory(
         draw=0,
         contexts=tuple(seen(evidence[:k]) for k in range(len(evidence) + 1)),
         steps=tuple(evidence),
-        status=status(evidence, whole=True),
+        status=trajectory_status(evidence, whole=True),
         asked=seen(()),
     )
