@@ -39,8 +39,9 @@ def load(source: TableSource, roles: Mapping[str, str]) -> dict[str, Array]:
                 parts[name].append(_labels(cells, same))
                 continue
             values = _numbers(cells)
-            wrong, allowed = ROLES[role](values)
-            for bad, why in ((_unread(values, cells), "is not a number"), (wrong, allowed)):
+            wrong, fault = ROLES[role]
+            faults = (_unread(values, cells), "is not a number"), (wrong(values), fault + _percentages(role, values))
+            for bad, why in faults:
                 if bad.any():
                     at = int(np.argmax(bad))
                     raise UserError(f"{source.path}: row {row + at}, {name}: {str(cells[at])!r} {why}")
@@ -65,46 +66,22 @@ def refuse_row(path: Any, wrong: Array, fault: Callable[[int], str]) -> None:
         raise UserError(f"{path}: row {at + 1}{fault(at)}")
 
 
-def _probability(x: Array) -> tuple[Array, str]:
-    wrong = (x < -SLACK) | (x > 1 + SLACK)
-    percent = wrong.any() and 2 < np.nanmax(x) <= 100 and np.nanmin(x) >= 0
-    return wrong, "is not in [0, 1]" + ("; divide percentages by 100" if percent else "")
-
-
-def _difference(x: Array) -> tuple[Array, str]:
-    return np.abs(x) > 1 + SLACK, "is no difference of two probabilities; give [-1, 1]"
-
-
-def _logp(x: Array) -> tuple[Array, str]:
-    return x > LOGP_SLACK, "is above 0, which a log-probability cannot be"
-
-
-def _real(x: Array) -> tuple[Array, str]:
-    return np.isinf(x), "is infinite"
-
-
-def _mass(x: Array) -> tuple[Array, str]:
-    return (x < 0) | np.isinf(x), "is negative or infinite"
-
-
-def _outcome(x: Array) -> tuple[Array, str]:
-    return ~(np.isnan(x) | (x == 0) | (x == 1)), "is not an outcome; give 0, 1 or nothing"
-
-
-def _number(x: Array) -> tuple[Array, str]:
-    return ~np.isfinite(x), "is missing or infinite; every row needs a number"
-
-
-ROLES: Mapping[str, Callable[[Array], tuple[Array, str]]] = {
-    "probability": _probability,
-    "difference": _difference,
-    "logp": _logp,
-    "real": _real,
-    "mass": _mass,
-    "outcome": _outcome,
-    "number": _number,
+ROLES: Mapping[str, tuple[Callable[[Array], Array], str]] = {
+    "probability": (lambda x: (x < -SLACK) | (x > 1 + SLACK), "is not in [0, 1]"),
+    "difference": (lambda x: np.abs(x) > 1 + SLACK, "is no difference of two probabilities; give [-1, 1]"),
+    "logp": (lambda x: x > LOGP_SLACK, "is above 0, which a log-probability cannot be"),
+    "real": (np.isinf, "is infinite"),
+    "mass": (lambda x: (x < 0) | np.isinf(x), "is negative or infinite"),
+    "outcome": (lambda x: ~np.isin(x, (0, 1)) & ~np.isnan(x), "is not an outcome; give 0, 1 or nothing"),
+    "number": (lambda x: ~np.isfinite(x), "is missing or infinite; every row needs a number"),
 }
-"""Role -> (values -> which of them are wrong, and what to say of those)."""
+"""Role -> which values are wrong, and what to say of those."""
+
+
+def _percentages(role: str, x: Array) -> str:
+    """A hint where probabilities look like percentages."""
+    likely = role == "probability" and (x > 2).any() and not ((x < 0) | (x > 100)).any()
+    return "; divide percentages by 100" if likely else ""
 
 
 def _numbers(cells: Sequence[Any]) -> Array:
