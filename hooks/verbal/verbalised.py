@@ -56,12 +56,9 @@ def match_rows(answers: Iterable[MatchedAnswer], names: Sequence[str], low_cover
     counts = np.bincount(named, minlength=len(names))
     valid = int(counts.sum())
     failed = Counter(one.status for one in answers if one.option is None).most_common(1)
-    status = (
-        ("low_coverage" if valid < low_coverage * len(answers) else "ok")
-        if valid
-        else failed[0][0]
-        if failed
-        else "nan"
-    )
+    if valid:
+        status = "low_coverage" if valid < low_coverage * len(answers) else "ok"
+    else:
+        status = failed[0][0] if failed else "nan"
     prob, coverage = counts / (valid or np.nan), valid / (len(answers) or np.nan)
     return option_rows(names, prob, kind="verbal", coverage=coverage, status=status)
