@@ -16,11 +16,9 @@ def pair_rows(pairs: ArrayLike, negated: ArrayLike) -> NDArray[np.intp]:
         negated: [n] whether a row is the negation.
     """
     table = pd.DataFrame({"pair": np.asarray(pairs).astype(str), "negated": np.asarray(negated, dtype=bool)})
-    table = table[table["pair"] != ""].reset_index(names="row")
-    wide = table.drop_duplicates(["pair", "negated"]).pivot(index="pair", columns="negated", values="row").dropna()
-    if wide.shape[1] < 2:
-        return np.empty((0, 2), dtype=np.intp)
-    return wide[[False, True]].to_numpy(dtype=np.intp)
+    table = table[table["pair"] != ""].reset_index(names="row").drop_duplicates(["pair", "negated"])
+    sides = [table[table["negated"] == side].set_index("pair")["row"] for side in (False, True)]
+    return pd.concat(sides, axis=1, join="inner").to_numpy(dtype=np.intp)
 
 
 def complement_gaps(belief: Floats, rows: NDArray[np.intp]) -> Floats:
