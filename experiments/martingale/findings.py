@@ -28,6 +28,11 @@ COLUMNS = (
     Column("M_balanced", "M per step", "the same from each step to the next, questions weighing the same"),
     Column("mean_update", "mean update", "posterior less prior; a drift that is the same for all is not in M"),
     Column(
+        "reliability_wording",
+        "reliability",
+        "of one wording, over paraphrases: 1 less it is how far one wording's noise pulls M down",
+    ),
+    Column(
         "bias", "order bias", "P(yes) with the options in one order less that in the other; of a claim, framing bias"
     ),
     Column("coverage", "coverage", "probability, or share, of answers that count", percent=True),

@@ -67,6 +67,8 @@ class Pairs(Sample):
     outcome: Array | None = None
     readings: Array | None = None
     """[n, r] of the prior, which is then their mean."""
+    wordings: Array | None = None
+    """[n, w] of the prior in each wording, over which it is then the mean."""
     n_broken: int = 0
     """Pairs that a missing step took from the trajectories, not among the rows."""
 
@@ -142,6 +144,8 @@ class Elicited(Sample):
     """[n] share of the answers that count."""
     readings: Array | None = None
     """[n, 2] of which the belief is the mean."""
+    wordings: Array | None = None
+    """[n, w] in each wording, over which it is then the mean."""
 
 
 @dataclass(frozen=True, kw_only=True)
