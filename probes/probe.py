@@ -3,7 +3,8 @@
 import hashlib
 import io
 import json
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal, Self
 
@@ -22,7 +23,7 @@ from .estimators.readout import LinearReadout
 
 MODEL_KEYS = ("architecture", "n_layers", "d_model", "weights", "tokenizer", "chat_template", "template")
 """What of a model's identity must be the same where a probe is applied."""
-ARRAYS = ("mean", "scale", "weights", "calibration")
+ARRAYS = ("mean", "scale", "weights", "calibration", "groups", "folds")
 
 
 class ProbeMeta(Settings):
@@ -48,8 +49,6 @@ class ProbeMeta(Settings):
     """Identity of the model; of an imported probe what is known of it."""
     n_rows: int = 0
     n_groups: int = 0
-    groups: str = ""
-    """Hash of the groups that it was trained on, to find out what may not be scored with it."""
     numbers: str = ""
     """Hash of the file of arrays that belongs to it."""
 
@@ -64,11 +63,26 @@ class Probe:
     """Arrays and what they mean."""
 
     readout: LinearReadout
+    """Fitted on all groups."""
     meta: ProbeMeta
+    crossed: tuple[LinearReadout, ...] = ()
+    """[K] fitted without each fold, by which what it was trained on is read (PROBES 7)."""
+    fold_of: Mapping[str, int] = field(default_factory=dict)
+    """Group that it was trained on -> its fold."""
 
-    def predict(self, x: ArrayLike) -> Floats:
-        """[n] values in [0, 1] of features [n, d] read at `meta.at`."""
-        return self.readout.predict(x)
+    def logit(self, x: ArrayLike, groups: ArrayLike | None = None) -> Floats:
+        """[n] natural log-odds of features [n, d] read at `meta.at`.
+
+        A row whose group [n] was trained on is read by the fit that did not see it. Without groups every row is read by
+        the fit on all: then none of them may have been trained on.
+        """
+        x = np.asarray(x, dtype=np.float64)
+        found = self.readout.logit(x)
+        if groups is not None:
+            fold = np.array([self.fold_of.get(str(group), -1) for group in np.asarray(groups).tolist()])
+            for k, readout in enumerate(self.crossed):
+                found[fold == k] = readout.logit(x[fold == k])
+        return found
 
     def require_fit(self, header: Header, at: ReadAt) -> None:
         """Raise UserError, with every difference, unless activations of a store, read at a place, are what it reads."""
@@ -88,10 +102,17 @@ class Probe:
 
     def save(self, path: Path) -> None:
         """Write `path`.npz, the arrays, and `path`.json, the rest. Raises UserError if they cannot be written."""
-        own = self.readout
+        every = (self.readout, *self.crossed)
         buffer = io.BytesIO()
-        calibration = np.array([own.bias, own.slope, own.intercept])
-        np.savez(buffer, mean=own.mean, scale=own.scale, weights=own.weights, calibration=calibration)
+        np.savez(
+            buffer,
+            mean=np.stack([one.mean for one in every]),
+            scale=np.stack([one.scale for one in every]),
+            weights=np.stack([one.weights for one in every]),
+            calibration=np.array([[one.bias, one.slope, one.intercept] for one in every]),
+            groups=np.array(list(self.fold_of), dtype=np.str_),
+            folds=np.array(list(self.fold_of.values()), dtype=np.int64),
+        )
         meta = self.meta.model_copy(update={"numbers": _hash(buffer.getvalue())})
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
@@ -120,9 +141,12 @@ class Probe:
         with np.load(io.BytesIO(raw), allow_pickle=False) as arrays:
             if missing := [name for name in ARRAYS if name not in arrays]:
                 raise UserError(f"{path}.npz: has no array {missing[0]!r}")
-            bias, slope, intercept = arrays["calibration"].tolist()
-            readout = LinearReadout(arrays["mean"], arrays["scale"], arrays["weights"], bias, slope, intercept)
-        return cls(readout, meta)
+            first, *crossed = (
+                LinearReadout(mean, scale, weights, *map(float, calibration))
+                for mean, scale, weights, calibration in zip(*(arrays[name] for name in ARRAYS[:4]), strict=True)
+            )
+            fold_of = dict(zip(arrays["groups"].tolist(), arrays["folds"].tolist(), strict=True))
+        return cls(first, meta, tuple(crossed), fold_of)
 
 
 def import_probe(direction: ArrayLike, bias: float, header: Header, at: ReadAt, *, name: str, target: str) -> Probe:
@@ -144,11 +168,6 @@ def import_probe(direction: ArrayLike, bias: float, header: Header, at: ReadAt, 
             **at._asdict(),
         ),
     )
-
-
-def groups_hash(groups: ArrayLike) -> str:
-    """A short hash of the set of groups."""
-    return _hash("\0".join(sorted(set(map(str, np.asarray(groups).tolist())))).encode())
 
 
 def _named(path: Path, suffix: str) -> Path:

@@ -173,20 +173,21 @@ def _coherent(judge, study: Study, most: float) -> Claim:
 
 def _uniform(judge, study: Study) -> Claim:
     claim = "one direction serves every template, domain and polarity"
-    falsifier = "the interval of a cell off the diagonal of a transfer matrix reaches chance"
-    cells = [
-        (one.by, train, test, one.cells[i][j], one.chance)
-        for one in study.transfers
-        for i, train in enumerate(one.levels)
-        for j, test in enumerate(one.levels)
-        if i != j
-    ]
-    if not cells:
+    falsifier = "the interval of a matrix's mean off its diagonal reaches chance, or one cell off it lies below chance"
+    if not study.transfers:
         return judge("uniform", claim, falsifier, None, "there is nothing to transfer between")
-    holds = [cell.known and cell.lo > chance for *_, cell, chance in cells]
-    by, train, test, worst, _ = min(cells, key=lambda cell: cell[3].value if cell[3].value == cell[3].value else -1.0)
-    evidence = f"{sum(holds)} of {len(holds)} cells above chance; worst: {by}, {train} to {test}, {told(worst)}"
-    return judge("uniform", claim, falsifier, all(holds), evidence)
+    holds, told_of = [], []
+    for one in study.transfers:
+        cells = [
+            (cell.value, f"{train} to {test}")
+            for train, row in zip(one.levels, one.cells, strict=True)
+            for test, cell in zip(one.levels, row, strict=True)
+            if train != test and cell.value == cell.value
+        ]
+        mean, (worst, where) = one.off_diagonal, min(cells, default=(float("nan"), "none"))
+        holds.append(mean.known and mean.lo > one.chance and worst > one.chance)
+        told_of.append(f"{one.by}: mean {one.measure} {told(mean)}, least {worst:.2f} ({where})")
+    return judge("uniform", claim, falsifier, all(holds), "; ".join(told_of))
 
 
 def _adds(judge, study: Study, name: str, alpha: float) -> Claim:

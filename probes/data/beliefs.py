@@ -55,7 +55,9 @@ def target_values(rows: pd.DataFrame, target: str) -> np.ndarray:
     """[n] the target of that name. Raises UserError for one that the rows do not have."""
     column = {"exact": "p_exact", "verbal": "p_verbal"}.get(target, target)
     if column not in rows.columns or rows[column].isna().all():
-        raise UserError(f"target {target!r}: the rows do not have it; known: {', '.join(TARGETS)}, or a table of targets")
+        raise UserError(
+            f"target {target!r}: the rows do not have it; known: {', '.join(TARGETS)}, or a table of targets"
+        )
     return rows[column].to_numpy(dtype=np.float64)
 
 

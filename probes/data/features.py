@@ -69,7 +69,10 @@ class StoreFeatures:
             mine = np.flatnonzero(which == number)
             names = set(wanted[mine])
             rows, values = store.read(
-                layer=at.layer, site=at.site, position=at.position, where=lambda r, names=names: r["readout_id"].isin(names)
+                layer=at.layer,
+                site=at.site,
+                position=at.position,
+                where=lambda r, names=names: r["readout_id"].isin(names),
             )
             place = pd.Index(rows["readout_id"]).get_indexer(pd.Index(wanted[mine]))
             if (place < 0).any():

@@ -35,7 +35,14 @@ class Selectivity(NamedTuple):
 
 
 def selectivity(
-    x: Floats, y: Floats, groups: ArrayLike, folds: NDArray[np.intp], penalties: Sequence[float], *, draws: int, seed: int
+    x: Floats,
+    y: Floats,
+    groups: ArrayLike,
+    folds: NDArray[np.intp],
+    penalties: Sequence[float],
+    *,
+    draws: int,
+    seed: int,
 ) -> Selectivity:
     """Of log-odds [n] by features [n, d] in grouped folds."""
     codes, n_groups = cluster_codes(groups, len(y))

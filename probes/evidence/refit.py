@@ -13,7 +13,6 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.stats import norm
 
 from ...metrics.inference.rows import cluster_codes
-from ...metrics.validation import Floats
 from ..folds import MIN_FOLDS
 
 Rows = NDArray[np.intp]
@@ -30,6 +29,10 @@ class Estimate(NamedTuple):
     hi: float
     se: float
     n_groups: int
+
+    def within(self, least: float, most: float) -> "Estimate":
+        """The same with its interval cut to the range that the number can have."""
+        return self._replace(lo=max(self.lo, least), hi=min(self.hi, most)) if self.known else self
 
     @property
     def known(self) -> bool:

@@ -26,8 +26,8 @@ MODEL_BELIEFS = {"exact logit": ("exact",), "verbal belief": ("verbal",), "both"
 """What a probe is to add to: name -> columns of the rows, as log-odds."""
 POSITIONS = ("scenario", "polarity")
 """Columns at whose levels the calibration is shown, the first that is there: prior and posterior, or both polarities."""
-NEUTRAL = "neutral"
-"""The column that marks rows of neutral text."""
+BOUNDED = {"r2": -np.inf, "skill": -np.inf, "auc": 0.0, "abs_gap": 0.0}
+"""Number -> the least that it can be; the most is 1."""
 
 
 @dataclass(frozen=True)
@@ -84,6 +84,7 @@ def study(
         return numbers
 
     numbers = refit(statistic, data.groups, folds, draws=plan.refits, seed=plan.seed, level=plan.level)
+    numbers |= {name: numbers[name].within(least, 1.0) for name, least in BOUNDED.items() if name in numbers}
     once: dict[str, Any] = {"seed": plan.seed}
     logit = target.logit
     return Study(

@@ -27,16 +27,13 @@ class Transfer(NamedTuple):
     measure: str
     """`AUC` of a binary target (chance .5), `correlation` of a graded one (chance 0)."""
     cells: tuple[tuple[Estimate, ...], ...]
+    off_diagonal: Estimate
+    """Mean of the cells that transfer."""
 
     @property
     def chance(self) -> float:
         """What a probe that reads nothing has."""
         return 0.5 if self.measure == "AUC" else 0.0
-
-    @property
-    def off_diagonal(self) -> list[Estimate]:
-        """The cells that transfer."""
-        return [cell for i, row in enumerate(self.cells) for j, cell in enumerate(row) if i != j]
 
 
 def transfer_matrix(
@@ -77,11 +74,14 @@ def transfer_matrix(
             for other in names:
                 here = (labels[rows] == other) & np.isfinite(score)
                 found[f"{name}\0{other}"] = _measured(measure, target.prob[rows][here], score[here])
+        away = [value for key, value in found.items() if len(set(key.split("\0"))) > 1 and np.isfinite(value)]
+        found["mean"] = float(np.mean(away)) if away else float("nan")
         return found
 
-    found = refit(statistic, groups, folds, draws=draws, seed=seed, level=level)
+    every = refit(statistic, groups, folds, draws=draws, seed=seed, level=level)
+    found = {name: one.within(0.0 if measure == "AUC" else -1.0, 1.0) for name, one in every.items()}
     cells = tuple(tuple(found[f"{name}\0{other}"] for other in names) for name in names)
-    return Transfer(by, names, measure, cells)
+    return Transfer(by, names, measure, cells, found["mean"])
 
 
 def _scores(

@@ -17,6 +17,7 @@ from ..data.features import ReadAt
 from .nested import PENALTIES, nested_ridge, spread_of_targets
 from .permute import Permuted, permuted_targets
 
+
 @dataclass(frozen=True)
 class AtPoint:
     """What one place gave for the true target (column 0) and the permuted ones."""

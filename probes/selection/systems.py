@@ -208,7 +208,9 @@ class DualFit:
         """See `Fit`."""
         whole = self.training.whole
         mine = whole.folds == fold
-        return ((whole.y[mine][:, self.columns] - self.training.kernel[mine] @ self.alpha - self.level) ** 2).sum(axis=0)
+        return ((whole.y[mine][:, self.columns] - self.training.kernel[mine] @ self.alpha - self.level) ** 2).sum(
+            axis=0
+        )
 
     def score(self, fold: int) -> Floats:
         """See `Fit`."""

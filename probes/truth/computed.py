@@ -17,11 +17,56 @@ DOMAINS = ("larger", "sums", "parity", "alphabet", "length", "months")
 MOST = 1200
 """Facts: the alphabet has 325 pairs of letters."""
 MONTHS = [date(2001, month, 1).strftime("%B") for month in range(1, 13)]
-WORDS = (
-    "apple bottle candle desert engine forest garden hammer island jacket kitchen ladder mirror needle orange pencil "
-    "quilt ribbon saddle ticket umbrella village window yellow zebra anchor bridge castle dragon eagle feather guitar "
-    "harbor insect jungle kettle lemon market napkin oyster parrot quarter rocket summit tunnel urchin valley walnut"
-).split()
+WORDS = [
+    "apple",
+    "bottle",
+    "candle",
+    "desert",
+    "engine",
+    "forest",
+    "garden",
+    "hammer",
+    "island",
+    "jacket",
+    "kitchen",
+    "ladder",
+    "mirror",
+    "needle",
+    "orange",
+    "pencil",
+    "quilt",
+    "ribbon",
+    "saddle",
+    "ticket",
+    "umbrella",
+    "village",
+    "window",
+    "yellow",
+    "zebra",
+    "anchor",
+    "bridge",
+    "castle",
+    "dragon",
+    "eagle",
+    "feather",
+    "guitar",
+    "harbor",
+    "insect",
+    "jungle",
+    "kettle",
+    "lemon",
+    "market",
+    "napkin",
+    "oyster",
+    "parrot",
+    "quarter",
+    "rocket",
+    "summit",
+    "tunnel",
+    "urchin",
+    "valley",
+    "walnut",
+]
 
 Fact = Callable[[np.random.Generator], tuple[str, str, str]]
 """A true statement and a false one of the same form, with `{}` where `is` or `is not` stands, and what they are about."""
@@ -75,7 +120,11 @@ _IS, _NOT = "is", "is not"
 
 def _larger(rng: np.random.Generator) -> tuple[str, str, str]:
     a, b = sorted(int(x) for x in rng.choice(np.arange(2, 100), size=2, replace=False))
-    return f"the number {b} {{}} larger than the number {a}", f"the number {a} {{}} larger than the number {b}", f"{a},{b}"
+    return (
+        f"the number {b} {{}} larger than the number {a}",
+        f"the number {a} {{}} larger than the number {b}",
+        f"{a},{b}",
+    )
 
 
 def _sums(rng: np.random.Generator) -> tuple[str, str, str]:
