@@ -47,7 +47,7 @@ def check_folds(folds: ArrayLike, groups: ArrayLike) -> Ints:
     np.maximum.at(highest, codes, numbers)
     if (torn := lowest != highest).any():
         name = labels[int(np.argmax(torn[codes]))]
-        raise UserError(f"folds: group {name!r} lies in several; rows that share content belong in one fold")
+        raise UserError(f"folds: group {str(name)!r} lies in several; rows that share content belong in one fold")
     if n_folds < MIN_FOLDS:
         raise UserError(f"folds: {n_folds}; nested selection needs at least {MIN_FOLDS}")
     return numbers

@@ -34,7 +34,7 @@ class ProbeMeta(Settings):
     doxascope: str = __version__
     estimator: str
     """`ridge`, `logistic`, `mean_difference`, ..., or `imported`."""
-    params: dict[str, Any] = {}
+    params: Mapping[str, Any] = {}
     target: str
     site: str
     layer: int
@@ -150,7 +150,7 @@ class Probe:
 
 
 def import_probe(direction: ArrayLike, bias: float, header: Header, at: ReadAt, *, name: str, target: str) -> Probe:
-    """A direction [d] of raw activations and a bias, of any other tool, to be judged here as a probe of a store's model.
+    """A direction [d] of raw activations and a bias, of any other tool, to be judged as a probe of a store's model.
 
     Raises UserError if the direction is not of the model's width.
     """

@@ -14,9 +14,9 @@ OVERRIDE = click.option(
 OUT = click.option(
     "--out", type=click.Path(path_type=Path), default=Path("probes"), show_default=True, help="Folder of probe jobs."
 )
-CODE = click.option(
-    "--allow-code", multiple=True, type=click.Path(path_type=Path), metavar="FILE", help="As for `run`."
-)
+FOLDER = click.Path(path_type=Path)
+CODE = click.option("--allow-code", multiple=True, type=FOLDER, metavar="FILE", help="As for `run`.")
+Paths = tuple[Path, ...]
 
 
 @click.group()
@@ -38,9 +38,7 @@ def probe() -> None:
 @OVERRIDE
 @OUT
 @CODE
-def train(
-    config: str, runs: tuple[Path, ...], overrides: tuple[str, ...], out: Path, allow_code: tuple[Path, ...]
-) -> None:
+def train(config: str, runs: Paths, overrides: tuple[str, ...], out: Path, allow_code: Paths) -> None:
     """Train the probe of the registered place, and save it.
 
     \b
@@ -59,9 +57,7 @@ def train(
 @OVERRIDE
 @OUT
 @CODE
-def sweep(
-    config: str, runs: tuple[Path, ...], overrides: tuple[str, ...], out: Path, allow_code: tuple[Path, ...]
-) -> None:
+def sweep(config: str, runs: Paths, overrides: tuple[str, ...], out: Path, allow_code: Paths) -> None:
     """Sweep all layers and positions, and judge the probe of the registered place by its report card.
 
     The same command again goes on where it was.
@@ -82,7 +78,7 @@ def sweep(
 @RUNS
 @OVERRIDE
 @CODE
-def evaluate(config: str, runs: tuple[Path, ...], overrides: tuple[str, ...], allow_code: tuple[Path, ...]) -> None:
+def evaluate(config: str, runs: Paths, overrides: tuple[str, ...], allow_code: Paths) -> None:
     """Judge a trained probe on other runs; groups that it was trained on are left out.
 
     \b
@@ -99,7 +95,7 @@ def evaluate(config: str, runs: tuple[Path, ...], overrides: tuple[str, ...], al
 @RUNS
 @OVERRIDE
 @CODE
-def apply(config: str, runs: tuple[Path, ...], overrides: tuple[str, ...], allow_code: tuple[Path, ...]) -> None:
+def apply(config: str, runs: Paths, overrides: tuple[str, ...], allow_code: Paths) -> None:
     """Write what a trained probe reads in runs as beliefs of kind `probe`, and their reports anew.
 
     \b

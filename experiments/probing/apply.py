@@ -50,9 +50,7 @@ def evaluate_job(job: ProbeJob, allow_code: tuple[Path, ...] = ()) -> list[str]:
     rows.append(("calibration intercept", f"{slope.intercept:.3f}", "", ""))
     site = loaded.sites[probe.meta.position]
     called = f"{probe.meta.name}, {probe.meta.called}, read at {probe.meta.at}, which lies {site}"
-    left = (
-        f"{int((~new).sum())} rows of groups that it was trained on are left out; the intervals are those of this probe"
-    )
+    left = f"{int((~new).sum())} rows of groups that it was trained on are left out; intervals are of this one probe"
     return [called, "", *aligned(rows), "", left]
 
 

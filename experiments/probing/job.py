@@ -38,7 +38,7 @@ def sweep_job(job: ProbeJob, out: Path, allow_code: tuple[Path, ...] = ()) -> tu
     """Sweep, judge, save the probe, the numbers and the page; returns the folder, and the card as lines."""
     loaded = load_runs(job, allow_code)
     folder = _folder(job, loaded, out)
-    others = {LAYER_0: loaded.data.read(at) for at in loaded.surface if at != loaded.at}
+    others = {LAYER_0: loaded.data.read(loaded.surface)} if loaded.surface else {}
     with folder.writing(), progress(len(loaded.data.points), "place", f"probes of {job.target}") as advance:
         judged = run_job(
             loaded.data,

@@ -30,7 +30,7 @@ def blocks(judged: Judged, job: ProbeJob, loaded: Loaded) -> list[Block]:
         Prose(
             title="Where it can be decoded",
             text=f"Registered: {study.at}, relative depth {job.study.depth:g}. Highest, and not registered: "
-            f"{strongest(found)}, R2 {found.r2.max():.3f}. A pipeline that chooses its place within each training fold: "
+            f"{strongest(found)}, R2 {found.r2.max():.3f}. Chosen anew within each training fold: "
             f"R2 {found.selected_r2:.3f}, permutation p {found.selected_p:.3g}.",
         ),
         curve_figure(found, study),
@@ -59,8 +59,8 @@ def _asked(judged: Judged, job: ProbeJob, loaded: Loaded) -> str:
     target = loaded.data.target
     clipped = f", {target.n_clipped} of them clipped before their log-odds are taken" if target.n_clipped else ""
     return (
-        f"Target: {target.name}, {target.kind}{clipped}. {len(loaded.data.rows):,} rows in {judged.card.n_groups} groups; "
-        f"what shares content shares a group, and no group is in two of the {job.study.folds} folds. Read at "
+        f"Target: {target.name}, {target.kind}{clipped}. {len(loaded.data.rows):,} rows in {judged.card.n_groups} "
+        f"groups; what shares content shares a group, and no group is in two of the {job.study.folds} folds. Read at "
         f"{judged.study.at}, which lies {judged.card.site}, of {judged.probe.meta.model.get('name', 'the model')} in "
         f"{judged.probe.meta.dtype}."
     )
@@ -156,8 +156,8 @@ def _added(judged: Judged) -> TableBlock:
     ]
     return TableBlock(
         title="What it adds to what is known without it",
-        caption="Log-loss of the target in nats per row, on held-out groups. The p exchanges between groups the part of "
-        "the probe that the model's own belief does not explain.",
+        caption="Log-loss of the target in nats per row, on held-out groups. The p exchanges between groups the part "
+        "of the probe that the model's own belief does not explain.",
         head=[
             ("beyond", ""),
             ("without", ""),

@@ -37,8 +37,8 @@ class Loaded(NamedTuple):
     """The registered place."""
     sites: dict[str, ReadingSite]
     """Of each position that is read."""
-    surface: tuple[ReadAt, ...]
-    """Places before the first block that a probe must do better than."""
+    surface: ReadAt | None
+    """The place before the first block, that a probe must do better than, if it was kept."""
 
 
 def load_runs(job: ProbeJob, allow_code: Sequence[Path] = ()) -> Loaded:
@@ -79,7 +79,7 @@ def load_runs(job: ProbeJob, allow_code: Sequence[Path] = ()) -> Loaded:
     data = ProbeData(rows, make_target(job.target, values[known]), features, points)
     registered = ReadAt(job.site, at_depth(points, job.study.depth), job.position)
     first = ReadAt("resid_pre", 0, job.position)
-    surface = (first,) if "resid_pre" in header.sites and 0 in header.layers else ()
+    surface = first if "resid_pre" in header.sites and 0 in header.layers and first != registered else None
     return Loaded(data, header, registered, {name: sites[name] for name in positions}, surface)
 
 
@@ -155,7 +155,7 @@ def _texts(rows: pd.DataFrame, folder: RunFolder, last: int | None) -> pd.DataFr
 
 
 def _chosen(rows: pd.DataFrame, job: ProbeJob) -> pd.DataFrame:
-    """Those that the job wants, with the targets of its own. Raises UserError for a column or value that is not there."""
+    """Those that the job wants, with its own targets. Raises UserError for a column or value that is not there."""
     for name, value in job.where.items():
         if name not in rows.columns:
             raise UserError(f"where: there is no column {name!r}; {nearest(name, map(str, rows.columns))}")

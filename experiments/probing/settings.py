@@ -1,6 +1,6 @@
 """Settings of a probe job: which runs, which target, where to read, and how it is judged."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from importlib.resources import files
 from pathlib import Path
 
@@ -19,10 +19,10 @@ class ProbeJob(Settings):
     target: str = "outcome"
     """`outcome`, `exact`, `verbal`, or a column of `targets`."""
     targets: Path | None = None
-    """A CSV with `readout_id`, the column `target`, and, if need be, `group`: what is known of the read-outs besides."""
+    """A CSV with `readout_id`, the column `target`, and, if need be, `group`: what else is known."""
     option: str | None = None
     """Whose probability the belief is; None: the first."""
-    where: dict[str, str] = {}
+    where: Mapping[str, str] = {}
     """Column -> value: only these read-outs, for example `method: queried`."""
     site: str = "resid_post"
     position: str = "statement"

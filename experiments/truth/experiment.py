@@ -27,14 +27,13 @@ from .config import TruthConfig
 METHOD = "queried"
 STATED_OPTIONS = ("true", "false")
 QUESTION = (
-    "Each fact is stated, truly or falsely, and negated, in messages of their own; then the model is asked whether that "
-    "is true. The belief is P(yes) among yes and no. Activations at the end of the statement come before any question."
+    "Each fact is stated, truly or falsely, and negated, in messages of their own; then the model is asked whether "
+    "that is true. The belief is P(yes) among yes and no. Activations are kept at the end of the statement, before any "
+    "question."
 )
 COLUMNS = (
     Column("brier", "Brier", "mean squared distance of the belief from the truth; one half always scores 0.25"),
-    Column(
-        "calibration_slope", "calibration slope", "log-odds of the truth per log-odds of the belief; 1 is calibrated"
-    ),
+    Column("calibration_slope", "calibration slope", "log-odds of truth per log-odds of belief; 1 is calibrated"),
     Column("framing_bias", "framing bias", "P(yes to X) + P(yes to not X) - 1; 0 is coherent"),
     Column("p_yes", "P(yes)", "mean belief"),
     Column("yes_no_mass", "mass", "P(yes) + P(no) before anything is normalised"),
@@ -97,11 +96,11 @@ class Truth(Experiment):
     def samples(self, config: TruthConfig, beliefs: pd.DataFrame) -> Iterable[YesNo]:
         """The belief in each statement, beside that in its negation."""
         yes = beliefs[beliefs["option_index"] == 0]
-        for (kind, method), own in yes.groupby(["kind", "method"], sort=False, observed=True):
-            own = own.assign(**_variants(own["variant"].astype(str)))
+        for (kind, method), read in yes.groupby(["kind", "method"], sort=False, observed=True):
+            own = read.assign(**_variants(read["variant"].astype(str)))
             key = own["of"].astype(str).where(own["of"].astype(str) != "", own["readout_id"].astype(str))
             negations = own[own["negated"]].drop_duplicates("pair").set_index("pair")["prob"]
-            other = negations.reindex(own["pair"]).to_numpy(dtype=np.float64)
+            other = negations.reindex(own["pair"]).to_numpy(dtype=np.float64, copy=True)
             other[own["negated"].to_numpy(dtype=bool) | (own["pair"] == "").to_numpy()] = np.nan
             yield YesNo(
                 kind=str(kind),

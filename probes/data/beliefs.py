@@ -62,7 +62,7 @@ def target_values(rows: pd.DataFrame, target: str) -> np.ndarray:
 
 
 def join_targets(rows: pd.DataFrame, table: pd.DataFrame, where: str) -> pd.DataFrame:
-    """Rows with the columns of a user's own table, by `readout_id`: `target`, and if they are there `group`, `text`, ...
+    """Rows with the columns of a user's own table, by `readout_id`: `target`, and if it has them `group`, `text`, ...
 
     Raises UserError if the table lacks `readout_id` or shares none with the rows.
     """

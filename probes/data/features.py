@@ -68,12 +68,11 @@ class StoreFeatures:
         for number, store in enumerate(self.stores):
             mine = np.flatnonzero(which == number)
             names = set(wanted[mine])
-            rows, values = store.read(
-                layer=at.layer,
-                site=at.site,
-                position=at.position,
-                where=lambda r, names=names: r["readout_id"].isin(names),
-            )
+
+            def wants(rows: pd.DataFrame, names: set[str] = names) -> "pd.Series[bool]":
+                return rows["readout_id"].isin(names)
+
+            rows, values = store.read(layer=at.layer, site=at.site, position=at.position, where=wants)
             place = pd.Index(rows["readout_id"]).get_indexer(pd.Index(wanted[mine]))
             if (place < 0).any():
                 lost = wanted[mine][int(np.argmax(place < 0))]

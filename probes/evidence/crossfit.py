@@ -1,4 +1,4 @@
-"""Beliefs of every row by probes that saw nothing of its group, recalibrated within the training folds (PROBES 6, 7)."""
+"""Beliefs of every row by probes that saw nothing of its group, recalibrated in the training folds (PROBES 6, 7)."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass

@@ -25,7 +25,7 @@ from .transfer import Transfer, transfer_matrix
 MODEL_BELIEFS = {"exact logit": ("exact",), "verbal belief": ("verbal",), "both": ("exact", "verbal")}
 """What a probe is to add to: name -> columns of the rows, as log-odds."""
 POSITIONS = ("scenario", "polarity")
-"""Columns at whose levels the calibration is shown, the first that is there: prior and posterior, or both polarities."""
+"""Columns at whose levels the calibration is shown, the first that is there: prior and posterior, or polarities."""
 BOUNDED = {"r2": -np.inf, "skill": -np.inf, "auc": 0.0, "abs_gap": 0.0}
 """Number -> the least that it can be; the most is 1."""
 

@@ -17,59 +17,16 @@ DOMAINS = ("larger", "sums", "parity", "alphabet", "length", "months")
 MOST = 1200
 """Facts: the alphabet has 325 pairs of letters."""
 MONTHS = [date(2001, month, 1).strftime("%B") for month in range(1, 13)]
-WORDS = [
-    "apple",
-    "bottle",
-    "candle",
-    "desert",
-    "engine",
-    "forest",
-    "garden",
-    "hammer",
-    "island",
-    "jacket",
-    "kitchen",
-    "ladder",
-    "mirror",
-    "needle",
-    "orange",
-    "pencil",
-    "quilt",
-    "ribbon",
-    "saddle",
-    "ticket",
-    "umbrella",
-    "village",
-    "window",
-    "yellow",
-    "zebra",
-    "anchor",
-    "bridge",
-    "castle",
-    "dragon",
-    "eagle",
-    "feather",
-    "guitar",
-    "harbor",
-    "insect",
-    "jungle",
-    "kettle",
-    "lemon",
-    "market",
-    "napkin",
-    "oyster",
-    "parrot",
-    "quarter",
-    "rocket",
-    "summit",
-    "tunnel",
-    "urchin",
-    "valley",
-    "walnut",
-]
+NOUNS = """
+apple bottle candle desert engine forest garden hammer island jacket kitchen ladder mirror needle
+orange pencil quilt ribbon saddle ticket umbrella village window yellow zebra anchor bridge castle
+dragon eagle feather guitar harbor insect jungle kettle lemon market napkin oyster parrot quarter
+rocket summit tunnel urchin valley walnut
+"""
+WORDS = NOUNS.split()
 
 Fact = Callable[[np.random.Generator], tuple[str, str, str]]
-"""A true statement and a false one of the same form, with `{}` where `is` or `is not` stands, and what they are about."""
+"""A true and a false statement of one form, with `{}` where `is` or `is not` stands, and what they are about."""
 
 
 def computed_statements(n_groups: int, seed: int = 0) -> list[Statement]:

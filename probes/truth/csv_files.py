@@ -22,8 +22,8 @@ def csv_statements(paths: Sequence[Path], group: str | None = None) -> list[Stat
         group: the column that says what shares content, such as `city`. None: a statement shares its group with what
             differs from it by a negation, and with nothing else.
 
-    Raises UserError for a file that cannot be read, lacks a column or a label, has a label other than 0 and 1, or labels
-    one statement true and false.
+    Raises UserError for a file that cannot be read, lacks a column or a label, has a label other than 0 and 1, or
+    labels one statement true and false.
     """
     return [statement for path in paths for statement in _of_file(path, group)]
 
