@@ -33,6 +33,9 @@ class CrossFitted:
     """[n] mean target, in log-odds, of the rows that a row's probe was fitted on."""
     train_prob: Floats
     """[n] and as a probability."""
+    signals: Floats
+    """[K, n] in row k, of the rows of fold k their score, of each other row that of a fit without fold k and its own:
+    less the mean target of what was fitted on, which would tell the labels of the fold left out."""
 
     @property
     def belief(self) -> Floats:
@@ -47,15 +50,18 @@ def cross_fit(
     found = nested_ridge(x, target.logit[:, None], folds, penalties)
     logit = np.empty(len(x))
     train_logit, train_prob = np.empty(len(x)), np.empty(len(x))
-    readouts = []
+    readouts, signals = [], found.inner_score.copy()
     for k, readout in enumerate(found.readouts):
         mine = folds == k
         slope, intercept = recalibration(found.inner_score[k, ~mine], target.prob[~mine])
         logit[mine] = intercept + slope * found.score[mine]
         readouts.append(readout.calibrated(slope, intercept))
         train_logit[mine], train_prob[mine] = target.logit[~mine].mean(), target.prob[~mine].mean()
+        signals[k, mine] = found.score[mine] - train_logit[mine]
+        for j in set(range(len(found.readouts))) - {k}:
+            signals[k, folds == j] -= target.logit[~mine & (folds != j)].mean()
     chosen = np.asarray(penalties, dtype=np.float64)[found.chosen[:, 0]]
-    return CrossFitted(found.score, logit, chosen, tuple(readouts), train_logit, train_prob)
+    return CrossFitted(found.score, logit, chosen, tuple(readouts), train_logit, train_prob, signals)
 
 
 def recalibration(score: Floats, y: Floats) -> tuple[float, float]:

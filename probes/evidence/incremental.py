@@ -1,7 +1,9 @@
 """What a probe adds beyond what is known without it: the exact logit, the verbal belief, both (PROBES 10).
 
-Both models are logistic, fitted on the same grouped folds. Under the null the part of the probe that the others do not
-explain is exchanged between groups, and the larger model fitted anew.
+Both models are logistic, fitted on the same grouped folds. What they are fitted on is read by probes that saw neither
+the fold that they are judged on nor the row's own: a cross-fitted probe alone would carry the labels of the one into the
+other. Under the null the part of the probe that the others do not explain is exchanged between groups, and the larger
+model fitted anew.
 """
 
 from collections.abc import Sequence
@@ -52,7 +54,8 @@ def incremental_validity(
     """Gain in grouped log-loss of probe and base over base alone.
 
     Args:
-        probe: [n] cross-fitted log-odds of the probe.
+        probe: [K, n] in row k what is read of the rows of fold k by a probe that did not see it, and of each other row
+            by one that saw neither fold k nor the row's own (`CrossFitted.signals`); or [n], of a probe that saw none.
         y: [n] what is predicted: truth, or an action, in [0, 1].
         base: (name, [n] log-odds) of what is known without the probe; rows with a hole in one are dropped.
         groups: [n].
@@ -63,10 +66,13 @@ def incremental_validity(
         level: of the interval of the gain, which is conditional on the fits.
     """
     names = tuple(name for name, _ in base)
-    columns = np.column_stack([floats(probe), *(floats(column) for _, column in base)])
-    kept = np.isfinite(columns).all(axis=1)
+    columns = np.column_stack([floats(column) for _, column in base])
+    numbers = np.unique(np.asarray(folds), return_inverse=True)[1]
+    read = np.broadcast_to(floats(probe), (int(numbers.max()) + 1, len(columns)))
+    kept = np.isfinite(columns).all(axis=1) & np.isfinite(read).all(axis=0)
     columns, y, labels = columns[kept], floats(y)[kept], np.asarray(groups)[kept]
-    _, mine = np.unique(np.asarray(folds)[kept], return_inverse=True)
+    present, mine = np.unique(numbers[kept], return_inverse=True)
+    read = read[present][:, kept]
     roles = None if roles is None else np.asarray(roles)[kept]
     counts = {
         "n_rows": int(kept.sum()),
@@ -74,16 +80,16 @@ def incremental_validity(
         "reasons": {"undefined": int((~kept).sum())} if not kept.all() else {},
         "n_clusters": len(set(labels.tolist())),
     }
-    if mine.max(initial=0) < 1 or len(set(y.tolist())) < 2:
+    if len(present) < 2 or len(set(y.tolist())) < 2:
         return Incremental(status="too_few", base=names, **counts)
-    known = np.column_stack([np.ones(len(y)), _unit(columns[:, 1:])])
-    rest = columns[:, 0] - known @ np.linalg.lstsq(known, columns[:, 0], rcond=None)[0]
-    if rest.std() <= 1e-9 * max(1.0, float(columns[:, 0].std())):
+    known = np.column_stack([np.ones(len(y)), _unit(columns)])
+    rest = np.stack([_unexplained(row, known, mine != k) for k, row in enumerate(read)])
+    if not rest.any():
         return Incremental(status="nothing_new", base=names, **counts)
-    rest = rest / rest.std()
-    null = permuted_targets(rest, labels, roles, draws=draws, seed=seed).targets
-    without = _out_of_fold(known, np.zeros((len(y), 1)), y, mine)[:, 0]
-    with_it = _out_of_fold(known, np.column_stack([rest, null]), y, mine)
+    moved = permuted_targets(np.arange(len(y)), labels, roles, draws=draws, seed=seed).targets.astype(np.intp)
+    order = np.column_stack([np.arange(len(y)), moved])
+    without = _out_of_fold(known, np.zeros_like(rest), order[:, :1], y, mine)[:, 0]
+    with_it = _out_of_fold(known, rest, order, y, mine)
     loss = log_loss(y, without).mean()
     gains = loss - np.array([log_loss(y, one).mean() for one in with_it.T])
     observed = float(gains[0])
@@ -109,14 +115,21 @@ def _unit(x: Floats) -> Floats:
     return (x - x.mean(axis=0)) / np.where(scale > 0, scale, 1.0)
 
 
-def _out_of_fold(known: Floats, added: Floats, y: Floats, folds: NDArray[np.intp]) -> Floats:
-    """[n, B] beliefs by logistic fits of [known, one column of added], each fold by the fit without it."""
-    found = np.empty_like(added)
+def _unexplained(probe: Floats, known: Floats, train: NDArray[np.bool_]) -> Floats:
+    """[n] the probe less what the known columns say of it, by the training rows; 0 where nothing is left."""
+    rest = probe - known @ np.linalg.lstsq(known[train], probe[train], rcond=None)[0]
+    size = float(rest[train].std())
+    return rest / size if size > 1e-9 * max(1.0, float(probe.std())) else np.zeros_like(rest)
+
+
+def _out_of_fold(known: Floats, rest: Floats, order: NDArray[np.intp], y: Floats, folds: NDArray[np.intp]) -> Floats:
+    """[n, B] beliefs by logistic fits of known and, for each fold k, one ordering [n, B] of its rest [K, n]."""
+    found = np.empty(order.shape)
     block = max(1, AT_ONCE // (len(y) * (known.shape[1] + 1)))
-    for start in range(0, added.shape[1], block):
-        some = added[:, start : start + block]
-        for k in range(int(folds.max()) + 1):
-            test = folds == k
+    for k, row in enumerate(rest):
+        test = folds == k
+        for start in range(0, order.shape[1], block):
+            some = row[order[:, start : start + block]]
             beta = _newton(known[~test], some[~test], y[~test])
             found[test, start : start + block] = expit(known[test] @ beta[:, :-1].T + some[test] * beta[:, -1])
     return found

@@ -170,7 +170,7 @@ def _added(
     data: ProbeData, folds: NDArray[np.intp], crossed: CrossFitted, columns: tuple[str, ...], plan: StudyPlan
 ) -> Incremental:
     return incremental_validity(
-        crossed.logit,
+        crossed.signals,
         data.target.prob,
         [(name, data.rows[name].to_numpy(dtype=np.float64)) for name in columns],
         data.groups,

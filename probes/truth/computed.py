@@ -121,6 +121,8 @@ def _months(rng: np.random.Generator) -> tuple[str, str, str]:
     day = date(2001, 1, 1) + timedelta(days=int(rng.integers(365)))
     later = int(rng.integers(20, 300))
     end = day + timedelta(days=later)
+    if end.day == 1:  # in a leap year this might still be the month before
+        later, end = later + 1, end + timedelta(days=1)
     wrong = MONTHS[(end.month - 1 + int(rng.integers(1, 12))) % 12]
     text = f"the day that comes {later} days after {day.day} {MONTHS[day.month - 1]} {{}} in "
     return text + MONTHS[end.month - 1], text + wrong, f"{day:%j},{later}"
