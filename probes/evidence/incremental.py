@@ -1,8 +1,8 @@
 """What a probe adds beyond what is known without it: the exact logit, the verbal belief, both (PROBES 10).
 
 Both models are logistic, fitted on the same grouped folds. What they are fitted on is read by probes that saw neither
-the fold that they are judged on nor the row's own: a cross-fitted probe alone would carry the labels of the one into the
-other. Under the null the part of the probe that the others do not explain is exchanged between groups, and the larger
+the fold that they are judged on nor the row's own: a cross-fitted probe alone would carry the labels of the one into
+the other. Under the null the part of the probe that the others do not explain is exchanged between groups, and the larger
 model fitted anew.
 """
 
