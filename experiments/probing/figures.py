@@ -24,6 +24,7 @@ def curve_figure(found: Sweep, study: Study) -> Picture:
     lowest = min(-0.05, float(found.r2.min()))
     floor = max(lowest, -0.5)
     best = max(study.baselines.values(), default=0.0)
+    highest = max(0.2, 1.1 * float(found.r2.max()), 1.1 * best, study.numbers["r2"].hi)
 
     def draw(axes: Any, mine: list[int]) -> None:
         layers = [found.points[i].layer for i in mine]
@@ -36,7 +37,7 @@ def curve_figure(found: Sweep, study: Study) -> Picture:
                 own = study.numbers["r2"]
                 axes.plot([study.at.layer] * 2, [max(own.lo, floor), own.hi], color=MARK, linewidth=1.6)
                 axes.plot(study.at.layer, own.value, "s", color=MARK, markersize=6, fillstyle="none")
-        axes.set_ylim(floor, max(1.02, float(found.r2.max())))
+        axes.set_ylim(floor, highest)
         axes.set_xlabel("layer")
         axes.set_ylabel("out-of-fold R2")
         axes.locator_params(axis="x", nbins=5, integer=True)

@@ -12,6 +12,7 @@ from .settings import ProbeJob
 WHY_NOT = {
     "read-out": "It is read where the answer is asked for or given: there a probe recovers the logits, and shows "
     "nothing of a belief that comes before them.",
+    "nothing decodable": "The target cannot be told from noise at the registered place.",
     "decoded information": "A latent belief needs all of these claims; information about the target can be decoded "
     "without the model holding it as a belief.",
 }
@@ -70,12 +71,21 @@ def _claims(card: Card) -> TableBlock:
     return TableBlock(
         title="Report card",
         caption="Each falsifier was fixed in the settings before anything was read.",
-        head=[("claim", ""), ("verdict", ""), ("evidence", ""), ("it would be false if", "")],
+        head=[("claim", ""), ("verdict", ""), ("evidence", "")],
         rows=[
-            [Cell(claim.name, [claim.claim]), Cell(claim.verdict), Cell(claim.evidence), Cell(claim.falsifier)]
+            [
+                Cell(claim.name, [claim.claim, f"false if {claim.falsifier}"]),
+                Cell(claim.verdict),
+                Cell(*_lines(claim.evidence)),
+            ]
             for claim in card.claims
         ],
     )
+
+
+def _lines(evidence: str) -> tuple[str, list[str]]:
+    first, *rest = evidence.split("; ")
+    return first, rest
 
 
 def _criteria(card: Card) -> TableBlock:

@@ -130,7 +130,7 @@ def report_card(found: Sweep, study: Study, site: ReadingSite, n_groups: int, pl
         ),
     ]
     supported = {claim.name: claim.verdict == "supported" for claim in claims}
-    name = name_of(site, (supported[one] for one in NEEDED_FOR_BELIEF))
+    name = name_of(site, supported["decodable"], (supported[one] for one in NEEDED_FOR_BELIEF))
     return Card(name, site, n_groups, tuple(claims))
 
 

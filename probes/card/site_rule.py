@@ -7,7 +7,7 @@ ReadingSite = Literal["before the question", "read-out", "unknown"]
 """`before the question`: at least one message before the one that asks for the answer. `read-out`: in the message that
 asks, or after it. `unknown`: nothing tells."""
 AT_THE_ANSWER = ("last", "before_answer", "thought")
-BELIEF, READ_OUT, DECODED = "latent belief", "read-out", "decoded information"
+BELIEF, READ_OUT, DECODED, NOTHING = "latent belief", "read-out", "decoded information", "nothing decodable"
 
 
 class Place(Protocol):
@@ -40,10 +40,12 @@ def reading_site(place: Place, n_messages: int) -> ReadingSite:
     return "before the question" if inside < n_messages - 1 else "read-out"
 
 
-def name_of(site: ReadingSite, supported: Iterable[bool]) -> str:
-    """What the values of a probe may be called: a latent belief only if all that the word claims is supported, and
-    never at a read-out site.
+def name_of(site: ReadingSite, decodable: bool, needed: Iterable[bool]) -> str:
+    """What the values of a probe may be called: never a belief at a read-out site, nothing where nothing is decoded,
+    and a latent belief only if all that the word claims is supported.
     """
     if site != "before the question":
         return READ_OUT
-    return BELIEF if all(supported) else DECODED
+    if not decodable:
+        return NOTHING
+    return BELIEF if all(needed) else DECODED

@@ -1,4 +1,4 @@
-"""How good beliefs are on rows that nothing of them was fitted on (PROBES 2, 6; METRICS P3)."""
+"""How good beliefs are on rows that nothing of them was fitted on (PROBES 2, 6)."""
 
 from typing import NamedTuple
 
@@ -13,7 +13,7 @@ LOSS_EPS = 1e-6
 
 
 class Recall(NamedTuple):
-    """METRICS-free, a detector's number: how much of what is true is found at a given rate of false alarms."""
+    """A detector's number: how much of what is true is found at a given rate of false alarms."""
 
     recall: float
     """NaN with fewer negatives than one false alarm at this rate takes."""

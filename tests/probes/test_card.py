@@ -8,7 +8,7 @@ import pytest
 
 from doxascope.hooks.prompts.places import LAST, Position
 from doxascope.probes.card.claims import NEEDED_FOR_BELIEF, Card, report_card
-from doxascope.probes.card.site_rule import BELIEF, READ_OUT, ReadingSite, name_of, reading_site
+from doxascope.probes.card.site_rule import BELIEF, DECODED, NOTHING, READ_OUT, ReadingSite, name_of, reading_site
 from doxascope.probes.data.dataset import ProbeData
 from doxascope.probes.evidence.study import study
 from doxascope.probes.folds import grouped_folds
@@ -37,10 +37,11 @@ def test_the_position_where_the_answer_is_read_is_a_read_out(position: Any, site
 
 def test_a_read_out_is_never_a_belief_whatever_it_shows() -> None:
     everything = [True] * len(NEEDED_FOR_BELIEF)
-    assert name_of("before the question", everything) == BELIEF
-    assert name_of("read-out", everything) == READ_OUT
-    assert name_of("unknown", everything) == READ_OUT
-    assert name_of("before the question", [*everything[:-1], False]) != BELIEF
+    assert name_of("before the question", True, everything) == BELIEF
+    assert name_of("read-out", True, everything) == READ_OUT
+    assert name_of("unknown", True, everything) == READ_OUT
+    assert name_of("before the question", True, [*everything[:-1], False]) == DECODED
+    assert name_of("before the question", False, [False, *everything[1:]]) == NOTHING
 
 
 def card(data: ProbeData, site: ReadingSite = "before the question", plan: StudyPlan = PLAN) -> Card:

@@ -72,7 +72,7 @@ def test_a_sweep_leaves_a_card_a_page_and_a_probe_and_goes_on_where_it_was(
     assert set(card["criteria"]) == {"accuracy", "coherence", "uniformity", "use"}
     assert card["added"].keys() == {"exact logit", "verbal belief", "both"}
     page = (folder / "report.html").read_text()
-    for words in ("Report card", "it would be false if", "Controls", "layer-0 embeddings", "Transfer by polarity"):
+    for words in ("Report card", "false if permutation p", "Controls", "layer-0 embeddings", "Transfer by polarity"):
         assert words in page
     points = sorted((folder / "points").iterdir())
     assert len(points) == 6  # three layers at two positions
