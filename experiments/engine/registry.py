@@ -9,12 +9,12 @@ from pathlib import Path
 
 from ...hooks.errors import UserError, nearest
 from ..bscore import BScoreExperiment
-from ..consistency import Consistency
+from ..consistency import BeliefConsistency
 from ..experiment import Experiment
 from ..locate import Locate
 from ..martingale import Martingale
 
-SHIPPED: tuple[type[Experiment], ...] = (BScoreExperiment, Consistency, Locate, Martingale)
+SHIPPED: tuple[type[Experiment], ...] = (BScoreExperiment, BeliefConsistency, Locate, Martingale)
 GROUP = "doxascope.experiments"
 """Of entry points: a package that is installed may bring experiments, each a name and a class."""
 
