@@ -15,7 +15,7 @@ from ..experiment import Item, Transcript
 from .asking import CONFIDENCE, answered, choice_of, single_question
 from .config import BScoreConfig
 
-ANSWER_TOKENS = 24
+ANSWER_TOKENS = 8
 """Room for the longest number, and what closes it."""
 FORMAT = "confidence"
 

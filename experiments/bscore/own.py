@@ -11,7 +11,7 @@ from ...metrics import Score, cluster_mean, settling_turn, turn_slopes
 from ...metrics.inference import moment_interval
 from ...metrics.validation import Floats
 from ..materials.choices.choice import EASY
-from ..runs.scores import resampling
+from ..runs.scores import gate, resampling
 from ..scoring.number import Number
 from ..tables.samples import ALL
 from .config import BScoreConfig
@@ -39,7 +39,7 @@ def own_scores(config: BScoreConfig, beliefs: pd.DataFrame) -> Iterator[Number]:
             if view.held and (held := [one for one in asked if len(one.multi)]):
                 yield make.mean("coverage_multi", held, lambda one: one.coverage_multi.mean(), subset)
             yield from _orders(make, asked, subset)
-        yield from _gate(make, view)
+        yield from _gate(config, make, view)
         if view.held:
             yield from _along(make, view)
         yield from _distances(make, view)
@@ -106,28 +106,22 @@ def _orders(make: _Make, asked: Sequence[Asked], subset: str) -> Iterator[Number
     yield make.ratio("order_share", several, sums, subset, told)
 
 
-def _gate(make: _Make, view: View) -> Iterator[Number]:
-    """The median coverage, and how far easy questions are above chance (METRICS W4)."""
-    for name, values in (
-        ("median_coverage_single", [one.coverage for one in view.asked]),
-        ("median_coverage_multi", [one.coverage_multi.ravel() for one in view.held]),
-    ):
-        if values:
-            every = np.concatenate(values)
-            score = _Median(median=float(np.median(every)), n_rows=len(every), n_clusters=len(values), ci_method="none")
-            yield make.number(name, score)
+def _gate(config: BScoreConfig, make: _Make, view: View) -> Iterator[Number]:
+    """The competence gate: coverage afresh and in conversation, and easy questions (METRICS W4). Beside it, how far
+    the probability of the true option is above chance.
+    """
+    masses = {"afresh": np.concatenate([one.coverage for one in view.asked])}
+    if view.held:
+        masses["in conversation"] = np.concatenate([one.coverage_multi.ravel() for one in view.held])
     easy = [one for one in view.asked if one.category == EASY and one.truth is not None]
+    known: dict[str, Any] = {}
     if easy:
+        right = np.array([float(one.balanced.argmax() == one.truth) for one in easy])
+        known = {"easy_correct": right, "easy_groups": [one.item for one in easy]}
+        known["chance"] = float(np.mean([1 / one.k for one in easy]))
         told = "P(the true option) less 1/k, of easy questions"
         yield make.mean("above_chance", easy, lambda one: one.balanced[one.truth] - 1 / one.k, EASY, told)
-
-
-@dataclass(frozen=True, kw_only=True)
-class _Median(Score):
-    """Over read-outs."""
-
-    headline: ClassVar[str] = "median"
-    median: float
+    yield gate(config, view.method, coverage=masses, **known)
 
 
 def _along(make: _Make, view: View) -> Iterator[Number]:
@@ -172,8 +166,7 @@ def _stated(make: _Make, view: View) -> Iterator[Number]:
         every = [one for one in view.held if way in one.confidence and one.category != DISTRIBUTION]
         suffix = "" if way == NUMBERS else f"_{way}"
         for subset, asked in parts(every).items() if every else ():
-            mine = replace(make)
-            yield mine.mean(
+            yield make.mean(
                 f"confidence{suffix}", asked, lambda one, w=way: float(np.nanmean(one.confidence[w])), subset
             )
             pairs = [(one.confidence[way], np.abs(one.b.mean(axis=(0, 1)))) for one in asked]

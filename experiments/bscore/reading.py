@@ -11,12 +11,13 @@ from ...hooks.exact.exact import ExactReading
 from ...hooks.generation.sampling import random_generator
 from ...hooks.lm import LanguageModel
 from ...hooks.tree.memory import Cost, sum_costs
+from ...metrics.validation import Floats
 from ..experiment import Item, Question, Read, Transcript
 from ..reading.exact import compile_questions, reading_rows
 from .asking import SINGLE, asks, choice_of, orders_of, single_questions
 from .confidence import confidence_rows
 from .config import BScoreConfig
-from .conversations import Firsts, Turn, hold
+from .conversations import Turn, hold
 
 SAMPLED = "sampled"
 """What is added to the name of a method whose answers are counted."""
@@ -27,7 +28,7 @@ def read_item(name: str, config: BScoreConfig, item: Item, lm: LanguageModel) ->
     """Read one question, for the experiment of that name."""
     singles = single_questions(config, item)
     readings, cost, captured = _packed(config, singles, lm)
-    rows = [row for asked, one in zip(singles, readings, strict=True) for row in reading_rows(config, asked, one, lm)]
+    rows = [row for asked, one in zip(singles, readings, strict=True) for row in _rows(config, asked, one, lm)]
     said = [_transcript(one) for one in singles]
     costs, captures = [cost], [captured] if captured else []
     firsts = {(q.method, q.variant["order"]): one for q, one in zip(singles, readings, strict=True)}
@@ -39,15 +40,23 @@ def read_item(name: str, config: BScoreConfig, item: Item, lm: LanguageModel) ->
         for turns in conversations:
             rows += _inside(config, turns, lm, costs, captures)
             said.append(_transcript(turns[-1].question, turns))
-        rows += _counted(config, item, method, firsts)
+        law = [firsts[method, number] for number in range(len(orders_of(choice_of(item))))]
+        coverage = float(np.mean([one.coverage for one in law]))
+        rows += counted_rows(config, item, method, np.array([one.prob for one in law]), coverage)
     stated, heard = confidence_rows(config, item, lm)
     where = {"experiment": name, "item": item.id, "cluster": item.cluster}
     return Read(
-        [*({**where, "scenario": SINGLE, "step": 0, **row} for row in rows), *({**where, **row} for row in stated)],
+        [{**where, **row} for row in (*rows, *stated)],
         [*said, *heard],
         sum_costs(costs),
         join_captures(captures) if captures else None,
     )
+
+
+def _rows(config: BScoreConfig, asked: Question, reading: ExactReading, lm: LanguageModel) -> Rows:
+    """The rows of a read-out, with its place."""
+    place = {"scenario": asked.scenario, "step": asked.step}
+    return [{**place, **row} for row in reading_rows(config, asked, reading, lm)]
 
 
 def _packed(
@@ -76,24 +85,26 @@ def _inside(
         costs.append(cost)
         captures += [captured] if captured else []
     for one in turns:
-        for row in reading_rows(config, one.question, one.reading, lm):
-            rows.append({"scenario": one.question.scenario, "step": one.question.step, **row})
-        if one.question.readout_id in inner:
-            layers = reading_rows(config, one.question, inner[one.question.readout_id], lm)
-            rows += [
-                {"scenario": one.question.scenario, "step": one.question.step, **row}
-                for row in layers
-                if row["kind"] == "lens"
-            ]
+        rows += _rows(config, one.question, one.reading, lm)
+        if layers := inner.get(one.question.readout_id):
+            rows += [row for row in _rows(config, one.question, layers, lm) if row["kind"] == "lens"]
     return rows
 
 
-def _counted(config: BScoreConfig, item: Item, method: str, firsts: Firsts) -> Rows:
-    """What `queries` answers afresh would say, drawn from the exact distributions, in an order that is drawn for each:
-    for every conversation a set of its own.
+def counted_rows(config: BScoreConfig, item: Item, method: str, law: Floats, coverage: float) -> Rows:
+    """What `queries` answers afresh would say, each in an order that is drawn for it: for every conversation a set of
+    its own.
+
+    Args:
+        config: says how many.
+        item: the question.
+        method: under which it is asked.
+        law: [orders, k] the exact distributions afresh.
+        coverage: of the read-outs that they are from.
+
+    Raises UserError if an order leaves no option any probability.
     """
     choice = choice_of(item)
-    law = np.array([firsts[method, number].prob for number in range(len(orders_of(choice)))])
     if np.isnan(law).any():
         raise UserError(f"{item.id}: no option has any probability under {method}; change its forms")
     rows: Rows = []
@@ -102,19 +113,19 @@ def _counted(config: BScoreConfig, item: Item, method: str, firsts: Firsts) -> R
         drawn = [(int(rng.integers(len(law))), float(rng.random())) for _ in range(config.queries)]
         answers = [min(int(np.searchsorted(law[o].cumsum(), u, side="right")), law.shape[1] - 1) for o, u in drawn]
         shares = np.bincount(answers, minlength=law.shape[1]) / len(answers)
-        about = firsts[method, 0]
         variant = {"run": run, "answers": answers, "category": choice.category, "truth": choice.right}
         rows += [
             {
                 "readout_id": f"{item.id}/run-{run}/{method}/{SAMPLED}",
                 "kind": "verbal",
                 "method": f"{method} {SAMPLED}",
+                "scenario": SINGLE,
                 "variant": json.dumps(variant, sort_keys=True),
                 "option": option,
                 "option_index": i,
                 "prob": shares[i],
-                "coverage": about.coverage,
-                "status": "ok" if about.coverage >= config.low_coverage else "low_coverage",
+                "coverage": coverage,
+                "status": "ok" if coverage >= config.low_coverage else "low_coverage",
             }
             for i, option in enumerate(choice.options)
         ]

@@ -3,6 +3,7 @@
 from .answering import Answering, Conversations
 from .choosing import Eliminating, PositionLocked, YesSayer
 from .incoherent import Incoherent
+from .repeating import Repeating
 from .reporting import ReportNoise
 from .sycophantic import Sycophantic, Testimonies
 from .trajectories import Trajectories
@@ -19,6 +20,7 @@ __all__ = [
     "LeakyJudge",
     "PositionLocked",
     "PriorNoise",
+    "Repeating",
     "ReportNoise",
     "SignalUpdates",
     "Sycophantic",
