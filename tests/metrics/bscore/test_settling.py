@@ -7,7 +7,7 @@ from doxascope.metrics import settling_turn, turn_slopes
 
 
 def drawn(slopes: list[float], noise: float = 0.0, n: int = 4000, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
-    """Paths whose expected update at turn t is slopes[t] (x - 1/2), read with noise that forgets, and their clusters."""
+    """Paths whose expected update at turn t is slopes[t] (x - 1/2), read with fresh noise each time; and clusters."""
     rng = np.random.default_rng(seed)
     x = [rng.uniform(0.2, 0.8, n)]
     for slope in slopes:
