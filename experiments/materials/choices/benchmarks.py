@@ -17,9 +17,11 @@ LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
 CHOICE_LINE = re.compile(r"^\s*\(?([A-Z])[.):]\s+(\S.*)$")
 """A line of a list of options, such as `B. a lemma`."""
 Row = Mapping[str, Any]
+Rows = Sequence[Choice | None]
+"""Row by row, its question; None where it has none that can be asked."""
 
 
-def load_csqa(path: Path) -> list[Choice]:
+def load_csqa(path: Path) -> Rows:
     """CommonsenseQA: JSON lines with `question`, `choices` (`label`, `text`) and `answerKey`."""
 
     def read(row: Row) -> Iterator[dict[str, Any]]:
@@ -29,7 +31,7 @@ def load_csqa(path: Path) -> list[Choice]:
     return _load(path, "csqa", ("question", "choices", "answerKey"), read)
 
 
-def load_mmlu(path: Path) -> list[Choice]:
+def load_mmlu(path: Path) -> Rows:
     """MMLU: JSON lines with `question`, `choices` and `answer`, its number from 0, `subject` if known."""
 
     def read(row: Row) -> Iterator[dict[str, Any]]:
@@ -39,7 +41,7 @@ def load_mmlu(path: Path) -> list[Choice]:
     return _load(path, "mmlu", ("question", "choices", "answer"), read)
 
 
-def load_bbq(path: Path) -> list[Choice]:
+def load_bbq(path: Path) -> Rows:
     """BBQ: the ambiguous contexts, without the option that says so: what is left is a choice at random."""
 
     def read(row: Row) -> Iterator[dict[str, Any]]:
@@ -52,7 +54,7 @@ def load_bbq(path: Path) -> list[Choice]:
     return _load(path, "bbq", ("context", "question", "context_condition", "answer_info", "ans0", "ans1", "ans2"), read)
 
 
-def load_hle(path: Path) -> list[Choice]:
+def load_hle(path: Path) -> Rows:
     """Humanity's Last Exam: JSON lines with `question`, whose last lines are the options (`A. ...`), and `answer`, a
     letter; questions with an image, and those that are not multiple choice, are left out.
     """
@@ -69,7 +71,7 @@ def load_hle(path: Path) -> list[Choice]:
     return _load(path, "hle", ("question", "answer"), read)
 
 
-def load_truthfulqa(path: Path) -> list[Choice]:
+def load_truthfulqa(path: Path) -> Rows:
     """TruthfulQA: a CSV with `Question`, `Best Answer` and `Incorrect Answers`, which semicolons part."""
 
     def read(row: Row) -> Iterator[dict[str, Any]]:
@@ -80,7 +82,7 @@ def load_truthfulqa(path: Path) -> list[Choice]:
     return _load(path, "truthfulqa", ("Question", "Best Answer", "Incorrect Answers"), read)
 
 
-def load_paper(path: Path) -> list[Choice]:
+def load_paper(path: Path) -> Rows:
     """The 36 questions of b-score: a JSON list with `task`, `category`, `prompt`, `options`, and perhaps a gold answer.
 
     A list such as `[US, Japan]` within a prompt is where its options go.
@@ -121,13 +123,12 @@ def split_options(question: str) -> tuple[str, list[str]]:
     return re.sub(r"\n\s*(Answer )?(Choices|Options):\s*$", "", stem, flags=re.IGNORECASE).rstrip(), options
 
 
-def _load(
-    path: Path, name: str, needed: Sequence[str], read: Callable[[Row], Iterator[dict[str, Any]]]
-) -> list[Choice]:
+def _load(path: Path, name: str, needed: Sequence[str], read: Callable[[Row], Iterator[dict[str, Any]]]) -> Rows:
     """The questions of a file. What has two options that read the same is left out, which is said."""
-    found: list[Choice] = []
+    found: list[Choice | None] = []
     left_out = 0
     for number, row in enumerate(_rows(path)):
+        found.append(None)
         if missing := [key for key in needed if key not in row]:
             raise UserError(
                 f"{path}: row {number + 1} has no {missing[0]!r}, only {', '.join(map(str, row))}; "
@@ -141,16 +142,15 @@ def _load(
                     continue
                 own_id = made.get("id", f"{name}-{number:05}")
                 known = {"id": own_id, "cluster": own_id, "category": name, "provenance": f"{path.name}, row {number}"}
-                found.append(
-                    Choice(**{**known, **made, "options": options, "truth": str(made.get("truth", "")).strip()})
-                )
+                truth = str(made.get("truth", "")).strip()
+                found[-1] = Choice(**{**known, **made, "options": options, "truth": truth})
         except UserError as error:
             raise UserError(f"{path}: row {number + 1}: {error}") from None
         except (KeyError, IndexError, TypeError, ValueError, AttributeError) as error:
             raise UserError(f"{path}: row {number + 1}: is not as {name} has it ({error!r})") from None
     if left_out:
         log.warning("%s: %s questions with two options that read the same are left out", path, left_out)
-    if not found:
+    if not any(found):
         raise UserError(f"{path}: has no question that can be asked")
     return found
 

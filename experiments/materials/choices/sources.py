@@ -10,11 +10,11 @@ from pydantic import Field, model_validator
 
 from ....hooks.errors import UserError
 from ....hooks.settings import Settings
-from .benchmarks import load_bbq, load_csqa, load_hle, load_mmlu, load_paper, load_truthfulqa
+from .benchmarks import Rows, load_bbq, load_csqa, load_hle, load_mmlu, load_paper, load_truthfulqa
 from .choice import Choice
 from .plain import NINE_TOPICS, load_plain
 
-BENCHMARKS: Mapping[str, Callable[[Path], list[Choice]]] = {
+BENCHMARKS: Mapping[str, Callable[[Path], Rows]] = {
     "csqa": load_csqa,
     "mmlu": load_mmlu,
     "bbq": load_bbq,
@@ -50,17 +50,17 @@ class ChoiceSource(Settings):
 
         Raises UserError if there are not so many.
         """
-        every = _loaded(self.kind, self.file, self.categories)
+        rows = _loaded(self.kind, self.file, self.categories)
+        drawn = np.random.RandomState(seed).permutation(len(rows)) if self.kind in BENCHMARKS else range(len(rows))
+        every = [one for i in drawn if (one := rows[i])]
         wanted = n if self.items is None else self.items
         if len(every) < wanted:
             raise UserError(f"{self.file or self.kind}: has {len(every)} questions, fewer than {wanted}; ask for fewer")
-        if self.kind not in BENCHMARKS:
-            return list(every[:wanted])
-        return [every[i] for i in np.random.RandomState(seed).permutation(len(every))[:wanted]]
+        return every[:wanted]
 
 
 @cache
-def _loaded(kind: str, file: str | None, categories: tuple[str, ...]) -> tuple[Choice, ...]:
+def _loaded(kind: str, file: str | None, categories: tuple[str, ...]) -> Rows:
     path = NINE_TOPICS if file is None else Path(file).expanduser()
     if kind in ("nine_topics", "yaml"):
         return tuple(load_plain(path, categories))

@@ -45,9 +45,7 @@ def test_every_turn_is_read_as_an_ordinary_pass_over_its_own_prompt_reads_it(
         told = json.loads(own["variant"].iloc[0])
         order = orders_of(choice_of(item))[told["order"]]
         method = config.methods["words"]
-        query = model.reader.query(
-            name, whole, make_options(whole and choice_of(item).options, method.forms), method.prefill
-        )
+        query = model.reader.query(name, whole, make_options(choice_of(item).options, method.forms), method.prefill)
         plain = model.read_plain(query)
         assert np.abs(plain.logp - own["logp"].to_numpy()).max() < noise(plain.logp)
         shown = [choice_of(item).options[i] for i in order]
