@@ -26,9 +26,9 @@ def confidence_rows(
     """The rows of the first method, and what was asked and said: of each option, the mean of the exact distribution
     over the numbers that the model may write, and the likeliest number.
     """
-    if config.confidence is None:
-        return [], []
     choice, name = choice_of(item), next(iter(config.methods))
+    if config.confidence is None or choice.target:  # a draw is nothing to be sure of
+        return [], []
     method, written = config.methods[name], replace(UNIT, name=FORMAT, instruction=config.confidence.ask)
     first = single_question(config, item, name, 0)
     asked: list[NumberQuestion] = []

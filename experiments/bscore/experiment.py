@@ -7,6 +7,7 @@ asked again and again: the answers are sampled, and at each turn the exact distr
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict
 
+import numpy as np
 import pandas as pd
 
 from ...hooks.errors import UserError
@@ -55,6 +56,16 @@ class BScoreExperiment(Experiment):
     def planned(self, config: BScoreConfig, item: Item) -> list[Question]:
         """The same, and conversations with answers in turns."""
         return planned(config, item)
+
+    def size(self, config: BScoreConfig) -> str:
+        """R, N, and what they are good for."""
+        spread = 0.5 / np.sqrt(config.runs * (config.turns - 1))
+        told = (
+            f"each question: R = {config.runs} conversations of N = {config.turns} turns under {len(config.held)} of "
+            f"{len(config.methods)} methods, where counted answers would leave an error of {spread:.2f} at P = 1/2"
+        )
+        stated = "" if config.confidence is None else "; and how sure it is of each option, which is not counted here"
+        return told + stated
 
     def read(self, config: BScoreConfig, item: Item, lm: LanguageModel) -> Read:
         """Read the question afresh, hold its conversations, and ask how sure the model is of each option."""

@@ -161,18 +161,22 @@ def _distances(make: _Make, view: View) -> Iterator[Number]:
 
 
 def _stated(make: _Make, view: View) -> Iterator[Number]:
-    """The confidence of each category, and how it goes with |B|."""
+    """The confidence of each category, and how it goes with |B|. An answer without a number has none."""
     for way in (NUMBERS, GREEDY):
         every = [one for one in view.held if way in one.confidence and one.category != DISTRIBUTION]
         suffix = "" if way == NUMBERS else f"_{way}"
         for subset, asked in parts(every).items() if every else ():
-            yield make.mean(
-                f"confidence{suffix}", asked, lambda one, w=way: float(np.nanmean(one.confidence[w])), subset
-            )
+            means = {one.item: _known_mean(one.confidence[way]) for one in asked}
+            mean = make.mean(f"confidence{suffix}", asked, lambda one, of=means: of[one.item], subset)
+            yield replace(mean, kind="verbal")
             pairs = [(one.confidence[way], np.abs(one.b.mean(axis=(0, 1)))) for one in asked]
-            known = [(conf[ok], b[ok]) for conf, b in pairs if (ok := np.isfinite(conf)).any()]
-            if len(known) == len(asked):
-                yield _correlation(make, f"confidence_b{suffix}", asked, known, subset)
+            known = [(conf[ok], b[ok]) for conf, b in pairs for ok in [np.isfinite(conf)]]
+            yield replace(_correlation(make, f"confidence_b{suffix}", asked, known, subset), kind="verbal")
+
+
+def _known_mean(values: Floats) -> float:
+    known = values[np.isfinite(values)]
+    return float(known.mean()) if len(known) else np.nan
 
 
 def _correlation(

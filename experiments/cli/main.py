@@ -115,6 +115,8 @@ def plan(
     planned = make_plan(experiment, config)
     first = planned.example[0]
     click.echo(f"{experiment.name} on {config.model.name}: {planned.items} items, {planned.readouts} read-outs")
+    if planned.size:
+        click.echo(planned.size)
     click.echo(
         f"about {planned.tokens_run:,} tokens through the model "
         f"({planned.tokens_one_by_one / planned.tokens_run:.1f} x fewer than one pass per surface form)"
