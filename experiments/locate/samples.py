@@ -79,9 +79,11 @@ def own_scores(config: LocateConfig, beliefs: pd.DataFrame) -> Iterator[Number]:
 def _response(
     config: LocateConfig, readouts: pd.DataFrame, base: pd.DataFrame, donor: pd.DataFrame, update: Score
 ) -> dict[str, Any]:
-    """What the gate looks at: base and donor each reject an option; or they show evidence for different ones."""
+    """What the gate looks at: base and donor each reject an option; or they show evidence for different ones. One's own
+    past answer asks for nothing.
+    """
     if config.pairs.of != "rejection":
-        return {"evidence": update}
+        return {"evidence": update} if config.pairs.of == "urn" else {}
     spared = [_of(readouts, name).reindex(base.index)["share"] for name in UNDECIDED]
     return {
         "template": np.full(2 * len(base), "reject"),
