@@ -1,4 +1,4 @@
-"""From which turn on is the predictive distribution of repeated answers a martingale? (METRICS A, C2)"""
+"""From which turn on is the predictive distribution of repeated answers a martingale? (METRICS C9)"""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -41,7 +41,7 @@ class SettlingTurn(Score):
 
 
 def turn_slopes(paths: ArrayLike, clusters: ArrayLike, **how: Any) -> list[TurnSlope]:
-    """M of each turn (METRICS A1): slope of x(t+1) - x(t) on x(t), with x(t-1) as the instrument.
+    """M of each turn (METRICS C9): slope of x(t+1) - x(t) on x(t), with x(t-1) as the instrument.
 
     What the order of the options does at a turn is noise in x(t) that would pass for a return to the mean; the turn
     before was read under another order, so that its noise is independent (METRICS A5). Turn 1 is its own instrument.
@@ -76,7 +76,7 @@ def settling_turn(
     level: float = 0.95,
 ) -> SettlingTurn:
     """The first turn from which the slope (see `turn_slopes`), over all updates from it on and from every later turn
-    on, lies within the margin. A start is judged if three updates follow it, or all that there are.
+    on, lies within the margin (METRICS C9). A start is judged if three updates follow it, or all that there are.
 
     The interval is by bootstrap of clusters; a resample in which nothing settles counts as the turn after the last.
 
