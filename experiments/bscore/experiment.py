@@ -32,7 +32,7 @@ class BScoreExperiment(Experiment):
     summary = "does an answer become rarer once the model has seen itself give it?"
     headline = "top_b"
     config_type = BScoreConfig
-    choices = frozenset({"sources", "distributions", "runs", "turns", "cuts", "queries", "confidence", "per_question"})
+    choices = frozenset({"sources", "distributions", "runs", "cuts", "confidence", "per_question"})
 
     def items(self, config: BScoreConfig) -> list[Item]:
         """The questions of each source, then the named distributions."""

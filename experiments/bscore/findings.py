@@ -18,6 +18,10 @@ TOP = Column("top_b", "B of the likeliest", "P(afresh) - P(in conversation) of t
 WRONG = Column("top_b_wrong", "where it is wrong", "the same, of questions whose likeliest option is not the true one")
 HALVES = Column("top_b_halves", "by halves", "chosen on half of the counted answers and scored on the other: no luck")
 SIZE = Column("mean_abs_b", "mean |B|", "over the answers afresh")
+MEANS = (
+    Column("top_single", "P afresh", "of that option, over the orders of the turns", percent=True),
+    Column("top_multi", "P in turns", "of that option, over the same orders", percent=True),
+)
 COVERAGE = (
     Column("coverage_single", "coverage afresh", "probability that the answer is any option", percent=True),
     Column("coverage_multi", "coverage in turns", "the same in conversation", percent=True),
@@ -70,7 +74,7 @@ def _tables(config: BScoreConfig, names: Sequence[str], found: Sequence[View]) -
             "By category",
             "Interval over questions. The published Table 2 has easy and hard questions where the likeliest answer is "
             "wrong; the exact rows choose it by the distribution over all orders, so that luck has no part in it.",
-            (TOP, WRONG, HALVES, SIZE),
+            (TOP, *MEANS, WRONG, HALVES, SIZE),
             own,
         ),
         Table(

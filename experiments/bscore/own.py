@@ -127,6 +127,9 @@ def _gate(config: BScoreConfig, make: _Make, view: View) -> Iterator[Number]:
 def _along(make: _Make, view: View) -> Iterator[Number]:
     """B of the likeliest option at each turn, the slope of the update at each, and where it settles."""
     for subset, asked in parts(view.held).items():
+        for which, name in enumerate(("top_single", "top_multi")):
+            told = f"P of the option that is likeliest afresh, {('afresh', 'in conversation')[which]}"
+            yield make.mean(name, asked, _top_mean(which), subset, told)
         for turn in range(asked[0].multi.shape[1]):
             value = _top_at(turn)
             yield make.mean("top_b_turn", asked, value, ", ".join(filter(None, (subset, f"turn {turn + 1}"))))
@@ -137,6 +140,10 @@ def _along(make: _Make, view: View) -> Iterator[Number]:
             yield make.number("M_turn", slope, ", ".join(filter(None, (subset, f"turn {turn}"))), told)
         settled = settling_turn(paths, groups, **make.interval)
         yield make.number("settles", settled, subset, "first turn from which the distribution is a martingale")
+
+
+def _top_mean(which: int) -> Callable[[Asked], float]:
+    return lambda one: float(one.means()[which][one.balanced.argmax()])
 
 
 def _top_at(turn: int) -> Callable[[Asked], float]:

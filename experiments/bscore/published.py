@@ -12,6 +12,13 @@ from ..tables.samples import ALL
 
 OF_PAPER = (SUBJECTIVE, RANDOM, EASY, HARD)
 WITH_TRUTH = (EASY, HARD)
+OF_BBQ = {
+    "top_b": "B, likelier option",
+    "top_single": "single-turn probability, likelier option",
+    "top_multi": "multi-turn probability, likelier option",
+    "confidence": "confidence, both options",
+}
+"""Metric -> row of Table T3; of two options, the other has the rest to one, and the opposite B."""
 
 
 def published(numbers: Sequence[Number]) -> pd.DataFrame:
@@ -36,9 +43,11 @@ def _rows(number: Number) -> Iterator[dict[str, Any]]:
         if not cut:
             yield _row("2", part, number)
             if part == RANDOM:
-                yield _row("T3", "B of the likelier option", number)
+                yield _row("T3", OF_BBQ["top_b"], number)
         elif cut.startswith("k = "):
             yield _row("T5", f"{part}, {cut}", number)
+    elif number.metric in OF_BBQ and number.subset == RANDOM:
+        yield _row("T3", OF_BBQ[number.metric], number)
     elif number.metric == "accept_accuracy":
         for table in ("3", "4", "T4"):
             yield _row(table, number.subset, number)

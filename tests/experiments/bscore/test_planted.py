@@ -1,17 +1,18 @@
 """Agents with known laws, through the experiment's own table and scores."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 import pytest
 
 from doxascope.experiments.bscore.agents import agent_table
-from doxascope.experiments.bscore.samples import samples
-from doxascope.experiments.bscore.table import View, views
+from doxascope.experiments.bscore.samples import counted_answers, exact_answers, question_answers, samples
+from doxascope.experiments.bscore.table import Asked, View, views
 from doxascope.experiments.planted import Repeating
 from doxascope.experiments.runs.scores import score_run
-from doxascope.experiments.scoring.number import Number
+from doxascope.experiments.scoring.engine import score_samples
+from doxascope.experiments.scoring.number import Number, Resampling
 from doxascope.experiments.tables.samples import ALL, Answers, Records
 from doxascope.metrics import top_b_score_null_bias, verification_accuracy
 
@@ -143,3 +144,33 @@ def test_a_question_has_scores_of_its_own_over_its_conversations(bscore: Callabl
         assert score.estimate == pytest.approx(by_run.mean())
         assert score.n_clusters == 12
         assert score.se == pytest.approx(by_run.std(ddof=1) / np.sqrt(12))
+
+
+def worked(**changes: Any) -> Asked:
+    """A question of three options, in one order."""
+    given: dict[str, Any] = {
+        **{"item": "q", "cluster": "q", "category": "random", "topic": "", "options": ("a", "b", "c"), "truth": None},
+        **{"target": None, "orders": np.array([[0.5, 0.3, 0.2]]), "multi": np.array([[[0.3, 0.3, 0.4]]])},
+        **{"order": np.zeros((1, 1), dtype=int), "answer": np.zeros((1, 1), dtype=int), "coverage": np.ones(1)},
+        **{"coverage_multi": np.ones((1, 1)), "counted": ((0, 1),), "confidence": {}},
+    }
+    return Asked(**given | changes)
+
+
+def test_the_worked_cases_come_out_on_the_way_that_a_run_takes() -> None:
+    """METRICS C1, C3, C4 by hand: 21 sevens and 9 fours afresh; 3, 3 and 24 ones in conversation."""
+    view = View(WORDS, WORDS, ())
+    exact = {n.metric: n.score.estimate for n in score_of(exact_answers(view, [worked()], ALL, slice(None)))}
+    assert exact["top_b"] == pytest.approx(0.2)
+    assert exact["mean_abs_b"] == pytest.approx(0.14)
+    said = np.array([[2] * 3 + [1] * 3 + [0] * 24])
+    drawn = worked(counted=((2,) * 21 + (1,) * 9,), answer=said, multi=np.full((1, 30, 3), 1 / 3))
+    counted = {n.metric: n.score.estimate for n in score_of(counted_answers(view, [drawn], ALL, None))}
+    assert counted["top_b"] == pytest.approx(0.6)
+    assert counted["mean_abs_b"] == pytest.approx(0.7 * 0.6 + 0.3 * 0.2)
+    (question,) = [n for n in score_of(question_answers(view, worked())) if n.subset == "q, c"]
+    assert question.score.estimate == pytest.approx(-0.2)
+
+
+def score_of(sample: Answers) -> Sequence[Number]:
+    return score_samples([sample], Resampling(draws=10), "b-score").numbers

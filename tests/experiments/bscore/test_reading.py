@@ -13,9 +13,11 @@ from doxascope.experiments.bscore.asking import MULTI, SINGLE, choice_of, orders
 from doxascope.experiments.bscore.conversations import planned
 from doxascope.experiments.bscore.table import views
 from doxascope.experiments.engine.runner import run
+from doxascope.experiments.engine.together import score_runs
 from doxascope.experiments.experiment import ReadsByItself
 from doxascope.experiments.reading.exact import compile_questions
 from doxascope.hooks.generation.growing import CachedHistories
+from doxascope.hooks.model.spec import resolve_model
 from doxascope.hooks.prompts.options import make_options
 from doxascope.metrics import belief_table
 
@@ -110,6 +112,32 @@ def test_a_first_turn_is_the_question_afresh(bscore: Callable[..., Any], model: 
     (one,) = view.asked
     assert (one.b[:, 0] == 0).all()
     assert np.abs(one.b[:, 1:]).max() > 0
+
+
+def test_the_residual_stream_is_captured_at_named_positions_of_every_turn(
+    bscore: Callable[..., Any], model: Any
+) -> None:
+    experiment, config = bscore("confidence=null", "capture.layers=[1]", "turns=3")
+    item = experiment.items(config)[1]
+    captured = experiment.read(config, item, model).captured
+    rows = captured.rows
+    assert set(rows["position"]) == {"question", "before-answer", "answer", "own-last-answer"}
+    own = rows[rows["position"] == "own-last-answer"]
+    assert len(own) == config.runs * (config.turns - 1)
+    assert own["readout_id"].str.contains("/turn-[23]/").all()
+
+
+def test_runs_of_two_models_are_compared_on_the_same_questions(
+    bscore: Callable[..., Any], tiny_folder: Path, tmp_path: Path
+) -> None:
+    experiment, config = bscore("items=3", "turns=2", "confidence=null", "distributions={}", "per_question=false")
+    other = config.model_copy(update={"model": resolve_model(str(tiny_folder))})
+    folders = [run(experiment, one, tmp_path) for one in (config, other)]
+    found = score_runs(folders)
+    (top,) = [one for one in found.differences if one.metric == "top_b_difference" and "sampled" not in one.method]
+    assert top.score.n_rows == 3
+    each = [n.score.estimate for n in found.numbers if (n.metric, n.method, n.subset) == ("top_b", "words", "all")]
+    assert abs(top.score.estimate) == pytest.approx(abs(each[0] - each[1]))
 
 
 def test_a_conversation_that_is_too_long_is_refused_unless_it_may_be_cut(
