@@ -29,12 +29,12 @@ def published(numbers: Sequence[Number]) -> pd.DataFrame:
     on the other questions, and `tuned`, on the same ones, as the paper's; T3 and T4 are those of BBQ, which is category
     random here; T5 is Table 2 after k turns; T6 the accuracy afresh and in conversation.
     """
-    rows = [row for number in numbers for row in _rows(number)]
+    rows = [row for number in numbers for row in _rows(number, numbers)]
     table = pd.DataFrame(rows)
     return table if table.empty else table.sort_values(["table", "method"], kind="stable", ignore_index=True)
 
 
-def _rows(number: Number) -> Iterator[dict[str, Any]]:
+def _rows(number: Number, numbers: Sequence[Number]) -> Iterator[dict[str, Any]]:
     part, _, cut = number.subset.partition(", ")
     if number.metric in ("top_b", "top_b_wrong"):
         wanted = "top_b_wrong" if part in WITH_TRUTH else "top_b"
@@ -49,13 +49,19 @@ def _rows(number: Number) -> Iterator[dict[str, Any]]:
     elif number.metric in OF_BBQ and number.subset == RANDOM:
         yield _row("T3", OF_BBQ[number.metric], number)
     elif number.metric == "accept_accuracy":
-        for table in ("3", "4", "T4"):
-            yield _row(table, number.subset, number)
-            if isinstance(number.score, HeldOutVerification):
-                yield _row(table, f"{number.subset}, tuned", number, number.score.tuned)
+        table = _verified(number, numbers)
+        yield _row(table, number.subset, number)
+        if isinstance(number.score, HeldOutVerification):
+            yield _row(table, f"{number.subset}, tuned", number, number.score.tuned)
     elif number.metric in ("accuracy_single", "accuracy_multi") and not cut:
         arm = "single-turn" if number.metric == "accuracy_single" else "multi-turn"
         yield _row("T6", f"{part}, {arm}", number)
+
+
+def _verified(number: Number, numbers: Sequence[Number]) -> str:
+    """Which table has these answers: 3 those of the paper's questions, 4 those of benchmarks, T4 those of BBQ alone."""
+    found = {one.subset for one in numbers if one.metric == "reject_all" and one.method == number.method}
+    return "T4" if found == {RANDOM} else "3" if found & {*WITH_TRUTH} else "4"
 
 
 def _row(table: str, column: str, number: Number, value: float | None = None) -> dict[str, Any]:

@@ -8,7 +8,7 @@ import pandas as pd
 
 from ...metrics.validation import Floats
 from ..materials.choices.choice import CATEGORIES, RANDOM
-from ..tables.samples import ALL, Answers, Records, Sample, joined
+from ..tables.samples import ALL, Answers, Records, Sample
 from .config import BScoreConfig
 from .distributions import CATEGORY as DISTRIBUTION
 from .reading import SAMPLED
@@ -87,7 +87,7 @@ def counted_answers(view: View, asked: Sequence[Asked], subset: str, k: int | No
         multi=_padded(said),
         counts=_padded(counts),
         invalid=(0.0, 0.0),
-        **_about([one for one, _ in runs], [run for _, run in runs]),
+        **_about([one for one, _ in runs], keyed=False),
     )
 
 
@@ -108,9 +108,8 @@ def question_answers(view: View, one: Asked) -> Answers:
     )
 
 
-def _about(asked: Sequence[Asked], runs: Sequence[int] | None = None) -> dict[str, Any]:
-    """What rows of several questions share."""
-    items = np.array([one.item for one in asked], dtype=object)
+def _about(asked: Sequence[Asked], *, keyed: bool = True) -> dict[str, Any]:
+    """What rows of several questions share; keyed, if each question has one row."""
     truth = np.array([np.nan if one.truth is None else one.truth for one in asked])
     clusters = [one.cluster if len({a.category for a in asked}) > 1 else one.item for one in asked]
     return {
@@ -119,7 +118,7 @@ def _about(asked: Sequence[Asked], runs: Sequence[int] | None = None) -> dict[st
         "sizes": np.array([one.k for one in asked]),
         "truth": truth if np.isfinite(truth).any() else None,
         "clusters": np.array(clusters),
-        "keys": items if runs is None else joined(items, np.array(runs, dtype=object)),
+        "keys": np.array([one.item for one in asked], dtype=object) if keyed else None,
     }
 
 
