@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from ...metrics.validation import Floats
-from ..experiment import Gallery, Instance, Transcript, Transcripts
+from ..experiment import Drawn, Gallery, Instance, Transcript, Transcripts
 from .config import BScoreConfig
 from .table import Asked, View
 
@@ -52,18 +52,20 @@ def _instance(view: View, one: Asked, run: int, said: Transcript) -> Instance:
     n = one.multi.shape[1]
     first = n - (len(messages) + 1) // 2
     conversations: list[tuple[str, Transcript]] = []
+    answers: list[Drawn]
     for turn in range(first, n):
-        at = 2 * (turn - first)
-        part = messages[at : at + 2]
-        last = said["answers"] if turn == n - 1 else []
+        asked, *past = messages[2 * (turn - first) :][:2]
+        answers = [
+            {"draw": 0, "text": message["content"].removeprefix(said["prefill"]), "status": "ok"} for message in past
+        ]
         heading = f"turn {turn + 1}: {_told(one, one.multi[run, turn])}; afresh {_told(one, one.fresh[run, turn])}"
-        own: Transcript = {**said, "messages": part, "answers": last, "prefill": said["prefill"] if last else ""}
+        own: Transcript = {**said, "messages": [asked], "answers": answers or said["answers"]}
         conversations.append((heading, own))
-    answers = " → ".join(one.options[i] for i in one.answer[run])
+    path = " → ".join(one.options[i] for i in one.answer[run])
     return Instance(
         facets=[one.category, view.method, one.topic or "–"],
         score=_size(one, run),
-        facts=f"{one.item}: {answers}",
+        facts=f"{one.item}: {path}",
         conversations=conversations,
     )
 

@@ -53,15 +53,20 @@ def _rows(number: Number, numbers: Sequence[Number]) -> Iterator[dict[str, Any]]
         yield _row(table, number.subset, number)
         if isinstance(number.score, HeldOutVerification):
             yield _row(table, f"{number.subset}, tuned", number, number.score.tuned)
-    elif number.metric in ("accuracy_single", "accuracy_multi") and not cut:
+    elif number.metric in ("accuracy_single", "accuracy_multi") and number.subset in {ALL, *_categories(numbers)}:
         arm = "single-turn" if number.metric == "accuracy_single" else "multi-turn"
         yield _row("T6", f"{part}, {arm}", number)
 
 
 def _verified(number: Number, numbers: Sequence[Number]) -> str:
     """Which table has these answers: 3 those of the paper's questions, 4 those of benchmarks, T4 those of BBQ alone."""
-    found = {one.subset for one in numbers if one.metric == "reject_all" and one.method == number.method}
+    found = _categories(numbers)
     return "T4" if found == {RANDOM} else "3" if found & {*WITH_TRUTH} else "4"
+
+
+def _categories(numbers: Sequence[Number]) -> set[str]:
+    """Those whose answers can be verified."""
+    return {one.subset for one in numbers if one.metric == "reject_all"}
 
 
 def _row(table: str, column: str, number: Number, value: float | None = None) -> dict[str, Any]:
