@@ -28,15 +28,15 @@ def orders_of(choice: Choice) -> list[Order]:
 
 
 def asks(choice: Choice, method: Method) -> bool:
-    """Whether a method can ask the question: letters stand for options that are listed."""
-    return choice.listed or not method.letters
+    """Whether a method can ask the question: letters stand for options that are listed, as many as there are."""
+    return not method.letters or (choice.listed and len(choice.options) <= len(LETTERS))
 
 
 def user_turn(choice: Choice, method: Method, order: Order) -> Message:
     """What is asked, with the options in this order."""
     shown = method.between.join(
-        method.option.format(option=choice.options[which], letter=letter)
-        for which, letter in zip(order, LETTERS, strict=False)
+        method.option.format(option=choice.options[which], letter=LETTERS[place : place + 1])
+        for place, which in enumerate(order)
     )
     text = choice.text.replace(OPTIONS, shown)
     whole = not choice.listed or OPTIONS in choice.text

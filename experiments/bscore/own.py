@@ -17,7 +17,7 @@ from ..tables.samples import ALL
 from .config import BScoreConfig
 from .distributions import CATEGORY as DISTRIBUTION
 from .samples import parts
-from .table import GREEDY, NUMBERS, Asked, View, views
+from .table import GREEDY, NUMBERS, Asked, View, clusters, views
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -83,11 +83,6 @@ class _Make:
             return self.number(metric, Ratio(ratio=estimate, status=status, **counts), subset, quantity)
         interval = moment_interval(sums, groups, statistic, **self.interval)
         return self.number(metric, Ratio(ratio=estimate, **counts, **interval.fields()), subset, quantity)
-
-
-def clusters(asked: Sequence[Asked]) -> Any:
-    """What was sampled: questions; of several categories, what they share."""
-    return np.array([one.cluster if len({a.category for a in asked}) > 1 else one.item for one in asked])
 
 
 def _orders(make: _Make, asked: Sequence[Asked], subset: str) -> Iterator[Number]:

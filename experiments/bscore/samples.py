@@ -12,7 +12,7 @@ from ..tables.samples import ALL, Answers, Records, Sample
 from .config import BScoreConfig
 from .distributions import CATEGORY as DISTRIBUTION
 from .reading import SAMPLED
-from .table import NUMBERS, Asked, View, views
+from .table import NUMBERS, Asked, View, clusters, views
 
 LATER = "without turn 1"
 """The first turn has no history: it is an answer afresh itself."""
@@ -111,13 +111,12 @@ def question_answers(view: View, one: Asked) -> Answers:
 def _about(asked: Sequence[Asked], *, keyed: bool = True) -> dict[str, Any]:
     """What rows of several questions share; keyed, if each question has one row."""
     truth = np.array([np.nan if one.truth is None else one.truth for one in asked])
-    clusters = [one.cluster if len({a.category for a in asked}) > 1 else one.item for one in asked]
     return {
         "options": tuple(f"option {i + 1}" for i in range(max(one.k for one in asked))),
         "named": False,
         "sizes": np.array([one.k for one in asked]),
         "truth": truth if np.isfinite(truth).any() else None,
-        "clusters": np.array(clusters),
+        "clusters": clusters(asked),
         "keys": np.array([one.item for one in asked], dtype=object) if keyed else None,
     }
 

@@ -97,13 +97,18 @@ class View:
         return [one for one in self.asked if len(one.multi)]
 
 
+def clusters(asked: Sequence[Asked]) -> Any:
+    """What was sampled: questions; of several categories, what they share."""
+    several = len({one.category for one in asked}) > 1
+    return np.array([one.cluster if several else one.item for one in asked])
+
+
 def views(config: BScoreConfig, beliefs: pd.DataFrame) -> list[View]:
     """Every method of the settings, then each at the other temperatures."""
-    own = beliefs[(beliefs["kind"] == "exact")]
+    own = beliefs[beliefs["kind"] == "exact"]
     counted = _counted(beliefs)
     stated = _stated(beliefs)
-    found = [_view(config, str(method), rows, counted, stated) for method, rows in own.groupby("method", sort=False)]
-    return found
+    return [_view(config, str(method), rows, counted, stated) for method, rows in own.groupby("method", sort=False)]
 
 
 def _view(
