@@ -14,12 +14,12 @@ from .backends.capture import CapturePlan
 from .backends.make import make_backend, require_library
 from .errors import UserError
 from .exact.exact import ExactReading, PackedReading, exact_rows, read_packed
-from .exact.grown import GrownReading, read_grown
 from .exact.plain import read_plain
 from .exact.self_check import Chosen, choose_path
 from .generation.generation import BUDGET as SAMPLING_BUDGET
 from .generation.generation import GeneratedText, Request, Sampler
 from .generation.growing import CachedHistories, Histories, RecomputedHistories
+from .generation.grown import GrownReading, read_grown
 from .generation.mentions import BUDGET as HISTORIES
 from .generation.mentions import Mentions, read_mentions
 from .generation.sampling import Sampling

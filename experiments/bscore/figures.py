@@ -12,14 +12,14 @@ from ..scoring.number import Number
 from ..tables.samples import ALL
 from .distributions import CATEGORY as DISTRIBUTION
 from .samples import parts
-from .table import NUMBERS, Asked, View
+from .table import NUMBERS, Asked, MethodView
 
 PALE = 0.35
 DASHED: Any = (0, (4, 3))
 Scores = Mapping[tuple[str, str, str], Score]
 
 
-def figures(found: Sequence[View], numbers: Sequence[Number]) -> list[Figure]:
+def figures(found: Sequence[MethodView], numbers: Sequence[Number]) -> list[Figure]:
     """All figures of a run, of the methods that hold conversations, at temperature 1."""
     scores = {(number.metric, number.method, number.subset): number.score for number in numbers}
     drawn: list[Figure] = []
@@ -31,7 +31,7 @@ def figures(found: Sequence[View], numbers: Sequence[Number]) -> list[Figure]:
     return drawn
 
 
-def option_figure(view: View) -> Figure:
+def option_figure(view: MethodView) -> Figure:
     """Each option afresh against in conversation, a panel per category (the paper's Figure 6)."""
 
     def draw(axes: Any, asked: Sequence[Asked]) -> None:
@@ -51,11 +51,11 @@ def option_figure(view: View) -> Figure:
     )
 
 
-def course_figure(view: View, scores: Scores) -> Figure:
+def course_figure(view: MethodView, scores: Scores) -> Figure:
     """B of the likeliest option along the turns."""
     marks = {name: (name, view) for name in parts(view.held) if name != DISTRIBUTION}
 
-    def draw(axes: Any, panel: tuple[str, View]) -> None:
+    def draw(axes: Any, panel: tuple[str, MethodView]) -> None:
         subset = panel[0]
         course = [scores["top_b_turn", view.method, _named(subset, turn)] for turn in _turns(view)]
         _band(axes, list(_turns(view)), course)
@@ -74,7 +74,7 @@ def course_figure(view: View, scores: Scores) -> Figure:
     )
 
 
-def slope_figure(view: View, scores: Scores) -> Figure:
+def slope_figure(view: MethodView, scores: Scores) -> Figure:
     """The slope of the update at each turn."""
     marks = [name for name in parts(view.held) if name != DISTRIBUTION]
 
@@ -93,7 +93,7 @@ def slope_figure(view: View, scores: Scores) -> Figure:
     )
 
 
-def confidence_figure(view: View) -> Figure:
+def confidence_figure(view: MethodView) -> Figure:
     """Stated confidence against |B|, option by option (the paper's Figures 9 and 10)."""
 
     def draw(axes: Any, asked: Sequence[Asked]) -> None:
@@ -117,7 +117,7 @@ def confidence_figure(view: View) -> Figure:
     )
 
 
-def distribution_figure(view: View) -> Figure:
+def distribution_figure(view: MethodView) -> Figure:
     """The distribution over numbers that was asked for, and those that are drawn from."""
 
     def draw(axes: Any, one: Asked) -> None:
@@ -158,7 +158,7 @@ def _unit(axes: Any, x: str, y: str) -> None:
     axes.set_ylabel(y)
 
 
-def _turns(view: View) -> range:
+def _turns(view: MethodView) -> range:
     return range(1, view.held[0].multi.shape[1] + 1)
 
 

@@ -12,7 +12,7 @@ from .distributions import CATEGORY as DISTRIBUTION
 from .figures import figures
 from .gallery import gallery
 from .samples import LATER, parts
-from .table import View, views
+from .table import MethodView, views
 
 TOP = Column("top_b", "B of the likeliest", "P(afresh) - P(in conversation) of the option that is likeliest afresh")
 WRONG = Column("top_b_wrong", "where it is wrong", "the same, of questions whose likeliest option is not the true one")
@@ -48,7 +48,7 @@ def findings(
     )
 
 
-def _question(config: BScoreConfig, found: Sequence[View]) -> str:
+def _question(config: BScoreConfig, found: Sequence[MethodView]) -> str:
     """What was measured, on how much."""
     held = found[0].held
     orders = max(len(one.orders) for one in held)
@@ -66,7 +66,7 @@ def _question(config: BScoreConfig, found: Sequence[View]) -> str:
     )
 
 
-def _tables(config: BScoreConfig, names: Sequence[str], found: Sequence[View]) -> list[Table]:
+def _tables(config: BScoreConfig, names: Sequence[str], found: Sequence[MethodView]) -> list[Table]:
     own = [name for name in names if name != DISTRIBUTION]
     cuts = [f"k = {k}" for k in config.cuts]
     tables = [

@@ -7,7 +7,7 @@ import numpy as np
 from ...metrics.validation import Floats
 from ..experiment import Drawn, Gallery, Instance, Transcript, Transcripts
 from .config import BScoreConfig
-from .table import Asked, View
+from .table import Asked, MethodView
 
 MOST = 300
 """Conversations on a page; of more, so many are drawn."""
@@ -15,7 +15,7 @@ SHOWN = 4
 """Options of which each distribution tells the probability, the likeliest first."""
 
 
-def gallery(config: BScoreConfig, found: Sequence[View], transcripts: Transcripts) -> Gallery | None:
+def gallery(config: BScoreConfig, found: Sequence[MethodView], transcripts: Transcripts) -> Gallery | None:
     """Every conversation at temperature 1, or a sample; that in which the likeliest answer changes most comes first."""
     every = [
         (view, one, run)
@@ -38,7 +38,7 @@ def gallery(config: BScoreConfig, found: Sequence[View], transcripts: Transcript
     )
 
 
-def _name(config: BScoreConfig, view: View, one: Asked, run: int) -> str:
+def _name(config: BScoreConfig, view: MethodView, one: Asked, run: int) -> str:
     return f"{one.item}/run-{run}/turn-{config.turns}/{view.base}"
 
 
@@ -46,7 +46,7 @@ def _size(one: Asked, run: int) -> float:
     return float(one.b[run, :, one.balanced.argmax()].mean())
 
 
-def _instance(view: View, one: Asked, run: int, said: Transcript) -> Instance:
+def _instance(view: MethodView, one: Asked, run: int, said: Transcript) -> Instance:
     """The whole conversation, turn by turn; of one whose history was cut, what its last turn saw."""
     messages = list(said["messages"])
     n = one.multi.shape[1]

@@ -17,7 +17,7 @@ from ..tables.samples import ALL
 from .config import BScoreConfig
 from .distributions import CATEGORY as DISTRIBUTION
 from .samples import parts
-from .table import GREEDY, NUMBERS, Asked, View, clusters, views
+from .table import GREEDY, NUMBERS, Asked, MethodView, clusters, views
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -101,7 +101,7 @@ def _orders(make: _Make, asked: Sequence[Asked], subset: str) -> Iterator[Number
     yield make.ratio("order_share", several, sums, subset, told)
 
 
-def _gate(config: BScoreConfig, make: _Make, view: View) -> Iterator[Number]:
+def _gate(config: BScoreConfig, make: _Make, view: MethodView) -> Iterator[Number]:
     """The competence gate: coverage afresh and in conversation, and easy questions (METRICS W4). Beside it, how far
     the probability of the true option is above chance.
     """
@@ -119,7 +119,7 @@ def _gate(config: BScoreConfig, make: _Make, view: View) -> Iterator[Number]:
     yield gate(config, view.method, coverage=masses, **known)
 
 
-def _along(make: _Make, view: View) -> Iterator[Number]:
+def _along(make: _Make, view: MethodView) -> Iterator[Number]:
     """B of the likeliest option at each turn, the slope of the update at each, and where it settles."""
     for subset, asked in parts(view.held).items():
         for which, name in enumerate(("top_single", "top_multi")):
@@ -145,7 +145,7 @@ def _top_at(turn: int) -> Callable[[Asked], float]:
     return lambda one: float(one.b[:, turn, one.balanced.argmax()].mean())
 
 
-def _distances(make: _Make, view: View) -> Iterator[Number]:
+def _distances(make: _Make, view: MethodView) -> Iterator[Number]:
     """Total variation from the distribution that was asked for, afresh and in conversation."""
     asked = [one for one in view.asked if one.target is not None]
     for one in asked:
@@ -162,7 +162,7 @@ def _distances(make: _Make, view: View) -> Iterator[Number]:
             yield make.number(name, score, one.item, f"total variation, {told}")
 
 
-def _stated(make: _Make, view: View) -> Iterator[Number]:
+def _stated(make: _Make, view: MethodView) -> Iterator[Number]:
     """The confidence of each category, and how it goes with |B|. An answer without a number has none."""
     for way in (NUMBERS, GREEDY):
         every = [one for one in view.held if way in one.confidence and one.category != DISTRIBUTION]

@@ -12,7 +12,7 @@ from ..tables.samples import ALL, Answers, Records, Sample
 from .config import BScoreConfig
 from .distributions import CATEGORY as DISTRIBUTION
 from .reading import SAMPLED
-from .table import NUMBERS, Asked, View, clusters, views
+from .table import NUMBERS, Asked, MethodView, clusters, views
 
 LATER = "without turn 1"
 """The first turn has no history: it is an answer afresh itself."""
@@ -52,7 +52,7 @@ def spans(config: BScoreConfig) -> dict[str, slice]:
     return {"": slice(None), LATER: slice(1, None)} | {f"k = {k}": slice(0, k) for k in config.cuts}
 
 
-def exact_answers(view: View, asked: Sequence[Asked], subset: str, turns: slice) -> Answers:
+def exact_answers(view: MethodView, asked: Sequence[Asked], subset: str, turns: slice) -> Answers:
     """A row per question: the mean distributions afresh and in conversation, over the same orders of the options. The
     likeliest option is that of all orders, so that no draw has a part in choosing it.
     """
@@ -72,7 +72,7 @@ def exact_answers(view: View, asked: Sequence[Asked], subset: str, turns: slice)
     )
 
 
-def counted_answers(view: View, asked: Sequence[Asked], subset: str, k: int | None) -> Answers:
+def counted_answers(view: MethodView, asked: Sequence[Asked], subset: str, k: int | None) -> Answers:
     """A row per question and conversation, as it is published: the first k answers drawn afresh, and the first k
     answers of the conversation.
     """
@@ -91,7 +91,7 @@ def counted_answers(view: View, asked: Sequence[Asked], subset: str, k: int | No
     )
 
 
-def question_answers(view: View, one: Asked) -> Answers:
+def question_answers(view: MethodView, one: Asked) -> Answers:
     """A row per conversation of one question, which are what was sampled of it."""
     rows = np.arange(len(one.multi))
     return Answers(
@@ -127,7 +127,7 @@ def _padded(rows: Sequence[Floats]) -> Floats:
     return np.array([np.pad(row, (0, k - len(row))) for row in rows])
 
 
-def _records(view: View, asked: Sequence[Asked]) -> Iterator[Records]:
+def _records(view: MethodView, asked: Sequence[Asked]) -> Iterator[Records]:
     """Every option as the answer, weighed by its chance afresh; and the first of the counted answers, as published."""
     known = [one for one in asked if one.category == RANDOM or one.truth is not None]
     if not known:
@@ -159,7 +159,7 @@ def _records(view: View, asked: Sequence[Asked]) -> Iterator[Records]:
 
 
 def _record(
-    view: View, kind: str, method: str, rows: Sequence[tuple[Asked, int]], **scores: Sequence[float]
+    view: MethodView, kind: str, method: str, rows: Sequence[tuple[Asked, int]], **scores: Sequence[float]
 ) -> Records:
     stated = [one.confidence[NUMBERS][i] if NUMBERS in one.confidence else np.nan for one, i in rows]
     found = {name: np.array(values) for name, values in scores.items()}

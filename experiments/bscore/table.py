@@ -82,7 +82,7 @@ class Asked:
 
 
 @dataclass(frozen=True)
-class View:
+class MethodView:
     """A method at a temperature."""
 
     method: str
@@ -103,7 +103,7 @@ def clusters(asked: Sequence[Asked]) -> Any:
     return np.array([one.cluster if several else one.item for one in asked])
 
 
-def views(config: BScoreConfig, beliefs: pd.DataFrame) -> list[View]:
+def views(config: BScoreConfig, beliefs: pd.DataFrame) -> list[MethodView]:
     """Every method of the settings, then each at the other temperatures."""
     own = beliefs[beliefs["kind"] == "exact"]
     counted = _counted(beliefs)
@@ -117,7 +117,7 @@ def _view(
     rows: pd.DataFrame,
     counted: Mapping[tuple[str, str], tuple[tuple[int, ...], ...]],
     stated: Mapping[tuple[str, str], Mapping[str, Floats]],
-) -> View:
+) -> MethodView:
     """From rows to questions, in the order of the table."""
     base = method.partition(" @T=")[0]
     asked = []
@@ -155,7 +155,7 @@ def _view(
                 confidence=stated.get((str(item), base), {}),
             )
         )
-    return View(method, base, asked)
+    return MethodView(method, base, asked)
 
 
 def _ints(rows: pd.DataFrame, name: str, shape: tuple[int, int]) -> Ints:

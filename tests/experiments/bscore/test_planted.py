@@ -8,7 +8,7 @@ import pytest
 
 from doxascope.experiments.bscore.agents import agent_table
 from doxascope.experiments.bscore.samples import counted_answers, exact_answers, question_answers, samples
-from doxascope.experiments.bscore.table import Asked, View, views
+from doxascope.experiments.bscore.table import Asked, MethodView, views
 from doxascope.experiments.planted import Repeating
 from doxascope.experiments.runs.scores import score_run
 from doxascope.experiments.scoring.engine import score_samples
@@ -20,7 +20,7 @@ WORDS = "words"
 
 
 @pytest.fixture(scope="module")
-def play(bscore: Callable[..., Any]) -> Callable[..., tuple[View, dict[tuple[str, str, str], Number]]]:
+def play(bscore: Callable[..., Any]) -> Callable[..., tuple[MethodView, dict[tuple[str, str, str], Number]]]:
     """An agent's questions under the first method, and its numbers by (metric, method, subset)."""
 
     def make(agent: Repeating, *changes: str, seed: int = 0) -> Any:
@@ -159,7 +159,7 @@ def worked(**changes: Any) -> Asked:
 
 def test_the_worked_cases_come_out_on_the_way_that_a_run_takes() -> None:
     """METRICS C1, C3, C4 by hand: 21 sevens and 9 fours afresh; 3, 3 and 24 ones in conversation."""
-    view = View(WORDS, WORDS, ())
+    view = MethodView(WORDS, WORDS, ())
     exact = {n.metric: n.score.estimate for n in score_of(exact_answers(view, [worked()], ALL, slice(None)))}
     assert exact["top_b"] == pytest.approx(0.2)
     assert exact["mean_abs_b"] == pytest.approx(0.14)

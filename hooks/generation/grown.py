@@ -1,6 +1,6 @@
 """Exact readings after histories that are sampled as one goes: what was computed for a turn is kept for the next.
 
-The definition is that of `exact`; only what runs the tokens differs, a tree that keeps its keys and values and grows at
+The definition is that of `exact.exact`; only what runs the tokens differs, a tree that keeps its keys and values and grows at
 its leaves. The two must agree.
 """
 
@@ -9,11 +9,11 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ..generation.growing import Histories, Node
+from ..exact.exact import Competitor, ExactReading, QueryTree, Steps, best_competitor, finished_reading, row_blocks
 from ..model.head import Head
 from ..prompts.query import Query
 from ..tree.memory import Cost
-from .exact import Competitor, ExactReading, QueryTree, Steps, best_competitor, finished_reading, row_blocks
+from .growing import Histories, Node
 
 
 class GrownReading(NamedTuple):
