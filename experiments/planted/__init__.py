@@ -4,6 +4,7 @@ from .answering import Answering, Conversations
 from .choosing import Eliminating, PositionLocked, YesSayer
 from .incoherent import Incoherent
 from .repeating import Repeating
+from .listening import Listener
 from .reporting import ReportNoise
 from .sycophantic import Sycophantic, Testimonies
 from .trajectories import Trajectories
@@ -18,6 +19,7 @@ __all__ = [
     "Guessing",
     "Incoherent",
     "LeakyJudge",
+    "Listener",
     "PositionLocked",
     "PriorNoise",
     "Repeating",

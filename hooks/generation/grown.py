@@ -1,6 +1,6 @@
 """Exact readings after histories that are sampled as one goes: what was computed for a turn is kept for the next.
 
-The definition is that of `exact.exact`; only what runs the tokens differs, a tree that keeps its keys and values and grows at
+The definition is that of `exact`; only what runs the tokens differs, a tree that keeps its keys and values and grows at
 its leaves. The two must agree.
 """
 
