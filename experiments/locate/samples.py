@@ -83,7 +83,7 @@ def _response(
     if config.pairs.of in ("testimony", "history"):
         return {}  # whether the user's word does more than an agent's, and what a past answer does, is the question
     if config.pairs.of != "rejection":
-        return {"evidence": update} if config.pairs.of == "urn" else {}
+        return {"evidence": update}
     spared = [_of(readouts, name).reindex(base.index)["share"] for name in UNDECIDED]
     return {
         "template": np.full(2 * len(base), "reject"),

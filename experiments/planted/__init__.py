@@ -3,8 +3,8 @@
 from .answering import Answering, Conversations
 from .choosing import Eliminating, PositionLocked, YesSayer
 from .incoherent import Incoherent
-from .repeating import Repeating
 from .listening import Listener
+from .repeating import Repeating
 from .reporting import ReportNoise
 from .sycophantic import Sycophantic, Testimonies
 from .trajectories import Trajectories
