@@ -59,10 +59,10 @@ def test_the_package_is_the_folder_of_these_tests_whatever_its_name() -> None:
 
 ROOMS = (
     *("tables", "scoring", "experiment", "runs", "materials", "reading", "report", "addons", "planted"),
-    *("consistency", "locate", "martingale", "truth", "engine", "probing", "cli"),
+    *("bscore", "consistency", "locate", "martingale", "sycophancy", "truth", "engine", "probing", "cli"),
 )
 """Of `experiments/`: each may import those before it."""
-EXPERIMENTS = {"consistency", "locate", "martingale", "truth"}
+EXPERIMENTS = {"bscore", "consistency", "locate", "martingale", "sycophancy", "truth"}
 """Rooms of which none may import another."""
 
 

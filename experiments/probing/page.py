@@ -1,7 +1,7 @@
 """The page of a probe: first what may be claimed, then what it rests on."""
 
 from ...probes.card.claims import NEEDED_FOR_BELIEF, Card, told
-from ...probes.evidence.refit import METHOD, Estimate
+from ...probes.evidence.refit import METHOD, Refitted
 from ...probes.evidence.transfer import Transfer
 from ...probes.job import Judged
 from ..report.blocks import Block, Cell, Prose, Stamp, TableBlock
@@ -116,7 +116,7 @@ def _numbers(judged: Judged) -> TableBlock:
     return TableBlock(title="On held-out groups", head=[("", ""), ("estimate", ""), ("interval", "")], rows=rows)
 
 
-def _row(name: str, one: Estimate) -> list[Cell]:
+def _row(name: str, one: Refitted) -> list[Cell]:
     return [Cell(name), Cell(f"{one.value:.3f}"), Cell(f"[{one.lo:.3f}, {one.hi:.3f}]" if one.known else "none")]
 
 

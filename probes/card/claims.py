@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from typing import Literal, NamedTuple
 
 from ..evidence.calibration import SLOPE_BAND
-from ..evidence.refit import Estimate
+from ..evidence.refit import Refitted
 from ..evidence.study import Study
 from ..plan import StudyPlan
 from ..selection.sweep import Sweep
@@ -134,7 +134,7 @@ def report_card(found: Sweep, study: Study, site: ReadingSite, n_groups: int, pl
     return Card(name, site, n_groups, tuple(claims))
 
 
-def told(one: Estimate) -> str:
+def told(one: Refitted) -> str:
     """A number with its interval."""
     return f"{one.value:.3f} [{one.lo:.3f}, {one.hi:.3f}]" if one.known else f"{one.value:.3f} (no interval)"
 

@@ -10,7 +10,7 @@ AT_THE_ANSWER = ("last", "before_answer", "thought")
 BELIEF, READ_OUT, DECODED, NOTHING = "latent belief", "read-out", "decoded information", "nothing decodable"
 
 
-class Place(Protocol):
+class NamedToken(Protocol):
     """A position as a capture plan has it."""
 
     @property
@@ -24,7 +24,7 @@ class Place(Protocol):
         ...
 
 
-def reading_site(place: Place, n_messages: int) -> ReadingSite:
+def reading_site(place: NamedToken, n_messages: int) -> ReadingSite:
     """Where a position lies in a conversation whose last message asks for the answer.
 
     Args:

@@ -13,7 +13,7 @@ from ...metrics.inference.equivalence import Equivalence, tost
 from ...metrics.validation import Floats, floats
 from ..estimators.logistic import soft_logistic
 from .crossfit import CALIBRATION_PENALTY
-from .refit import Estimate
+from .refit import Refitted
 
 SLOPE_BAND = (0.8, 1.25)
 """A slope whose interval lies within is called calibrated."""
@@ -51,7 +51,7 @@ def by_level(logit: Floats, y: Floats, levels: ArrayLike) -> dict[str, float]:
     return told
 
 
-def shift_test(shift: Estimate, what: str) -> Equivalence:
+def shift_test(shift: Refitted, what: str) -> Equivalence:
     """Whether a shift of `slope` or `intercept` between two positions is smaller than its margin."""
     margin = SHIFT_MARGINS[what]
     se = shift.se if shift.known else float("nan")

@@ -2,8 +2,8 @@
 
 Both models are logistic, fitted on the same grouped folds. What they are fitted on is read by probes that saw neither
 the fold that they are judged on nor the row's own: a cross-fitted probe alone would carry the labels of the one into
-the other. Under the null the part of the probe that the others do not explain is exchanged between groups, and the larger
-model fitted anew.
+the other. Under the null the part of the probe that the others do not explain is exchanged between groups, and the
+larger model fitted anew.
 """
 
 from collections.abc import Sequence

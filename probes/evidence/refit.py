@@ -21,7 +21,7 @@ Statistic = Callable[[Rows, NDArray[np.intp]], Mapping[str, float]]
 METHOD = "groups resampled, probe refitted, normal"
 
 
-class Estimate(NamedTuple):
+class Refitted(NamedTuple):
     """A number with its interval."""
 
     value: float
@@ -30,7 +30,7 @@ class Estimate(NamedTuple):
     se: float
     n_groups: int
 
-    def within(self, least: float, most: float) -> "Estimate":
+    def within(self, least: float, most: float) -> "Refitted":
         """The same with its interval cut to the range that the number can have."""
         return self._replace(lo=max(self.lo, least), hi=min(self.hi, most)) if self.known else self
 
@@ -42,7 +42,7 @@ class Estimate(NamedTuple):
 
 def refit(
     statistic: Statistic, groups: ArrayLike, folds: NDArray[np.intp], *, draws: int, seed: int, level: float = 0.95
-) -> dict[str, Estimate]:
+) -> dict[str, Refitted]:
     """Estimates of a statistic on all rows, with intervals from refits on resampled groups.
 
     A copy of a group stays in the group's fold. A number that is undefined in more than a tenth of the draws has no
@@ -68,5 +68,5 @@ def refit(
         values = np.array(drawn[name])
         finite = values[np.isfinite(values)]
         se = float(finite.std(ddof=1)) if len(finite) >= max(2, 0.9 * draws) else float("nan")
-        found[name] = Estimate(float(value), value - z * se, value + z * se, se, n_groups)
+        found[name] = Refitted(float(value), value - z * se, value + z * se, se, n_groups)
     return found

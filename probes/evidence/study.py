@@ -18,7 +18,7 @@ from .complement import complement_gaps, pair_rows
 from .controls import CurvePoint, Selectivity, baseline_r2, learning_curve, selectivity, surface_features
 from .crossfit import CrossFitted, cross_fit
 from .incremental import Incremental, incremental_validity
-from .refit import Estimate, refit
+from .refit import Refitted, refit
 from .skill import Recall, auc, log_loss_skill, out_of_fold_r2, recall_at
 from .transfer import Transfer, transfer_matrix
 
@@ -36,7 +36,7 @@ class Study:
 
     at: ReadAt
     crossed: CrossFitted
-    numbers: Mapping[str, Estimate]
+    numbers: Mapping[str, Refitted]
     """`r2`, `skill` (log-loss), `auc`, `slope`, `intercept`, `gap` and `abs_gap` of negations, `above NAME` (R2 above a
     surface baseline), and slope and intercept by level."""
     shifts: Mapping[str, Equivalence]

@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 from ...metrics.validation import Floats
 from ..estimators.ridge import RidgeOnLogOdds
 from ..targets import BINARY, Target
-from .refit import Estimate, refit
+from .refit import Refitted, refit
 from .skill import auc
 
 MIN_ROWS = 8
@@ -26,8 +26,8 @@ class Transfer(NamedTuple):
     levels: tuple[str, ...]
     measure: str
     """`AUC` of a binary target (chance .5), `correlation` of a graded one (chance 0)."""
-    cells: tuple[tuple[Estimate, ...], ...]
-    off_diagonal: Estimate
+    cells: tuple[tuple[Refitted, ...], ...]
+    off_diagonal: Refitted
     """Mean of the cells that transfer."""
 
     @property

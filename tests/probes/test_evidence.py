@@ -14,7 +14,7 @@ from doxascope.probes.evidence.complement import complement_gaps, pair_rows
 from doxascope.probes.evidence.controls import baseline_r2, learning_curve, selectivity, surface_features
 from doxascope.probes.evidence.crossfit import cross_fit
 from doxascope.probes.evidence.incremental import incremental_validity
-from doxascope.probes.evidence.refit import Estimate, refit
+from doxascope.probes.evidence.refit import Refitted, refit
 from doxascope.probes.evidence.skill import auc, log_loss_skill, recall_at
 from doxascope.probes.evidence.transfer import transfer_matrix
 from doxascope.probes.folds import grouped_folds
@@ -82,7 +82,7 @@ def test_calibration_and_its_shift_between_positions() -> None:
     found = calibrate(logit, y)
     assert (found.slope, found.intercept) == (pytest.approx(0.6, abs=0.05), pytest.approx(0.5, abs=0.05))
     assert np.isnan(calibrate(np.zeros(5), y[:5])).all()
-    near, far = Estimate(0.02, -0.1, 0.14, 0.06, 100), Estimate(0.4, 0.3, 0.5, 0.05, 100)
+    near, far = Refitted(0.02, -0.1, 0.14, 0.06, 100), Refitted(0.4, 0.3, 0.5, 0.05, 100)
     assert shift_test(near, "slope").equivalent
     assert not shift_test(far, "slope").equivalent
 
