@@ -110,6 +110,17 @@ class Question:
     """The assistant's turns are the model's own: then what it gave to them is not read, which spares an unembedding of
     every token of them."""
 
+    def transcript(self, thoughts: Sequence["Drawn"] = (), answers: Sequence["Drawn"] = ()) -> "Transcript":
+        """What was said in this read-out."""
+        return {
+            "readout_id": self.readout_id,
+            "messages": list(self.conversation),
+            "prefill": self.prefill,
+            "options": [option.name for option in self.options],
+            "thoughts": list(thoughts),
+            "answers": list(answers),
+        }
+
 
 class Drawn(TypedDict):
     """A sampled thought or answer."""

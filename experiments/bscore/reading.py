@@ -6,13 +6,14 @@ from typing import Any
 import numpy as np
 
 from ...hooks.backends.captured import Captured, join_captures
+from ...hooks.belief_rows import option_rows
 from ...hooks.errors import UserError
 from ...hooks.exact.exact import ExactReading
 from ...hooks.generation.sampling import random_generator
 from ...hooks.lm import LanguageModel
 from ...hooks.tree.memory import Cost, sum_costs
 from ...metrics.validation import Floats
-from ..experiment import Item, Question, Read, Transcript
+from ..experiment import Drawn, Item, Question, Read
 from ..reading.exact import compile_questions, reading_rows
 from .asking import SINGLE, asks, choice_of, orders_of, single_questions
 from .confidence import confidence_rows
@@ -29,7 +30,7 @@ def read_item(name: str, config: BScoreConfig, item: Item, lm: LanguageModel) ->
     singles = single_questions(config, item)
     readings, cost, captured = _packed(config, singles, lm)
     rows = [row for asked, one in zip(singles, readings, strict=True) for row in _rows(config, asked, one, lm)]
-    said = [_transcript(one) for one in singles]
+    said = [one.transcript() for one in singles]
     costs, captures = [cost], [captured] if captured else []
     firsts = {(q.method, q.variant["order"]): one for q, one in zip(singles, readings, strict=True)}
     for method in config.held:
@@ -39,7 +40,8 @@ def read_item(name: str, config: BScoreConfig, item: Item, lm: LanguageModel) ->
         costs += own
         for turns in conversations:
             rows += _inside(config, turns, lm, costs, captures)
-            said.append(_transcript(turns[-1].question, turns))
+            last: list[Drawn] = [{"draw": 0, "text": turns[-1].form, "status": "ok"}]
+            said.append(turns[-1].question.transcript(answers=last))
         law = [firsts[method, number] for number in range(len(orders_of(choice_of(item))))]
         coverage = float(np.mean([one.coverage for one in law]))
         rows += counted_rows(config, item, method, np.array([one.prob for one in law]), coverage)
@@ -114,32 +116,15 @@ def counted_rows(config: BScoreConfig, item: Item, method: str, law: Floats, cov
         answers = [min(int(np.searchsorted(law[o].cumsum(), u, side="right")), law.shape[1] - 1) for o, u in drawn]
         shares = np.bincount(answers, minlength=law.shape[1]) / len(answers)
         variant = {"run": run, "answers": answers, "category": choice.category, "truth": choice.right}
-        rows += [
-            {
-                "readout_id": f"{item.id}/run-{run}/{method}/{SAMPLED}",
-                "kind": "verbal",
-                "method": f"{method} {SAMPLED}",
-                "scenario": SINGLE,
-                "variant": json.dumps(variant, sort_keys=True),
-                "option": option,
-                "option_index": i,
-                "prob": shares[i],
-                "coverage": coverage,
-                "status": "ok" if coverage >= config.low_coverage else "low_coverage",
-            }
-            for i, option in enumerate(choice.options)
-        ]
+        rows += option_rows(
+            choice.options,
+            shares,
+            kind="verbal",
+            coverage=coverage,
+            status="ok" if coverage >= config.low_coverage else "low_coverage",
+            readout_id=f"{item.id}/run-{run}/{method}/{SAMPLED}",
+            method=f"{method} {SAMPLED}",
+            scenario=SINGLE,
+            variant=json.dumps(variant, sort_keys=True),
+        )
     return rows
-
-
-def _transcript(question: Question, turns: list[Turn] | None = None) -> Transcript:
-    """What was said in a read-out; of a conversation, all of it."""
-    answers = [] if turns is None else [{"draw": 0, "text": turns[-1].form, "status": "ok"}]
-    return {
-        "readout_id": question.readout_id,
-        "messages": list(question.conversation),
-        "prefill": question.prefill,
-        "options": [option.name for option in question.options],
-        "thoughts": [],
-        "answers": answers,
-    }

@@ -73,16 +73,8 @@ def read_questions(
         said = answers.get(question.readout_id, [])
         rows += [where | row for row in belief.rows]
         rows += [where | row for row in _sampled(config, question, said, lm)]
-        transcripts.append(
-            {
-                "readout_id": question.readout_id,
-                "messages": list(question.conversation),
-                "prefill": question.prefill,
-                "options": [option.name for option in question.options],
-                "thoughts": belief.thoughts,
-                "answers": [{"draw": one.draw, "text": one.text, "status": one.status} for one in said],
-            }
-        )
+        drawn: list[Drawn] = [{"draw": one.draw, "text": one.text, "status": one.status} for one in said]
+        transcripts.append(question.transcript(belief.thoughts, drawn))
     return Read(rows, transcripts, cost, captured)
 
 

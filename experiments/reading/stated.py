@@ -61,7 +61,7 @@ def stated_rows(config: RunConfig, places: Sequence[BeliefPlace], lm: LanguageMo
             for i, one in enumerate(write_answers(lm, asked, sampling, draws=plan.draws, seed=config.seed)):
                 rows += _halves(places[i], asked[i], one, low)
                 answers[i] += one
-        said += [transcript(*one) for one in zip(places, asked, answers, strict=True)]
+        said += [transcript(*one) for one in zip(asked, (one.options for one in places), answers, strict=True)]
     return rows, said
 
 
@@ -84,13 +84,13 @@ def _halves(place: BeliefPlace, asked: NumberQuestion, answers: Sequence[Answer]
     return rows
 
 
-def transcript(place: BeliefPlace, asked: NumberQuestion, answers: Sequence[Answer] = ()) -> Transcript:
+def transcript(asked: NumberQuestion, options: Sequence[str], answers: Sequence[Answer] = ()) -> Transcript:
     """What was said in one read-out."""
     return {
         "readout_id": asked.readout_id,
         "messages": list(asked.messages),
         "prefill": asked.prefill,
-        "options": list(place.options),
+        "options": list(options),
         "thoughts": [],
         "answers": [{"draw": one.draw, "text": one.text, "status": one.status} for one in answers],
     }
