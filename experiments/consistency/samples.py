@@ -12,6 +12,7 @@ from ..tables.samples import ALL, Options, Readouts, Sample, joined
 from .config import ConsistencyConfig
 from .forks import forks
 from .instances import AFTER, BEFORE, at_one, instances
+from .words import ALONE_AFTER, ALONE_BEFORE, with_words
 
 BALANCED = "template-balanced"
 LIKELIER, UNLIKELIER = "prefilled turn likelier", "prefilled turn unlikelier"
@@ -20,7 +21,11 @@ LIKELIER, UNLIKELIER = "prefilled turn likelier", "prefilled turn unlikelier"
 def samples(config: ConsistencyConfig, beliefs: pd.DataFrame) -> Iterator[Sample]:
     """See `Experiment.samples`."""
     swept = instances(beliefs)
-    by_method = {str(method): rows for method, rows in swept.groupby("method", sort=False, observed=True)}
+    told = at_one(beliefs)
+    by_method = {
+        str(method): with_words(told[told["method"] == method], rows)
+        for method, rows in swept.groupby("method", sort=False, observed=True)
+    }
     for table in by_method.values():
         every = table[table["temperature"] == 1]
         yield options(every)
@@ -32,7 +37,7 @@ def samples(config: ConsistencyConfig, beliefs: pd.DataFrame) -> Iterator[Sample
     for table in by_method.values():
         if (table["estimate"] == SAMPLED).all():
             yield _beside_exact(table, swept)
-    yield from forks(config, at_one(beliefs))
+    yield from forks(config, told)
 
 
 def parts(config: ConsistencyConfig, table: pd.DataFrame) -> dict[str, pd.Series]:
@@ -59,7 +64,7 @@ def parts(config: ConsistencyConfig, table: pd.DataFrame) -> dict[str, pd.Series
 
 
 def options(table: pd.DataFrame, subset: str = ALL, chosen: pd.Series | None = None) -> Options:
-    """The instances of one method, or those that are chosen."""
+    """The instances of one method (as `with_words` has them), or those that are chosen."""
     rows = table if chosen is None else table[chosen]
     counted = (table["n_prior"] + table["n_posterior"]).notna().any()
     place = rows["place"].to_numpy()
@@ -69,6 +74,8 @@ def options(table: pd.DataFrame, subset: str = ALL, chosen: pd.Series | None = N
         subset=subset,
         prior=rows[list(BEFORE)].to_numpy(),
         posterior=rows[list(AFTER)].to_numpy(),
+        words_prior=rows[list(ALONE_BEFORE)].to_numpy(),
+        words_posterior=rows[list(ALONE_AFTER)].to_numpy(),
         rejected=rows["rejected"].to_numpy(),
         position=place,
         clusters=rows["cluster"].to_numpy(),

@@ -15,6 +15,7 @@ from ..scoring.number import Key, Number
 from ..tables.samples import ALL
 from .blocks import Block, Cell, Folded, Instances, Picture, Prose, Stamp, TableBlock
 from .page import render_page
+from .text import adjusted_p
 
 Numbers = Mapping[tuple[str, str, str], Number]
 """(metric, method, subset) -> number."""
@@ -182,7 +183,7 @@ def _differences(numbers: Sequence[Number], findings: Findings, notes: Mapping[K
             interval = f"[{score.ci_lo:+.3f}, {score.ci_hi:+.3f}] {score.ci_method}"
             value, p = (
                 Cell(f"{score.difference:+.3f}", [interval, notes.get(number.key, "")]),
-                f"{score.p_adjusted:.3g}",
+                adjusted_p(score),
             )
         rows.append([Cell(number.method), value, Cell(p), _denominator(score, clusters=True)])
     caption = (

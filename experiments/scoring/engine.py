@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 
 from ...hooks.errors import UserError, nearest
-from ...metrics import INNER_KINDS, PairedDifference, paired_difference_moments, paired_family
+from ...metrics import INNER_KINDS, PairedDifference, paired_family
 from ...metrics.inference.intervals import MIN_BOOTSTRAP_CLUSTERS
 from ..tables.samples import ALL, Sample
 from ..tables.understand import Understood, understand
@@ -173,13 +173,14 @@ def _differences(
 ) -> list[Number]:
     """Each number of each two kinds, and of each two runs, on the items that both have: one table, one family."""
     label = _labels(samples)
-    found: dict[tuple[str, str, str], PairedDifference] = {}
-    for metric, by_name in comparable.items():
-        for names in rivals or [list(by_name)]:
-            for one, two in combinations([name for name in names if name in by_name], 2):
-                (first, mine), (second, theirs) = by_name[one], by_name[two]
-                if _are_rivals(first, second):
-                    found[metric, label[one], label[two]] = _difference(mine, theirs, how)
+    told = {
+        (metric, label[one], label[two]): (by_name[one][1], by_name[two][1])
+        for metric, by_name in comparable.items()
+        for names in rivals or [list(by_name)]
+        for one, two in combinations([name for name in names if name in by_name], 2)
+        if _are_rivals(by_name[one][0], by_name[two][0])
+    }
+    found = {name: _difference(*both, len(told), how) for name, both in told.items()}
     return [
         Number(
             metric=metric + DIFFERENCE,
@@ -213,8 +214,9 @@ def _are_rivals(one: Sample, two: Sample) -> bool:
     return bool(exact) and inner[0].method.startswith(f"{exact[0].method}/")
 
 
-def _difference(one: Compared, two: Compared, how: Resampling) -> PairedDifference:
+def _difference(one: Compared, two: Compared, family_size: int, how: Resampling) -> PairedDifference:
     _, first, second = np.intersect1d(one.keys.astype(str), two.keys.astype(str), return_indices=True)
-    return paired_difference_moments(
-        one.moments[first], two.moments[second], one.statistic, one.clusters[first], **how.interval
+    mine, theirs = (
+        tuple(column[rows] for column in kind.columns) for kind, rows in ((one, first), (two, second))
     )
+    return one.difference(mine, theirs, one.clusters[first], family_size, how)

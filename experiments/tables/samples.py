@@ -67,6 +67,10 @@ class Pairs(Sample):
     outcome: Array | None = None
     readings: Array | None = None
     """[n, r] of the prior, which is then their mean."""
+    wordings: Array | None = None
+    """[n, w] of the prior in each wording, over which it is then the mean."""
+    cell: Array | None = None
+    """[n] combination of the levels of all factors: each has an intercept of its own. None: there is one."""
     n_broken: int = 0
     """Pairs that a missing step took from the trajectories, not among the rows."""
 
@@ -210,6 +214,9 @@ class Options(Sample):
     n_prior: Array | None = None
     """[n] answers on the options that remain, where the probabilities are counted."""
     n_posterior: Array | None = None
+    words_prior: Array | None = None
+    """[n, k] shares of a read-out that knows how likely each word is on the whole, and nothing of what was said."""
+    words_posterior: Array | None = None
     strata: Array | None = None
     """[n] parts that weigh the same in every mean."""
 
@@ -412,6 +419,12 @@ def with_key(sample: Sample, digests: Mapping[str, str]) -> Sample:
         return sample
     items = [str(key).split(GLUE, maxsplit=1)[0] for key in sample.keys]
     return replace(sample, keys=joined(sample.keys, np.array([digests.get(item, "") for item in items], dtype=object)))
+
+
+def cells(factors: Mapping[str, Array]) -> Array:
+    """[n] the combination of levels of each row."""
+    levels = zip(*(values.astype(str) for values in factors.values()), strict=True)
+    return np.array([" / ".join(row) for row in levels])
 
 
 def shown(label: str) -> str:

@@ -10,7 +10,7 @@ from ....metrics import argmax_accuracy, cluster_mean, mean_abs_b_score, top_b_s
 from ...tables.cells import Array
 from ...tables.samples import Answers
 from ..number import Resampling
-from .metric import Line, clusters_of, metric, tosted, with_drop_reasons
+from .metric import Line, claimed, clusters_of, metric, with_drop_reasons
 
 SPLITS = 200
 """Random halves of the answers over which the unbiased score is averaged."""
@@ -46,8 +46,9 @@ def b_score(sample: Answers, how: Resampling) -> Iterator[Line]:
     yield _mean("mean_abs_b", "mean |B| over the answers", sample, np.array(size), how, luck)
     if len(sample.options) <= FEW_OPTIONS:
         for i, option in enumerate(sample.options):
-            line = _mean("b", f"B of {option}", sample, sample.single[:, i] - sample.multi[:, i], how)
-            yield replace(line, part=option, equivalence=tosted(line.score, "b_score"))
+            own = sample.single[:, i] - sample.multi[:, i]
+            claim = claimed(own, clusters_of(sample), "b_score", how, bounded_below=False)
+            yield replace(_mean("b", f"B of {option}", sample, own, how), part=option, equivalence=claim)
 
 
 @metric("C8", "single_<option>, multi_<option>, truth", Answers, needs=("truth",))
