@@ -10,7 +10,7 @@ from ...hooks.errors import UserError
 from ..tables.cells import Array
 from ..tables.samples import ALL, STEPWISE, WHOLE, Chains, Elicited, Judgements, Pairs, Sample, Updates, joined
 from .config import MartingaleConfig
-from .table import CELL, array, by_method, labels, pairs, readings, subsets
+from .table import CELL, array, by_method, cell_names, labels, pairs, readings, subsets
 
 PLACE = ["item", "reasoning", "prompt", "draw"]
 """Names a trajectory within a run and a method."""
@@ -67,6 +67,7 @@ def _pairs(rows: pd.DataFrame, place: Sequence[str]) -> Pairs:
         posterior=array(rows, "post"),
         outcome=outcome if np.isfinite(outcome).any() else None,
         readings=_both(rows, "prior"),
+        cell=labels(rows.assign(cell=cell_names(rows)), "cell"),
         clusters=labels(rows),
         keys=joined(*(labels(rows, name) for name in place)),
         why=np.where(rows["prior"].isna(), rows["prior_status"], rows["status"]),
