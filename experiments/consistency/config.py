@@ -27,6 +27,8 @@ class Wording(Settings):
     reject_answer: str
     narrow: str
     narrow_answer: str
+    undecided: str = "I would rather not say yet."
+    """The reply that decides nothing, which the gate sets against the two answers."""
     reveal: str
 
 

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -11,7 +12,7 @@ from ..reading.exact import SAMPLED
 from ..tables.samples import ALL, Options, Readouts, Sample, joined
 from .config import ConsistencyConfig
 from .forks import forks
-from .instances import AFTER, BEFORE, at_one, instances
+from .instances import AFTER, BEFORE, MENTIONED, at_one, instances
 from .words import ALONE_AFTER, ALONE_BEFORE, with_words
 
 BALANCED = "template-balanced"
@@ -20,15 +21,14 @@ LIKELIER, UNLIKELIER = "prefilled turn likelier", "prefilled turn unlikelier"
 
 def samples(config: ConsistencyConfig, beliefs: pd.DataFrame) -> Iterator[Sample]:
     """See `Experiment.samples`."""
-    swept = instances(beliefs)
-    told = at_one(beliefs)
+    swept, told = instances(beliefs), at_one(beliefs)
     by_method = {
         str(method): with_words(told[told["method"] == method], rows)
         for method, rows in swept.groupby("method", sort=False, observed=True)
     }
     for table in by_method.values():
         every = table[table["temperature"] == 1]
-        yield options(every)
+        yield replace(options(every), **_judged(config, every))
         yield replace(options(every, BALANCED), strata=every["template"].to_numpy())
         for template, rows in every.groupby("template", sort=False):
             yield options(rows, str(template))
@@ -38,6 +38,15 @@ def samples(config: ConsistencyConfig, beliefs: pd.DataFrame) -> Iterator[Sample
         if (table["estimate"] == SAMPLED).all():
             yield _beside_exact(table, swept)
     yield from forks(config, told)
+
+
+def _judged(config: ConsistencyConfig, every: pd.DataFrame) -> dict[str, Any]:
+    """What the gate of a method looks at besides its instances."""
+    return {
+        "template": every["template"].to_numpy(),
+        "mentioned": every[list(MENTIONED)].to_numpy(),
+        "min_coverage": config.low_coverage,
+    }
 
 
 def parts(config: ConsistencyConfig, table: pd.DataFrame) -> dict[str, pd.Series]:

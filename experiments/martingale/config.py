@@ -65,21 +65,33 @@ class Wording(Settings):
 
 
 class Method(Settings):
-    """A form of reading the exact belief: twice, with the options in either order; the mean is scored."""
+    """A form of reading the exact belief: in every wording, twice, with the options in either order; the mean of all is
+    scored.
+    """
 
-    ask: str
-    """`{first}` and `{second}` are the options in their order."""
+    ask: Annotated[tuple[str, ...], Field(min_length=1)]
+    """One wording, or paraphrases: a random facet, of which five say how much hangs on the wording (METRICS F7).
+    `{first}` and `{second}` are the options in their order.
+    """
     forms: tuple[str, ...] = Field(default=("{option}", "{Option}"), min_length=1)
     labels: tuple[str, str] | None = None
     """What the first and the second option are answered with."""
     claim: tuple[str, str] | None = None
     """What says that the first option is right, and that it is not: the second reading is of the negation."""
 
+    @field_validator("ask", mode="before")
+    @classmethod
+    def _one_wording(cls, ask: object) -> object:
+        return (ask,) if isinstance(ask, str) else ask
+
     @model_validator(mode="after")
     def _has_one_way(self) -> "Method":
         if self.labels and self.claim:
             raise ValueError("`labels` and `claim` are two ways of answering; give one of them")
-        check_placeholders("ask", self.ask, ("first", "second"))
+        for ask in self.ask:
+            check_placeholders("ask", ask, ("first", "second"))
+        if len({*self.ask}) < len(self.ask):
+            raise ValueError("ask: has one wording twice; take one away")
         return self
 
 

@@ -52,7 +52,12 @@ def control_numbers(config: MartingaleConfig, beliefs: pd.DataFrame) -> Iterator
                         for first, second in zip(*halves, strict=True)])  # fmt: skip
     for metric, quantity, score, equivalence in (
         ("control_slope", "M of the control", slope, None),
-        ("control_iv", "M of the control, by split readings", iv, tost(iv.M_iv, iv.se, iv.n_clusters - 1, -REACH, REACH)),
+        (
+            "control_iv",
+            "M of the control, by split readings",
+            iv,
+            tost(iv.M_iv, iv.se, iv.n_clusters - 1, -REACH, REACH),
+        ),
         (
             "control_drift2",
             "mean square drift of the control",

@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 
 import pandas as pd
 
-from ..experiment import Column, Findings, Table, Transcripts, Verdict
+from ..experiment import Column, Findings, Table, Transcripts
 from ..scoring.number import Number
 from ..tables.samples import ALL
 from .config import MartingaleConfig
@@ -35,6 +35,11 @@ COLUMNS = (
     Column("M_balanced", "M per step", "the same from each step to the next, questions weighing the same"),
     Column("mean_update", "mean update", "posterior less prior; a drift that is the same for all is not in M"),
     Column(
+        "reliability_wording",
+        "reliability",
+        "of one wording, over paraphrases: 1 less it is how far one wording's noise pulls M down",
+    ),
+    Column(
         "bias", "order bias", "P(yes) with the options in one order less that in the other; of a claim, framing bias"
     ),
     Column("coverage", "coverage", "probability, or share, of answers that count", percent=True),
@@ -48,7 +53,9 @@ TABLE_1 = (
     Column("M_balanced", "G*", "how many these are, in effect", field="effective_clusters"),
     Column("M_balanced", "noise floor", "smallest |M| that would be found with 80% power", field="mde"),
     Column("M_iv", "split readings", "slope free of what only one of two readings of the prior has"),
-    Column("M_corrected", "corrected", "slope had the mean of both readings no noise; slope and reliability drawn together"),
+    Column(
+        "M_corrected", "corrected", "slope had the mean of both readings no noise; slope and reliability drawn together"
+    ),
     Column(
         "reliability",
         "reliability",
@@ -94,14 +101,13 @@ DRIFT = (Column("drift2", "drift²", "mean squared drift of a question's chains,
 def findings(
     config: MartingaleConfig, beliefs: pd.DataFrame, numbers: Sequence[Number], transcripts: Transcripts
 ) -> Findings:
-    """Verdicts, tables, figures, and the trajectories."""
+    """Tables, figures, and the trajectories."""
     table = readings(beliefs)
     names = tuple(dict.fromkeys(cell_names(table)))
     levels = tuple(dict.fromkeys(number.subset for number in numbers if number.metric == "M_at"))
     return Findings(
         question=_question(config, numbers),
         columns=COLUMNS,
-        verdicts=_verdicts(config, numbers),
         tables=[
             Table("By cell", "Domain, reasoning, system prompt.", COLUMNS, names),
             Table(
@@ -208,17 +214,3 @@ def _control(found: Mapping[tuple[str, str], Number]) -> str:
         f"of the slope of at most {MOST_SE}: "
         f"{'yes' if passed else 'not shown'}. Uncorrected slope {slope.estimate:+.3f}: what the noise makes of it."
     )
-
-
-def _verdicts(config: MartingaleConfig, numbers: Sequence[Number]) -> list[Verdict]:
-    """A method whose answers are seldom given measures something else (METRICS W4)."""
-    return [
-        Verdict(
-            number.method,
-            (share := number.score.estimate)
-            >= (least := config.low_coverage if number.kind == "exact" else 1 - config.most_unparsed),
-            f"its answers are {share:.0%} of all; at least {least:.0%} must be",
-        )
-        for number in numbers
-        if number.metric == "coverage" and number.subset == ALL
-    ]

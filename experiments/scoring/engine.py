@@ -216,7 +216,5 @@ def _are_rivals(one: Sample, two: Sample) -> bool:
 
 def _difference(one: Compared, two: Compared, family_size: int, how: Resampling) -> PairedDifference:
     _, first, second = np.intersect1d(one.keys.astype(str), two.keys.astype(str), return_indices=True)
-    mine, theirs = (
-        tuple(column[rows] for column in kind.columns) for kind, rows in ((one, first), (two, second))
-    )
+    mine, theirs = (tuple(column[rows] for column in kind.columns) for kind, rows in ((one, first), (two, second)))
     return one.difference(mine, theirs, one.clusters[first], family_size, how)

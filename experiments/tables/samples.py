@@ -146,6 +146,8 @@ class Elicited(Sample):
     """[n] share of the answers that count."""
     readings: Array | None = None
     """[n, 2] of which the belief is the mean."""
+    wordings: Array | None = None
+    """[n, w] in each wording, over which it is then the mean."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -219,6 +221,12 @@ class Options(Sample):
     words_posterior: Array | None = None
     strata: Array | None = None
     """[n] parts that weigh the same in every mean."""
+    template: Array | None = None
+    """[n] the form of the question that rejected; the gate is judged in each."""
+    mentioned: Array | None = None
+    """[n, k] probabilities after the same question with a reply that decides nothing."""
+    min_coverage: float = 0.5
+    """That the median probability of any option must reach."""
 
     @property
     def three(self) -> Array | None:

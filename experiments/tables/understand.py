@@ -11,6 +11,7 @@ from ...hooks.errors import UserError
 from . import belief_rows
 from .cells import Array, complete, load
 from .forms import FORMS, Form
+from .forms.form import named
 from .samples import Sample, Updates
 from .source import Source, open_table
 
@@ -18,8 +19,7 @@ BELIEFS = Form(
     "belief table",
     "readout_id, item, kind, method, option, prob [, option_index, cluster, layer, scenario, step, variant, status, "
     "outcome]",
-    lambda columns: {name: role for name, role in belief_rows.ROLES.items() if name in columns},
-    lambda columns: [name for name in belief_rows.REQUIRED if name not in columns],
+    named(belief_rows.REQUIRED, belief_rows.OPTIONAL),
     lambda path, data, clusters: Sample(),  # it holds several samples: see `understand`
 )
 ALL_FORMS = (BELIEFS, *FORMS)

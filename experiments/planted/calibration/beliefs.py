@@ -72,13 +72,13 @@ def _locked(taste: float, triples: int) -> Simulation:
     return simulate
 
 
-COMPETENT = Test("competence gate passes", nominal=0.025)
+COMPETENT = Test("competence gate passes", nominal=0.05)
 
 
 def _competent(agent: PositionLocked | Eliminating, triples: int) -> Simulation:
     def simulate(rng: Generator) -> dict[str, float]:
         c = agent.sample(triples, rng)
-        return {COMPETENT.name: float(score_of("competence", "rejected_change", c, RESAMPLES).passed)}
+        return {COMPETENT.name: float(score_of("competence", "gate", c, RESAMPLES).passed)}
 
     return simulate
 

@@ -147,9 +147,7 @@ def _beside(score: Slope, study: WordingStudy | None) -> Mapping[str, str]:
     if study is None:
         found["reliability over wordings"] = "not measured"
     elif np.isfinite(study.reliability_one):
-        found["reliability of one wording"] = (
-            f"{study.reliability_one:.2f} [{study.ci_lo:.2f}, {study.ci_hi:.2f}]"
-        )
+        found["reliability of one wording"] = f"{study.reliability_one:.2f} [{study.ci_lo:.2f}, {study.ci_hi:.2f}]"
         found[f"of the mean of {study.n_wordings}"] = f"{study.reliability_mean:.2f}"
     return found
 
@@ -181,9 +179,7 @@ def martingale_replicates(sample: Updates, how: Resampling) -> Iterator[Line]:
     if read.prior.shape[1] > 1:
         note = {"instrument": "the first two readings of the prior, each for the other"}
         first, second = read.prior[:, 0], read.prior[:, 1]
-        iv = martingale_iv(
-            first, second, read.posterior, read.clusters, independent=read.independent, **how.interval
-        )
+        iv = martingale_iv(first, second, read.posterior, read.clusters, independent=read.independent, **how.interval)
         yield Line("M_iv", "M by split readings", iv, note)
 
 

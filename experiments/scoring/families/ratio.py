@@ -4,15 +4,23 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from ....metrics import LogoddsChange, belief_consistency, chance_corrected, ratio_bounds, rms_logodds_change
-from ....metrics import kappa_word as gain_over
+from ....metrics import (
+    KappaWord,
+    LogoddsChange,
+    belief_consistency,
+    chance_corrected,
+    kappa_word,
+    ratio_bounds,
+    rms_logodds_change,
+)
 from ....metrics.logodds import LOGIT_EPS, clipped_logit
 from ...tables.cells import Array
 from ...tables.samples import Options
 from ..number import Resampling
-from .consistency import THREE
 from .metric import Compared, Line, claimed, clusters_of, compare_moments, keys_of, metric, with_drop_reasons
 
+OPTIONS = "prior_<option>, posterior_<option>, rejected; or item, context, rejected, count_<option>"
+THREE = f"{OPTIONS}; three options"
 FARTHEST = 2 * float(-np.log(LOGIT_EPS))
 """The largest change of log-odds that is told apart, in nats: an item that was not sampled may have it."""
 UNALLOCATED = "none: an end of what the mass on no option leaves open"
@@ -37,7 +45,7 @@ def _root(sums: Array) -> Array:
 
 @metric("B12", THREE, Options, needs=("three",), compare=_compare_rms)
 def logodds_change(sample: Options, how: Resampling) -> Iterator[Line]:
-    """How far do the odds of two options move when a third is rejected? Without a ceiling, in nats; 0 is a kept ratio."""
+    """How far do the odds of two move when a third is rejected? In nats, without a ceiling; 0 is a kept ratio."""
     if sample.strata is not None:  # it is told of each part by itself
         return
     found = belief_consistency(sample.prior, sample.posterior, sample.rejected)
@@ -85,6 +93,13 @@ def _gain(sums: Array) -> Array:
     return np.atleast_1d(chance_corrected(sums[:, 1] / sums[:, 0], sums[:, 2] / sums[:, 0]).kappa)
 
 
+def gain_over_words(sample: Options, how: Resampling) -> KappaWord | None:
+    """Of consistency on three classes, where the words are known."""
+    if sample.words_prior is None:
+        return None
+    return kappa_word(*_both_scores(sample), clusters_of(sample), **how.interval)
+
+
 @metric(
     "W3, B12",
     "a run with three options",
@@ -94,9 +109,10 @@ def _gain(sums: Array) -> Array:
     of_parts=False,
 )
 def word_gain(sample: Options, how: Resampling) -> Iterator[Line]:
-    """Three-class consistency beyond what the words alone would give, whatever was said; 0 is word taste, 1 coherent."""
+    """Three-class consistency beyond what the words alone would give; 0 is the taste for words, 1 is coherent."""
+    score = gain_over_words(sample, how)
+    assert score is not None
     own, null = _both_scores(sample)
-    score = gain_over(own, null, clusters_of(sample), **how.interval)
     beside = {"three-class consistency": f"{score.c:.3f}", "of the words alone": f"{score.c_word:.3f}"}
     yield Line("kappa_word", "gain over word identity", with_drop_reasons(score, sample, own + null), beside)
 
