@@ -1,11 +1,12 @@
 """What a table turns into before it is scored: aligned arrays, one row per thing that a metric counts."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
 
+from ...hooks.errors import UserError, nearest
 from .cells import Array
 
 ALL = "all"
@@ -427,6 +428,27 @@ def with_key(sample: Sample, digests: Mapping[str, str]) -> Sample:
         return sample
     items = [str(key).split(GLUE, maxsplit=1)[0] for key in sample.keys]
     return replace(sample, keys=joined(sample.keys, np.array([digests.get(item, "") for item in items], dtype=object)))
+
+
+def with_references(samples: Sequence[Sample], references: Mapping[str, str]) -> list[Sample]:
+    """The samples with the level that those of each factor are compared with.
+
+    Raises UserError for a factor that no sample has, or a level that it lacks.
+    """
+    found = [sample.factors for sample in samples if isinstance(sample, Updates) and sample.factors]
+    levels: dict[str, set[str]] = {}
+    for factors in found:
+        for name, values in factors.items():
+            levels.setdefault(name, set()).update(map(str, values))
+    for name, level in references.items():
+        if name not in levels:
+            raise UserError(f"--reference {name}={level}: no such factor; {nearest(name, sorted(levels))}")
+        if level not in levels[name]:
+            raise UserError(f"--reference {name}={level}: no such level; {nearest(level, sorted(levels[name]))}")
+    return [
+        replace(sample, baselines={**sample.baselines, **references}) if isinstance(sample, Updates) else sample
+        for sample in samples
+    ]
 
 
 def cells(factors: Mapping[str, Array]) -> Array:

@@ -20,7 +20,7 @@ from . import (
     verification,
     whitebox,
 )
-from .metric import Compared, Line, Metric, size
+from .metric import WITHHELD, Compared, Line, Metric, size
 
 METRICS: Sequence[Metric] = (
     *martingale.METRICS,
@@ -42,4 +42,4 @@ METRICS: Sequence[Metric] = (
 )
 """In the order in which they are printed."""
 
-__all__ = ["METRICS", "Compared", "Line", "Metric", "size"]
+__all__ = ["METRICS", "WITHHELD", "Compared", "Line", "Metric", "size"]

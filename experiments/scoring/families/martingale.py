@@ -24,6 +24,7 @@ from ...tables.cells import Array
 from ...tables.samples import STEPWISE, Pairs, Updates, by_reading
 from ..number import Resampling
 from .metric import (
+    WITHHELD,
     Compared,
     Line,
     claimed,
@@ -38,8 +39,6 @@ from .reliability import item_clusters, reliability_of
 
 PAIRED = "prior, posterior; or trajectories (b_0, b_1, ...; or trajectory, step, belief)"
 LEVEL = 0.95
-WITHHELD = "wordings_disagree"
-"""Status of a slope that is not given, because the wordings, or the replicate readings, do not read one belief."""
 EXTREME = 0.05
 """If most beliefs are nearer to 0 or 1, a shift is judged small by its log-odds."""
 

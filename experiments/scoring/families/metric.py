@@ -89,6 +89,8 @@ class Metric:
         return f"needs {NEEDED.get(absent[0], f'column {absent[0]!r}')}" if absent else None
 
 
+WITHHELD = "wordings_disagree"
+"""Status of a number that is not given, because the wordings, or the replicate readings, do not read one belief."""
 UNITS = {"jsd": "bits", "logodds": "nats of log-odds"}
 """Of margins that are no difference of probabilities."""
 NEEDED = {
