@@ -116,13 +116,12 @@ def _slope(
     weights: Array | None = None,
 ) -> Line:
     """The slope, within cells where there are several; withheld where the wordings do not read one belief."""
-    columns: Any = (pairs.prior, pairs.posterior, pairs.clusters)
-    level = {"level": how.level or LEVEL}
+    prior, post, clusters, level = pairs.prior, pairs.posterior, pairs.clusters, how.level or LEVEL
     score: Slope
     if pairs.cell is None or len(set(pairs.cell)) < 2:
-        score = martingale_score(*columns, se="CR3", weights=weights, **how.interval)
+        score = martingale_score(prior, post, clusters, se="CR3", weights=weights, level=level)
     else:
-        score = martingale_within(*columns, pairs.cell, weights=weights, **level)
+        score = martingale_within(prior, post, clusters, pairs.cell, weights=weights, level=level)
         quantity = f"{quantity}, within cells"
     if study is not None and study.status == "weak_reliability":
         told = {name: getattr(score, name) for name in ("n_rows", "n_clusters", "n_dropped", "reasons", "params")}
