@@ -16,7 +16,7 @@ from ..scoring.verdict import Verdict, verdicts
 from ..tables.samples import ALL
 from .blocks import Block, Cell, Folded, Instances, Picture, Prose, Stamp, TableBlock
 from .page import render_page
-from .text import adjusted_p
+from .text import adjusted_p, weighs_clusters
 
 Numbers = Mapping[tuple[str, str, str], Number]
 """(metric, method, subset) -> number."""
@@ -95,7 +95,10 @@ class _Told:
             other = self.numbers[column.to, method, subset].score.estimate
             return Cell(f"{written(score.estimate)} – {written(other)}")
         interval = score.ci_method if math.isnan(score.ci_lo) else f"[{written(score.ci_lo)}, {written(score.ci_hi)}]"
-        return Cell(written(score.estimate), [interval, self._notes.get(number.key, "")])
+        below = [interval, "" if score.status == "ok" else score.status, self._notes.get(number.key, "")]
+        if weighs_clusters(score):
+            below.append(f"clusters alike: {written(score.equal_weight_mean)}")
+        return Cell(written(score.estimate), below)
 
 
 def _percent(value: float) -> str:

@@ -3,7 +3,7 @@
 import math
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from typing import Any, TypeGuard
 
 from ...metrics import ClusterMean, CoherenceClaim, Equivalence, PairedDifference, Score
 from ..scoring.engine import Scored, ScoredTable
@@ -128,7 +128,7 @@ def beside(number: Number) -> Mapping[str, str]:
     if number.equivalence is not None:
         made |= _claim(number.equivalence)
     score = number.score
-    if isinstance(score, ClusterMean) and score.n_clusters > 1 and not _alike(score):
+    if weighs_clusters(score):
         made["clusters weighing the same"] = f"{shown(score.equal_weight_mean)}, the largest {score.largest_share:.0%}"
     return made | dict(number.beside)
 
@@ -148,9 +148,10 @@ def _claim(found: Equivalence | CoherenceClaim) -> Mapping[str, str]:
     return {"not shown to be within": f"{margin}: {'; '.join(wants)}"}
 
 
-def _alike(score: ClusterMean) -> bool:
-    """Whether it makes no difference that larger clusters weigh more."""
-    return math.isnan(score.equal_weight_mean) or shown(score.equal_weight_mean) == shown(score.mean)
+def weighs_clusters(score: Score) -> TypeGuard[ClusterMean]:
+    """Whether it is a mean in which it makes a difference that larger clusters weigh more."""
+    known = isinstance(score, ClusterMean) and not math.isnan(score.equal_weight_mean)
+    return known and shown(score.equal_weight_mean) != shown(score.mean)
 
 
 def aligned(rows: Sequence[tuple[str, ...]]) -> Iterator[str]:
