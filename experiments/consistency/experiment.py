@@ -28,7 +28,7 @@ ORDERS = {
 }
 
 
-class Consistency(Experiment):
+class BeliefConsistency(Experiment):
     """The experiment."""
 
     name = "consistency"

@@ -27,7 +27,7 @@ Chunk = dict[str, Sequence[Any]]
 
 
 @dataclass(frozen=True)
-class Source:
+class TableSource:
     """A table that is open: its columns, and its rows when they are asked for."""
 
     path: Path
@@ -37,7 +37,7 @@ class Source:
     """Columns wanted -> their cells, up to `CHUNK` rows at a time."""
 
 
-def open_table(path: Path) -> Source:
+def open_table(path: Path) -> TableSource:
     """Open a .csv, .parquet, .jsonl or .json file, or a folder of Parquet parts.
 
     Raises UserError if it cannot be read. Faults further down are found when the chunks are.
@@ -55,7 +55,7 @@ def open_table(path: Path) -> Source:
     return openers[path.suffix.lower()](path)
 
 
-def _csv(path: Path) -> Source:
+def _csv(path: Path) -> TableSource:
     def rows() -> Iterator[list[str]]:
         csv.field_size_limit(min(sys.maxsize, 2**31 - 1))  # a column may hold whole prompts
         with _faults(path), path.open(encoding=_encoding(path), newline="") as file:
@@ -79,10 +79,10 @@ def _csv(path: Path) -> Source:
 
         return _in_chunks(kept(), wanted)
 
-    return Source(path, names, chunks)
+    return TableSource(path, names, chunks)
 
 
-def renamed(source: Source, names: Mapping[str, str]) -> Source:
+def renamed(source: TableSource, names: Mapping[str, str]) -> TableSource:
     """The table with other names for its columns: new name -> the one that it has.
 
     Raises UserError for a column that is not there, or a new name that another column has.
@@ -103,10 +103,10 @@ def renamed(source: Source, names: Mapping[str, str]) -> Source:
         for chunk in source.chunks(stored):
             yield {name: chunk[old] for name, old in zip(wanted, stored, strict=True)}
 
-    return Source(source.path, tuple(new_of.get(name, name) for name in source.columns), chunks)
+    return TableSource(source.path, tuple(new_of.get(name, name) for name in source.columns), chunks)
 
 
-def _json(path: Path) -> Source:
+def _json(path: Path) -> TableSource:
     """A list of objects, or an object of equally long lists."""
     with _faults(path), path.open(encoding=_encoding(path)) as file:
         try:
@@ -124,7 +124,7 @@ def _json(path: Path) -> Source:
     return _of_objects(path, lambda: iter(data))
 
 
-def _jsonl(path: Path) -> Source:
+def _jsonl(path: Path) -> TableSource:
     def rows() -> Iterator[Any]:
         with _faults(path), path.open(encoding=_encoding(path)) as file:
             for number, line in enumerate(filter(str.strip, file), 1):
@@ -136,7 +136,7 @@ def _jsonl(path: Path) -> Source:
     return _of_objects(path, rows)
 
 
-def _of_objects(path: Path, read: Callable[[], Iterator[Any]]) -> Source:
+def _of_objects(path: Path, read: Callable[[], Iterator[Any]]) -> TableSource:
     """A table of JSON objects with the same keys."""
 
     def rows() -> Iterator[dict[str, Any]]:
@@ -164,10 +164,10 @@ def _of_objects(path: Path, read: Callable[[], Iterator[Any]]) -> Source:
 
         return _in_chunks(kept(), wanted)
 
-    return Source(path, names, chunks)
+    return TableSource(path, names, chunks)
 
 
-def _parquet(path: Path, parts: Sequence[Path]) -> Source:
+def _parquet(path: Path, parts: Sequence[Path]) -> TableSource:
     import pyarrow as pa
     import pyarrow.parquet as pq
 
@@ -191,7 +191,7 @@ def _parquet(path: Path, parts: Sequence[Path]) -> Source:
                 for batch in file.iter_batches(CHUNK, columns=[stored[name] for name in wanted]):
                     yield {name: cells(batch.column(stored[name])) for name in wanted}
 
-    return Source(path, names, chunks)
+    return TableSource(path, names, chunks)
 
 
 def _in_chunks(rows: Iterator[list[Any]], wanted: Sequence[str]) -> Iterator[Chunk]:

@@ -10,7 +10,7 @@ import pytest
 
 from doxascope import UserError
 from doxascope.experiments.engine.runner import run
-from doxascope.experiments.planted.urn import Bayesian
+from doxascope.experiments.planted import Bayesian
 from doxascope.experiments.runs.scores import score_run
 from doxascope.experiments.scoring.verdict import verdicts
 
