@@ -134,7 +134,7 @@ def _equivalence(rng: Generator, pull: float, questions: int) -> dict[str, float
 DRIFT_P = Test(
     "drift2 > 0, one-sided bootstrap-t",
     bound=True,
-    note="squares are skewed to the right, and it then rejects too rarely",
+    note="squares are skewed to the right: too rarely",
 )
 DRIFT_CI = Test("drift2, interval")
 DRIFT_NAIVE = Test("mean squared drift, interval over questions", "picture", note="holds the sampling noise of chains")
