@@ -36,8 +36,8 @@ def _moves(rng: Generator, agent: UpdateAgent, questions: int) -> dict[str, floa
     """All tests of updates; those of several steps are clustered by question."""
     columns = agent.sample(questions, rng).updates()
     slope = score_of("martingale", "M", updates(*columns), PERMUTATIONS)
-    prior, post, *question = columns
-    each = question[0] if question else np.arange(len(prior))
+    prior, post, question = columns
+    each = np.arange(len(prior)) if question is None else question
     before = martingale_score(prior, post, each, se="CR1", draws=1)
     tests = score_of("martingale-tests", "tests", updates(*columns), PERMUTATIONS)
     return {
