@@ -40,7 +40,7 @@ from .reliability import item_clusters, reliability_of
 PAIRED = "prior, posterior; or trajectories (b_0, b_1, ...; or trajectory, step, belief)"
 LEVEL = 0.95
 EXTREME = 0.05
-"""If most beliefs are nearer to 0 or 1, a shift is judged small by its log-odds."""
+"""If most beliefs are nearer to 0 or 1, before and after, a shift is judged small by its log-odds."""
 
 Slope = MartingaleScore | MartingaleWithin
 
@@ -86,9 +86,9 @@ def _balanced(pairs: Pairs) -> Array:
 def _small_shift(pairs: Pairs, how: Resampling) -> Any:
     """Whether beliefs may be said not to move on average: in log-odds, where most of them are extreme."""
     both = np.stack([pairs.prior, pairs.posterior])
-    known = both[np.isfinite(both)]
     clusters, kind = clusters_of(pairs), {"bounded_below": False}
-    if len(known) and (np.abs(known - 0.5) > 0.5 - EXTREME).mean() > 0.5:
+    extreme = np.abs(both - 0.5) > 0.5 - EXTREME  # what is missing is not
+    if (extreme.sum(axis=1) > np.isfinite(both).sum(axis=1) / 2).all():
         odds, _ = clipped_logit(both, "beliefs")
         return claimed(odds[1] - odds[0], clusters, "logodds", how, **kind)
     return claimed(both[1] - both[0], clusters, "intercept", how, **kind)
