@@ -91,6 +91,8 @@ class Metric:
 
 WITHHELD = "wordings_disagree"
 """Status of a number that is not given, because the wordings, or the replicate readings, do not read one belief."""
+MANY_CLUSTERS, MOST_DRAWN, LEAST_DRAWS = 5_000, 10_000_000, 399
+"""Above so many clusters a bootstrap draws only so many of them in all, but has so many draws at least."""
 UNITS = {"jsd": "bits", "logodds": "nats of log-odds"}
 """Of margins that are no difference of probabilities."""
 NEEDED = {
@@ -177,16 +179,25 @@ def claimed(values: Array, clusters: Array, margin: str, how: Resampling, **kind
     """Whether the mean of values [n] may be called smaller than a default margin; `kind` as `coherence_claim` has it:
     `bounded_below` and `worst`.
     """
-    made = coherence_claim(values, clusters, MARGINS[margin], **kind, **how.test)
+    made = coherence_claim(values, clusters, MARGINS[margin], **kind, **{**how.test, **_fewer(clusters, how)})
     return replace(made, params={**made.params, "unit": UNITS.get(margin, "")})
 
 
 def tested_mean(values: Array, clusters: Array, how: Resampling) -> ClusterMean:
     """Mean of values [n] with interval and p of one method, the studentised bootstrap over clusters."""
-    mean = cluster_mean(values, clusters, **how.interval)
+    mean = cluster_mean(values, clusters, **{**how.interval, "draws": 1})
     known = np.isfinite(values)
-    made = studentised_mean(values[known], clusters[known], **how.interval)
+    made = studentised_mean(values[known], clusters[known], **{**how.interval, **_fewer(clusters, how)})
     return replace(mean, **made.fields(), **made.test_of_zero(mean.mean))
+
+
+def _fewer(clusters: Array, how: Resampling) -> dict[str, int]:
+    """Draws of a studentised bootstrap of so many clusters that its quantiles are nearly those of t."""
+    n = len(set(clusters.tolist()))
+    if n <= MANY_CLUSTERS:
+        return {}
+    fewer = max(LEAST_DRAWS, MOST_DRAWN // n)
+    return {"draws": fewer if how.draws is None else min(fewer, how.draws)}
 
 
 def compare_moments(
