@@ -102,7 +102,7 @@ def gain_over_words(sample: Options, how: Resampling) -> KappaWord | None:
 
 @metric(
     "W3, B12",
-    "a run with three options",
+    "a belief table, or a run; three options",
     Options,
     needs=("three", "words_prior"),
     compare=_compare_gain,
