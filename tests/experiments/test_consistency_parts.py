@@ -153,7 +153,7 @@ def test_a_second_rejection_leaves_one_word_to_a_coherent_agent() -> None:
 def test_who_forgets_the_first_rejection_at_the_second_is_found_out() -> None:
     def believe(words: tuple[str, ...], question: Question) -> np.ndarray:
         p = np.full(3, 0.25)
-        if question.variant:
+        if "rejected" in question.variant:
             p[question.variant.get("then", question.variant["rejected"])] = 0
         return p
 
