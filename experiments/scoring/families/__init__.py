@@ -17,6 +17,7 @@ from . import (
     ratio,
     reliability,
     sycophancy,
+    testimony,
     verification,
     whitebox,
 )
@@ -34,6 +35,7 @@ METRICS: Sequence[Metric] = (
     *bscore.METRICS,
     *verification.METRICS,
     *bayes.METRICS,
+    *testimony.METRICS,
     *sycophancy.METRICS,
     *decision.METRICS,
     *iterated_expectation.METRICS,
