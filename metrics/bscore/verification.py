@@ -1,6 +1,7 @@
 """Accept or reject an answer by a threshold on a score (METRICS C6; b-score section 5.4).
 
-A record is a mapping with the keys category, answer, truth, k, single, multi, conf and b.
+A record is a mapping with the keys category, answer, truth, k, single, multi, conf and b. It counts as often as its
+`weight` says, once without one: where every option is a record, its probability of being the answer.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -8,7 +9,6 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
-import scipy
 from numpy.typing import ArrayLike, NDArray
 
 from ..inference.intervals import cluster_interval, moment_interval
@@ -34,7 +34,7 @@ class Verification(Score):
     macro: float
     """Unweighted mean over the categories."""
     micro: float
-    """Mean over the records."""
+    """Mean over the records, as often as each counts."""
     easy: float
     hard: float
     random: float
@@ -172,6 +172,7 @@ def verification_held_out(
         return HeldOutVerification(macro=NAN, micro=NAN, tuned=float(tuned.max()), status="one_cluster", **table.counts)
     n_categories = len(table.names)
     member = np.eye(n_categories)[table.category]
+    member = member * table.weight[:, None]
     moments = np.column_stack([member * held[:, None], member])
 
     def macro(sums: Floats) -> Floats:
@@ -181,7 +182,7 @@ def verification_held_out(
 
     return HeldOutVerification(
         macro=float(macro(moments.sum(axis=0, keepdims=True))[0]),
-        micro=float(held.mean()),
+        micro=float(held @ table.weight / table.weight.sum()),
         tuned=float(tuned[_first_best(tuned)]),
         n_clusters=cluster_codes(labels, table.n)[1],
         **table.counts,
@@ -196,6 +197,7 @@ class VerificationBaselines(Score):
     headline: ClassVar[str] = "reject_all"
     accept_all: float
     reject_all: float
+    accept_all_by_category: Mapping[str, float]
 
 
 def verification_baselines(records: Iterable[Mapping[str, Any]]) -> VerificationBaselines:
@@ -208,8 +210,10 @@ def verification_baselines(records: Iterable[Mapping[str, Any]]) -> Verification
     """
     table = _Records(records)
     everything = np.ones(table.n, dtype=bool)
+    accepted = table.score(everything)
     return VerificationBaselines(
-        accept_all=table.score(everything).macro,
+        accept_all=accepted.macro,
+        accept_all_by_category=accepted.categories,
         reject_all=table.score(~everything).macro,
         status="ok" if table.n else "too_few",
         **table.counts,
@@ -263,14 +267,19 @@ def verification_auroc(
         "n_dropped": table.counts["n_dropped"] + int((~keep).sum()),
     }
     counts["reasons"] = dict(table.counts["reasons"]) | ({"no_score": int((~keep).sum())} if not keep.all() else {})
-    values, should = values[keep], table.should_accept[keep]
+    values, should, weights = values[keep], table.should_accept[keep], table.weight[keep]
     codes, n_clusters = cluster_codes(labels[table.rows][keep], int(keep.sum()))
     counts["n_clusters"] = n_clusters
-    if not should.any() or should.all():
+    good, bad = weights * should, weights * ~should
+    if not (good.any() and bad.any()):
         return VerificationAuroc(auroc=NAN, status="one_class", **counts)
+    place = np.unique(values, return_inverse=True)[1]
 
     def auroc(rows: NDArray[Any]) -> float:
-        return _auroc(values[rows], should[rows])
+        """Mann and Whitney's, by values in their order; NaN where a class is missing."""
+        better, worse = (np.bincount(place[rows], x[rows], place.max() + 1) for x in (good, bad))
+        pairs = better.sum() * worse.sum()
+        return float(better @ (worse.cumsum() - worse / 2) / pairs) if pairs > 0 else NAN
 
     estimate = auroc(np.arange(len(values)))
     made = cluster_interval(
@@ -283,15 +292,6 @@ def verification_auroc(
         level=level,
     )
     return VerificationAuroc(auroc=estimate, **counts, **made.fields())
-
-
-def _auroc(values: Floats, positive: Bools) -> float:
-    """Chance that a positive has the larger value (Mann and Whitney), ties counting half; NaN without both classes."""
-    n = int(positive.sum())
-    if not 0 < n < len(positive):
-        return NAN
-    ranks = scipy.stats.rankdata(values)[positive].sum()
-    return float((ranks - n * (n + 1) / 2) / (n * (len(positive) - n)))
 
 
 class _Records:
@@ -320,6 +320,10 @@ class _Records:
             "n_dropped": n_dropped,
             "reasons": {"no_label": n_dropped} if n_dropped else {},
         }
+        self.weight = np.array([float(record.get("weight", 1.0)) for record in kept])
+        """[n] how often each counts."""
+        if not np.isfinite(self.weight).all() or (self.weight < 0).any():
+            raise ValueError("records: a weight is negative or missing; give a number from 0, or none at all")
         self.values: dict[str, Floats] = {
             name: np.array([_number(record, name) for record in kept]) for name in (*PRIMARY, "b")
         }
@@ -345,14 +349,15 @@ class _Records:
         """Macro accuracy of each candidate over the categories that occur in `rows` (all if None)."""
         rows = np.ones(self.n, dtype=bool) if rows is None else rows
         present = [rows & (self.category == i) for i in range(len(self.names))]
-        return np.mean([right[:, members].mean(axis=1) for members in present if members.any()], axis=0)
+        weights = [(members, total) for members in present if (total := self.weight[members].sum()) > 0]
+        return np.mean([right[:, members] @ self.weight[members] / total for members, total in weights], axis=0)
 
     def score(self, accepted: Bools) -> Verification:
         right = accepted == self.should_accept
-        by_category = {name: float(right[self.category == i].mean()) for i, name in enumerate(self.names)}
+        by_category = {name: self._mean(right, self.category == i) for i, name in enumerate(self.names)}
         return Verification(
             macro=float(np.mean(list(by_category.values()))) if by_category else NAN,
-            micro=float(right.mean()) if self.n else NAN,
+            micro=self._mean(right, np.ones(self.n, dtype=bool)),
             easy=by_category.get("easy", NAN),
             hard=by_category.get("hard", NAN),
             random=by_category.get("random", NAN),
@@ -360,6 +365,11 @@ class _Records:
             status="ok" if self.n else "too_few",
             **self.counts,
         )
+
+    def _mean(self, right: Bools, members: Bools) -> float:
+        """The weighted share; NaN where nothing has a weight."""
+        total = self.weight[members].sum()
+        return float(right[members] @ self.weight[members] / total) if total > 0 else NAN
 
 
 def _should_accept(record: Mapping[str, Any]) -> bool:
