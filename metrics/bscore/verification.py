@@ -270,16 +270,11 @@ def verification_auroc(
     values, should, weights = values[keep], table.should_accept[keep], table.weight[keep]
     codes, n_clusters = cluster_codes(labels[table.rows][keep], int(keep.sum()))
     counts["n_clusters"] = n_clusters
-    good, bad = weights * should, weights * ~should
-    if not (good.any() and bad.any()):
+    if not should[weights > 0].any() or should[weights > 0].all():
         return VerificationAuroc(auroc=NAN, status="one_class", **counts)
-    place = np.unique(values, return_inverse=True)[1]
 
     def auroc(rows: NDArray[Any]) -> float:
-        """Mann and Whitney's, by values in their order; NaN where a class is missing."""
-        better, worse = (np.bincount(place[rows], x[rows], place.max() + 1) for x in (good, bad))
-        pairs = better.sum() * worse.sum()
-        return float(better @ (worse.cumsum() - worse / 2) / pairs) if pairs > 0 else NAN
+        return _auroc(values[rows], should[rows], weights[rows])
 
     estimate = auroc(np.arange(len(values)))
     made = cluster_interval(
@@ -292,6 +287,16 @@ def verification_auroc(
         level=level,
     )
     return VerificationAuroc(auroc=estimate, **counts, **made.fields())
+
+
+def _auroc(values: Floats, positive: Bools, weights: Floats) -> float:
+    """Weighted chance that a positive has the larger value (Mann and Whitney), ties counting half; NaN without both
+    classes.
+    """
+    levels, at = np.unique(values, return_inverse=True)
+    high, low = (np.bincount(at, weights * of, len(levels)) for of in (positive, ~positive))
+    pairs = high.sum() * low.sum()
+    return float(high @ (np.cumsum(low) - low / 2) / pairs) if pairs > 0 else NAN
 
 
 class _Records:
