@@ -12,8 +12,9 @@ from ..consistency import Consistency
 from ..experiment import Experiment
 from ..locate import Locate
 from ..martingale import Martingale
+from ..rationality import Rationality
 
-SHIPPED: tuple[type[Experiment], ...] = (Consistency, Locate, Martingale)
+SHIPPED: tuple[type[Experiment], ...] = (Consistency, Locate, Martingale, Rationality)
 GROUP = "doxascope.experiments"
 """Of entry points: a package that is installed may bring experiments, each a name and a class."""
 

@@ -31,8 +31,7 @@ def load_bif(path: Path) -> Network:
     discrete network; and as `make_network` does.
     """
     try:
-        packed = path.open("rb") if path.suffix != ".gz" else gzip.open(path)
-        with packed as file:
+        with gzip.open(path) if path.suffix == ".gz" else path.open("rb") as file:
             data = file.read(MOST_BYTES + 1)
         text = data.decode("utf-8")
     except (OSError, EOFError, UnicodeDecodeError) as error:

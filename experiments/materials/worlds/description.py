@@ -29,14 +29,14 @@ class Variable(Settings):
     """What it is called: `their smoking history` without `their`."""
     states: Texts = Field(min_length=2)
     """State -> what is then said of a patient: `smokes`."""
-    labels: Texts = {}
+    labels: Texts = Field(default={})
     """State -> how it is named among the others; the state itself where it is left out."""
     parents: tuple[str, ...] = ()
     table: tuple[tuple[float, ...], ...] | None = None
     """Rows of P(states | parents), the first parent slowest."""
     column: str | None = None
     """Of a table; the variable's own name where it is left out."""
-    codes: Texts = {}
+    codes: Texts = Field(default={})
     """What stands in the column -> state; itself where it is left out."""
     cut: int | tuple[float, ...] | None = None
     """Numbers become states: how many with as many rows each, or where each state but the first begins."""
@@ -139,7 +139,7 @@ def listed(clauses: Sequence[str]) -> str:
 
 
 def load_description(name: str) -> Description:
-    """An embedded description by its name, or that of a YAML file. Raises UserError if there is none, or it is wrong."""
+    """An embedded description by its name, or that of a YAML file. Raises UserError if it is missing or wrong."""
     path = EMBEDDED / f"{name}.yaml"
     if not path.is_file():
         path = Path(name)

@@ -1,0 +1,177 @@
+"""What the report of a run shows beside the numbers."""
+
+from collections.abc import Mapping, Sequence
+
+import pandas as pd
+
+from ...metrics import adjust, belief_gate
+from ..experiment import Column, Findings, Table, Transcripts, Verdict
+from ..runs.scores import resampling
+from ..scoring.number import Number
+from ..tables.samples import ALL
+from .asking import MENU
+from .config import STANDARD, RationalityConfig
+from .figures import figures
+from .gallery import gallery
+from .own import PAIRS, RESPONSE
+from .samples import BEYOND, CONTROL, OUTCOME, prompted
+from .table import actions, detailed, methods
+
+ALPHA = 0.05
+COLUMNS = (
+    Column("sufficiency", "sufficiency", "share of the forced choice that a rising function of the belief predicts in "
+           "other contexts; 1: the belief could be all that is acted on"),
+    Column("gcm_exact", "knows more, z", "do choice and truth still go together once the belief is known? beyond about 2: "
+           "the choice knows more of the truth than the belief tells"),
+    Column("gcm_exact", "p", "of that", field="p"),
+    Column("cyclic", "irrational, at least", "distance of the three actions from any random-utility choice by this "
+           "belief; 0: some utilities have them"),
+    Column("weighting", "weighting", "exponent of a probability weighting, logistic shocks; 1: beliefs are used as they are"),
+    Column(RESPONSE, "response", "slope of the belief on the true chance; 0: it hears no evidence"),
+    Column("rmse_truth", "error", "root mean square distance of the belief from the true chance"),
+    Column("coverage", "coverage", "probability, or share, of answers that count", percent=True),
+)  # fmt: skip
+SUFFICIENCY = (
+    Column("cmi_exact", "CMI, exact", "information, in nats, of choice and outcome beyond the belief, by exact choices "
+           "and true chances; never below 0"),
+    Column("cmi_policy", "of three actions", "the same of yes, no and defer"),
+    Column("cmi", "CMI, drawn", "of one drawn action and outcome, less its mean under permutation"),
+    Column("cmi", "p", "permutation among like beliefs", field="p"),
+    Column("cmi_isotonic", "recalibrated", "beyond the belief mapped to frequencies, fitted on other contexts"),
+    Column("sufficiency_r2", "in bins", "share of the choice that fifteen like beliefs at a time explain"),
+)  # fmt: skip
+GAIN = (
+    Column("logloss_gain", "gain, nats", "log-loss of the action without the outcome less with it, out of fold"),
+    Column("logloss_gain", "of", "log-loss without it", field="ll1"),
+    Column("logloss_gain", "frequencies alone", "log-loss; a model that is worse than this says nothing",
+           field="ll_marginal"),
+)  # fmt: skip
+ORDER = (
+    Column("discordant_pair", "against the order", "share of pairs of contexts in which the higher belief goes with "
+           "the lower share of the first action", percent=True),
+    Column("discordant_pair", "tau", "Kendall's, of belief and share: do choices answer to the belief at all?", field="tau"),
+    Column("discordant_pair", "off a rising curve", "root mean square", field="iso_rms"),
+)  # fmt: skip
+PRIZE = (
+    Column("prize_effect", "effect", "mean square of what the prompt changes, less what repetitions differ by"),
+    Column("prize_effect", "RMS", "of the change, as published", field="rmse_means"),
+    Column("prize_effect", "mean shift", "with the prompt less without", field="mean_shift"),
+    Column("rmse_truth", "error", "distance from the true chance under the prompt"),
+    Column("brier", "Brier", "mean squared distance from what came true"),
+    Column("calibration", "calibration slope", "of the outcome on the belief; below 1 too extreme"),
+)
+CASES = (
+    Column("lie", "gap", "belief less what its cases imply; 0 is coherent"),
+    Column("lie_size", "size", "mean size of the gap"),
+    Column("lie_ratio", "median of size / belief", "as published (Figure 2), with the interval of a median"),
+    Column("outside_hull", "outside", "share of beliefs that lie outside those given their cases: wrong whatever the "
+           "weights", percent=True),
+    Column("excess", "sum less 1", "of numbers that are stated on lines of their own"),
+)  # fmt: skip
+READINGS = (
+    Column(
+        "reliability", "reliability", "ICC of two halves of the readings: paraphrases and orders, or sampled answers"
+    ),
+    Column("bias", "order bias", "P(yes) with the answers in their order less that in the other"),
+    Column("unparsed", "no number", "read-outs without a belief", percent=True),
+    Column("brier", "Brier", "mean squared distance from what came true"),
+    Column("calibration", "calibration slope", "of the outcome on the belief; below 1 too extreme"),
+)
+
+
+def findings(
+    config: RationalityConfig, beliefs: pd.DataFrame, numbers: Sequence[Number], transcripts: Transcripts
+) -> Findings:
+    """Verdicts, tables, figures, and the patients."""
+    table = detailed(beliefs)
+    acts = actions(config, table)
+    every = list(methods(table, acts.items))
+    others = tuple(prompted(name) for name in config.prompts if name != STANDARD)
+    return Findings(
+        question=_question(config, numbers),
+        columns=COLUMNS,
+        verdicts=_verdicts(config, numbers, beliefs),
+        tables=[
+            Table("Does the choice know more than the belief?", "Proposition 1: given the belief, choice and outcome are "
+                  "independent for any expected-utility maximiser. The exact forms leave no noise of drawing.",
+                  SUFFICIENCY, (ALL,)),
+            Table("Does the outcome help to predict the action?", "As the paper asks it, of three actions, contexts kept "
+                  "whole in folds. Control: with the evidence known the outcome can add nothing, so what it adds is what "
+                  "the learner failed to learn.", GAIN, (OUTCOME, CONTROL)),
+            Table("Do choices rise with the belief, pair by pair?", "Proposition 2, which needs independence of "
+                  "irrelevant alternatives; exact choices, no bins.", ORDER, tuple(PAIRS)),
+            Table("Does it matter how the belief is paid for?", "Squared and log loss ask for the same report. Absolute "
+                  "loss does not: who is paid by it should say 0 or 1, so it is the control that ought to move.",
+                  PRIZE, others),
+            Table("Is a belief the mean of the beliefs given each case?", "A further covariate, its chances as the model "
+                  "gives them, and the belief with each of its states revealed.", CASES, (ALL,)),
+            Table("How well is the belief read?", "Under the standard prompt.", READINGS, (ALL,), metric="unparsed"),
+        ],
+        figures=figures(every, acts, numbers, config, table),
+        gallery=gallery(config, every, acts, transcripts),
+    )  # fmt: skip
+
+
+def _question(config: RationalityConfig, numbers: Sequence[Number]) -> str:
+    told = [
+        f"Contexts of the world `{config.world.of}`, with {config.reveal[0]} to {config.reveal[1]} covariates revealed, "
+        "evenly over the true chance. The belief that the target holds is read in one context, the decision in another: "
+        "first whether it can be made (no: defer), then which it is, so every action has its exact probability. The "
+        "forced choice mixes both branches of the first line. No utilities are assumed: what is asked is whether any "
+        "agent with this belief could choose so.",
+        _menus(numbers),
+        _latent(numbers),
+    ]
+    return " ".join(filter(None, told))
+
+
+def _menus(numbers: Sequence[Number]) -> str:
+    found = next((one.score for one in numbers if (one.metric, one.method) == ("menu_shift", MENU)), None)
+    if found is None or found.estimate != found.estimate:
+        return ""
+    return (
+        f"Irrelevant alternatives: offering to defer moves the share of yes among yes and no by {found.estimate:+.3f} "
+        f"[{found.ci_lo:+.3f}, {found.ci_hi:+.3f}]."
+    )
+
+
+def _latent(numbers: Sequence[Number]) -> str:
+    """Which belief knows more than another says, after Holm over all pairs."""
+    tested = [one for one in numbers if BEYOND in one.method and one.metric in ("latent_action", "latent_truth")]
+    tested = [one for one in tested if one.score.p == one.score.p]
+    if not tested:
+        return ""
+    adjusted = adjust([one.score.p for one in tested], alpha=ALPHA)
+    kept = [one for one, p in zip(tested, adjusted.p_adjusted, strict=True) if p < ALPHA]
+    target = {"latent_action": "the choice", "latent_truth": "the truth"}
+    named = [f"{one.method} of {target[one.metric]} ({one.score.estimate:+.2f})" for one in kept]
+    listed = "; ".join(named) if named else "none"
+    return f"Knowledge beyond what is stated, of {len(tested)} comparisons after Holm: {listed}."
+
+
+def _verdicts(config: RationalityConfig, numbers: Sequence[Number], beliefs: pd.DataFrame) -> list[Verdict]:
+    """A method passes if its answers, and those of the decision, are mostly given, and the belief answers to the
+    evidence (METRICS W4).
+    """
+    table = detailed(beliefs)
+    acts = actions(config, table)
+    slopes = {one.method: one.score for one in numbers if one.metric == RESPONSE}
+    return [
+        _verdict(
+            one.method,
+            belief_gate(
+                coverage={"belief": one.coverage} | {name: mass for name, mass in acts.coverage.items()},
+                evidence=slopes[one.method],
+                min_coverage=config.low_coverage,
+                **resampling(config).interval,
+            ),
+        )
+        for one in methods(table, acts.items)
+    ]
+
+
+def _verdict(method: str, gate: object) -> Verdict:
+    conditions: Mapping[str, object] = gate.conditions
+    failures: Sequence[str] = gate.failures
+    told = [f"{name} {conditions[name].value:.2f}" for name in (failures or conditions)]
+    return Verdict(method, bool(gate.passed), ", ".join(told))
