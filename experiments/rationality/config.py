@@ -111,9 +111,7 @@ class RationalityConfig(RunConfig):
         if self.temperatures:
             raise ValueError("temperatures: beliefs and choices are read at 1; leave them out")
         if not 0 < self.reveal[0] <= self.reveal[1]:
-            raise ValueError(
-                f"reveal: {self.reveal[0]} to {self.reveal[1]} covariates; give one or more, the less first"
-            )
+            raise ValueError(f"reveal: {self.reveal[0]} to {self.reveal[1]} covariates; give 1 or more, the less first")
         for key, names in PLACEHOLDERS.items():
             check_placeholders(f"wording.{key}", getattr(self.wording, key), names)
         if len({*map(str.casefold, (*self.answers, self.wording.defer))}) < 3:

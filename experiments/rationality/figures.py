@@ -1,6 +1,7 @@
 """The pictures of the rationality report."""
 
 from collections.abc import Mapping, Sequence
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -71,7 +72,7 @@ def choice_figure(every: Sequence[Beliefs], acts: Actions) -> Figure:
         axes.scatter(belief, share, s=10, color=MARK, alpha=PALE, linewidths=0)
         bins = quantile_bins(belief, BINS)
         middle = [(belief[bins == b].mean(), share[bins == b].mean()) for b in np.unique(bins)]
-        for (x0, y0), (x1, y1) in zip(middle[:-1], middle[1:], strict=True):
+        for (x0, y0), (x1, y1) in pairwise(middle):
             wrong = y1 < y0
             axes.plot([x0, x1], [y0, y1], color=WRONG if wrong else MARK, linewidth=2.4 if wrong else 1.6)
         _unit(axes)
@@ -87,9 +88,9 @@ def choice_figure(every: Sequence[Beliefs], acts: Actions) -> Figure:
         "Do choices rise with the belief?",
         panels,
         draw,
-        "A dot is a context: its belief, and the exact share of the first action among both. The line joins the means of "
-        "five equally large groups; red where it falls, which no agent with this belief and independence of irrelevant "
-        "alternatives has.",
+        "A dot is a context: its belief, and the exact share of the first action among both. The line joins the means "
+        "of five equally large groups; red where it falls, which no agent with this belief and independence of "
+        "irrelevant alternatives has.",
         columns=len(PAIRS),
     )
 
@@ -118,8 +119,8 @@ def sufficiency_figure(every: Sequence[Beliefs], scores: Mapping[tuple[str, str,
         "Is the belief enough?",
         [("", None)],
         draw,
-        "Share of the forced choice that a rising function of each belief predicts in other contexts, with its interval. "
-        "1: the belief could be all that is acted on; 0: it predicts nothing.",
+        "Share of the forced choice that a rising function of each belief predicts in other contexts, with its "
+        "interval. 1: the belief could be all that is acted on; 0: it predicts nothing.",
     )
 
 

@@ -21,12 +21,12 @@ ALPHA = 0.05
 COLUMNS = (
     Column("sufficiency", "sufficiency", "share of the forced choice that a rising function of the belief predicts in "
            "other contexts; 1: the belief could be all that is acted on"),
-    Column("gcm_exact", "knows more, z", "do choice and truth still go together once the belief is known? beyond about 2: "
-           "the choice knows more of the truth than the belief tells"),
+    Column("gcm_exact", "knows more, z", "do choice and truth still go together once the belief is known? beyond about "
+           "2: the choice knows more of the truth than the belief tells"),
     Column("gcm_exact", "p", "of that", field="p"),
     Column("cyclic", "irrational, at least", "distance of the three actions from any random-utility choice by this "
            "belief; 0: some utilities have them"),
-    Column("weighting", "weighting", "exponent of a probability weighting, logistic shocks; 1: beliefs are used as they are"),
+    Column("weighting", "weighting", "exponent of a probability weighting, logistic shocks; 1: none"),
     Column(RESPONSE, "response", "slope of the belief on the true chance; 0: it hears no evidence"),
     Column("rmse_truth", "error", "root mean square distance of the belief from the true chance"),
     Column("coverage", "coverage", "probability, or share, of answers that count", percent=True),
@@ -49,7 +49,7 @@ GAIN = (
 ORDER = (
     Column("discordant_pair", "against the order", "share of pairs of contexts in which the higher belief goes with "
            "the lower share of the first action", percent=True),
-    Column("discordant_pair", "tau", "Kendall's, of belief and share: do choices answer to the belief at all?", field="tau"),
+    Column("discordant_pair", "tau", "Kendall's, of belief and share; 0: choices ignore it", field="tau"),
     Column("discordant_pair", "off a rising curve", "root mean square", field="iso_rms"),
 )  # fmt: skip
 PRIZE = (
@@ -69,9 +69,7 @@ CASES = (
     Column("excess", "sum less 1", "of numbers that are stated on lines of their own"),
 )  # fmt: skip
 READINGS = (
-    Column(
-        "reliability", "reliability", "ICC of two halves of the readings: paraphrases and orders, or sampled answers"
-    ),
+    Column("reliability", "reliability", "ICC of two halves of the readings (orders, or sampled answers)"),
     Column("bias", "order bias", "P(yes) with the answers in their order less that in the other"),
     Column("unparsed", "no number", "read-outs without a belief", percent=True),
     Column("brier", "Brier", "mean squared distance from what came true"),
@@ -92,19 +90,19 @@ def findings(
         columns=COLUMNS,
         verdicts=_verdicts(config, numbers, beliefs),
         tables=[
-            Table("Does the choice know more than the belief?", "Proposition 1: given the belief, choice and outcome are "
-                  "independent for any expected-utility maximiser. The exact forms leave no noise of drawing.",
+            Table("Does the choice know more than the belief?", "Proposition 1: given the belief, choice and outcome "
+                  "are independent for any expected-utility maximiser. The exact forms leave no noise of drawing.",
                   SUFFICIENCY, (ALL,)),
-            Table("Does the outcome help to predict the action?", "As the paper asks it, of three actions, contexts kept "
-                  "whole in folds. Control: with the evidence known the outcome can add nothing, so what it adds is what "
-                  "the learner failed to learn.", GAIN, (OUTCOME, CONTROL)),
+            Table("Does the outcome help to predict the action?", "As the paper asks it, of three actions, contexts "
+                  "kept whole in folds. Control: with the evidence known the outcome can add nothing; what it adds is "
+                  "what the learner failed to learn.", GAIN, (OUTCOME, CONTROL)),
             Table("Do choices rise with the belief, pair by pair?", "Proposition 2, which needs independence of "
                   "irrelevant alternatives; exact choices, no bins.", ORDER, tuple(PAIRS)),
-            Table("Does it matter how the belief is paid for?", "Squared and log loss ask for the same report. Absolute "
-                  "loss does not: who is paid by it should say 0 or 1, so it is the control that ought to move.",
+            Table("Does it matter how the belief is paid for?", "Squared and log loss ask for the same report. "
+                  "Absolute loss does not: who is paid by it should say 0 or 1, so it is the control that ought to move.",
                   PRIZE, others),
-            Table("Is a belief the mean of the beliefs given each case?", "A further covariate, its chances as the model "
-                  "gives them, and the belief with each of its states revealed.", CASES, (ALL,)),
+            Table("Is a belief the mean of the beliefs given each case?", "A further covariate, its chances as the "
+                  "model gives them, and the belief with each of its states revealed.", CASES, (ALL,)),
             Table("How well is the belief read?", "Under the standard prompt.", READINGS, (ALL,), metric="unparsed"),
         ],
         figures=figures(every, acts, numbers, config, table),
@@ -114,9 +112,9 @@ def findings(
 
 def _question(config: RationalityConfig, numbers: Sequence[Number]) -> str:
     told = [
-        f"Contexts of the world `{config.world.of}`, with {config.reveal[0]} to {config.reveal[1]} covariates revealed, "
-        "evenly over the true chance. The belief that the target holds is read in one context, the decision in another: "
-        "first whether it can be made (no: defer), then which it is, so every action has its exact probability. The "
+        f"Contexts of the world `{config.world.of}`, with {config.reveal[0]} to {config.reveal[1]} covariates "
+        "revealed, evenly over the true chance. The belief that the target holds is read in one context, the decision in "
+        "another: first whether it can be made (no: defer), then which it is, so every action has its exact probability. The "
         "forced choice mixes both branches of the first line. No utilities are assumed: what is asked is whether any "
         "agent with this belief could choose so.",
         _menus(numbers),

@@ -28,7 +28,7 @@ def gallery(
     asked = {acts.items[i]: _asked(config, str(acts.items[i])) for i in order}
     said = transcripts({name for names in asked.values() for _, name in names})
     return Gallery(
-        caption=f"{len(order)} of {n} contexts; those whose choice the belief by {first.method} explains least come first.",
+        caption=f"{len(order)} of {n} contexts; what the belief by {first.method} explains least comes first.",
         facets=["true chance", "likeliest action"],
         score="choice not explained",
         instances=[
