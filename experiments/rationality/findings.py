@@ -5,76 +5,19 @@ from collections.abc import Mapping, Sequence
 import pandas as pd
 
 from ...metrics import adjust, belief_gate
-from ..experiment import Column, Findings, Table, Transcripts, Verdict
+from ..experiment import Findings, Transcripts, Verdict
 from ..runs.scores import resampling
 from ..scoring.number import Number
-from ..tables.samples import ALL
 from .asking import MENU
+from .columns import COLUMNS, tables
 from .config import STANDARD, RationalityConfig
 from .figures import figures
 from .gallery import gallery
-from .own import PAIRS, RESPONSE
-from .samples import BEYOND, CONTROL, OUTCOME, prompted
+from .own import RESPONSE
+from .samples import BEYOND, prompted
 from .table import actions, detailed, methods
 
 ALPHA = 0.05
-COLUMNS = (
-    Column("sufficiency", "sufficiency", "share of the forced choice that a rising function of the belief predicts in "
-           "other contexts; 1: the belief could be all that is acted on"),
-    Column("gcm_exact", "knows more, z", "do choice and truth still go together once the belief is known? beyond about "
-           "2: the choice knows more of the truth than the belief tells"),
-    Column("gcm_exact", "p", "of that", field="p"),
-    Column("cyclic", "irrational, at least", "distance of the three actions from any random-utility choice by this "
-           "belief; 0: some utilities have them"),
-    Column("weighting", "weighting", "exponent of a probability weighting, logistic shocks; 1: none"),
-    Column(RESPONSE, "response", "slope of the belief on the true chance; 0: it hears no evidence"),
-    Column("rmse_truth", "error", "root mean square distance of the belief from the true chance"),
-    Column("coverage", "coverage", "probability, or share, of answers that count", percent=True),
-)  # fmt: skip
-SUFFICIENCY = (
-    Column("cmi_exact", "CMI, exact", "information, in nats, of choice and outcome beyond the belief, by exact choices "
-           "and true chances; never below 0"),
-    Column("cmi_policy", "of three actions", "the same of yes, no and defer"),
-    Column("cmi", "CMI, drawn", "of one drawn action and outcome, less its mean under permutation"),
-    Column("cmi", "p", "permutation among like beliefs", field="p"),
-    Column("cmi_isotonic", "recalibrated", "beyond the belief mapped to frequencies, fitted on other contexts"),
-    Column("sufficiency_r2", "in bins", "share of the choice that fifteen like beliefs at a time explain"),
-)  # fmt: skip
-GAIN = (
-    Column("logloss_gain", "gain, nats", "log-loss of the action without the outcome less with it, out of fold"),
-    Column("logloss_gain", "of", "log-loss without it", field="ll1"),
-    Column("logloss_gain", "frequencies alone", "log-loss; a model that is worse than this says nothing",
-           field="ll_marginal"),
-)  # fmt: skip
-ORDER = (
-    Column("discordant_pair", "against the order", "share of pairs of contexts in which the higher belief goes with "
-           "the lower share of the first action", percent=True),
-    Column("discordant_pair", "tau", "Kendall's, of belief and share; 0: choices ignore it", field="tau"),
-    Column("discordant_pair", "off a rising curve", "root mean square", field="iso_rms"),
-)  # fmt: skip
-PRIZE = (
-    Column("prize_effect", "effect", "mean square of what the prompt changes, less what repetitions differ by"),
-    Column("prize_effect", "RMS", "of the change, as published", field="rmse_means"),
-    Column("prize_effect", "mean shift", "with the prompt less without", field="mean_shift"),
-    Column("rmse_truth", "error", "distance from the true chance under the prompt"),
-    Column("brier", "Brier", "mean squared distance from what came true"),
-    Column("calibration", "calibration slope", "of the outcome on the belief; below 1 too extreme"),
-)
-CASES = (
-    Column("lie", "gap", "belief less what its cases imply; 0 is coherent"),
-    Column("lie_size", "size", "mean size of the gap"),
-    Column("lie_ratio", "median of size / belief", "as published (Figure 2), with the interval of a median"),
-    Column("outside_hull", "outside", "share of beliefs that lie outside those given their cases: wrong whatever the "
-           "weights", percent=True),
-    Column("excess", "sum less 1", "of numbers that are stated on lines of their own"),
-)  # fmt: skip
-READINGS = (
-    Column("reliability", "reliability", "ICC of two halves of the readings (orders, or sampled answers)"),
-    Column("bias", "order bias", "P(yes) with the answers in their order less that in the other"),
-    Column("unparsed", "no number", "read-outs without a belief", percent=True),
-    Column("brier", "Brier", "mean squared distance from what came true"),
-    Column("calibration", "calibration slope", "of the outcome on the belief; below 1 too extreme"),
-)
 
 
 def findings(
@@ -84,39 +27,24 @@ def findings(
     table = detailed(beliefs)
     acts = actions(config, table)
     every = list(methods(table, acts.items))
-    others = tuple(prompted(name) for name in config.prompts if name != STANDARD)
     return Findings(
         question=_question(config, numbers),
         columns=COLUMNS,
         verdicts=_verdicts(config, numbers, beliefs),
-        tables=[
-            Table("Does the choice know more than the belief?", "Proposition 1: given the belief, choice and outcome "
-                  "are independent for any expected-utility maximiser. The exact forms leave no noise of drawing.",
-                  SUFFICIENCY, (ALL,)),
-            Table("Does the outcome help to predict the action?", "As the paper asks it, of three actions, contexts "
-                  "kept whole in folds. Control: with the evidence known the outcome can add nothing; what it adds is "
-                  "what the learner failed to learn.", GAIN, (OUTCOME, CONTROL)),
-            Table("Do choices rise with the belief, pair by pair?", "Proposition 2, which needs independence of "
-                  "irrelevant alternatives; exact choices, no bins.", ORDER, tuple(PAIRS)),
-            Table("Does it matter how the belief is paid for?", "Squared and log loss ask for the same report. "
-                  "Absolute loss does not: who is paid by it should say 0 or 1, so it is the control that ought to move.",
-                  PRIZE, others),
-            Table("Is a belief the mean of the beliefs given each case?", "A further covariate, its chances as the "
-                  "model gives them, and the belief with each of its states revealed.", CASES, (ALL,)),
-            Table("How well is the belief read?", "Under the standard prompt.", READINGS, (ALL,), metric="unparsed"),
-        ],
+        tables=tables([prompted(name) for name in config.prompts if name != STANDARD]),
         figures=figures(every, acts, numbers, config, table),
         gallery=gallery(config, every, acts, transcripts),
-    )  # fmt: skip
+    )
 
 
 def _question(config: RationalityConfig, numbers: Sequence[Number]) -> str:
+    fewest, most = config.reveal
     told = [
-        f"Contexts of the world `{config.world.of}`, with {config.reveal[0]} to {config.reveal[1]} covariates "
-        "revealed, evenly over the true chance. The belief that the target holds is read in one context, the decision in "
-        "another: first whether it can be made (no: defer), then which it is, so every action has its exact probability. The "
-        "forced choice mixes both branches of the first line. No utilities are assumed: what is asked is whether any "
-        "agent with this belief could choose so.",
+        f"Contexts of the world `{config.world.of}` with {fewest} to {most} covariates revealed, evenly over the true "
+        "chance. The belief that the target holds is read in one context, the decision in another: first whether it "
+        "can be made (no: defer), then which it is, so every action has its exact probability. The forced choice "
+        "mixes both branches of the first line. No utilities are assumed: what is asked is whether any agent with "
+        "this belief could choose so.",
         _menus(numbers),
         _latent(numbers),
     ]
