@@ -3,6 +3,7 @@
 from .anchored import Anchored
 from .answering import Answering, Conversations
 from .choosing import Eliminating, PositionLocked
+from .deciding import Decided, Deciding
 from .forking import YesSayer
 from .guessing import Guessing
 from .incoherent import Incoherent
@@ -19,6 +20,8 @@ __all__ = [
     "Answering",
     "Bayesian",
     "Conversations",
+    "Decided",
+    "Deciding",
     "Eliminating",
     "Guessing",
     "Incoherent",

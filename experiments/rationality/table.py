@@ -12,7 +12,7 @@ from ...metrics.validation import Floats
 from .asking import AUXILIARY, BELIEF, CASE, LINE_1, LINE_2, MENU, PRIOR
 from .config import STANDARD, RationalityConfig
 
-DETAILS = ("prompt", "truth", "case", "reading", "line", "of", "evidence", "sd", "excess", "sign", "shares")
+DETAILS = ("prompt", "truth", "case", "reading", "line", "menu", "evidence", "sd", "excess", "sign", "shares")
 YES, NO = 0, 1
 """Of the options of the table."""
 
@@ -105,7 +105,7 @@ def actions(config: RationalityConfig, table: pd.DataFrame) -> Actions:
     coverage = {"lines": _covered(lines, items)}
     menus = {}
     for size in (2, 3):
-        rows = table[(table["scenario"] == MENU) & (table["of"] == size)]
+        rows = table[(table["scenario"] == MENU) & (table["menu"] == size)]
         by_option = [_wide(rows[rows["option_index"] == i], items) for i in range(size)]
         menus[size] = np.stack(by_option, axis=2).mean(axis=1)
         coverage[f"menu of {size}"] = _covered(rows, items)

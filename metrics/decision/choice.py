@@ -134,7 +134,8 @@ class ProbabilityWeighting(Score):
     """Share of the variance of the log-odds that the fit explains."""
 
 
-GAMMAS = np.exp(np.linspace(np.log(0.1), np.log(10), 241))
+LOGS = np.arange(-120, 121) * (np.log(10) / 120)
+GAMMAS = np.exp(LOGS)
 CLIP = 1e-6
 
 
@@ -182,7 +183,7 @@ def probability_weighting(
     found = moment_interval(moments, rows.codes, lambda sums: _weights(sums)[0], seed=seed, draws=draws, level=level)
     fields = found.fields() | found.test_of_zero(float(logs[0]))
     fields |= {"se": found.se * float(np.exp(logs[0])), "ci_lo": np.exp(found.lo), "ci_hi": np.exp(found.hi)}
-    at_end = np.isclose(abs(logs[0]), np.log(GAMMAS[-1]))
+    at_end = abs(logs[0]) >= LOGS[-1] - TIE
     return ProbabilityWeighting(
         gamma=float(np.exp(logs[0])),
         slope=float(slopes[0]),
@@ -206,7 +207,7 @@ def _weights(sums: Floats) -> tuple[Floats, Floats, Floats]:
         r2 = explained[at] / total[:, 0]
         slope = common[at] / spread[at]
     none = ~(total[:, 0] > TIE) | ~(explained[at] > 0)
-    return tuple(np.where(none, np.nan, values) for values in (np.log(GAMMAS[best]), slope, r2))  # pyright: ignore[reportReturnType]
+    return tuple(np.where(none, np.nan, values) for values in (LOGS[best], slope, r2))  # pyright: ignore[reportReturnType]
 
 
 def menu_shift(two: ArrayLike, three: ArrayLike) -> Floats:
