@@ -8,13 +8,13 @@ from importlib.metadata import entry_points
 from pathlib import Path
 
 from ...hooks.errors import UserError, nearest
-from ..consistency import Consistency
+from ..consistency import BeliefConsistency
 from ..experiment import Experiment
 from ..locate import Locate
 from ..martingale import Martingale
 from ..rationality import Rationality
 
-SHIPPED: tuple[type[Experiment], ...] = (Consistency, Locate, Martingale, Rationality)
+SHIPPED: tuple[type[Experiment], ...] = (BeliefConsistency, Locate, Martingale, Rationality)
 GROUP = "doxascope.experiments"
 """Of entry points: a package that is installed may bring experiments, each a name and a class."""
 

@@ -72,7 +72,7 @@ class Rationality(Experiment):
         return samples(config, beliefs)
 
     def own_scores(self, config: RationalityConfig, beliefs: pd.DataFrame) -> Iterable[Number]:
-        """What the gate judges, and published estimates."""
+        """The gate, what it judges, and published estimates."""
         return own_scores(config, beliefs)
 
     def published(self, numbers: Sequence[Number]) -> pd.DataFrame:
@@ -82,7 +82,7 @@ class Rationality(Experiment):
     def findings(
         self, config: RationalityConfig, beliefs: pd.DataFrame, numbers: Sequence[Number], transcripts: Transcripts
     ) -> Findings:
-        """Verdicts, tables, figures, and the patients."""
+        """Tables, figures, and the patients."""
         return findings(config, beliefs, numbers, transcripts)
 
 

@@ -1,19 +1,17 @@
 """What the report of a run shows beside the numbers."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 import pandas as pd
 
-from ...metrics import adjust, belief_gate
-from ..experiment import Findings, Transcripts, Verdict
-from ..runs.scores import resampling
+from ...metrics import adjust
+from ..experiment import Findings, Transcripts
 from ..scoring.number import Number
 from .asking import MENU
 from .columns import COLUMNS, tables
 from .config import STANDARD, RationalityConfig
 from .figures import figures
 from .gallery import gallery
-from .own import RESPONSE
 from .samples import BEYOND, prompted
 from .table import actions, detailed, methods
 
@@ -23,14 +21,13 @@ ALPHA = 0.05
 def findings(
     config: RationalityConfig, beliefs: pd.DataFrame, numbers: Sequence[Number], transcripts: Transcripts
 ) -> Findings:
-    """Verdicts, tables, figures, and the patients."""
+    """Tables, figures, and the patients."""
     table = detailed(beliefs)
     acts = actions(config, table)
     every = list(methods(table, acts.items))
     return Findings(
         question=_question(config, numbers),
         columns=COLUMNS,
-        verdicts=_verdicts(config, numbers, beliefs),
         tables=tables([prompted(name) for name in config.prompts if name != STANDARD]),
         figures=figures(every, acts, numbers, config, table),
         gallery=gallery(config, every, acts, transcripts),
@@ -73,31 +70,3 @@ def _latent(numbers: Sequence[Number]) -> str:
     named = [f"{one.method} of {target[one.metric]} ({one.score.estimate:+.2f})" for one in kept]
     listed = "; ".join(named) if named else "none"
     return f"Knowledge beyond what is stated, of {len(tested)} comparisons after Holm: {listed}."
-
-
-def _verdicts(config: RationalityConfig, numbers: Sequence[Number], beliefs: pd.DataFrame) -> list[Verdict]:
-    """A method passes if its answers, and those of the decision, are mostly given, and the belief answers to the
-    evidence (METRICS W4).
-    """
-    table = detailed(beliefs)
-    acts = actions(config, table)
-    slopes = {one.method: one.score for one in numbers if one.metric == RESPONSE}
-    return [
-        _verdict(
-            one.method,
-            belief_gate(
-                coverage={"belief": one.coverage} | {name: mass for name, mass in acts.coverage.items()},
-                evidence=slopes[one.method],
-                min_coverage=config.low_coverage,
-                **resampling(config).interval,
-            ),
-        )
-        for one in methods(table, acts.items)
-    ]
-
-
-def _verdict(method: str, gate: object) -> Verdict:
-    conditions: Mapping[str, object] = gate.conditions
-    failures: Sequence[str] = gate.failures
-    told = [f"{name} {conditions[name].value:.2f}" for name in (failures or conditions)]
-    return Verdict(method, bool(gate.passed), ", ".join(told))

@@ -18,7 +18,7 @@ from ...metrics import (
 )
 from ...metrics.inference.rows import complete_rows
 from ...metrics.validation import TIE, Floats
-from ..runs.scores import resampling
+from ..runs.scores import gate, resampling
 from ..scoring.number import Number
 from .config import RationalityConfig
 from .samples import drawn_of_three
@@ -49,7 +49,7 @@ class PublishedCmi(Score):
 
 
 def own_scores(config: RationalityConfig, beliefs: pd.DataFrame) -> Iterator[Number]:
-    """Of each method: how it answers to the evidence, how widely numbers spread, what several lines exceed 1 by; and,
+    """Of each method: the gate, how it answers to the evidence, how widely numbers spread, what several lines exceed 1 by; and,
     if `resamples` are asked for, the published estimates beside ours.
     """
     table = detailed(beliefs)
@@ -78,6 +78,7 @@ def own_scores(config: RationalityConfig, beliefs: pd.DataFrame) -> Iterator[Num
                 yield Number(
                     metric=metric, **named, score=cluster_mean(values, acts.items, **how.interval), quantity=quantity
                 )
+        yield gate(config, one.method, one.kind, coverage={"belief": one.coverage, **acts.coverage}, evidence=slope)
         if config.resamples:
             yield from published_scores(config, one, acts)
 

@@ -44,9 +44,9 @@ def by_enumeration(network: Network, variable: str, evidence: dict[str, str]) ->
     return total / total.sum()
 
 
-def in_fixed_order(network: Network, variable: str, evidence: dict[str, str]) -> np.ndarray:
-    """By another route: the likelihood of the evidence for each state of the variable, where hidden variables are summed
-    out in order of the network, last first, by messages in dictionaries.
+def by_another_order(network: Network, variable: str, evidence: dict[str, str]) -> np.ndarray:
+    """By another route: tables of the configurations that the evidence leaves, hidden variables summed out by fewest
+    neighbours.
     """
     factors = []
     for name in network.order:
@@ -54,8 +54,8 @@ def in_fixed_order(network: Network, variable: str, evidence: dict[str, str]) ->
         cells = {}
         for config in itertools.product(*(network.states[one] for one in scope)):
             if all(evidence.get(one, state) == state for one, state in zip(scope, config, strict=True)):
-                index = tuple(network.states[one].index(state) for one, state in zip(scope, config, strict=True))
-                cells[config] = float(network.tables[name][index])
+                at = tuple(network.states[one].index(state) for one, state in zip(scope, config, strict=True))
+                cells[config] = float(network.tables[name][at])
         factors.append((tuple(scope), cells))
     width = {name: len(network.states[name]) for name in network.states}
     hidden = [name for name in network.states if name != variable]
@@ -112,7 +112,7 @@ def test_posteriors_are_those_of_an_independent_method(
     for k in range(queries):
         evidence = some_evidence(network, rng, target, k % 4)
         found = network.posterior(target, evidence)
-        np.testing.assert_allclose(found, in_fixed_order(network, target, evidence), atol=1e-9)
+        np.testing.assert_allclose(found, by_another_order(network, target, evidence), atol=1e-9)
         if name == "asia":
             np.testing.assert_allclose(found, by_enumeration(network, target, evidence), atol=1e-9)
 
@@ -126,7 +126,7 @@ def test_so_are_those_of_large_networks_whose_rows_are_off_by_rounding(
     for k in (0, 3):
         evidence = some_evidence(network, rng, target, k)
         np.testing.assert_allclose(
-            network.posterior(target, evidence), in_fixed_order(network, target, evidence), atol=1e-9
+            network.posterior(target, evidence), by_another_order(network, target, evidence), atol=1e-9
         )
     sums = [table.sum(axis=-1) for table in network.tables.values()]
     assert max(np.abs(one - 1).max() for one in sums) < 1e-12
@@ -243,7 +243,7 @@ def test_odd_names_comments_and_defaults_are_read() -> None:
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        (f"{TWO} probability ( a | b ) {{ (<5) 1, 0; (12+) 1, 0; }} probability ( b | a ) {{ (y) 1, 0; (n) 1, 0; }}", "cycle"),
+        (f"{TWO} probability ( a | b ) {{ default 1, 0; }} probability ( b | a ) {{ default 1, 0; }}", "cycle"),
         (f"{TWO} probability ( a ) {{ table 0.2, 0.7; }} probability ( b ) {{ table 1, 0; }}", "sums to 0.9"),
         (f"{TWO}{OF_A}", "'b' has no table"),
         (f"{TWO}{OF_A} probability ( b | a ) {{ (maybe) 1, 0; }}", "state 'maybe' of 'a' is unknown"),
