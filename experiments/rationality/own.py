@@ -49,8 +49,8 @@ class PublishedCmi(Score):
 
 
 def own_scores(config: RationalityConfig, beliefs: pd.DataFrame) -> Iterator[Number]:
-    """Of each method: the gate, how it answers to the evidence, how widely numbers spread, what several lines exceed 1 by; and,
-    if `resamples` are asked for, the published estimates beside ours.
+    """Of each method: the gate, how it answers to the evidence, how widely numbers spread, what several lines exceed 1
+    by; and, if `resamples` are asked for, the published estimates beside ours.
     """
     table = detailed(beliefs)
     acts = actions(config, table)
