@@ -1,10 +1,10 @@
 """What is asked of a context: beliefs and actions, each in a context of its own, on the trunk of one situation."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from ...hooks.prompts.chat import Conversation
-from ...hooks.prompts.options import make_options
+from ...hooks.prompts.options import Option, make_options
 from ...hooks.prompts.places import LAST, Position
 from ..experiment import Item, Question
 from .config import STANDARD, Method, RationalityConfig
@@ -68,6 +68,12 @@ def said(item: Item, place: Place, config: RationalityConfig, template: str, **w
     return [{"role": "user", "content": " ".join(text.split(" ")).strip()}]
 
 
+def written(names: Sequence[str], forms: Sequence[str]) -> tuple[Option, ...]:
+    """The options as they are and in small letters."""
+    both = zip(make_options(names, forms), make_options([name.lower() for name in names], forms), strict=True)
+    return tuple(Option(one.name, tuple(dict.fromkeys((*one.forms, *small.forms)))) for one, small in both)
+
+
 def _beliefs(config: RationalityConfig, item: Item, place: Place) -> Iterator[Question]:
     for name, method in config.methods.items():
         for k, (ask, order) in enumerate((ask, order) for ask in method.ask for order in (1, -1)):
@@ -87,7 +93,9 @@ def _belief(
         variant={**place.variant, "reading": k},
         conversation=said(item, place, config, ask, first=first, second=second),
         prefill="",
-        options=make_options(config.answers, [config.lead + form for form in method.forms], labels),
+        options=make_options(config.answers, [config.lead + form for form in method.forms], labels)
+        if labels
+        else written(config.answers, [config.lead + form for form in method.forms]),
         positions=OF_BELIEF,
     )
 
@@ -131,7 +139,7 @@ def _lines(config: RationalityConfig, item: Item) -> Iterator[Question]:
                 variant={"reading": reading, "line": name, **evidence},
                 conversation=turn,
                 prefill=config.lead + prefill,
-                options=make_options(config.answers, [" {option}"]),
+                options=written(config.answers, [" {option}"]),
                 positions=OF_ACTION,
             )
 
@@ -155,6 +163,6 @@ def _menus(config: RationalityConfig, item: Item) -> Iterator[Question]:
                 variant={"reading": reading, "menu": len(options)},
                 conversation=[{"role": "user", "content": text}],
                 prefill="",
-                options=make_options(options, [f"{config.lead}{{option}}", f"{config.lead}{{Option}}"]),
+                options=written(options, [f"{config.lead}{{option}}"]),
                 positions=OF_ACTION,
             )

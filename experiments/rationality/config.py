@@ -27,7 +27,8 @@ class Method(Settings):
 
     ask: tuple[str, ...] = Field(min_length=1)
     """Paraphrases; `{first}` and `{second}` are the answers in their order."""
-    forms: tuple[str, ...] = Field(default=("{option}", "{Option}"), min_length=1)
+    forms: tuple[str, ...] = Field(default=("{option}",), min_length=1)
+    """What counts as an answer, which is also taken in small letters unless there are labels."""
     labels: tuple[str, str] | None = None
     """What the first and the second answer are given as."""
 

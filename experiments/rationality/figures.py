@@ -13,9 +13,8 @@ from ..experiment import Figure
 from ..report.plotting import INK, MARK, figure_of_panels, to_svg
 from ..scoring.number import Number
 from ..tables.samples import ALL, Cases
-from .config import RationalityConfig
 from .own import PAIRS
-from .samples import BEYOND, samples
+from .samples import BEYOND, cases_of
 from .table import Actions, Beliefs
 
 PALE = 0.45
@@ -29,7 +28,6 @@ def figures(
     every: Sequence[Beliefs],
     acts: Actions,
     numbers: Sequence[Number],
-    config: RationalityConfig,
     table: pd.DataFrame,
 ) -> list[Figure]:
     """All figures of a run; none of methods that gave no belief."""
@@ -38,7 +36,7 @@ def figures(
         return []
     scores = {(one.metric, one.method, one.subset): one.score for one in numbers}
     drawn = [truth_figure(read, acts), sufficiency_figure(read, scores), choice_figure(read, acts)]
-    cases = [one for one in samples(config, table) if isinstance(one, Cases)]
+    cases = cases_of(table, every, acts)
     drawn += [case_figure(cases)] if cases else []
     drawn += [latent_figure([one.method for one in read], numbers)] if len(read) > 1 else []
     return drawn

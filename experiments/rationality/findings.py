@@ -29,7 +29,7 @@ def findings(
         question=_question(config, numbers),
         columns=COLUMNS,
         tables=tables([prompted(name) for name in config.prompts if name != STANDARD]),
-        figures=figures(every, acts, numbers, config, table),
+        figures=figures(every, acts, numbers, table),
         gallery=gallery(config, every, acts, transcripts),
     )
 

@@ -42,14 +42,12 @@ def samples(config: RationalityConfig, beliefs: pd.DataFrame) -> Iterator[Sample
     table = detailed(beliefs)
     acts = actions(config, table)
     every = list(methods(table, acts.items))
-    given = weights(table, acts.items)
+    yield from cases_of(table, every, acts)
     for one in every:
         yield decisions(config, one, acts)
         yield Policies(**_named(one, acts), actions=NAMES, belief=one.belief, policy=acts.tree, p_star=acts.truth)
         yield _elicited(one, acts)
         yield from _by_prompt(one, acts)
-        if one.cases.shape[1] and (shares := given.get(one.kind, given.get("exact"))) is not None:
-            yield Cases(**_named(one, acts), p=one.belief, conditional=_filled(one.cases, shares), weights=shares)
         yield from _predictions(config, one, acts)
     for stated, other in permutations(every, 2):
         yield Knowledge(
@@ -93,6 +91,24 @@ def drawn_of_three(config: RationalityConfig, acts: Actions, n: int) -> np.ndarr
     """[contexts, n] number of an action of the tree, in the order of `NAMES`."""
     luck = np.random.default_rng([config.seed, 3]).random((len(acts.items), n))
     return (luck[:, :, None] > np.cumsum(acts.tree, axis=1)[:, None, :2]).sum(axis=2)
+
+
+def cases_of(table: pd.DataFrame, every: Sequence[Beliefs], acts: Actions) -> list[Cases]:
+    """Of each method with beliefs by cases; the chances of the cases are those of its own kind where there are any."""
+    given = weights(table, acts.items)
+    if not given:
+        return []
+    shares = {one.method: given.get(one.kind, given["exact"]) for one in every}
+    return [
+        Cases(
+            **_named(one, acts),
+            p=one.belief,
+            conditional=_filled(one.cases, shares[one.method]),
+            weights=shares[one.method],
+        )
+        for one in every
+        if one.cases.shape[1]
+    ]
 
 
 def _elicited(one: Beliefs, acts: Actions) -> Elicited:

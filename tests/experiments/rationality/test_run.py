@@ -39,12 +39,12 @@ def test_every_method_reads_every_prompt_and_case(configured: Configured, tiny_r
     _, config = configured()
     table = detailed(tiny_run.beliefs())
     every = {one.method: one for one in methods(table, actions(config, table).items)}
-    assert list(every) == ["words", "letters", "unit numbers"]
+    assert list(every) == ["words", "letters", "json numbers"]
     for one in every.values():
         assert set(one.readings) == set(config.prompts)
         assert one.cases.shape == (config.items, 3)
     assert every["words"].readings["standard"].shape == (config.items, 4)  # two paraphrases in two orders
-    assert np.isfinite(every["unit numbers"].spread).all()
+    assert np.isfinite(every["json numbers"].spread).all()
 
 
 def test_the_page_shows_what_was_read(configured: Configured, tiny_run: RunFolder) -> None:
@@ -53,7 +53,7 @@ def test_the_page_shows_what_was_read(configured: Configured, tiny_run: RunFolde
         assert shown in page
     named = {(s["metric"], s["method"]) for s in json.loads((tiny_run.path / "scores.json").read_text())["scores"]}
     assert {"sufficiency", "gcm_exact", "cyclic", "lie", "gate"} <= {metric for metric, method in named}
-    assert ("latent_truth", "words beyond unit numbers") in named
+    assert ("latent_truth", "words beyond json numbers") in named
 
 
 def test_a_run_that_was_killed_ends_with_the_same_bytes(
@@ -95,7 +95,10 @@ def test_lines_and_sampled_answers_are_read_with_their_sum(configured: Configure
     ],
 )
 def test_a_users_mistake_is_one_line(configured: Configured, change: str, said: str) -> None:
-    with pytest.raises(UserError, match=said) as error:
+    def asked() -> None:
         experiment, config = configured(change)
         experiment.items(config)
+
+    with pytest.raises(UserError, match=said) as error:
+        asked()
     assert "\n" not in str(error.value)
