@@ -14,8 +14,7 @@ import pandas as pd
 
 from ...hooks.lm import LanguageModel
 from ..experiment import Experiment, Findings, Item, Question, Read, Transcripts
-from ..materials.worlds.contexts import contexts
-from ..materials.worlds.source import WorldSource, load_world
+from ..materials.worlds.source import WorldSource, contexts
 from ..reading.exact import read_questions
 from ..scoring.number import Number
 from ..tables.samples import Sample
@@ -89,7 +88,7 @@ class Rationality(Experiment):
 @lru_cache(maxsize=4)
 def _contexts(world: str, n: int, reveal: tuple[int, int], seed: int, pool: int) -> list[tuple[str, dict]]:
     """(name, content) of each context. What comes true is drawn from its chance by the seed and its name."""
-    found = contexts(load_world(WorldSource.model_validate_json(world)), n, reveal=reveal, seed=seed, pool=pool)
+    found = contexts(WorldSource.model_validate_json(world), n, reveal=reveal, seed=seed, pool=pool)
     return [(one.name, {**asdict(one), "outcome": float(_luck(seed, one.name) < one.p_star)}) for one in found]
 
 

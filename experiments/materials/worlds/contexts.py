@@ -12,7 +12,7 @@ MOST_STATES = 5
 """Of an auxiliary variable: each state is a context of its own."""
 
 
-def contexts(
+def drawn_contexts(
     world: World, n: int, *, reveal: tuple[int, int] = (1, 3), seed: int = 0, pool: int = 1000, auxiliary: bool = True
 ) -> list[Context]:
     """`n` different contexts; more of them begin with the same ones.
@@ -41,7 +41,7 @@ def contexts(
             f"items: {n} contexts; only {len(found)} of {pool} that were drawn differ and are known well enough: lower "
             "items or support, or raise pool or reveal"
         )
-    order = _in_turns(np.array([chance for _, chance in found]), seed)
+    order = in_turns(np.array([chance for _, chance in found]), seed)
     prior = _known(world.chance({}))
     return [_context(world, i, *found[k], prior, seed if auxiliary else None) for i, k in enumerate(order[:n])]
 
@@ -67,8 +67,8 @@ def _pool(
     return found
 
 
-def _in_turns(chances: np.ndarray, seed: int) -> list[int]:
-    """The numbers of all contexts, one of each bin in every turn."""
+def in_turns(chances: np.ndarray, seed: int) -> list[int]:
+    """The numbers of contexts with chances [n], one of each of twenty bins in every turn, by the seed."""
     bins = np.minimum((chances * BINS).astype(int), BINS - 1)
     waiting = {int(one): list(np.flatnonzero(bins == one)) for one in np.unique(bins)}
     order: list[int] = []

@@ -2,20 +2,22 @@
 
 from functools import lru_cache
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from pydantic import Field, model_validator
 
 from ....hooks.errors import UserError, nearest
 from ....hooks.settings import Settings
 from .bif import load_bif
+from .contexts import drawn_contexts
 from .description import Description, Target, Variable, embedded, load_description
 from .learning import maximum_likelihood
 from .of_network import NetworkWorld, written_network
 from .of_table import TableWorld, read_table, table_world
-from .world import World
+from .quite import quite_contexts
+from .world import Context, World
 
-BREAST_CANCER = "breast-cancer"
+BREAST_CANCER, QUITE = "breast-cancer", "quite"
 SUPPORT = {BREAST_CANCER: 20}
 """Fewest rows of a stratum, where it is not the usual number."""
 USUAL_SUPPORT = 100
@@ -41,11 +43,26 @@ class WorldSource(Settings):
     """Of a table whose words name parents: the truth is the network with these arrows, its tables of maximum
     likelihood, not the share of a stratum. Strata below support stay out."""
 
+    premises: Literal["numbers", "words"] = "numbers"
+    """Of `quite`: how the network is told."""
+
     @model_validator(mode="after")
     def _target_is_named(self) -> "WorldSource":
         if self.target is not None and "=" not in self.target:
             raise ValueError(f"target {self.target!r}: give variable=state")
+        if self.of == QUITE and self.data is None:
+            raise ValueError("of 'quite': name its folder, or a file of it, by data")
         return self
+
+
+def contexts(
+    source: WorldSource, n: int, *, reveal: tuple[int, int] = (1, 3), seed: int = 0, pool: int = 1000
+) -> list[Context]:
+    """`n` contexts of the world that settings name. Raises UserError as `load_world` and `drawn_contexts` do."""
+    if source.of == QUITE:
+        assert source.data is not None  # the settings see to it
+        return quite_contexts(Path(source.data), n, premises=source.premises, seed=seed)
+    return drawn_contexts(load_world(source), n, reveal=reveal, seed=seed, pool=pool)
 
 
 def load_world(source: WorldSource) -> World:

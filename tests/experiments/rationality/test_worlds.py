@@ -13,10 +13,11 @@ import pytest
 
 from doxascope import UserError
 from doxascope.experiments.materials.worlds.bif import load_bif, parse_bif
-from doxascope.experiments.materials.worlds.contexts import contexts
+from doxascope.experiments.materials.worlds.contexts import drawn_contexts as contexts
 from doxascope.experiments.materials.worlds.description import load_description
 from doxascope.experiments.materials.worlds.network import Network, make_network
 from doxascope.experiments.materials.worlds.source import WorldSource, load_world
+from doxascope.experiments.materials.worlds.source import contexts as of_source
 
 DATA = Path(os.environ.get("DOXASCOPE_DATA", Path(__file__).parents[4] / "../shared/data"))
 ASIA = {"of": "asia"}
@@ -303,3 +304,29 @@ def test_a_faulty_table_is_refused_in_one_line(tmp_path: Path, words: str, rows:
     with pytest.raises(UserError, match=said) as error:
         load_world(WorldSource(of=str(tmp_path / "w.yaml"), data=str(tmp_path / "t.csv"), support=1))
     assert "\n" not in str(error.value)
+
+
+def test_queries_in_words_are_read_with_their_answers(public: Callable[[str], Path]) -> None:
+    source = WorldSource(of="quite", data=str(public("quite/data")))
+    many = of_source(source, 60)
+    assert of_source(source, 20) == many[:20]
+    assert len({one.name for one in many}) == 60
+    assert np.histogram([one.p_star for one in many], 5, (0, 1))[0].min() >= 6
+    alone = WorldSource(of="quite", data=str(public("quite/data/cancer0.json")))
+    cancer = next(one for one in of_source(alone, 8) if one.name == "cancer0-0")
+    assert cancer.p_star == 0.19148936
+    # the same by the network that its sentences tell
+    network = make_network(
+        {"air": ["low", "high"], "smoker": ["y", "n"], "cancer": ["y", "n"], "xray": ["+", "-"]},
+        {"cancer": ["air", "smoker"], "xray": ["cancer"]},
+        {"air": [0.9, 0.1], "smoker": [0.3, 0.7], "xray": [[0.9, 0.1], [0.2, 0.8]],
+         "cancer": [[0.03, 0.97], [0.001, 0.999], [0.05, 0.95], [0.02, 0.98]]},
+    )  # fmt: skip
+    known = network.posterior("cancer", {"air": "high", "smoker": "y", "xray": "+"})
+    assert known[0] == pytest.approx(cancer.p_star, abs=1e-7)
+
+
+def test_a_file_of_another_form_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "x.json").write_text("[1]")
+    with pytest.raises(UserError, match="no file of QUITE"):
+        of_source(WorldSource(of="quite", data=str(tmp_path / "x.json")), 1)
