@@ -34,8 +34,17 @@ def places(config: RationalityConfig, item: Item) -> list[Place]:
     are read, before any evidence.
     """
     own = item.content
+    against = {}
+    if config.lens and own["prior"] is not None:
+        against = {"against": 0 if own["p_star"] < own["prior"] else 1}
     found = [
-        Place(f"{item.id}/{prompt}", BELIEF, own["situation"], prompt, {"prompt": prompt, "truth": own["p_star"]})
+        Place(
+            f"{item.id}/{prompt}",
+            BELIEF,
+            own["situation"],
+            prompt,
+            {"prompt": prompt, "truth": own["p_star"]} | (against if prompt == STANDARD else {}),
+        )
         for prompt in config.prompts
     ]
     if config.iterated and own["auxiliary"]:
@@ -44,9 +53,8 @@ def places(config: RationalityConfig, item: Item) -> list[Place]:
             Place(f"{item.id}/case-{i}", CASE, situation, STANDARD, {"case": i, "truth": chance})
             for i, (situation, chance) in enumerate(zip(further["situations"], further["chances"], strict=True))
         ]
-    if config.lens:
-        sign = 0 if own["prior"] is not None and own["p_star"] < own["prior"] else 1
-        found.append(Place(f"{item.id}/prior", PRIOR, own["nothing"], STANDARD, {"truth": own["prior"], "sign": sign}))
+    if against:
+        found.append(Place(f"{item.id}/prior", PRIOR, own["nothing"], STANDARD, {"truth": own["prior"]}))
     return found
 
 

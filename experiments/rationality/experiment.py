@@ -21,6 +21,7 @@ from ..tables.samples import Sample
 from .asking import questions
 from .config import RationalityConfig
 from .findings import findings
+from .inside import INNER
 from .own import own_scores
 from .published import published
 from .samples import samples
@@ -34,6 +35,7 @@ class Rationality(Experiment):
     summary = "could these beliefs be the ones that drive the decisions?"
     headline = "sufficiency"
     config_type = RationalityConfig
+    inner = INNER
     conditions = frozenset({"world", "sampling"})
     choices = frozenset(
         {"reveal", "pool", "iterated", "learner", "depth", "iterations", "resamples"}

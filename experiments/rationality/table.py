@@ -9,10 +9,10 @@ import numpy as np
 import pandas as pd
 
 from ...metrics.validation import Floats
-from .asking import AUXILIARY, BELIEF, CASE, LINE_1, LINE_2, MENU, PRIOR
+from .asking import AUXILIARY, BELIEF, CASE, LINE_1, LINE_2, MENU
 from .config import STANDARD, RationalityConfig
 
-DETAILS = ("prompt", "truth", "case", "reading", "line", "menu", "evidence", "sd", "excess", "sign", "shares")
+DETAILS = ("prompt", "truth", "case", "reading", "line", "menu", "evidence", "sd", "excess", "shares")
 YES, NO = 0, 1
 """Of the options of the table."""
 
@@ -152,12 +152,6 @@ def weights(table: pd.DataFrame, items: np.ndarray) -> dict[str, Floats]:
         some = np.column_stack([mean_of(one) for one in per])
         found[str(kind)] = np.where(np.isnan(some) & np.isfinite(some).any(axis=1)[:, None], 0.0, some)
     return found
-
-
-def inside(table: pd.DataFrame) -> pd.DataFrame:
-    """The rows of P(yes) before any evidence and after it, without another prompt."""
-    own = table[(table["scenario"] == PRIOR) | ((table["scenario"] == BELIEF) & (table["prompt"] == STANDARD))]
-    return own[own["option_index"] == YES]
 
 
 def _wide(rows: pd.DataFrame, items: np.ndarray, value: str = "prob") -> Floats:
