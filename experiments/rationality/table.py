@@ -81,8 +81,7 @@ def detailed(beliefs: pd.DataFrame) -> pd.DataFrame:
     texts = table["variant"].astype(str)
     known = {text: json.loads(text) for text in texts.unique()}
     details = pd.DataFrame([known[text] for text in texts]).reindex(columns=list(DETAILS))
-    mass = np.where(table["coverage"] == 0, 0.0, table["prob"] * table["coverage"])
-    return pd.concat([table, details], axis=1).assign(mass=mass)
+    return pd.concat([table, details], axis=1)
 
 
 def actions(config: RationalityConfig, table: pd.DataFrame) -> Actions:

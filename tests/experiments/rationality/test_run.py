@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Callable
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +11,7 @@ import pytest
 
 from doxascope import UserError
 from doxascope.experiments.engine.runner import run
+from doxascope.experiments.locate.covariate import CovariatePairs
 from doxascope.experiments.rationality.table import actions, detailed, methods
 from doxascope.experiments.runs.folder import RunFolder
 
@@ -102,3 +104,17 @@ def test_a_users_mistake_is_one_line(configured: Configured, change: str, said: 
     with pytest.raises(UserError, match=said) as error:
         asked()
     assert "\n" not in str(error.value)
+
+
+def test_a_covariate_that_is_exchanged_moves_the_truth_and_nothing_else() -> None:
+    pairs = list(islice(CovariatePairs().candidates(0), 12))
+    for pair in pairs:
+        base, donor = (str(one[0]["content"]) for one in (pair.base, pair.donor))
+        said = pair.spans["covariate"].text
+        assert said is not None
+        assert said in base
+        assert said not in donor
+        head = base.index(said)
+        assert base[:head] == donor[:head]
+        assert base[head + len(said) :].endswith(donor[-40:])
+    assert len({pair.base[0]["content"] for pair in pairs}) == 12
