@@ -33,7 +33,7 @@ def gallery(
         score="choice not explained",
         instances=[
             Instance(
-                facets=[_band(acts.truth[i]), ("No", "Defer", "Yes")[int(np.argmax(acts.tree[i]))]],
+                facets=[_band(float(acts.truth[i])), ("No", "Defer", "Yes")[int(np.argmax(acts.tree[i]))]],
                 score=float(gap[i]),
                 facts=_facts(i, every, acts),
                 conversations=[(heading, said[name]) for heading, name in asked[acts.items[i]] if name in said],

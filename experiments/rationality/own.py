@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 import pandas as pd
@@ -65,7 +65,7 @@ def own_scores(config: RationalityConfig, beliefs: pd.DataFrame) -> Iterator[Num
         quantity="slope of the forced choice on the true chance",
     )
     for one in methods(table, acts.items):
-        named = {"method": one.method, "kind": one.kind}
+        named: dict[str, Any] = {"method": one.method, "kind": one.kind}
         slope = response(acts.truth, one.belief, acts.items, config)
         yield Number(
             metric=RESPONSE, **named, score=slope, quantity="slope of the belief on the true chance", code="W4"
@@ -106,7 +106,7 @@ def published_scores(config: RationalityConfig, one: Beliefs, acts: Actions) -> 
     """
     n = config.said.repetitions
     belief, taken, outcome, owners = _repeated(config, one, acts, n)
-    named = {"method": one.method, "kind": one.kind, "code": "E1"}
+    named: dict[str, Any] = {"method": one.method, "kind": one.kind, "code": "E1"}
     mapped = isotonic_calibration(belief, outcome)
     for metric, values in ((PUBLISHED_CMI, belief), (PUBLISHED_CMI_ISOTONIC, mapped)):
         score = _bootstrapped(config, taken, outcome, values, owners)
@@ -137,7 +137,7 @@ def _bootstrapped(
     config: RationalityConfig, taken: np.ndarray, outcome: Floats, belief: Floats, owners: np.ndarray
 ) -> PublishedCmi:
     n = len(belief)
-    counts = {"n_rows": n, "n_clusters": len(set(owners))}
+    counts: dict[str, Any] = {"n_rows": n, "n_clusters": len(set(owners))}
     if n <= 3:
         return PublishedCmi(status="too_few", **counts)
     rng = np.random.default_rng([config.seed, 4])

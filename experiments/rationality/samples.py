@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 from itertools import permutations
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -61,7 +62,7 @@ def samples(config: RationalityConfig, beliefs: pd.DataFrame) -> Iterator[Sample
     yield Menus(kind="exact", method=MENU, clusters=acts.items, two=acts.two, three=acts.three)
 
 
-def _named(one: Beliefs, acts: Actions, subset: str = "all") -> dict:
+def _named(one: Beliefs, acts: Actions, subset: str = "all") -> dict[str, Any]:
     return {"kind": one.kind, "method": one.method, "subset": subset, "clusters": acts.items}
 
 

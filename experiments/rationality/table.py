@@ -149,7 +149,7 @@ def weights(table: pd.DataFrame, items: np.ndarray) -> dict[str, Floats]:
     for kind, rows in table[table["scenario"] == AUXILIARY].groupby("kind", sort=False):
         per = [_wide(rows[rows["option_index"] == i], items) for i in sorted(rows["option_index"].unique())]
         some = np.column_stack([mean_of(one) for one in per])
-        found[str(kind)] = np.where(np.isnan(some) & np.isfinite(some).any(axis=1)[:, None], 0.0, some)
+        found[str(kind)] = np.where(np.isnan(some) & np.isfinite(some).any(axis=1, keepdims=True), 0.0, some)
     return found
 
 

@@ -5,7 +5,7 @@ from typing import ClassVar
 
 import numpy as np
 import scipy
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
 from ..inference.intervals import moment_interval
 from ..inference.permutation import tail_p
@@ -175,7 +175,7 @@ def latent_knowledge(
     )
 
 
-def _left(stated: Floats, values: Floats, fold: Floats) -> Floats:
+def _left(stated: Floats, values: Floats, fold: NDArray[np.int64]) -> Floats:
     """[n] what a cubic of the ranks of the stated belief, fitted on other folds, leaves of the values."""
     ranks = (scipy.stats.rankdata(stated) - 0.5) / len(stated)
     powers = np.vander(2 * ranks - 1, 4)

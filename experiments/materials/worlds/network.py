@@ -4,6 +4,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from graphlib import CycleError, TopologicalSorter
 from math import prod
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -185,7 +186,7 @@ def _product(factors: Sequence[Factor], without: str | None = None) -> Factor:
     names = list(dict.fromkeys(name for scope, _ in factors for name in scope))
     label = {name: i for i, name in enumerate(names)}
     left = [name for name in names if name != without]
-    operands = [part for scope, table in factors for part in (table, [label[name] for name in scope])]
+    operands: list[Any] = [part for scope, table in factors for part in (table, [label[name] for name in scope])]
     # `optimize` pairs the factors up: all at once would be a loop over every cell and factor.
     return tuple(left), np.einsum(*operands, [label[name] for name in left], optimize=len(factors) > 2)
 

@@ -15,7 +15,10 @@ Evidence = Mapping[str, str]
 class World(Protocol):
     """Figures and words."""
 
-    description: Description
+    @property
+    def description(self) -> Description:
+        """In words."""
+        ...
 
     def draw(self, rng: np.random.Generator) -> dict[str, str]:
         """States of the variables that may be revealed, as they happen; what is unknown is left out."""

@@ -20,7 +20,6 @@ from doxascope.experiments.materials.worlds.source import WorldSource, load_worl
 from doxascope.experiments.materials.worlds.source import contexts as of_source
 
 DATA = Path(os.environ.get("DOXASCOPE_DATA", Path(__file__).parents[4] / "../shared/data"))
-ASIA = {"of": "asia"}
 
 
 @pytest.fixture(scope="module")
@@ -169,7 +168,7 @@ def test_contexts_are_spread_over_the_truth_and_more_begin_with_the_same() -> No
 
 
 def test_the_truth_of_a_network_obeys_the_law_of_iterated_expectation() -> None:
-    for one in contexts(load_world(WorldSource(**ASIA)), 25):
+    for one in contexts(load_world(WorldSource(of="asia")), 25):
         assert one.auxiliary is not None
         known = [(s, c) for s, c in zip(one.auxiliary.shares, one.auxiliary.chances, strict=True) if s]
         assert sum(s * c for s, c in known if s and c is not None) == pytest.approx(one.p_star)
@@ -207,8 +206,8 @@ def test_a_graph_that_is_given_is_learnt_by_maximum_likelihood(tmp_path: Path) -
         + "".join(f"  {v}: {{noun: {v}, states: {states}}}\n" for v in "ab")
         + f"  t: {{noun: t, states: {states}, parents: [a, b]}}\n"
     )
-    source = {"of": str(tmp_path / "w.yaml"), "data": str(tmp_path / "t.csv")}
-    strata, graph = (load_world(WorldSource(**source, graph=graph)) for graph in (False, True))
+    words, data = str(tmp_path / "w.yaml"), str(tmp_path / "t.csv")
+    strata, graph = (load_world(WorldSource(of=words, data=data, graph=graph)) for graph in (False, True))
     for a, b in itertools.product("01", "01"):
         assert graph.chance({"a": a, "b": b}) == pytest.approx(strata.chance({"a": a, "b": b}))
     assert graph.shares("a", {"b": "1"}) == pytest.approx(np.bincount(table["a"] == "1") / 4000)  # a and b are apart
