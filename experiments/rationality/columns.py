@@ -11,10 +11,10 @@ COLUMNS = (
     Column("sufficiency", "sufficiency", "share of the forced choice that a rising function of the belief predicts in "
            "other contexts; 1: the belief could be all that is acted on"),
     Column("gcm_exact", "knows more, z", "do choice and truth still go together once the belief is known? beyond about "
-           "2: the choice knows more of the truth than the belief tells"),
+           "2: the choice knows more of the truth than the belief tells", field="T"),
     Column("gcm_exact", "p", "of that", field="p"),
     Column("cyclic", "irrational, at least", "distance of the three actions from any random-utility choice by this "
-           "belief; 0: some utilities have them"),
+           "belief; 0: some utilities have them", field="rms"),
     Column("weighting", "weighting", "exponent of a probability weighting, logistic shocks; 1: none"),
     Column(RESPONSE, "response", "slope of the belief on the true chance; 0: it hears no evidence"),
     Column("rmse_truth", "error", "root mean square distance of the belief from the true chance"),

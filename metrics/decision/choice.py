@@ -182,7 +182,8 @@ def probability_weighting(
         return ProbabilityWeighting(status="flat", **rows.counts)
     found = moment_interval(moments, rows.codes, lambda sums: _weights(sums)[0], seed=seed, draws=draws, level=level)
     fields = found.fields() | found.test_of_zero(float(logs[0]))
-    fields |= {"se": found.se * float(np.exp(logs[0])), "ci_lo": np.exp(found.lo), "ci_hi": np.exp(found.hi)}
+    lo, hi = np.exp(np.clip([found.lo, found.hi], LOGS[0], LOGS[-1]))  # nothing beyond was tried
+    fields |= {"se": found.se * float(np.exp(logs[0])), "ci_lo": float(lo), "ci_hi": float(hi)}
     at_end = abs(logs[0]) >= LOGS[-1] - TIE
     return ProbabilityWeighting(
         gamma=float(np.exp(logs[0])),

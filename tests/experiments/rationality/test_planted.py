@@ -11,7 +11,7 @@ from doxascope.experiments.planted.deciding import Deciding
 from doxascope.experiments.runs.scores import score_run
 from doxascope.experiments.scoring.number import Number
 
-N = 150
+N = 120
 Planted = Callable[..., pd.DataFrame]
 Found = Mapping[tuple[str, str, str], Number]
 
@@ -19,7 +19,7 @@ Found = Mapping[tuple[str, str, str], Number]
 @pytest.fixture(scope="module")
 def found(configured: Any, planted: Planted) -> Callable[..., Found]:
     """(metric, method, subset) -> number of an agent's table."""
-    experiment, config = configured("bootstrap_draws=200", "iterations=5")
+    experiment, config = configured("bootstrap_draws=100", "iterations=3")
 
     def score(agent: Deciding, seed: int = 0, **more: Any) -> Found:
         one = agent.sample(N, seed)
