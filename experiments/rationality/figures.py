@@ -22,6 +22,7 @@ DASHED: Any = (0, (4, 3))
 WRONG = "#c2452d"
 """Of a segment that goes against the order."""
 BINS = 5
+SMALLEST_SPAN = 0.02
 
 
 def figures(
@@ -73,7 +74,9 @@ def choice_figure(every: Sequence[Beliefs], acts: Actions) -> Figure:
         for (x0, y0), (x1, y1) in pairwise(middle):
             wrong = y1 < y0
             axes.plot([x0, x1], [y0, y1], color=WRONG if wrong else MARK, linewidth=2.4 if wrong else 1.6)
-        _unit(axes)
+        _around(axes.set_xlim, belief)
+        _around(axes.set_ylim, share)
+        axes.locator_params(nbins=3)
         axes.set_xlabel("belief")
 
     panels = []
@@ -88,7 +91,7 @@ def choice_figure(every: Sequence[Beliefs], acts: Actions) -> Figure:
         draw,
         "A dot is a context: its belief, and the exact share of the first action among both. The line joins the means "
         "of five equally large groups; red where it falls, which no agent with this belief and independence of "
-        "irrelevant alternatives has.",
+        "irrelevant alternatives has. Each panel has scales of its own.",
         columns=len(PAIRS),
     )
 
@@ -181,6 +184,13 @@ def latent_figure(names: Sequence[str], numbers: Sequence[Number]) -> Figure:
         "choice, or of the truth; 0: nothing. A star: p below 5% after Holm over all cells. A dash: nothing was left.",
         columns=2,
     )
+
+
+def _around(set_limits: Any, values: Floats) -> None:
+    """An axis that holds the values, and is never so short that rounding looks like a curve."""
+    if len(values):
+        middle, reach = (values.min() + values.max()) / 2, max(np.ptp(values) / 2, SMALLEST_SPAN / 2)
+        set_limits(middle - 1.1 * reach, middle + 1.1 * reach)
 
 
 def _unit(axes: Any) -> None:
