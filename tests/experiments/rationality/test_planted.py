@@ -1,13 +1,18 @@
 """Agents who act on what they state, and those who do not, are told apart through the experiment's own table."""
 
 from collections.abc import Callable, Mapping
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pandas as pd
 import pytest
+import yaml
 
+from doxascope.experiments.engine.together import score_runs
 from doxascope.experiments.planted.deciding import Deciding
+from doxascope.experiments.runs.folder import RunFolder
+from doxascope.experiments.runs.manifest import ITEMS, item_lines
 from doxascope.experiments.runs.scores import score_run
 from doxascope.experiments.scoring.number import Number
 
@@ -102,3 +107,24 @@ def test_a_random_policy_passes_independence_and_fails_sufficiency(found: Callab
     told = found(Deciding(), methods={"random": lambda one: rng.random((N, 1))})
     assert value(told, "sufficiency", "random").ci_hi < 0.3
     assert value(told, "response", "random").ci_lo < 0.2
+
+
+def test_two_models_of_the_same_contexts_are_compared_in_pairs(
+    configured: Any, planted: Planted, tmp_path: Path
+) -> None:
+    """One states all that it knows, the other a part: the difference of their sufficiency is found."""
+    folders = []
+    for name, agent in (("frank", Deciding()), ("hiding", Deciding(hides=True))):
+        _, config = configured("bootstrap_draws=100", "iterations=3")
+        table = planted(agent.sample(N, 0))
+        folder = RunFolder.create(tmp_path / name)
+        conditions = {"model": {"name": name, "weights": name}}
+        folder.write_json("manifest.json", {"conditions": conditions, "batches": 1})
+        folder.write("config.yaml", yaml.safe_dump(config.model_dump(mode="json")))
+        folder.write(ITEMS, item_lines((item, item, f"d {item}") for item in sorted(set(table["item"].astype(str)))))
+        folder.commit(0, table, [], {})
+        folders.append(folder)
+    found = {number.metric: number.score for number in score_runs(folders, metric="sufficiency").differences}
+    difference = found["sufficiency_difference"]
+    assert difference.n_clusters == N
+    assert difference.ci_lo > 0.1
