@@ -10,9 +10,9 @@ from .samples import CONTROL, OUTCOME
 COLUMNS = (
     Column("sufficiency", "sufficiency", "share of the forced choice that a rising function of the belief predicts in "
            "other contexts; 1: the belief could be all that is acted on"),
-    Column("gcm_exact", "knows more, z", "do choice and truth still go together once the belief is known? beyond about "
-           "2: the choice knows more of the truth than the belief tells", field="T"),
-    Column("gcm_exact", "p", "of that", field="p"),
+    Column("knows_more", "knows more", "correlation of choice and truth once the belief is known; above 0: the choice "
+           "knows more of the truth than the belief tells"),
+    Column("knows_more", "p", "of that, by permutation among like beliefs", field="p"),
     Column("cyclic", "irrational, at least", "distance of the three actions from any random-utility choice by this "
            "belief; 0: some utilities have them", field="rms"),
     Column("weighting", "weighting", "exponent of a probability weighting, logistic shocks; 1: none"),
@@ -24,6 +24,8 @@ SUFFICIENCY = (
     Column("cmi_exact", "CMI, exact", "information, in nats, of choice and outcome beyond the belief, by exact choices "
            "and true chances; never below 0"),
     Column("cmi_policy", "of three actions", "the same of yes, no and defer"),
+    Column("gcm_exact", "GCM, z", "covariance of exact choice and true chance beyond rising functions of the belief; "
+           "standard normal if there is none", field="T"),
     Column("cmi", "CMI, drawn", "of one drawn action and outcome, less its mean under permutation"),
     Column("cmi", "p", "permutation among like beliefs", field="p"),
     Column("cmi_isotonic", "recalibrated", "beyond the belief mapped to frequencies, fitted on other contexts"),

@@ -162,7 +162,7 @@ def _predictions(config: RationalityConfig, one: Beliefs, acts: Actions) -> Iter
         )
         width = first.shape[1]
         truth = taken.astype(np.float64) if width else np.zeros(0)
-        named = _named(one, acts, subset) | {"clusters": owners}
+        named: dict[str, Any] = {**_named(one, acts, subset), "clusters": owners}
         yield Predictions(**named, first=first, second=second, truth=truth)
 
 

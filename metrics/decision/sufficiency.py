@@ -5,7 +5,7 @@ from typing import ClassVar
 
 import numpy as np
 import scipy
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from ..inference.intervals import moment_interval
 from ..inference.permutation import tail_p
@@ -16,6 +16,8 @@ from .prediction import isotonic_calibration
 from .strata import quantile_bins
 
 FOLDS = 5
+FEWEST = 10
+"""Contexts below which nothing is said of what is left."""
 NOTHING_LEFT = 0.01
 """Share of a variance below which what a belief leaves of it is the error of the fit, and no evidence of anything."""
 PER_STRATUM = 15
@@ -123,7 +125,7 @@ def latent_knowledge(
 ) -> LatentKnowledge:
     """Does another belief predict the target beyond the stated one? (METRICS E11)
 
-    Both are predicted from the stated belief by a cubic of its ranks, fitted on other contexts: a map of the stated
+    Both are predicted from the stated belief by a cubic of its ranks, fitted without each in turn: a map of the stated
     belief, rising or not, is no knowledge beyond it. p is two-sided, of the studentised covariance of the residuals
     with those of the other belief permuted among contexts of like stated belief.
 
@@ -132,7 +134,7 @@ def latent_knowledge(
         other: [n] in [0, 1].
         target: [n] in [0, 1]: the exact probability of an action, the true chance, or what came true.
         groups: [n] context; one row each. None: every row its own.
-        seed: of folds, permutations and bootstrap.
+        seed: of permutations and bootstrap.
         draws: permutations, and draws of the bootstrap.
         level: of the interval.
 
@@ -149,10 +151,9 @@ def latent_knowledge(
     columns = {"stated": stated, "other": other, "target": target}
     rows = complete_rows(groups, **{name: probabilities(values, name) for name, values in columns.items()})
     said, held, aim = rows.columns
-    if rows.n_clusters < 2 * FOLDS:
+    if rows.n_clusters < FEWEST:
         return LatentKnowledge(status="too_few", **rows.counts)
-    fold = np.random.default_rng(seed).permutation(rows.n_clusters)[rows.codes] % FOLDS
-    own, of_target = (_left(said, values, fold) for values in (held, aim))
+    own, of_target = (_left(said, values) for values in (held, aim))
     share = _share_left(of_target, aim)
     if min(share, _share_left(own, held)) < NOTHING_LEFT:
         return LatentKnowledge(left_of_target=share, status="nothing_left", **rows.counts)
@@ -175,15 +176,12 @@ def latent_knowledge(
     )
 
 
-def _left(stated: Floats, values: Floats, fold: NDArray[np.int64]) -> Floats:
-    """[n] what a cubic of the ranks of the stated belief, fitted on other folds, leaves of the values."""
+def _left(stated: Floats, values: Floats) -> Floats:
+    """[n] what a cubic of the ranks of the stated belief, fitted without each in turn, leaves of the values."""
     ranks = (scipy.stats.rankdata(stated) - 0.5) / len(stated)
     powers = np.vander(2 * ranks - 1, 4)
-    left = np.empty(len(values))
-    for one in range(FOLDS):
-        train, test = fold != one, fold == one
-        left[test] = values[test] - powers[test] @ np.linalg.lstsq(powers[train], values[train], rcond=None)[0]
-    return left
+    hat = powers @ np.linalg.pinv(powers)
+    return (values - hat @ values) / np.maximum(1 - np.diag(hat), TIE)
 
 
 def _share_left(left: Floats, values: Floats) -> float:

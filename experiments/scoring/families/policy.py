@@ -46,6 +46,17 @@ def sufficiency(sample: Decisions, how: Resampling) -> Iterator[Line]:
     yield Line("sufficiency", "share of the policy that a rising function of the belief predicts", told)
 
 
+@metric("E4, E11", "belief, action, outcome, action_prob, p_star", Decisions, needs=("action_prob", "p_star"))
+def knows_more(sample: Decisions, how: Resampling) -> Iterator[Line]:
+    """Do the exact choice and the truth still go together once the belief is known? Partial correlation; 0: no."""
+    assert sample.action_prob is not None
+    assert sample.p_star is not None
+    score = latent_knowledge(sample.belief, sample.action_prob, sample.p_star, clusters_of(sample), **how.interval)
+    told = with_drop_reasons(score, sample, sample.belief + sample.action_prob + sample.p_star)
+    beside = {"share of the truth that the belief leaves": f"{score.left_of_target:.3f}"}
+    yield Line("knows_more", "what the choice knows of the truth beyond the belief", told, beside)
+
+
 @metric("E13", "belief, action, outcome, action_prob", Decisions, needs=("action_prob",))
 def weighting(sample: Decisions, how: Resampling) -> Iterator[Line]:
     """Is the belief used as it is, or weighted? Exponent of the weighting; 1 is as it is."""
@@ -112,4 +123,4 @@ def latent(sample: Knowledge, how: Resampling) -> Iterator[Line]:
             yield Line(name, quantity, with_drop_reasons(score, sample, known), beside)
 
 
-METRICS = (sufficiency, weighting, choices, menus, latent)
+METRICS = (sufficiency, knows_more, weighting, choices, menus, latent)

@@ -47,7 +47,8 @@ def test_a_rational_agent_passes_every_headline_test(found: Callable[..., Found]
     assert value(sound, "response").ci_lo > 0.5
     assert value(sound, "reliability").estimate == pytest.approx(1)
     assert value(sound, "weighting").ci_lo <= 1 <= value(sound, "weighting").ci_hi
-    assert value(sound, "gcm_exact").status == "nothing_left"  # no choice is left that the belief does not explain
+    assert value(sound, "gcm_exact").status == "nothing_left"
+    assert value(sound, "knows_more").status == "nothing_left"  # no choice is left that the belief does not explain
     for target in ("action", "truth"):
         assert value(sound, f"latent_{target}", "held beyond words").status == "nothing_left"  # it states what it holds
     for pair in ("Yes against No", "Yes against Defer", "Defer against No"):
@@ -59,6 +60,8 @@ def test_an_agent_who_hides_knowledge_acts_on_more_of_the_truth_than_it_states(f
     hiding = found(Deciding(hides=True), methods={"held": lambda one: one.held[:, None]})
     assert value(hiding, "sufficiency").ci_hi < 0.9
     assert value(hiding, "gcm_exact").p < 0.001
+    assert value(hiding, "knows_more").p <= 0.01
+    assert value(hiding, "knows_more").ci_lo > 0.3
     assert value(hiding, "reliability").estimate == pytest.approx(1)
     for target in ("action", "truth"):
         beyond = value(hiding, f"latent_{target}", "held beyond words")
@@ -73,6 +76,7 @@ def test_an_agent_who_acts_on_a_distorted_belief_knows_no_more_of_the_truth(foun
     assert value(distorted, "sufficiency").ci_hi < 0.9
     assert value(distorted, "cyclic").estimate > 0.05
     assert abs(value(distorted, "gcm_exact").estimate) < 3.3  # two-sided p above 0.001
+    assert value(distorted, "knows_more").p > 0.01
     assert value(distorted, "reliability").estimate == pytest.approx(1)
 
 

@@ -118,3 +118,18 @@ def test_a_covariate_that_is_exchanged_moves_the_truth_and_nothing_else() -> Non
         assert base[:head] == donor[:head]
         assert base[head + len(said) :].endswith(donor[-40:])
     assert len({pair.base[0]["content"] for pair in pairs}) == 12
+
+
+def test_inner_layers_answer_to_the_evidence_or_are_barred(configured: Configured, tmp_path: Path) -> None:
+    text = tmp_path / "text"
+    text.write_text("\n\n".join(f"It was {i} then, and {i * i % 17} after that." for i in range(30)))
+    experiment, config = configured(
+        f"lens={{text: {text}, layers: all}}", "prompts={standard: ''}", "said={}", "iterated=false", "world={of: asia}"
+    )
+    folder = run(experiment, config, tmp_path / "runs")
+    table = detailed(folder.beliefs())
+    assert set(table[table["scenario"] == "prior"]["kind"]) == {"exact", "lens"}
+    scores = json.loads((folder.path / "scores.json").read_text())["scores"]
+    inner = [one for one in scores if one["kind"] == "lens" and one["metric"] == "response"]
+    assert inner
+    assert {one["status"] for one in inner} <= {"ok", "gate_failed", "constant", "too_few"}
