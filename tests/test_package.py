@@ -52,10 +52,10 @@ def test_the_package_is_the_folder_of_these_tests_whatever_its_name() -> None:
 
 ROOMS = (
     *("tables", "scoring", "experiment", "runs", "materials", "reading", "report", "addons", "planted"),
-    *("consistency", "locate", "martingale", "rationality", "engine", "cli"),
+    *("bscore", "consistency", "locate", "martingale", "rationality", "sycophancy", "engine", "cli"),
 )
 """Of `experiments/`: each may import those before it."""
-EXPERIMENTS = {"consistency", "locate", "martingale", "rationality"}
+EXPERIMENTS = {"bscore", "consistency", "locate", "martingale", "rationality", "sycophancy"}
 """Rooms of which none may import another."""
 
 

@@ -7,7 +7,7 @@ from ...hooks.prompts.chat import Conversation
 from ...hooks.prompts.options import Option, make_options
 from ...hooks.prompts.places import LAST, Position
 from ..experiment import Item, Question
-from .config import STANDARD, Method, RationalityConfig
+from .config import STANDARD, BeliefMethod, RationalityConfig
 
 BELIEF, CASE, PRIOR = "belief", "case", "prior"
 AUXILIARY, LINE_1, LINE_2, MENU = "auxiliary", "line 1", "line 2", "menu"
@@ -18,7 +18,7 @@ QUESTION = Position(message=-1)
 OF_BELIEF, OF_ACTION = {"question": QUESTION, "answer": LAST}, {"question": QUESTION, "action": LAST}
 
 
-class Place(NamedTuple):
+class BeliefSite(NamedTuple):
     """Where a belief in the target is asked for."""
 
     name: str
@@ -29,7 +29,7 @@ class Place(NamedTuple):
     variant: Mapping[str, Any]
 
 
-def places(config: RationalityConfig, item: Item) -> list[Place]:
+def places(config: RationalityConfig, item: Item) -> list[BeliefSite]:
     """The context under every prompt, with each state of the further covariate revealed as well, and, if inner layers
     are read, before any evidence.
     """
@@ -38,7 +38,7 @@ def places(config: RationalityConfig, item: Item) -> list[Place]:
     if config.lens and own["prior"] is not None:
         against = {"against": 0 if own["p_star"] < own["prior"] else 1}
     found = [
-        Place(
+        BeliefSite(
             f"{item.id}/{prompt}",
             BELIEF,
             own["situation"],
@@ -50,11 +50,11 @@ def places(config: RationalityConfig, item: Item) -> list[Place]:
     if config.iterated and own["auxiliary"]:
         further = own["auxiliary"]
         found += [
-            Place(f"{item.id}/case-{i}", CASE, situation, STANDARD, {"case": i, "truth": chance})
+            BeliefSite(f"{item.id}/case-{i}", CASE, situation, STANDARD, {"case": i, "truth": chance})
             for i, (situation, chance) in enumerate(zip(further["situations"], further["chances"], strict=True))
         ]
     if against:
-        found.append(Place(f"{item.id}/prior", PRIOR, own["nothing"], STANDARD, {"truth": own["prior"]}))
+        found.append(BeliefSite(f"{item.id}/prior", PRIOR, own["nothing"], STANDARD, {"truth": own["prior"]}))
     return found
 
 
@@ -64,7 +64,7 @@ def questions(config: RationalityConfig, item: Item) -> list[Question]:
     return [*asked, *_auxiliary(config, item), *_lines(config, item), *_menus(config, item)]
 
 
-def said(item: Item, place: Place, config: RationalityConfig, template: str, **words: str) -> Conversation:
+def said(item: Item, place: BeliefSite, config: RationalityConfig, template: str, **words: str) -> Conversation:
     """A user's turn about a place."""
     own = item.content
     text = template.format(
@@ -82,14 +82,21 @@ def written(names: Sequence[str], forms: Sequence[str]) -> tuple[Option, ...]:
     return tuple(Option(one.name, tuple(dict.fromkeys((*one.forms, *small.forms)))) for one, small in both)
 
 
-def _beliefs(config: RationalityConfig, item: Item, place: Place) -> Iterator[Question]:
+def _beliefs(config: RationalityConfig, item: Item, place: BeliefSite) -> Iterator[Question]:
     for name, method in config.methods.items():
         for k, (ask, order) in enumerate((ask, order) for ask in method.ask for order in (1, -1)):
             yield _belief(config, item, place, name, method, k, ask, order)
 
 
 def _belief(
-    config: RationalityConfig, item: Item, place: Place, name: str, method: Method, k: int, ask: str, order: int
+    config: RationalityConfig,
+    item: Item,
+    place: BeliefSite,
+    name: str,
+    method: BeliefMethod,
+    k: int,
+    ask: str,
+    order: int,
 ) -> Question:
     """One reading. The options of the table are always (yes, no)."""
     first, second = config.answers[::order]

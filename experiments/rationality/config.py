@@ -22,7 +22,7 @@ PLACEHOLDERS = {
 }
 
 
-class Method(Settings):
+class BeliefMethod(Settings):
     """A form of reading the exact belief: each paraphrase with the answers in either order; the mean is scored."""
 
     ask: tuple[str, ...] = Field(min_length=1)
@@ -33,7 +33,7 @@ class Method(Settings):
     """What the first and the second answer are given as."""
 
     @model_validator(mode="after")
-    def _placeholders(self) -> "Method":
+    def _placeholders(self) -> "BeliefMethod":
         for i, text in enumerate(self.ask):
             check_placeholders(f"ask.{i}", text, OF_BELIEF)
         return self
@@ -91,7 +91,7 @@ class RationalityConfig(RunConfig):
     answers: tuple[str, str] = ("Yes", "No")
     prompts: Mapping[str, str]
     """How the belief is paid for, or to be found, by name; `standard` says nothing."""
-    methods: Mapping[str, Method] = Field(min_length=1)
+    methods: Mapping[str, BeliefMethod] = Field(min_length=1)
     wording: Wording
     said: Said = Said()
     iterated: bool = True

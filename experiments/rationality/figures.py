@@ -15,7 +15,7 @@ from ..scoring.number import Number
 from ..tables.samples import ALL, Cases
 from .own import PAIRS
 from .samples import BEYOND, cases_of
-from .table import Actions, Beliefs
+from .table import Actions, MethodBeliefs
 
 PALE = 0.45
 DASHED: Any = (0, (4, 3))
@@ -26,7 +26,7 @@ SMALLEST_SPAN = 0.02
 
 
 def figures(
-    every: Sequence[Beliefs],
+    every: Sequence[MethodBeliefs],
     acts: Actions,
     numbers: Sequence[Number],
     table: pd.DataFrame,
@@ -43,7 +43,7 @@ def figures(
     return drawn
 
 
-def truth_figure(every: Sequence[Beliefs], acts: Actions) -> Figure:
+def truth_figure(every: Sequence[MethodBeliefs], acts: Actions) -> Figure:
     """Belief against the true chance, a panel for each method."""
 
     def draw(axes: Any, belief: Floats) -> None:
@@ -61,7 +61,7 @@ def truth_figure(every: Sequence[Beliefs], acts: Actions) -> Figure:
     )
 
 
-def choice_figure(every: Sequence[Beliefs], acts: Actions) -> Figure:
+def choice_figure(every: Sequence[MethodBeliefs], acts: Actions) -> Figure:
     """Exact share of the first action of each pair against the belief (the paper's Figure 1)."""
 
     def draw(axes: Any, data: tuple[Floats, Floats]) -> None:
@@ -96,7 +96,7 @@ def choice_figure(every: Sequence[Beliefs], acts: Actions) -> Figure:
     )
 
 
-def sufficiency_figure(every: Sequence[Beliefs], scores: Mapping[tuple[str, str, str], Score]) -> Figure:
+def sufficiency_figure(every: Sequence[MethodBeliefs], scores: Mapping[tuple[str, str, str], Score]) -> Figure:
     """What of the forced choice each belief predicts."""
     rows = [(one.method, scores["sufficiency", one.method, ALL]) for one in every]
     ends = [x for _, s in rows for x in (s.estimate, s.ci_lo, s.ci_hi) if np.isfinite(x)]
@@ -133,11 +133,10 @@ def case_figure(cases: Sequence[Cases]) -> Figure:
     def draw(axes: Any, _: None) -> None:
         for height, (label, gap) in enumerate(found):
             if len(gap):
-                axes.boxplot(
-                    gap, positions=[-height], vert=False, widths=0.4, showfliers=True,
-                    flierprops={"markersize": 2, "markeredgecolor": MARK}, medianprops={"color": MARK},
-                    boxprops={"color": INK}, whiskerprops={"color": INK}, capprops={"color": INK},
-                )  # fmt: skip
+                low, first, middle, third, high = np.quantile(gap, [0, 0.25, 0.5, 0.75, 1])
+                axes.plot([low, high], [-height] * 2, color=MARK, linewidth=0.8)
+                axes.barh(-height, third - first, 0.3, left=first, color=MARK, alpha=PALE)
+                axes.plot([middle] * 2, [-height - 0.15, -height + 0.15], color=MARK, linewidth=1.8)
             axes.text(0.0, 0.3 - height, label, transform=axes.get_yaxis_transform(), fontsize=8)
         axes.axvline(0, color=INK, linewidth=0.8, linestyle=DASHED)
         axes.set_yticks([])
@@ -148,7 +147,8 @@ def case_figure(cases: Sequence[Cases]) -> Figure:
         "Is a belief the mean of its cases?",
         [("", None)],
         draw,
-        "Belief less the mean of the beliefs given each state of a further covariate; 0 is coherent. Box: quartiles.",
+        "Belief less the mean of the beliefs given each state of a further covariate; 0 is coherent. Box: quartiles and "
+        "median; line: all.",
     )
 
 

@@ -8,14 +8,14 @@ from ...metrics import isotonic_calibration
 from ..experiment import Gallery, Instance, Transcripts
 from .asking import LINE_1
 from .config import STANDARD, RationalityConfig
-from .table import Actions, Beliefs
+from .table import Actions, MethodBeliefs
 
 MOST = 300
 """Contexts on a page; of more, so many are drawn."""
 
 
 def gallery(
-    config: RationalityConfig, every: Sequence[Beliefs], acts: Actions, transcripts: Transcripts
+    config: RationalityConfig, every: Sequence[MethodBeliefs], acts: Actions, transcripts: Transcripts
 ) -> Gallery | None:
     """Every context, or a sample; those whose choice the first belief explains least come first."""
     if not every:
@@ -54,7 +54,7 @@ def _asked(config: RationalityConfig, item: str) -> list[tuple[str, str]]:
     ]
 
 
-def _facts(i: int, every: Sequence[Beliefs], acts: Actions) -> str:
+def _facts(i: int, every: Sequence[MethodBeliefs], acts: Actions) -> str:
     no, defer, yes = acts.tree[i]
     held = ", ".join(f"{one.method} {_number(one.belief[i])}" for one in every)
     return (

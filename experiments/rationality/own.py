@@ -22,7 +22,7 @@ from ..runs.scores import gate, resampling
 from ..scoring.number import Number
 from .config import RationalityConfig
 from .samples import drawn_of_three
-from .table import Actions, Beliefs, actions, detailed, methods
+from .table import Actions, MethodBeliefs, actions, detailed, methods
 
 RESPONSE, ACTION_RESPONSE, COVERED = "response", "action_response", "decision_coverage"
 PUBLISHED_CMI, PUBLISHED_CMI_ISOTONIC, PUBLISHED_ORDER, SPREAD = "cmi_knn", "cmi_knn_isotonic", "order_pairs", "spread"
@@ -99,7 +99,7 @@ def _slope(sums: Floats) -> Floats:
     return (xy - x * y / n) / (xx - x * x / n)
 
 
-def published_scores(config: RationalityConfig, one: Beliefs, acts: Actions) -> Iterator[Number]:
+def published_scores(config: RationalityConfig, one: MethodBeliefs, acts: Actions) -> Iterator[Number]:
     """The paper's estimates (rational-agents, Tables 1, 2 and 5), on rows of repetitions: pictures, no tests.
 
     Actions are drawn from the exact choice; the belief of a repetition is its own answer where answers were sampled.
@@ -121,7 +121,7 @@ def published_scores(config: RationalityConfig, one: Beliefs, acts: Actions) -> 
 
 
 def _repeated(
-    config: RationalityConfig, one: Beliefs, acts: Actions, n: int
+    config: RationalityConfig, one: MethodBeliefs, acts: Actions, n: int
 ) -> tuple[Floats, np.ndarray, Floats, np.ndarray]:
     """Rows of repetitions: belief, action, outcome, context."""
     taken = drawn_of_three(config, acts, n).ravel()

@@ -23,7 +23,7 @@ from ..tables.samples import (
 from .asking import MENU
 from .config import STANDARD, RationalityConfig
 from .learners import out_of_fold
-from .table import Actions, Beliefs, actions, detailed, methods, weights
+from .table import Actions, MethodBeliefs, actions, detailed, methods, weights
 
 NAMES = ("No", "Defer", "Yes")
 """Actions, from that which a low belief favours to that which a high one does."""
@@ -62,11 +62,11 @@ def samples(config: RationalityConfig, beliefs: pd.DataFrame) -> Iterator[Sample
     yield Menus(kind="exact", method=MENU, clusters=acts.items, two=acts.two, three=acts.three)
 
 
-def _named(one: Beliefs, acts: Actions, subset: str = "all") -> dict[str, Any]:
+def _named(one: MethodBeliefs, acts: Actions, subset: str = "all") -> dict[str, Any]:
     return {"kind": one.kind, "method": one.method, "subset": subset, "clusters": acts.items}
 
 
-def decisions(config: RationalityConfig, one: Beliefs, acts: Actions) -> Decisions:
+def decisions(config: RationalityConfig, one: MethodBeliefs, acts: Actions) -> Decisions:
     """The belief, and the decision that must be made; its label is drawn from the exact choice by the seed, the same
     for every method.
     """
@@ -94,7 +94,7 @@ def drawn_of_three(config: RationalityConfig, acts: Actions, n: int) -> np.ndarr
     return (luck[:, :, None] > np.cumsum(acts.tree, axis=1)[:, None, :2]).sum(axis=2)
 
 
-def cases_of(table: pd.DataFrame, every: Sequence[Beliefs], acts: Actions) -> list[Cases]:
+def cases_of(table: pd.DataFrame, every: Sequence[MethodBeliefs], acts: Actions) -> list[Cases]:
     """Of each method with beliefs by cases; the chances of the cases are those of its own kind where there are any."""
     given = weights(table, acts.items)
     if not given:
@@ -112,7 +112,7 @@ def cases_of(table: pd.DataFrame, every: Sequence[Beliefs], acts: Actions) -> li
     ]
 
 
-def _elicited(one: Beliefs, acts: Actions) -> Elicited:
+def _elicited(one: MethodBeliefs, acts: Actions) -> Elicited:
     """Readings: paraphrases and orders, or sampled answers, in two halves."""
     readings = one.readings[STANDARD]
     halves = np.column_stack([_half(readings[:, ::2]), _half(readings[:, 1::2])]) if readings.shape[1] > 1 else None
@@ -125,7 +125,7 @@ def _half(readings: Floats) -> Floats:
     return np.where(known.any(axis=1), total / np.maximum(known.sum(axis=1), 1), np.nan)
 
 
-def _by_prompt(one: Beliefs, acts: Actions) -> Iterator[Sample]:
+def _by_prompt(one: MethodBeliefs, acts: Actions) -> Iterator[Sample]:
     """Distance from the truth under each other prompt, and what it changes.
 
     The mean of an exact distribution is the same whenever it is read: its repetitions are equal, and have no noise.
@@ -148,7 +148,7 @@ def _filled(cases: Floats, shares: Floats) -> Floats:
     return np.where(np.isnan(wide) & (shares == 0), 0.5, wide)
 
 
-def _predictions(config: RationalityConfig, one: Beliefs, acts: Actions) -> Iterator[Predictions]:
+def _predictions(config: RationalityConfig, one: MethodBeliefs, acts: Actions) -> Iterator[Predictions]:
     """Are actions predicted better with the outcome than with the belief alone? Then the same with the evidence known:
     there the outcome can add nothing, and what it adds is what the learner failed to learn.
     """

@@ -12,7 +12,7 @@ from ...hooks.verbal.formats import FORMATS, UNIT, NumberFormat
 from ..experiment import Item, Transcript
 from ..reading.place import BeliefPlace
 from ..reading.stated import ANSWER_TOKENS, Rows, transcript
-from .asking import AUXILIARY, BELIEF, PRIOR, Place, places, said
+from .asking import AUXILIARY, BELIEF, PRIOR, BeliefSite, places, said
 from .config import RationalityConfig
 
 NUMBERS = "numbers"
@@ -51,11 +51,11 @@ def stated_rows(config: RationalityConfig, item: Item, lm: LanguageModel) -> tup
     return _with_auxiliary(config, item, lm, rows, told)
 
 
-def _place(config: RationalityConfig, place: Place) -> BeliefPlace:
+def _place(config: RationalityConfig, place: BeliefSite) -> BeliefPlace:
     return BeliefPlace(place.name, place.scenario, 0, [], config.answers, place.variant)
 
 
-def _question(config: RationalityConfig, item: Item, place: Place, name: str, lm: LanguageModel) -> NumberQuestion:
+def _question(config: RationalityConfig, item: Item, place: BeliefSite, name: str, lm: LanguageModel) -> NumberQuestion:
     text = said(item, place, config, config.wording.number)
     return ask_number(lm.reader, f"{place.name}/{name}", text, FORMATS[name].worded(*config.answers))
 

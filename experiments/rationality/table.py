@@ -42,7 +42,7 @@ class Actions:
 
 
 @dataclass(frozen=True)
-class Beliefs:
+class MethodBeliefs:
     """What one method reads, a row for each context."""
 
     kind: str
@@ -121,7 +121,7 @@ def actions(config: RationalityConfig, table: pd.DataFrame) -> Actions:
     )
 
 
-def methods(table: pd.DataFrame, items: np.ndarray) -> Iterator[Beliefs]:
+def methods(table: pd.DataFrame, items: np.ndarray) -> Iterator[MethodBeliefs]:
     """Every method that reads a belief in the target, in the order of the table."""
     own = table[table["scenario"].isin((BELIEF, CASE)) & (table["option_index"] == YES)]
     for (kind, method), rows in own.groupby(["kind", "method"], sort=False):
@@ -129,7 +129,7 @@ def methods(table: pd.DataFrame, items: np.ndarray) -> Iterator[Beliefs]:
         plain = told[told["prompt"] == STANDARD]
         cases = rows[rows["scenario"] == CASE]
         numbers = sorted(cases["case"].dropna().unique())
-        yield Beliefs(
+        yield MethodBeliefs(
             kind=str(kind),
             method=str(method),
             readings={str(prompt): _wide(some, items) for prompt, some in told.groupby("prompt", sort=False)},

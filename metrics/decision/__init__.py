@@ -37,10 +37,8 @@ from .strata import (
 from .sufficiency import (
     LatentKnowledge,
     MonotoneSufficiency,
-    explained_share,
     latent_knowledge,
     monotone_sufficiency,
-    sufficiency_moments,
 )
 
 __all__ = [
@@ -65,7 +63,6 @@ __all__ = [
     "cmh_test",
     "cyclic_monotonicity",
     "dutch_book",
-    "explained_share",
     "gcm_test",
     "isotonic_calibration",
     "knn_cmi",
@@ -84,6 +81,5 @@ __all__ = [
     "quantile_bins",
     "rao_blackwell_cmi",
     "stratified_permutation",
-    "sufficiency_moments",
     "sufficiency_r2",
 ]

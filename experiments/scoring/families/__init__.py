@@ -17,6 +17,7 @@ from . import (
     policy,
     reliability,
     sycophancy,
+    testimony,
     verification,
     whitebox,
 )
@@ -33,6 +34,7 @@ METRICS: Sequence[Metric] = (
     *bscore.METRICS,
     *verification.METRICS,
     *bayes.METRICS,
+    *testimony.METRICS,
     *sycophancy.METRICS,
     *decision.METRICS,
     *policy.METRICS,

@@ -8,15 +8,14 @@ import numpy as np
 from ....metrics import (
     cluster_mean,
     cyclic_monotonicity,
-    explained_share,
     latent_knowledge,
     menu_shift,
     monotone_exact_shares,
     monotone_sufficiency,
     probability_weighting,
     rao_blackwell_cmi,
-    sufficiency_moments,
 )
+from ....metrics.decision.sufficiency import explained_share, sufficiency_moments
 from ...tables.samples import Decisions, Knowledge, Menus, Policies
 from ..number import Resampling
 from .decision import strata_of
