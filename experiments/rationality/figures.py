@@ -147,8 +147,8 @@ def case_figure(cases: Sequence[Cases]) -> Figure:
         "Is a belief the mean of its cases?",
         [("", None)],
         draw,
-        "Belief less the mean of the beliefs given each state of a further covariate; 0 is coherent. Box: quartiles and "
-        "median; line: all.",
+        "Belief less the mean of the beliefs given each state of a further covariate; 0 is coherent. Box: quartiles "
+        "and median; line: all.",
     )
 
 
