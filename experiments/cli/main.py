@@ -12,6 +12,7 @@ from ... import __version__
 from ...hooks.errors import UserError
 from ...hooks.model.spec import BACKENDS, presets, resolve_model
 from .activations import activations
+from .probe import probe
 
 OVERRIDE = click.option(
     "-o", "overrides", multiple=True, metavar="KEY=VALUE", help="Change a setting, e.g. -o model.dtype=bfloat16."
@@ -337,6 +338,7 @@ def ls(out: Path) -> None:
 
 
 cli.add_command(activations)
+cli.add_command(probe)
 
 
 def _print_scores(folder: Path) -> None:

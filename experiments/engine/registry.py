@@ -15,6 +15,7 @@ from ..locate import Locate
 from ..martingale import Martingale
 from ..rationality import Rationality
 from ..sycophancy import Sycophancy
+from ..truth import Truth
 
 SHIPPED: tuple[type[Experiment], ...] = (
     BScoreExperiment,
@@ -23,6 +24,7 @@ SHIPPED: tuple[type[Experiment], ...] = (
     Martingale,
     Rationality,
     Sycophancy,
+    Truth,
 )
 GROUP = "doxascope.experiments"
 """Of entry points: a package that is installed may bring experiments, each a name and a class."""
