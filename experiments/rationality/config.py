@@ -39,7 +39,7 @@ class BeliefMethod(Settings):
         return self
 
 
-class Wording(Settings):
+class DecisionWording(Settings):
     """The texts; each is replaceable. All begin with the situation, so that they share it."""
 
     number: str
@@ -92,7 +92,7 @@ class RationalityConfig(RunConfig):
     prompts: Mapping[str, str]
     """How the belief is paid for, or to be found, by name; `standard` says nothing."""
     methods: Mapping[str, BeliefMethod] = Field(min_length=1)
-    wording: Wording
+    wording: DecisionWording
     said: Said = Said()
     iterated: bool = True
     """Whether beliefs given each state of a further covariate are read, for the law of iterated expectation."""

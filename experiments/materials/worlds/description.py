@@ -61,7 +61,7 @@ class Variable(Settings):
         return self.labels.get(state, state)
 
 
-class Target(Settings):
+class TargetState(Settings):
     """The state of the world that is asked about."""
 
     variable: str
@@ -74,7 +74,7 @@ class Description(Settings):
 
     source: str = ""
     """Where its figures come from."""
-    target: Target
+    target: TargetState
     event: str
     """`have lung cancer`, as in "Do they have lung cancer?"."""
     situation: str = "There is a patient who {evidence}."

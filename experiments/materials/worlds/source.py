@@ -10,7 +10,7 @@ from ....hooks.errors import UserError, nearest
 from ....hooks.settings import Settings
 from .bif import load_bif
 from .contexts import drawn_contexts
-from .description import Description, Target, Variable, embedded, load_description
+from .description import Description, TargetState, Variable, embedded, load_description
 from .learning import maximum_likelihood
 from .of_network import NetworkWorld, written_network
 from .of_table import TableWorld, read_table, table_world
@@ -145,7 +145,7 @@ def _bare_description(source: WorldSource, words: dict[str, Variable], where: st
     if variable not in words:
         raise UserError(f"{where}: target {variable!r} is no variable of few states; {nearest(variable, words)}")
     return Description(
-        target=Target(variable=variable, state=state),
+        target=TargetState(variable=variable, state=state),
         event=f"have {variable} = {state}",
         situation="There is a case that {evidence}.",
         nothing="There is a case.",
