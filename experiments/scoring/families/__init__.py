@@ -15,13 +15,14 @@ from . import (
     martingale,
     outcomes,
     policy,
+    ratio,
     reliability,
     sycophancy,
     testimony,
     verification,
     whitebox,
 )
-from .metric import Compared, Line, Metric, size
+from .metric import WITHHELD, Compared, Line, Metric, size
 
 METRICS: Sequence[Metric] = (
     *martingale.METRICS,
@@ -29,6 +30,7 @@ METRICS: Sequence[Metric] = (
     *drift.METRICS,
     *outcomes.METRICS,
     *agreement.METRICS,
+    *ratio.METRICS,
     *consistency.METRICS,
     *frequencies.METRICS,
     *bscore.METRICS,
@@ -44,4 +46,4 @@ METRICS: Sequence[Metric] = (
 )
 """In the order in which they are printed."""
 
-__all__ = ["METRICS", "Compared", "Line", "Metric", "size"]
+__all__ = ["METRICS", "WITHHELD", "Compared", "Line", "Metric", "size"]
