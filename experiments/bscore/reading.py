@@ -18,7 +18,7 @@ from ..reading.exact import compile_questions, reading_rows
 from .asking import SINGLE, asks, choice_of, orders_of, single_questions
 from .confidence import confidence_rows
 from .config import BScoreConfig
-from .conversations import Turn, hold
+from .conversations import hold
 
 SAMPLED = "sampled"
 """What is added to the name of a method whose answers are counted."""
