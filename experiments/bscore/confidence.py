@@ -46,8 +46,8 @@ def confidence_rows(
     for i, one in enumerate(read_numbers(lm, asked, budget=config.token_budget)):
         rows += [told(i) | row for row in one.rows(_pair(choice.options[i]), config.low_coverage)]
     if config.confidence.greedy:
-        law = Sampling(temperature=0, max_new_tokens=ANSWER_TOKENS)
-        for i, said in enumerate(write_answers(lm, asked, law)):
+        greedy = Sampling(temperature=0, max_new_tokens=ANSWER_TOKENS)
+        for i, said in enumerate(write_answers(lm, asked, greedy)):
             found = answer_rows(asked[i], "greedy", said, _pair(choice.options[i]), config.low_coverage)
             rows += [told(i) | row for row in found]
             answers[i] += said

@@ -88,8 +88,8 @@ def slope_figure(view: MethodView, scores: Scores) -> Figure:
         f"Does it settle? {view.method}",
         [(name or ALL, name) for name in marks],
         draw,
-        "Slope of the update after each turn on the distribution at it. A model that has settled on its law draws from "
-        "it and learns nothing foreseeable: 0. Below 0 it returns to the mean, above it runs away.",
+        "Slope of the update after each turn on the distribution at it. A model that has settled draws from what "
+        "it believes and learns nothing foreseeable: 0. Below 0 it returns to the mean, above it runs away.",
     )
 
 

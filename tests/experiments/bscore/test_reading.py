@@ -163,7 +163,7 @@ def test_a_conversation_that_is_too_long_is_refused_unless_it_may_be_cut(
         ("sources.own.kind=csqa", "kind 'csqa': needs a `file`"),
         ("items=37", "has 36 questions, fewer than 37"),
         ("methods.words.conversations=false", "methods: none holds conversations"),
-        ("sampling.temperature=0.5", "past answers follow the model's own law"),
+        ("sampling.temperature=0.5", "past answers are the model's own"),
     ],
 )
 def test_a_setting_that_cannot_be_run_is_refused_in_one_line(
