@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 import pandas as pd
@@ -10,6 +10,7 @@ import pandas as pd
 from ....metrics import (
     MartingaleScore,
     MartingaleWithin,
+    Score,
     WordingStudy,
     corrected_slope,
     martingale_iv,
@@ -43,6 +44,7 @@ EXTREME = 0.05
 """If most beliefs are nearer to 0 or 1, before and after, a shift is judged small by its log-odds."""
 
 Slope = MartingaleScore | MartingaleWithin
+S = TypeVar("S", bound=Score)
 
 
 def _compare_slope(sample: Updates) -> Compared:
@@ -65,7 +67,7 @@ def martingale(sample: Updates, how: Resampling) -> Iterator[Line]:
     """Can the direction of an update be predicted from the prior, or is there a drift? 0 is coherent."""
     for name, pairs in sample.views.items():
         step, suffix = ("_step" if name == STEPWISE else ""), f", {name}" if name else ""
-        study = _wordings(sample, pairs, how)
+        study = wordings_of(sample, pairs, how)
         if step:  # as papers print it: all rows together
             yield _slope("M_step", f"M{suffix}", replace(pairs, cell=None), study, how)
             yield _slope("M_balanced", "M, questions weigh the same", pairs, study, how, _balanced(pairs))
@@ -94,7 +96,7 @@ def _small_shift(pairs: Pairs, how: Resampling) -> Any:
     return claimed(both[1] - both[0], clusters, "intercept", how, **kind)
 
 
-def _wordings(sample: Updates, pairs: Pairs, how: Resampling) -> WordingStudy | None:
+def wordings_of(sample: Updates, pairs: Pairs, how: Resampling) -> WordingStudy | None:
     """How well one wording, or one replicate reading, ranks the priors as others do; None: there is but one."""
     if pairs.wordings is not None:
         _, first = np.unique(pairs.wordings, axis=0, return_index=True)  # a start is every trajectory's
@@ -105,6 +107,17 @@ def _wordings(sample: Updates, pairs: Pairs, how: Resampling) -> WordingStudy | 
     if sample.replicate is not None and len(set(sample.replicate.astype(str))) > 1:
         return wording_study(by_reading(sample, pairs.prior), item_clusters(sample), **how.interval)
     return None
+
+
+def disagree(study: WordingStudy | None) -> bool:
+    """Whether the wordings do not read one belief, so that there is no slope of it."""
+    return study is not None and study.status == "weak_reliability"
+
+
+def withheld(score: S) -> S:
+    """What is left of a slope then: its denominators."""
+    told = {name: getattr(score, name) for name in ("n_rows", "n_clusters", "n_dropped", "reasons", "params")}
+    return type(score)(status=WITHHELD, **told)
 
 
 def _slope(
@@ -123,9 +136,7 @@ def _slope(
     else:
         score = martingale_within(prior, post, clusters, pairs.cell, weights=weights, level=level)
         quantity = f"{quantity}, within cells"
-    if study is not None and study.status == "weak_reliability":
-        told = {name: getattr(score, name) for name in ("n_rows", "n_clusters", "n_dropped", "reasons", "params")}
-        score = type(score)(status=WITHHELD, **told)
+    score = withheld(score) if disagree(study) else score
     score = with_drop_reasons(score, pairs, pairs.posterior - pairs.prior)
     return Line(metric_name, quantity, score, _beside(score, study), tosted(score, "martingale"))
 
