@@ -49,7 +49,7 @@ class Martingale(Experiment):
     config_type = MartingaleConfig
     conditions = frozenset({"generation", "debate", "sampling", "stated.draws", "thoughts"})
     choices = frozenset(
-        {"domains", "reasoning", "chains", "trajectories", "doob", "most_unparsed"}
+        {"domains", "reasoning", "chains", "trajectories", "doob", "most_unparsed", "gate_urns"}
         | {"stated.numbers", "stated.greedy", "stated.sampled"}
     )
 

@@ -53,7 +53,8 @@ def test_the_page_leads_with_verdict_gate_and_primary_and_counts_the_rest(ran: C
     stored = json.loads((folder.path / "scores.json").read_text())
     places = [
         page.index(text)
-        for text in ("not a belief measurement", "condition by condition", "Primary number", "coverage_prior of letters",
+        for text in ("not a belief measurement", "condition by condition", "Primary number",
+                     "coverage_prior of letters",
                      f"exploratory: {len(stored['scores']) - 1} further numbers", "What was measured", ">Scores<")
     ]  # fmt: skip
     assert places == sorted(places)
