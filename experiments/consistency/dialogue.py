@@ -10,7 +10,7 @@ from ...hooks.prompts.options import Option, make_options
 from ...hooks.prompts.places import LAST, Position
 from ..experiment import Question
 from ..materials.entities import Words
-from .config import ConsistencyConfig, Method
+from .config import ConsistencyConfig, ConsistencyMethod
 
 PRIOR, POSTERIOR, SECOND, MENTION = "prior", "posterior", "second-posterior", "mention"
 FORK, FORK_REVEAL = "fork", "fork-reveal"
@@ -128,7 +128,7 @@ def _turns(variant: Mapping[str, object]) -> list[tuple[str, Sequence[int]]]:
 
 
 def _conversation(
-    config: ConsistencyConfig, method: Method, words: Words, variant: Mapping[str, object]
+    config: ConsistencyConfig, method: ConsistencyMethod, words: Words, variant: Mapping[str, object]
 ) -> Conversation:
     wording, fill = config.wording, _fill(words)
     hidden = variant.get("hidden")

@@ -29,7 +29,7 @@ ORDERS = {
 }
 
 
-class Consistency(Experiment):
+class BeliefConsistency(Experiment):
     """The experiment."""
 
     name = "consistency"

@@ -11,7 +11,7 @@ import pytest
 
 from doxascope import UserError
 from doxascope.experiments.engine.runner import run
-from doxascope.experiments.planted.urn import Bayesian
+from doxascope.experiments.planted import Bayesian
 from doxascope.experiments.runs.scores import score_run
 from doxascope.experiments.scoring.verdict import verdicts
 
@@ -132,9 +132,7 @@ def with_urns(table: pd.DataFrame, follows: float) -> pd.DataFrame:
             for index, prob in enumerate((belief, 1 - belief)):
                 rows.append(
                     own.assign(
-                        readout_id=[
-                            f"gate-{urn}/{step}/{kind}/{name}" for kind, name in zip(own["kind"], own["method"])
-                        ],
+                        readout_id=f"gate-{urn}/{step}/" + own["kind"].astype(str) + own["method"].astype(str),
                         item=f"gate-{urn}",
                         cluster=f"gate {urn}",
                         step=step,
