@@ -6,9 +6,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from ...metrics import CONDITIONS, NOT_A_BELIEF, Condition
+from ..scoring.engine import ScoredTable
 from ..scoring.number import Number, shown
 from ..scoring.registered import Registered
-from ..scoring.verdict import Verdict, seen
+from ..scoring.verdict import Verdict, seen, verdicts
 from .aligned import aligned
 from .blocks import Block, Cell, Primary, Prose, Stamp, TableBlock
 
@@ -23,6 +24,11 @@ class Lead:
     registered: Registered | None = None
     fixed: Collection[str] = ()
     """The conditions of the gate that were written down before anything was read."""
+
+    @classmethod
+    def of_table(cls, scored: ScoredTable) -> "Lead":
+        """Of a table, or of runs that are scored together."""
+        return cls(verdicts(scored.numbers), scored.all, scored.registered, scored.fixed)
 
     @property
     def sentence(self) -> str:

@@ -11,7 +11,6 @@ from ..runs.folder import RunFolder
 from ..scoring.engine import ScoredTable
 from ..scoring.families import METRICS
 from ..scoring.number import Number
-from ..scoring.verdict import verdicts
 from ..tables.samples import ALL
 from .blocks import Block, Cell, Prose, TableBlock
 from .lead import Lead
@@ -37,7 +36,7 @@ def as_data(scored: ScoredTable, settings: Mapping[str, Any]) -> dict[str, Any]:
 def as_html(scored: ScoredTable, settings: Mapping[str, Any]) -> str:
     """One page, a table for each sample."""
     named, _ = by_sample(scored, set())
-    blocks: list[Block] = [Prose(text=scored.understood.line), *Lead(verdicts(scored.numbers), scored.all).blocks]
+    blocks: list[Block] = [Prose(text=scored.understood.line), *Lead.of_table(scored).blocks]
     for name, numbers in named.items():
         rows = [(Cell(one.quantity, _notes(one)), *map(Cell, cells(one.score))) for one in numbers]
         blocks.append(TableBlock(title=name or "Scores", head=_head(HEADINGS), rows=rows))

@@ -9,7 +9,6 @@ from ...metrics import PairedDifference, Score
 from ..scoring.engine import Scored, ScoredTable
 from ..scoring.families import METRICS
 from ..scoring.number import Number, shown
-from ..scoring.verdict import verdicts
 from ..tables.samples import ALL
 from .aligned import aligned
 from .lead import Lead
@@ -26,7 +25,7 @@ def listing() -> str:
 
 def as_text(scored: ScoredTable) -> str:
     """What is known of a table: of all of it, not of its parts."""
-    lines = [scored.understood.line, "", *Lead(verdicts(scored.numbers), scored.all).lines]
+    lines = [scored.understood.line, "", *Lead.of_table(scored).lines]
     parts = {sample.subset for sample in scored.understood.samples if sample.subset != ALL}
     whole, rest = by_sample(scored, parts)
     for name, numbers in whole.items():

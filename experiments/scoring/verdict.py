@@ -47,7 +47,12 @@ class Verdict:
 def verdicts(numbers: Sequence[Number]) -> list[Verdict]:
     """The gates among numbers."""
     return [
-        Verdict(number.method, list(number.score.conditions.values()), number.kind, bool(number.score.rare))
+        Verdict(
+            method=", ".join(filter(None, (number.method, number.run))),
+            conditions=list(number.score.conditions.values()),
+            kind=number.kind,
+            rare=bool(number.score.rare),
+        )
         for number in numbers
         if number.metric == GATE and number.subset == ALL and isinstance(number.score, BeliefGate)
     ]
