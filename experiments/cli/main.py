@@ -12,6 +12,7 @@ from ... import __version__
 from ...hooks.errors import UserError
 from ...hooks.model.spec import BACKENDS, presets, resolve_model
 from .activations import activations
+from .probe import probe
 
 OVERRIDE = click.option(
     "-o", "overrides", multiple=True, metavar="KEY=VALUE", help="Change a setting, e.g. -o model.dtype=bfloat16."
@@ -115,6 +116,8 @@ def plan(
     planned = make_plan(experiment, config)
     first = planned.example[0]
     click.echo(f"{experiment.name} on {config.model.name}: {planned.items} items, {planned.readouts} read-outs")
+    if planned.size:
+        click.echo(planned.size)
     click.echo(
         f"about {planned.tokens_run:,} tokens through the model "
         f"({planned.tokens_one_by_one / planned.tokens_run:.1f} x fewer than one pass per surface form)"
@@ -335,6 +338,7 @@ def ls(out: Path) -> None:
 
 
 cli.add_command(activations)
+cli.add_command(probe)
 
 
 def _print_scores(folder: Path) -> None:

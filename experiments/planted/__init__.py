@@ -4,6 +4,7 @@ from .answering import Answering, Conversations
 from .choosing import Eliminating, PositionLocked, YesSayer
 from .incoherent import Incoherent
 from .listening import Listener
+from .repeating import Repeating
 from .reporting import ReportNoise
 from .sycophantic import Sycophantic, Testimonies
 from .trajectories import Trajectories
@@ -21,6 +22,7 @@ __all__ = [
     "Listener",
     "PositionLocked",
     "PriorNoise",
+    "Repeating",
     "ReportNoise",
     "SignalUpdates",
     "Sycophantic",

@@ -324,7 +324,13 @@ class Answers(Sample):
     invalid: tuple[float, float]
     """Share of answers that are no option, afresh and in conversations."""
     truth: Array | None = None
-    """[n] index of the true option."""
+    """[n] index of the true option; NaN where none is known."""
+    named: bool = True
+    """Whether an option is the same thing in every row; if not, `options` are places."""
+    sizes: Array | None = None
+    """[n] how many options a row has, where they differ: those that it lacks have a share of 0. None: all."""
+    chosen_by: Array | None = None
+    """[n, k] by which the likeliest option is found, where not by `single`."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -335,7 +341,7 @@ class Records(Sample):
     answer: Array
     truth: Array
     scores: Mapping[str, Array]
-    """Name of a score -> [n]; also `k`, the number of options."""
+    """Name of a score -> [n]; also `k`, the number of options, and `weight`, how often the row counts."""
 
     @property
     def rows(self) -> list[dict[str, Any]]:

@@ -1,6 +1,7 @@
 """Accept or reject an answer by a threshold on a score (METRICS C6; b-score section 5.4).
 
-A record is a mapping with the keys category, answer, truth, k, single, multi, conf and b.
+A record is a mapping with the keys category, answer, truth, k, single, multi, conf and b. It counts as often as its
+`weight` says, once without one: where every option is a record, its probability of being the answer.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -32,7 +33,7 @@ class Verification(Score):
     macro: float
     """Unweighted mean over the categories."""
     micro: float
-    """Mean over the records."""
+    """Mean over the records, as often as each counts."""
     easy: float
     hard: float
     random: float
@@ -170,6 +171,7 @@ def verification_held_out(
         return HeldOutVerification(macro=NAN, micro=NAN, tuned=float(tuned.max()), status="one_cluster", **table.counts)
     n_categories = len(table.names)
     member = np.eye(n_categories)[table.category]
+    member = member * table.weight[:, None]
     moments = np.column_stack([member * held[:, None], member])
 
     def macro(sums: Floats) -> Floats:
@@ -179,7 +181,7 @@ def verification_held_out(
 
     return HeldOutVerification(
         macro=float(macro(moments.sum(axis=0, keepdims=True))[0]),
-        micro=float(held.mean()),
+        micro=float(held @ table.weight / table.weight.sum()),
         tuned=float(tuned[_first_best(tuned)]),
         n_clusters=cluster_codes(labels, table.n)[1],
         **table.counts,
@@ -194,6 +196,7 @@ class VerificationBaselines(Score):
     headline: ClassVar[str] = "reject_all"
     accept_all: float
     reject_all: float
+    accept_all_by_category: Mapping[str, float]
 
 
 def verification_baselines(records: Iterable[Mapping[str, Any]]) -> VerificationBaselines:
@@ -206,8 +209,10 @@ def verification_baselines(records: Iterable[Mapping[str, Any]]) -> Verification
     """
     table = _Records(records)
     everything = np.ones(table.n, dtype=bool)
+    accepted = table.score(everything)
     return VerificationBaselines(
-        accept_all=table.score(everything).macro,
+        accept_all=accepted.macro,
+        accept_all_by_category=accepted.categories,
         reject_all=table.score(~everything).macro,
         status="ok" if table.n else "too_few",
         **table.counts,
@@ -245,9 +250,11 @@ def verification_auroc(records: Iterable[Mapping[str, Any]], score: str) -> Veri
     }
     counts["reasons"] = dict(table.counts["reasons"]) | ({"no_score": int((~keep).sum())} if not keep.all() else {})
     should = table.should_accept[keep]
-    if not should.any() or should.all():
+    positive = table.weight[keep] > 0
+    if not should[positive].any() or should[positive].all():
         return VerificationAuroc(auroc=NAN, status="one_class", **counts)
-    return VerificationAuroc(auroc=float(roc_auc_score(should, values[keep])), **counts)
+    weights = table.weight[keep]
+    return VerificationAuroc(auroc=float(roc_auc_score(should, values[keep], sample_weight=weights)), **counts)
 
 
 class _Records:
@@ -276,6 +283,10 @@ class _Records:
             "n_dropped": n_dropped,
             "reasons": {"no_label": n_dropped} if n_dropped else {},
         }
+        self.weight = np.array([float(record.get("weight", 1.0)) for record in kept])
+        """[n] how often each counts."""
+        if not np.isfinite(self.weight).all() or (self.weight < 0).any():
+            raise ValueError("records: a weight is negative or missing; give a number from 0, or none at all")
         self.values: dict[str, Floats] = {
             name: np.array([_number(record, name) for record in kept]) for name in (*PRIMARY, "b")
         }
@@ -301,14 +312,15 @@ class _Records:
         """Macro accuracy of each candidate over the categories that occur in `rows` (all if None)."""
         rows = np.ones(self.n, dtype=bool) if rows is None else rows
         present = [rows & (self.category == i) for i in range(len(self.names))]
-        return np.mean([right[:, members].mean(axis=1) for members in present if members.any()], axis=0)
+        weights = [(members, total) for members in present if (total := self.weight[members].sum()) > 0]
+        return np.mean([right[:, members] @ self.weight[members] / total for members, total in weights], axis=0)
 
     def score(self, accepted: Bools) -> Verification:
         right = accepted == self.should_accept
-        by_category = {name: float(right[self.category == i].mean()) for i, name in enumerate(self.names)}
+        by_category = {name: self._mean(right, self.category == i) for i, name in enumerate(self.names)}
         return Verification(
             macro=float(np.mean(list(by_category.values()))) if by_category else NAN,
-            micro=float(right.mean()) if self.n else NAN,
+            micro=self._mean(right, np.ones(self.n, dtype=bool)),
             easy=by_category.get("easy", NAN),
             hard=by_category.get("hard", NAN),
             random=by_category.get("random", NAN),
@@ -316,6 +328,11 @@ class _Records:
             status="ok" if self.n else "too_few",
             **self.counts,
         )
+
+    def _mean(self, right: Bools, members: Bools) -> float:
+        """The weighted share; NaN where nothing has a weight."""
+        total = self.weight[members].sum()
+        return float(right[members] @ self.weight[members] / total) if total > 0 else NAN
 
 
 def _should_accept(record: Mapping[str, Any]) -> bool:

@@ -1,6 +1,7 @@
 """Does accepting answers by a threshold decide rightly? (METRICS C6)"""
 
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from typing import Any
 
 from ....metrics import (
@@ -22,6 +23,11 @@ def verification(sample: Records, how: Resampling) -> Iterator[Line]:
     """Accuracy, each category weighing the same, of thresholds that were tuned on the other questions."""
     rows = sample.rows
     easier = [row for row in rows if row["category"] != RANDOM]
+    if rows:
+        bare = verification_baselines(rows)
+        for name, share in bare.accept_all_by_category.items():
+            own = replace(bare, accept_all=share, reject_all=1 - share, n_rows=int((sample.category == name).sum()))
+            yield Line("reject_all", f"accuracy of rejecting every answer, {name}", own, part=name)
     for rule in RULES:
         if not set(rule.split("+")) <= sample.scores.keys():
             continue
