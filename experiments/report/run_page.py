@@ -17,6 +17,7 @@ from ..tables.samples import ALL
 from .blocks import Block, Cell, Folded, Instances, Picture, Prose, Stamp, TableBlock
 from .lead import Lead
 from .page import render_page
+from .text import adjusted_p, weighs_clusters
 
 Numbers = Mapping[tuple[str, str, str], Number]
 """(metric, method, subset) -> number."""
@@ -97,7 +98,10 @@ class _Told:
             other = self.numbers[column.to, method, subset].score.estimate
             return Cell(f"{written(score.estimate)} – {written(other)}")
         interval = score.ci_method if math.isnan(score.ci_lo) else f"[{written(score.ci_lo)}, {written(score.ci_hi)}]"
-        return Cell(written(score.estimate), [interval, _status(score), self._notes.get(number.key, "")])
+        below = [interval, _status(score), self._notes.get(number.key, "")]
+        if weighs_clusters(score):
+            below.append(f"clusters alike: {written(score.equal_weight_mean)}")
+        return Cell(written(score.estimate), below)
 
 
 def _status(score: Score) -> str:
@@ -187,7 +191,7 @@ def _differences(numbers: Sequence[Number], findings: Findings, notes: Mapping[K
             interval = f"[{score.ci_lo:+.3f}, {score.ci_hi:+.3f}] {score.ci_method}"
             value, p = (
                 Cell(f"{score.difference:+.3f}", [interval, _status(score), notes.get(number.key, "")]),
-                f"{score.p_adjusted:.3g}",
+                adjusted_p(score),
             )
         rows.append([Cell(number.method), value, Cell(p), _denominator(score, clusters=True)])
     caption = (

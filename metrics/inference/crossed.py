@@ -31,7 +31,7 @@ class CrossedMean(Score):
 def crossed_mean(
     moments: Sequence[ArrayLike],
     clusters: Sequence[ArrayLike],
-    statistic: Callable[[Floats], Floats],
+    statistics: Sequence[Callable[[Floats], Floats]],
     *,
     level: float = 0.95,
 ) -> CrossedMean:
@@ -40,7 +40,7 @@ def crossed_mean(
     Args:
         moments: of each model [n, k]; no NaN.
         clusters: of each model [n] cluster of each row. Every model has the same clusters.
-        statistic: from sums [m, k] to values [m].
+        statistics: of each model, from sums [m, k] to values [m].
         level: of the interval.
 
     Var = Var over items + Var over models - Var of item x model, each by leaving out: the design is crossed, and
@@ -59,12 +59,13 @@ def crossed_mean(
         cluster_sums(own, np.searchsorted(every, np.asarray(names).astype(str)), n)
         for own, names in zip(sums, clusters, strict=True)
     ]
-    whole = np.array([float(statistic(own.sum(axis=0)[None])[0]) for own in by_cluster])
+    each = list(zip(by_cluster, statistics, strict=True))
+    whole = np.array([float(statistic(own.sum(axis=0)[None])[0]) for own, statistic in each])
     mean = float(whole.mean())
     if r < 2 or n < 2 or not np.isfinite(mean):
         status = "undefined" if not np.isfinite(mean) else "one_model" if r < 2 else "one_cluster"
         return CrossedMean(mean=mean, status=status, **counts)
-    left = np.stack([statistic(own.sum(axis=0) - own) for own in by_cluster])
+    left = np.stack([statistic(own.sum(axis=0) - own) for own, statistic in each])
     moved = left - whole[:, None]
     shared = moved.mean(axis=0)
     items = (n - 1) / n * float((shared**2).sum())

@@ -19,7 +19,7 @@ def design(rng: np.random.Generator, models: int, of_model: float, of_item: floa
 
 def scored(values: Floats) -> object:
     rows = [np.column_stack([np.ones(ITEMS), own]) for own in values]
-    return crossed_mean(rows, [np.arange(ITEMS)] * len(values), mean)
+    return crossed_mean(rows, [np.arange(ITEMS)] * len(values), [mean] * len(values))
 
 
 @pytest.mark.parametrize(("of_model", "of_item"), [(0.3, 0.3), (0.3, 0.0), (0.0, 0.3), (0.0, 0.0)])
@@ -55,13 +55,13 @@ def test_any_function_of_sums_has_its_mean() -> None:
         return (bd - b * d / n) / (bb - b * b / n)
 
     rows = [np.column_stack([np.ones(ITEMS), b, p - b, b * b, b * (p - b)]) for b, p in pairs]
-    found = crossed_mean(rows, [np.arange(ITEMS)] * 3, slope)
+    found = crossed_mean(rows, [np.arange(ITEMS)] * 3, [slope] * 3)
     assert found.mean == pytest.approx(np.mean([martingale_score(b, p).M for b, p in pairs]))
 
 
 def test_one_model_is_no_sample_and_missing_items_are_refused() -> None:
     rows = np.column_stack([np.ones(5), np.arange(5.0)])
-    assert crossed_mean([rows], [np.arange(5)], mean).status == "one_model"
-    assert crossed_mean([rows[:1]] * 2, [np.zeros(1)] * 2, mean).status == "one_cluster"
+    assert crossed_mean([rows], [np.arange(5)], [mean]).status == "one_model"
+    assert crossed_mean([rows[:1]] * 2, [np.zeros(1)] * 2, [mean] * 2).status == "one_cluster"
     with pytest.raises(ValueError, match="a model lacks some"):
-        crossed_mean([rows, rows[:4]], [np.arange(5), np.arange(4)], mean)
+        crossed_mean([rows, rows[:4]], [np.arange(5), np.arange(4)], [mean] * 2)
