@@ -11,7 +11,8 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from ..inference.intervals import moment_interval
+from ..inference.intervals import cluster_interval, moment_interval
+from ..inference.resampling import bootstrap_rows
 from ..inference.rows import cluster_codes
 from ..score import NAN, Score
 from ..validation import TIE, Floats, one_of
@@ -228,19 +229,36 @@ class VerificationAuroc(Score):
     """Chance that an answer to accept scores higher than one to reject; ties count half."""
 
 
-def verification_auroc(records: Iterable[Mapping[str, Any]], score: str) -> VerificationAuroc:
+def verification_auroc(
+    records: Iterable[Mapping[str, Any]],
+    score: str,
+    questions: ArrayLike | None = None,
+    *,
+    seed: int = 0,
+    draws: int = 2000,
+    level: float = 0.95,
+) -> VerificationAuroc:
     """AUROC of one score: `single`, `multi`, `conf`, or `b` with its sign turned (METRICS C6).
 
-    Records without that score are dropped. NaN if all answers are to be accepted, or none.
+    Args:
+        records: as for `verification_accuracy`. Those without that score are dropped.
+        score: its name.
+        questions: one per record, the unit of the interval. None: every record its own.
+        seed: of the bootstrap of questions.
+        draws: resamples.
+        level: of the interval.
+
+    NaN if all answers are to be accepted, or none.
 
     >>> right = {"category": "easy", "answer": "4", "truth": "4", "b": 0.1}
     >>> wrong = {"category": "easy", "answer": "7", "truth": "6", "b": 0.4}
     >>> verification_auroc([right, wrong], "b").auroc
     1.0
     """
-    from sklearn.metrics import roc_auc_score
-
     one_of(score, (*PRIMARY, "b"), "score")
+    records = list(records)
+    labels = np.arange(len(records)) if questions is None else np.asarray(questions)
+    cluster_codes(labels, len(records))
     table = _Records(records)
     values = -table.values["b"] if score == "b" else table.values[score]
     keep = np.isfinite(values)
@@ -249,12 +267,36 @@ def verification_auroc(records: Iterable[Mapping[str, Any]], score: str) -> Veri
         "n_dropped": table.counts["n_dropped"] + int((~keep).sum()),
     }
     counts["reasons"] = dict(table.counts["reasons"]) | ({"no_score": int((~keep).sum())} if not keep.all() else {})
-    should = table.should_accept[keep]
-    positive = table.weight[keep] > 0
-    if not should[positive].any() or should[positive].all():
+    values, should, weights = values[keep], table.should_accept[keep], table.weight[keep]
+    codes, n_clusters = cluster_codes(labels[table.rows][keep], int(keep.sum()))
+    counts["n_clusters"] = n_clusters
+    if not should[weights > 0].any() or should[weights > 0].all():
         return VerificationAuroc(auroc=NAN, status="one_class", **counts)
-    weights = table.weight[keep]
-    return VerificationAuroc(auroc=float(roc_auc_score(should, values[keep], sample_weight=weights)), **counts)
+
+    def auroc(rows: NDArray[Any]) -> float:
+        return _auroc(values[rows], should[rows], weights[rows])
+
+    estimate = auroc(np.arange(len(values)))
+    made = cluster_interval(
+        estimate,
+        n_clusters,
+        left_out=lambda: np.array([auroc(codes != g) for g in range(n_clusters)]),
+        resample=lambda: bootstrap_rows(auroc, codes, seed=seed, draws=draws),
+        seed=seed,
+        draws=draws,
+        level=level,
+    )
+    return VerificationAuroc(auroc=estimate, **counts, **made.fields())
+
+
+def _auroc(values: Floats, positive: Bools, weights: Floats) -> float:
+    """Weighted chance that a positive has the larger value (Mann and Whitney), ties counting half; NaN without both
+    classes.
+    """
+    levels, at = np.unique(values, return_inverse=True)
+    high, low = (np.bincount(at, weights * of, len(levels)) for of in (positive, ~positive))
+    pairs = high.sum() * low.sum()
+    return float(high @ (np.cumsum(low) - low / 2) / pairs) if pairs > 0 else NAN
 
 
 class _Records:

@@ -11,7 +11,7 @@ from ....metrics.score import NAN
 from ...tables.cells import Array
 from ...tables.samples import Answers
 from ..number import Resampling
-from .metric import Compared, Line, clusters_of, compare_mean, metric, tosted, with_drop_reasons
+from .metric import Compared, Line, claimed, clusters_of, compare_mean, metric, with_drop_reasons
 
 SPLITS = 200
 """Random halves of the answers over which the unbiased score is averaged."""
@@ -71,8 +71,9 @@ def b_score(sample: Answers, how: Resampling) -> Iterator[Line]:
     yield _mean("mean_abs_b", "mean |B| over the answers", sample, np.array(size), how, luck)
     if sample.named and len(sample.options) <= FEW_OPTIONS:
         for i, option in enumerate(sample.options):
-            line = _mean("b", f"B of {option}", sample, sample.single[:, i] - sample.multi[:, i], how)
-            yield replace(line, part=option, equivalence=tosted(line.score, "b_score"))
+            own = sample.single[:, i] - sample.multi[:, i]
+            claim = claimed(own, clusters_of(sample), "b_score", how, bounded_below=False)
+            yield replace(_mean("b", f"B of {option}", sample, own, how), part=option, equivalence=claim)
 
 
 @metric("C8", "single_<option>, multi_<option>, truth", Answers, needs=("truth",))

@@ -33,6 +33,9 @@ def verification(sample: Records, how: Resampling) -> Iterator[Line]:
             continue
         held = verification_held_out(rows, rule, questions=sample.clusters, **how.interval)
         yield Line("accept_accuracy", f"accuracy, accepting by {rule}", held, _beside(rows, rule), part=rule)
+        if "+" not in rule:
+            auroc = verification_auroc(rows, rule, sample.clusters, **how.interval)
+            yield Line("auroc", f"AUROC of accepting by {rule}", auroc, part=rule)
         if 0 < len(easier) < len(rows):
             keep = sample.category != RANDOM
             questions = None if sample.clusters is None else sample.clusters[keep]
@@ -45,13 +48,10 @@ def _beside(rows: list[dict[str, Any]], rule: str) -> Mapping[str, str]:
     bare = verification_baselines(rows)
     tuned = threshold_search(rows, rule)
     thresholds = f"{tuned.tau:.2f}" + ("" if tuned.tau_b is None else f" and b {tuned.tau_b:.2f}")
-    found = {
+    return {
         "of accepting all, of rejecting all": f"{bare.accept_all:.3f}, {bare.reject_all:.3f}",
         f"tuned on the same answers, at {thresholds},": f"{tuned.macro:.3f}",
     }
-    if "+" not in rule:
-        found["AUROC"] = f"{verification_auroc(rows, rule).auroc:.3f}"
-    return found
 
 
 METRICS = (verification,)
