@@ -22,6 +22,7 @@ from ...hooks.exact.exact import largest_difference
 from ...hooks.exact.tokenisations import Vocabulary, other_tokenisations
 from ...hooks.identity import condition_differences
 from ...hooks.lm import LanguageModel, load
+from ...hooks.model.blocks import head_widths
 from ...hooks.store import ActivationWriter, store_header
 from ...metrics import INNER_KINDS, belief_table
 from ..addons import ADDONS
@@ -155,7 +156,13 @@ def _store(config: RunConfig, lm: LanguageModel, folder: RunFolder) -> Iterator[
         yield None
         return
     layers = config.capture.layer_numbers(lm.identity.n_layers)
-    header = store_header(lm.identity, sites=config.capture.sites, layers=layers, commits="../commits.jsonl")
+    header = store_header(
+        lm.identity,
+        sites=config.capture.sites,
+        layers=layers,
+        commits="../commits.jsonl",
+        heads=head_widths(lm.model),
+    )
     with ActivationWriter.open(folder.path / "activations", header, folder.mark) as store:
         yield store
 
