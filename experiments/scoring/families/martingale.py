@@ -1,6 +1,6 @@
 """Can the direction of an update be foreseen? (METRICS A1-A5, A11)"""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from typing import Any, NamedTuple, TypeVar
 
@@ -54,7 +54,26 @@ def _compare_slope(sample: Updates) -> Compared:
     def difference(one: Any, two: Any, clusters: Array, family_size: int, how: Resampling) -> Any:
         return paired_slope_difference(one[:2], two[:2], clusters, cells=one[2], level=how.level or LEVEL)
 
-    return Compared("M", keys_of(pairs), clusters_of(pairs), (pairs.prior, pairs.posterior, cell), difference)
+    columns = (pairs.prior, pairs.posterior, cell)
+    return Compared("M", keys_of(pairs), clusters_of(pairs), columns, difference, *_slope_of_sums(*columns))
+
+
+def _slope_of_sums(prior: Array, posterior: Array, cell: Array) -> tuple[Array, Callable[[Array], Array]]:
+    """Moments [n, 5 cells] and the slope within cells from their sums (METRICS A2b)."""
+    update = posterior - prior
+    own = np.column_stack([np.ones(len(prior)), prior, update, prior * prior, prior * update])
+    _, codes = np.unique(cell, return_inverse=True)
+    cells = int(codes.max(initial=0)) + 1
+    moments = np.zeros((len(prior), cells, 5))
+    moments[np.arange(len(prior)), codes] = own
+    moments[~np.isfinite(own).all(axis=1)] = np.nan
+
+    def slope(sums: Array) -> Array:
+        n, b, d, bb, bd = np.moveaxis(sums.reshape(len(sums), cells, 5), 2, 0)
+        some = np.where(n > 0, n, 1.0)
+        return (bd - b * d / some).sum(axis=1) / (bb - b * b / some).sum(axis=1)
+
+    return moments.reshape(len(prior), cells * 5), slope
 
 
 @metric(
