@@ -22,8 +22,6 @@ from .page import blocks
 from .rows import Loaded, load_runs
 from .settings import ProbeJob
 
-LAYER_0 = "layer-0 embeddings"
-
 
 def train_job(job: ProbeJob, out: Path, allow_code: tuple[Path, ...] = ()) -> Path:
     """Train the registered probe alone; returns its path, without an ending."""
@@ -38,7 +36,6 @@ def sweep_job(job: ProbeJob, out: Path, allow_code: tuple[Path, ...] = ()) -> tu
     """Sweep, judge, save the probe, the numbers and the page; returns the folder, and the card as lines."""
     loaded = load_runs(job, allow_code)
     folder = _folder(job, loaded, out)
-    others = {LAYER_0: loaded.data.read(loaded.surface)} if loaded.surface else {}
     with folder.writing(), progress(len(loaded.data.points), "place", f"probes of {job.target}") as advance:
         judged = run_job(
             loaded.data,
@@ -47,7 +44,7 @@ def sweep_job(job: ProbeJob, out: Path, allow_code: tuple[Path, ...] = ()) -> tu
             job.study,
             name=job.name,
             folder=folder.path,
-            others=others,
+            others=loaded.others,
             advance=advance,
         )
         judged.probe.save(folder.path / job.name)

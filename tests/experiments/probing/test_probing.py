@@ -101,6 +101,15 @@ def test_a_sweep_leaves_a_card_a_page_and_a_probe_and_goes_on_where_it_was(
     assert (folder / "sweep.json").read_bytes() == before
 
 
+def test_a_rival_that_reads_the_same_is_not_beaten(command_line: Call, place: Path, run_folder: Path) -> None:
+    given = ("-o", f"rivals={{random weights: {run_folder}}}", "-o", "positions=[]", "--out", "rival")
+    done = command_line("probe", "sweep", "job.yaml", str(run_folder), *given, cwd=place)
+    assert done.returncode == 0, done.stderr
+    card = json.loads((next((place / "rival").iterdir()) / "card.json").read_text())
+    assert card["baselines"]["random weights"] == pytest.approx(card["numbers"]["r2"]["value"])
+    assert card["numbers"]["above random weights"]["value"] == pytest.approx(0)
+
+
 def test_at_the_answer_the_page_says_read_out(command_line: Call, place: Path, run_folder: Path) -> None:
     given = (
         "probe",
