@@ -10,7 +10,7 @@ import yaml
 from ... import __version__
 from ...hooks.errors import UserError
 from ...probes.card.claims import Card
-from ...probes.job import Judged, Registered, run_job, train
+from ...probes.job import Judged, RegisteredPlace, run_job, train
 from ...probes.probe import Probe
 from ..engine.progress import progress
 from ..report.page import render_page
@@ -111,8 +111,8 @@ def card_data(judged: Judged, job: ProbeJob, loaded: Loaded) -> dict[str, Any]:
     }
 
 
-def _registered(loaded: Loaded) -> Registered:
-    return Registered(loaded.at, loaded.sites[loaded.at.position])
+def _registered(loaded: Loaded) -> RegisteredPlace:
+    return RegisteredPlace(loaded.at, loaded.sites[loaded.at.position])
 
 
 def _model(loaded: Loaded) -> str:

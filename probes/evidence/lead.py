@@ -16,7 +16,7 @@ from ...metrics.validation import Floats, floats
 
 
 @dataclass(frozen=True, kw_only=True)
-class Lead(Score):
+class TokenLead(Score):
     """Of passive beliefs along trajectories."""
 
     headline: ClassVar[str] = "tokens"
@@ -48,7 +48,7 @@ def lead_in_tokens(
     draws: int = 199,
     seed: int = 0,
     level: float = 0.95,
-) -> Lead:
+) -> TokenLead:
     """How much earlier passive beliefs settle than those that are asked for.
 
     Args:
@@ -79,13 +79,13 @@ def lead_in_tokens(
     counts = {"n_dropped": len(labels) - len(chains), "reasons": {"too short or undefined": len(labels) - len(chains)}}
     counts = counts if counts["n_dropped"] else {}
     if not chains:
-        return Lead(status="too_few", **counts)
+        return TokenLead(status="too_few", **counts)
     leads = _leads(chains, np.arange(len(chains)))
     mean = cluster_mean(leads, np.asarray(owners), seed=seed, level=level)
     rng = np.random.default_rng(seed)
     sizes = np.array([len(one[0]) for one in chains])
     null = np.array([_leads(chains, _moved(sizes, rng)).mean() for _ in range(draws)])
-    return Lead(
+    return TokenLead(
         tokens=mean.mean,
         by_chance=float(null.mean()),
         n_never=sum(np.isnan(settling_point(one[0], one[2], bool(one[1][-1] > 0.5))) for one in chains),

@@ -150,9 +150,9 @@ def test_a_probe_gives_a_run_cross_fitted_beliefs_of_kind_probe(
     scores = json.loads((run_folder / "scores.json").read_text())["scores"]
     assert {row["kind"] for row in scores} >= {"exact", "probe"}
     (effect,) = (row for row in scores if row["metric"] == "query_effect")
-    asked = pd.concat(map(pd.read_parquet, sorted((run_folder / "beliefs").iterdir())))
-    asked = asked[(asked["kind"] == "exact") & (asked["option_index"] == 0)].set_index("readout_id")["prob"]
-    assert effect["estimate"] == pytest.approx(float((asked.loc[yes.index] - yes["prob"]).mean()))
+    beliefs = pd.concat(map(pd.read_parquet, sorted((run_folder / "beliefs").iterdir())))
+    exact = beliefs[(beliefs["kind"] == "exact") & (beliefs["option_index"] == 0)].set_index("readout_id")["prob"]
+    assert effect["estimate"] == pytest.approx(float((exact.loc[yes.index] - yes["prob"]).mean()))
     assert "Read by the probe probe" in (run_folder / "report.html").read_text()
     judged = command_line("probe", "eval", "job.yaml", str(run_folder), *asked, cwd=place)
     assert (judged.returncode, "was trained on every group" in judged.stderr) == (2, True)
