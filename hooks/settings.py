@@ -1,14 +1,13 @@
 """Settings files: YAML read safely into frozen models that refuse what they do not know."""
 
 from collections.abc import Iterable
-from difflib import get_close_matches
 from pathlib import Path
 from typing import Any, TypeVar, get_args
 
 import yaml
 from pydantic import BaseModel, ConfigDict, ValidationError
 
-from .errors import UserError, nearest
+from .errors import UserError, closest, nearest
 
 
 class Settings(BaseModel):
@@ -69,8 +68,8 @@ def _suggestion(name: str, model: type[BaseModel]) -> str:
         inner = _at(model, (outer,))
         for key in inner.model_fields if inner is not model else ():
             below.setdefault(key, []).append(f"{outer}.{key}")
-    close = [name] if name in below else [] if get_close_matches(name, own) else get_close_matches(name, below, n=1)
-    return f"did you mean {' or '.join(map(repr, below[close[0]]))}?" if close else nearest(name, own)
+    close = name if name in below else None if closest(name, own) else closest(name, below)
+    return f"did you mean {' or '.join(map(repr, below[close]))}?" if close else nearest(name, own)
 
 
 def _at(model: type[BaseModel], path: tuple[str | int, ...]) -> type[BaseModel]:
