@@ -131,6 +131,8 @@ class Transcript(TypedDict):
     readout_id: str
     messages: Sequence[Message]
     prefill: str
+    prompt: NotRequired[str]
+    """Digest of the rendered prompt with its prefill. A trajectory, which is many prompts, has none."""
     options: Sequence[str]
     thoughts: Sequence[Drawn]
     answers: Sequence[Drawn]

@@ -17,6 +17,10 @@ if TYPE_CHECKING:
     from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 
+DATED = "strftime_now"
+"""By which a chat template asks for the date."""
+
+
 class Identity(Settings):
     """The identity of a loaded model. Two runs with equal identities ran the same model in the same way."""
 
@@ -33,6 +37,8 @@ class Identity(Settings):
     tokenizer: str
     chat_template: str | None
     template: str
+    date: str | None
+    """What the chat template is told; None if it does not ask."""
     dtype: str
     kernel: str
     """The attention implementation that reads."""
@@ -62,6 +68,7 @@ def identify(
         tokenizer=_short(repr(sorted(tokenizer.get_vocab().items())), tokenizer_definition(tokenizer)),
         chat_template=_short(str(tokenizer.chat_template)) if tokenizer.chat_template else None,
         template=spec.template,
+        date=spec.date.isoformat() if spec.template == "own" and DATED in str(tokenizer.chat_template) else None,
         dtype=spec.dtype,
         kernel=str(chosen.backend.model.config._attn_implementation),
         backend=f"{spec.backend} {version(spec.backend)}",

@@ -49,6 +49,7 @@ def cli(debug: bool) -> None:
 @click.option("--verify", type=click.IntRange(0), default=0, help="Recompute N read-outs by the plain path.")
 @click.option("--shard", metavar="I/N", default="1/1", help="Read only the I-th of N parts; all share the folder.")
 @click.option("--backend", type=click.Choice(BACKENDS), help="The library that reads the model.")
+@click.option("--restore", is_flag=True, help="Read anew what is damaged or gone, activations among it.")
 @ALLOW_CODE
 def run(
     target: str,
@@ -58,6 +59,7 @@ def run(
     verify: int,
     shard: str,
     backend: str | None,
+    restore: bool,
     allow_code: tuple[Path, ...],
 ) -> None:
     """Run an experiment, or go on with it, and write scores and a report.
@@ -74,12 +76,14 @@ def run(
     """
     from ..engine.config import load_config
     from ..engine.runner import run as run_experiment
-    from ..runs.shard import parse_shard
+    from ..runs.shard import WHOLE, parse_shard
 
     part = parse_shard(shard)
+    if restore and part != WHOLE:
+        raise UserError("--restore is for a whole run; give it without --shard, then go on with the shards")
     chosen = () if backend is None else (f"model.backend={backend}",)
     experiment, config = load_config(target, (*overrides, *chosen), model, allow_code)
-    folder = run_experiment(experiment, config, out, verify=verify, shard=part)
+    folder = run_experiment(experiment, config, out, verify=verify, shard=part, restored=restore)
     if folder.missing:
         click.echo(f"shard {shard} is read; {folder.missing} batches of other shards are missing in {folder.path}")
     else:
@@ -159,6 +163,33 @@ def certify(model: str, out: Path | None) -> None:
 
 
 @cli.command()
+@click.argument("folders", metavar="RUN...", nargs=-1, required=True, type=click.Path(path_type=Path))
+def check(folders: tuple[Path, ...]) -> None:
+    """Read runs once, and name every file that is not as it was written; needs no model.
+
+    Exits with 2 if there is one. `doxascope run` with --restore reads anew what is lost.
+
+    \b
+    doxascope check runs/consistency-smollm2-135m-1a2b3c4d
+    """
+    from ...hooks.store.commits import AGAIN
+    from ..runs.folder import RunFolder
+    from ..runs.integrity import faults
+
+    damaged = 0
+    for run in map(RunFolder.open, folders):
+        found = list(faults(run))
+        missing = "" if found or not run.missing else f", {run.missing} still to be read"
+        whole = (
+            f"{run.path}: {len(run.committed())} batches{missing}, every file as it was written" if not found else ""
+        )
+        click.echo("\n".join(found) or whole)
+        damaged += bool(found)
+    if damaged:
+        raise UserError(f"{damaged} of {len(folders)} runs damaged; {AGAIN}")
+
+
+@cli.command()
 @click.argument("folder", type=click.Path(path_type=Path))
 @ALLOW_CODE
 def report(folder: Path, allow_code: tuple[Path, ...]) -> None:
@@ -173,7 +204,7 @@ def report(folder: Path, allow_code: tuple[Path, ...]) -> None:
 
     stored = RunFolder.open(folder)
     with stored.writing():
-        write_report(stored, *stored_config(folder / "config.yaml", allow_code))
+        write_report(stored, *stored_config(stored.config, allow_code))
     _print_scores(folder)
 
 
@@ -235,6 +266,8 @@ def score(
     chosen(metric)
     as_table = cluster or replicates
     runs = [run for table in tables if (run := run_at(table)) and not (as_table and table.name == "beliefs")]
+    for run in [run for table in tables if table.name == "beliefs" and as_table and (run := run_at(table))]:
+        run.require_no_other_beliefs()
     if runs and as_table:
         raise UserError("--cluster and --replicates are for tables; a run knows its items")
     if len(runs) < len(tables) and (ratings or len(tables) > 1):
@@ -285,9 +318,8 @@ def ls(out: Path) -> None:
     doxascope ls
     doxascope ls --out results
     """
-    import json
-
     from ..engine.registry import experiments
+    from ..runs.folder import RunFolder
 
     click.echo("experiments")
     for name, experiment in experiments().items():
@@ -298,9 +330,9 @@ def ls(out: Path) -> None:
     click.echo(f"runs in {out}")
     for manifest in sorted(out.glob("*/manifest.json")):
         try:
-            record = json.loads(manifest.read_text())
+            record = RunFolder(manifest.parent).manifest
             state = f"{record['status']}, began {record['sessions'][0]['began']}"
-        except (ValueError, KeyError, IndexError):
+        except (UserError, KeyError, IndexError, TypeError):
             state = "its manifest cannot be read"
         click.echo(f"  {manifest.parent.name:<48}{state}")
 
@@ -314,7 +346,10 @@ def _print_scores(folder: Path) -> None:
 
     from ..report.text import headline_text
 
-    click.echo("\n" + headline_text(json.loads((folder / "scores.json").read_text())))
+    scores = json.loads((folder / "scores.json").read_text())
+    click.echo("\n" + headline_text(scores))
+    if "partial" in scores:
+        click.echo(f"\nof {scores['partial']} alone; go on with the run for the rest")
     click.echo(f"\nreport: {folder / 'report.html'}")
 
 

@@ -20,6 +20,7 @@ from ...hooks.certificate.certificate import Certificate
 from ...hooks.errors import UserError
 from ...hooks.exact.exact import largest_difference
 from ...hooks.exact.tokenisations import Vocabulary, other_tokenisations
+from ...hooks.files import file_digest
 from ...hooks.identity import condition_differences
 from ...hooks.lm import LanguageModel, load
 from ...hooks.store import ActivationWriter, store_header
@@ -31,7 +32,8 @@ from ..reading.exact import compile_questions, read_questions
 from ..report.rows import as_row, jsonable
 from ..report.run_page import render_report
 from ..runs.folder import RunFolder
-from ..runs.manifest import CERTIFICATE, ITEMS, code_of, conditions, digest, item_lines, surroundings
+from ..runs.integrity import restore, say_what_is_gone
+from ..runs.manifest import CERTIFICATE, CONFIG, ITEMS, code_of, conditions, digest, item_lines, surroundings
 from ..runs.scores import score_run
 from ..runs.shard import WHOLE, Shard
 from .progress import progress
@@ -42,7 +44,15 @@ FOREVER = -1
 """To wait for its turn once it has begun: then only another shard, which writes the scores, can be in the way."""
 
 
-def run(experiment: Experiment, config: RunConfig, out: Path, *, verify: int = 0, shard: Shard = WHOLE) -> RunFolder:
+def run(
+    experiment: Experiment,
+    config: RunConfig,
+    out: Path,
+    *,
+    verify: int = 0,
+    shard: Shard = WHOLE,
+    restored: bool = False,
+) -> RunFolder:
     """Run, or go on with, an experiment, and write its scores and report.
 
     Shards of a run may be read at the same time; the one that ends last writes the scores, the same to the byte as
@@ -54,10 +64,12 @@ def run(experiment: Experiment, config: RunConfig, out: Path, *, verify: int = 0
         out: the folder in which the run's own folder is made, named by experiment, model and settings.
         verify: number of read-outs to recompute by the plain path; the largest difference is recorded.
         shard: the part of the batches to read.
+        restored: read anew what is damaged or gone, activations among it.
 
-    Raises UserError if the folder holds a run under other conditions, listing the differences.
+    Raises UserError if the folder holds a run under other conditions, listing the differences, or one that is not on
+    the disk as it was written.
     """
-    folder, config = read(experiment, config, out, verify=verify, shard=shard)
+    folder, config = read(experiment, config, out, verify=verify, shard=shard, restored=restored)
     with folder.writing(), folder.taking_turns(patience=FOREVER):
         if not folder.missing:
             report(folder, experiment, config)
@@ -65,7 +77,13 @@ def run(experiment: Experiment, config: RunConfig, out: Path, *, verify: int = 0
 
 
 def read(
-    experiment: Experiment, config: RunConfig, out: Path, *, verify: int = 0, shard: Shard = WHOLE
+    experiment: Experiment,
+    config: RunConfig,
+    out: Path,
+    *,
+    verify: int = 0,
+    shard: Shard = WHOLE,
+    restored: bool = False,
 ) -> tuple[RunFolder, RunConfig]:
     """The part of `run` that needs the model; returns the folder, and the settings as they are recorded in it."""
     items = experiment.items(config)
@@ -77,14 +95,19 @@ def read(
             settled |= own
         told = [(item.id, item.cluster, dict(item.content)) for item in items]
         now = conditions(config, lm.identity, [list(one) for one in told]) | settled | code_of(experiment)
+        now["prompts"] = _prompts(experiment, config, items, lm)
         name = f"{experiment.name}-{lm.spec.name}-{digest([now['config'], now['model']])[:8]}"
         folder = RunFolder.create(out / name, shard)
         with folder.writing():
             with folder.taking_turns(patience=PATIENCE):
                 _refuse_mixture(folder, now)
+                if restored:
+                    restore(folder)
+                folder.require_as_begun()
                 folder.tidy()
+                say_what_is_gone(folder)
                 folder.write(ITEMS, item_lines(told))
-                folder.write("config.yaml", yaml.safe_dump(config.model_dump(mode="json"), sort_keys=False))
+                folder.write(CONFIG, yaml.safe_dump(config.model_dump(mode="json"), sort_keys=False))
                 session = _begin(folder, now, len(batches(config, items)), find_certificate(lm.identity))
             with _store(config, lm, folder) as store:
                 _read_all(_Job(experiment, config, lm, folder, store), items, shard)
@@ -102,7 +125,10 @@ def report(folder: RunFolder, experiment: Experiment, config: RunConfig) -> None
     scored = ScoredRun(folder, experiment, config, every, beliefs, numbers)
     added = [addon.finish(scored) for addon in ADDONS]
     rows = [as_row(number) for number in [*numbers, *(number for one in added for number in one.numbers)]]
-    folder.write_json("scores.json", {"experiment": experiment.name, "headline": experiment.headline, "scores": rows})
+    record = folder.manifest | _totals(folder)
+    partial = {"partial": f"{len(folder.committed())} of {record['batches']} batches"} if folder.missing else {}
+    told = {"experiment": experiment.name, "headline": experiment.headline, **partial, "scores": rows}
+    folder.write_json("scores.json", told)
     nested = ("reasons", "params", "details", "beside", "equivalence")
     table = pd.DataFrame([row | {key: json.dumps(row[key]) for key in nested} for row in rows])
     folder.write_table("scores.parquet", table)
@@ -113,9 +139,11 @@ def report(folder: RunFolder, experiment: Experiment, config: RunConfig) -> None
     findings = experiment.findings(config, beliefs, numbers, folder.transcripts)
     notes = {key: note for one in added for key, note in one.notes.items()}
     blocks = [block for one in added for block in one.blocks]
-    record = folder.manifest | _totals(folder)
     page = render_report(experiment, config, record, findings, numbers, beliefs, notes, blocks)
     folder.write("report.html", page)
+    written = ["scores.json", "scores.parquet", "report.html", *(name for one in added for name in one.files)]
+    written += ["published.csv"] if len(published) else []
+    folder.write_manifest(folder.manifest | {"written": {name: file_digest(folder.path / name) for name in written}})
 
 
 def batches(config: RunConfig, items: Sequence[Item]) -> list[Sequence[Item]]:
@@ -179,6 +207,12 @@ def _read_batch(job: _Job, batch: Sequence[Item], number: int) -> None:
     job.folder.commit(number, beliefs, transcripts, note)
 
 
+def _prompts(experiment: Experiment, config: RunConfig, items: Sequence[Item], lm: LanguageModel) -> str:
+    """A digest of the first prompts as they are rendered now: a run must not go on with others."""
+    first = (one for item in items[: config.batch_items] for one in experiment.questions(config, item))
+    return digest([lm.reader.chat.digest(one.conversation, one.prefill) for one in first])
+
+
 def _read(job: _Job, item: Item) -> Read:
     if isinstance(job.experiment, ReadsByItself):
         return job.experiment.read(job.config, item, job.lm)
@@ -236,9 +270,9 @@ def _begin(folder: RunFolder, now: dict[str, Any], n_batches: int, certificate: 
         "certificate": certificate.hash if certificate else before.get("certificate"),
         "sessions": sessions,
     }
-    folder.write_json("manifest.json", record)
     if certificate:
         folder.write_json(CERTIFICATE, certificate.model_dump(mode="json"))
+    folder.write_manifest(record)
     return len(sessions) - 1
 
 
@@ -250,7 +284,7 @@ def _end(folder: RunFolder, session: int, verification: dict[str, Any] | None) -
         record["verification"] = verification
     if not folder.missing:
         record |= {"status": "complete"} | _totals(folder)
-    folder.write_json("manifest.json", record)
+    folder.write_manifest(record)
 
 
 def _totals(folder: RunFolder) -> dict[str, Any]:

@@ -47,8 +47,8 @@ def _fault(what: str, names: Iterable[str]) -> str:
 
 
 def refuse_mistyped(model: "PreTrainedModel", place: str, revision: str | None) -> None:
-    """Raise ValueError if the files hold weights that are no floating-point numbers, which a loader would convert; or if
-    two of them hold one tensor. The weights of a quantised model are whatever its library makes of them.
+    """Raise ValueError if the files hold weights that are no floating-point numbers, which a loader would convert, or
+    if two of them hold one tensor. The weights of a quantised model are whatever its library makes of them.
     """
     if getattr(model, "hf_quantizer", None) is not None:
         return

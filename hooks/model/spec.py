@@ -1,5 +1,6 @@
 """Which model, and how to hold it: a hub id, a local folder, a GGUF file, or a preset by name."""
 
+import datetime
 from importlib.resources import files
 from pathlib import Path
 from typing import Literal, get_args
@@ -10,6 +11,8 @@ from ..errors import UserError, nearest
 from ..settings import Settings, parse, read_yaml
 
 BackendName = Literal["transformers", "transformer_lens", "nnsight"]
+DAY = datetime.date(2025, 1, 1)
+"""What a chat template is told that asks for the date, on every day: a prompt that changes overnight is another one."""
 BACKENDS: tuple[BackendName, ...] = get_args(BackendName)
 
 
@@ -59,7 +62,9 @@ class ModelSpec(Settings):
     thinking: Literal["off", "on", "closed"] = "off"
     """Of a model whose template has a think block. `off`: as the template writes it; `closed`: an empty block is put
     before the answer; `on`: the answer follows a thought that is sampled."""
-    threads: int | None = Field(default=None, ge=1)
+    date: datetime.date = DAY
+    """The date that a chat template is told which asks for it."""
+    threads: int | None = Field(default=None, ge=1, le=1024)
     """CPU threads; None leaves torch's choice, which is recorded."""
     trust_remote_code: bool = False
 
