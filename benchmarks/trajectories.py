@@ -2,11 +2,11 @@
 
     python benchmarks/trajectories.py [rounds]
 
-Read is the exact belief of `configs/martingale.yaml` after every step, in both orders of the options. The floor is one
-plain forward pass of the longest prefix, which has the last token's distribution and nothing else. Times are CPU
-seconds of this process, and all rows take their turn in every round, so that a busy machine favours none. How much is
-added depends on how long a step is beside the question that hangs off it; tokens say that exactly, and a plain pass of
-as many tokens says what they must cost.
+Read is the exact belief of `configs/martingale.yaml` after every step, in its first wording and both orders of the
+options. The floor is one plain forward pass of the longest prefix, which has the last token's distribution and nothing
+else. Times are CPU seconds of this process, and all rows take their turn in every round, so that a busy machine favours
+none. How much is added depends on how long a step is beside the question that hangs off it; tokens say that exactly,
+and a plain pass of as many tokens says what they must cost.
 """
 
 import os
@@ -73,7 +73,8 @@ def main(rounds: int) -> None:
     """Measure and print."""
     _, config = load_config("martingale", ["items=2"])
     assert isinstance(config, MartingaleConfig)
-    words = config.model_copy(update={"methods": {"words": config.methods["words"]}})
+    method = config.methods["words"]
+    words = config.model_copy(update={"methods": {"words": method.model_copy(update={"ask": method.ask[:1]})}})
     print(
         f"`python benchmarks/trajectories.py {rounds}`, {datetime.now(UTC):%Y-%m-%d %H:%M} UTC; {platform.machine()}, "
         f"Python {platform.python_version()}, torch {version('torch')}; {MODEL}, float32; {STEPS} steps\n"

@@ -77,14 +77,14 @@ def _whole(lm: LanguageModel, sample: GeneratedText, given: Sequence[int], limit
 def _final_beliefs(
     config: MartingaleConfig, item: Item, asked: ChainRequest, samples: Sequence[GeneratedText], lm: LanguageModel
 ) -> np.ndarray:
-    """[samples] P(yes) by the first method after each whole chain, the mean of both orders."""
+    """[samples] P(yes) by the first method after each whole chain, the mean of its readings."""
     method = next(iter(config.methods))
     narrowed = config.model_copy(update={"methods": {method: config.methods[method]}})
     ends = [chain(lm, asked, one).contexts[-1] for one in samples]
     places = [BeliefPlace(f"{i}", "", END, context, options_of(item)) for i, context in enumerate(ends)]
     queries = compile_questions(lm.reader, exact_questions(narrowed, places))
     readings, *_ = lm.read(queries, budget=config.token_budget)
-    return np.array([reading.prob[0] for reading in readings]).reshape(-1, 2).mean(axis=1)
+    return np.array([reading.prob[0] for reading in readings]).reshape(len(samples), -1).mean(axis=1)
 
 
 def _rows(place: BeliefPlace, half: int, belief: float) -> list[dict[str, Any]]:

@@ -10,7 +10,7 @@ from ..experiment import Item, Question
 from ..materials.trajectories.trajectory import Trajectory, after
 from ..reading.judge import Shown
 from ..reading.place import BeliefPlace
-from .config import MartingaleConfig, Method, Reasoning
+from .config import MartingaleConfig, MartingaleMethod, Reasoning
 from .prompts import evidence, name_of, options_of, question_of, question_text, start
 
 
@@ -57,27 +57,34 @@ def along(
 
 
 def exact_questions(config: MartingaleConfig, places: Sequence[BeliefPlace]) -> list[Question]:
-    """Every method in both orders of the options after each prefix; what shares most tokens lies together in the tree:
-    the questions after a prefix, or the thoughts after a question.
+    """Every method in all wordings and both orders of the options after each prefix; what shares most tokens lies
+    together in the tree: the questions after a prefix, or the thoughts after a question.
     """
-    forms = list(product(config.methods.items(), (0, 1)))
+    forms = [
+        (name, method, wording, reading)
+        for name, method in config.methods.items()
+        for wording, reading in product(range(len(method.ask)), (0, 1))
+    ]
     asked = [(place, *form) for place, form in product((one for one in places if not one.thought), forms)]
     asked += [(place, *form) for form, place in product(forms, (one for one in places if one.thought))]
-    return [_question(config, place, name, method, reading) for place, (name, method), reading in asked]
+    return [_question(config, *one) for one in asked]
 
 
-def _question(config: MartingaleConfig, place: BeliefPlace, name: str, method: Method, reading: int) -> Question:
+def _question(
+    config: MartingaleConfig, place: BeliefPlace, name: str, method: MartingaleMethod, wording: int, reading: int
+) -> Question:
     """One reading; reading 1 names the second option first. The options of the table are always (yes, no)."""
     turn = slice(None, None, -1 if reading else 1)
     first, second = place.options[turn]
     answers = method.labels or method.claim
+    of_wording = {"wording": wording} if len(method.ask) > 1 else {}
     return Question(
-        readout_id=f"{place.name}/{name}.{reading}",
+        readout_id=".".join(map(str, (f"{place.name}/{name}", *of_wording.values(), reading))),
         method=name,
         scenario=place.scenario,
         step=place.step,
-        variant={**place.variant, "reading": reading},
-        conversation=after(place.context, method.ask.format(first=first, second=second)),
+        variant={**place.variant, **of_wording, "reading": reading},
+        conversation=after(place.context, method.ask[wording].format(first=first, second=second)),
         prefill="",
         options=make_options(place.options, [config.lead + form for form in method.forms], answers and answers[turn]),
         positions=_positions(place),

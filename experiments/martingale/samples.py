@@ -10,7 +10,7 @@ from ...hooks.errors import UserError
 from ..tables.cells import Array
 from ..tables.samples import ALL, STEPWISE, WHOLE, Chains, Elicited, Judgements, Pairs, Sample, Updates, joined
 from .config import MartingaleConfig
-from .table import CELL, array, by_method, labels, pairs, readings, subsets
+from .table import CELL, array, by_method, facet_columns, labels, once, pairs, readings, subsets
 
 PLACE = ["item", "reasoning", "prompt", "draw"]
 """Names a trajectory within a run and a method."""
@@ -40,7 +40,7 @@ def _updates(config: MartingaleConfig, steps: pd.DataFrame, ends: pd.DataFrame, 
     """As chains where drift within a question is tested: in a cell whose steps follow the model's own distribution.
 
     A chain of thought comes before any question for the belief. A thought comes after one, so only that one's own
-    reading is tested: of the first method, in the first order.
+    reading is tested: of the first method, in the first wording and order.
     """
     levels = {name: labels(ends, name) for name in CELL}
     found = Updates(
@@ -55,7 +55,7 @@ def _updates(config: MartingaleConfig, steps: pd.DataFrame, ends: pd.DataFrame, 
     if reasoning == {"cot"}:
         return Chains(question=labels(ends, "item"), **vars(found))
     if reasoning == {"thought"} and named["method"] == next(iter(config.methods)):
-        update = array(ends, "reading_0") - array(ends, "prior_0")
+        update = array(ends, "first") - array(ends, "prior_first")
         return Chains(question=labels(ends, "item"), update=update, **vars(found))
     return found
 
@@ -66,7 +66,8 @@ def _pairs(rows: pd.DataFrame, place: Sequence[str]) -> Pairs:
         prior=array(rows, "prior"),
         posterior=array(rows, "post"),
         outcome=outcome if np.isfinite(outcome).any() else None,
-        readings=_both(rows, "prior"),
+        readings=_levels(rows, "reading", "prior_"),
+        wordings=_levels(rows, "wording", "prior_"),
         clusters=labels(rows),
         keys=joined(*(labels(rows, name) for name in place)),
         why=np.where(rows["prior"].isna(), rows["prior_status"], rows["status"]),
@@ -74,21 +75,23 @@ def _pairs(rows: pd.DataFrame, place: Sequence[str]) -> Pairs:
 
 
 def _elicited(rows: pd.DataFrame, named: Mapping[str, Any]) -> Elicited:
-    """Each reading counted once: the start is every trajectory's."""
-    own = rows[(rows["step"] > 0) | ~rows.duplicated([*CELL, "item", "step"])]
+    """The readings by themselves."""
+    own = once(rows)
     return Elicited(
         belief=array(own, "belief"),
         coverage=array(own, "coverage"),
-        readings=_both(own, "reading"),
+        readings=_levels(own, "reading"),
+        wordings=_levels(own, "wording"),
         clusters=labels(own),
         **named,
     )
 
 
-def _both(rows: pd.DataFrame, name: str) -> Array | None:
-    """[n, 2] the two readings, where there are two."""
-    both = np.column_stack([array(rows, f"{name}_0"), array(rows, f"{name}_1")])
-    return both if np.isfinite(both[:, 1]).any() else None
+def _levels(rows: pd.DataFrame, facet: str, of: str = "") -> Array | None:
+    """[n, levels] the readings at each level of a facet, where there are several."""
+    found = rows[facet_columns(rows, facet, of)].to_numpy(dtype=np.float64)
+    found = found[:, np.isfinite(found).any(axis=0)]
+    return found if found.shape[1] > 1 else None
 
 
 def _judgements(table: pd.DataFrame) -> Judgements:

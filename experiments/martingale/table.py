@@ -12,16 +12,18 @@ from ..tables.samples import ALL, STEPWISE
 
 CELL = ["domain", "reasoning", "prompt"]
 TRAJECTORY = ["kind", "method", *CELL, "item", "draw"]
-MARKS = ("draw", "reading", "truth", "statuses", "control")
+FACETS = ("reading", "wording")
+"""In what the readings of one belief differ: the order of the options, and how it was asked for."""
+MARKS = ("draw", *FACETS, "truth", "statuses", "control")
 """What a variant may hold besides the cell."""
 SHARED = -1
 """Stands for the draw of a start, which is every trajectory's."""
 
 
 def readings(beliefs: pd.DataFrame) -> pd.DataFrame:
-    """One row per trajectory, step and method: `belief`, the mean of its readings, NaN where one has no number; the
-    readings themselves as `reading_0` and `reading_1` where there are two; `coverage`, `status`, `cluster`, `outcome`,
-    `truth`.
+    """One row per trajectory, step and method: `belief`, the mean of its readings, NaN where one has no number; their
+    means in each order, `reading_0` and `reading_1`, and in each wording, `wording_0`, ..., where there are several;
+    `first`, the reading in the first wording and order; `coverage`, `status`, `cluster`, `outcome`, `truth`.
 
     The start, which is stored once, stands in every trajectory of its question. The negative control is left out.
     """
@@ -30,18 +32,18 @@ def readings(beliefs: pd.DataFrame) -> pd.DataFrame:
     key = [*TRAJECTORY, "step"]
     own = table.groupby(key, sort=False, dropna=False)
     found = own.agg(
-        belief=("prob", lambda values: values.mean(skipna=False)),
+        belief=("prob", _mean),
+        first=("prob", lambda values: values.iloc[0]),
         coverage=("coverage", "mean"),
         status=("status", _worst),
         cluster=("cluster", "first"),
         outcome=("outcome", "first"),
         truth=("truth", "first"),
     )
-    two = table.dropna(subset=["reading"]).pivot(index=key, columns="reading", values="prob")
-    found = found.join(two.rename(columns={0: "reading_0", 1: "reading_1"})).reset_index()
-    for name in ("reading_0", "reading_1"):
-        found[name] = found.get(name, pd.Series(np.nan, index=found.index))
-    return _with_starts(found)
+    for facet in FACETS:
+        levels = table.groupby([*key, facet], sort=False)["prob"].agg(_mean).unstack()
+        found = found.join(levels.rename(columns=lambda level, facet=facet: f"{facet}_{level:g}"))
+    return _with_starts(found.reset_index())
 
 
 def marked(beliefs: pd.DataFrame) -> pd.DataFrame:
@@ -62,6 +64,15 @@ def trajectory_statuses(beliefs: pd.DataFrame) -> pd.DataFrame:
     return rows.rename(columns={"statuses": "status"}).dropna(subset=["status"])
 
 
+def _mean(values: "pd.Series[float]") -> float:
+    return float(values.mean(skipna=False))
+
+
+def facet_columns(table: pd.DataFrame, facet: str, of: str = "") -> list[str]:
+    """The columns of `table` that hold the levels of a facet; of the prior's if `of` is `prior_`."""
+    return [name for name in table.columns if name.startswith(f"{of}{facet}_")]
+
+
 def _worst(statuses: "pd.Series[str]") -> str:
     """That of a reading without a number, if there is one."""
     return next((one for one in statuses if one not in ("ok", "low_coverage")), max(statuses, key=len))
@@ -80,13 +91,14 @@ def _with_starts(table: pd.DataFrame) -> pd.DataFrame:
 
 
 def pairs(table: pd.DataFrame, mode: str) -> pd.DataFrame:
-    """Prior and posterior of each pair: every belief with the next, or the first with the last. `prior_0`, `prior_1`
-    are the two readings of the prior, `prior_status` is its status.
+    """Prior and posterior of each pair: every belief with the next, or the first with the last. The prior's
+    readings and status are `prior_first`, `prior_reading_0`, ..., `prior_wording_0`, ..., `prior_status`.
 
     A pair whose belief is missing is there and NaN, so that whoever uses it counts it.
     """
     keys = [table[name] for name in TRAJECTORY]
-    columns = ["belief", "reading_0", "reading_1", "truth", "step", "status"]
+    readings = ["first", *(name for facet in FACETS for name in facet_columns(table, facet))]
+    columns = ["belief", *readings, "truth", "step", "status"]
     if mode == STEPWISE:
         before = table[columns].groupby(keys, sort=False).shift(1)
         kept = before["step"].notna()
@@ -97,12 +109,16 @@ def pairs(table: pd.DataFrame, mode: str) -> pd.DataFrame:
     before = before[kept]
     found = found.assign(
         prior=before["belief"],
-        prior_0=before["reading_0"],
-        prior_1=before["reading_1"],
+        **{f"prior_{name}": before[name] for name in readings},
         true_prior=before["truth"],
         prior_status=before["status"],
     )
     return found.assign(update=found["post"] - found["prior"]).reset_index(drop=True)
+
+
+def once(rows: pd.DataFrame) -> pd.DataFrame:
+    """Each reading of a method once: the start is every trajectory's."""
+    return rows[(rows["step"] > 0) | ~rows.duplicated([*CELL, "item", "step"])]
 
 
 def by_method(table: pd.DataFrame) -> Iterator[tuple[str, str, pd.DataFrame]]:

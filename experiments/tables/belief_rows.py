@@ -11,21 +11,19 @@ import pandas as pd
 
 from ...hooks.errors import UserError
 from ...metrics import COLUMNS, INNER_KINDS, KINDS, STATUSES, check_belief_table
-from .cells import Array, complete
+from .cells import Array, complete, refuse_row
 from .forms.form import CONTEXTS
 from .forms.options import options
 from .forms.updates import trajectories
 from .samples import Forecasts, Options, Pairs, Sample, Updates, joined
 
-REQUIRED = ("readout_id", "item", "kind", "method", "option", "prob")
-ROLES = {
-    **dict.fromkeys(("readout_id", "item", "cluster", "kind", "method", "layer"), "label"),
-    **dict.fromkeys(("scenario", "variant", "option", "status"), "label"),
-    "step": "number",
-    "option_index": "number",
-    "prob": "probability",
+REQUIRED = {**dict.fromkeys(("readout_id", "item", "kind", "method", "option"), "label"), "prob": "probability"}
+OPTIONAL = {
+    **dict.fromkeys(("cluster", "layer", "scenario", "variant", "status"), "label"),
+    **dict.fromkeys(("step", "option_index"), "number"),
     "outcome": "outcome",
 }
+"""Columns with their roles."""
 YES = ("yes", "true")
 SUM_SLACK = 1e-6
 """How far the stored probabilities of a read-out may be from summing to one."""
@@ -49,14 +47,13 @@ def groups(path: Path, data: dict[str, Array], clusters: Array | None) -> tuple[
 
 
 def _table(path: Path, data: dict[str, Array], clusters: Array | None) -> pd.DataFrame:
-    for name in REQUIRED[:-1]:
+    for name in [*REQUIRED][:-1]:
         complete(path, name, data[name])
     for name, allowed in (("kind", KINDS), ("status", STATUSES)):
         values = data.get(name, np.zeros(0))
         wrong = np.array([value not in allowed for value in values], dtype=bool)
-        if wrong.any():
-            at = int(np.argmax(wrong))
-            raise UserError(f"{path}: row {at + 1}, {name}: {values[at]!r} is unknown; one of {', '.join(allowed)}")
+        unknown = f", {name}: {{!r}} is unknown; one of {', '.join(allowed)}"
+        refuse_row(path, wrong, lambda at, told=unknown, found=values: told.format(found[at]))
     n = len(data["prob"])
     blank = {"str": "", "int32": 0, "Int32": pd.NA, "float64": np.nan}
     columns = {name: data.get(name, np.full(n, blank[dtype])) for name, dtype in COLUMNS.items()}
@@ -68,13 +65,9 @@ def _table(path: Path, data: dict[str, Array], clusters: Array | None) -> pd.Dat
         table[name] = table[name].fillna("")
     if "option_index" not in data:
         table["option_index"] = table.groupby("readout_id", sort=False).cumcount()
+    fault = ": readout_id {readout_id!r} has option {option!r} twice; a read-out has one row per option"
     twice = table.duplicated(["readout_id", "option"]).to_numpy()
-    if twice.any():
-        at = int(np.argmax(twice))
-        raise UserError(
-            f"{path}: row {at + 1}: readout_id {table['readout_id'][at]!r} has option {table['option'][at]!r} twice; "
-            "a read-out has one row per option"
-        )
+    refuse_row(path, twice, lambda at: fault.format(**table.loc[at, ["readout_id", "option"]]))
     try:
         return check_belief_table(table)
     except ValueError as error:
@@ -202,6 +195,7 @@ def _instances(path: Path, rows: pd.DataFrame, before: Array, after: Array, reje
         raise UserError(f"{path}: read-outs have {' or '.join(map(str, sizes))} options; give all as many")
     masses = np.array([[*probs, 0.0] for probs in rows["probs"]])
     masses[np.isnan(masses).any(axis=1)] = np.nan
+    templates = [_told(path, text).get("template") for text in rows["variant"].iloc[after]]
     return options(
         masses[before],
         masses[after],
@@ -210,6 +204,7 @@ def _instances(path: Path, rows: pd.DataFrame, before: Array, after: Array, reje
         position=rows["variant"].to_numpy()[after],
         keys=joined(rows["item"].to_numpy()[after], rows["variant"].to_numpy()[after]),
         why=_why(rows, before, after),
+        template=None if None in templates else np.array(templates, dtype=object),
     )
 
 

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...hooks.errors import UserError
-from .source import Source
+from .source import TableSource
 
 MISSING = frozenset({"", "na", "n/a", "nan", "null", "none"})
 SLACK = 1e-9
@@ -19,7 +19,7 @@ LOGP_SLACK = 1e-6
 Array = NDArray[Any]
 
 
-def load(source: Source, roles: Mapping[str, str]) -> dict[str, Array]:
+def load(source: TableSource, roles: Mapping[str, str]) -> dict[str, Array]:
     """Read the columns that have a role, each converted by it.
 
     Roles: `probability`, `difference` (of two of them), `mass` (a count or a probability), `logp`, `outcome` (0 or 1),
@@ -54,9 +54,15 @@ def load(source: Source, roles: Mapping[str, str]) -> dict[str, Array]:
 def complete(path: Any, name: str, labels: Array) -> Array:
     """The labels, or UserError if one is missing."""
     empty = np.array([label is None for label in labels], dtype=bool)
-    if empty.any():
-        raise UserError(f"{path}: row {int(np.argmax(empty)) + 1}, {name}: is missing; every row needs one")
+    refuse_row(path, empty, lambda at: f", {name}: is missing; every row needs one")
     return labels
+
+
+def refuse_row(path: Any, wrong: Array, fault: Callable[[int], str]) -> None:
+    """Raise UserError for the first of the rows [n] that are wrong, if one is; `fault` says what, from its index."""
+    if wrong.any():
+        at = int(np.argmax(wrong))
+        raise UserError(f"{path}: row {at + 1}{fault(at)}")
 
 
 def _probability(x: Array) -> tuple[Array, str]:

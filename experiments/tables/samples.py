@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from ...metrics import Score
 from .cells import Array
 
 ALL = "all"
@@ -67,6 +68,8 @@ class Pairs(Sample):
     outcome: Array | None = None
     readings: Array | None = None
     """[n, r] of the prior, which is then their mean."""
+    wordings: Array | None = None
+    """[n, w] of the prior in each wording, over which it is then the mean."""
     n_broken: int = 0
     """Pairs that a missing step took from the trajectories, not among the rows."""
 
@@ -142,6 +145,8 @@ class Elicited(Sample):
     """[n] share of the answers that count."""
     readings: Array | None = None
     """[n, 2] of which the belief is the mean."""
+    wordings: Array | None = None
+    """[n, w] in each wording, over which it is then the mean."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -212,6 +217,14 @@ class Options(Sample):
     n_posterior: Array | None = None
     strata: Array | None = None
     """[n] parts that weigh the same in every mean."""
+    template: Array | None = None
+    """[n] the form of the question that rejected; the gate is judged in each."""
+    mentioned: Array | None = None
+    """[n, k] probabilities after the same question with a reply that decides nothing."""
+    gain: Score | None = None
+    """Of consistency on three classes over word identity, where the words are known."""
+    min_coverage: float = 0.5
+    """That the median probability of any option must reach."""
 
     @property
     def three(self) -> Array | None:

@@ -10,15 +10,15 @@ from ...hooks.errors import UserError, closest
 from . import belief_rows
 from .cells import Array, complete, load
 from .forms import FORMS, Form
+from .forms.form import named
 from .samples import Sample, Updates
-from .source import Source, open_table
+from .source import TableSource, open_table
 
 BELIEFS = Form(
     "belief table",
     "readout_id, item, kind, method, option, prob [, option_index, cluster, layer, scenario, step, variant, status, "
     "outcome]",
-    lambda columns: {name: role for name, role in belief_rows.ROLES.items() if name in columns},
-    lambda columns: [name for name in belief_rows.REQUIRED if name not in columns],
+    named(belief_rows.REQUIRED, belief_rows.OPTIONAL),
     lambda path, data, clusters: Sample(),  # it holds several samples: see `understand`
 )
 ALL_FORMS = (BELIEFS, *FORMS)
@@ -87,7 +87,7 @@ def understand(path: Path, *, cluster: str | None = None, replicates: str | None
     return Understood(path, form.name, samples, line)
 
 
-def recognise(source: Source) -> Form:
+def recognise(source: TableSource) -> Form:
     """The form that the columns make, or UserError naming the nearest one and what it lacks."""
     for form in ALL_FORMS:
         if not form.missing(source.columns):
@@ -151,7 +151,7 @@ def _refuse_mixture(path: Path, data: Mapping[str, Array]) -> None:
         )
 
 
-def _refuse_replicates(source: Source, form: Form) -> None:
+def _refuse_replicates(source: TableSource, form: Form) -> None:
     if not form.replicates:
         takes = ", ".join(repr(form.name) for form in FORMS if form.replicates)
         raise UserError(f"{source.path}: --replicates is for {takes}, and this is {form.name!r}")

@@ -2,9 +2,10 @@
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Literal
+from typing import Concatenate, Literal, ParamSpec
 
 import numpy as np
+from numpy.random import Generator
 
 from ....metrics import Score
 
@@ -21,6 +22,14 @@ RESAMPLES = 999
 
 Role = Literal["ours", "paper", "picture"]
 Aim = Literal["level", "power"]
+Simulation = Callable[[Generator], Mapping[str, float]]
+"""One sample: test name -> 1 rejected, 0 not, NaN undefined."""
+Settings = ParamSpec("Settings")
+
+
+def simulation(once: Callable[Concatenate[Generator, Settings], dict[str, float]]) -> Callable[Settings, Simulation]:
+    """Turn a function of random numbers and settings into one that is given the settings first."""
+    return lambda *args, **kwargs: lambda rng: once(rng, *args, **kwargs)
 
 
 @dataclass(frozen=True)
@@ -51,8 +60,7 @@ class Design:
     """`level`: the null is true, so a rejection is an error (for an interval: a miss of the planted value).
     `power`: the stated effect is planted."""
     truth: str
-    simulate: Callable[[np.random.Generator], Mapping[str, float]]
-    """One sample: test name -> 1 rejected, 0 not, NaN undefined."""
+    simulate: Simulation
     tests: tuple[Test, ...]
 
 

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from ....metrics import Reliability, cluster_mean, reliability_icc
+from ....metrics import Reliability, cluster_mean, reliability_icc, wording_study
 from ...tables.cells import Array
 from ...tables.samples import Cases, Elicited, Evidence, Forecasts, Sample, by_reading
 from ..number import Resampling
@@ -55,4 +55,19 @@ def elicited(sample: Elicited, how: Resampling) -> Iterator[Line]:
             yield Line("bias", "first reading less second", bias)
 
 
-METRICS = (reliability, elicited)
+@metric("F7", "a run with paraphrases", Elicited, needs=("wordings",))
+def wordings(sample: Elicited, how: Resampling) -> Iterator[Line]:
+    """How much of a belief hangs on the wording in which it was asked for?"""
+    assert sample.wordings is not None
+    study = wording_study(sample.wordings, clusters_of(sample), **how.interval)
+    beside = {
+        "wordings": f"{study.n_wordings}",
+        "of their mean": f"{study.reliability_mean:.3f} [{study.mean_lo:.3f}, {study.mean_hi:.3f}]",
+        "variance between items, wordings, and of item x wording": (
+            f"{study.item:.3g}, {study.wording:.3g}, {study.item_by_wording:.3g}"
+        ),
+    }
+    yield Line("reliability_wording", "reliability of one wording", study, beside)
+
+
+METRICS = (reliability, elicited, wordings)

@@ -1,16 +1,16 @@
 """The plain forms that a table may have, known by their columns."""
 
-from . import answers, choices, frequencies, judges, options, predictions, readings, records, updates, whitebox
+from . import answers, bayes, choices, forecasts, frequencies, judges, options, records, updates, whitebox
 from .form import Form
 
 FORMS = (
-    readings.BAYES,
+    bayes.BAYES,
     choices.TESTIMONY,
     choices.PRIZES,
     choices.DECISIONS,
     records.RECORDS,
     answers.ANSWERS,
-    readings.CASES,
+    bayes.CASES,
     options.LONG,
     options.WIDE,
     frequencies.READOUTS,
@@ -22,15 +22,15 @@ FORMS = (
     whitebox.ASKERS,
     whitebox.QUERIES,
     whitebox.YES_NO,
-    predictions.BINARY,
-    predictions.SEVERAL,
+    forecasts.BINARY,
+    forecasts.SEVERAL,
     updates.CHAINS,
     updates.LONG,
     updates.WIDE,
     updates.PAIRS,
-    readings.FORECASTS,
-    readings.TRUTHS,
-    readings.HITS,
+    forecasts.FORECASTS,
+    forecasts.TRUTHS,
+    forecasts.HITS,
 )
 """The more particular ones first; a table has the first that lacks nothing."""
 

@@ -8,7 +8,7 @@ from ....hooks.errors import UserError
 from ....metrics import bayes_posterior
 from ..cells import Array, complete
 from ..samples import Decisions, Prizes, Sample, Testimony
-from .form import Data, Form, P, fixed
+from .form import Data, Form, P, named
 
 READINGS = ("p_x", "p_y_given_x", "p_y")
 
@@ -42,21 +42,21 @@ def _testimony(path: Any, data: Data, clusters: Array | None) -> Sample:
 DECISIONS = Form(
     "decisions",
     "belief, action, outcome [, action_prob, p_star]",
-    build=_decisions,
+    named({"belief": P, "action": "label", "outcome": "outcome"}, {"action_prob": P, "p_star": P}),
+    _decisions,
     cluster=("cluster", "context", "question", "item"),
-    **fixed({"belief": P, "action": "label", "outcome": "outcome"}, {"action_prob": P, "p_star": P}),
 )
 PRIZES = Form(
     "prizes, one row per repetition",
     "context, p_base, p_alt",
-    build=_prizes,
+    named({"context": "label", "p_base": P, "p_alt": P}),
+    _prizes,
     cluster=("context",),
-    **fixed({"context": "label", "p_base": P, "p_alt": P}, {}),
 )
 TESTIMONY = Form(
     "testimony",
     "base, syc [, bayes; or p_x, p_y, p_y_given_x] [, outcome]",
-    build=_testimony,
+    named({"base": P, "syc": P}, {**dict.fromkeys((*READINGS, "bayes"), P), "outcome": "outcome"}),
+    _testimony,
     cluster=("cluster", "scenario", "question", "item"),
-    **fixed({"base": P, "syc": P}, {**dict.fromkeys((*READINGS, "bayes"), P), "outcome": "outcome"}),
 )

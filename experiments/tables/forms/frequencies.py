@@ -6,24 +6,20 @@ from typing import Any
 from ....metrics import counts_to_probabilities
 from ..cells import Array
 from ..samples import Frequencies, Readouts, Sample
-from .form import Data, Form, suffixes
-from .options import OTHER, at_least_two, counted, masses
+from .form import Columns, Data, Form, named
+from .options import counted, masses, option_names
 
 WAYS = ("free", "closed")
 
 
-def _count_roles(columns: Sequence[str]) -> dict[str, str]:
-    return {f"count_{name}": "mass" for name in suffixes(columns, "count_")}
-
-
-def _count_missing(columns: Sequence[str]) -> list[str]:
-    names = at_least_two([name for name in suffixes(columns, "count_") if name != OTHER])
-    lacking = [c for c in (f"count_{name}" for name in names) if c not in columns]
-    return [*lacking, *(["rejected"] if "context" in columns else [])]  # then the options form is meant
+def _count_columns(there: Sequence[str]) -> Columns:
+    """With a context the form of options is meant, which has items and what was rejected as well."""
+    more = dict.fromkeys(("item", "rejected"), "label") if "context" in there else {}
+    return named({"count_*": "mass", **more})(there)
 
 
 def _counts(path: Any, data: Data, clusters: Array | None) -> Sample:
-    names = [name for name in suffixes(list(data), "count_") if name != OTHER]
+    names = option_names(data, "count_")
     found = masses(path, data, names, "count_")
     sampled = counted(found)
     return Frequencies(
@@ -34,32 +30,18 @@ def _counts(path: Any, data: Data, clusters: Array | None) -> Sample:
     )
 
 
-def _both(columns: Sequence[str]) -> list[str]:
-    found = [name for way in WAYS for name in suffixes(columns, f"{way}_")]
-    return [name for name in dict.fromkeys(found) if name != OTHER]
-
-
-def _both_roles(columns: Sequence[str]) -> dict[str, str]:
-    wanted = {f"{way}_{name}": "mass" for way in WAYS for name in [*_both(columns), OTHER]} | {"context": "label"}
-    return {name: role for name, role in wanted.items() if name in columns}
-
-
-def _both_missing(columns: Sequence[str]) -> list[str]:
-    return [c for c in (f"{way}_{name}" for name in at_least_two(_both(columns)) for way in WAYS) if c not in columns]
-
-
 def _ways(path: Any, data: Data, clusters: Array | None) -> Sample:
-    free, closed = (masses(path, data, _both(list(data)), f"{way}_") for way in WAYS)
+    names = option_names(data, "free_", "closed_")
+    free, closed = (masses(path, data, names, f"{way}_") for way in WAYS)
     sizes = {f"n_{way}": x[:, :-1].sum(axis=1) for way, x in zip(WAYS, (free, closed), strict=True) if counted(x)}
     shares = [counts_to_probabilities(x[:, :-1]) for x in (free, closed)]
     return Readouts(free=shares[0], closed=shares[1], context=data.get("context"), clusters=clusters, **sizes)
 
 
-COUNTS = Form("counts", "count_<option> for each of two or more [, count_other]", _count_roles, _count_missing, _counts)
+COUNTS = Form("counts", "count_<option> for each of two or more [, count_other]", _count_columns, _counts)
 READOUTS = Form(
     "two read-outs",
     "free_<option> and closed_<option> for each of two or more [, free_other, closed_other, context]",
-    _both_roles,
-    _both_missing,
+    named({"free_*": "mass", "closed_*": "mass"}, {"context": "label"}),
     _ways,
 )

@@ -7,26 +7,19 @@ import numpy as np
 
 from ..cells import Array
 from ..samples import Judgements, Sample
-from .form import Data, Form, P, suffixes
-from .options import at_least_two
+from .form import Columns, Data, Form, P, named, side_by_side, suffixes
 from .updates import in_order
 
 
-def _roles(columns: Sequence[str]) -> dict[str, str]:
-    wanted = {f"judge_{name}": P for name in suffixes(columns, "judge_")}
-    wanted |= {"question": "label", "trajectory": "label", "step": "number"}
-    return {name: role for name, role in wanted.items() if name in columns}
-
-
-def _missing(columns: Sequence[str]) -> list[str]:
-    chained = "step" not in columns or {"question", "trajectory"} & set(columns)
-    wanted = [f"judge_{name}" for name in at_least_two(suffixes(columns, "judge_"))]
-    return [c for c in [*wanted, *([] if chained else ["trajectory"])] if c not in columns]
+def _columns(there: Sequence[str]) -> Columns:
+    alone = "step" in there and not {"question", "trajectory"} & set(there)
+    lacking = {"trajectory": "label"} if alone else {}
+    return named({"judge_*": P, **lacking}, {"question": "label", "trajectory": "label", "step": "number"})(there)
 
 
 def _build(path: Any, data: Data, clusters: Array | None) -> Sample:
     names = suffixes(list(data), "judge_")
-    readings = np.column_stack([data[f"judge_{name}"] for name in names])
+    readings = side_by_side(data, "judge_", names)
     changes, change_clusters = None, None
     if "step" in data:
         order, label, same = in_order(path, data)
@@ -40,8 +33,7 @@ def _build(path: Any, data: Data, clusters: Array | None) -> Sample:
 JUDGES = Form(
     "judges",
     "judge_<name> for each of two or more [, question, trajectory, step]",
-    _roles,
-    _missing,
+    _columns,
     _build,
     cluster=("cluster", "question"),
 )

@@ -7,55 +7,31 @@ import numpy as np
 
 from ....hooks.errors import UserError
 from ....metrics import counts_to_probabilities
-from ..cells import Array, complete
+from ..cells import Array, complete, refuse_row
 from ..samples import Options, Sample, take
-from .form import CONTEXTS, Data, Form, suffixes
+from .form import CONTEXTS, OTHER, Data, Form, named, side_by_side, suffixes
 
-OTHER = "other"
-"""The column suffix of answers that name no option."""
-
-
-def _options(columns: Sequence[str]) -> list[str]:
-    both = [*suffixes(columns, "prior_"), *suffixes(columns, "posterior_")]
-    return [name for name in dict.fromkeys(both) if name != OTHER]
+TEMPLATE, MENTIONED = "template", "mentioned"
+"""The column that names the form of the question, and the prefix of the masses after a reply that decides nothing."""
 
 
-def _wide_options_roles(columns: Sequence[str]) -> dict[str, str]:
-    names = [*_options(columns), OTHER]
-    wanted = {f"{context}_{name}": "mass" for context in CONTEXTS for name in names} | {"rejected": "label"}
-    return {name: role for name, role in wanted.items() if name in columns}
-
-
-def _wide_options_missing(columns: Sequence[str]) -> list[str]:
-    names = at_least_two(_options(columns))
-    return [c for c in [*(f"{x}_{name}" for name in names for x in CONTEXTS), "rejected"] if c not in columns]
-
-
-def _build_wide_options(path: Any, data: Data, clusters: Array | None) -> Sample:
-    names = _options(list(data))
+def _in_one_row(path: Any, data: Data, clusters: Array | None) -> Sample:
+    names = option_names(data, "prior_", "posterior_")
     prior, posterior = (masses(path, data, names, f"{context}_") for context in CONTEXTS)
     rejected = indices(path, "rejected", data["rejected"], names, np.arange(len(prior)))
-    return options(prior, posterior, rejected, clusters)
+    rest: dict[str, Any] = {TEMPLATE: data.get(TEMPLATE)}
+    if all(f"{MENTIONED}_{name}" in data for name in names):
+        spared = masses(path, data, names, f"{MENTIONED}_")
+        rest[MENTIONED] = (counts_to_probabilities(spared) if counted(spared) else spared)[:, :-1]
+    return options(prior, posterior, rejected, clusters, **rest)
 
 
-def _long_options_roles(columns: Sequence[str]) -> dict[str, str]:
-    counts = {f"count_{name}": "mass" for name in suffixes(columns, "count_")}
-    wanted = {"item": "label", "context": "label", "rejected": "label", **counts}
-    return {name: role for name, role in wanted.items() if name in columns}
-
-
-def _long_options_missing(columns: Sequence[str]) -> list[str]:
-    counts = [f"count_{name}" for name in at_least_two([x for x in suffixes(columns, "count_") if x != OTHER])]
-    return [c for c in ("item", "context", "rejected", *counts) if c not in columns]
-
-
-def _build_long_options(path: Any, data: Data, clusters: Array | None) -> Sample:
-    names = [name for name in suffixes(list(data), "count_") if name != OTHER]
+def _in_a_row_per_context(path: Any, data: Data, clusters: Array | None) -> Sample:
+    names = option_names(data, "count_")
     found = masses(path, data, names, "count_")
     item, context = complete(path, "item", data["item"]), complete(path, "context", data["context"])
-    if (unknown := ~np.isin(context.astype(str), CONTEXTS)).any():
-        at = int(np.argmax(unknown))
-        raise UserError(f"{path}: row {at + 1}, context: {context[at]!r}; give 'prior' or 'posterior'")
+    unknown = ~np.isin(context.astype(str), CONTEXTS)
+    refuse_row(path, unknown, lambda at: f", context: {context[at]!r}; give 'prior' or 'posterior'")
     prior_of: dict[str, int] = {}
     for row in np.flatnonzero(context == "prior"):
         if prior_of.setdefault(item[row], int(row)) != row:
@@ -67,25 +43,23 @@ def _build_long_options(path: Any, data: Data, clusters: Array | None) -> Sample
         raise UserError(f"{path}: {where}; give each item a row with context 'prior' and others with 'posterior'")
     before = np.array([prior_of[item[row]] for row in after])
     rejected = indices(path, "rejected", data["rejected"][after], names, after)
-    return options(found[before], found[after], rejected, take(clusters, after))
+    template = take(data.get(TEMPLATE), after)
+    return options(found[before], found[after], rejected, take(clusters, after), template=template)
 
 
-def at_least_two(names: Sequence[str]) -> list[str]:
-    """The names, made up to two options by `a` and `b`, which a table then lacks."""
-    return [*names, *[name for name in ("a", "b") if name not in names][: max(0, 2 - len(names))]]
+def option_names(data: Data, *prefixes: str) -> list[str]:
+    """The options whose columns have these prefixes."""
+    return [name for name in suffixes(list(data), *prefixes) if name != OTHER]
 
 
 def masses(path: Any, data: Data, names: Sequence[str], prefix: str) -> Array:
     """[n, options + 1] counts or probabilities, the last column on no option. UserError if neither."""
-    columns = [f"{prefix}{name}" for name in names]
-    n = len(data[columns[0]])
-    found = np.column_stack([*(data[name] for name in columns), data.get(prefix + OTHER, np.zeros(n))])
-    if not counted(found):
-        return found
-    if (broken := np.isfinite(found) & (found % 1 != 0)).any():
+    found = side_by_side(data, prefix, names)
+    found = np.column_stack([found, data.get(prefix + OTHER, np.zeros(len(found)))])
+    if counted(found) and (broken := np.isfinite(found) & (found % 1 != 0)).any():
         row, column = (int(i) for i in np.argwhere(broken)[0])
         raise UserError(
-            f"{path}: row {row + 1}, {[*columns, prefix + OTHER][column]}: {found[row, column]:g} is not a whole "
+            f"{path}: row {row + 1}, {prefix}{[*names, OTHER][column]}: {found[row, column]:g} is not a whole "
             "number; give counts, or probabilities that sum to at most 1 in every row"
         )
     return found
@@ -118,16 +92,17 @@ def options(prior: Array, posterior: Array, rejected: Array, clusters: Array | N
 
 LONG = Form(
     "options, one row per context",
-    "item, context (prior or posterior), rejected, count_<option> for each of two or more [, count_other]",
-    _long_options_roles,
-    _long_options_missing,
-    _build_long_options,
+    "item, context (prior or posterior), rejected, count_<option> for each of two or more [, count_other, template]",
+    named({**dict.fromkeys(("item", "context", "rejected"), "label"), "count_*": "mass"}, {TEMPLATE: "label"}),
+    _in_a_row_per_context,
     cluster=("cluster", "item"),
 )
 WIDE = Form(
     "options",
-    "prior_<option> and posterior_<option> for each of two or more, rejected [, prior_other, posterior_other]",
-    _wide_options_roles,
-    _wide_options_missing,
-    _build_wide_options,
+    "prior_<option> and posterior_<option> for each of two or more, rejected [, prior_other, posterior_other, "
+    "template, mentioned_<option>]",
+    named(
+        {"prior_*": "mass", "posterior_*": "mass", "rejected": "label"}, {TEMPLATE: "label", f"{MENTIONED}_*": "mass"}
+    ),
+    _in_one_row,
 )

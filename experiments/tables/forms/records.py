@@ -6,29 +6,26 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from ....hooks.errors import UserError
-from ..cells import Array, complete
+from ..cells import Array, complete, refuse_row
 from ..samples import Records, Sample
-from .form import Data, Form, P
+from .form import Columns, Data, Form, P
 
 SCORES = {"single": P, "multi": P, "conf": P, "b": "difference"}
-ROLES = {**dict.fromkeys(("category", "answer", "truth"), "label"), **SCORES, "k": "mass"}
 
 
-def _missing(columns: Sequence[str]) -> list[str]:
-    lacking = [name for name in ("category", "answer", "truth") if name not in columns]
-    return lacking if set(SCORES) & set(columns) else [*lacking, "single"]
+def _columns(there: Sequence[str]) -> Columns:
+    scores = {name: role for name, role in SCORES.items() if name in there} or {"single": P}
+    return {**dict.fromkeys(("category", "answer", "truth"), "label"), **scores}, {"k": "mass"}
 
 
 def _build(path: Any, data: Data, clusters: Array | None) -> Sample:
     category = complete(path, "category", data["category"])
     random = category == "random"
     options = data.get("k", np.full(len(random), np.nan))
-    for name, lacks in (("k", random & ~(options >= 1)), ("truth", ~random & pd.isna(data["truth"]))):
-        if lacks.any():
-            at = int(np.argmax(lacks))
-            what = "the number of options" if name == "k" else "what is right"
-            raise UserError(f"{path}: row {at + 1}, {name}: is missing; category {category[at]!r} needs {what}")
+    lacking = ", {}: is missing; category {!r} needs {}"
+    unsized, unknown = random & ~(options >= 1), ~random & pd.isna(data["truth"])
+    refuse_row(path, unsized, lambda at: lacking.format("k", category[at], "the number of options"))
+    refuse_row(path, unknown, lambda at: lacking.format("truth", category[at], "what is right"))
     scores = {name: data[name] for name in SCORES if name in data}
     if {"single", "multi"} <= scores.keys():
         scores.setdefault("b", scores["single"] - scores["multi"])
@@ -44,8 +41,7 @@ def _build(path: Any, data: Data, clusters: Array | None) -> Sample:
 RECORDS = Form(
     "answers to verify",
     "category, answer, truth, one or more of single, multi, conf and b [, k, question]",
-    lambda columns: {name: role for name, role in ROLES.items() if name in columns},
-    _missing,
+    _columns,
     _build,
     cluster=("cluster", "question"),
 )

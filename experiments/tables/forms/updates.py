@@ -9,9 +9,9 @@ import pandas as pd
 
 from ....hooks.errors import UserError
 from ....metrics import trajectory_pairs
-from ..cells import SLACK, Array, complete
+from ..cells import SLACK, Array, complete, refuse_row
 from ..samples import STEPWISE, WHOLE, Chains, Pairs, Sample, Updates, joined, shown, take
-from .form import Data, Form, P, fixed, suffixes
+from .form import Columns, Data, Form, P, named, suffixes
 
 
 def _views(data: Data, clusters: Array | None) -> dict[str, Pairs]:
@@ -28,20 +28,19 @@ def _pairs(path: Any, data: Data, clusters: Array | None) -> Sample:
 
 def _chains(path: Any, data: Data, clusters: Array | None) -> Sample:
     label = joined(*(complete(path, name, data[name]) for name in ("question", "chain")))
-    if (twice := pd.Series(label).duplicated()).any():
-        at = int(np.argmax(twice))
-        raise UserError(f"{path}: row {at + 1}: question {shown(label[at])} has this chain twice")
+    twice = pd.Series(label).duplicated().to_numpy()
+    refuse_row(path, twice, lambda at: f": question {shown(label[at])} has this chain twice")
     half = data.get("half")
     if half is not None and (n := len(set(complete(path, "half", half)))) != 2:
         raise UserError(f"{path}: half: has {n} values; name the two readings of the prior")
     reading = data["question"] if half is None else joined(data["question"], half)
     prior = pd.Series(data["prior"])
-    if (off := (prior - prior.groupby(reading).transform("first")).abs() > SLACK).any():
-        at = int(np.argmax(off))
-        raise UserError(
-            f"{path}: row {at + 1}, prior: differs within question {shown(reading[at])}; give the exact belief before "
-            "its chains, or two readings told apart by a column 'half'; of steps rename the column 'chain'"
-        )
+    off = ((prior - prior.groupby(reading).transform("first")).abs() > SLACK).to_numpy()
+    fault = (
+        ", prior: differs within question {}; give the exact belief before its chains, or two readings told apart by a "
+        "column 'half'; of steps rename the column 'chain'"
+    )
+    refuse_row(path, off, lambda at: fault.format(shown(reading[at])))
     return Chains(views=_views(data, clusters), clusters=clusters, question=data["question"], half=half)
 
 
@@ -105,10 +104,14 @@ def _steps(columns: Sequence[str]) -> list[str]:
     return sorted((c for c in columns if re.fullmatch(r"b_\d+", c)), key=lambda c: int(c[2:]))
 
 
-def _steps_missing(columns: Sequence[str]) -> list[str]:
-    found = _steps(columns)
-    last = max([1, *(int(c[2:]) for c in found)])
-    return [f"b_{t}" for t in range(last + 1) if f"b_{t}" not in columns]
+def _wide_columns(there: Sequence[str]) -> Columns:
+    last = max([1, *(int(c[2:]) for c in _steps(there))])
+    return {f"b_{t}": P for t in range(last + 1)}, {"outcome": "outcome"}
+
+
+def _long_columns(there: Sequence[str]) -> Columns:
+    names = [name for name in ("trajectory", "question") if name in there] or ["trajectory"]
+    return {**dict.fromkeys(names, "label"), "step": "number", "belief": P}, {"outcome": "outcome"}
 
 
 def _wide_trajectories(path: Any, data: Data, clusters: Array | None) -> Sample:
@@ -122,51 +125,22 @@ def _wide_trajectories(path: Any, data: Data, clusters: Array | None) -> Sample:
 LONG = Form(
     "trajectories, one row per step",
     "trajectory or question, step, belief [, outcome]",
-    lambda columns: {
-        name: role
-        for name, role in {
-            "trajectory": "label",
-            "question": "label",
-            "step": "number",
-            "belief": P,
-            "outcome": "outcome",
-        }.items()
-        if name in columns
-    },
-    lambda columns: [
-        *([] if {"trajectory", "question"} & set(columns) else ["trajectory"]),
-        *(name for name in ("step", "belief") if name not in columns),
-    ],
+    _long_columns,
     _long_trajectories,
     cluster=("cluster", "question"),
 )
-WIDE = Form(
-    "trajectories",
-    "b_0, b_1, ... [, outcome]",
-    lambda columns: {
-        **dict.fromkeys(_steps(columns), P),
-        **({"outcome": "outcome"} if "outcome" in columns else {}),
-    },
-    _steps_missing,
-    _wide_trajectories,
-)
+WIDE = Form("trajectories", "b_0, b_1, ... [, outcome]", _wide_columns, _wide_trajectories)
 CHAINS = Form(
     "chains of the model's own",
     "question, chain, prior, posterior [, half, outcome]",
-    build=_chains,
+    named({"question": "label", "chain": "label", "prior": P, "posterior": P}, {"half": "label", "outcome": "outcome"}),
+    _chains,
     cluster=("question",),
-    **fixed(
-        {"question": "label", "chain": "label", "prior": P, "posterior": P}, {"half": "label", "outcome": "outcome"}
-    ),
 )
 PAIRS = Form(
     "pairs",
     "prior, posterior [, outcome, factor_<name>, ...]",
-    lambda columns: {
-        **{name: role for name, role in {"prior": P, "posterior": P, "outcome": "outcome"}.items() if name in columns},
-        **{f"factor_{name}": "label" for name in suffixes(columns, "factor_")},
-    },
-    lambda columns: [name for name in ("prior", "posterior") if name not in columns],
+    named({"prior": P, "posterior": P}, {"outcome": "outcome", "factor_*": "label"}),
     _pairs,
     replicates=True,
 )

@@ -24,18 +24,21 @@ def tiny_run(configured: Callable[..., Any], tmp_path_factory: pytest.TempPathFa
 @pytest.fixture(scope="session")
 def planted() -> Callable[..., pd.DataFrame]:
     """The belief table that a run would write of an agent: readings [questions, steps + 1], or two of them, for each
-    method; with outcomes.
+    method; with outcomes. They differ in their `facet`.
     """
 
     def make(
-        methods: dict[str, list[np.ndarray]], outcome: np.ndarray | None = None, cell: str = "factual"
+        methods: dict[str, list[np.ndarray]],
+        outcome: np.ndarray | None = None,
+        cell: str = "factual",
+        facet: str = "reading",
     ) -> pd.DataFrame:
         rows = []
         for method, readings in methods.items():
             for reading, read in enumerate(readings):
                 for question, path in enumerate(read):
                     for step, belief in enumerate(path):
-                        variant = {"domain": cell, "reasoning": "cot", "prompt": "none", "reading": reading}
+                        variant = {"domain": cell, "reasoning": "cot", "prompt": "none", facet: reading}
                         variant |= {"draw": 0} if step else {"statuses": ["ok"]}
                         where = f"{cell}-{question}/{step}/{method}.{reading}"
                         for index, prob in enumerate((belief, 1 - belief)):

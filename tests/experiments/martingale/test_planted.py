@@ -11,9 +11,7 @@ from doxascope import UserError
 from doxascope.experiments.experiment import Experiment, RunConfig
 from doxascope.experiments.martingale.figures import figures
 from doxascope.experiments.martingale.table import readings
-from doxascope.experiments.planted.anchored import Anchored
-from doxascope.experiments.planted.noisy import PriorNoise
-from doxascope.experiments.planted.urn import Bayesian
+from doxascope.experiments.planted import Anchored, Bayesian, PriorNoise
 from doxascope.experiments.runs.scores import score_run
 from doxascope.experiments.scoring.number import Number
 from doxascope.metrics import Score
@@ -68,6 +66,22 @@ def test_a_bayesian_has_no_slope_no_drift_and_is_calibrated(found: Found) -> Non
     assert calibration.ci_lo < 1 < calibration.ci_hi
     assert found["brier_post", "sound", "all"].estimate < found["brier_prior", "sound", "all"].estimate < 0.25
     assert found["brier_update", "sound", "all"].estimate < 0
+
+
+def test_a_wording_that_shifts_and_scrambles_beliefs_is_told_from_the_belief(configured: Any, planted: Planted) -> None:
+    rng = np.random.default_rng(7)
+    belief, wordings = rng.uniform(0.3, 0.7, (N, 2)), 5
+    shift, noise = rng.normal(0, 0.05, wordings), 0.1
+    read = [np.clip(belief + one + rng.normal(0, noise, belief.shape), 0, 1) for one in shift]
+    table = planted({"words": read}, facet="wording")
+    (number,) = [
+        one
+        for one in numbers_of(configured("bootstrap_draws=300"), table)
+        if (one.metric, one.subset) == ("reliability_wording", "all")
+    ]
+    share = belief.var() / (belief.var() + noise**2)
+    assert number.score.ci_lo < share < number.score.ci_hi
+    assert "5" in number.beside["wordings"]
 
 
 def test_an_anchored_agent_is_found_at_its_pull(found: Found, numbers: list[Number]) -> None:

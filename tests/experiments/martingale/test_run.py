@@ -159,7 +159,9 @@ def test_prefixes_share_their_tokens_and_read_as_they_would_alone(configured: Co
             assert cost.packs == 1
             trunk = max(len(query.prompt.ids) for query in queries)
             longest_branch = max(
-                len(lm.reader.chat.render([{"role": "user", "content": m.ask}]).ids) for m in config.methods.values()
+                len(lm.reader.chat.render([{"role": "user", "content": ask}]).ids)
+                for m in config.methods.values()
+                for ask in m.ask
             )
             branches = len(queries) * (longest_branch + 20)  # with the options
             assert cost.tokens_tree < trunk + branches < sum(len(query.prompt.ids) for query in queries)
@@ -184,7 +186,7 @@ def test_the_control_is_the_expected_final_belief(configured: Configured) -> Non
                 [along(config, item, "cot", "none", [one])[-1] for one in many],
             ),
         )
-        final = np.array([one.prob[0] for one in lm.read(queries)[0]]).reshape(-1, 2).mean(axis=1)
+        final = np.array([one.prob[0] for one in lm.read(queries)[0]]).reshape(len(many), -1).mean(axis=1)
     noise = final.std() / np.sqrt(60)
     assert final.std() > 0
     assert np.abs(np.array(start) - final.mean()).max() < 4 * noise * np.sqrt(1.5)
