@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Annotated, Any, ClassVar, NamedTuple, NotRequired, Protocol, TypedDict, runtime_checkable
 
 import pandas as pd
-from pydantic import Field, model_validator
+from pydantic import AfterValidator, Field, model_validator
 
 from ..hooks.backends.capture import CapturePlan
 from ..hooks.backends.captured import Captured
@@ -21,9 +21,25 @@ from ..hooks.prompts.options import TERMINATORS, Option
 from ..hooks.prompts.places import Positions
 from ..hooks.settings import Settings
 from ..hooks.tree.memory import Cost
+from ..hooks.verbal.formats import FORMATS
 from ..hooks.verbal.plan import StatedPlan
 from .scoring.number import Number
 from .tables.samples import Sample
+
+
+def _method_name(name: str) -> str:
+    """Raises ValueError for a name that would be taken for another one, or cannot be part of one."""
+    if not name.isprintable() or name != name.strip() or not name or len(name) > 100 or "/" in name:
+        raise ValueError(f"method {name!r}: give a name of at most 100 characters, without '/' and blanks at its ends")
+    if name in DERIVED or name.startswith(("judge ", "rater ")) or name.endswith((" sampled", " expected", " greedy")):
+        raise ValueError(f"method {name!r}: is the name of what is derived from others; give another")
+    return name
+
+
+DERIVED = frozenset({"control", *FORMATS})
+"""What experiments call what they read besides their methods."""
+MethodName = Annotated[str, AfterValidator(_method_name)]
+"""Of a form of reading, as the settings give it."""
 
 
 class RunConfig(Settings):

@@ -7,7 +7,7 @@ from typing import Any, TypeVar, get_args
 import yaml
 from pydantic import BaseModel, ConfigDict, ValidationError
 
-from .errors import UserError, closest, nearest
+from .errors import UserError, closest, in_one_line, nearest
 
 
 class Settings(BaseModel):
@@ -17,16 +17,50 @@ class Settings(BaseModel):
 
 
 S = TypeVar("S", bound=Settings)
+MOST_NODES = 100_000
+"""Values of a settings file, with what its aliases repeat."""
+
+
+class _Loader(yaml.SafeLoader):
+    """Refuses a key that is there twice, and aliases that would grow without end."""
+
+    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
+        """A mapping of the document."""
+        keys = [key.value for key, _ in node.value if key.tag != "tag:yaml.org,2002:merge"]
+        if twice := [key for i, key in enumerate(keys) if key in keys[:i]]:
+            raise ValueError(f"key {twice[0]!r} is there twice, at line {node.start_mark.line + 1} and below")
+        return super().construct_mapping(node, deep)
+
+    def compose_document(self) -> yaml.Node:
+        """The whole, measured before it is built."""
+        node = super().compose_document()
+        if _size(node, {}) > MOST_NODES:
+            raise ValueError(f"it holds more than {MOST_NODES:,} values")
+        return node
+
+
+def _size(node: yaml.Node, known: dict[int, int]) -> int:
+    """How many values a node stands for, an alias each time anew."""
+    if known.get(id(node)) == 0:
+        raise ValueError(f"an alias at line {node.start_mark.line + 1} holds itself")
+    if id(node) not in known:
+        known[id(node)] = 0
+        n = 1
+        if isinstance(node, yaml.CollectionNode):
+            inner = [one for pair in node.value for one in (pair if isinstance(pair, tuple) else (pair,))]
+            n += sum(_size(one, known) for one in inner)
+        known[id(node)] = n
+    return known[id(node)]
 
 
 def read_yaml(path: Path) -> dict[str, Any]:
     """The mapping that a YAML file holds."""
     try:
-        data = yaml.safe_load(path.read_text(encoding="utf-8"))
+        text = path.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
         raise UserError(f"{path}: cannot be read ({error}); give a readable UTF-8 file") from error
-    except yaml.YAMLError as error:
-        raise UserError(f"{path}: not valid YAML: {' '.join(str(error).split())}") from error
+    with in_one_line(f"{path}: not valid YAML"):
+        data = yaml.load(text, _Loader)
     if not isinstance(data, dict):
         raise UserError(f"{path}: holds {type(data).__name__}, not `key: value` lines")
     return data

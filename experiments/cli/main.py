@@ -9,9 +9,11 @@ from typing import NoReturn
 import click
 
 from ... import __version__
-from ...hooks.errors import UserError
+from ...hooks.errors import UserError, cause
 from ...hooks.model.spec import BACKENDS, presets, resolve_model
+from ...hooks.text import as_csv
 from .activations import activations
+from .echo import VisibleFormatter, echo
 
 OVERRIDE = click.option(
     "-o", "overrides", multiple=True, metavar="KEY=VALUE", help="Change a setting, e.g. -o model.dtype=bfloat16."
@@ -85,7 +87,7 @@ def run(
     experiment, config = load_config(target, (*overrides, *chosen), model, allow_code)
     folder = run_experiment(experiment, config, out, verify=verify, shard=part, restored=restore)
     if folder.missing:
-        click.echo(f"shard {shard} is read; {folder.missing} batches of other shards are missing in {folder.path}")
+        echo(f"shard {shard} is read; {folder.missing} batches of other shards are missing in {folder.path}")
     else:
         _print_scores(folder.path)
 
@@ -114,24 +116,24 @@ def plan(
     experiment, config = load_config(target, overrides, model, allow_code)
     if item is not None:
         for line in describe_item(experiment, config, item):
-            click.echo(line)
+            echo(line)
         return
     planned = make_plan(experiment, config)
     first = planned.example[0]
-    click.echo(f"{experiment.name} on {config.model.name}: {planned.items} items, {planned.readouts} read-outs")
-    click.echo(
+    echo(f"{experiment.name} on {config.model.name}: {planned.items} items, {planned.readouts} read-outs")
+    echo(
         f"about {planned.tokens_run:,} tokens through the model "
         f"({planned.tokens_one_by_one / planned.tokens_run:.1f} x fewer than one pass per surface form)"
     )
     if planned.tokens_sampled:
-        click.echo(f"and up to {planned.tokens_sampled:,} tokens sampled, of thoughts and answers")
-    click.echo(f"longest pack {planned.longest_pack} tokens, mask {planned.mask_bytes / 1e6:.1f} MB")
-    click.echo(f"\nfirst read-out, {first.readout_id}:")
+        echo(f"and up to {planned.tokens_sampled:,} tokens sampled, of thoughts and answers")
+    echo(f"longest pack {planned.longest_pack} tokens, mask {planned.mask_bytes / 1e6:.1f} MB")
+    echo(f"\nfirst read-out, {first.readout_id}:")
     for message in first.conversation:
-        click.echo(f"  {message['role']}: {message['content']}")
-    click.echo(f"  assistant: {first.prefill}...")
+        echo(f"  {message['role']}: {message['content']}")
+    echo(f"  assistant: {first.prefill}...")
     for option in first.options:
-        click.echo(f"  {option.name}: {len(option.forms)} surface forms, e.g. {option.forms[0]!r}")
+        echo(f"  {option.name}: {len(option.forms)} surface forms, e.g. {option.forms[0]!r}")
 
 
 @cli.command()
@@ -151,7 +153,7 @@ def certify(model: str, out: Path | None) -> None:
     from ...hooks.certificate.certify import certify as measure
 
     certificate = measure(resolve_model(model))
-    click.echo(str(certificate))
+    echo(str(certificate))
     save_certificate(certificate)
     if out is not None:
         try:
@@ -179,12 +181,11 @@ def check(folders: tuple[Path, ...]) -> None:
     damaged = 0
     for run in map(RunFolder.open, folders):
         found = list(faults(run))
-        missing = "" if found or not run.missing else f", {run.missing} still to be read"
-        whole = (
-            f"{run.path}: {len(run.committed())} batches{missing}, every file as it was written" if not found else ""
-        )
-        click.echo("\n".join(found) or whole)
         damaged += bool(found)
+        if not found:
+            missing = f", {run.missing} still to be read" if run.missing else ""
+            found = [f"{run.path}: {len(run.committed())} batches{missing}, every file as it was written"]
+        echo("\n".join(found))
     if damaged:
         raise UserError(f"{damaged} of {len(folders)} runs damaged; {AGAIN}")
 
@@ -212,7 +213,7 @@ def _list_metrics(context: click.Context, _: click.Parameter, asked: bool) -> No
     if asked:
         from ..report.text import listing
 
-        click.echo(listing())
+        echo(listing())
         context.exit()
 
 
@@ -280,12 +281,12 @@ def score(
     else:
         table = next(iter(tables))
         scored = score_table(table, metric, cluster=cluster, replicates=replicates, seed=seed or 0)
-    click.echo(as_text(scored))
+    echo(as_text(scored))
     if folder is not None:
         settings = {"metric": metric, "cluster": cluster, "replicates": replicates, "seed": seed}
         settings |= {"ratings": ratings and str(ratings)}
         write(folder, scored, {key: value for key, value in settings.items() if value is not None})
-        click.echo(f"\nreport: {folder.path / 'report.html'}")
+        echo(f"\nreport: {folder.path / 'report.html'}")
 
 
 @cli.command()
@@ -301,8 +302,10 @@ def sheet(run: Path, file: Path) -> None:
     from ..martingale.ratings import sheet as empty_sheet
     from ..runs.folder import RunFolder
 
+    text = as_csv(empty_sheet(RunFolder.open(run)))
     try:
-        empty_sheet(RunFolder.open(run)).to_csv(file, index=False, mode="x")
+        with file.open("x", encoding="utf-8", newline="") as opened:
+            opened.write(text)
     except FileExistsError:
         raise UserError(f"{file}: is there, and may hold ratings; name another file") from None
     except OSError as error:
@@ -321,20 +324,20 @@ def ls(out: Path) -> None:
     from ..engine.registry import experiments
     from ..runs.folder import RunFolder
 
-    click.echo("experiments")
+    echo("experiments")
     for name, experiment in experiments().items():
-        click.echo(f"  {name:<16}{experiment.summary}")
-    click.echo("models")
+        echo(f"  {name:<16}{experiment.summary}")
+    echo("models")
     for name in presets():
-        click.echo(f"  {name}")
-    click.echo(f"runs in {out}")
+        echo(f"  {name}")
+    echo(f"runs in {out}")
     for manifest in sorted(out.glob("*/manifest.json")):
         try:
             record = RunFolder(manifest.parent).manifest
             state = f"{record['status']}, began {record['sessions'][0]['began']}"
         except (UserError, KeyError, IndexError, TypeError):
             state = "its manifest cannot be read"
-        click.echo(f"  {manifest.parent.name:<48}{state}")
+        echo(f"  {manifest.parent.name:<48}{state}")
 
 
 cli.add_command(activations)
@@ -347,16 +350,18 @@ def _print_scores(folder: Path) -> None:
     from ..report.text import headline_text
 
     scores = json.loads((folder / "scores.json").read_text())
-    click.echo("\n" + headline_text(scores))
+    echo("\n" + headline_text(scores))
     if "partial" in scores:
-        click.echo(f"\nof {scores['partial']} alone; go on with the run for the rest")
-    click.echo(f"\nreport: {folder / 'report.html'}")
+        echo(f"\nof {scores['partial']} alone; go on with the run for the rest")
+    echo(f"\nreport: {folder / 'report.html'}")
 
 
 def main() -> NoReturn:
-    """Run the command line; a user's mistake is one line and exit code 2."""
+    """Run the command line; a user's mistake is one line and exit code 2, whatever else goes wrong one and 1."""
     os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")  # waiting threads that spin cost a factor three
-    logging.basicConfig(level=logging.WARNING, format="%(message)s")
+    handler = logging.StreamHandler()
+    handler.setFormatter(VisibleFormatter("%(message)s"))
+    logging.basicConfig(level=logging.WARNING, handlers=[handler])
     debug = "--debug" in sys.argv
     try:
         cli.main(standalone_mode=False)
@@ -366,11 +371,16 @@ def main() -> NoReturn:
         _fail(error, error.format_message(), 2, debug)
     except (KeyboardInterrupt, click.Abort) as error:
         _fail(error, "stopped; what is committed is kept, the same command goes on from there", 130, debug)
+    except OSError as error:
+        _fail(error, f"{error.filename or 'a file'}: {cause(error)}", 2, debug)
+    except Exception as error:
+        where = f"{type(error).__name__}: {cause(error).removeprefix(f'{type(error).__name__}: ')}"
+        _fail(error, f"{where}; this was not foreseen, --debug shows where it comes from", 1, debug)
     sys.exit(0)
 
 
 def _fail(error: BaseException, line: str, code: int, debug: bool) -> NoReturn:
     if debug:
         raise error
-    click.echo(f"doxascope: {line}", err=True)
+    echo(f"doxascope: {line}", err=True)
     sys.exit(code)

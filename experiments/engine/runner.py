@@ -24,6 +24,7 @@ from ...hooks.files import file_digest
 from ...hooks.identity import condition_differences
 from ...hooks.lm import LanguageModel, load
 from ...hooks.store import ActivationWriter, store_header
+from ...hooks.text import as_csv
 from ...metrics import INNER_KINDS, belief_table
 from ..addons import ADDONS
 from ..addons.addon import ScoredRun
@@ -32,7 +33,7 @@ from ..reading.exact import compile_questions, read_questions
 from ..report.rows import as_row, jsonable
 from ..report.run_page import render_report
 from ..runs.folder import RunFolder
-from ..runs.integrity import restore, say_what_is_gone
+from ..runs.integrity import STORE, restore, say_what_is_gone
 from ..runs.manifest import CERTIFICATE, CONFIG, ITEMS, code_of, conditions, digest, item_lines, surroundings
 from ..runs.scores import score_run
 from ..runs.shard import WHOLE, Shard
@@ -119,6 +120,7 @@ def read(
 
 def report(folder: RunFolder, experiment: Experiment, config: RunConfig) -> None:
     """Scores and report page from the beliefs that are on the disk."""
+    folder.require_as_begun()
     every = folder.beliefs()
     beliefs = every[~every["kind"].isin(INNER_KINDS)]
     numbers = score_run(experiment, config, beliefs)
@@ -135,7 +137,7 @@ def report(folder: RunFolder, experiment: Experiment, config: RunConfig) -> None
     for name, data in (file for one in added for file in one.files.items()):
         folder.write_json(name, jsonable(data))
     if len(published := experiment.published(numbers)):
-        folder.write("published.csv", published.to_csv(index=False))
+        folder.write("published.csv", as_csv(published))
     findings = experiment.findings(config, beliefs, numbers, folder.transcripts)
     notes = {key: note for one in added for key, note in one.notes.items()}
     blocks = [block for one in added for block in one.blocks]
@@ -143,6 +145,7 @@ def report(folder: RunFolder, experiment: Experiment, config: RunConfig) -> None
     folder.write("report.html", page)
     written = ["scores.json", "scores.parquet", "report.html", *(name for one in added for name in one.files)]
     written += ["published.csv"] if len(published) else []
+    written += [STORE] if (folder.path / STORE).exists() else []
     folder.write_manifest(folder.manifest | {"written": {name: file_digest(folder.path / name) for name in written}})
 
 

@@ -79,6 +79,7 @@ def score_runs(
 
 
 def _opened(folder: RunFolder, allow_code: Sequence[Path]) -> Run:
+    folder.require_as_begun()
     if folder.missing:
         raise UserError(f"{folder.path}: {folder.missing} batches are still to be read; go on with the run first")
     return Run(folder, *stored_config(folder.config, allow_code))

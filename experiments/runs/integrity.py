@@ -10,6 +10,9 @@ from ...hooks.store.header import NAME
 from ...hooks.store.reader import FOLDER
 from .folder import COMMITS, RunFolder
 
+STORE = f"{FOLDER}/{NAME}"
+"""The header of a run's activations."""
+
 log = logging.getLogger("doxascope")
 
 
@@ -27,8 +30,11 @@ def faults(folder: RunFolder) -> Iterator[str]:
             folder.verified(name, digest)
         except UserError as error:
             yield str(error)
-    if store := _store(folder):
-        yield from (f"{store.path / loss.part.path.name}: {loss}" for loss in store.check())
+    try:
+        if store := _store(folder):
+            yield from (f"{store.path / loss.part.path.name}: {loss}" for loss in store.check())
+    except UserError as error:
+        yield str(error)
 
 
 def say_what_is_gone(folder: RunFolder) -> None:
@@ -69,4 +75,4 @@ def _is_intact(folder: RunFolder, files: dict[str, str]) -> bool:
 
 
 def _store(folder: RunFolder) -> ActivationStore | None:
-    return ActivationStore.open(folder.path) if (folder.path / FOLDER / NAME).is_file() else None
+    return ActivationStore.open(folder.path) if (folder.path / STORE).is_file() else None

@@ -4,6 +4,7 @@ import codecs
 import contextlib
 import csv
 import json
+import re
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -46,6 +47,7 @@ def open_table(path: Path) -> TableSource:
         parts = sorted(path.glob("*.parquet"))
         if not parts:
             raise UserError(f"{path}: is a folder without .parquet parts; give a file")
+        _refuse_leftovers(parts)
         return _parquet(path, parts)
     openers = {".csv": _csv, ".jsonl": _jsonl, ".parquet": lambda file: _parquet(file, [file])}
     if not path.is_file():
@@ -53,6 +55,17 @@ def open_table(path: Path) -> TableSource:
     if path.suffix.lower() not in openers:
         raise UserError(f"{path}: unknown extension {path.suffix!r}; give a .csv, .jsonl or .parquet file")
     return openers[path.suffix.lower()](path)
+
+
+def _refuse_leftovers(parts: Sequence[Path]) -> None:
+    """Raise UserError for a part whose name is not made as those of the others are: a copy, or what a kill left."""
+    for part in parts:
+        if part.name.startswith("."):
+            raise UserError(f"{part}: is a hidden file, as a writer that was killed leaves it; delete it")
+    made = [re.sub(r"\d+", "#", part.name) for part in parts]
+    usual = max(made, key=made.count)
+    if odd := [part for part, name in zip(parts, made, strict=True) if name != usual]:
+        raise UserError(f"{odd[0]}: is not named as the other parts ({usual}) are; take it out, or rename it")
 
 
 def _csv(path: Path) -> TableSource:
@@ -87,9 +100,10 @@ def _jsonl(path: Path) -> TableSource:
         with _faults(path), path.open(encoding=_encoding(path)) as file:
             for number, line in enumerate(filter(str.strip, file), 1):
                 try:
-                    row = json.loads(line)
-                except json.JSONDecodeError as error:
-                    raise UserError(f"{path}: row {number} is not JSON ({error.msg}); one object per line") from None
+                    row = json.loads(line, object_pairs_hook=_object)
+                except (ValueError, RecursionError) as error:
+                    told = getattr(error, "msg", str(error))
+                    raise UserError(f"{path}: row {number} is not JSON ({told}); one object per line") from None
                 if not isinstance(row, dict):
                     raise UserError(f'{path}: row {number} is not an object like {{"prior": 0.4, ...}}')
                 yield row
@@ -127,7 +141,7 @@ def _parquet(path: Path, parts: Sequence[Path]) -> TableSource:
 
     def cells(column: Any) -> Sequence[Any]:
         kind = column.type
-        if pa.types.is_floating(kind) or pa.types.is_integer(kind):
+        if pa.types.is_floating(kind) or (pa.types.is_integer(kind) and not column.null_count):
             return column.to_numpy(zero_copy_only=False)
         return column.to_pylist()
 
@@ -141,6 +155,15 @@ def _parquet(path: Path, parts: Sequence[Path]) -> TableSource:
                     yield {name: cells(batch.column(stored[name])) for name in wanted}
 
     return TableSource(path, names, chunks)
+
+
+def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """A JSON object, which has each key once."""
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        keys = [key for key, _ in pairs]
+        raise ValueError(f"it has the key {next(key for key in keys if keys.count(key) > 1)!r} twice")
+    return found
 
 
 def _in_chunks(rows: Iterator[list[Any]], wanted: Sequence[str]) -> Iterator[Chunk]:

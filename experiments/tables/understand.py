@@ -79,6 +79,7 @@ def understand(path: Path, *, cluster: str | None = None, replicates: str | None
             column = column or "item"
         kind = str(data["kind"][0] or "") if "kind" in extra else ""
         samples, clustered = [replace(sample, kind=kind)], column
+        note = f"; {sample.note}" if sample.note else ""
     used = [*roles, *(name for name in extra if name not in roles)]
     unused = [name for name in source.columns if name not in used and name != column]
     line = f"{path.name}: {form.name} ({_named(used)}), {n_rows} rows, {_clusters(samples, clustered)}{note}"

@@ -14,7 +14,7 @@ from ..cache import cache_folder
 from ..errors import UserError, cause, in_one_line
 from .checkpoint import refuse_incomplete, refuse_mistyped
 from .gguf import ONE_LOADS, convert_gguf
-from .spec import ModelSpec, PackagedFile
+from .spec import ModelSpec, PackagedFile, require_preset
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel, PreTrainedTokenizerBase
@@ -29,7 +29,11 @@ class WeightsSource:
 
 
 def find_weights(spec: ModelSpec) -> WeightsSource:
-    """The first of the spec's sources that is here; a GGUF file is converted on the way."""
+    """The first of the spec's sources that is here; a GGUF file is converted on the way.
+
+    Raises UserError if there is none, or if it is a package that no preset names.
+    """
+    require_preset(spec)
     if spec.packaged and (found := find_spec(spec.packaged.module)) and found.origin:
         return WeightsSource(str(convert_gguf(_packaged(spec.packaged, Path(found.origin).parent))))
     if spec.path:

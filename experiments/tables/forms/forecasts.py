@@ -17,6 +17,7 @@ CONTEXT = ("cluster", "context", "question", "item")
 
 def _hits(path: Any, data: Data, clusters: Array | None) -> Sample:
     hits, n = data["k"], data["n"]
+    refuse_row(path, hits > n, lambda at: f": k {hits[at]:g} is more than n {n[at]:g}")
     belief = hybrid_probability(hits, n)
     return Hits(belief=belief, outcome=data.get("outcome"), hits=hits, n=n, clusters=clusters)
 
@@ -55,7 +56,7 @@ TRUTHS = Form(
     cluster=CONTEXT,
     replicates=True,
 )
-HITS = Form("k of n", "k, n [, outcome]", named({"k": "real", "n": "real"}, {"outcome": "outcome"}), _hits)
+HITS = Form("k of n", "k, n [, outcome]", named({"k": "count", "n": "count"}, {"outcome": "outcome"}), _hits)
 BINARY = Form(
     "two predictions", "p1, p2, outcome", named({"p1": P, "p2": P, "outcome": "outcome"}), _two, cluster=CONTEXT
 )
