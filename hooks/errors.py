@@ -8,12 +8,21 @@ from itertools import islice
 MOST_NAMES, LONGEST_NAME = 500, 100
 """Names that are compared with an unknown one, and the characters that such names have: a comparison costs their
 product."""
+LINE = 2000
+"""Characters of a message."""
 SHOWN = 500
 """Characters of a library's message that are shown."""
 
 
 class UserError(ValueError):
-    """Something that the user can put right. The command line prints it as one line and exits with 2."""
+    """Something that the user can put right. The command line prints it as one line and exits with 2.
+
+    Whatever it is made of, it is one line, and no longer than a screen: its beginning and its end.
+    """
+
+    def __init__(self, message: str) -> None:
+        line = " ".join(message.splitlines())
+        super().__init__(line if len(line) <= LINE else f"{line[: LINE * 3 // 4]} ... {line[-LINE // 4 :]}")
 
 
 @contextlib.contextmanager

@@ -6,6 +6,7 @@ import csv
 import json
 import re
 import sys
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice
@@ -23,6 +24,9 @@ BOMS = (
     (codecs.BOM_UTF16_LE, "utf-16"),
     (codecs.BOM_UTF16_BE, "utf-16"),
 )
+
+COPY = re.compile(r" \(\d+\)\.parquet$|\bcopy\b", re.IGNORECASE)
+"""How file managers name copies."""
 
 Chunk = dict[str, Sequence[Any]]
 
@@ -58,14 +62,12 @@ def open_table(path: Path) -> TableSource:
 
 
 def _refuse_leftovers(parts: Sequence[Path]) -> None:
-    """Raise UserError for a part whose name is not made as those of the others are: a copy, or what a kill left."""
+    """Raise UserError for what is no part by its name: a copy, or what a writer left that was killed."""
     for part in parts:
         if part.name.startswith("."):
             raise UserError(f"{part}: is a hidden file, as a writer that was killed leaves it; delete it")
-    made = [re.sub(r"\d+", "#", part.name) for part in parts]
-    usual = max(made, key=made.count)
-    if odd := [part for part, name in zip(parts, made, strict=True) if name != usual]:
-        raise UserError(f"{odd[0]}: is not named as the other parts ({usual}) are; take it out, or rename it")
+        if COPY.search(part.name):
+            raise UserError(f"{part}: is a copy by its name; take it out, or rename it")
 
 
 def _csv(path: Path) -> TableSource:
@@ -174,7 +176,7 @@ def _in_chunks(rows: Iterator[list[Any]], wanted: Sequence[str]) -> Iterator[Chu
 
 def _names(path: Path, header: Sequence[str]) -> tuple[str, ...]:
     names = tuple(name.strip().lower() for name in header)
-    twice = sorted({name for name in names if name and names.count(name) > 1})
+    twice = sorted(name for name, n in Counter(names).items() if name and n > 1)
     if twice:
         raise UserError(f"{path}: has two columns {twice[0]!r} (capitals do not count); rename one")
     return names

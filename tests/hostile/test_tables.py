@@ -20,7 +20,6 @@ REFUSED: dict[str, tuple[str, str]] = {
     "a truth value as a belief": ("prior,posterior|0.1,true|0.2,0.3|", "row 1, posterior: 'true' is not a number"),
     "an underscore in a number": ("prior,posterior|0.1,0.2|0.1_5,0.3|", "row 2, prior: '0.1_5' is not a number"),
     "part of an answer": ("k,n|2.5,5|1,5|", "row 1, k: '2.5' is no count"),
-    "more than all answers": ("k,n|2,5|7,5|", "row 2: k 7 is more than n 5"),
     "a number beyond floats": ("prior,posterior|0.1,1e999|", "row 1, posterior: '1e999'"),
     "labels that floats cannot hold": ("prior,posterior,item|0.1,0.2,1|0.2,0.3,1.0|", "is written '1' and '1.0'"),
     "a step that is not there": (f"{STEPS}|a,0,.1|a,2,.3|b,0,.1|b,1,.2|b,2,.3|", "'a' has no row for step 1"),
@@ -95,14 +94,14 @@ def test_weights_that_do_not_sum_to_one_are_said(tmp_path: Path) -> None:
     assert "weights of 1 rows sum to 2 to 2, not 1: they are divided by their sum" in score_table(path).understood.line
 
 
-@pytest.mark.parametrize("name", [".writing-part-1.parquet", "part-1 (1).parquet", "copy of part-1.parquet"])
+@pytest.mark.parametrize("name", [".writing-part-1.parquet", "part-1 (1).parquet", "Copy of part-1.parquet"])
 def test_leftovers_in_a_folder_are_named(name: str, tmp_path: Path) -> None:
     table = pd.DataFrame({"prior": [0.1, 0.2], "posterior": [0.2, 0.3]})
     for part in ("part-0.parquet", "part-1.parquet"):
         table.to_parquet(tmp_path / part)
     assert scored(tmp_path)
     table.to_parquet(tmp_path / name)
-    with pytest.raises(UserError, match=r"hidden file|not named as the other parts"):
+    with pytest.raises(UserError, match=r"is a hidden file|is a copy by its name"):
         score_table(tmp_path)
 
 
@@ -118,7 +117,7 @@ def test_the_belief_table_of_a_default_consistency_run_is_scored_without_its_for
     assert "6 read-outs of other scenarios (fork, fork-reveal) are left out" in line
 
 
-@pytest.mark.parametrize("columns", [10_000, 100_000])
+@pytest.mark.parametrize("columns", [1_000, 30_000])
 def test_many_columns_are_refused_soon(columns: int, tmp_path: Path) -> None:
     path = tmp_path / "wide.csv"
     path.write_text(",".join(f"some column {i}" for i in range(columns)) + "\n")
@@ -133,7 +132,7 @@ def test_a_cell_of_megabytes_is_no_burden(tmp_path: Path) -> None:
     (tmp_path / "name.csv").write_text("p" * 5_000_000 + ",posterior\n0.1,0.2\n")
     with pytest.raises(UserError) as told:
         score_table(tmp_path / "name.csv")
-    assert len(str(told.value)) < 10_000
+    assert len(str(told.value)) < 3_000
 
 
 def test_no_cell_of_a_csv_is_a_formula() -> None:

@@ -17,7 +17,6 @@ CONTEXT = ("cluster", "context", "question", "item")
 
 def _hits(path: Any, data: Data, clusters: Array | None) -> Sample:
     hits, n = data["k"], data["n"]
-    refuse_row(path, hits > n, lambda at: f": k {hits[at]:g} is more than n {n[at]:g}")
     belief = hybrid_probability(hits, n)
     return Hits(belief=belief, outcome=data.get("outcome"), hits=hits, n=n, clusters=clusters)
 
