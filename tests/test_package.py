@@ -52,10 +52,10 @@ def test_the_package_is_the_folder_of_these_tests_whatever_its_name() -> None:
 
 ROOMS = (
     *("tables", "scoring", "experiment", "runs", "materials", "reading", "report", "addons", "planted"),
-    *("consistency", "locate", "martingale", "engine", "cli"),
+    *("consistency", "locate", "martingale", "sycophancy", "engine", "cli"),
 )
 """Of `experiments/`: each may import those before it."""
-EXPERIMENTS = {"consistency", "locate", "martingale"}
+EXPERIMENTS = {"consistency", "locate", "martingale", "sycophancy"}
 """Rooms of which none may import another."""
 
 

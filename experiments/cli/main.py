@@ -313,6 +313,35 @@ def sheet(run: Path, file: Path) -> None:
 
 
 @cli.command()
+@click.argument("target")
+@MODEL
+@OVERRIDE
+@click.argument("file", type=click.Path(path_type=Path))
+def evidence(target: str, model: str | None, overrides: tuple[str, ...], file: Path) -> None:
+    """Have a model write evidence for the scenarios of sycophancy that have none, as YAML for a person to review.
+
+    \b
+    doxascope evidence casino.yaml evidence.yaml -m Qwen/Qwen3-4B
+    doxascope run casino.yaml -o tasks.conversations.evidence=evidence.yaml
+    """
+    from ...hooks.lm import load
+    from ..engine.config import load_config
+    from ..materials.scenarios.stored_evidence import REVIEWED, write_evidence
+    from ..sycophancy import SycophancyConfig
+    from ..sycophancy.evidence import in_want, written
+
+    _, config = load_config(target, overrides, model)
+    if not isinstance(config, SycophancyConfig):
+        raise UserError(f"{target}: is no configuration of sycophancy")
+    if file.exists():
+        raise UserError(f"{file}: is there, and may be reviewed; name another file")
+    wanting = in_want(config)
+    with load(config.model) as lm:
+        write_evidence(file, list(written(lm, wanting, config.seed)))
+    click.echo(f"{len(wanting)} scenarios: {file}; read it, and set `{REVIEWED}: true` where it may be used")
+
+
+@cli.command()
 @click.option("--out", type=click.Path(path_type=Path), default=Path("runs"), show_default=True, help="Folder of runs.")
 def ls(out: Path) -> None:
     """List the experiments, the models known by name, and the runs.

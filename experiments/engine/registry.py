@@ -12,8 +12,9 @@ from ..consistency import BeliefConsistency
 from ..experiment import Experiment
 from ..locate import Locate
 from ..martingale import Martingale
+from ..sycophancy import Sycophancy
 
-SHIPPED: tuple[type[Experiment], ...] = (BeliefConsistency, Locate, Martingale)
+SHIPPED: tuple[type[Experiment], ...] = (BeliefConsistency, Locate, Martingale, Sycophancy)
 GROUP = "doxascope.experiments"
 """Of entry points: a package that is installed may bring experiments, each a name and a class."""
 

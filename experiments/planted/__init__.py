@@ -3,6 +3,7 @@
 from .answering import Answering, Conversations
 from .choosing import Eliminating, PositionLocked, YesSayer
 from .incoherent import Incoherent
+from .listening import Listener
 from .reporting import ReportNoise
 from .sycophantic import Sycophantic, Testimonies
 from .trajectories import Trajectories
@@ -17,6 +18,7 @@ __all__ = [
     "Guessing",
     "Incoherent",
     "LeakyJudge",
+    "Listener",
     "PositionLocked",
     "PriorNoise",
     "ReportNoise",

@@ -205,12 +205,18 @@ def _labels(samples: Sequence[Sample]) -> dict[str, str]:
 
 
 def _are_rivals(one: Sample, two: Sample) -> bool:
-    """A layer is compared with what the model says by the same method, and with no other layer."""
+    """A layer is compared with the exact belief by the same method, and with no other layer; what a probe reads also
+    with what the model states.
+    """
     inner = [sample for sample in (one, two) if sample.kind in INNER_KINDS]
     if not inner:
         return True
-    exact = [sample for sample in (one, two) if sample.kind == "exact"]
-    return bool(exact) and inner[0].method.startswith(f"{exact[0].method}/")
+    said = [sample for sample in (one, two) if sample.kind not in INNER_KINDS]
+    if not said:
+        return False
+    (read,), (told,) = inner, said
+    same = told.kind == "exact" and read.method.startswith(f"{told.method}/")
+    return same or (read.kind == "probe" and told.kind == "verbal")
 
 
 def _difference(one: Compared, two: Compared, how: Resampling) -> PairedDifference:

@@ -303,6 +303,16 @@ class Testimony(Sample):
 
 
 @dataclass(frozen=True, kw_only=True)
+class Told(Sample):
+    """Beliefs in what a user and what an agent said, after they said it, and the beliefs that their words license."""
+
+    user: Array
+    licensed_user: Array
+    agent: Array
+    licensed_agent: Array
+
+
+@dataclass(frozen=True, kw_only=True)
 class Answers(Sample):
     """How often each option was the answer, afresh and in conversations; a row per question."""
 

@@ -16,6 +16,7 @@ from . import (
     outcomes,
     reliability,
     sycophancy,
+    testimony,
     verification,
     whitebox,
 )
@@ -32,6 +33,7 @@ METRICS: Sequence[Metric] = (
     *bscore.METRICS,
     *verification.METRICS,
     *bayes.METRICS,
+    *testimony.METRICS,
     *sycophancy.METRICS,
     *decision.METRICS,
     *iterated_expectation.METRICS,

@@ -8,6 +8,7 @@ from ....metrics import (
     BayesNoiseFloor,
     bayes_noise_floor,
     bayes_posterior,
+    beyond_floor,
     cluster_mean,
     coherent_posterior,
     direction,
@@ -43,7 +44,13 @@ def bayes_error(sample: Evidence, how: Resampling) -> Iterator[Line]:
         if sample.replicate is not None:
             floor = _floor(sample, policy, how)
             beside["of a perfect Bayesian read with this noise"] = f"{floor.rmse:.3f}"
+            if policy == "clip":
+                yield Line("noise_floor", "RMSE of a perfect Bayesian read with this noise", floor)
+                yield Line("beyond_floor", "RMSE to Bayes beyond that", beyond_floor(score, floor))
         if policy == "clip":
+            above = np.where(np.isfinite(target.v), target.incoherent, np.nan)
+            rate = with_drop_reasons(cluster_mean(above, clusters_of(sample), **how.interval), sample, above)
+            yield Line("incoherence", "posteriors above 1, so readings of no distribution", rate)
             beside["posteriors above 1, so readings of no distribution"] = f"{target.incoherence_rate:.1%}"
         yield Line(
             f"rmse_{policy}",
