@@ -52,7 +52,7 @@ class RunConfig(Settings):
     model: ModelSpec
     seed: int = Field(default=0, ge=0)
     """Of the items and of all resampling."""
-    items: int = Field(ge=1)
+    items: int = Field(ge=1, le=10**7)
     terminators: tuple[str, ...] = TERMINATORS
     token_budget: int = Field(default=BUDGET, ge=1)
     """Most tokens of one forward pass; bounds the memory."""
@@ -72,7 +72,7 @@ class RunConfig(Settings):
     """The residual stream that is stored beside the beliefs."""
     lens: LensPlan | None = None
     """The inner layers that are read beside the beliefs."""
-    bootstrap_draws: int = Field(default=2000, ge=1)
+    bootstrap_draws: int = Field(default=2000, ge=1, le=10**6)
     level: float = Field(default=0.95, gt=0, lt=1)
     """Of every interval."""
 

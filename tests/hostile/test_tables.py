@@ -117,6 +117,13 @@ def test_the_belief_table_of_a_default_consistency_run_is_scored_without_its_for
     assert "6 read-outs of other scenarios (fork, fork-reveal) are left out" in line
 
 
+def test_thousands_of_levels_are_refused(tmp_path: Path) -> None:
+    path = tmp_path / "levels.csv"
+    path.write_text("prior,posterior,factor_a\n" + "".join(f"0.5,0.6,l{i}\n" for i in range(3000)))
+    with pytest.raises(UserError, match="factor_a: has 3,000 levels, more than 200"):
+        score_table(path)
+
+
 @pytest.mark.parametrize("columns", [1_000, 30_000])
 def test_many_columns_are_refused_soon(columns: int, tmp_path: Path) -> None:
     path = tmp_path / "wide.csv"

@@ -23,7 +23,14 @@ def _pairs(path: Any, data: Data, clusters: Array | None) -> Sample:
     factors = {
         name: complete(path, f"factor_{name}", data[f"factor_{name}"]) for name in suffixes(list(data), "factor_")
     }
+    for name, labels in factors.items():
+        if (n := len(set(labels))) > MOST_LEVELS:
+            raise UserError(f"{path}: factor_{name}: has {n:,} levels, more than {MOST_LEVELS}; drop it, or group them")
     return Updates(views=_views(data, clusters), clusters=clusters, factors=factors or None)
+
+
+MOST_LEVELS = 200
+"""Of a factor: a regression has a slope for each of them."""
 
 
 def _chains(path: Any, data: Data, clusters: Array | None) -> Sample:
