@@ -116,6 +116,7 @@ class RunFolder:
         record = {**record, "files": record.get("files") or {name: file_digest(self.path / name) for name in begun}}
         if record.get("status") == "complete":
             record.setdefault("commits", self._last_lines())
+        record = json.loads(json.dumps(record))  # as it will be read
         self.write_json(MANIFEST, {**record, "digest": digest(record)})
 
     def recorded(self, name: str) -> Path | None:
