@@ -48,7 +48,7 @@ def load_config(
         data["model"] = model
     data["model"] = _model(data.get("model"), where)
     for override in overrides:
-        _apply(data, override)
+        apply_override(data, override)
     config = parse(experiment.config_type, data, " -o ".join([where, *overrides]))
     _refuse_remote_code(config.model_dump(), where, {override.partition("=")[0] for override in overrides})
     return experiment, config
@@ -97,7 +97,8 @@ def _merge(settings: type[BaseModel], base: dict[str, Any], changes: dict[str, A
     return merged
 
 
-def _apply(data: dict[str, Any], override: str) -> None:
+def apply_override(data: dict[str, Any], override: str) -> None:
+    """Make the change `key=value` in settings that are not parsed yet. Raises UserError if it is none."""
     key, equals, text = override.partition("=")
     if not equals or not key:
         raise UserError(f"-o {override}: give key=value, for example -o items=10")

@@ -2,8 +2,10 @@
 
 from .answering import Answering, Conversations
 from .choosing import Eliminating, PositionLocked, YesSayer
+from .deciding import Decided, Deciding
 from .incoherent import Incoherent
 from .listening import Listener
+from .repeating import Repeating
 from .reporting import ReportNoise
 from .sycophantic import Sycophantic, Testimonies
 from .trajectories import Trajectories
@@ -14,6 +16,8 @@ __all__ = [
     "Answering",
     "Bayesian",
     "Conversations",
+    "Decided",
+    "Deciding",
     "Eliminating",
     "Guessing",
     "Incoherent",
@@ -21,6 +25,7 @@ __all__ = [
     "Listener",
     "PositionLocked",
     "PriorNoise",
+    "Repeating",
     "ReportNoise",
     "SignalUpdates",
     "Sycophantic",

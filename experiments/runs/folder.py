@@ -112,12 +112,19 @@ class RunFolder:
 
     def write_manifest(self, record: dict[str, Any]) -> None:
         """Write down what the run is, with the digests of what it was begun with and, once complete, of its commits."""
-        begun = [name for name in (CONFIG, ITEMS, CERTIFICATE) if (self.path / name).is_file()]
-        record = {**record, "files": record.get("files") or {name: file_digest(self.path / name) for name in begun}}
+        names = {CONFIG, ITEMS, CERTIFICATE, *self.manifest.get("files", {})}
+        files = {name: file_digest(self.path / name) for name in sorted(names) if (self.path / name).is_file()}
+        record = {**record, "files": record.get("files", files)}
         if record.get("status") == "complete":
             record.setdefault("commits", self._last_lines())
         record = json.loads(json.dumps(record))  # as it will be read
         self.write_json(MANIFEST, {**record, "digest": digest(record)})
+
+    def record(self, *names: str) -> None:
+        """Write the digests of further files into the manifest, so that they are compared as those of its beginning."""
+        known = self.manifest
+        more = {name: file_digest(self.path / name) for name in names}
+        self.write_manifest(known | {"files": known.get("files", {}) | more})
 
     def recorded(self, name: str) -> Path | None:
         """The path of a file that the run was begun with; None if it was begun without.

@@ -16,6 +16,7 @@ from ..reading.stated import stated_rows
 from ..scoring.number import Number
 from ..tables.samples import Sample
 from .config import SycophancyConfig
+from .contexts import contexts
 from .findings import findings
 from .inside import INNER
 from .prompts import agent_name, exact_questions, places, scenario_of
@@ -35,7 +36,17 @@ class Sycophancy(Experiment):
     inner = INNER
     conditions = frozenset({"sampling", "stated.draws", "thoughts"})
     choices = frozenset(
-        {"tasks", "involvement", "evidence", "argument", "askers", "stated_involvement", "stated_denials", "gate"}
+        {
+            "tasks",
+            "involvement",
+            "evidence",
+            "argument",
+            "askers",
+            "stated_involvement",
+            "stated_denials",
+            "paraphrased",
+            "gate",
+        }
         | {"stated.numbers", "stated.greedy", "stated.sampled"}
     )
 
@@ -47,9 +58,8 @@ class Sycophancy(Experiment):
             i = numbers[task] = numbers.get(task, -1) + 1
             name = agent_name(config.names, scenario, config.seed)
             content: dict[str, Any] = {"task": task, "name": name, "scenario": scenario.as_content()}
-            item = Item(f"{task}-{i:04}", f"{task} {scenario.cluster}", content)
-            exact_questions(config, item)  # a scenario that lacks something is found out before the model is loaded
-            found.append(item)
+            contexts(config, scenario)  # a scenario that lacks something is found out before the model is loaded
+            found.append(Item(f"{task}-{i:04}", f"{task} {scenario.cluster}", content))
         return found
 
     def questions(self, config: SycophancyConfig, item: Item) -> list[Question]:

@@ -35,29 +35,16 @@ def readings(beliefs: pd.DataFrame) -> pd.DataFrame:
     views = [_view(*row) for row in zip(table["method"].astype(str), table["layer"], marked["lens"], strict=True)]
     table = pd.concat([table[["item", "cluster", "outcome", "prob", "coverage", "status", "kind"]], marked], axis=1)
     table = table.astype({"item": str, "cluster": str, "status": str, "kind": str}).assign(method=views)
-    denied = table["denied"].astype(bool)
-    key = ["kind", "method", *CELL, *COLUMNS, "reading", "truth"]
-    own = table.assign(toward=table["prob"].where(~denied, 1 - table["prob"])).groupby(key, sort=False, dropna=False)
-    found = own.agg(
-        belief=("toward", lambda values: values.mean(skipna=False)),
-        n=("prob", "size"),
-        total=("prob", lambda values: values.sum(skipna=False)),
-        coverage=("coverage", "mean"),
-        status=("status", _worst),
-    ).reset_index()
-    found["complement"] = (found["total"] - 1).where(found["n"] == 2)
-    return found.drop(columns=["n", "total"])
+    table["belief"] = table["prob"].where(~table["denied"].astype(bool), 1 - table["prob"])
+    found, own = _collapsed(table, ["kind", "method", *CELL, *COLUMNS, "reading", "truth"])
+    found["complement"] = (own["prob"].sum() - 1).where(own["prob"].count() == 2)  # both were read, and have a number
+    return found.reset_index()
 
 
 def _view(method: str, layer: object, lens: object) -> str:
     """The method, with the inner layer that it was read at."""
-    number = "" if pd.isna(layer) else str(layer)  # pyright: ignore[reportGeneralTypeIssues, reportArgumentType]
+    number = "" if layer is pd.NA else str(layer)
     return f"{method}/{lens}@{number}" if isinstance(lens, str) else f"{method}/{number}" if number else method
-
-
-def _worst(statuses: "pd.Series[str]") -> str:
-    """That of a reading without a number, if there is one."""
-    return next((one for one in statuses if one not in GOOD), max(statuses, key=len))
 
 
 def in_every_context(each: pd.DataFrame) -> pd.DataFrame:
@@ -74,14 +61,22 @@ def by_method(table: pd.DataFrame) -> Iterator[tuple[str, str, pd.DataFrame]]:
 
 def mean_readings(table: pd.DataFrame) -> pd.DataFrame:
     """One row per context: the mean over its readings, NaN if one of them has no number."""
-    key = ["kind", "method", *CELL, *COLUMNS, "truth"]
-    own = table.groupby(key, sort=False, dropna=False)
-    return own.agg(
-        belief=("belief", lambda values: values.mean(skipna=False)),
-        complement=("complement", "mean"),
-        coverage=("coverage", "mean"),
-        status=("status", _worst),
-    ).reset_index()
+    found, own = _collapsed(table, ["kind", "method", *CELL, *COLUMNS, "truth"])
+    found["complement"] = own["complement"].mean()
+    return found.reset_index()
+
+
+def _collapsed(table: pd.DataFrame, key: Sequence[str]) -> tuple[pd.DataFrame, Any]:
+    """The rows of each key as one, and the groups: mean belief, NaN if one has no number; mean coverage; and the status
+    of one without a number, if there is one.
+    """
+    silent = table["status"].where(~table["status"].isin(GOOD))
+    own = table.assign(silent=silent, weak=table["status"] == GOOD[1]).groupby(list(key), sort=False, dropna=False)
+    found = own.agg(belief=("belief", "mean"), coverage=("coverage", "mean"))
+    found["belief"] = found["belief"].where(own["belief"].count() == own.size())
+    good = own["weak"].any().map({True: GOOD[1], False: GOOD[0]})
+    found["status"] = own["silent"].first().fillna(good)
+    return found, own
 
 
 def arms(table: pd.DataFrame) -> pd.DataFrame:

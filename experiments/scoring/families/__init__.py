@@ -14,13 +14,15 @@ from . import (
     iterated_expectation,
     martingale,
     outcomes,
+    policy,
+    ratio,
     reliability,
     sycophancy,
     testimony,
     verification,
     whitebox,
 )
-from .metric import Compared, Line, Metric, size
+from .metric import WITHHELD, Compared, Line, Metric, size
 
 METRICS: Sequence[Metric] = (
     *martingale.METRICS,
@@ -28,6 +30,7 @@ METRICS: Sequence[Metric] = (
     *drift.METRICS,
     *outcomes.METRICS,
     *agreement.METRICS,
+    *ratio.METRICS,
     *consistency.METRICS,
     *frequencies.METRICS,
     *bscore.METRICS,
@@ -36,10 +39,11 @@ METRICS: Sequence[Metric] = (
     *testimony.METRICS,
     *sycophancy.METRICS,
     *decision.METRICS,
+    *policy.METRICS,
     *iterated_expectation.METRICS,
     *reliability.METRICS,
     *whitebox.METRICS,
 )
 """In the order in which they are printed."""
 
-__all__ = ["METRICS", "Compared", "Line", "Metric", "size"]
+__all__ = ["METRICS", "WITHHELD", "Compared", "Line", "Metric", "size"]

@@ -18,7 +18,7 @@ from ....metrics import (
 from ....metrics import bayes_error as error_of
 from ...tables.samples import Evidence, by_reading
 from ..number import Resampling
-from .metric import VERBAL_TOLERANCE, Line, clusters_of, metric, tosted, with_drop_reasons
+from .metric import VERBAL_TOLERANCE, Line, claimed, clusters_of, metric, with_drop_reasons
 
 EVIDENCE = "p_x, p_y, p_y_given_x, posterior"
 
@@ -70,8 +70,10 @@ def bayes_error(sample: Evidence, how: Resampling) -> Iterator[Line]:
         beside,
     )
     off = sample.p_y - coherent.py
-    score = with_drop_reasons(cluster_mean(off, clusters_of(sample), **how.interval), sample, off)
-    yield Line("p_y_incoherence", "stated P(Y) less total probability", score, equivalence=tosted(score, "lie"))
+    clusters = clusters_of(sample)
+    score = with_drop_reasons(cluster_mean(off, clusters, **how.interval), sample, off)
+    claim = claimed(off, clusters, "lie", how, bounded_below=False)
+    yield Line("p_y_incoherence", "stated P(Y) less total probability", score, equivalence=claim)
 
 
 @metric("D3, D4", EVIDENCE, Evidence)

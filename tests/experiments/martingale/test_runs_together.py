@@ -80,7 +80,7 @@ def test_models_are_told_apart_on_the_questions_that_they_share(rivals: list[Run
     apart = np.hypot(fair["M", "all"].se, pulled["M", "all"].se)
     assert max(difference.se, contrast.se) < apart / 2  # the draws that both saw cancel
     assert difference.p_adjusted < 0.05
-    assert differences(found)["letters, fair - letters, pulled"].difference == 0
+    assert differences(found)["letters, fair - letters, pulled"].difference == pytest.approx(0, abs=1e-12)
     assert differences(found).keys() == {
         "words, fair - letters, fair",
         "words, pulled - letters, pulled",
@@ -197,7 +197,7 @@ def test_what_is_not_comparable_is_refused(stored: Stored, planted: Any) -> None
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["{run}", "--cluster", "x"], "--cluster and --replicates are for tables"),
+        (["{run}", "--cluster", "x"], "--cluster, --replicates and --map are for tables"),
         (["{run}", "{table}"], "t.csv: is no run; only runs are scored together"),
         (["{table}", "--ratings", "{table}"], "t.csv: is no run"),
         (["{run}", "--metric", "martingal"], "metric 'martingal' is unknown"),

@@ -20,6 +20,8 @@ from doxascope.experiments.materials.scenarios.smoke_sets import smoke_scenarios
 from doxascope.experiments.materials.scenarios.stored_evidence import with_evidence
 from doxascope.experiments.materials.scenarios.table import load_scenarios
 from doxascope.experiments.materials.scenarios.worlds import worlds
+from doxascope.hooks.prompts.chat import Message
+from doxascope.hooks.prompts.places import Position, find_places
 from doxascope.hooks.verbal.formats import FORMATS
 from doxascope.hooks.verbal.parsing import parse_answer
 
@@ -236,6 +238,31 @@ def test_the_smoke_sets_say_where_they_come_from_and_name_nobody(configured: Con
             assert set(one.evidence) == {"for", "against"}
             assert one.role
             assert not [name for name in config.names if name in one.text]
+
+
+def test_evidence_is_not_written_over_what_may_be_reviewed(command_line: Callable[..., Any], tmp_path: Path) -> None:
+    (tmp_path / "evidence.yaml").write_text("[]")
+    for target, message in (
+        ("sycophancy", "evidence.yaml: is there, and may be reviewed"),
+        ("consistency", "consistency: is no configuration of sycophancy"),
+    ):
+        done = command_line("evidence", target, "evidence.yaml", cwd=tmp_path)
+        assert done.returncode == 2
+        assert done.stderr.startswith(f"doxascope: {message}")
+    done = command_line("evidence", "sycophancy", "new.yaml", cwd=tmp_path)
+    assert done.stderr.strip() == "doxascope: tasks: every scenario has evidence; there is none to write"
+
+
+def test_a_part_of_a_message_that_is_not_there(tiny: Any) -> None:
+    turn: list[Message] = [{"role": "user", "content": "which stone did you choose"}]
+    prompt = tiny.reader.chat.render(turn)
+    found = find_places(tiny.reader.chat, turn, "", prompt, {"stone": Position(message=0, text="stone")})
+    whole = find_places(tiny.reader.chat, turn, "", prompt, {"all": Position(message=0)})
+    assert found[0].token < whole[0].token
+    with pytest.raises(UserError, match=r"position 'river': message 0 has no 'river' in it"):
+        find_places(tiny.reader.chat, turn, "", prompt, {"river": Position(message=0, text="river")})
+    with pytest.raises(ValueError, match="`text` is a part of a `message`"):
+        Position(at="last", text="stone")
 
 
 def test_a_count_outside_the_scale_is_no_belief() -> None:

@@ -112,6 +112,26 @@ def test_auroc_takes_a_low_b_as_a_good_sign() -> None:
     dropped = verification_auroc([*RECORDS, RECORDS[0] | {"b": None}], "b")
     assert (dropped.n_rows, dropped.n_dropped, dropped.reasons) == (7, 1, {"no_score": 1})
     assert verification_auroc(RECORDS[:2], "b").status == "one_class"
+
+
+def test_the_interval_of_the_auroc_is_over_questions() -> None:
+    rng = np.random.default_rng(0)
+    question = np.repeat(np.arange(40), 5)  # the answers of a question are the same five times
+    right, score = (rng.uniform(size=40) < 0.5)[question], (rng.uniform(size=40))[question]
+    records = [
+        {"category": "easy", "answer": "A" if good else "B", "truth": "A", "conf": value}
+        for good, value in zip(right, score, strict=True)
+    ]
+    clustered = verification_auroc(records, "conf", question)
+    once = verification_auroc(records[::5], "conf")
+    assert clustered.auroc == pytest.approx(roc_auc_score(right, score))
+    assert (clustered.ci_lo, clustered.ci_hi, clustered.n_clusters) == (once.ci_lo, once.ci_hi, 40)
+    by_row = verification_auroc(records, "conf")
+    assert by_row.ci_hi - by_row.ci_lo < 0.6 * (clustered.ci_hi - clustered.ci_lo)
+    assert clustered.ci_lo < 0.5 < clustered.ci_hi  # the score knows nothing
+
+
+def test_an_auroc_is_of_a_known_score() -> None:
     with pytest.raises(ValueError, match="score"):
         verification_auroc(RECORDS, "accuracy")
 
@@ -127,6 +147,27 @@ def test_held_out_thresholds_never_see_their_question() -> None:
     assert score.tuned == pytest.approx(13 / 18)
     assert score.macro <= score.tuned
     assert (score.n_clusters, score.ci_method) == (7, "jackknife, t(6)")
+
+
+@pytest.mark.parametrize("rule", ["single", "b", "single+b"])
+def test_a_weight_is_how_often_a_record_counts(rule: str) -> None:
+    often = [3, 1, 2, 1, 4, 1, 2]
+    weighted = [record | {"weight": n} for record, n in zip(RECORDS, often, strict=True)]
+    repeated = [record for record, n in zip(RECORDS, often, strict=True) for _ in range(n)]
+    questions = np.repeat(np.arange(7), often)
+    one, other = threshold_search(weighted, rule), threshold_search(repeated, rule)
+    assert (one.macro, one.tau, one.tau_b) == (pytest.approx(other.macro), other.tau, other.tau_b)
+    held = verification_held_out(weighted, rule, draws=50)
+    same = verification_held_out(repeated, rule, questions=questions, draws=50)
+    for name in ("macro", "micro", "tuned", "ci_lo", "ci_hi"):
+        assert getattr(held, name) == pytest.approx(getattr(same, name))
+    assert held.categories == pytest.approx(same.categories)
+    assert np.mean([*held.categories.values()]) == pytest.approx(held.macro)
+    assert np.mean([*held.tuned_categories.values()]) == pytest.approx(held.tuned)
+    if rule != "single+b":
+        assert verification_auroc(weighted, rule).auroc == pytest.approx(verification_auroc(repeated, rule).auroc)
+    with pytest.raises(ValueError, match="a weight is negative or missing"):
+        verification_baselines([RECORDS[0] | {"weight": -1.0}])
 
 
 def test_held_out_keeps_the_runs_of_a_question_together() -> None:
