@@ -24,6 +24,7 @@ from ..hooks.tree.memory import Cost
 from ..hooks.verbal.formats import FORMATS
 from ..hooks.verbal.plan import StatedPlan
 from .scoring.number import Number
+from .scoring.registered import Registered
 from .tables.samples import Sample
 
 
@@ -72,6 +73,8 @@ class RunConfig(Settings):
     """The residual stream that is stored beside the beliefs."""
     lens: LensPlan | None = None
     """The inner layers that are read beside the beliefs."""
+    registered: Registered | None = None
+    """The number that the run is made for; None: all are exploratory. It is fixed once the run has begun."""
     bootstrap_draws: int = Field(default=2000, ge=1, le=10**6)
     level: float = Field(default=0.95, gt=0, lt=1)
     """Of every interval."""
@@ -256,6 +259,10 @@ class Experiment(ABC):
     headline: ClassVar[str]
     """The metric that leads its pages and whose differences between methods are told. Every method has it of the
     subset `all`.
+    """
+    gate: ClassVar[Collection[str]] = ()
+    """The conditions of its competence gate (`metrics.CONDITIONS`), written into a run's manifest before anything is
+    read: a page calls those that are judged and not among them added later.
     """
     config_type: ClassVar[type[RunConfig]] = RunConfig
     """Its settings."""

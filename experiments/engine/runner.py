@@ -23,6 +23,7 @@ from ...hooks.exact.tokenisations import Vocabulary, other_tokenisations
 from ...hooks.files import file_digest
 from ...hooks.identity import condition_differences
 from ...hooks.lm import LanguageModel, load
+from ...hooks.model.blocks import head_widths
 from ...hooks.store import ActivationWriter, store_header
 from ...hooks.text import as_csv
 from ...metrics import INNER_KINDS, belief_table
@@ -30,13 +31,25 @@ from ..addons import ADDONS
 from ..addons.addon import ScoredRun
 from ..experiment import Experiment, Item, Read, ReadsByItself, RunConfig
 from ..reading.exact import compile_questions, read_questions
+from ..report.lead import Lead
 from ..report.rows import as_row, jsonable
 from ..report.run_page import render_report
 from ..runs.folder import RunFolder
 from ..runs.integrity import STORE, restore, say_what_is_gone
-from ..runs.manifest import CERTIFICATE, CONFIG, ITEMS, code_of, conditions, digest, item_lines, surroundings
+from ..runs.manifest import (
+    CERTIFICATE,
+    CONFIG,
+    ITEMS,
+    code_of,
+    conditions,
+    digest,
+    item_lines,
+    refuse_other_registration,
+    surroundings,
+)
 from ..runs.scores import score_run
 from ..runs.shard import WHOLE, Shard
+from ..scoring.verdict import verdicts
 from .progress import progress
 
 PATIENCE = 30.0
@@ -101,7 +114,7 @@ def read(
         folder = RunFolder.create(out / name, shard)
         with folder.writing():
             with folder.taking_turns(patience=PATIENCE):
-                _refuse_mixture(folder, now)
+                _refuse_mixture(folder, config, now)
                 if restored:
                     restore(folder)
                 folder.require_as_begun()
@@ -109,7 +122,7 @@ def read(
                 say_what_is_gone(folder)
                 folder.write(ITEMS, item_lines(told))
                 folder.write(CONFIG, yaml.safe_dump(config.model_dump(mode="json"), sort_keys=False))
-                session = _begin(folder, now, len(batches(config, items)), find_certificate(lm.identity))
+                session = _begin(folder, experiment, now, len(batches(config, items)), find_certificate(lm.identity))
             with _store(config, lm, folder) as store:
                 _read_all(_Job(experiment, config, lm, folder, store), items, shard)
             verification = _verify(experiment, config, items, lm, verify) if verify else None
@@ -120,17 +133,20 @@ def read(
 
 def report(folder: RunFolder, experiment: Experiment, config: RunConfig) -> None:
     """Scores and report page from the beliefs that are on the disk."""
+    refuse_other_registration(folder.path, folder.manifest["conditions"], config)
     folder.require_as_begun()
     every = folder.beliefs()
     beliefs = every[~every["kind"].isin(INNER_KINDS)]
     numbers = score_run(experiment, config, beliefs)
     scored = ScoredRun(folder, experiment, config, every, beliefs, numbers)
     added = [addon.finish(scored) for addon in ADDONS]
-    rows = [as_row(number) for number in [*numbers, *(number for one in added for number in one.numbers)]]
+    told = [*numbers, *(number for one in added for number in one.numbers)]
+    lead = Lead(verdicts(numbers), told, config.registered, folder.manifest.get("gate", []))
+    rows = [as_row(number) for number in told]
     record = folder.manifest | _totals(folder)
     partial = {"partial": f"{len(folder.committed())} of {record['batches']} batches"} if folder.missing else {}
-    told = {"experiment": experiment.name, "headline": experiment.headline, **partial, "scores": rows}
-    folder.write_json("scores.json", told)
+    named = {"experiment": experiment.name, "headline": experiment.headline, **partial}
+    folder.write_json("scores.json", {**named, "lead": lead.as_dict(), "scores": rows})
     nested = ("reasons", "params", "details", "beside", "equivalence")
     table = pd.DataFrame([row | {key: json.dumps(row[key]) for key in nested} for row in rows])
     folder.write_table("scores.parquet", table)
@@ -141,7 +157,7 @@ def report(folder: RunFolder, experiment: Experiment, config: RunConfig) -> None
     findings = experiment.findings(config, beliefs, numbers, folder.transcripts)
     notes = {key: note for one in added for key, note in one.notes.items()}
     blocks = [block for one in added for block in one.blocks]
-    page = render_report(experiment, config, record, findings, numbers, beliefs, notes, blocks)
+    page = render_report(experiment, config, record, lead, findings, numbers, beliefs, notes, blocks)
     folder.write("report.html", page)
     written = ["scores.json", "scores.parquet", "report.html", *(name for one in added for name in one.files)]
     written += ["published.csv"] if len(published) else []
@@ -171,7 +187,13 @@ def _store(config: RunConfig, lm: LanguageModel, folder: RunFolder) -> Iterator[
         yield None
         return
     layers = config.capture.layer_numbers(lm.identity.n_layers)
-    header = store_header(lm.identity, sites=config.capture.sites, layers=layers, commits="../commits.jsonl")
+    header = store_header(
+        lm.identity,
+        sites=config.capture.sites,
+        layers=layers,
+        commits="../commits.jsonl",
+        heads=head_widths(lm.model),
+    )
     with ActivationWriter.open(folder.path / "activations", header, folder.mark) as store:
         yield store
 
@@ -252,8 +274,10 @@ def _verify(
     }
 
 
-def _refuse_mixture(folder: RunFolder, now: dict[str, Any]) -> None:
+def _refuse_mixture(folder: RunFolder, config: RunConfig, now: dict[str, Any]) -> None:
     before = folder.manifest.get("conditions")
+    if before is not None:
+        refuse_other_registration(folder.path, before, config)
     if before is not None and (changed := condition_differences(before, json.loads(json.dumps(now)))):
         raise UserError(
             f"{folder.path}: was run under other conditions ({'; '.join(changed)}); choose another --out, "
@@ -261,13 +285,18 @@ def _refuse_mixture(folder: RunFolder, now: dict[str, Any]) -> None:
         )
 
 
-def _begin(folder: RunFolder, now: dict[str, Any], n_batches: int, certificate: Certificate | None) -> int:
-    """Write down that the run goes on, and give the number of this session; those before it stay on record."""
+def _begin(
+    folder: RunFolder, experiment: Experiment, now: dict[str, Any], n_batches: int, certificate: Certificate | None
+) -> int:
+    """Write down that the run goes on, and give the number of this session; those before it stay on record, and so does
+    the gate as it was when the run began.
+    """
     before = folder.manifest
     sessions = [*before.get("sessions", []), {"began": _now(), "ended": None, **surroundings()}]
     record = {
         "status": "running",
         "conditions": now,
+        "gate": before.get("gate", []) if before else sorted(experiment.gate),
         "batches": n_batches,
         "verification": before.get("verification"),
         "certificate": certificate.hash if certificate else before.get("certificate"),

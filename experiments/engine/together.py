@@ -13,8 +13,9 @@ from ..experiment import TakesRatings
 from ..runs.folder import RunFolder
 from ..runs.manifest import ITEMS, item_digests
 from ..runs.scores import resampling
-from ..scoring.engine import EVERY, ScoredTable, require_unique, score_samples
+from ..scoring.engine import EVERY, OVER_MODELS, ScoredTable, require_unique, score_samples
 from ..scoring.number import Number, Resampling
+from ..scoring.registered import MODELS, Registered
 from ..tables.samples import WHOLE, Pairs, Sample, Updates, with_key, with_references
 from ..tables.understand import Understood
 from .comparable import Run, levels
@@ -71,14 +72,27 @@ def score_runs(
         _rivals(by_run),
     )
     compared = {runs[0].experiment.headline} if metric == EVERY else None
-    found = score_samples(samples, how, metric, compared=compared, rivals=understood.rivals)
+    plan = _registered(runs, of_run) if several else None
+    over_models = plan is not None
+    found = score_samples(samples, how, metric, compared=compared, rivals=understood.rivals, over_models=over_models)
     own = [
         replace(number, run=name)
         for run, name, beliefs in zip(runs, names, tables, strict=True)
         for number in (run.experiment.own_scores(run.config, beliefs) if metric == EVERY else ())
     ]
     require_unique([*found.all, *own])
-    return ScoredTable([*found.numbers, *map(_worded, own)], found.differences, found.skipped, understood)
+    fixed = set.intersection(*(set(run.folder.manifest.get("gate", [])) for run in runs))
+    numbers = [*found.numbers, *map(_worded, own)]
+    return ScoredTable(numbers, found.differences, found.skipped, understood, plan, fixed)
+
+
+def _registered(runs: Sequence[Run], of_run: Sequence[Mapping[str, str]]) -> Registered | None:
+    """The number that all runs were made for, over their models, if these were registered as a sample."""
+    plans = [run.config.registered for run in runs]
+    first, models = plans[0], {level["model"] for level in of_run}
+    if first is None or first.target != MODELS or any(plan != first for plan in plans) or len(models) < len(runs):
+        return None
+    return first.model_copy(update={"metric": first.metric + OVER_MODELS})
 
 
 def _opened(folder: RunFolder, allow_code: Sequence[Path]) -> Run:

@@ -103,7 +103,9 @@ def _head(values: Any, store: ActivationStore, probe: Probe) -> Any:
     """The part of the values that is the probe's head."""
     if probe.meta.head is None:
         return values
-    width = values.shape[1] // int(store.header.conditions["model"]["n_heads"])
+    if not store.header.n_heads:
+        raise UserError(f"{store.path}: keeps no heads")
+    width = values.shape[1] // store.header.n_heads
     return values[:, probe.meta.head * width : (probe.meta.head + 1) * width]
 
 

@@ -13,6 +13,7 @@ from ...hooks.errors import UserError, nearest
 from ...hooks.identity import condition_differences
 from ...hooks.prompts.places import Position
 from ...hooks.store import ActivationStore, Header
+from ...hooks.store.header import HEADS
 from ...probes.card.site_rule import ReadingSite, reading_site
 from ...probes.data.beliefs import belief_rows, join_targets, target_values
 from ...probes.data.dataset import ProbeData
@@ -23,9 +24,6 @@ from ..engine.config import stored_config
 from ..experiment import Question
 from ..runs.folder import RunFolder
 from .settings import ProbeJob
-
-HEADS = "head_out"
-"""The site that holds the outputs of all heads, side by side."""
 
 
 class Loaded(NamedTuple):
@@ -68,7 +66,7 @@ def load_runs(job: ProbeJob, allow_code: Sequence[Path] = ()) -> Loaded:
     if not known.any():
         raise UserError(f"target {job.target!r}: no read-out has it")
     rows = rows[known].reset_index(drop=True)
-    n_heads = header.conditions.get("model", {}).get("n_heads")
+    n_heads = header.n_heads
     features = StoreFeatures(stores, rows["store"].tolist(), rows["readout_id"].tolist(), n_heads)
     swept = tuple(dict.fromkeys((job.site, *job.sites)))
     points = tuple(

@@ -7,7 +7,7 @@ import json
 import platform
 import subprocess
 import sys
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -30,13 +30,31 @@ def digest(data: Any) -> str:
 def conditions(config: Settings, identity: Identity, items: list[Any]) -> dict[str, Any]:
     """All that changes the numbers: two runs may be mixed if and only if these are equal."""
     return {
-        "config": digest(config.model_dump(mode="json")),
+        "config": digest(config.model_dump(mode="json", exclude={"registered"})),
+        "registered": registered(config),
         "model": identity.model_dump(),
         "dataset": digest(items),
         "doxascope": __version__,
         "packages": {name: importlib.metadata.version(name) for name in PACKAGES},
         "cuda": _cuda(),
     }
+
+
+def registered(config: Settings) -> str | None:
+    """The digest of the number that a run was registered for. It is no part of the run's name, so that a run that goes
+    on under another one is found out.
+    """
+    plan = config.model_dump(mode="json", include={"registered"}).get("registered")
+    return None if plan is None else digest(plan)
+
+
+def refuse_other_registration(folder: Path, before: Mapping[str, Any], config: Settings) -> None:
+    """Raise UserError for a run that was registered for another number."""
+    if before.get("registered") != registered(config):
+        raise UserError(
+            f"{folder}: was registered for another number, or for none; that is fixed before anything is read: give "
+            "`registered` as it was, or choose another --out"
+        )
 
 
 def code_of(experiment: object) -> dict[str, str]:

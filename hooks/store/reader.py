@@ -54,7 +54,7 @@ class Activations(NamedTuple):
     rows: pd.DataFrame
     """[n] readout_id, position, token_index, ids_hash."""
     values: NDArray[np.float32]
-    """[n, d_model], exact whatever the dtype of the store."""
+    """[n, width], exact whatever the dtype of the store."""
 
 
 class Loss(NamedTuple):
@@ -129,7 +129,7 @@ class ActivationStore:
         if not found and position is not None:
             self.rows(position=position)  # says so if there is no such position
         rows = pd.concat([NO_ROWS, *(some.rows for some in found)], ignore_index=True)
-        values = np.empty((len(rows), self.header.d_model), np.float32)
+        values = np.empty((len(rows), self.header.width(site)), np.float32)
         end = len(rows)
         while found:  # freed as they are copied, so that the result is not held twice
             some = found.pop().values
@@ -229,13 +229,13 @@ class ActivationStore:
     def _vectors(self, part: Part, rows: pd.DataFrame, point: StoredPoint) -> tuple[pd.DataFrame, NDArray[Any]]:
         """Those of the rows that can be read at a point, and the vectors of the part as stored."""
         if rows.empty:
-            return rows, np.empty((0, self.header.d_model))
+            return rows, np.empty((0, self.header.width(point[0])))
         try:
             with open_part(part.path, self.header) as file:
                 stored, intact = read_vectors(file, *point, count_vectors(rows))
         except DamagedError as error:
             self._say(self._loss(part, str(error)))
-            return rows[:0], np.empty((0, self.header.d_model))
+            return rows[:0], np.empty((0, self.header.width(point[0])))
         for loss in _lost_rows(part, point, rows, intact):
             self._say(loss)
         return rows[intact[rows["vector"]]], stored

@@ -53,7 +53,7 @@ class ActivationWriter:
         Args:
             number: of the batch, from 0. A part of that number that was not committed is replaced.
             rows: readout_id, position, token_index, ids_hash; no two of the same read-out and position.
-            residuals: site -> [rows, layers, d_model], a tensor or an array, in the store's dtype.
+            residuals: site -> [rows, layers, width], a tensor or an array, in the store's dtype.
 
         A batch without rows has no part.
 
@@ -126,10 +126,10 @@ class ActivationWriter:
             raise UserError("rows hold text with a NUL, which ends text in HDF5")
         if set(stored) != set(self.header.sites):
             raise UserError(f"residuals are of {sorted(stored)}, the store holds {sorted(self.header.sites)}")
-        shape = (len(rows), len(self.header.layers), self.header.d_model)
         for site, values in stored.items():
+            shape = (len(rows), len(self.header.layers), self.header.width(site))
             if values.shape != shape:
-                raise UserError(f"residuals of {site} are {values.shape}, not {shape}, [rows, layers, d_model]")
+                raise UserError(f"residuals of {site} are {values.shape}, not {shape}, [rows, layers, width]")
         if (twice := rows[rows.duplicated(["readout_id", "position"])]).size:
             raise UserError(f"two rows are {twice['readout_id'].iloc[0]!r} at {twice['position'].iloc[0]!r}")
 

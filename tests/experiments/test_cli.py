@@ -48,10 +48,10 @@ def test_a_run_leaves_everything_that_it_promises(tiny_folder: Path, tmp_path: P
     assert {"config.yaml", "manifest.json", "scores.json", "scores.parquet", "published.csv", "report.html"} <= names
     assert {f"beliefs/part-0000{i}.parquet" for i in range(3)} <= names
     beliefs = pd.concat(pd.read_parquet(p) for p in sorted((folder / "beliefs").iterdir()))
-    assert len(beliefs) == 3 * (30 * 3 + 12 * 2 + 3 * 3)  # dialogues, yes or no, reveals of a written choice
+    assert len(beliefs) == 3 * (57 * 3 + 12 * 2 + 3 * 3)  # dialogues, yes or no, reveals of a written choice
     manifest = json.loads((folder / "manifest.json").read_text())
     assert manifest["status"] == "complete"
-    assert manifest["totals"]["readouts"] == 3 * 45
+    assert manifest["totals"]["readouts"] == 3 * 72
     assert manifest["verification"]["largest_difference_nat"] < noise(beliefs["logp"])
     others = manifest["verification"]["other_tokenisations"]
     assert 0 < others["largest_share"] < 1
@@ -224,7 +224,7 @@ def test_plan_shows_an_item_and_the_tokens_of_a_read_out(tiny_folder: Path, tmp_
     plan = ("plan", "consistency", "-m", str(tiny_folder), "--item")
     item = command_line(*plan, "t0000-012", cwd=tmp_path)
     assert item.returncode == 0
-    assert item.stdout.count("coverage") == 45
+    assert item.stdout.count("coverage") == 72
     one = command_line(*plan, "t0000-012/reject-1/free", cwd=tmp_path)
     assert one.stdout.count("coverage") == 1
     assert "prefilled turns" in one.stdout

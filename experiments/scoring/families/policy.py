@@ -19,7 +19,7 @@ from ....metrics.decision.sufficiency import explained_share, sufficiency_moment
 from ...tables.samples import Decisions, Knowledge, Menus, Policies
 from ..number import Resampling
 from .decision import strata_of
-from .metric import Compared, Line, clusters_of, keys_of, metric, with_drop_reasons
+from .metric import Compared, Line, clusters_of, compare_moments, keys_of, metric, with_drop_reasons
 
 
 def _compare_sufficiency(sample: Decisions) -> Compared | None:
@@ -27,7 +27,7 @@ def _compare_sufficiency(sample: Decisions) -> Compared | None:
         return None
     owners = clusters_of(sample)
     moments = sufficiency_moments(sample.belief, sample.action_prob, owners)
-    return Compared("sufficiency", keys_of(sample), owners, moments, explained_share)
+    return compare_moments("sufficiency", keys_of(sample), owners, moments, explained_share)
 
 
 @metric(

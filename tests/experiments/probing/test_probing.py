@@ -29,7 +29,8 @@ def place(tiny_folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     from doxascope.experiments.engine.runner import run
 
     out = tmp_path_factory.mktemp("probing")
-    run(*load_config("truth", ["items=12", "batch_items=6", "token_budget=4096"], str(tiny_folder)), out / "runs")
+    settings = ["items=12", "batch_items=6", "token_budget=4096", "capture.sites=[resid_pre, head_out, resid_post]"]
+    run(*load_config("truth", settings, str(tiny_folder)), out / "runs")
     (out / "job.yaml").write_text(JOB)
     return out
 
@@ -61,6 +62,21 @@ def test_the_rows_are_the_statements_and_their_activations(place: Path, run_fold
     i = 17
     at = int(np.flatnonzero(rows["readout_id"] == data.rows["readout_id"][i])[0])
     np.testing.assert_array_equal(data.read(next(p for p in data.points if p.layer == 1))[i], values[at])
+
+
+def test_each_head_is_a_place_of_its_own(command_line: Call, place: Path, run_folder: Path) -> None:
+    chosen = ["sites=[head_out]", "heads=true", "positions=[]"]
+    data = load_runs(load_job(str(place / "job.yaml"), [run_folder], chosen)).data
+    heads = [at for at in data.points if at.site == "head_out"]
+    assert len(heads) == 3 * 4  # layers, heads
+    rows, values = ActivationStore.open(run_folder).read(site="head_out", layer=2, position="statement")
+    order = [rows["readout_id"].tolist().index(name) for name in data.rows["readout_id"]]
+    whole = np.concatenate([data.read(at) for at in heads if at.layer == 2], axis=1)
+    np.testing.assert_array_equal(whole, values[order])
+    overrides = [part for one in chosen for part in ("-o", one)]
+    done = command_line("probe", "sweep", "job.yaml", str(run_folder), "--out", "heads", *overrides, cwd=place)
+    assert done.returncode == 0, done.stderr
+    assert "Heads: dark is decodable" in (next((place / "heads").iterdir()) / "report.html").read_text()
 
 
 def test_a_sweep_leaves_a_card_a_page_and_a_probe_and_goes_on_where_it_was(
