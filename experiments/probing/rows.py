@@ -14,6 +14,7 @@ from ...hooks.identity import condition_differences
 from ...hooks.prompts.places import Position
 from ...hooks.store import ActivationStore, Header
 from ...hooks.store.header import HEADS
+from ...metrics.validation import Floats
 from ...probes.card.site_rule import ReadingSite, reading_site
 from ...probes.data.beliefs import belief_rows, join_targets, target_values
 from ...probes.data.dataset import ProbeData
@@ -25,6 +26,8 @@ from ..experiment import Question
 from ..runs.folder import RunFolder
 from .settings import ProbeJob
 
+LAYER_0 = "layer-0 embeddings"
+
 
 class Loaded(NamedTuple):
     """Runs, ready for a job."""
@@ -35,8 +38,8 @@ class Loaded(NamedTuple):
     """The registered place."""
     sites: dict[str, ReadingSite]
     """Of each position that is read."""
-    surface: ReadAt | None
-    """The place before the first block, that a probe must do better than, if it was kept."""
+    others: dict[str, Floats]
+    """Name -> [n, d] activations that a probe must do better than: before the first block, and of rivals."""
 
 
 def load_runs(job: ProbeJob, allow_code: Sequence[Path] = ()) -> Loaded:
@@ -76,9 +79,17 @@ def load_runs(job: ProbeJob, allow_code: Sequence[Path] = ()) -> Loaded:
     )
     data = ProbeData(rows, make_target(job.target, values[known]), features, points)
     registered = ReadAt(job.site, at_depth(points, job.study.depth), job.position)
+    others = {name: _of_rival(run, rows["readout_id"].tolist(), registered) for name, run in job.rivals.items()}
     first = ReadAt("resid_pre", 0, job.position)
-    surface = first if "resid_pre" in header.sites and 0 in header.layers and first != registered else None
-    return Loaded(data, header, registered, {name: sites[name] for name in positions}, surface)
+    if "resid_pre" in header.sites and 0 in header.layers and first != registered:
+        others[LAYER_0] = features.read(first)
+    return Loaded(data, header, registered, {name: sites[name] for name in positions}, others)
+
+
+def _of_rival(run: Path, readout_ids: list[str], at: ReadAt) -> Floats:
+    """What another model has at the same place. Raises UserError if it was not asked the same."""
+    store = ActivationStore.open(run)
+    return StoreFeatures([store], [0] * len(readout_ids), readout_ids, store.header.n_heads).read(at)
 
 
 def _heads(at: ReadAt, n_heads: int | None) -> list[ReadAt]:

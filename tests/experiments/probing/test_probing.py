@@ -101,6 +101,15 @@ def test_a_sweep_leaves_a_card_a_page_and_a_probe_and_goes_on_where_it_was(
     assert (folder / "sweep.json").read_bytes() == before
 
 
+def test_a_rival_that_reads_the_same_is_not_beaten(command_line: Call, place: Path, run_folder: Path) -> None:
+    given = ("-o", f"rivals={{random weights: {run_folder}}}", "-o", "positions=[]", "--out", "rival")
+    done = command_line("probe", "sweep", "job.yaml", str(run_folder), *given, cwd=place)
+    assert done.returncode == 0, done.stderr
+    card = json.loads((next((place / "rival").iterdir()) / "card.json").read_text())
+    assert card["baselines"]["random weights"] == pytest.approx(card["numbers"]["r2"]["value"])
+    assert card["numbers"]["above random weights"]["value"] == pytest.approx(0)
+
+
 def test_at_the_answer_the_page_says_read_out(command_line: Call, place: Path, run_folder: Path) -> None:
     given = (
         "probe",
@@ -140,6 +149,10 @@ def test_a_probe_gives_a_run_cross_fitted_beliefs_of_kind_probe(
     assert np.abs(own - probe.readout.predict(values)).max() > 1e-3  # not by the fit that saw them
     scores = json.loads((run_folder / "scores.json").read_text())["scores"]
     assert {row["kind"] for row in scores} >= {"exact", "probe"}
+    (effect,) = (row for row in scores if row["metric"] == "query_effect")
+    beliefs = pd.concat(map(pd.read_parquet, sorted((run_folder / "beliefs").iterdir())))
+    exact = beliefs[(beliefs["kind"] == "exact") & (beliefs["option_index"] == 0)].set_index("readout_id")["prob"]
+    assert effect["estimate"] == pytest.approx(float((exact.loc[yes.index] - yes["prob"]).mean()))
     assert "Read by the probe probe" in (run_folder / "report.html").read_text()
     judged = command_line("probe", "eval", "job.yaml", str(run_folder), *asked, cwd=place)
     assert (judged.returncode, "was trained on every group" in judged.stderr) == (2, True)

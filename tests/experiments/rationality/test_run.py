@@ -132,3 +132,20 @@ def test_inner_layers_answer_to_the_evidence_or_are_barred(configured: Configure
     inner = [one for one in scores if one["kind"] == "lens" and one["metric"] == "response"]
     assert inner
     assert {one["status"] for one in inner} <= {"ok", "gate_failed", "constant", "too_few"}
+
+
+@pytest.mark.parametrize(
+    ("world", "data"),
+    [("quite", "quite/data/cancer0.json"), ("brfss", "brfss2015/diabetes_binary_5050split_BRFSS2015.csv.gz")],
+)
+def test_public_worlds_are_read_and_scored(
+    configured: Configured, public: Callable[[str], Path], tmp_path: Path, world: str, data: str
+) -> None:
+    experiment, config = configured(
+        f"world={{of: {world}, data: '{public(data)}'}}", "said={}", "prompts={standard: ''}", "batch_items=4"
+    )
+    folder = run(experiment, config, tmp_path)
+    table = detailed(folder.beliefs())
+    assert len(actions(config, table).items) == config.items
+    assert ("case" in set(table["scenario"])) == (world == "brfss")  # queries in words have no covariate to reveal
+    assert "Belief against truth" in (folder.path / "report.html").read_text()

@@ -2,7 +2,6 @@
 
 import gzip
 import itertools
-import os
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -18,18 +17,6 @@ from doxascope.experiments.materials.worlds.description import load_description
 from doxascope.experiments.materials.worlds.network import Network, make_network
 from doxascope.experiments.materials.worlds.source import WorldSource, load_world
 from doxascope.experiments.materials.worlds.source import contexts as of_source
-
-DATA = Path(os.environ.get("DOXASCOPE_DATA", Path(__file__).parents[4] / "../shared/data"))
-
-
-@pytest.fixture(scope="module")
-def public() -> Callable[[str], Path]:
-    def find(name: str) -> Path:
-        if not (DATA / name).exists():
-            pytest.skip(f"{name} is not beside the checkout (DOXASCOPE_DATA names the folder)")
-        return DATA / name
-
-    return find
 
 
 def by_enumeration(network: Network, variable: str, evidence: dict[str, str]) -> np.ndarray:
