@@ -1,6 +1,7 @@
-"""Files that are on the disk whole or not at all."""
+"""Files that are on the disk whole or not at all, and digests by which they are known."""
 
 import contextlib
+import hashlib
 import os
 from collections.abc import Iterator
 from pathlib import Path
@@ -29,6 +30,17 @@ def write_text(path: Path, text: str) -> None:
     """Write a UTF-8 file whole or not at all."""
     with atomic_write(path) as temporary:
         temporary.write_text(text, encoding="utf-8")
+
+
+def digest_of(data: bytes) -> str:
+    """SHA-256 in hexadecimal, as `sha256sum` writes it."""
+    return hashlib.sha256(data).hexdigest()
+
+
+def file_digest(path: Path) -> str:
+    """The same of a file."""
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def sync(path: Path) -> None:

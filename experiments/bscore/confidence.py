@@ -12,7 +12,6 @@ from ...hooks.verbal.asking import NumberQuestion, ask_number
 from ...hooks.verbal.exact_numbers import read_numbers
 from ...hooks.verbal.formats import UNIT
 from ..experiment import Item, Transcript
-from ..reading.stated import transcript
 from .asking import CONFIDENCE, answered, choice_of, single_question
 from .config import BScoreConfig
 
@@ -46,14 +45,25 @@ def confidence_rows(
     for i, one in enumerate(read_numbers(lm, asked, budget=config.token_budget)):
         rows += [told(i) | row for row in one.rows(_pair(choice.options[i]), config.low_coverage)]
     if config.confidence.greedy:
-        greedy = Sampling(temperature=0, max_new_tokens=ANSWER_TOKENS)
-        for i, said in enumerate(write_answers(lm, asked, greedy)):
+        law = Sampling(temperature=0, max_new_tokens=ANSWER_TOKENS)
+        for i, said in enumerate(write_answers(lm, asked, law)):
             found = answer_rows(asked[i], "greedy", said, _pair(choice.options[i]), config.low_coverage)
             rows += [told(i) | row for row in found]
             answers[i] += said
-    return rows, [transcript(*one) for one in zip(asked, map(_pair, choice.options), answers, strict=True)]
+    return rows, [_transcript(*one) for one in zip(asked, choice.options, answers, strict=True)]
 
 
 def _pair(option: str) -> tuple[str, str]:
     """The number is P(it); the rest is not."""
     return option, f"not {option}"
+
+
+def _transcript(asked: NumberQuestion, option: str, answers: list[Answer]) -> Transcript:
+    return {
+        "readout_id": asked.readout_id,
+        "messages": list(asked.messages),
+        "prefill": asked.prefill,
+        "options": list(_pair(option)),
+        "thoughts": [],
+        "answers": [{"draw": one.draw, "text": one.text, "status": one.status} for one in answers],
+    }

@@ -6,19 +6,18 @@ from typing import Any
 import numpy as np
 
 from ...hooks.backends.captured import Captured, join_captures
-from ...hooks.belief_rows import option_rows
 from ...hooks.errors import UserError
 from ...hooks.exact.exact import ExactReading
 from ...hooks.generation.sampling import random_generator
 from ...hooks.lm import LanguageModel
 from ...hooks.tree.memory import Cost, sum_costs
 from ...metrics.validation import Floats
-from ..experiment import Drawn, Item, Question, Read
+from ..experiment import Drawn, Item, Question, Read, Transcript
 from ..reading.exact import compile_questions, reading_rows
 from .asking import SINGLE, asks, choice_of, orders_of, single_questions
 from .confidence import confidence_rows
 from .config import BScoreConfig
-from .conversations import hold
+from .conversations import Turn, hold
 
 SAMPLED = "sampled"
 """What is added to the name of a method whose answers are counted."""
@@ -30,7 +29,7 @@ def read_item(name: str, config: BScoreConfig, item: Item, lm: LanguageModel) ->
     singles = single_questions(config, item)
     readings, cost, captured = _packed(config, singles, lm)
     rows = [row for asked, one in zip(singles, readings, strict=True) for row in _rows(config, asked, one, lm)]
-    said = [one.transcript() for one in singles]
+    said = [_transcript(one) for one in singles]
     costs, captures = [cost], [captured] if captured else []
     firsts = {(q.method, q.variant["order"]): one for q, one in zip(singles, readings, strict=True)}
     for method in config.held:
@@ -40,8 +39,7 @@ def read_item(name: str, config: BScoreConfig, item: Item, lm: LanguageModel) ->
         costs += own
         for turns in conversations:
             rows += [row for one in turns for row in _rows(config, one.question, one.reading, lm)]
-            last: list[Drawn] = [{"draw": 0, "text": turns[-1].form, "status": "ok"}]
-            said.append(turns[-1].question.transcript(answers=last))
+            said.append(_transcript(turns[-1].question, turns))
             if config.capture:  # one pass over the whole of it, now that it is known
                 _, cost, captured = _packed(config, [one.question for one in turns], lm)
                 costs.append(cost)
@@ -97,15 +95,32 @@ def counted_rows(config: BScoreConfig, item: Item, method: str, law: Floats, cov
         answers = [min(int(np.searchsorted(law[o].cumsum(), u, side="right")), law.shape[1] - 1) for o, u in drawn]
         shares = np.bincount(answers, minlength=law.shape[1]) / len(answers)
         variant = {"run": run, "answers": answers, "category": choice.category, "truth": choice.right}
-        rows += option_rows(
-            choice.options,
-            shares,
-            kind="verbal",
-            coverage=coverage,
-            status="ok" if coverage >= config.low_coverage else "low_coverage",
-            readout_id=f"{item.id}/run-{run}/{method}/{SAMPLED}",
-            method=f"{method} {SAMPLED}",
-            scenario=SINGLE,
-            variant=json.dumps(variant, sort_keys=True),
-        )
+        rows += [
+            {
+                "readout_id": f"{item.id}/run-{run}/{method}/{SAMPLED}",
+                "kind": "verbal",
+                "method": f"{method} {SAMPLED}",
+                "scenario": SINGLE,
+                "variant": json.dumps(variant, sort_keys=True),
+                "option": option,
+                "option_index": i,
+                "prob": shares[i],
+                "coverage": coverage,
+                "status": "ok" if coverage >= config.low_coverage else "low_coverage",
+            }
+            for i, option in enumerate(choice.options)
+        ]
     return rows
+
+
+def _transcript(question: Question, turns: list[Turn] | None = None) -> Transcript:
+    """What was said in a read-out; of a conversation, all of it."""
+    answers: list[Drawn] = [] if turns is None else [{"draw": 0, "text": turns[-1].form, "status": "ok"}]
+    return {
+        "readout_id": question.readout_id,
+        "messages": list(question.conversation),
+        "prefill": question.prefill,
+        "options": [option.name for option in question.options],
+        "thoughts": [],
+        "answers": answers,
+    }

@@ -11,8 +11,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ...hooks.cache import made_once
-from ...hooks.files import write_text
+from ...hooks.cache import kept
+from ...hooks.files import atomic_write
 from ...hooks.lm import LanguageModel, load
 from ...hooks.prompts.options import make_options
 from ..runs.manifest import digest
@@ -45,11 +45,13 @@ def rank_words(words: Sequence[str], reference: str, text: str = RANKING_TEXT) -
         order = [lm.identity.weights, lm.identity.tokenizer, lm.identity.dtype, text, sorted(words)]
         name = f"{lm.spec.name}-{digest(order)}"
 
-        def rank(path: Path) -> None:
+        def rank(file: Path) -> None:
             log.warning("ranking %d words by %s, once", len(words), lm.spec.name)
-            write_text(path, "".join(f"{word}\n" for word in _rank(sorted(words), text, lm)))
+            ranked = _rank(sorted(words), text, lm)
+            with atomic_write(file) as temporary:
+                temporary.write_text("".join(f"{word}\n" for word in ranked), encoding="utf-8")
 
-        file = made_once(f"entities/{name}.txt", rank)
+        file = kept("entities", f"{name}.txt", rank)
     return Ranked(file.read_text(encoding="utf-8").splitlines(), name)
 
 

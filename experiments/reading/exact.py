@@ -73,8 +73,17 @@ def read_questions(
         said = answers.get(question.readout_id, [])
         rows += [where | row for row in belief.rows]
         rows += [where | row for row in _sampled(config, question, said, lm)]
-        drawn: list[Drawn] = [{"draw": one.draw, "text": one.text, "status": one.status} for one in said]
-        transcripts.append(question.transcript(belief.thoughts, drawn))
+        transcripts.append(
+            {
+                "readout_id": question.readout_id,
+                "messages": list(question.conversation),
+                "prefill": question.prefill,
+                "prompt": lm.reader.chat.digest(question.conversation, question.prefill),
+                "options": [option.name for option in question.options],
+                "thoughts": belief.thoughts,
+                "answers": [{"draw": one.draw, "text": one.text, "status": one.status} for one in said],
+            }
+        )
     return Read(rows, transcripts, cost, captured)
 
 

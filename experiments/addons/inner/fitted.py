@@ -10,7 +10,7 @@ from collections.abc import Collection, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from ....hooks.cache import made_once
+from ....hooks.cache import kept
 from ....hooks.errors import UserError
 from ....hooks.files import write_text
 from ....hooks.lens.corpus import (
@@ -33,6 +33,8 @@ log = logging.getLogger("doxascope")
 SEED = 0
 """Of the model's own answers: runs of all seeds share them."""
 SHOWN = 5
+ROOM = "lens"
+"""Of the cache."""
 
 
 class Fitted(NamedTuple):
@@ -57,7 +59,7 @@ def fitted_translator(lm: LanguageModel, plan: LensPlan, words: Collection[str])
         log.warning("fitting the translators of %d layers of %s, once", len(layers), lm.spec.name)
         fit_translator(lm, documents, layers).save(path)
 
-    translator = Translator.load(made_once(f"lens/{name}", fit, ".json"))
+    translator = Translator.load(kept(ROOM, name, fit))
     require_matching_translator(translator, lm, layers)
     return Fitted(translator, name)
 
@@ -82,7 +84,7 @@ def _own_samples(lm: LanguageModel, draws: int) -> list[Document]:
         log.warning("having %s answer %d questions to fit translators on, once", lm.spec.name, len(shipped_prompts()))
         write_text(path, json.dumps(own_answers(lm, seed=SEED, draws=draws)) + "\n")
 
-    path = made_once(f"lens/{lm.spec.name}-samples-{digest(asked)}.json", sample)
+    path = kept(ROOM, f"{lm.spec.name}-samples-{digest(asked)}.json", sample)
     try:
         lines = json.loads(path.read_text(encoding="utf-8"))
         return [Document(text, tuple(ids), tuple(ends)) for text, ids, ends in lines]
