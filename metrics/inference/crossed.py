@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -54,7 +54,7 @@ def crossed_mean(
     for own in clusters:
         if len(np.unique(np.asarray(own).astype(str))) < n:
             raise ValueError("clusters: a model lacks some; give the items that every model has read")
-    counts = {"n_rows": sum(map(len, sums)), "n_clusters": n, "n_models": r}
+    counts: dict[str, Any] = {"n_rows": sum(map(len, sums)), "n_clusters": n, "n_models": r}
     by_cluster = [
         cluster_sums(own, np.searchsorted(every, np.asarray(names).astype(str)), n)
         for own, names in zip(sums, clusters, strict=True)

@@ -54,7 +54,9 @@ def test_a_run_leaves_everything_that_it_promises(tiny_folder: Path, tmp_path: P
     others = manifest["verification"]["other_tokenisations"]
     assert 0 < others["largest_share"] < 1
     assert 0 < others["read"] <= others["of"]
-    scores = json.loads((folder / "scores.json").read_text())["scores"]
+    stored = json.loads((folder / "scores.json").read_text())
+    assert not [line for line in stored["lead"]["said"] if "not made by this run" in line]
+    scores = stored["scores"]
     assert all(score["ci_method"] for score in scores if score["estimate"] is not None)
     assert {score["n_clusters"] for score in scores if score["metric"] == "c2" and score["subset"] == "all"} == {3}
     assert all(score["status"] != "ok" for score in scores if score["estimate"] is None)

@@ -22,7 +22,7 @@ from doxascope.hooks.verbal.formats import FORMATS
 from doxascope.metrics import belief_table
 
 DATA = Path(os.environ.get("DOXASCOPE_DATA", Path(__file__).parents[4] / "../shared/data"))
-SMALL = ("items=4", "pool=60", "bootstrap_draws=50")
+SMALL = ("items=4", "pool=60", "bootstrap_draws=50", "prompts={standard: '', squared: It is paid by squared error.}")
 
 
 @pytest.fixture(scope="session")

