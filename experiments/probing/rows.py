@@ -131,7 +131,10 @@ def _site(asked: Sequence[tuple[Position, Question]]) -> ReadingSite:
     """The least that can be said of a position in all questions."""
     every = {reading_site(position, len(question.conversation)) for position, question in asked}
     order: tuple[ReadingSite, ...] = ("read-out", "unknown", "before the question")
-    return next((site for site in order if site in every), "unknown")
+    for site in order:
+        if site in every:
+            return site
+    return "unknown"
 
 
 def _message(asked: Sequence[tuple[Position, Question]]) -> int | None:

@@ -62,10 +62,8 @@ class Card(NamedTuple):
     def criteria(self) -> dict[str, Verdict]:
         """Of each of Herrmann and Levinstein's criteria: as weak as the weakest of its claims."""
         order: Sequence[Verdict] = ("not supported", "not tested", "supported")
-        return {
-            criterion: min((self.verdict(name) for name in names), key=order.index)
-            for criterion, names in CRITERIA.items()
-        }
+        weakest = {name: min(order.index(self.verdict(one)) for one in names) for name, names in CRITERIA.items()}
+        return {name: order[place] for name, place in weakest.items()}
 
 
 def report_card(found: Sweep, study: Study, site: ReadingSite, n_groups: int, plan: StudyPlan) -> Card:
