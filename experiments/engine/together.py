@@ -11,7 +11,7 @@ from ...hooks.errors import UserError
 from ...metrics import INNER_KINDS
 from ..experiment import TakesRatings
 from ..runs.folder import RunFolder
-from ..runs.manifest import item_digests
+from ..runs.manifest import ITEMS, item_digests
 from ..runs.scores import resampling
 from ..scoring.engine import EVERY, OVER_MODELS, ScoredTable, require_unique, score_samples
 from ..scoring.number import Number, Resampling
@@ -53,7 +53,7 @@ def score_runs(
     tables = [_beliefs(run, ratings) for run in runs]
     how = resampling(runs[0].config)
     how = how if seed is None else Resampling(seed, how.draws, how.level)
-    digests = [item_digests(run.folder.path) if several else {} for run in runs]
+    digests = [item_digests(run.folder.recorded(ITEMS)) if several else {} for run in runs]
     by_run = [
         [
             replace(with_key(sample, known) if several else sample, run=name)
@@ -96,9 +96,10 @@ def _registered(runs: Sequence[Run], of_run: Sequence[Mapping[str, str]]) -> Reg
 
 
 def _opened(folder: RunFolder, allow_code: Sequence[Path]) -> Run:
+    folder.require_as_begun()
     if folder.missing:
         raise UserError(f"{folder.path}: {folder.missing} batches are still to be read; go on with the run first")
-    return Run(folder, *stored_config(folder.path / "config.yaml", allow_code))
+    return Run(folder, *stored_config(folder.config, allow_code))
 
 
 def _beliefs(run: Run, ratings: Path | None) -> pd.DataFrame:

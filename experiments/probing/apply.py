@@ -82,7 +82,8 @@ def apply_job(job: ProbeJob, run: Path, allow_code: tuple[Path, ...] = ()) -> in
         (run / FOLDER).mkdir(exist_ok=True)
         folder.write_table(f"{FOLDER}/{probe.meta.name}.parquet", table)
         folder.write_json(f"{FOLDER}/{probe.meta.name}.json", probe.meta.model_dump(mode="json"))
-        report(folder, *stored_config(run / "config.yaml", allow_code))
+        folder.record(*(f"{FOLDER}/{probe.meta.name}{suffix}" for suffix in (".parquet", ".json")))
+        report(folder, *stored_config(folder.config, allow_code))
     return len(first)
 
 

@@ -118,7 +118,7 @@ def _common(runs: Sequence[Path], stores: Sequence[ActivationStore]) -> Header:
 
 def _positions(run: Path, allow_code: Sequence[Path]) -> dict[str, list[tuple[Position, Question]]]:
     """Name of a position -> where it is, in each question of the run's first item."""
-    experiment, config = stored_config(run / "config.yaml", allow_code)
+    experiment, config = stored_config(RunFolder.open(run).config, allow_code)
     found: dict[str, list[tuple[Position, Question]]] = {}
     for question in experiment.questions(config, experiment.items(config)[0]):
         given = config.capture.positions if config.capture else None

@@ -12,13 +12,14 @@ from pathlib import Path
 from typing import Any
 
 from ... import __version__
-from ...hooks.errors import UserError
+from ...hooks.errors import UserError, in_one_line
 from ...hooks.identity import Identity
 from ...hooks.settings import Settings
 
+MANIFEST, CONFIG = "manifest.json", "config.yaml"
 CERTIFICATE = "certificate.json"
 """A run's copy of its model's certificate."""
-PACKAGES = ("torch", "transformers", "tokenizers", "numpy", "scipy", "pandas", "pyarrow", "wonderwords")
+PACKAGES = ("torch", "transformers", "tokenizers", "numpy", "scipy", "pandas", "pyarrow", "jinja2", "wonderwords")
 
 
 def digest(data: Any) -> str:
@@ -73,14 +74,13 @@ def item_lines(items: Iterable[tuple[str, str, Any]]) -> str:
     return "".join(json.dumps(line, ensure_ascii=False) + "\n" for line in lines)
 
 
-def item_digests(folder: Path) -> dict[str, str]:
+def item_digests(path: Path | None) -> dict[str, str]:
     """Item -> digest of its content. Raises UserError if the run has none."""
-    path = folder / ITEMS
-    try:
+    if path is None:
+        raise UserError(f"has no {ITEMS}; repeat the run, then score it with others")
+    with in_one_line(path):
         lines = map(json.loads, path.read_text(encoding="utf-8").splitlines())
         return {line["id"]: line["content"] for line in lines}
-    except (OSError, ValueError, KeyError) as error:
-        raise UserError(f"{path}: cannot be read ({error}); repeat the run, then score it with others") from None
 
 
 def surroundings() -> dict[str, Any]:

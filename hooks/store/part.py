@@ -9,6 +9,7 @@ flipped bit is an error and never a number. Text is of fixed length, because HDF
 """
 
 import contextlib
+import hashlib
 import json
 import re
 from collections.abc import Callable, Iterator, Mapping
@@ -112,6 +113,14 @@ def open_part(path: Path, header: Header) -> Iterator[h5py.File]:
         raise DamagedError("it is gone; if the store was packed meanwhile, open the store again") from None
     except (OSError, KeyError, ValueError, TypeError, RuntimeError) as error:
         raise DamagedError(" ".join(str(error).split())) from error
+
+
+def rows_digest(rows: pd.DataFrame) -> str:
+    """A digest of `COLUMNS`."""
+    whole = hashlib.sha256(rows["token_index"].to_numpy("<i8").tobytes())
+    for name in TEXT:
+        whole.update("\0".join(rows[name].tolist()).encode())
+    return whole.hexdigest()
 
 
 def count_vectors(rows: pd.DataFrame) -> int:

@@ -6,6 +6,7 @@ replaced when its batch is written again; nothing is deleted for want of a line.
 """
 
 import contextlib
+import hashlib
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -20,7 +21,7 @@ from ..identity import condition_differences
 from .commits import append_commit, read_commits
 from .dtypes import Residuals, as_stored
 from .header import NAME, Header, read_header
-from .part import COLUMNS, TEXT, Part, parts_in, share_vectors, write_part
+from .part import COLUMNS, TEXT, Part, parts_in, rows_digest, share_vectors, write_part
 
 
 class ActivationWriter:
@@ -70,12 +71,22 @@ class ActivationWriter:
         kept, vector = share_vectors(rows, stored)
         place = {layer: i for i, layer in enumerate(self.header.layers)}
 
+        digest = hashlib.sha256()
+
         def vectors(site: str, layer: int) -> NDArray[Any]:
-            return stored[site][kept, place[layer]]
+            values = stored[site][kept, place[layer]]
+            digest.update(values)
+            return values
 
         with self._faults(number):
             write_part(part.path, self.header, rows.assign(vector=vector), vectors)
-        return {"rows": len(rows), "first": rows["readout_id"].iloc[0], "last": rows["readout_id"].iloc[-1]}
+        return {
+            "rows": len(rows),
+            "first": rows["readout_id"].iloc[0],
+            "last": rows["readout_id"].iloc[-1],
+            "rows_digest": rows_digest(rows),
+            "values_digest": digest.hexdigest(),
+        }
 
     def add(self, number: int, rows: pd.DataFrame, residuals: Mapping[str, Residuals]) -> None:
         """Write and commit a batch of a store that belongs to no run."""

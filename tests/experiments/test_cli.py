@@ -18,6 +18,8 @@ from typing import Any
 import pandas as pd
 import pytest
 
+from doxascope.experiments.runs.folder import RunFolder
+
 SMALL = ("-o", "batch_items=1", "-o", "bootstrap_draws=100")
 MANY = 20
 """Items of which three kills leave some."""
@@ -143,9 +145,9 @@ def test_ctrl_c_says_how_to_go_on(tiny_folder: Path, tmp_path: Path, command_lin
 
 def test_a_run_under_other_conditions_is_not_mixed_in(tiny_folder: Path, tmp_path: Path, command_line: Call) -> None:
     folder = run_tiny(command_line, tiny_folder, tmp_path, "-o", "items=2")
-    manifest = json.loads((folder / "manifest.json").read_text())
+    manifest = RunFolder(folder).manifest
     manifest["conditions"]["packages"]["torch"] = "1.0"
-    (folder / "manifest.json").write_text(json.dumps(manifest))
+    RunFolder(folder).write_manifest(manifest)
     again = command_line("run", "consistency", "-m", str(tiny_folder), *SMALL, "-o", "items=2", cwd=tmp_path)
     assert again.returncode == 2
     assert "packages.torch: 1.0 -> " in again.stderr

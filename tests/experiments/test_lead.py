@@ -78,13 +78,13 @@ def test_a_condition_that_came_later_is_called_so(ran: Callable[..., Any]) -> No
         ),
         ([], "Nothing says that these conditions were fixed before anything was read."),
     ):
-        folder.write_json("manifest.json", manifest | {"gate": fixed})
+        folder.write_manifest(manifest | {"gate": fixed})
         report(RunFolder.open(folder.path), experiment, config)
         page = (folder.path / "report.html").read_text()
         assert said in page
         assert "were fixed before anything was read" not in page.replace(said, "")
         assert ran(PLAN)[0].manifest["gate"] == fixed  # going on does not rewrite it
-    folder.write_json("manifest.json", manifest)
+    folder.write_manifest(manifest)
     report(RunFolder.open(folder.path), experiment, config)
 
 

@@ -35,10 +35,10 @@ def stored(configured: Any, tmp_path: Path) -> Stored:
         _, config = configured(f"bootstrap_draws={DRAWS}", *changes)
         folder = RunFolder.create(tmp_path / f"{model}-{len(list(tmp_path.iterdir()))}")
         conditions = {"model": {"name": model, "weights": weights}}
-        folder.write_json("manifest.json", {"conditions": conditions, "batches": 1})
         folder.write("config.yaml", yaml.safe_dump(config.model_dump(mode="json")))
         items = sorted({*zip(table["item"].astype(str), table["cluster"].astype(str), strict=True)})
         folder.write(ITEMS, item_lines((item, cluster, f"{data} {item}") for item, cluster in items))
+        folder.write_manifest({"conditions": conditions, "batches": 1})
         folder.commit(0, table, [], {})
         return folder
 
@@ -188,7 +188,7 @@ def test_what_is_not_comparable_is_refused(stored: Stored, planted: Any) -> None
         score_runs([judged, stored(table, "other", asked)])
     assert "is a second run of fair under the same conditions" in refused(stored(table, "fair"))
     part = stored(table, "other")
-    part.write_json("manifest.json", part.manifest | {"batches": 3})
+    part.write_manifest(part.manifest | {"batches": 3})
     assert "2 batches are still to be read" in refused(part)
     start = planted({"words": [np.full((5, 1), 0.4)]})
     with pytest.raises(UserError, match="no trajectory has a step"):

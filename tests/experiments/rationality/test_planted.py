@@ -125,9 +125,9 @@ def test_two_models_of_the_same_contexts_are_compared_in_pairs(
         table = planted(agent.sample(N, 0))
         folder = RunFolder.create(tmp_path / name)
         conditions = {"model": {"name": name, "weights": name}}
-        folder.write_json("manifest.json", {"conditions": conditions, "batches": 1})
         folder.write("config.yaml", yaml.safe_dump(config.model_dump(mode="json")))
         folder.write(ITEMS, item_lines((item, item, f"d {item}") for item in sorted(set(table["item"].astype(str)))))
+        folder.write_manifest({"conditions": conditions, "batches": 1})
         folder.commit(0, table, [], {})
         folders.append(folder)
     found = {number.metric: number.score for number in score_runs(folders, metric="sufficiency").differences}

@@ -59,13 +59,12 @@ def test_the_page_shows_what_was_read(configured: Configured, tiny_run: RunFolde
 
 
 def test_a_run_that_was_killed_ends_with_the_same_bytes(
-    configured: Configured, tiny_run: RunFolder, tmp_path: Path
+    configured: Configured, tiny_run: RunFolder, tmp_path: Path, cut_short: Any
 ) -> None:
     experiment, config = configured()
     begun = tmp_path / tiny_run.path.name
     shutil.copytree(tiny_run.path, begun)
-    first = (begun / "commits.jsonl").read_text().splitlines(keepends=True)[0]
-    (begun / "commits.jsonl").write_text(first)
+    cut_short(begun, 1)
     for name in ("scores.json", "published.csv", "report.html"):
         (begun / name).unlink()
     resumed = run(experiment, config, tmp_path)
