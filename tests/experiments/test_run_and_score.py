@@ -105,9 +105,9 @@ def test_a_run_says_which_tests_it_is_too_large_for(
 
 def test_a_plan_counts_the_stated_beliefs(configured: Callable[..., Any]) -> None:
     def planned(stated: str) -> Plan:
-        return make_plan(*configured("reasoning=[cot]", f"stated={stated}"))
+        return make_plan(*configured("items=2", "reasoning=[cot]", f"stated={stated}"))
 
-    experiment, config = configured("reasoning=[cot]", "stated={}")
+    experiment, config = configured("items=2", "reasoning=[cot]", "stated={}")  # six items, all of which a plan builds
     places = [experiment.places(config, item) for item in experiment.items(config)]
     silent, said, run = planned("{}"), planned("{greedy: [json], sampled: [integer], draws: 6}"), 0
     assert said.tokens_sampled - silent.tokens_sampled == (1 + 6) * ANSWER_TOKENS * sum(map(len, places))
