@@ -82,11 +82,12 @@ def _with_auxiliary(
     form = _states(further["labels"])
     asked = ask_number(lm.reader, f"{item.id}/auxiliary", [{"role": "user", "content": text}], form)
     (read,) = read_numbers(lm, [asked], budget=config.token_budget)
-    where = {"scenario": AUXILIARY, "step": 0, "variant": "{}", "readout_id": f"{asked.readout_id}/{NUMBERS}"}
+    where = {"scenario": AUXILIARY, "step": 0, "variant": "{}"}
     status = read.lines[-1].status(config.low_coverage)
     own = [
-        where
-        | {"kind": "verbal", "method": NUMBERS, "option": label, "option_index": i, "prob": line.mean}
+        where  # a read-out each, as the lines of numbers need not sum to 1
+        | {"readout_id": f"{asked.readout_id}/{NUMBERS}.{i}", "kind": "verbal", "method": NUMBERS}
+        | {"option": label, "option_index": i, "prob": line.mean}
         | {"coverage": read.belief.coverage, "status": status}
         for i, (label, line) in enumerate(zip(further["labels"], read.lines, strict=True))
     ]

@@ -50,6 +50,11 @@ def turn_slopes(paths: ArrayLike, clusters: ArrayLike, **how: Any) -> list[TurnS
         paths: [n, turns] the probability of an option at each turn of a conversation, given what was sampled before.
         clusters: [n] the question.
         how: seed, draws and level of the interval.
+
+    >>> paths = [[0.2, 0.4, 0.4], [0.6, 0.8, 0.8], [0.5, 0.5, 0.5], [0.3, 0.1, 0.1]]
+    >>> second = turn_slopes(paths, ["a", "b", "c", "d"], seed=0, draws=200, level=0.95)[1]
+    >>> second.M
+    0.0
     """
     rows = _rows(paths, clusters)
     found = []

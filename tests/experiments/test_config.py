@@ -29,7 +29,7 @@ def test_a_preset_says_what_it_changes(preset: str) -> None:
     assert same is experiment
     assert config.items > shipped.items
     assert (config.seed, config.token_budget) == (5, shipped.token_budget)
-    assert len(same.items(config)) == config.items * len(config.model_dump()["domains"])
+    assert len(same.items(config)) == config.items * len(config.model_dump()["domains"]) + config.gate_urns
 
 
 def test_overrides_reach_nested_settings() -> None:

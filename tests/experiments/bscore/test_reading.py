@@ -192,5 +192,5 @@ def test_a_run_that_was_killed_ends_with_the_same_bytes(
     for name in ("scores.json", "published.csv"):
         assert (whole.path / name).read_bytes() == (again / name).read_bytes()
     page = (whole.path / "report.html").read_text()
-    assert "Fails the competence gate" in page
+    assert "This is not a belief measurement" in page
     assert "Does it settle? words" in page

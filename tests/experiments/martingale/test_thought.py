@@ -40,6 +40,7 @@ ASK = (
     "domains={values: {kind: smoke}}",
     "generation.max_new_tokens=60",
     "items=1",
+    "gate_urns=0",
     "chains=4",
     "bootstrap_draws=50",
 )
