@@ -137,12 +137,12 @@ def test_a_run_goes_on_under_another_date_with_the_same_bytes(
 
     experiment, config = load_config("consistency", ["items=3", "batch_items=1", "bootstrap_draws=50"], str(dated))
     theirs: Any = AutoTokenizer.from_pretrained(dated)
-    midnight("A-14")
+    midnight("AAA-14")
     east = theirs.apply_chat_template(HELLO, tokenize=False)
     whole = run(experiment, config, tmp_path / "whole").path
     part = run(experiment, config, tmp_path / "part").path
     cut_short(part, 1)
-    midnight("B+12")
+    midnight("BBB+12")
     assert theirs.apply_chat_template(HELLO, tokenize=False) != east
     run(experiment, config, tmp_path / "part")
     for name in ("scores.json", "beliefs/part-00002.parquet", "transcripts/part-00002.jsonl"):
