@@ -2,9 +2,10 @@
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Literal
+from typing import Concatenate, Literal, ParamSpec
 
 import numpy as np
+from numpy.random import Generator
 
 from ....metrics import Score
 
@@ -23,6 +24,20 @@ Role = Literal["ours", "paper", "picture"]
 Aim = Literal["level", "power"]
 
 
+class Flagged(float):
+    """What a test said whose result says by its status that the level is not promised."""
+
+
+Simulation = Callable[[Generator], Mapping[str, float]]
+"""One sample: test name -> 1 rejected, 0 not, NaN undefined; or one of these `Flagged`."""
+Settings = ParamSpec("Settings")
+
+
+def simulation(once: Callable[Concatenate[Generator, Settings], dict[str, float]]) -> Callable[Settings, Simulation]:
+    """Turn a function of random numbers and settings into one that is given the settings first."""
+    return lambda *args, **kwargs: lambda rng: once(rng, *args, **kwargs)
+
+
 @dataclass(frozen=True)
 class Test:
     """One column of a design."""
@@ -36,6 +51,8 @@ class Test:
     """The nominal level is an upper bound by construction, and `note` says why: a lower rate is no fault."""
     note: str = ""
     """Why it does not hold its level, where it does not, or why that is a bound."""
+    instead_of: str = ""
+    """The test of the same design that it replaced."""
 
 
 @dataclass(frozen=True)
@@ -51,14 +68,18 @@ class Design:
     """`level`: the null is true, so a rejection is an error (for an interval: a miss of the planted value).
     `power`: the stated effect is planted."""
     truth: str
-    simulate: Callable[[np.random.Generator], Mapping[str, float]]
-    """One sample: test name -> 1 rejected, 0 not, NaN undefined."""
+    simulate: Simulation
     tests: tuple[Test, ...]
 
 
 def rejects(p: float, alpha: float = ALPHA) -> float:
     """1 if p is at most alpha, NaN if it is undefined."""
     return float(p <= alpha) if np.isfinite(p) else float("nan")
+
+
+def unless_flagged(score: Score, value: float) -> float | Flagged:
+    """The same, marked if the status of the result says that the level is not promised there."""
+    return value if score.status == "ok" else Flagged(value)
 
 
 def misses(lo: float, hi: float, truth: float) -> float:
