@@ -16,10 +16,11 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from . import metrics
-    from .experiments.experiment import Column, Experiment, Figure, Findings, Item, Question, RunConfig, Table, Verdict
+    from .experiments.experiment import Column, Experiment, Figure, Findings, Item, Question, RunConfig, Table
     from .experiments.runs.folder import RunFolder
     from .experiments.scoring.engine import ScoredTable
     from .experiments.scoring.number import Number
+    from .experiments.scoring.verdict import Verdict
     from .hooks.backends.capture import CapturePlan, Every
     from .hooks.backends.edits import Edit, add_vector, project_out, replace_rows, swap_edits
     from .hooks.certificate.certify import certify
@@ -93,9 +94,10 @@ __all__ = [
 
 _HOMES = {
     "experiments.experiment": (
-        "Column", "Experiment", "Figure", "Findings", "Item", "Question", "RunConfig", "Table", "Verdict",
+        "Column", "Experiment", "Figure", "Findings", "Item", "Question", "RunConfig", "Table",
     ),
     "experiments.scoring.number": ("Number",),
+    "experiments.scoring.verdict": ("Verdict",),
     "hooks.backends.capture": ("CapturePlan", "Every"),
     "hooks.backends.edits": ("Edit", "add_vector", "project_out", "replace_rows", "swap_edits"),
     "hooks.certificate.certify": ("certify",),

@@ -26,16 +26,16 @@ from doxascope.experiments.engine.config import load_config
 from doxascope.experiments.engine.runner import run
 from doxascope.experiments.locate.figures import draw_map
 from doxascope.experiments.locate.interchange import DONOR
-from doxascope.experiments.locate.samples import SHARE, UPDATE, Map, maps
+from doxascope.experiments.locate.samples import UPDATE, Map, maps
 from doxascope.experiments.report.plotting import INK, MARK, STYLE, to_svg
 from doxascope.experiments.runs.folder import RunFolder
 from doxascope.experiments.runs.scores import resampling, score_run
+from doxascope.experiments.scoring.verdict import verdicts
 from doxascope.hooks.certificate.cached import save_certificate
 from doxascope.hooks.certificate.certify import certify
 from doxascope.hooks.lens.plan import LensPlan
 from doxascope.metrics import (
     INNER_KINDS,
-    CompetenceGate,
     PairedDifference,
     Score,
     cluster_mean,
@@ -122,7 +122,7 @@ def _incompetent(config: ConsistencyConfig, beliefs: pd.DataFrame) -> set[str]:
     """The methods that fail the competence gate, on all items."""
     experiment, _ = load_config("consistency")
     numbers = score_run(experiment, config, beliefs[~beliefs["kind"].isin(INNER_KINDS)])
-    return {n.method for n in numbers if isinstance(n.score, CompetenceGate) and not n.score.passed}
+    return {verdict.method for verdict in verdicts(numbers) if not verdict.passed}
 
 
 def _certified(folder: RunFolder) -> bool:
@@ -197,9 +197,8 @@ def main(model: str | None) -> None:
     numbers = score_run(mapping, settings, read)
     scores = {number.metric: number.score for number in numbers}
     donor = maps(read, numbers)[DONOR]
-    gate = scores[SHARE]
     forest = list(rows(config, folder))
-    failed = isinstance(gate, CompetenceGate) and not gate.passed
+    failed = not all(verdict.passed for verdict in verdicts(numbers))
     figure = draw(forest, donor, config.model.name, reading(forest, scores[UPDATE], failed))
     (HERE / "first-figure.svg").write_text(to_svg(figure), encoding="utf-8")
 

@@ -154,15 +154,6 @@ Transcripts = Callable[[Collection[str]], Mapping[str, Transcript]]
 
 
 @dataclass(frozen=True)
-class Verdict:
-    """Whether a method measures a belief at all, by the competence gate that was fixed before reading."""
-
-    method: str
-    passed: bool
-    reason: str
-
-
-@dataclass(frozen=True)
 class Column:
     """A column of a report's table."""
 
@@ -231,7 +222,6 @@ class Findings:
     """What was measured, in a few sentences for a reader who has not seen the configuration."""
     columns: Sequence[Column]
     """Of the first table, the experiment's headline before all."""
-    verdicts: Sequence[Verdict] = ()
     tables: Sequence[Table] = ()
     figures: Sequence[Figure] = ()
     gallery: Gallery | None = None

@@ -19,7 +19,7 @@ NAMED = {
 """The placeholders of a text besides the three words."""
 
 
-class Wording(Settings):
+class ConsistencyWording(Settings):
     """The texts of the game; the placeholders are filled with words."""
 
     system: str
@@ -27,10 +27,12 @@ class Wording(Settings):
     reject_answer: str
     narrow: str
     narrow_answer: str
+    undecided: str = "I would rather not say yet."
+    """The reply that decides nothing, which the gate sets against the two answers."""
     reveal: str
 
 
-class Method(Settings):
+class ConsistencyMethod(Settings):
     """A form of reading the belief."""
 
     forms: tuple[str, ...] = Field(min_length=1)
@@ -72,8 +74,8 @@ class ConsistencyConfig(RunConfig):
     window of ranks if there are several."""
     rejections: Literal[1, 2] = 1
     """2: after "No." a second word is rejected, too, and one is left."""
-    wording: Wording
-    methods: Mapping[str, Method] = Field(min_length=1)
+    wording: ConsistencyWording
+    methods: Mapping[str, ConsistencyMethod] = Field(min_length=1)
     sampled: Sampled = Sampled()
     fork: Fork
     coverage_thresholds: tuple[Annotated[float, Field(ge=0, le=1)], ...] = (0.1, 0.5, 0.9)

@@ -1,5 +1,5 @@
-"""What is asked of a triple: one prior, in which the word is asked for at once, nine posteriors, six more if a second
-word is rejected, and the forks.
+"""What is asked of a triple: one prior, in which the word is asked for at once, nine posteriors, the same nine with a
+reply that decides nothing, six more if a second word is rejected, and the forks.
 """
 
 from collections.abc import Mapping, Sequence
@@ -10,9 +10,9 @@ from ...hooks.prompts.options import Option, make_options
 from ...hooks.prompts.places import LAST, Position
 from ..experiment import Question
 from ..materials.entities import Words
-from .config import ConsistencyConfig, Method
+from .config import ConsistencyConfig, ConsistencyMethod
 
-PRIOR, POSTERIOR, SECOND = "prior", "posterior", "second-posterior"
+PRIOR, POSTERIOR, SECOND, MENTION = "prior", "posterior", "second-posterior", "mention"
 FORK, FORK_REVEAL = "fork", "fork-reveal"
 YES, NO = "yes", "no"
 
@@ -49,6 +49,7 @@ def _reveal(
     draws = sampled.draws if method_name in config.sampled_methods and hidden is None else 0
     steps = len(_turns(variant))
     scenario = FORK_REVEAL if hidden is not None else (PRIOR, POSTERIOR, SECOND)[steps]
+    scenario = MENTION if "pending" in variant else scenario
     return Question(
         readout_id=f"{name}/{method_name}",
         method=method_name,
@@ -65,7 +66,7 @@ def _reveal(
 
 
 def _positions(steps: int) -> dict[str, Position]:
-    """Where a capture reads: what the model was told, each turn that rules something out and its answer, and the
+    """Where a capture reads: what the model was told, each turn that asks of words and its answer, and the
     reveal. `before-reveal` is the last place that knows nothing of what will be asked.
     """
     turns = {}
@@ -97,7 +98,9 @@ def _ask(config: ConsistencyConfig, item: str, words: Words, x: int, hidden: int
 
 
 def _scenarios(rejections: int) -> list[tuple[str, dict[str, object]]]:
-    """(name, variant) of the prior, which has no variant, and of the posteriors."""
+    """(name, variant) of the prior, which has no variant, of the posteriors, and of each first question again with a
+    reply that decides nothing: `pending` is the word that the answer would have ruled out.
+    """
     rejected = [(f"reject-{x}", {"template": "reject", "named": [x], "rejected": x}) for x in range(3)]
     narrowings = [
         (f"narrow-{x}-{y}", {"template": "narrow", "named": [x, y], "rejected": 3 - x - y})
@@ -107,11 +110,15 @@ def _scenarios(rejections: int) -> list[tuple[str, dict[str, object]]]:
         (f"reject-{x}-{y}", {"template": "reject", "named": [x], "rejected": x, "then": y})
         for x, y in permutations(range(3), 2)
     ]
-    return [(PRIOR, {}), *rejected, *narrowings, *(again if rejections == 2 else [])]
+    undecided = [
+        (f"{name}-undecided", {"template": one["template"], "named": one["named"], "pending": one["rejected"]})
+        for name, one in (*rejected, *narrowings)
+    ]
+    return [(PRIOR, {}), *rejected, *narrowings, *undecided, *(again if rejections == 2 else [])]
 
 
 def _turns(variant: Mapping[str, object]) -> list[tuple[str, Sequence[int]]]:
-    """(template, words that it names) of each turn that rules something out."""
+    """(template, words that it names) of each turn that rules something out, or might have."""
     match variant:
         case {"template": str(template), "named": list(named), "then": int(then)}:
             return [(template, named), ("reject", [then])]
@@ -121,14 +128,15 @@ def _turns(variant: Mapping[str, object]) -> list[tuple[str, Sequence[int]]]:
 
 
 def _conversation(
-    config: ConsistencyConfig, method: Method, words: Words, variant: Mapping[str, object]
+    config: ConsistencyConfig, method: ConsistencyMethod, words: Words, variant: Mapping[str, object]
 ) -> Conversation:
     wording, fill = config.wording, _fill(words)
     hidden = variant.get("hidden")
     turns = [_system(config, words, hidden if isinstance(hidden, int) else None)]
     for template, named in _turns(variant):
         named_too = fill | dict(zip("xy", (words[i] for i in named), strict=False))
-        asked, answered = getattr(wording, template), getattr(wording, f"{template}_answer")
+        asked = getattr(wording, template)
+        answered = wording.undecided if "pending" in variant else getattr(wording, f"{template}_answer")
         turns.append({"role": "user", "content": asked.format(**named_too)})
         turns.append({"role": "assistant", "content": answered.format(**named_too)})
     turns.append({"role": "user", "content": (method.reveal or wording.reveal).format(**fill)})

@@ -28,7 +28,7 @@ ORDERS = {
 }
 
 
-class Consistency(Experiment):
+class BeliefConsistency(Experiment):
     """The experiment."""
 
     name = "consistency"
@@ -62,7 +62,7 @@ class Consistency(Experiment):
     def findings(
         self, config: ConsistencyConfig, beliefs: pd.DataFrame, numbers: Sequence[Number], transcripts: Transcripts
     ) -> Findings:
-        """Verdicts, tables, figures, and the instances."""
+        """Tables, figures, and the instances."""
         return findings(config, beliefs, numbers, transcripts)
 
 

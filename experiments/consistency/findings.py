@@ -1,11 +1,10 @@
 """What the report of a run shows beside the numbers."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 import pandas as pd
 
-from ...metrics import CompetenceGate
-from ..experiment import Column, Findings, Table, Transcripts, Verdict
+from ..experiment import Column, Findings, Table, Transcripts
 from ..materials.entities import window_name
 from ..scoring.number import Number
 from ..tables.samples import ALL
@@ -135,20 +134,17 @@ CONDITIONED = (
     *ENTROPIES,
     Column("coverage", "coverage", "the smaller of before and after", percent=True),
 )
-GATES = {"rejected_change": "probability", "rejected_share_change": "share"}
-"""Metric of the competence gate -> of what."""
 
 
 def findings(
     config: ConsistencyConfig, beliefs: pd.DataFrame, numbers: Sequence[Number], transcripts: Transcripts
 ) -> Findings:
-    """Verdicts, tables, figures, and the instances."""
+    """Tables, figures, and the instances."""
     every = instances(beliefs)
     conditions = condition_tables(config)
     return Findings(
         question=QUESTION,
         columns=COLUMNS,
-        verdicts=_verdicts(numbers),
         tables=[*TABLES, *conditions],
         figures=figures(every[every["temperature"] == 1], numbers, conditions),
         gallery=gallery(config, every, transcripts),
@@ -189,25 +185,3 @@ def condition_tables(config: ConsistencyConfig) -> list[Table]:
         ),
     )
     return [Table(title, caption, CONDITIONED, tuple(subsets)) for title, caption, subsets in asked if subsets]
-
-
-def _verdicts(numbers: Sequence[Number]) -> list[Verdict]:
-    """A method passes if what is ruled out loses both probability and share."""
-    gates: dict[str, dict[str, CompetenceGate]] = {}
-    for number in numbers:
-        if isinstance(number.score, CompetenceGate):
-            gates.setdefault(number.method, {})[GATES[number.metric]] = number.score
-    return [
-        Verdict(
-            method,
-            all(gate.passed for gate in found.values()),
-            f"the rejected word, after less before: {_changes(found)}",
-        )
-        for method, found in gates.items()
-    ]
-
-
-def _changes(gates: Mapping[str, CompetenceGate]) -> str:
-    return ", ".join(
-        f"{of} {gate.rejected_change:+.2%} [{gate.ci_lo:+.2%}, {gate.ci_hi:+.2%}]" for of, gate in gates.items()
-    )

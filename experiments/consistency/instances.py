@@ -7,16 +7,18 @@ import pandas as pd
 
 from ...metrics import belief_consistency
 from ...metrics.beliefs import VALUED
+from ...metrics.validation import Floats
+from .dialogue import MENTION
 from .noise import answers_worth
 
 FIELDS = (
     *("c2", "c3", "p_invalid_raw", "p_invalid_norm"),
     *("entropy_prior", "entropy_post", "p_error_prior", "p_error_post"),
 )
-BEFORE, AFTER = (tuple(f"{name}_{word}" for word in range(3)) for name in ("before", "after"))
+BEFORE, AFTER, MENTIONED = (tuple(f"{name}_{word}" for word in range(3)) for name in ("before", "after", "mentioned"))
 """Columns with the masses of the three words."""
 CONDITIONS = (
-    *("template", "named", "rejected", "then", "hidden", "asked"),
+    *("template", "named", "rejected", "pending", "then", "hidden", "asked"),
     *("estimate", "draws", "thoughts", "unclosed", "covariance", "temperature"),
 )
 """The entries that a variant may have."""
@@ -60,10 +62,11 @@ def instances(beliefs: pd.DataFrame) -> pd.DataFrame:
     before, after = masses.loc[rows["readout_id_prior"]].to_numpy(), masses.loc[rows["readout_id"]].to_numpy()
     score = belief_consistency(before, after, rejected)
     total = before.sum(axis=1)
+    masses_of = np.hstack([before, after, _mentioned(beliefs, rows)])
     names = ["readout_id", "readout_id_prior", "of", "of_prior", "item", "cluster", "kind", "method", "estimate"]
     return rows[[*names, "temperature", "template", "forced_logp"]].assign(
         rejected=rejected,
-        place=[f"{t} {n}" for t, n in zip(rows["template"], rows["named"], strict=True)],
+        place=_placed(rows)["place"],
         order=rows["item"].str.rpartition("-")[2],
         why=rows["status"].astype(object).where(rows["status_prior"].isin(VALUED), rows["status_prior"].astype(object)),
         coverage=np.minimum(rows["coverage"], rows["coverage_prior"]),
@@ -72,6 +75,20 @@ def instances(beliefs: pd.DataFrame) -> pd.DataFrame:
         rejected_prior_share=before[np.arange(len(before)), rejected] / np.where(total > 0, total, np.nan),
         n_prior=answers_worth(prior.set_index("readout_id").loc[rows["readout_id_prior"]], before, rejected),
         n_posterior=answers_worth(rows, after, rejected),
-        **dict(zip((*BEFORE, *AFTER), np.hstack([before, after]).T, strict=True)),
+        **dict(zip((*BEFORE, *AFTER, *MENTIONED), masses_of.T, strict=True)),
         **{name: getattr(score, name) for name in FIELDS},
     )
+
+
+def _mentioned(beliefs: pd.DataFrame, posteriors: pd.DataFrame) -> Floats:
+    """[n, 3] masses after each posterior's question with a reply that decides nothing; NaN where it was not read."""
+    own = beliefs[beliefs["scenario"] == MENTION]
+    masses, key = option_masses(own), ["item", "method", "temperature", "place"]
+    read = _placed(conditions(own)).set_index(key)["readout_id"]
+    wanted = pd.MultiIndex.from_frame(_placed(posteriors)[key])
+    return masses.reindex(read.reindex(wanted)).reindex(columns=range(3)).to_numpy(dtype=np.float64)
+
+
+def _placed(rows: pd.DataFrame) -> pd.DataFrame:
+    """With the question of each row, so that posteriors in one place share a name."""
+    return rows.assign(place=[f"{t} {n}" for t, n in zip(rows["template"], rows["named"], strict=True)])

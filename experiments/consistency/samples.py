@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -11,7 +12,8 @@ from ..reading.exact import SAMPLED
 from ..tables.samples import ALL, Options, Readouts, Sample, joined
 from .config import ConsistencyConfig
 from .forks import forks
-from .instances import AFTER, BEFORE, at_one, instances
+from .instances import AFTER, BEFORE, MENTIONED, at_one, instances
+from .words import word_kappas
 
 BALANCED = "template-balanced"
 LIKELIER, UNLIKELIER = "prefilled turn likelier", "prefilled turn unlikelier"
@@ -19,11 +21,11 @@ LIKELIER, UNLIKELIER = "prefilled turn likelier", "prefilled turn unlikelier"
 
 def samples(config: ConsistencyConfig, beliefs: pd.DataFrame) -> Iterator[Sample]:
     """See `Experiment.samples`."""
-    swept = instances(beliefs)
+    swept, told = instances(beliefs), at_one(beliefs)
     by_method = {str(method): rows for method, rows in swept.groupby("method", sort=False, observed=True)}
     for table in by_method.values():
         every = table[table["temperature"] == 1]
-        yield options(every)
+        yield replace(options(every), **_judged(config, told, every))
         yield replace(options(every, BALANCED), strata=every["template"].to_numpy())
         for template, rows in every.groupby("template", sort=False):
             yield options(rows, str(template))
@@ -32,7 +34,18 @@ def samples(config: ConsistencyConfig, beliefs: pd.DataFrame) -> Iterator[Sample
     for table in by_method.values():
         if (table["estimate"] == SAMPLED).all():
             yield _beside_exact(table, swept)
-    yield from forks(config, at_one(beliefs))
+    yield from forks(config, told)
+
+
+def _judged(config: ConsistencyConfig, told: pd.DataFrame, every: pd.DataFrame) -> dict[str, Any]:
+    """What the gate of a method looks at besides its instances."""
+    own = told[told["method"] == every["method"].iloc[0]]
+    return {
+        "template": every["template"].to_numpy(),
+        "mentioned": every[list(MENTIONED)].to_numpy(),
+        "gain": word_kappas(config, own, every)["kappa_word_c3"],
+        "min_coverage": config.low_coverage,
+    }
 
 
 def parts(config: ConsistencyConfig, table: pd.DataFrame) -> dict[str, pd.Series]:

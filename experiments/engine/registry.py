@@ -8,12 +8,12 @@ from importlib.metadata import entry_points
 from pathlib import Path
 
 from ...hooks.errors import UserError, nearest
-from ..consistency import Consistency
+from ..consistency import BeliefConsistency
 from ..experiment import Experiment
 from ..locate import Locate
 from ..martingale import Martingale
 
-SHIPPED: tuple[type[Experiment], ...] = (Consistency, Locate, Martingale)
+SHIPPED: tuple[type[Experiment], ...] = (BeliefConsistency, Locate, Martingale)
 GROUP = "doxascope.experiments"
 """Of entry points: a package that is installed may bring experiments, each a name and a class."""
 

@@ -4,8 +4,7 @@ from collections.abc import Mapping, Sequence
 
 import pandas as pd
 
-from ...metrics import CompetenceGate
-from ..experiment import Column, Findings, Gallery, Instance, Table, Transcripts, Verdict
+from ..experiment import Column, Findings, Gallery, Instance, Table, Transcripts
 from ..scoring.number import Number
 from .figures import map_figure, profile_figure
 from .interchange import BASE, DONOR, EVERYTHING
@@ -19,37 +18,22 @@ QUESTION = (
 )
 COLUMNS = (
     Column(UPDATE, "update", "mean change of log-odds from base to donor, in nats; what transfer is a share of"),
-    Column(SHARE, "gate", "change of the first option's share of the two when the context speaks against it"),
+    Column(SHARE, "change of share", "of the first option among the two when the context speaks against it"),
     Column(EVERYTHING, "everything", "transfer of all spans at all layers at once; must be 1"),
 )
 
 
 def findings(beliefs: pd.DataFrame, numbers: Sequence[Number], transcripts: Transcripts) -> Findings:
-    """The verdict, the controls, the map, its profiles, and the pairs."""
+    """The controls, the map, its profiles, and the pairs."""
     drawn = maps(beliefs, numbers)
     controls = {name: cells for name, cells in drawn.items() if name != DONOR}
     return Findings(
         question=QUESTION,
         columns=COLUMNS,
-        verdicts=_verdicts(numbers),
         tables=[_control_table(controls)] if controls else [],
         figures=[map_figure(drawn[DONOR]), profile_figure(drawn[DONOR], controls)],
         gallery=_gallery(beliefs, transcripts),
     )
-
-
-def _verdicts(numbers: Sequence[Number]) -> list[Verdict]:
-    """A model that does not move to what the context speaks for has no change to look for."""
-    return [
-        Verdict(
-            number.method,
-            gate.passed,
-            "the first option's share of the two when the context speaks against it, less when it speaks for it: "
-            f"{gate.rejected_change:+.2%} [{gate.ci_lo:+.2%}, {gate.ci_hi:+.2%}]",
-        )
-        for number in numbers
-        if isinstance(gate := number.score, CompetenceGate)
-    ]
 
 
 def _control_table(controls: Mapping[str, Map]) -> Table:

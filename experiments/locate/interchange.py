@@ -26,6 +26,8 @@ NAME = "locate"
 EMBEDDING = Point(0, "resid_pre")
 DONOR, EVERYTHING = "donor", "everything"
 BASE, PATCHED = "base", "patched"
+UNDECIDED = ("base, undecided", "donor, undecided")
+"""Scenarios of base and donor with a reply that decides nothing."""
 
 
 class Patch(NamedTuple):
@@ -61,8 +63,9 @@ class Patch(NamedTuple):
 
 
 def context_questions(item: Item) -> list[Question]:
-    """The contexts of a pair as they are."""
+    """The contexts of a pair as they are, and those in which nothing was decided."""
     pair = MinimalPair.from_content(item.content)
+    undecided = dict(zip(UNDECIDED, pair.undecided or (), strict=bool(pair.undecided)))
     return [
         Question(
             readout_id=f"{item.id}/{name}",
@@ -72,7 +75,7 @@ def context_questions(item: Item) -> list[Question]:
             prefill=pair.prefill,
             options=pair.options,
         )
-        for name, conversation in pair.contexts.items()
+        for name, conversation in (pair.contexts | undecided).items()
     ]
 
 
@@ -80,12 +83,12 @@ class Interchange(NamedTuple):
     """What is to be read of a pair, once its contexts are."""
 
     questions: list[Question]
-    """The contexts."""
+    """The contexts, then those in which nothing was decided."""
     plain: PackedReading
-    """What was read of them."""
+    """What was read of the contexts."""
     patches: list[Patch]
     queries: list[Query]
-    """Of the patches."""
+    """Of what is undecided, then of the patches."""
 
 
 def interchange(config: LocateConfig, item: Item, lm: LanguageModel) -> Interchange:
@@ -101,12 +104,13 @@ def interchange(config: LocateConfig, item: Item, lm: LanguageModel) -> Intercha
     control_layers = layer_numbers(config.control_layers, n_layers, "control_layers")
     layers = sorted({*layer_numbers(config.layers, n_layers, "layers"), *control_layers})
     points, control_points = ([Point(n, "resid_post") for n in numbers] for numbers in (layers, control_layers))
+    undecided = [queries.pop(name) for name in UNDECIDED if name in queries]
     streams = _Streams(queries, spans, sorted({EMBEDDING.layer, *layers}))
     plain = lm.read(streams.queries, budget=config.token_budget, capture=streams.plan)
     assert plain.captured is not None
     patches = list(_patches(pair, spans, [EMBEDDING, *points], control_points))
     swapped = [_swapped(item, queries[patch.into], patch, streams, plain.captured) for patch in patches]
-    return Interchange(questions, plain, patches, swapped)
+    return Interchange(questions, plain, patches, [*undecided, *swapped])
 
 
 def read_pair(config: LocateConfig, item: Item, lm: LanguageModel) -> Read:

@@ -36,6 +36,8 @@ class MinimalPair:
     """How the answer begins."""
     controls: Mapping[str, tuple[Conversation, Conversation]] = field(default_factory=dict)
     """Name -> what is put into the base in the donor's place, and into the donor in the base's."""
+    undecided: tuple[Conversation, Conversation] | None = None
+    """Base and donor with a reply that decides nothing, for the gate; None: what differs in them is no rejection."""
 
     @property
     def contexts(self) -> dict[str, Conversation]:

@@ -22,6 +22,8 @@ class Rejection(Settings):
     system: str
     reject: str
     reject_answer: str
+    undecided: str = "I would rather not say yet."
+    """The reply that decides nothing, which the gate sets against the answer."""
     reveal: str
 
 
@@ -60,15 +62,16 @@ class RejectionPairs(Settings):
                 "same answer": (self._talk(replaced, x), self._talk(replaced, y)),
                 "unrelated": (self._talk(other, x), self._talk(other, y)),
             },
+            undecided=(self._talk(own, x, "undecided"), self._talk(own, y, "undecided")),
         )
 
-    def _talk(self, words: Words, rejected: int) -> Conversation:
+    def _talk(self, words: Words, rejected: int, reply: str = "reject_answer") -> Conversation:
         a, b, c = words
         texts = self.wording.model_dump()
         said = {key: text.format(a=a, b=b, c=c, x=words[rejected]) for key, text in texts.items()}
         return [
             {"role": "system", "content": said["system"]},
             {"role": "user", "content": said["reject"]},
-            {"role": "assistant", "content": said["reject_answer"]},
+            {"role": "assistant", "content": said[reply]},
             {"role": "user", "content": said["reveal"]},
         ]

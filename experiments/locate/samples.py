@@ -2,17 +2,17 @@
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
 
-from ...metrics import MappedTransfer, cluster_mean, competence_gate
-from ..runs.scores import resampling
+from ...metrics import MappedTransfer, Score, cluster_mean
+from ..runs.scores import gate, resampling
 from ..scoring.number import Number
 from ..tables.samples import Patches
 from .config import LocateConfig
-from .interchange import BASE, DONOR, EMBEDDING, EVERYTHING, PATCHED
+from .interchange import BASE, DONOR, EMBEDDING, EVERYTHING, PATCHED, UNDECIDED
 
 UPDATE, SHARE = "update", "share_change"
 
@@ -62,7 +62,7 @@ def samples(config: LocateConfig, beliefs: pd.DataFrame) -> Iterator[Patches]:
 
 
 def own_scores(config: LocateConfig, beliefs: pd.DataFrame) -> Iterator[Number]:
-    """The mean update, and the competence gate (METRICS W4)."""
+    """The mean update, that of the first option's share of the two, and the gate (METRICS W4)."""
     readouts = log_odds(beliefs)
     base = _of(readouts, BASE)
     donor = _of(readouts, DONOR).loc[base.index]
@@ -70,7 +70,26 @@ def own_scores(config: LocateConfig, beliefs: pd.DataFrame) -> Iterator[Number]:
     method = str(base["method"].iloc[0])
     update = cluster_mean(donor["log_odds"] - base["log_odds"], clusters, **how)
     yield Number(metric=UPDATE, method=method, score=update)
-    yield Number(metric=SHARE, method=method, score=competence_gate(donor["share"], base["share"], clusters, **how))
+    change = cluster_mean(base["share"] - donor["share"], clusters, **how)
+    yield Number(metric=SHARE, method=method, score=change)
+    read = readouts[readouts["scenario"].isin((BASE, DONOR))]["coverage"].to_numpy()
+    yield gate(config, method, coverage={"contexts": read}, **_response(config, readouts, base, donor, update))
+
+
+def _response(
+    config: LocateConfig, readouts: pd.DataFrame, base: pd.DataFrame, donor: pd.DataFrame, update: Score
+) -> dict[str, Any]:
+    """What the gate looks at: base and donor each reject an option; or they show evidence for different ones."""
+    if config.pairs.of != "rejection":
+        return {"evidence": update}
+    spared = [_of(readouts, name).reindex(base.index)["share"] for name in UNDECIDED]
+    return {
+        "template": np.full(2 * len(base), "reject"),
+        "prior_rejected": np.r_[donor["share"], 1 - base["share"]],
+        "post_rejected": np.r_[base["share"], 1 - donor["share"]],
+        "mentioned": np.r_[spared[0], 1 - spared[1]],
+        "groups": np.tile(base["cluster"].to_numpy(), 2),
+    }
 
 
 def maps(beliefs: pd.DataFrame, numbers: Sequence[Number]) -> dict[str, Map]:

@@ -9,7 +9,7 @@ from ...hooks.prompts.chat import Conversation
 from ...hooks.prompts.options import make_options
 from ...hooks.prompts.spans import Span
 from ...hooks.settings import Settings
-from ..materials.questions.question import Question
+from ..materials.questions.question import BinaryQuestion
 from ..materials.questions.urn import urns
 from .minimal_pair import MinimalPair, endless
 
@@ -35,7 +35,7 @@ class UrnPairs(Settings):
         for number, (own, other) in enumerate(zip(drawn, drawn, strict=False)):
             yield self._pair(number, own, other)
 
-    def _pair(self, number: int, own: Question, other: Question) -> MinimalPair:
+    def _pair(self, number: int, own: BinaryQuestion, other: BinaryQuestion) -> MinimalPair:
         against, speaking = _evidence(own)
         swapped = [[_recoloured(one[0]), _recoloured(one[1]), *one[2:]] for one in (against, speaking)]
         return MinimalPair(
@@ -52,21 +52,21 @@ class UrnPairs(Settings):
             },
         )
 
-    def _talk(self, urn: Question, evidence: Sequence[str]) -> Conversation:
+    def _talk(self, urn: BinaryQuestion, evidence: Sequence[str]) -> Conversation:
         return [
             {"role": "system", "content": urn.background},
             {"role": "user", "content": " ".join([*evidence, urn.text, self.ask])},
         ]
 
 
-def _evidence(urn: Question) -> tuple[list[str], list[str]]:
+def _evidence(urn: BinaryQuestion) -> tuple[list[str], list[str]]:
     """The draws with a last one that speaks against urn A, and with one that speaks for it."""
     drawn = list(urn.evidence)
     other = [*drawn[:-1], _recoloured(drawn[-1])]
     return (other, drawn) if urn.posterior[-1] > urn.posterior[-2] else (drawn, other)
 
 
-def _colour(urn: Question, draw: int) -> str:
+def _colour(urn: BinaryQuestion, draw: int) -> str:
     return next(colour for colour in COLOURS if colour in urn.evidence[draw])
 
 

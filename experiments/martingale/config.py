@@ -26,7 +26,7 @@ PLACEHOLDERS = {
 """Of each text of `wording`, besides the question."""
 
 
-class Source(Settings):
+class QuestionSource(Settings):
     """Where the questions of a domain come from."""
 
     kind: Literal["computed", "smoke", "table", "views", "openreview", "forecastbench"]
@@ -38,7 +38,7 @@ class Source(Settings):
     """Of `computed`: which questions, in turns; None: all but comparisons."""
 
     @model_validator(mode="after")
-    def _has_its_files(self) -> "Source":
+    def _has_its_files(self) -> "QuestionSource":
         if (self.file is None) != (self.kind in ("computed", "smoke")):
             raise ValueError(f"kind {self.kind!r}: {'needs a' if self.file is None else 'takes no'} `file`")
         if (self.resolutions is None) == (self.kind == "forecastbench"):
@@ -50,7 +50,7 @@ class Source(Settings):
         return self
 
 
-class Wording(Settings):
+class MartingaleWording(Settings):
     """The texts of the reasoning; each is replaceable."""
 
     cot: str
@@ -64,7 +64,7 @@ class Wording(Settings):
     evidence: str
 
 
-class Method(Settings):
+class MartingaleMethod(Settings):
     """A form of reading the exact belief: in every wording, twice, with the options in either order; the mean of all is
     scored.
     """
@@ -85,7 +85,7 @@ class Method(Settings):
         return (ask,) if isinstance(ask, str) else ask
 
     @model_validator(mode="after")
-    def _has_one_way(self) -> "Method":
+    def _has_one_way(self) -> "MartingaleMethod":
         if self.labels and self.claim:
             raise ValueError("`labels` and `claim` are two ways of answering; give one of them")
         for ask in self.ask:
@@ -123,14 +123,14 @@ class MartingaleConfig(RunConfig):
 
     reads_stated: ClassVar[bool] = True
 
-    domains: Mapping[Domain, Source] = Field(min_length=1)
+    domains: Mapping[Domain, QuestionSource] = Field(min_length=1)
     cutoff: date | None = None
     """When the model's training ended. What was resolved by then, or if it is unknown anything, is no forecast: its
     domain is called `recall`."""
     reasoning: tuple[Reasoning, ...] = Field(min_length=1)
     prompts: Mapping[str, str] = Field(min_length=1)
     """System prompts by name; an empty one is none."""
-    wording: Wording
+    wording: MartingaleWording
     chains: int = Field(default=1, ge=1)
     """Of each question, reasoning and prompt; from eight on, drift within the question is tested."""
     generation: Sampling = Sampling()
@@ -138,7 +138,7 @@ class MartingaleConfig(RunConfig):
     debate: Debate = Debate()
     trajectories: str | None = None
     """A run of the same model whose trajectories are read, instead of new ones."""
-    methods: Mapping[str, Method] = Field(min_length=1)
+    methods: Mapping[str, MartingaleMethod] = Field(min_length=1)
     doob: Doob = Doob()
     most_unparsed: Annotated[float, Field(ge=0, le=1)] = 0.2
     """A verbal method or judge whose answers are no number more often fails the gate; an exact one whose options hold

@@ -108,7 +108,7 @@ class Martingale(Experiment):
     def findings(
         self, config: MartingaleConfig, beliefs: pd.DataFrame, numbers: Sequence[Number], transcripts: Transcripts
     ) -> Findings:
-        """Verdicts, tables, figures, and the trajectories."""
+        """Tables, figures, and the trajectories."""
         return findings(config, beliefs, numbers, transcripts)
 
 

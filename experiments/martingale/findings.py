@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 
 import pandas as pd
 
-from ..experiment import Column, Findings, Table, Transcripts, Verdict
+from ..experiment import Column, Findings, Table, Transcripts
 from ..scoring.number import Number
 from ..tables.samples import ALL
 from .config import MartingaleConfig
@@ -81,14 +81,13 @@ DRIFT = (Column("drift2", "drift²", "mean squared drift of a question's chains,
 def findings(
     config: MartingaleConfig, beliefs: pd.DataFrame, numbers: Sequence[Number], transcripts: Transcripts
 ) -> Findings:
-    """Verdicts, tables, figures, and the trajectories."""
+    """Tables, figures, and the trajectories."""
     table = readings(beliefs)
     names = tuple(dict.fromkeys(cell_names(table)))
     levels = tuple(dict.fromkeys(number.subset for number in numbers if number.metric == "M_at"))
     return Findings(
         question=_question(config, numbers),
         columns=COLUMNS,
-        verdicts=_verdicts(config, numbers),
         tables=[
             Table("By cell", "Domain, reasoning, system prompt.", COLUMNS, names),
             Table(
@@ -182,17 +181,3 @@ def _control(found: Mapping[tuple[str, str], Number]) -> str:
         f"of the slope of at most {MOST_SE}: "
         f"{'yes' if passed else 'not shown'}. Uncorrected slope {slope.estimate:+.3f}: what the noise makes of it."
     )
-
-
-def _verdicts(config: MartingaleConfig, numbers: Sequence[Number]) -> list[Verdict]:
-    """A method whose answers are seldom given measures something else (METRICS W4)."""
-    return [
-        Verdict(
-            number.method,
-            (share := number.score.estimate)
-            >= (least := config.low_coverage if number.kind == "exact" else 1 - config.most_unparsed),
-            f"its answers are {share:.0%} of all; at least {least:.0%} must be",
-        )
-        for number in numbers
-        if number.metric == "coverage" and number.subset == ALL
-    ]

@@ -10,7 +10,7 @@ from ..experiment import Item, Question
 from ..materials.trajectories.trajectory import Trajectory, after
 from ..reading.judge import Shown
 from ..reading.place import BeliefPlace
-from .config import MartingaleConfig, Method, Reasoning
+from .config import MartingaleConfig, MartingaleMethod, Reasoning
 from .prompts import evidence, name_of, options_of, question_of, question_text, start
 
 
@@ -71,7 +71,7 @@ def exact_questions(config: MartingaleConfig, places: Sequence[BeliefPlace]) -> 
 
 
 def _question(
-    config: MartingaleConfig, place: BeliefPlace, name: str, method: Method, wording: int, reading: int
+    config: MartingaleConfig, place: BeliefPlace, name: str, method: MartingaleMethod, wording: int, reading: int
 ) -> Question:
     """One reading; reading 1 names the second option first. The options of the table are always (yes, no)."""
     turn = slice(None, None, -1 if reading else 1)

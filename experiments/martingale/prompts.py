@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from ...hooks.prompts.chat import Conversation, Message
 from ..experiment import Item
-from ..materials.questions.question import Question
+from ..materials.questions.question import BinaryQuestion
 from ..materials.trajectories.chain import ChainRequest
 from ..materials.trajectories.debate import DebateRequest
 from ..materials.trajectories.evidence import evidence_trajectory
@@ -13,9 +13,9 @@ from ..materials.trajectories.trajectory import Trajectory
 from .config import MartingaleConfig, Reasoning
 
 
-def question_of(item: Item) -> Question:
+def question_of(item: Item) -> BinaryQuestion:
     """The question that an item holds."""
-    return Question(**item.content["question"])
+    return BinaryQuestion(**item.content["question"])
 
 
 def options_of(item: Item) -> tuple[str, str]:
@@ -24,7 +24,7 @@ def options_of(item: Item) -> tuple[str, str]:
     return question.option_yes, question.option_no
 
 
-def question_text(question: Question) -> str:
+def question_text(question: BinaryQuestion) -> str:
     """A question with its background, and without its evidence."""
     return "\n\n".join(filter(None, (question.background, question.text)))
 
@@ -104,7 +104,7 @@ def start(config: MartingaleConfig, item: Item, reasoning: Reasoning, prompt: st
             return evidence(config, item, prompt).contexts[0]
 
 
-def _whole(question: Question) -> str:
+def _whole(question: BinaryQuestion) -> str:
     return "\n\n".join(filter(None, (question.background, *question.evidence, question.text)))
 
 

@@ -10,7 +10,7 @@ from ...hooks.errors import UserError
 from ..tables.cells import Array
 from ..tables.samples import ALL, STEPWISE, WHOLE, Chains, Elicited, Judgements, Pairs, Sample, Updates, joined
 from .config import MartingaleConfig
-from .table import CELL, array, by_method, facet_columns, labels, pairs, readings, subsets
+from .table import CELL, array, by_method, facet_columns, labels, once, pairs, readings, subsets
 
 PLACE = ["item", "reasoning", "prompt", "draw"]
 """Names a trajectory within a run and a method."""
@@ -75,8 +75,8 @@ def _pairs(rows: pd.DataFrame, place: Sequence[str]) -> Pairs:
 
 
 def _elicited(rows: pd.DataFrame, named: Mapping[str, Any]) -> Elicited:
-    """Each reading counted once: the start is every trajectory's."""
-    own = rows[(rows["step"] > 0) | ~rows.duplicated([*CELL, "item", "step"])]
+    """The readings by themselves."""
+    own = once(rows)
     return Elicited(
         belief=array(own, "belief"),
         coverage=array(own, "coverage"),

@@ -7,12 +7,12 @@ import numpy as np
 import pandas as pd
 
 from ...metrics import Score, cluster_mean, martingale_score
-from ..runs.scores import resampling
+from ..runs.scores import gate, resampling
 from ..scoring.number import Number
 from ..tables.samples import STEPWISE
 from .config import MartingaleConfig
 from .control import control_numbers
-from .table import array, by_method, labels, pairs, readings, subsets, trajectory_statuses
+from .table import array, by_method, labels, once, pairs, readings, subsets, trajectory_statuses
 
 TRAJECTORIES = "trajectories"
 """What stands in place of a method where the trajectories themselves are counted."""
@@ -33,6 +33,7 @@ def own_scores(config: MartingaleConfig, beliefs: pd.DataFrame) -> Iterator[Numb
         return cluster_mean(values.to_numpy(dtype=np.float64), labels(rows), **fitted)
 
     for kind, method, rows in by_method(readings(beliefs)):
+        yield _gate(config, kind, method, rows)
         for subset, (own, steps) in subsets(rows, pairs(rows, STEPWISE)):
             known, shown = own.dropna(subset=["truth"]), steps.dropna(subset=["true_prior"])
             if known.empty:
@@ -49,3 +50,10 @@ def own_scores(config: MartingaleConfig, beliefs: pd.DataFrame) -> Iterator[Numb
             share = mean(rows, (rows["status"] == status).astype(np.float64))
             yield Number(metric=status, method=TRAJECTORIES, subset=subset, score=share, quantity=quantity)
     yield from control_numbers(config, beliefs)
+
+
+def _gate(config: MartingaleConfig, kind: str, method: str, rows: pd.DataFrame) -> Number:
+    """Is the answer given often enough, and does it follow evidence whose posterior is known? (METRICS W4)"""
+    each = once(rows)["coverage"]
+    answered = {"coverage": {method: each}} if kind == "exact" else {"parse_rate": {method: float(each.mean())}}
+    return gate(config, method, kind, min_parse=1 - config.most_unparsed, **answered)

@@ -8,18 +8,16 @@ from typing import Any
 import numpy as np
 import yaml
 
-from ..materials.questions.arithmetic import arithmetic
 from ..materials.questions.change_my_view import load_views
-from ..materials.questions.comparisons import comparisons
-from ..materials.questions.dates import weekdays
+from ..materials.questions.computed import arithmetic, comparisons, weekdays
 from ..materials.questions.forecastbench import load_forecastbench
 from ..materials.questions.openreview import load_openreview
-from ..materials.questions.question import Question
+from ..materials.questions.question import BinaryQuestion
 from ..materials.questions.table import load_table
 from ..materials.questions.urn import urns
-from .config import Computed, Domain, MartingaleConfig, Source, chosen
+from .config import Computed, Domain, MartingaleConfig, QuestionSource, chosen
 
-MAKERS: Mapping[Computed, Callable[..., list[Question]]] = {
+MAKERS: Mapping[Computed, Callable[..., list[BinaryQuestion]]] = {
     "urns": urns,
     "arithmetic": arithmetic,
     "weekdays": weekdays,
@@ -30,7 +28,7 @@ RECALL = "recall"
 """The domain of events that a model may remember."""
 
 
-def questions(config: MartingaleConfig) -> list[tuple[str, Question]]:
+def questions(config: MartingaleConfig) -> list[tuple[str, BinaryQuestion]]:
     """(domain, question), the same number of each. More of them begin with the same ones.
 
     Raises UserError for a domain with fewer than asked for.
@@ -42,7 +40,7 @@ def questions(config: MartingaleConfig) -> list[tuple[str, Question]]:
     ]
 
 
-def _questions(config: MartingaleConfig, domain: Domain, source: Source) -> list[Question]:
+def _questions(config: MartingaleConfig, domain: Domain, source: QuestionSource) -> list[BinaryQuestion]:
     if source.kind == "computed":
         turns = zip(*(MAKERS[name](config.items, seed=config.seed) for name in source.make or USUAL), strict=True)
         return [one for turn in turns for one in turn][: config.items]
@@ -51,13 +49,13 @@ def _questions(config: MartingaleConfig, domain: Domain, source: Source) -> list
     return [found[i] for i in drawn]
 
 
-def _loaded(domain: Domain, source: Source) -> list[Question]:
+def _loaded(domain: Domain, source: QuestionSource) -> list[BinaryQuestion]:
     if source.file is None:
         return smoke(domain)
     path = Path(source.file).expanduser()
     if source.resolutions is not None:
         return load_forecastbench(path, Path(source.resolutions).expanduser())
-    loaders: Mapping[str, Callable[[Path], list[Question]]] = {
+    loaders: Mapping[str, Callable[[Path], list[BinaryQuestion]]] = {
         "table": load_table,
         "views": load_views,
         "openreview": load_openreview,
@@ -65,18 +63,18 @@ def _loaded(domain: Domain, source: Source) -> list[Question]:
     return loaders[source.kind](path)
 
 
-def smoke(domain: str) -> list[Question]:
+def smoke(domain: str) -> list[BinaryQuestion]:
     """The small set of a domain that comes with doxascope: to try a pipeline on, not to conclude from."""
     text = (files("doxascope.experiments.martingale") / "smoke" / f"{domain}.yaml").read_text(encoding="utf-8")
     return [_written(f"{domain}-{i}", row) for i, row in enumerate(yaml.safe_load(text))]
 
 
-def _written(name: str, row: Mapping[str, Any]) -> Question:
+def _written(name: str, row: Mapping[str, Any]) -> BinaryQuestion:
     lists = {key: tuple(row[key]) for key in ("evidence",) if key in row}
-    return Question(**{"id": name, "cluster": name, **row, **lists})
+    return BinaryQuestion(**{"id": name, "cluster": name, **row, **lists})
 
 
-def _called(config: MartingaleConfig, domain: Domain, question: Question) -> str:
+def _called(config: MartingaleConfig, domain: Domain, question: BinaryQuestion) -> str:
     """A forecast is of what was open when training ended."""
     if domain != "forecasting":
         return domain

@@ -116,6 +116,11 @@ def pairs(table: pd.DataFrame, mode: str) -> pd.DataFrame:
     return found.assign(update=found["post"] - found["prior"]).reset_index(drop=True)
 
 
+def once(rows: pd.DataFrame) -> pd.DataFrame:
+    """Each reading of a method once: the start is every trajectory's."""
+    return rows[(rows["step"] > 0) | ~rows.duplicated([*CELL, "item", "step"])]
+
+
 def by_method(table: pd.DataFrame) -> Iterator[tuple[str, str, pd.DataFrame]]:
     """(kind, method, rows)."""
     for (kind, method), rows in table.groupby(["kind", "method"], sort=False):

@@ -1,18 +1,12 @@
 """Simulated agents whose coherence is known, to calibrate the metrics on. Each says what it plants."""
 
-from .anchored import Anchored
 from .answering import Answering, Conversations
-from .choosing import Eliminating, PositionLocked
-from .forking import YesSayer
-from .guessing import Guessing
+from .choosing import Eliminating, PositionLocked, YesSayer
 from .incoherent import Incoherent
-from .leaky import LeakyJudge
-from .noisy import PriorNoise
 from .reporting import ReportNoise
 from .sycophantic import Sycophantic, Testimonies
 from .trajectories import Trajectories
-from .updater import SignalUpdates, Updater
-from .urn import Bayesian
+from .updating import Anchored, Bayesian, Guessing, LeakyJudge, PriorNoise, SignalUpdates, Updater
 
 __all__ = [
     "Anchored",

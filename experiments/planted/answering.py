@@ -26,7 +26,7 @@ class Conversations:
 class Answering:
     """Plants B = debias (P_single - 1/k) for every option; debias 0 has no B-score at all.
 
-    Each conversation has a mood of its own (SD `mood` on the log scale, around a law whose mean is kept), so
+    Each conversation has a mood of its own (SD `mood` on the log scale, around a distribution whose mean is kept), so
     that its turns are dependent.
     """
 
@@ -44,12 +44,12 @@ class Answering:
         """Draw n questions."""
         rng = np.random.default_rng(seed)
         k = self.options
-        law = softmax(self.skew * rng.standard_normal((n, k)), axis=1)
-        mean = law - self.debias * (law - 1 / k)
+        p_single = softmax(self.skew * rng.standard_normal((n, k)), axis=1)
+        mean = p_single - self.debias * (p_single - 1 / k)
         push = rng.uniform(-1, 1, (n, self.runs, 1, k))
         push -= push.mean(axis=-1, keepdims=True)  # within (-2, 2), and sums to zero
         room = mean.min(axis=1)[:, None, None, None] / 2
         multi = np.repeat(mean[:, None, None] + self.mood * room * push, self.turns, axis=2)
-        single = rng.multinomial(self.queries // 2, np.repeat(law[:, None], 2, axis=1)).astype(np.float64)
+        single = rng.multinomial(self.queries // 2, np.repeat(p_single[:, None], 2, axis=1)).astype(np.float64)
         counts = rng.multinomial(self.queries, multi[:, 0, 0]).astype(np.float64)
-        return Conversations(p_single=law, single=single, p_multi=multi, multi=counts)
+        return Conversations(p_single=p_single, single=single, p_multi=multi, multi=counts)

@@ -1,4 +1,4 @@
-"""Agents who are asked which of three words they have in mind, before and after one is ruled out."""
+"""Agents who are asked which of three words they have in mind, before and after one is ruled out, or one by one."""
 
 from dataclasses import dataclass
 
@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import softmax
 
-from ..tables.samples import Options
+from ..tables.samples import Forks, Options
 from .trajectories import Seed
 
 
@@ -42,7 +42,7 @@ class PositionLocked:
 class Eliminating:
     """Plants a rejected option whose share is `leak` on average, and two-class consistency of 1.
 
-    The agent keeps the ratio of the other two. Its leak has a Beta law over triples and is shared by the
+    The agent keeps the ratio of the other two. Its leak has a Beta distribution over triples and is shared by the
     contexts of a triple, so that contexts are not independent. A small `concentration` makes it lumpy.
     """
 
@@ -65,3 +65,27 @@ class Eliminating:
         share = leak[triple][:, None]
         post = (1 - share) * kept + share * gone
         return Options(prior=prior, posterior=post, rejected=rejected, clusters=triple)
+
+
+@dataclass(frozen=True)
+class YesSayer:
+    """Plants a fork excess of `bias`; 0 says yes exactly as often as it would reveal.
+
+    The bias is spread evenly over three options. `spread` is the SD of an item's own bias, shared by its
+    contexts (cut at two SD, which keeps the mean), `noise` the half-width of an error per answer;
+    (bias + 2 spread) / 3 + noise must not exceed 0.1.
+    """
+
+    bias: float = 0.0
+    spread: float = 0.04
+    noise: float = 0.05
+    contexts: int = 4
+
+    def sample(self, n: int, seed: Seed) -> Forks:
+        """Draw n items, each a cluster of contexts."""
+        rng = np.random.default_rng(seed)
+        item = np.repeat(np.arange(n), self.contexts)
+        r = 0.1 + 0.7 * rng.dirichlet(np.ones(3), len(item))
+        own = self.spread * np.clip(rng.standard_normal(n), -2, 2)
+        q = r + (self.bias + own[item])[:, None] / 3 + rng.uniform(-self.noise, self.noise, r.shape)
+        return Forks(q=q, r=r, clusters=item)

@@ -32,6 +32,8 @@ def as_row(number: Number) -> dict[str, Any]:
 
 def jsonable(value: Any) -> Any:
     """The same in what JSON has."""
+    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+        value = dataclasses.asdict(value)
     if isinstance(value, Mapping):
         return {str(key): jsonable(inner) for key, inner in value.items()}
     if isinstance(value, list | tuple | np.ndarray):

@@ -9,9 +9,10 @@ import yaml
 from markupsafe import Markup
 
 from ...metrics import PairedDifference, Score
-from ..experiment import Column, Experiment, Findings, RunConfig, Table, Verdict
+from ..experiment import Column, Experiment, Findings, RunConfig, Table
 from ..scoring.engine import DIFFERENCE
 from ..scoring.number import Key, Number
+from ..scoring.verdict import Verdict, verdicts
 from ..tables.samples import ALL
 from .blocks import Block, Cell, Folded, Instances, Picture, Prose, Stamp, TableBlock
 from .page import render_page
@@ -43,12 +44,13 @@ def render_report(
         notes: what add-ons say beside single numbers.
         added: the sections of add-ons.
     """
-    told = _Told({(one.metric, one.method, one.subset): one for one in numbers}, notes, findings.verdicts)
+    judged = verdicts(numbers)
+    told = _Told({(one.metric, one.method, one.subset): one for one in numbers}, notes, judged)
     methods = [one.method for one in numbers if one.metric == experiment.headline and one.subset == ALL]
     blocks: list[Block] = [
         Prose(text=experiment.summary, soft=True),
         Prose(text=findings.question),
-        *_stamps(manifest, findings.verdicts),
+        *_stamps(manifest, judged),
         *_headline(told, findings, methods, config, manifest),
         *(block for table in findings.tables if (block := _table(told, table, methods))),
         *_differences(numbers, findings, notes),

@@ -5,10 +5,11 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from ...metrics import INNER_KINDS, PairedDifference, Score
+from ...metrics import PairedDifference, Score
 from ..scoring.engine import Scored, ScoredTable
 from ..scoring.families import METRICS
 from ..scoring.number import Number
+from ..scoring.verdict import stored_verdicts
 from ..tables.samples import ALL
 
 INTERVAL = "interval by"
@@ -43,11 +44,8 @@ def headline_text(scores: Mapping[str, Any]) -> str:
     lead = [row for row in rows if row["metric"] == scores["headline"] and row["subset"] == ALL]
     named = [(*HEADINGS[:3], *HEADINGS[4:]), *map(_stored_cells, lead)]
     lines = [f"{scores['headline']}: {lead[0]['quantity']}".rstrip(": "), *aligned(named)]
-    failed = dict.fromkeys(
-        row["method"] for row in rows if row["kind"] not in INNER_KINDS and row["details"].get("passed") is False
-    )
-    if failed:
-        lines += ["", f"fails the competence gate, not a belief measurement: {', '.join(failed)}"]
+    judged = stored_verdicts(rows)
+    lines += ["", *(verdict.line for verdict in judged)] if judged else []
     return "\n".join(lines)
 
 

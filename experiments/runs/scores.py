@@ -1,17 +1,35 @@
 """Every number of a run, from its settings and its belief table alone."""
 
+from typing import Any
+
 import pandas as pd
 
 from ...hooks.errors import UserError
+from ...metrics import belief_gate
 from ..experiment import Experiment, RunConfig
 from ..scoring.engine import require_unique, score_samples
 from ..scoring.number import Number, Resampling
+from ..scoring.verdict import GATE
 from ..tables.samples import ALL
 
 
 def resampling(config: RunConfig) -> Resampling:
     """How a run's scores are resampled."""
     return Resampling(config.seed, config.bootstrap_draws, config.level)
+
+
+def gate(config: RunConfig, method: str, kind: str = "exact", **readings: Any) -> Number:
+    """The competence gate of a method, for an experiment's `own_scores`: its page, the terminal and `scores.json` then
+    lead with it (METRICS W4).
+
+    Args:
+        config: of the run. Coverage has to reach its `low_coverage`; bounds are of its `level`.
+        method: that is judged.
+        kind: of belief.
+        readings: as `belief_gate` takes them; what is not given is not asked.
+    """
+    score = belief_gate(**{"min_coverage": config.low_coverage, **resampling(config).interval, **readings})
+    return Number(metric=GATE, method=method, kind=kind, score=score, quantity="competence gate", code="W4")
 
 
 def score_run(experiment: Experiment, config: RunConfig, beliefs: pd.DataFrame) -> list[Number]:

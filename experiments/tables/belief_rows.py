@@ -195,6 +195,7 @@ def _instances(path: Path, rows: pd.DataFrame, before: Array, after: Array, reje
         raise UserError(f"{path}: read-outs have {' or '.join(map(str, sizes))} options; give all as many")
     masses = np.array([[*probs, 0.0] for probs in rows["probs"]])
     masses[np.isnan(masses).any(axis=1)] = np.nan
+    templates = [_told(path, text).get("template") for text in rows["variant"].iloc[after]]
     return options(
         masses[before],
         masses[after],
@@ -203,6 +204,7 @@ def _instances(path: Path, rows: pd.DataFrame, before: Array, after: Array, reje
         position=rows["variant"].to_numpy()[after],
         keys=joined(rows["item"].to_numpy()[after], rows["variant"].to_numpy()[after]),
         why=_why(rows, before, after),
+        template=None if None in templates else np.array(templates, dtype=object),
     )
 
 

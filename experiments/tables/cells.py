@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...hooks.errors import UserError
-from .source import Source
+from .source import TableSource
 
 MISSING = frozenset({"", "na", "n/a", "nan", "null", "none"})
 SLACK = 1e-9
@@ -19,7 +19,7 @@ LOGP_SLACK = 1e-6
 Array = NDArray[Any]
 
 
-def load(source: Source, roles: Mapping[str, str]) -> dict[str, Array]:
+def load(source: TableSource, roles: Mapping[str, str]) -> dict[str, Array]:
     """Read the columns that have a role, each converted by it.
 
     Roles: `probability`, `difference` (of two of them), `mass` (a count or a probability), `logp`, `outcome` (0 or 1),

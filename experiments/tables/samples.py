@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from ...metrics import Score
 from .cells import Array
 
 ALL = "all"
@@ -216,6 +217,14 @@ class Options(Sample):
     n_posterior: Array | None = None
     strata: Array | None = None
     """[n] parts that weigh the same in every mean."""
+    template: Array | None = None
+    """[n] the form of the question that rejected; the gate is judged in each."""
+    mentioned: Array | None = None
+    """[n, k] probabilities after the same question with a reply that decides nothing."""
+    gain: Score | None = None
+    """Of consistency on three classes over word identity, where the words are known."""
+    min_coverage: float = 0.5
+    """That the median probability of any option must reach."""
 
     @property
     def three(self) -> Array | None:

@@ -27,7 +27,7 @@ Chunk = dict[str, Sequence[Any]]
 
 
 @dataclass(frozen=True)
-class Source:
+class TableSource:
     """A table that is open: its columns, and its rows when they are asked for."""
 
     path: Path
@@ -37,7 +37,7 @@ class Source:
     """Columns wanted -> their cells, up to `CHUNK` rows at a time."""
 
 
-def open_table(path: Path) -> Source:
+def open_table(path: Path) -> TableSource:
     """Open a .csv, .parquet or .jsonl file, or a folder of Parquet parts.
 
     Raises UserError if it cannot be read. Faults further down are found when the chunks are.
@@ -55,7 +55,7 @@ def open_table(path: Path) -> Source:
     return openers[path.suffix.lower()](path)
 
 
-def _csv(path: Path) -> Source:
+def _csv(path: Path) -> TableSource:
     def rows() -> Iterator[list[str]]:
         csv.field_size_limit(min(sys.maxsize, 2**31 - 1))  # a column may hold whole prompts
         with _faults(path), path.open(encoding=_encoding(path), newline="") as file:
@@ -79,10 +79,10 @@ def _csv(path: Path) -> Source:
 
         return _in_chunks(kept(), wanted)
 
-    return Source(path, names, chunks)
+    return TableSource(path, names, chunks)
 
 
-def _jsonl(path: Path) -> Source:
+def _jsonl(path: Path) -> TableSource:
     def rows() -> Iterator[dict[str, Any]]:
         with _faults(path), path.open(encoding=_encoding(path)) as file:
             for number, line in enumerate(filter(str.strip, file), 1):
@@ -113,10 +113,10 @@ def _jsonl(path: Path) -> Source:
 
         return _in_chunks(kept(), wanted)
 
-    return Source(path, names, chunks)
+    return TableSource(path, names, chunks)
 
 
-def _parquet(path: Path, parts: Sequence[Path]) -> Source:
+def _parquet(path: Path, parts: Sequence[Path]) -> TableSource:
     import pyarrow as pa
     import pyarrow.parquet as pq
 
@@ -140,7 +140,7 @@ def _parquet(path: Path, parts: Sequence[Path]) -> Source:
                 for batch in file.iter_batches(CHUNK, columns=[stored[name] for name in wanted]):
                     yield {name: cells(batch.column(stored[name])) for name in wanted}
 
-    return Source(path, names, chunks)
+    return TableSource(path, names, chunks)
 
 
 def _in_chunks(rows: Iterator[list[Any]], wanted: Sequence[str]) -> Iterator[Chunk]:

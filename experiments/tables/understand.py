@@ -13,7 +13,7 @@ from .cells import Array, complete, load
 from .forms import FORMS, Form
 from .forms.form import named
 from .samples import Sample, Updates
-from .source import Source, open_table
+from .source import TableSource, open_table
 
 BELIEFS = Form(
     "belief table",
@@ -88,7 +88,7 @@ def understand(path: Path, *, cluster: str | None = None, replicates: str | None
     return Understood(path, form.name, samples, line)
 
 
-def recognise(source: Source) -> Form:
+def recognise(source: TableSource) -> Form:
     """The form that the columns make, or UserError naming the nearest one and what it lacks."""
     for form in ALL_FORMS:
         if not form.missing(source.columns):
@@ -148,7 +148,7 @@ def _refuse_mixture(path: Path, data: Mapping[str, Array]) -> None:
         )
 
 
-def _refuse_replicates(source: Source, form: Form) -> None:
+def _refuse_replicates(source: TableSource, form: Form) -> None:
     if not form.replicates:
         takes = ", ".join(repr(form.name) for form in FORMS if form.replicates)
         raise UserError(f"{source.path}: --replicates is for {takes}, and this is {form.name!r}")

@@ -1,8 +1,8 @@
 """From log-probabilities to beliefs, and whether an inner read-out may be called one (METRICS G, W)"""
 
-from .competence import BeliefGate, Condition, KappaWord, belief_gate, kappa_word
+from .competence import CONDITIONS, NOT_A_BELIEF, RARE, BeliefGate, Condition, KappaWord, belief_gate, kappa_word
 from .fork import ForkCoherence, fork_coherence
-from .gates import CompetenceGate, ReadoutGate, WordIdentityNull, competence_gate, readout_gate, word_identity_null
+from .gates import ReadoutGate, WordIdentityNull, readout_gate, word_identity_null
 from .query import QueryEffect, query_effect
 from .readout import LogprobBelief, belief_from_logprobs, framing_bias
 from .transfer import (
@@ -16,8 +16,10 @@ from .transfer import (
 )
 
 __all__ = [
+    "CONDITIONS",
+    "NOT_A_BELIEF",
+    "RARE",
     "BeliefGate",
-    "CompetenceGate",
     "Condition",
     "ForkCoherence",
     "KappaWord",
@@ -31,7 +33,6 @@ __all__ = [
     "WordIdentityNull",
     "belief_from_logprobs",
     "belief_gate",
-    "competence_gate",
     "fork_coherence",
     "framing_bias",
     "kappa_word",

@@ -17,6 +17,20 @@ from ..inference.rows import complete_rows
 from ..score import NAN, Score
 from ..validation import Floats, check_level, floats, outcomes, probabilities, refuse
 
+FALLS, BELOW_MENTIONED = "rejected falls", "rejected below mentioned"
+COVERAGE, PARSED = "coverage", "parse rate"
+GAIN, EVIDENCE, EASY = "gain over words", "response to evidence", "easy questions"
+CONDITIONS = {
+    FALLS: "the rejected option's share, after less before",
+    BELOW_MENTIONED: "its share after, less that after the same question with a reply that decides nothing",
+    COVERAGE: "median probability that the answer is any of the options",
+    PARSED: "share of the answers that could be parsed",
+    GAIN: "gain over read-outs that know the words and no context, on three classes",
+    EVIDENCE: "slope of the belief on evidence whose posterior is known",
+    EASY: "accuracy on easy questions, beside that of a guess",
+}
+"""The conditions of a gate, and the number that each looks at (METRICS W4)."""
+JUDGED_ALONE = (COVERAGE, PARSED)
 NOT_A_BELIEF = "not a belief measurement"
 RARE = "ratio of rare answers"
 
@@ -25,7 +39,15 @@ RARE = "ratio of rare answers"
 class Condition:
     """One condition of a gate. What is undefined does not hold."""
 
+    name: str
+    """One of `CONDITIONS`."""
+    part: str = ""
+    """The template or the kind that it is about."""
     value: float
+    """What was seen."""
+    ci_lo: float = NAN
+    ci_hi: float = NAN
+    """Its interval; NaN for a median or a share, which is judged as it is."""
     bound: float
     """What must lie beyond the threshold: an end of an interval, or the value itself where it has none."""
     threshold: float
@@ -33,6 +55,18 @@ class Condition:
     """Whether it must lie above, or at it; else strictly below."""
     held: bool
     n_clusters: int = 0
+
+    @property
+    def label(self) -> str:
+        """Its name and its part."""
+        return f"{self.name}[{self.part}]" if self.part else self.name
+
+    @property
+    def asked(self) -> str:
+        """What it asks of the number, or of its interval."""
+        if self.name in JUDGED_ALONE:
+            return f"at least {self.threshold:g}"
+        return f"interval {'above' if self.above else 'below'} {self.threshold:g}"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -150,34 +184,35 @@ def belief_gate(
     """
     check_level(level)
     how: dict[str, Any] = {"seed": seed, "draws": draws, "level": 2 * level - 1}
-    conditions: dict[str, Condition] = {}
+    made: list[Condition] = []
     worst: ClusterMean | None = None
     if template is not None:
         labels, changes, gaps = _contrasts(template, prior_rejected, post_rejected, mentioned)
         items = np.arange(len(labels)) if groups is None else np.asarray(groups)
         falls = _by_template(changes, labels, items, how)
-        conditions |= {f"rejected falls[{name}]": _below(mean) for name, mean in falls.items()}
+        made += [_below(FALLS, name, mean) for name, mean in falls.items()]
         worst = max(falls.values(), key=lambda mean: np.inf if np.isnan(mean.mean) else mean.mean, default=None)
         if gaps is not None:
-            for name, mean in _by_template(gaps, labels, items, how).items():
-                conditions[f"rejected below mentioned[{name}]"] = _below(mean)
+            compared = _by_template(gaps, labels, items, how)
+            made += [_below(BELOW_MENTIONED, name, mean) for name, mean in compared.items()]
     for kind, masses in (coverage or {}).items():
         known = probabilities(masses, f"coverage[{kind!r}]").ravel()
         known = known[np.isfinite(known)]
-        conditions[f"coverage[{kind}]"] = _reaches(float(np.median(known)) if known.size else NAN, min_coverage)
-    for name, score in (("gain over words", kappa), ("response to evidence", evidence)):
+        made.append(_reaches(COVERAGE, kind, float(np.median(known)) if known.size else NAN, min_coverage))
+    for name, score in ((GAIN, kappa), (EVIDENCE, evidence)):
         if score is not None:
-            conditions[name] = _above(score, 0.0)
+            made.append(_above(name, score, 0.0))
     for kind, rate in (parse_rate or {}).items():
-        conditions[f"parse rate[{kind}]"] = _reaches(float(probabilities(rate, f"parse_rate[{kind!r}]")), min_parse)
+        made.append(_reaches(PARSED, kind, float(probabilities(rate, f"parse_rate[{kind!r}]")), min_parse))
     if easy_correct is not None:
         right = outcomes(easy_correct, "easy_correct")
         if not 0 <= chance < 1:
             raise ValueError(f"chance: {chance!r}; give the accuracy of a guess, in [0, 1)")
         of = np.arange(len(right)) if easy_groups is None else easy_groups
-        conditions["easy questions"] = _above(cluster_mean(right, of, **how), chance)
-    if not conditions:
+        made.append(_above(EASY, cluster_mean(right, of, **how), chance))
+    if not made:
         raise ValueError("belief_gate: no condition was given; give at least one reading")
+    conditions = {condition.label: condition for condition in made}
     failures = tuple(name for name, condition in conditions.items() if not condition.held)
     kinds = coverage or {}
     thresholds = {"min_coverage": min_coverage, "min_parse": min_parse, "chance": chance}
@@ -188,6 +223,7 @@ def belief_gate(
         rare=tuple(kind for kind in kinds if f"coverage[{kind}]" in failures),
         passed=not failures,
         verdict=NOT_A_BELIEF if failures else "ok",
+        status="not_a_belief" if failures else "ok",
         **(worst.interval(**thresholds) if worst else {"params": thresholds | how}),
         **({name: getattr(worst, name) for name in ("n_rows", "n_clusters", "n_dropped", "reasons")} if worst else {}),
     )
@@ -219,20 +255,21 @@ def _by_template(
     return {str(name): cluster_mean(values[labels == name], items[labels == name], **how) for name in pd.unique(labels)}
 
 
-def _below(mean: ClusterMean) -> Condition:
-    held = mean.ci_hi < 0
-    return Condition(
-        value=mean.mean, bound=mean.ci_hi, threshold=0.0, above=False, held=bool(held), n_clusters=mean.n_clusters
-    )
+def _below(name: str, part: str, mean: ClusterMean) -> Condition:
+    seen = _seen(mean)
+    return Condition(name=name, part=part, **seen, bound=mean.ci_hi, threshold=0.0, above=False, held=mean.ci_hi < 0)
 
 
-def _above(score: Score, threshold: float) -> Condition:
+def _above(name: str, score: Score, threshold: float) -> Condition:
     held = score.ci_lo > threshold
-    value = float(score.estimate)
-    return Condition(
-        value=value, bound=score.ci_lo, threshold=threshold, above=True, held=bool(held), n_clusters=score.n_clusters
-    )
+    return Condition(name=name, **_seen(score), bound=score.ci_lo, threshold=threshold, above=True, held=held)
 
 
-def _reaches(value: float, threshold: float) -> Condition:
-    return Condition(value=value, bound=value, threshold=threshold, above=True, held=value >= threshold)
+def _seen(score: Score) -> dict[str, Any]:
+    named = {"value": float(score.estimate), "ci_lo": float(score.ci_lo), "ci_hi": float(score.ci_hi)}
+    return named | {"n_clusters": score.n_clusters}
+
+
+def _reaches(name: str, part: str, value: float, threshold: float) -> Condition:
+    held = value >= threshold
+    return Condition(name=name, part=part, value=value, bound=value, threshold=threshold, above=True, held=held)

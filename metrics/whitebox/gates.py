@@ -1,4 +1,4 @@
-"""Is it a belief measurement at all? Gates that are fixed before reading (METRICS W3, W4).
+"""May an inner read-out be called a belief? The gate of inner read-outs (METRICS W3).
 
 Read-outs come as matrices [n, k]: one row per context, one column per option as it stands in the prompt.
 """
@@ -18,7 +18,7 @@ from ..inference.intervals import Interval, cluster_mean, moment_interval
 from ..inference.rows import complete_rows
 from ..logodds import LOGIT_EPS
 from ..score import NAN, Score
-from ..validation import Floats, floats, probabilities, refuse, same_shape
+from ..validation import Floats, floats, refuse, same_shape
 
 MAX_LOGIT = float(logit(1 - LOGIT_EPS))
 
@@ -185,82 +185,6 @@ def readout_gate(
         failures=failures,
         passed=not failures,
         **interval.fields(**settings),
-        **rows.counts,
-    )
-
-
-@dataclass(frozen=True, kw_only=True)
-class CompetenceGate(Score):
-    """METRICS W4. The interval of the base class is that of `rejected_change`."""
-
-    headline: ClassVar[str] = "rejected_change"
-    rejected_change: float
-    """Mean change of the rejected option's mass, to be below 0 with its interval."""
-    coverage: float
-    """Median mass on yes and no; NaN if they were not asked."""
-    parse_rate: float
-    """NaN if nothing was parsed."""
-    failures: tuple[str, ...]
-    passed: bool
-    verdict: str
-    """`ok`, or the words to print on every table of the run."""
-
-
-def competence_gate(
-    prior_rejected: ArrayLike,
-    post_rejected: ArrayLike,
-    groups: ArrayLike | None = None,
-    *,
-    yes_no_coverage: ArrayLike | None = None,
-    parse_rate: float | None = None,
-    min_coverage: float = 0.5,
-    min_parse: float = 0.8,
-    seed: int = 0,
-    draws: int = 2000,
-    level: float = 0.95,
-) -> CompetenceGate:
-    """Does the model react to what it is told, and answer what it is asked? (METRICS W4)
-
-    Args:
-        prior_rejected: [n] mass of the option before it was rejected.
-        post_rejected: [n] after.
-        groups: [n] item, the unit of the interval. None: every row its own.
-        yes_no_coverage: [m] mass on yes and no, where these are asked.
-        parse_rate: share of answers that were parsed, for verbal kinds.
-        min_coverage: the median coverage must reach it.
-        min_parse: the parse rate must reach it.
-        seed: of the bootstrap, like `draws` and `level`.
-        draws: resamples.
-        level: of the interval.
-    """
-    prior = np.atleast_1d(probabilities(prior_rejected, "prior_rejected"))
-    post = np.atleast_1d(probabilities(post_rejected, "post_rejected"))
-    same_shape(prior_rejected=prior, post_rejected=post)
-    rows = complete_rows(groups, prior=prior, post=post)
-    prior, post = rows.columns
-    change = cluster_mean(post - prior, rows.codes, seed=seed, draws=draws, level=level)
-    coverage, parsed = NAN, NAN
-    failures = [] if change.ci_hi < 0 else ["rejected_change"]
-    if yes_no_coverage is not None:
-        masses = probabilities(yes_no_coverage, "yes_no_coverage").ravel()
-        masses = masses[np.isfinite(masses)]
-        coverage = float(np.median(masses)) if masses.size else NAN
-        if not coverage >= min_coverage:
-            failures.append("coverage")
-    if parse_rate is not None:
-        parsed = float(probabilities(parse_rate, "parse_rate"))
-        if not parsed >= min_parse:
-            failures.append("parse_rate")
-    thresholds = {"min_coverage": min_coverage, "min_parse": min_parse}
-    return CompetenceGate(
-        rejected_change=change.mean,
-        coverage=coverage,
-        parse_rate=parsed,
-        failures=tuple(failures),
-        passed=not failures,
-        verdict="not a belief measurement" if failures else "ok",
-        status=change.status,
-        **change.interval(**thresholds),
         **rows.counts,
     )
 

@@ -1,6 +1,7 @@
 import json
 import re
 from collections.abc import Callable, Collection
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -13,6 +14,7 @@ from doxascope.experiments.engine.config import load_config
 from doxascope.experiments.experiment import Experiment, Transcript
 from doxascope.experiments.runs.scores import score_run
 from doxascope.experiments.scoring.number import Number
+from doxascope.experiments.scoring.verdict import verdicts
 from doxascope.metrics import belief_table, exclusion_bounds
 
 N_ITEMS = 12
@@ -29,14 +31,19 @@ def table_of(
     setup: tuple[Experiment, ConsistencyConfig],
     believe: Callable[[str, dict[str, int]], list[float]],
     say: Callable[[str, dict[str, int]], list[float]] = lambda item, variant: [0.5, 0.5],
+    spared: Callable[[str, dict[str, Any]], list[float]] | None = None,
 ) -> pd.DataFrame:
-    """The belief table of an agent that believes what `believe(item, variant)` says, and answers "Is it X?" so."""
+    """The belief table of an agent that believes what `believe(item, variant)` says, and answers "Is it X?" so. After a
+    reply that decides nothing it believes what `spared` says; None: what it did at first.
+    """
     experiment, config = setup
     rows = []
     for item in experiment.items(config):
         for question in experiment.questions(config, item):
             if question.scenario == "fork":
                 masses = say(item.id, dict(question.variant))
+            elif question.scenario == "mention":
+                masses = spared(item.id, dict(question.variant)) if spared else believe(item.id, {})
             else:
                 masses = believe(item.id, {k: v for k, v in question.variant.items() if k != "hidden"})
             for i, mass in enumerate(masses):
@@ -92,7 +99,7 @@ def test_one_prior_and_nine_posteriors_for_each_method(setup: tuple[Experiment, 
     experiment, config = setup
     item = experiment.items(config)[0]
     asked = experiment.questions(config, item)
-    assert len({q.readout_id for q in asked}) == len(asked) == 30 + 12 + 3
+    assert len({q.readout_id for q in asked}) == len(asked) == 30 + 27 + 12 + 3
     asked = [q for q in asked if q.scenario in ("prior", "posterior")]
     words = item.content["words"]
     for method in ("free", "prefill", "letters"):
@@ -138,20 +145,46 @@ def test_an_agent_that_ignores_the_rejection_keeps_the_ratio_and_leaks_its_prior
     assert found["c3", "free", "all"].score.estimate < 0.9
 
 
-def test_the_gate_passes_who_reacts_and_fails_who_does_not(setup: tuple[Experiment, ConsistencyConfig]) -> None:
+def believer(eliminates: float, copies: float) -> Callable[[str, dict[str, Any]], list[float]]:
+    """An agent that takes `eliminates` nat off what is ruled out, and favours the words that a question named by
+    `copies` nat, whatever was replied.
+    """
+
+    def believe(item: str, variant: dict[str, Any]) -> list[float]:
+        odds = np.log(prior(item))
+        odds[variant.get("named", [])] += copies
+        if "rejected" in variant:
+            odds[variant["rejected"]] -= eliminates
+        return list(0.9 * np.exp(odds) / np.exp(odds).sum())
+
+    return believe
+
+
+@pytest.mark.parametrize(
+    ("eliminates", "copies", "failing"),
+    [
+        (1.0, 0.0, ()),
+        (1.0, 0.25, ()),
+        (0.0, 0.0, ("rejected falls[reject]", "rejected falls[narrow]")),
+        *((0.0, copies, ("rejected falls[reject]",)) for copies in (0.25, 0.5, 1.0, 2.0)),
+        *((0.0, -copies, ("rejected below mentioned[reject]", "rejected falls[narrow]")) for copies in (0.25, 2.0)),
+    ],
+)
+def test_the_gate_passes_who_eliminates_and_no_copier(
+    setup: tuple[Experiment, ConsistencyConfig], eliminates: float, copies: float, failing: tuple[str, ...]
+) -> None:
     experiment, config = setup
-
-    def react(item: str, variant: dict[str, int]) -> list[float]:
-        p = prior(item)
-        if variant:
-            p[variant["rejected"]] *= 0.5
-        return list(p)
-
-    for believe, passed in ((react, True), (lambda item, _: list(prior(item)), False)):
-        table = table_of(setup, believe)
-        numbers = score_run(experiment, config, table)
-        verdicts = experiment.findings(config, table, numbers, lambda ids: said(setup, ids)).verdicts
-        assert [verdict.passed for verdict in verdicts] == [passed] * 3
+    agent = believer(eliminates, copies)
+    table = table_of(setup, agent, spared=agent)
+    judged = verdicts(score_run(experiment, config, table))
+    assert [one.method for one in judged] == ["free", "prefill", "letters"]
+    for one in judged:
+        labels = [condition.label for condition in one.failures]
+        assert one.passed == (not failing)
+        assert set(failing) <= set(labels)
+        assert {condition.part for condition in one.conditions if condition.part} == {
+            *("reject", "narrow"), *("before", "after")
+        }  # fmt: skip
 
 
 def test_every_instance_can_be_looked_at_or_the_page_says_which_ones(

@@ -10,12 +10,13 @@ from scipy import stats
 from scipy.special import log_softmax
 
 from doxascope.metrics import (
+    BeliefGate,
     PairedDifference,
     bca_interval,
+    belief_gate,
     bootstrap_moments,
     brier_on_split_martingale,
     cluster_mean,
-    competence_gate,
     factor_regression,
     invalid_association,
     martingale_score,
@@ -254,15 +255,21 @@ def test_competence_knows_neither_order_nor_copies_nor_which_side_is_rejected(se
     rng = np.random.default_rng(seed)
     before, after = rng.uniform(size=(2, 9))
     items, order = np.arange(9), rng.permutation(9)
-    plain = competence_gate(before, after, items)
+
+    def judged(before: np.ndarray, after: np.ndarray, items: np.ndarray) -> BeliefGate:
+        return belief_gate(
+            template=np.full(len(items), "t"), prior_rejected=before, post_rejected=after, groups=items, draws=200
+        )
+
+    plain = judged(before, after, items)
     for other in (
-        competence_gate(before[order], after[order], items[order]),
-        competence_gate(np.repeat(before, copies), np.repeat(after, copies), np.repeat(items, copies)),
+        judged(before[order], after[order], items[order]),
+        judged(np.repeat(before, copies), np.repeat(after, copies), np.repeat(items, copies)),
     ):
         assert (other.rejected_change, other.ci_hi, other.passed) == pytest.approx(
             (plain.rejected_change, plain.ci_hi, plain.passed)
         )
-    turned = competence_gate(1 - before, 1 - after, items)
+    turned = judged(1 - before, 1 - after, items)
     assert (turned.rejected_change, turned.ci_hi) == pytest.approx((-plain.rejected_change, -plain.ci_lo))
 
 

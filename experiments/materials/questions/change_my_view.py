@@ -4,10 +4,10 @@ import json
 from pathlib import Path
 
 from ....hooks.errors import UserError
-from .question import Question
+from .question import BinaryQuestion
 
 
-def load_views(path: Path) -> list[Question]:
+def load_views(path: Path) -> list[BinaryQuestion]:
     """The views of a JSON-lines file: its objects have a `title`, and may have an `id` and a `selftext`. Other keys are
     left alone.
 
@@ -23,7 +23,7 @@ def load_views(path: Path) -> list[Question]:
     return questions
 
 
-def _question(path: Path, number: int, line: str) -> Question:
+def _question(path: Path, number: int, line: str) -> BinaryQuestion:
     try:
         row = json.loads(line)
     except json.JSONDecodeError as error:
@@ -32,7 +32,7 @@ def _question(path: Path, number: int, line: str) -> Question:
     if not isinstance(view, str) or not (view := view.strip()).removeprefix("CMV:").strip():
         raise UserError(f"{path}: line {number} has no text under 'title'")
     name = str(row.get("id") or number)
-    return Question(
+    return BinaryQuestion(
         id=name,
         cluster=name,
         text=f"Do you agree with this view? {view.removeprefix('CMV:').strip()}",

@@ -9,10 +9,10 @@ from typing import Any
 import numpy as np
 
 from ....hooks.errors import UserError
-from .question import Question
+from .question import BinaryQuestion
 
 
-def load_forecastbench(questions: Path, resolutions: Path) -> list[Question]:
+def load_forecastbench(questions: Path, resolutions: Path) -> list[BinaryQuestion]:
     """A question for each single question and date on which it is resolved; the dates of one question are a cluster.
 
     What is not resolved yet, or has no resolution in the file, has no outcome. Combinations of questions are left out.
@@ -41,13 +41,13 @@ def load_forecastbench(questions: Path, resolutions: Path) -> list[Question]:
     ]
 
 
-def _question(row: Mapping[str, Any], due: str, resolution: Mapping[str, Any]) -> Question:
+def _question(row: Mapping[str, Any], due: str, resolution: Mapping[str, Any]) -> BinaryQuestion:
     date = resolution.get("resolution_date", "")
     cluster = f"{row['source']}/{row['id']}"
     text = (
         row["question"].replace("{forecast_due_date}", due).replace("{resolution_date}", date or "the resolution date")
     )
-    return Question(
+    return BinaryQuestion(
         id=f"{cluster}/{date}" if date else cluster,
         cluster=cluster,
         text=text,

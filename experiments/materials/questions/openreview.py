@@ -5,7 +5,7 @@ from pathlib import Path
 import numpy as np
 
 from ....hooks.errors import UserError
-from .question import Question
+from .question import BinaryQuestion
 from .table import read_rows
 
 STEPS = ("review", "rebuttal")
@@ -16,7 +16,7 @@ NEEDED, ALLOWED = (
 )
 
 
-def load_openreview(path: Path) -> list[Question]:
+def load_openreview(path: Path) -> list[BinaryQuestion]:
     """The submissions of a table with the columns `title, abstract, decision`, and perhaps `id, venue`, `review` or
     `review1` to `review9`, `rebuttal` likewise. A decision that is empty, or a withdrawal, is no outcome.
 
@@ -29,7 +29,7 @@ def load_openreview(path: Path) -> list[Question]:
         venue = row.get("venue") or "the venue"
         given = [f"{column.capitalize()}: {text}" for column, text in row.items() if column.startswith(STEPS) and text]
         questions.append(
-            Question(
+            BinaryQuestion(
                 id=name,
                 cluster=name,
                 text=f"Will {venue} accept this submission, or reject it?",

@@ -8,7 +8,7 @@ from ....hooks.errors import UserError
 
 
 @dataclass(frozen=True)
-class Question:
+class BinaryQuestion:
     """A question that is answered by one of two options.
 
     Raises UserError for an empty text, options that are empty or alike, or an outcome outside [0, 1].

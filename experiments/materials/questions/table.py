@@ -8,7 +8,7 @@ import numpy as np
 
 from ....hooks.errors import UserError
 from ...tables.source import open_table
-from .question import Question
+from .question import BinaryQuestion
 
 NEEDED, ALLOWED = ("question", "option_yes", "option_no"), ("outcome", "background", "id", "cluster")
 
@@ -37,7 +37,7 @@ def read_rows(path: Path, needed: Sequence[str], allowed: Sequence[str]) -> list
     return rows
 
 
-def load_table(path: Path) -> list[Question]:
+def load_table(path: Path) -> list[BinaryQuestion]:
     """The questions of a table. Those with the same text share a cluster, unless it has a column `cluster`.
 
     An outcome is one of the two options, a number in [0, 1], or empty.
@@ -48,9 +48,9 @@ def load_table(path: Path) -> list[Question]:
     return [_question(path, number, row) for number, row in enumerate(rows, 1)]
 
 
-def _question(path: Path, number: int, row: Mapping[str, Any]) -> Question:
+def _question(path: Path, number: int, row: Mapping[str, Any]) -> BinaryQuestion:
     try:
-        return Question(
+        return BinaryQuestion(
             id=row.get("id") or str(number),
             cluster=row.get("cluster") or row["question"],
             text=row["question"],

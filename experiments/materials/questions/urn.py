@@ -4,13 +4,13 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from .question import Question
+from .question import BinaryQuestion
 
 PROVENANCE = "computed: Bayes' rule for draws with replacement; the outcome is the urn that the draws were made from"
 BALLS, CHANCES = 10, 6
 
 
-def urns(n: int, draws: int = 6, seed: int = 0) -> list[Question]:
+def urns(n: int, draws: int = 6, seed: int = 0) -> list[BinaryQuestion]:
     """`n` questions with `draws` draws each, true with the probability that they state. More of them begin with the
     same ones.
     """
@@ -27,7 +27,7 @@ def posterior(prior: float, red_in_a: float, red_in_b: float, red: Sequence[bool
     return tuple(found)
 
 
-def _question(i: int, draws: int, rng: np.random.Generator) -> Question:
+def _question(i: int, draws: int, rng: np.random.Generator) -> BinaryQuestion:
     a, b = (int(x) for x in rng.choice(np.arange(1, BALLS), size=2, replace=False))
     sides = int(rng.integers(1, CHANCES))
     is_a = bool(rng.random() < sides / CHANCES)
@@ -37,7 +37,7 @@ def _question(i: int, draws: int, rng: np.random.Generator) -> Question:
         f"{CHANCES} sides is thrown: at {sides} or less urn A is taken, else urn B. Nobody sees which. Balls are then "
         "drawn from it at random, and each is put back before the next."
     )
-    return Question(
+    return BinaryQuestion(
         id=f"urn-{i}",
         cluster=f"urn-{i}",
         text="Are the balls drawn from urn A?",

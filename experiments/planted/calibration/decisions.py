@@ -1,6 +1,5 @@
 """Calibration of the decision family."""
 
-from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
@@ -23,10 +22,9 @@ from ...tables.samples import Decisions, Prizes
 from ..incoherent import Incoherent
 from ..reporting import ReportNoise
 from ..trajectories import Floats
-from .design import PERMUTATIONS, RESAMPLES, Design, Test, excludes, rejects
+from .design import PERMUTATIONS, RESAMPLES, Design, Test, excludes, rejects, simulation
 from .scored import score_of, scores
 
-Simulation = Callable[[Generator], Mapping[str, float]]
 FAMILY = "E. Decisions"
 PER_STRATUM = 15
 KNN_RESAMPLES = 79
@@ -48,21 +46,18 @@ def _cubic(report: Floats, y: Floats) -> Floats:
     return (x * np.stack(fits)[fold]).sum(axis=1)
 
 
-def _decides(agent: ReportNoise, contexts: int, exact: bool = False) -> Simulation:
+@simulation
+def _decides(rng: Generator, agent: ReportNoise, contexts: int, exact: bool = False) -> dict[str, float]:
     """`exact` adds the tests of the policy itself and p*, not of drawn actions and states."""
-
-    def simulate(rng: Generator) -> dict[str, float]:
-        d = agent.sample(contexts, rng)
-        found = scores("decision", d, PERMUTATIONS)
-        strata = quantile_bins(d.belief, contexts // PER_STRATUM)
-        tests = {
-            PERMUTE.name: rejects(found["cmi"].p),
-            CMH.name: rejects(cmh_test(d.action, known_outcome(d), strata).p),
-            GCM.name: rejects(found["gcm"].p),
-        }
-        return tests | (_exactly(d) if exact else {})
-
-    return simulate
+    d = agent.sample(contexts, rng)
+    found = scores("decision", d, PERMUTATIONS)
+    strata = quantile_bins(d.belief, contexts // PER_STRATUM)
+    tests = {
+        PERMUTE.name: rejects(found["cmi"].p),
+        CMH.name: rejects(cmh_test(d.action, known_outcome(d), strata).p),
+        GCM.name: rejects(found["gcm"].p),
+    }
+    return tests | (_exactly(d) if exact else {})
 
 
 def _exactly(d: Decisions) -> dict[str, float]:
@@ -84,21 +79,19 @@ def _collapsed(d: Decisions) -> dict[str, float]:
     return {COLLAPSED.name: rejects(score_of("decision", "cmi", d, PERMUTATIONS).p)}
 
 
-def _repeats(agent: ReportNoise, contexts: int) -> Simulation:
-    def simulate(rng: Generator) -> dict[str, float]:
-        d = agent.sample(contexts, rng)
-        action, theta, report = d.action.astype(np.int64), known_outcome(d), d.belief
-        n = len(action)
-        picks = rng.integers(0, n, (KNN_RESAMPLES, n))
-        drawn = [knn_cmi(action[rows], theta[rows], report[rows]).cmi for rows in picks]
-        bins = quantile_bins(report, n // PER_STRATUM)
-        return {
-            **_collapsed(d),
-            ROWS.name: rejects(stratified_permutation(action, theta, bins, draws=PERMUTATIONS).p),
-            KNN.name: float(np.sort(drawn)[1] > 0),
-        }
-
-    return simulate
+@simulation
+def _repeats(rng: Generator, agent: ReportNoise, contexts: int) -> dict[str, float]:
+    d = agent.sample(contexts, rng)
+    action, theta, report = d.action.astype(np.int64), known_outcome(d), d.belief
+    n = len(action)
+    picks = rng.integers(0, n, (KNN_RESAMPLES, n))
+    drawn = [knn_cmi(action[rows], theta[rows], report[rows]).cmi for rows in picks]
+    bins = quantile_bins(report, n // PER_STRATUM)
+    return {
+        **_collapsed(d),
+        ROWS.name: rejects(stratified_permutation(action, theta, bins, draws=PERMUTATIONS).p),
+        KNN.name: float(np.sort(drawn)[1] > 0),
+    }
 
 
 ORDER = Test("order-restricted test")
@@ -106,19 +99,17 @@ PAIRS_HOLM = Test("any Fisher pair, Holm, one row per context", bound=True, note
 PAIRS = Test("any Fisher pair, five repetitions as rows", "paper", note="pseudo-replicates, ten tests")
 
 
-def _choices(agent: ReportNoise, contexts: int) -> Simulation:
-    def simulate(rng: Generator) -> dict[str, float]:
-        d = agent.sample(contexts, rng)
-        bins = quantile_bins(d.belief[:: agent.repetitions], 5)
-        once = d.action[:: agent.repetitions]
-        all_rows = monotone_pairwise(np.repeat(bins, agent.repetitions), d.action, "1", "0")
-        return {
-            ORDER.name: rejects(score_of("decision-order", "order_deviance", d, PERMUTATIONS).p),
-            PAIRS_HOLM.name: float(monotone_pairwise(bins, once, "1", "0").n_significant_holm > 0),
-            PAIRS.name: float(all_rows.n_significant > 0),
-        }
-
-    return simulate
+@simulation
+def _choices(rng: Generator, agent: ReportNoise, contexts: int) -> dict[str, float]:
+    d = agent.sample(contexts, rng)
+    bins = quantile_bins(d.belief[:: agent.repetitions], 5)
+    once = d.action[:: agent.repetitions]
+    all_rows = monotone_pairwise(np.repeat(bins, agent.repetitions), d.action, "1", "0")
+    return {
+        ORDER.name: rejects(score_of("decision-order", "order_deviance", d, PERMUTATIONS).p),
+        PAIRS_HOLM.name: float(monotone_pairwise(bins, once, "1", "0").n_significant_holm > 0),
+        PAIRS.name: float(all_rows.n_significant > 0),
+    }
 
 
 PRIZE = Test("debiased mean square of a prompt effect, interval")
@@ -129,13 +120,10 @@ PRIZE_MARGIN = 0.05
 PRIZE_BOUND = Test("no prompt effect beyond .05, bound of the RMS effect")
 
 
-def _prize_claim(effect: float, contexts: int) -> Simulation:
+@simulation
+def _prize_claim(rng: Generator, effect: float, contexts: int) -> dict[str, float]:
     """Is independence claimed? A rejection is a claim; a prompt moves a context as in `_prize`."""
-
-    def simulate(rng: Generator) -> dict[str, float]:
-        return {PRIZE_BOUND.name: float(_prize_score(effect, contexts, rng).rms_upper < PRIZE_MARGIN)}
-
-    return simulate
+    return {PRIZE_BOUND.name: float(_prize_score(effect, contexts, rng).rms_upper < PRIZE_MARGIN)}
 
 
 def _prize_score(effect: float, contexts: int, rng: Generator) -> Any:
@@ -146,13 +134,10 @@ def _prize_score(effect: float, contexts: int, rng: Generator) -> Any:
     return score_of("prize", "prize_effect", Prizes(base=base, alt=moved), RESAMPLES)
 
 
-def _prize(effect: float, planted: float, contexts: int) -> Simulation:
+@simulation
+def _prize(rng: Generator, effect: float, planted: float, contexts: int) -> dict[str, float]:
     """Does the interval of the mean square hold what is planted?"""
-
-    def simulate(rng: Generator) -> dict[str, float]:
-        return {PRIZE.name: excludes(_prize_score(effect, contexts, rng), planted**2)}
-
-    return simulate
+    return {PRIZE.name: excludes(_prize_score(effect, contexts, rng), planted**2)}
 
 
 LIE_CI = Test("mean signed violation, bootstrap interval")
@@ -163,16 +148,14 @@ LIE_MEDIAN = Test(
 )
 
 
-def _violations(gap: float, n: int, planted: float) -> Simulation:
-    def simulate(rng: Generator) -> dict[str, float]:
-        said = Incoherent(gap).sample(n, rng)
-        median = median_ci(lie(said.p, said.conditional, said.weights).signed)
-        return {
-            LIE_CI.name: excludes(score_of("lie", "lie", said, RESAMPLES), planted),
-            LIE_MEDIAN.name: excludes(median, planted),
-        }
-
-    return simulate
+@simulation
+def _violations(rng: Generator, gap: float, n: int, planted: float) -> dict[str, float]:
+    said = Incoherent(gap).sample(n, rng)
+    median = median_ci(lie(said.p, said.conditional, said.weights).signed)
+    return {
+        LIE_CI.name: excludes(score_of("lie", "lie", said, RESAMPLES), planted),
+        LIE_MEDIAN.name: excludes(median, planted),
+    }
 
 
 def designs() -> list[Design]:

@@ -1,6 +1,5 @@
 """Calibration of the martingale family."""
 
-from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
@@ -10,16 +9,11 @@ from scipy.special import expit, logit
 from ....metrics import MARGINS, brier_on_abs_martingale, factor_regression, martingale_icm_test, martingale_score
 from ...tables.cells import Array
 from ...tables.samples import Chains, Forecasts, Pairs
-from ..anchored import Anchored
-from ..leaky import LeakyJudge
-from ..noisy import PriorNoise
 from ..trajectories import Floats, Trajectories
-from ..updater import Updater
-from ..urn import Bayesian
-from .design import PERMUTATIONS, RESAMPLES, Aim, Design, Test, excludes, misses, rejects
+from ..updating import Anchored, Bayesian, LeakyJudge, PriorNoise, Updater
+from .design import PERMUTATIONS, RESAMPLES, Aim, Design, Test, excludes, misses, rejects, simulation
 from .scored import names, number_of, score_of, updates
 
-Simulation = Callable[[Generator], Mapping[str, float]]
 UpdateAgent = Bayesian | Anchored | PriorNoise | LeakyJudge | Updater
 FAMILY = "A. Martingale"
 SMALL = Bayesian(warmup=20, evidence=2)
@@ -38,26 +32,23 @@ HOLM = Test("slope, joint and CvM with Holm", bound=True, note="Holm holds the l
 IID = Test("slope, iid t", "paper", note="the spread of updates depends on the prior")
 
 
-def _moves(agent: UpdateAgent, questions: int) -> Simulation:
+@simulation
+def _moves(rng: Generator, agent: UpdateAgent, questions: int) -> dict[str, float]:
     """All tests of updates; those of several steps are clustered by question."""
-
-    def simulate(rng: Generator) -> dict[str, float]:
-        columns = agent.sample(questions, rng).updates()
-        slope = score_of("martingale", "M", updates(*columns), PERMUTATIONS)
-        tests = score_of("martingale-tests", "tests", updates(*columns), PERMUTATIONS)
-        return {
-            SLOPE_CR1.name: rejects(slope.p),
-            SLOPE_HC3.name: rejects(slope.p),
-            SLOPE_WILD.name: rejects(tests.p_tests["slope"]),
-            JOINT.name: rejects(slope.joint_p),
-            JOINT_WILD.name: rejects(tests.p_tests["joint"]),
-            CVM.name: rejects(tests.p_tests["cvm"]),
-            KS.name: rejects(martingale_icm_test(*columns, draws=PERMUTATIONS).p_ks),
-            HOLM.name: rejects(tests.p),
-            IID.name: rejects(slope.p_iid),
-        }
-
-    return simulate
+    columns = agent.sample(questions, rng).updates()
+    slope = score_of("martingale", "M", updates(*columns), PERMUTATIONS)
+    tests = score_of("martingale-tests", "tests", updates(*columns), PERMUTATIONS)
+    return {
+        SLOPE_CR1.name: rejects(slope.p),
+        SLOPE_HC3.name: rejects(slope.p),
+        SLOPE_WILD.name: rejects(tests.p_tests["slope"]),
+        JOINT.name: rejects(slope.joint_p),
+        JOINT_WILD.name: rejects(tests.p_tests["joint"]),
+        CVM.name: rejects(tests.p_tests["cvm"]),
+        KS.name: rejects(martingale_icm_test(*columns, draws=PERMUTATIONS).p_ks),
+        HOLM.name: rejects(tests.p),
+        IID.name: rejects(slope.p_iid),
+    }
 
 
 NAIVE = Test("slope of one reading, HC3", "picture", note="the reading, not the belief, fails the property")
@@ -65,36 +56,32 @@ IV_CI = Test("split-reading IV slope, interval")
 IV_P = Test("split-reading IV slope, t(G-1)")
 
 
-def _read_twice(agent: PriorNoise, questions: int) -> Simulation:
-    def simulate(rng: Generator) -> dict[str, float]:
-        sample = agent.sample(questions, rng)
-        prior, post = sample.read.T
-        again = agent.reading(sample.belief[:, 0], rng)
-        read = np.column_stack([prior, again])
-        sample = updates(read.mean(axis=1), post, readings=read)
-        score = score_of("martingale-replicates", "M_iv", sample, RESAMPLES)
-        return {
-            NAIVE.name: rejects(martingale_score(prior, post, se="HC3").p),
-            IV_CI.name: excludes(score, 0.0),
-            IV_P.name: rejects(score.p),
-        }
-
-    return simulate
+@simulation
+def _read_twice(rng: Generator, agent: PriorNoise, questions: int) -> dict[str, float]:
+    sample = agent.sample(questions, rng)
+    prior, post = sample.read.T
+    again = agent.reading(sample.belief[:, 0], rng)
+    read = np.column_stack([prior, again])
+    sample = updates(read.mean(axis=1), post, readings=read)
+    score = score_of("martingale-replicates", "M_iv", sample, RESAMPLES)
+    return {
+        NAIVE.name: rejects(martingale_score(prior, post, se="HC3").p),
+        IV_CI.name: excludes(score, 0.0),
+        IV_P.name: rejects(score.p),
+    }
 
 
 JUDGE = Test("slope of a judge who saw the end, HC3", "picture", note="hindsight, not entrenchment")
 PREFIX = Test("slope of readings of prefixes, HC3")
 
 
-def _judged(agent: LeakyJudge, questions: int) -> Simulation:
-    def simulate(rng: Generator) -> dict[str, float]:
-        sample = agent.sample(questions, rng)
-        return {
-            JUDGE.name: rejects(martingale_score(*sample.read.T, se="HC3").p),
-            PREFIX.name: rejects(score_of("martingale", "M", updates(*sample.belief.T), PERMUTATIONS).p),
-        }
-
-    return simulate
+@simulation
+def _judged(rng: Generator, agent: LeakyJudge, questions: int) -> dict[str, float]:
+    sample = agent.sample(questions, rng)
+    return {
+        JUDGE.name: rejects(martingale_score(*sample.read.T, se="HC3").p),
+        PREFIX.name: rejects(score_of("martingale", "M", updates(*sample.belief.T), PERMUTATIONS).p),
+    }
 
 
 FACTOR = Test("difference of two slopes, CR1 by question")
@@ -105,49 +92,43 @@ FACTOR_ROWS = Test(
 )
 
 
-def _two_models(pull: float, questions: int) -> Simulation:
+@simulation
+def _two_models(rng: Generator, pull: float, questions: int) -> dict[str, float]:
     """Two models with the same priors over the same questions, several steps each; the second is anchored."""
-
-    def simulate(rng: Generator) -> dict[str, float]:
-        shared = Bayesian(steps=3).sample(questions, rng)
-        other = shared.read.copy()
-        other[:, 1:] = (1 - pull) * other[:, 1:] + pull * 0.5
-        noise = PriorNoise(0.05)
-        both = [
-            Trajectories(read=noise.reading(belief, rng), belief=belief, outcome=shared.outcome).updates()
-            for belief in (shared.read, other)
-        ]
-        prior, post, group = map(np.concatenate, zip(*both, strict=True))
-        model = np.repeat(["first", "second"], len(prior) // 2)
-        of, first = {"model": model}, {"model": "first"}
-        terms = factor_regression(post - prior, prior, of, first, group, se="CR1", draws=PERMUTATIONS).terms
-        contrast = terms["b:model[second]"]
-        by_row = factor_regression(post - prior, prior, of, first).terms["b:model[second]"]
-        return {
-            FACTOR.name: rejects(contrast.p),
-            FACTOR_WILD.name: rejects(contrast.p_wild),
-            FACTOR_ROWS.name: rejects(by_row.p),
-        }
-
-    return simulate
+    shared = Bayesian(steps=3).sample(questions, rng)
+    other = shared.read.copy()
+    other[:, 1:] = (1 - pull) * other[:, 1:] + pull * 0.5
+    noise = PriorNoise(0.05)
+    both = [
+        Trajectories(read=noise.reading(belief, rng), belief=belief, outcome=shared.outcome).updates()
+        for belief in (shared.read, other)
+    ]
+    prior, post, group = map(np.concatenate, zip(*both, strict=True))
+    model = np.repeat(["first", "second"], len(prior) // 2)
+    of, first = {"model": model}, {"model": "first"}
+    terms = factor_regression(post - prior, prior, of, first, group, se="CR1", draws=PERMUTATIONS).terms
+    contrast = terms["b:model[second]"]
+    by_row = factor_regression(post - prior, prior, of, first).terms["b:model[second]"]
+    return {
+        FACTOR.name: rejects(contrast.p),
+        FACTOR_WILD.name: rejects(contrast.p_wild),
+        FACTOR_ROWS.name: rejects(by_row.p),
+    }
 
 
 TOST = Test("TOST within .02, HC3", bound=True, note="both of two tests must reject; few questions never do")
 NOT_SIGNIFICANT = Test("coherent because p > .05 (iid)", "paper", note="absence of evidence, not evidence of absence")
 
 
-def _equivalence(pull: float, questions: int) -> Simulation:
+@simulation
+def _equivalence(rng: Generator, pull: float, questions: int) -> dict[str, float]:
     """Is "coherent" claimed? A rejection is a claim."""
-
-    def simulate(rng: Generator) -> dict[str, float]:
-        prior, post = Anchored(pull, of=SMALL).sample(questions, rng).read.T
-        slope = number_of("martingale", "M", updates(prior, post), PERMUTATIONS)
-        return {
-            TOST.name: rejects(slope.value("equivalence")),
-            NOT_SIGNIFICANT.name: float(slope.value("p_iid") > 0.05),
-        }
-
-    return simulate
+    prior, post = Anchored(pull, of=SMALL).sample(questions, rng).read.T
+    slope = number_of("martingale", "M", updates(prior, post), PERMUTATIONS)
+    return {
+        TOST.name: rejects(slope.value("equivalence")),
+        NOT_SIGNIFICANT.name: float(slope.value("p_iid") > 0.05),
+    }
 
 
 DRIFT_P = Test(
@@ -158,25 +139,23 @@ DRIFT_NAIVE = Test("mean squared drift, interval over questions", "picture", not
 HALVES_CI = Test("drift2 from disjoint halves of noisy readings, interval")
 
 
-def _chains(drift: float, questions: int, chains: int, aim: Aim) -> Simulation:
-    def simulate(rng: Generator) -> dict[str, float]:
-        deltas = Bayesian(evidence=8).chains(questions, chains, rng, drift)
-        score = _drift(deltas)
-        squares = deltas.mean(axis=1) ** 2
-        reach = 1.96 * squares.std(ddof=1) / np.sqrt(questions)
-        noise = rng.uniform(-0.1, 0.1, (2, questions, 1))
-        half = chains // 2
-        first = np.arange(chains) < half
-        split = _drift(deltas - np.where(first, *noise), half=np.tile(np.where(first, "first", "second"), questions))
-        planted = drift**2 if aim == "level" else 0.0
-        return {
-            DRIFT_P.name: rejects(score.p),
-            DRIFT_CI.name: excludes(score, planted),
-            DRIFT_NAIVE.name: misses(squares.mean() - reach, squares.mean() + reach, planted),
-            HALVES_CI.name: excludes(split, planted),
-        }
-
-    return simulate
+@simulation
+def _chains(rng: Generator, drift: float, questions: int, chains: int, aim: Aim) -> dict[str, float]:
+    deltas = Bayesian(evidence=8).chains(questions, chains, rng, drift)
+    score = _drift(deltas)
+    squares = deltas.mean(axis=1) ** 2
+    reach = 1.96 * squares.std(ddof=1) / np.sqrt(questions)
+    noise = rng.uniform(-0.1, 0.1, (2, questions, 1))
+    half = chains // 2
+    first = np.arange(chains) < half
+    split = _drift(deltas - np.where(first, *noise), half=np.tile(np.where(first, "first", "second"), questions))
+    planted = drift**2 if aim == "level" else 0.0
+    return {
+        DRIFT_P.name: rejects(score.p),
+        DRIFT_CI.name: excludes(score, planted),
+        DRIFT_NAIVE.name: misses(squares.mean() - reach, squares.mean() + reach, planted),
+        HALVES_CI.name: excludes(split, planted),
+    }
 
 
 def _drift(deltas: Floats, half: Array | None = None) -> Any:
@@ -199,43 +178,37 @@ CELL_DRAWS = 99
 """Of the bootstrap of cells, which is slow."""
 
 
-def _cells(cells: int, questions: int, pull: float = 0.0) -> Simulation:
+@simulation
+def _cells(rng: Generator, cells: int, questions: int, pull: float = 0.0) -> dict[str, float]:
     """Cells that share priors; their posteriors are read with more or less noise, and pulled by 0 to `pull`."""
-
-    def simulate(rng: Generator) -> dict[str, float]:
-        shared = Bayesian().sample(questions, rng)
-        prior, belief = shared.belief.T
-        pulls = rng.permutation(np.linspace(0, pull, cells))
-        posts = [
-            PriorNoise(width).reading((1 - p) * belief + p * 0.5, rng)
-            for width, p in zip(np.linspace(0, 0.14, cells), pulls, strict=True)
-        ]
-        slopes = [np.polyfit(prior, post - prior, 1)[0] for post in posts]
-        briers = [np.mean((post - shared.outcome) ** 2) for post in posts]
-        question, outcome = np.tile(np.arange(questions), cells), np.tile(shared.outcome, cells)
-        factors = {"cell": np.repeat(names(cells), questions).astype(str)}
-        sample = updates(np.tile(prior, cells), np.concatenate(posts), question, outcome=outcome, factors=factors)
-        return {
-            ABS_BRIER.name: rejects(brier_on_abs_martingale(slopes, briers).p),
-            SPLIT_BRIER.name: rejects(score_of("brier-on-martingale", "brier_on_M", sample, CELL_DRAWS).p),
-        }
-
-    return simulate
+    shared = Bayesian().sample(questions, rng)
+    prior, belief = shared.belief.T
+    pulls = rng.permutation(np.linspace(0, pull, cells))
+    posts = [
+        PriorNoise(width).reading((1 - p) * belief + p * 0.5, rng)
+        for width, p in zip(np.linspace(0, 0.14, cells), pulls, strict=True)
+    ]
+    slopes = [np.polyfit(prior, post - prior, 1)[0] for post in posts]
+    briers = [np.mean((post - shared.outcome) ** 2) for post in posts]
+    question, outcome = np.tile(np.arange(questions), cells), np.tile(shared.outcome, cells)
+    factors = {"cell": np.repeat(names(cells), questions).astype(str)}
+    sample = updates(np.tile(prior, cells), np.concatenate(posts), question, outcome=outcome, factors=factors)
+    return {
+        ABS_BRIER.name: rejects(brier_on_abs_martingale(slopes, briers).p),
+        SPLIT_BRIER.name: rejects(score_of("brier-on-martingale", "brier_on_M", sample, CELL_DRAWS).p),
+    }
 
 
 CALIBRATION = Test("calibration slope of 1, HC3")
 
 
-def _calibrated(extreme: float, questions: int) -> Simulation:
+@simulation
+def _calibrated(rng: Generator, extreme: float, questions: int) -> dict[str, float]:
     """Beliefs whose log-odds are `extreme` times those of a Bayesian."""
-
-    def simulate(rng: Generator) -> dict[str, float]:
-        sample = Bayesian().sample(questions, rng)
-        belief = expit(extreme * logit(sample.read[:, 0]))
-        forecasts = Forecasts(belief=belief, outcome=sample.outcome)
-        return {CALIBRATION.name: rejects(score_of("calibration", "calibration", forecasts, RESAMPLES).p)}
-
-    return simulate
+    sample = Bayesian().sample(questions, rng)
+    belief = expit(extreme * logit(sample.read[:, 0]))
+    forecasts = Forecasts(belief=belief, outcome=sample.outcome)
+    return {CALIBRATION.name: rejects(score_of("calibration", "calibration", forecasts, RESAMPLES).p)}
 
 
 CLUSTERED = (SLOPE_CR1, SLOPE_WILD, JOINT_WILD, JOINT_CR1, CVM, KS, HOLM, IID)

@@ -11,12 +11,19 @@ from ..cells import Array, complete, refuse_row
 from ..samples import Options, Sample, take
 from .form import CONTEXTS, OTHER, Data, Form, named, side_by_side, suffixes
 
+TEMPLATE, MENTIONED = "template", "mentioned"
+"""The column that names the form of the question, and the prefix of the masses after a reply that decides nothing."""
+
 
 def _in_one_row(path: Any, data: Data, clusters: Array | None) -> Sample:
     names = option_names(data, "prior_", "posterior_")
     prior, posterior = (masses(path, data, names, f"{context}_") for context in CONTEXTS)
     rejected = indices(path, "rejected", data["rejected"], names, np.arange(len(prior)))
-    return options(prior, posterior, rejected, clusters)
+    rest: dict[str, Any] = {TEMPLATE: data.get(TEMPLATE)}
+    if all(f"{MENTIONED}_{name}" in data for name in names):
+        spared = masses(path, data, names, f"{MENTIONED}_")
+        rest[MENTIONED] = (counts_to_probabilities(spared) if counted(spared) else spared)[:, :-1]
+    return options(prior, posterior, rejected, clusters, **rest)
 
 
 def _in_a_row_per_context(path: Any, data: Data, clusters: Array | None) -> Sample:
@@ -36,7 +43,8 @@ def _in_a_row_per_context(path: Any, data: Data, clusters: Array | None) -> Samp
         raise UserError(f"{path}: {where}; give each item a row with context 'prior' and others with 'posterior'")
     before = np.array([prior_of[item[row]] for row in after])
     rejected = indices(path, "rejected", data["rejected"][after], names, after)
-    return options(found[before], found[after], rejected, take(clusters, after))
+    template = take(data.get(TEMPLATE), after)
+    return options(found[before], found[after], rejected, take(clusters, after), template=template)
 
 
 def option_names(data: Data, *prefixes: str) -> list[str]:
@@ -84,14 +92,17 @@ def options(prior: Array, posterior: Array, rejected: Array, clusters: Array | N
 
 LONG = Form(
     "options, one row per context",
-    "item, context (prior or posterior), rejected, count_<option> for each of two or more [, count_other]",
-    named({**dict.fromkeys(("item", "context", "rejected"), "label"), "count_*": "mass"}),
+    "item, context (prior or posterior), rejected, count_<option> for each of two or more [, count_other, template]",
+    named({**dict.fromkeys(("item", "context", "rejected"), "label"), "count_*": "mass"}, {TEMPLATE: "label"}),
     _in_a_row_per_context,
     cluster=("cluster", "item"),
 )
 WIDE = Form(
     "options",
-    "prior_<option> and posterior_<option> for each of two or more, rejected [, prior_other, posterior_other]",
-    named({"prior_*": "mass", "posterior_*": "mass", "rejected": "label"}),
+    "prior_<option> and posterior_<option> for each of two or more, rejected [, prior_other, posterior_other, "
+    "template, mentioned_<option>]",
+    named(
+        {"prior_*": "mass", "posterior_*": "mass", "rejected": "label"}, {TEMPLATE: "label", f"{MENTIONED}_*": "mass"}
+    ),
     _in_one_row,
 )

@@ -108,7 +108,7 @@ def test_what_is_read_does_not_depend_on_the_budget(tiny: Any, tiny_folder: Path
     one, other = (belief_table(read_pair(budget, item, tiny).rows) for budget in budgets)
     np.testing.assert_allclose(one["logp"], other["logp"], atol=noise(other["logp"]))
     assert set(one["scenario"]) == {
-        *("base", "donor", "patched"),
+        *("base", "donor", "patched", "base, undecided", "donor, undecided"),
         *(f"{name} for {into}" for name in ("same answer", "unrelated") for into in ("base", "donor")),
     }
 

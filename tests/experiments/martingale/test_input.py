@@ -10,8 +10,9 @@ import pytest
 
 from doxascope import UserError
 from doxascope.experiments.engine.runner import run
-from doxascope.experiments.planted.urn import Bayesian
+from doxascope.experiments.planted import Bayesian
 from doxascope.experiments.runs.scores import score_run
+from doxascope.experiments.scoring.verdict import verdicts
 
 Configured = Callable[..., Any]
 
@@ -130,19 +131,8 @@ def test_what_is_rarely_answered_fails_the_gate(configured: Configured, planted:
     )
     numbers = score_run(experiment, config, table)
 
-    def transcripts(ids: Any) -> Any:
-        said = {"messages": [{"role": "user", "content": "?"}] * 2, "prefill": "", "options": []}
-        return {name: {"readout_id": name, "thoughts": [], "answers": [], **said} for name in ids}
-
-    verdicts = {v.method: v for v in experiment.findings(config, table, numbers, transcripts).verdicts}
-    assert {name: verdict.passed for name, verdict in verdicts.items()} == {
-        "words": True,
-        "letters": False,
-        "greedy": False,
-        "numbers": True,
-    }
-    assert verdicts["letters"].reason == "its answers are 49% of all; at least 50% must be"
-    assert verdicts["greedy"].reason == "its answers are 55% of all; at least 80% must be"
+    failing = {one.method: [condition.label for condition in one.failures] for one in verdicts(numbers)}
+    assert failing == {"words": [], "letters": ["coverage[letters]"], "greedy": ["parse rate[greedy]"], "numbers": []}
 
 
 def test_trajectories_that_do_not_split_or_end_are_counted_and_shown(configured: Configured, tmp_path: Path) -> None:

@@ -11,9 +11,7 @@ from doxascope import UserError
 from doxascope.experiments.experiment import Experiment, RunConfig
 from doxascope.experiments.martingale.figures import figures
 from doxascope.experiments.martingale.table import readings
-from doxascope.experiments.planted.anchored import Anchored
-from doxascope.experiments.planted.noisy import PriorNoise
-from doxascope.experiments.planted.urn import Bayesian
+from doxascope.experiments.planted import Anchored, Bayesian, PriorNoise
 from doxascope.experiments.runs.scores import score_run
 from doxascope.experiments.scoring.number import Number
 from doxascope.metrics import Score

@@ -14,8 +14,7 @@ from click.testing import CliRunner
 from doxascope import UserError
 from doxascope.experiments.cli.main import cli
 from doxascope.experiments.engine.together import score_runs
-from doxascope.experiments.planted.anchored import Anchored
-from doxascope.experiments.planted.urn import Bayesian
+from doxascope.experiments.planted import Anchored, Bayesian
 from doxascope.experiments.runs.folder import RunFolder
 from doxascope.experiments.runs.manifest import ITEMS, item_lines
 from doxascope.experiments.scoring.engine import ScoredTable

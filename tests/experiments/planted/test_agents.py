@@ -25,9 +25,9 @@ from doxascope.experiments.scoring.families.metric import clusters_of, known_out
 from doxascope.metrics import (
     b_score_exact,
     belief_consistency,
+    belief_gate,
     calibration_slope,
     cluster_mean,
-    competence_gate,
     consistency_kappa,
     direction_rates,
     drift_variance,
@@ -197,7 +197,10 @@ def test_position_alone_is_perfectly_consistent_and_means_nothing() -> None:
     kappa = consistency_kappa(pair.prior2, pair.post2, clusters_of(c), c.rejected, draws=200)
     assert kappa.kappa == pytest.approx(0, abs=REACH * kappa.se)
     rows = np.arange(len(c.rejected))
-    gate = competence_gate(c.prior[rows, c.rejected], c.posterior[rows, c.rejected], clusters_of(c), draws=200)
+    before, after = c.prior[rows, c.rejected], c.posterior[rows, c.rejected]
+    gate = belief_gate(
+        template=np.full(len(rows), "t"), prior_rejected=before, post_rejected=after, groups=clusters_of(c), draws=200
+    )
     assert gate.rejected_change == pytest.approx(0, abs=REACH * gate.se)
 
 

@@ -7,17 +7,15 @@ import numpy as np
 import pytest
 
 from doxascope import UserError
-from doxascope.experiments.materials.questions.arithmetic import arithmetic
-from doxascope.experiments.materials.questions.comparisons import comparisons
-from doxascope.experiments.materials.questions.dates import weekdays
-from doxascope.experiments.materials.questions.question import Question
+from doxascope.experiments.materials.questions.computed import arithmetic, comparisons, weekdays
+from doxascope.experiments.materials.questions.question import BinaryQuestion
 from doxascope.experiments.materials.questions.urn import posterior, urns
 
 MAKERS = (arithmetic, weekdays, urns, comparisons)
 
 
 @pytest.mark.parametrize("make", MAKERS)
-def test_more_questions_begin_with_the_same_ones(make: Callable[..., list[Question]]) -> None:
+def test_more_questions_begin_with_the_same_ones(make: Callable[..., list[BinaryQuestion]]) -> None:
     assert make(20, seed=3)[:5] == make(5, seed=3)
     assert make(20, seed=4) != make(20, seed=3)
     assert len({question.cluster for question in make(20)}) == len({question.id for question in make(20)}) == 20
@@ -84,4 +82,4 @@ def test_urns_are_a_martingale_that_is_calibrated_to_the_outcome() -> None:
 def test_what_is_no_question_is_refused(change: dict[str, object], message: str) -> None:
     good: dict[str, object] = {"id": "q", "cluster": "q", "text": "?", "option_yes": "Yes", "option_no": "No"}
     with pytest.raises(UserError, match=message):
-        Question(**{**good, "provenance": "here", **change})  # pyright: ignore[reportArgumentType]
+        BinaryQuestion(**{**good, "provenance": "here", **change})  # pyright: ignore[reportArgumentType]

@@ -9,7 +9,6 @@ from scipy.special import log_softmax, softmax
 from doxascope.metrics import (
     belief_consistency,
     chance_corrected,
-    competence_gate,
     readout_gate,
     word_identity_null,
 )
@@ -192,28 +191,3 @@ def test_word_null_of_words_without_a_value() -> None:
     assert word_identity_null([[-1.0, -2.0]], ["a", "b"], [0]).null_prob.shape == (1, 2)
     with pytest.raises(ValueError, match="item"):
         word_identity_null(logp, ["a", "b"], [0])
-
-
-def test_competence_needs_the_rejected_option_to_lose_mass() -> None:
-    rng = np.random.default_rng(9)
-    prior = rng.uniform(0.2, 0.5, 60)
-    items = np.arange(60) // 3
-    able = competence_gate(prior, prior / 4, items, yes_no_coverage=[0.9, 0.8, np.nan], parse_rate=0.95)
-    assert (able.passed, able.verdict, able.n_clusters) == (True, "ok", 20)
-    assert able.rejected_change == pytest.approx(np.mean(prior / 4 - prior))
-    assert able.coverage == pytest.approx(0.85)
-    gaining = competence_gate(prior, prior + 0.1, items)
-    assert gaining.failures == ("rejected_change",)
-    assert gaining.verdict == "not a belief measurement"
-    unclear = competence_gate(prior, prior + rng.normal(0, 0.1, 60), items)
-    assert not unclear.passed
-
-
-def test_competence_thresholds_and_missing_evidence() -> None:
-    prior = np.linspace(0.2, 0.5, 20)
-    thin = competence_gate(prior, prior / 2, yes_no_coverage=[0.4, 0.45], parse_rate=0.7)
-    assert thin.failures == ("coverage", "parse_rate")
-    assert competence_gate(prior, prior / 2, yes_no_coverage=[np.nan]).failures == ("coverage",)
-    assert competence_gate(prior, prior / 2, parse_rate=0.8).passed
-    nothing = competence_gate([np.nan], [0.5])
-    assert (nothing.passed, nothing.status) == (False, "too_few")
