@@ -2,11 +2,12 @@
 
 import numpy as np
 from numpy.random import Generator
+from numpy.typing import NDArray
 from scipy.special import expit, logit
 
 from .trajectories import Floats
 
-Sample = tuple[Floats, Floats, Floats]
+Sample = tuple[Floats, Floats, NDArray[np.int64]]
 """Prior, posterior and question of each row."""
 
 
@@ -46,7 +47,7 @@ def rounded(rng: Generator, questions: int) -> Sample:
     """Reports to the nearest .05, from .1 to .9, that move by one step or not at all; two of each question."""
     b = rng.choice(np.arange(0.1, 0.95, 0.05), questions * 2)
     up = rng.choice([-0.05, 0.0, 0.05], questions * 2)
-    return b, np.round(b + up, 2), np.repeat(np.arange(questions), 2)
+    return b, np.asarray(np.round(b + up, 2), np.float64), np.repeat(np.arange(questions), 2)
 
 
 def entrenched(rng: Generator, questions: int, slope: float) -> Sample:

@@ -22,14 +22,6 @@ RESAMPLES = 999
 
 Role = Literal["ours", "paper", "picture"]
 Aim = Literal["level", "power"]
-Simulation = Callable[[Generator], Mapping[str, float]]
-"""One sample: test name -> 1 rejected, 0 not, NaN undefined."""
-Settings = ParamSpec("Settings")
-
-
-def simulation(once: Callable[Concatenate[Generator, Settings], dict[str, float]]) -> Callable[Settings, Simulation]:
-    """Turn a function of random numbers and settings into one that is given the settings first."""
-    return lambda *args, **kwargs: lambda rng: once(rng, *args, **kwargs)
 
 
 class Flagged(float):
