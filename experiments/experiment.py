@@ -289,6 +289,19 @@ class ReadsByItself(Protocol):
 
 
 @runtime_checkable
+class PlansByItself(Protocol):
+    """An experiment that asks more than its questions, of which a plan can say what it would look like."""
+
+    def planned(self, config: Any, item: Item) -> list[Question]:
+        """Everything that an item would be asked, with stand-ins where the model's own answers are not known yet."""
+        ...
+
+    def size(self, config: Any) -> str:
+        """How much is asked of an item, in a line."""
+        ...
+
+
+@runtime_checkable
 class TakesRatings(Protocol):
     """An experiment whose steps people can rate."""
 

@@ -19,6 +19,7 @@ from .exact.self_check import Chosen, choose_path
 from .generation.generation import BUDGET as SAMPLING_BUDGET
 from .generation.generation import GeneratedText, Request, Sampler
 from .generation.growing import CachedHistories, Histories, RecomputedHistories
+from .generation.grown import GrownReading, read_grown
 from .generation.mentions import BUDGET as HISTORIES
 from .generation.mentions import Mentions, read_mentions
 from .generation.sampling import Sampling
@@ -131,6 +132,19 @@ class LanguageModel:
             lens=lens,
         )
 
+    def read_grown(
+        self,
+        queries: Sequence[Query],
+        histories: Histories,
+        *,
+        budget: int = BUDGET,
+        temperatures: Sequence[float] = (),
+    ) -> GrownReading:
+        """Exact readings of compiled queries after histories that this model has sampled, of which only what is new is
+        computed. `histories` is made by the method of that name.
+        """
+        return read_grown(queries, histories, self.head, budget=budget, temperatures=temperatures)
+
     def read_plain(self, query: Query) -> ExactReading:
         """The exact reading of one query by an ordinary forward pass per surface form."""
         return read_plain(query, self.model)
@@ -208,7 +222,7 @@ class LanguageModel:
                     f"{context}; shorten the conversation or lower max_new_tokens"
                 )
         sampler = Sampler(self.tokenizer, self.head, [*self.sampler.end_ids, *until]) if until else self.sampler
-        return sampler.generate(requests, self._histories(budget), sampling, seed=seed, budget=budget)
+        return sampler.generate(requests, self.histories(budget), sampling, seed=seed, budget=budget)
 
     def generate(
         self,
@@ -244,10 +258,12 @@ class LanguageModel:
         self, samples: Sequence[GeneratedText], query: Query, sampling: Sampling, *, budget: int = HISTORIES
     ) -> Mentions:
         """First mentions in the answers to one prompt, counted and expected (see `read_mentions`)."""
-        return read_mentions(samples, query, sampling, self._histories(budget), self.head, budget=budget)
+        return read_mentions(samples, query, sampling, self.histories(budget), self.head, budget=budget)
 
-    def _histories(self, budget: int) -> Histories:
-        """Histories with a cache where the model takes the mask of a tree, else computed anew at every step."""
+    def histories(self, budget: int = SAMPLING_BUDGET) -> Histories:
+        """An empty tree of histories: with a cache where the model takes the mask of a tree, else computed anew at
+        every step.
+        """
         cached = self.chosen.path == "packed"
         return CachedHistories(self.model) if cached else RecomputedHistories(self.backend, budget)
 

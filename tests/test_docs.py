@@ -12,7 +12,7 @@ from doxascope import metrics
 
 ROOT = Path(__file__).parents[1]
 PAGE = ROOT / "docs" / "metrics" / "definitions.md"
-SOURCES = ("metrics", "hooks", "experiments", "configs", "tests", "benchmarks")
+SOURCES = ("metrics", "hooks", "probes", "experiments", "configs", "tests", "benchmarks")
 
 NUMBERED = r"[A-GW][0-9]{1,2}[a-z]?\b"
 ANY = rf"(?:{NUMBERED}|0\.[0-9]|[A-IW]\b)"

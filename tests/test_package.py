@@ -13,12 +13,19 @@ import pytest
 pytestmark = pytest.mark.place
 
 ROOT = Path(__file__).parents[1]
-ORDER = ("metrics", "hooks", "experiments")
+ORDER = ("metrics", "hooks", "probes", "experiments")
 """Each folder may import those before it."""
 
 
 @pytest.mark.parametrize(
-    "module", ["doxascope", "doxascope.metrics", "doxascope.hooks.store", "doxascope.experiments.cli.main"]
+    "module",
+    [
+        "doxascope",
+        "doxascope.metrics",
+        "doxascope.hooks.store",
+        "doxascope.probes.job",
+        "doxascope.experiments.cli.main",
+    ],
 )
 def test_what_needs_no_model_imports_no_torch(module: str) -> None:
     code = f"import sys, {module}; print({{'torch', 'transformers'}} & set(sys.modules))"
@@ -52,10 +59,10 @@ def test_the_package_is_the_folder_of_these_tests_whatever_its_name() -> None:
 
 ROOMS = (
     *("tables", "scoring", "experiment", "runs", "materials", "reading", "report", "addons", "planted"),
-    *("consistency", "locate", "martingale", "engine", "cli"),
+    *("bscore", "consistency", "locate", "martingale", "sycophancy", "truth", "engine", "probing", "cli"),
 )
 """Of `experiments/`: each may import those before it."""
-EXPERIMENTS = {"consistency", "locate", "martingale"}
+EXPERIMENTS = {"bscore", "consistency", "locate", "martingale", "sycophancy", "truth"}
 """Rooms of which none may import another."""
 
 
@@ -75,7 +82,7 @@ def test_imports_run_one_way() -> None:
     for level, folder in enumerate(ORDER):
         for file in (ROOT / folder).glob("**/*.py"):
             for target in imports(file):
-                if target[0] in ("metrics", "hooks", "experiments"):
+                if target[0] in ORDER:
                     assert target[0] in ORDER[: level + 1], f"{file}: imports {'.'.join(target)}"
 
 

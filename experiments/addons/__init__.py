@@ -1,8 +1,9 @@
-"""What a run may add to its experiment: inner layers, noise floors. The engine goes through `ADDONS`."""
+"""What a run may add to its experiment: inner layers, noise floors, probes. The engine goes through `ADDONS`."""
 
 from .addon import AddOn
 from .floors import NoiseFloors
 from .inner.addon import InnerLayers
+from .probed import ProbeBeliefs
 
-ADDONS: tuple[AddOn, ...] = (NoiseFloors(), InnerLayers())
+ADDONS: tuple[AddOn, ...] = (NoiseFloors(), InnerLayers(), ProbeBeliefs())
 """In the order of their sections on a page."""

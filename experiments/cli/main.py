@@ -12,6 +12,7 @@ from ... import __version__
 from ...hooks.errors import UserError
 from ...hooks.model.spec import BACKENDS, presets, resolve_model
 from .activations import activations
+from .probe import probe
 
 OVERRIDE = click.option(
     "-o", "overrides", multiple=True, metavar="KEY=VALUE", help="Change a setting, e.g. -o model.dtype=bfloat16."
@@ -115,6 +116,8 @@ def plan(
     planned = make_plan(experiment, config)
     first = planned.example[0]
     click.echo(f"{experiment.name} on {config.model.name}: {planned.items} items, {planned.readouts} read-outs")
+    if planned.size:
+        click.echo(planned.size)
     click.echo(
         f"about {planned.tokens_run:,} tokens through the model "
         f"({planned.tokens_one_by_one / planned.tokens_run:.1f} x fewer than one pass per surface form)"
@@ -177,6 +180,19 @@ def report(folder: Path, allow_code: tuple[Path, ...]) -> None:
     _print_scores(folder)
 
 
+def _settings(option: str, given: tuple[str, ...]) -> dict[str, str]:
+    """NAME=VALUE, each name once."""
+    found: dict[str, str] = {}
+    for text in given:
+        name, sign, value = (part.strip() for part in text.partition("="))
+        if not (name and sign and value):
+            raise UserError(f"{option} {text}: give NAME=VALUE")
+        if name in found:
+            raise UserError(f"{option} {text}: {name} has a value already, {found[name]}")
+        found[name] = value
+    return found
+
+
 def _list_metrics(context: click.Context, _: click.Parameter, asked: bool) -> None:
     if asked:
         from ..report.text import listing
@@ -191,6 +207,10 @@ def _list_metrics(context: click.Context, _: click.Parameter, asked: bool) -> No
 @click.option("--metric", default="all", show_default=True, metavar="NAME", help="A metric of --list, or all that fit.")
 @click.option("--cluster", metavar="COLUMN", help="What was sampled: rows that share it are not independent.")
 @click.option("--replicates", metavar="COLUMN", help="Which reading of its item a row is, for reliability.")
+@click.option("--map", "names", multiple=True, metavar="NAME=COLUMN", help="A name of --list, and your column for it.")
+@click.option(
+    "--reference", "references", multiple=True, metavar="FACTOR=LEVEL", help="What other levels are compared with."
+)
 @click.option(
     "--seed", type=click.IntRange(0), help="Of everything that is resampled; 0, or a run's own, if not given."
 )
@@ -205,11 +225,13 @@ def score(
     metric: str,
     cluster: str | None,
     replicates: str | None,
+    names: tuple[str, ...],
+    references: tuple[str, ...],
     seed: int | None,
     out: Path | None,
     allow_code: tuple[Path, ...],
 ) -> None:
-    """Score beliefs from anywhere: a CSV, Parquet or JSONL table, known by its column names; or runs, together.
+    """Score beliefs from anywhere: a CSV, Parquet, JSON or JSONL table, known by its column names; or runs, together.
 
     A worked example: a file of four lines,
 
@@ -223,6 +245,8 @@ def score(
     doxascope score forecasts.csv                          every metric that fits
     doxascope score forecasts.csv --metric martingale      one of them
     doxascope score forecasts.csv --out scores             JSON and a page as well
+    doxascope score mine.json --map belief=probability     what you call probability is the belief
+    doxascope score updates.csv --reference domain=law     slopes of other domains less that of law
     doxascope score runs/martingale-*                      runs of one experiment together, by model
     doxascope score --list                                 metrics and their columns
     """
@@ -233,24 +257,27 @@ def score(
 
     folder = None if out is None else prepare(out)
     chosen(metric)
-    as_table = cluster or replicates
+    as_table = cluster or replicates or names
+    named, compared = _settings("--map", names), _settings("--reference", references)
     runs = [run for table in tables if (run := run_at(table)) and not (as_table and table.name == "beliefs")]
     if runs and as_table:
-        raise UserError("--cluster and --replicates are for tables; a run knows its items")
+        raise UserError("--cluster, --replicates and --map are for tables; a run knows its items")
     if len(runs) < len(tables) and (ratings or len(tables) > 1):
         odd = next(table for table in tables if not run_at(table))
         raise UserError(f"{odd}: is no run; only runs are scored together, or with --ratings")
     if runs:
         from ..engine.together import score_runs  # and with it torch
 
-        scored = score_runs(runs, metric, ratings=ratings, seed=seed, allow_code=allow_code)
+        scored = score_runs(runs, metric, ratings=ratings, references=compared, seed=seed, allow_code=allow_code)
     else:
         table = next(iter(tables))
-        scored = score_table(table, metric, cluster=cluster, replicates=replicates, seed=seed or 0)
+        known = {"cluster": cluster, "replicates": replicates, "names": named}
+        scored = score_table(table, metric, **known, references=compared, seed=seed or 0)
     click.echo(as_text(scored))
     if folder is not None:
         settings = {"metric": metric, "cluster": cluster, "replicates": replicates, "seed": seed}
-        settings |= {"ratings": ratings and str(ratings)}
+        settings |= {"ratings": ratings and str(ratings), "map": ", ".join(names) or None}
+        settings |= {"reference": ", ".join(references) or None}
         write(folder, scored, {key: value for key, value in settings.items() if value is not None})
         click.echo(f"\nreport: {folder.path / 'report.html'}")
 
@@ -274,6 +301,35 @@ def sheet(run: Path, file: Path) -> None:
         raise UserError(f"{file}: is there, and may hold ratings; name another file") from None
     except OSError as error:
         raise UserError(f"{file}: cannot be written ({error.strerror})") from error
+
+
+@cli.command()
+@click.argument("target")
+@MODEL
+@OVERRIDE
+@click.argument("file", type=click.Path(path_type=Path))
+def evidence(target: str, model: str | None, overrides: tuple[str, ...], file: Path) -> None:
+    """Have a model write evidence for the scenarios of sycophancy that have none, as YAML for a person to review.
+
+    \b
+    doxascope evidence casino.yaml evidence.yaml -m Qwen/Qwen3-4B
+    doxascope run casino.yaml -o tasks.conversations.evidence=evidence.yaml
+    """
+    from ...hooks.lm import load
+    from ..engine.config import load_config
+    from ..materials.scenarios.stored_evidence import REVIEWED, write_evidence
+    from ..sycophancy import SycophancyConfig
+    from ..sycophancy.evidence import in_want, written
+
+    _, config = load_config(target, overrides, model)
+    if not isinstance(config, SycophancyConfig):
+        raise UserError(f"{target}: is no configuration of sycophancy")
+    if file.exists():
+        raise UserError(f"{file}: is there, and may be reviewed; name another file")
+    wanting = in_want(config)
+    with load(config.model) as lm:
+        write_evidence(file, list(written(lm, wanting, config.seed)))
+    click.echo(f"{len(wanting)} scenarios: {file}; read it, and set `{REVIEWED}: true` where it may be used")
 
 
 @cli.command()
@@ -306,6 +362,7 @@ def ls(out: Path) -> None:
 
 
 cli.add_command(activations)
+cli.add_command(probe)
 
 
 def _print_scores(folder: Path) -> None:

@@ -33,7 +33,7 @@ class BeliefConsistency(Experiment):
 
     name = "consistency"
     summary = "does the ratio of two options survive the rejection of a third?"
-    headline = "c2"
+    headline = "kappa_word"
     config_type = ConsistencyConfig
     inner = INNER
 
@@ -52,7 +52,7 @@ class BeliefConsistency(Experiment):
         return samples(config, beliefs)
 
     def own_scores(self, config: ConsistencyConfig, beliefs: pd.DataFrame) -> Iterable[Number]:
-        """Coverage, words, orders, and second rejections."""
+        """Coverage, orders, and second rejections."""
         return own_scores(config, beliefs)
 
     def published(self, numbers: Sequence[Number]) -> pd.DataFrame:

@@ -11,7 +11,6 @@ from ..report.plotting import INK, MARK, figure_of_panels, to_svg
 from ..report.score_figure import Scores, score_figure
 from ..scoring.number import Number
 from ..tables.samples import ALL
-from .samples import BALANCED
 
 BINS = 20
 QUANTILES = 200
@@ -29,16 +28,16 @@ def figures(table: pd.DataFrame, numbers: Sequence[Number], conditions: Sequence
     scores = {(number.metric, number.method, number.subset): number.score for number in numbers}
     methods = [str(method) for method in table["method"].unique()]
     templates = [str(template) for template in table["template"].unique()]
-    axis = "consistency"
+    axis = "change of log-odds, nats"
     drawn = [
         ratio_figure(table),
         score_figure(
             "Does the rejection's wording matter?",
             scores,
             methods,
-            [(subset, "c2", subset) for subset in (ALL, BALANCED, *templates)],
+            [(subset, "rms_logodds", subset) for subset in (ALL, *templates)],
             axis,
-            "Mean consistency over all instances, with both templates weighing the same, and of each.",
+            "Root mean square change of the log-odds of the two words that remain, over all instances and by template.",
         ),
         rejected_figure(table),
         entropy_figure(table),
@@ -54,7 +53,7 @@ def figures(table: pd.DataFrame, numbers: Sequence[Number], conditions: Sequence
         position_figure(scores, methods),
         coverage_figure(table),
         *(
-            score_figure(t.title, scores, methods, [(subset, "c2", subset) for subset in t.subsets], axis, t.caption)
+            score_figure(t.title, scores, methods, [(s, "rms_logodds", s) for s in t.subsets], axis, t.caption)
             for t in conditions
         ),
     ]

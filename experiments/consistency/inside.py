@@ -14,13 +14,15 @@ from .config import ConsistencyConfig
 from .dialogue import POSTERIOR, PRIOR
 from .instances import instances
 from .samples import options
-from .words import word_kappas
+from .words import with_words
 
 COLUMNS = (
+    Column("kappa_word", "gain over words", "3-class consistency beyond the words alone: 0 is word taste, 1 coherent"),
+    Column("rms_logodds", "change of log-odds", "root mean square, of the two words that remain; 0 is a kept ratio"),
     Column("c2", "consistency", "1 - JSD of the two words that remain, before and after; 1 is a kept ratio"),
     Column("kappa", "above chance", "(consistency - chance) / (1 - chance); chance: the posterior of another triple"),
-    Column("kappa_word_c3", "above words, 3-class", "3-class consistency above that of the words alone"),
 )
+FAMILIES = ("word-gain", "logodds-change", "consistency", "consistency-kappa")
 
 
 def rejected(scenario: str, variant: Mapping[str, Any]) -> int | None:
@@ -29,16 +31,10 @@ def rejected(scenario: str, variant: Mapping[str, Any]) -> int | None:
 
 
 def score(config: ConsistencyConfig, beliefs: pd.DataFrame) -> InnerScores:
-    """Consistency above nothing, above chance and above the words."""
-    table = instances(beliefs)
-    sample, how = options(table), resampling(config)
-    found = {
-        number.metric: number.score
-        for metric in ("consistency", "consistency-kappa")
-        for number in score_samples([sample], how, metric).numbers
-    }
-    words = word_kappas(config, beliefs, table)
-    return InnerScores({"c2": found["c2"], "kappa": found["kappa"], **words}, words["kappa_word"].c_word)
+    """Gain over the words, which have none themselves, change of log-odds, and consistency."""
+    sample, how = options(with_words(beliefs, instances(beliefs))), resampling(config)
+    found = {number.metric: number.score for name in FAMILIES for number in score_samples([sample], how, name).numbers}
+    return InnerScores({column.metric: found[column.metric] for column in COLUMNS}, 0.0)
 
 
 INNER = Inner(rejected, COLUMNS, score)

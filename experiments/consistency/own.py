@@ -16,12 +16,11 @@ from .instances import at_one, conditions, instances
 from .orders import order_share
 from .samples import parts
 from .second import METRICS, ONCE, TWICE, second_table
-from .words import word_kappas
 
 
 def own_scores(config: ConsistencyConfig, beliefs: pd.DataFrame) -> Iterator[Number]:
-    """Of each method: coverage, what is left above the words and by their order, the prior's shares by position,
-    thoughts that were not closed, and second rejections.
+    """Of each method: coverage, what the order of the words makes, the prior's shares by position, thoughts that were
+    not closed, and second rejections.
     """
     told = at_one(beliefs)
     for (method, kind), table in instances(beliefs).groupby(["method", "kind"], sort=False, observed=True):
@@ -29,8 +28,6 @@ def own_scores(config: ConsistencyConfig, beliefs: pd.DataFrame) -> Iterator[Num
         every, own = table[table["temperature"] == 1], told[told["method"] == method]
         for subset, chosen in parts(config, table).items():
             yield make.mean("coverage", table[chosen], subset=subset)
-        for metric, score in word_kappas(config, own, every).items():
-            yield make.number(metric, score)
         if config.orders != "one":
             yield make.number("order_share", order_share(config, every))
         yield from _of_readouts(make, own)

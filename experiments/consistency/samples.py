@@ -13,7 +13,7 @@ from ..tables.samples import ALL, Options, Readouts, Sample, joined
 from .config import ConsistencyConfig
 from .forks import forks
 from .instances import AFTER, BEFORE, MENTIONED, at_one, instances
-from .words import word_kappas
+from .words import ALONE_AFTER, ALONE_BEFORE, with_words
 
 BALANCED = "template-balanced"
 LIKELIER, UNLIKELIER = "prefilled turn likelier", "prefilled turn unlikelier"
@@ -22,10 +22,13 @@ LIKELIER, UNLIKELIER = "prefilled turn likelier", "prefilled turn unlikelier"
 def samples(config: ConsistencyConfig, beliefs: pd.DataFrame) -> Iterator[Sample]:
     """See `Experiment.samples`."""
     swept, told = instances(beliefs), at_one(beliefs)
-    by_method = {str(method): rows for method, rows in swept.groupby("method", sort=False, observed=True)}
+    by_method = {
+        str(method): with_words(told[told["method"] == method], rows)
+        for method, rows in swept.groupby("method", sort=False, observed=True)
+    }
     for table in by_method.values():
         every = table[table["temperature"] == 1]
-        yield replace(options(every), **_judged(config, told, every))
+        yield replace(options(every), **_judged(config, every))
         yield replace(options(every, BALANCED), strata=every["template"].to_numpy())
         for template, rows in every.groupby("template", sort=False):
             yield options(rows, str(template))
@@ -37,13 +40,11 @@ def samples(config: ConsistencyConfig, beliefs: pd.DataFrame) -> Iterator[Sample
     yield from forks(config, told)
 
 
-def _judged(config: ConsistencyConfig, told: pd.DataFrame, every: pd.DataFrame) -> dict[str, Any]:
+def _judged(config: ConsistencyConfig, every: pd.DataFrame) -> dict[str, Any]:
     """What the gate of a method looks at besides its instances."""
-    own = told[told["method"] == every["method"].iloc[0]]
     return {
         "template": every["template"].to_numpy(),
         "mentioned": every[list(MENTIONED)].to_numpy(),
-        "gain": word_kappas(config, own, every)["kappa_word_c3"],
         "min_coverage": config.low_coverage,
     }
 
@@ -72,7 +73,7 @@ def parts(config: ConsistencyConfig, table: pd.DataFrame) -> dict[str, pd.Series
 
 
 def options(table: pd.DataFrame, subset: str = ALL, chosen: pd.Series | None = None) -> Options:
-    """The instances of one method, or those that are chosen."""
+    """The instances of one method (as `with_words` has them), or those that are chosen."""
     rows = table if chosen is None else table[chosen]
     counted = (table["n_prior"] + table["n_posterior"]).notna().any()
     place = rows["place"].to_numpy()
@@ -82,6 +83,8 @@ def options(table: pd.DataFrame, subset: str = ALL, chosen: pd.Series | None = N
         subset=subset,
         prior=rows[list(BEFORE)].to_numpy(),
         posterior=rows[list(AFTER)].to_numpy(),
+        words_prior=rows[list(ALONE_BEFORE)].to_numpy(),
+        words_posterior=rows[list(ALONE_AFTER)].to_numpy(),
         rejected=rows["rejected"].to_numpy(),
         position=place,
         clusters=rows["cluster"].to_numpy(),

@@ -5,37 +5,20 @@ two such read-outs the ratio of two words never moves: on two classes they score
 above them. On three classes they give the rejected word its usual share, and can be beaten.
 """
 
-from dataclasses import dataclass
-from typing import ClassVar
-
 import numpy as np
 import pandas as pd
 
-from ...metrics import Score, belief_consistency, chance_corrected, moment_interval, word_identity_null
-from ...metrics.inference.rows import complete_rows
-from ...metrics.validation import Floats
-from ..runs.scores import resampling
-from .config import ConsistencyConfig
+from ...metrics import word_identity_null
 from .instances import conditions, option_masses
 
-
-@dataclass(frozen=True, kw_only=True)
-class WordKappa(Score):
-    """METRICS W3. The words' constants are held as fitted on all instances."""
-
-    headline: ClassVar[str] = "kappa_word"
-    kappa_word: float
-    """(c - c_word) / (1 - c_word), at most 1; NaN where the words alone score 1."""
-    c: float
-    c_word: float
-    """Mean score of the words alone, on the same instances."""
+ALONE_BEFORE, ALONE_AFTER = (tuple(f"alone_{when}_{word}" for word in range(3)) for when in ("before", "after"))
+"""Columns with the shares of the three words."""
 
 
-def word_kappas(config: ConsistencyConfig, beliefs: pd.DataFrame, table: pd.DataFrame) -> dict[str, WordKappa]:
-    """`kappa_word` of two-class and `kappa_word_c3` of three-class consistency, for one method.
+def with_words(beliefs: pd.DataFrame, table: pd.DataFrame) -> pd.DataFrame:
+    """The instances of one method with the shares that the words alone would give, NaN at other temperatures than 1.
 
     Args:
-        config: of the run.
         beliefs: the method's rows at temperature 1.
         table: its instances.
     """
@@ -46,28 +29,10 @@ def word_kappas(config: ConsistencyConfig, beliefs: pd.DataFrame, table: pd.Data
         logp = np.log(masses.loc[readouts["readout_id"]].to_numpy())
     null = word_identity_null(logp, words.loc[readouts["readout_id"]].to_numpy(), readouts["cluster"].to_numpy())
     alone = pd.DataFrame(null.null_prob, index=readouts["readout_id"].to_numpy())
-    before, after = (alone.loc[table[name]].to_numpy() for name in ("readout_id_prior", "readout_id"))
-    word = belief_consistency(before, after, table["rejected"].to_numpy())
-    clusters = table["cluster"].to_numpy()
-    return {
-        "kappa_word": _kappa(config, table["c2"].to_numpy(), word.c2, clusters),
-        "kappa_word_c3": _kappa(config, table["c3"].to_numpy(), word.c3, clusters),
-    }
-
-
-def _kappa(config: ConsistencyConfig, score: Floats, by_words: Floats, clusters: np.ndarray) -> WordKappa:
-    rows = complete_rows(clusters, score=score, by_words=by_words)
-    if not rows.n:
-        return WordKappa(kappa_word=np.nan, c=np.nan, c_word=np.nan, status="too_few", **rows.counts)
-    c, c_word = (float(column.mean()) for column in rows.columns)
-    corrected = chance_corrected(c, c_word)
-    kappa = float(corrected.kappa)
-    if np.isnan(kappa):
-        return WordKappa(kappa_word=kappa, c=c, c_word=c_word, status=corrected.status, **rows.counts)
-    found = moment_interval(
-        np.column_stack([*rows.columns, np.ones(rows.n)]),
-        rows.codes,
-        lambda sums: chance_corrected(sums[:, 0] / sums[:, 2], sums[:, 1] / sums[:, 2]).kappa,
-        **resampling(config).interval,
+    return table.assign(
+        **{
+            name: alone[word].reindex(table[readout]).to_numpy()
+            for names, readout in ((ALONE_BEFORE, "readout_id_prior"), (ALONE_AFTER, "readout_id"))
+            for word, name in enumerate(names)
+        }
     )
-    return WordKappa(kappa_word=kappa, c=c, c_word=c_word, **found.fields(), **rows.counts)

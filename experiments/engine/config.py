@@ -48,7 +48,7 @@ def load_config(
         data["model"] = model
     data["model"] = _model(data.get("model"), where)
     for override in overrides:
-        _apply(data, override)
+        apply_override(data, override)
     return experiment, parse(experiment.config_type, data, " -o ".join([where, *overrides]))
 
 
@@ -86,7 +86,8 @@ def _merge(settings: type[BaseModel], base: dict[str, Any], changes: dict[str, A
     return merged
 
 
-def _apply(data: dict[str, Any], override: str) -> None:
+def apply_override(data: dict[str, Any], override: str) -> None:
+    """Make the change `key=value` in settings that are not parsed yet. Raises UserError if it is none."""
     key, equals, text = override.partition("=")
     if not equals or not key:
         raise UserError(f"-o {override}: give key=value, for example -o items=10")

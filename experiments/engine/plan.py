@@ -7,12 +7,12 @@ from ...hooks.exact.exact import QueryTree
 from ...hooks.model.loading import load_text_side
 from ...hooks.prompts.query import PromptReader
 from ...hooks.tree.tree import cut_into_packs
-from ..experiment import Experiment, Question, RunConfig
+from ..experiment import Experiment, PlansByItself, Question, RunConfig
 from ..reading.exact import compile_questions
 
 MASK_BYTES = 4
 PLANNED_ITEMS = 8
-"""Items whose trees are built; the rest is extrapolated."""
+"""Items whose trees are built, evenly spread; the rest is extrapolated."""
 
 
 @dataclass(frozen=True)
@@ -22,7 +22,7 @@ class Plan:
     items: int
     readouts: int
     tokens_run: int
-    """That go through the model; estimated from the first items."""
+    """That go through the model; estimated from some of the items."""
     tokens_one_by_one: int
     """That would, if each surface form were a forward pass of its own."""
     tokens_sampled: int
@@ -32,16 +32,20 @@ class Plan:
     """Of the longest pack's attention mask."""
     example: Sequence[Question]
     """The first item's questions."""
+    size: str = ""
+    """How much is asked of an item, in a line, where an experiment says so."""
 
 
 def make_plan(experiment: Experiment, config: RunConfig) -> Plan:
-    """Build the token trees of the first items. Raises UserError for what the run itself would refuse."""
+    """Build the token trees of some of the items. Raises UserError for what the run itself would refuse."""
     items = experiment.items(config)
     reader = PromptReader(config.model, load_text_side(config.model), config.terminators)
     thoughts = config.thoughts.draws * config.thoughts.max_new_tokens if config.model.thinking == "on" else 0
     readouts = run = alone = longest = sampled = 0
-    for item in items[:PLANNED_ITEMS]:
-        questions = experiment.questions(config, item)
+    first = items[:: max(1, len(items) // PLANNED_ITEMS)][:PLANNED_ITEMS]
+    asks = experiment.planned if isinstance(experiment, PlansByItself) else experiment.questions
+    for item in first:
+        questions = asks(config, item)
         queries = compile_questions(reader, questions)
         built = QueryTree(queries)
         packs = cut_into_packs(built.tree, built.read_nodes, config.token_budget)
@@ -51,7 +55,7 @@ def make_plan(experiment: Experiment, config: RunConfig) -> Plan:
         run += sum(len(one) for one in packs)
         longest = max(longest, *(len(one) for one in packs))
         alone += sum(len(q.prompt.ids) + len(path) for q in queries for paths in q.paths.paths for path in paths)
-    scale = len(items) / min(len(items), PLANNED_ITEMS)
+    scale = len(items) / len(first)
     return Plan(
         items=len(items),
         readouts=round(readouts * scale),
@@ -61,4 +65,5 @@ def make_plan(experiment: Experiment, config: RunConfig) -> Plan:
         longest_pack=longest,
         mask_bytes=MASK_BYTES * longest**2,
         example=experiment.questions(config, items[0]),
+        size=experiment.size(config) if isinstance(experiment, PlansByItself) else "",
     )

@@ -8,12 +8,15 @@ from importlib.metadata import entry_points
 from pathlib import Path
 
 from ...hooks.errors import UserError, nearest
+from ..bscore import BScoreExperiment
 from ..consistency import BeliefConsistency
 from ..experiment import Experiment
 from ..locate import Locate
 from ..martingale import Martingale
+from ..sycophancy import Sycophancy
+from ..truth import Truth
 
-SHIPPED: tuple[type[Experiment], ...] = (BeliefConsistency, Locate, Martingale)
+SHIPPED: tuple[type[Experiment], ...] = (BScoreExperiment, BeliefConsistency, Locate, Martingale, Sycophancy, Truth)
 GROUP = "doxascope.experiments"
 """Of entry points: a package that is installed may bring experiments, each a name and a class."""
 

@@ -15,7 +15,7 @@ from ..runs.manifest import item_digests
 from ..runs.scores import resampling
 from ..scoring.engine import EVERY, ScoredTable, require_unique, score_samples
 from ..scoring.number import Number, Resampling
-from ..tables.samples import WHOLE, Pairs, Sample, Updates, with_key
+from ..tables.samples import WHOLE, Pairs, Sample, Updates, with_key, with_references
 from ..tables.understand import Understood
 from .comparable import Run, levels
 from .config import stored_config
@@ -26,6 +26,7 @@ def score_runs(
     metric: str = EVERY,
     *,
     ratings: Path | None = None,
+    references: Mapping[str, str] | None = None,
     seed: int | None = None,
     allow_code: Sequence[Path] = (),
 ) -> ScoredTable:
@@ -36,10 +37,11 @@ def score_runs(
         folders: of the runs.
         metric: one by its name, or `all`; with it the numbers that only the experiment has.
         ratings: what people made of the steps of the one run that there is.
+        references: factor -> the level that its others are compared with.
         seed: of everything that is resampled; None: the first run's.
         allow_code: files of experiments that may be run.
 
-    Raises UserError for runs that are not complete, or not comparable (as `levels`).
+    Raises UserError for runs that are not complete, or not comparable (as `levels`), and as `with_references`.
     """
     runs = [_opened(folder, allow_code) for folder in folders]
     if ratings and len(runs) > 1:
@@ -60,6 +62,7 @@ def score_runs(
     ]
     samples = [sample for own in by_run for sample in own]
     samples += _mixed(by_run, of_run) if several else []
+    samples = with_references(samples, references or {})
     understood = Understood(
         Path(" + ".join(folder.path.name for folder in folders)),
         f"runs of {runs[0].experiment.name}",

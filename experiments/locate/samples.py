@@ -80,6 +80,8 @@ def _response(
     config: LocateConfig, readouts: pd.DataFrame, base: pd.DataFrame, donor: pd.DataFrame, update: Score
 ) -> dict[str, Any]:
     """What the gate looks at: base and donor each reject an option; or they show evidence for different ones."""
+    if config.pairs.of in ("testimony", "history"):
+        return {}  # whether the user's word does more than an agent's, and what a past answer does, is the question
     if config.pairs.of != "rejection":
         return {"evidence": update}
     spared = [_of(readouts, name).reindex(base.index)["share"] for name in UNDECIDED]

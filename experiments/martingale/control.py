@@ -2,9 +2,10 @@
 
 from collections.abc import Iterator
 
+import numpy as np
 import pandas as pd
 
-from ...metrics import drift_covariance, martingale_iv, martingale_score, tost
+from ...metrics import coherence_claim, drift_covariance, martingale_iv, martingale_within, tost
 from ..runs.scores import resampling
 from ..scoring.number import Number
 from .config import MartingaleConfig
@@ -34,19 +35,35 @@ def control_numbers(config: MartingaleConfig, beliefs: pd.DataFrame) -> Iterator
     post, prior, groups = array(wide[later], "mean"), before[later], labels(wide[later])
     begun, ended = wide[wide["step"] == START], wide[wide["step"] == END]
     updates = begun.merge(ended, on=key, suffixes=("", "_end"))
+    questions = updates.groupby(["domain", "prompt", "item"], sort=False)
     halves = [
         [array(own[own["draw"] % 2 == half], "mean_end") - array(own[own["draw"] % 2 == half], name)
-         for _, own in updates.groupby("cluster", sort=False)]
+         for _, own in questions]
         for half, name in enumerate(("first", "second"))
     ]  # fmt: skip
-    fitted = resampling(config).interval
-    slope = martingale_score(array(prior, "mean"), post, groups, se="CR1", **fitted)
+    owners = questions["cluster"].first().to_numpy()
+    how = resampling(config)
+    fitted = how.interval
+    cell = labels(wide[later], "domain") + ", " + labels(wide[later], "prompt")
+    slope = martingale_within(array(prior, "mean"), post, groups, cell, level=config.level)
     iv = martingale_iv(array(prior, "first"), array(prior, "second"), post, groups, **fitted)
-    drift = drift_covariance(*halves, **fitted)
-    for metric, quantity, score, reach in (
+    drift = drift_covariance(halves[0], halves[1], owners, **fitted)
+    squares = np.array([first.mean() * second.mean() if len(first) and len(second) else np.nan
+                        for first, second in zip(*halves, strict=True)])  # fmt: skip
+    for metric, quantity, score, equivalence in (
         ("control_slope", "M of the control", slope, None),
-        ("control_iv", "M of the control, by split readings", iv, REACH),
-        ("control_drift2", "mean square drift of the control", drift, REACH**2),
+        (
+            "control_iv",
+            "M of the control, by split readings",
+            iv,
+            tost(iv.M_iv, iv.se, iv.n_clusters - 1, -REACH, REACH),
+        ),
+        (
+            "control_drift2",
+            "mean square drift of the control",
+            drift,
+            coherence_claim(squares, owners, REACH**2, bounded_below=False, **how.test),
+        ),
     ):
         yield Number(
             metric=metric,
@@ -54,6 +71,6 @@ def control_numbers(config: MartingaleConfig, beliefs: pd.DataFrame) -> Iterator
             kind="verbal",
             score=score,
             quantity=quantity,
-            equivalence=tost(score.estimate, score.se, score.n_clusters - 1, -reach, reach) if reach else None,
+            equivalence=equivalence,
             code="A9",
         )

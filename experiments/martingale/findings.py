@@ -16,13 +16,20 @@ from .scores import STATUSES, TRAJECTORIES
 from .sources import RECALL, questions
 from .table import cell_names, readings
 
-M = Column("M", "M, first to last", "slope of the update on the prior over whole trajectories; 0: nothing to foresee")
+M = Column(
+    "M",
+    "M, first to last",
+    "slope of the update on the prior over whole trajectories, each cell with an intercept of its own; 0: nothing to "
+    "foresee. By leaving out questions (CR3), t over those that carry it",
+)
+CARRY = Column("M", "G*", "effective number of questions that carry the slope", field="effective_clusters")
 TESTED = Column(
     "tests_step", "p", "smallest of slope, joint and conditional-moment test per step, adjusted (Holm)", field="p"
 )
 FLOOR = Column("M", "noise floor", "smallest |M| that so many questions would show with 80% power", field="mde")
 COLUMNS = (
     M,
+    CARRY,
     TESTED,
     FLOOR,
     Column("M_balanced", "M per step", "the same from each step to the next, questions weighing the same"),
@@ -41,11 +48,14 @@ COLUMNS = (
 TABLE_1 = (
     Column("M_step", "as published", "slope per step over all rows"),
     Column("M_step", "p as published", "independent rows of equal spread, as papers print it", field="p_iid"),
-    Column("M_balanced", "headline", "the same slope, questions weighing the same, interval clustered by question"),
-    Column("M_balanced", "p", "of the headline, t over questions", field="p"),
+    Column("M_balanced", "headline", "the same slope within cells, questions weighing the same, CR3 by question"),
+    Column("M_balanced", "p", "of the headline, t over the questions that carry it", field="p"),
+    Column("M_balanced", "G*", "how many these are, in effect", field="effective_clusters"),
     Column("M_balanced", "noise floor", "smallest |M| that would be found with 80% power", field="mde"),
     Column("M_iv", "split readings", "slope free of what only one of two readings of the prior has"),
-    Column("M_corrected", "corrected", "slope had the mean of both readings no noise; interval as if that were known"),
+    Column(
+        "M_corrected", "corrected", "slope had the mean of both readings no noise; slope and reliability drawn together"
+    ),
     Column(
         "reliability",
         "reliability",
@@ -66,6 +76,12 @@ OUTCOMES = (
     ),
     Column("M_truth", "M of the truth", "slope per step of the true posterior on the same draws: chance alone"),
 )
+MIXED = (
+    M,
+    Column("M", "between cells", "slope over the means of cells", field="M_between"),
+    Column("M", "share between", "of the spread of the priors, that lies between cells", field="between_share"),
+    Column("M", "over all rows", "share x between + (1 - share) x within: what pooling prints", field="M_pooled"),
+)
 FACTORS = (
     Column("M_at", "M, first to last", "mean slope had all rows had that level"),
     Column(
@@ -74,6 +90,10 @@ FACTORS = (
         "the slope there less that at the first; t over the effective number of questions",
     ),
     Column("M_contrast", "p", "of the difference", field="p"),
+)
+MIXTURE = (
+    "The slope over all rows mixes two: that within cells, which leads, and that over the means of cells, where what "
+    "differs between domains and prompts passes for a foreseeable update."
 )
 DRIFT = (Column("drift2", "drift²", "mean squared drift of a question's chains, sampling noise taken off"),)
 
@@ -97,6 +117,7 @@ def findings(
                 TABLE_1,
                 names,
             ),
+            *([Table("Within and between cells", MIXTURE, MIXED, (ALL,))] if len(names) > 1 else []),
             Table("What came true", "Where outcomes or the true posterior are known.", OUTCOMES, (ALL, *names)),
             Table(
                 "Drift within a question",
@@ -124,7 +145,8 @@ def _question(config: MartingaleConfig, numbers: Sequence[Number]) -> str:
         "The model reasons about a question, or is shown evidence, step by step; after each step its belief is read, "
         "by several methods on the same steps. If nothing but news moves a belief, its updates cannot be foreseen from "
         "the belief before: M, the slope of the update on the prior, is 0. A positive M moves away from the middle, a "
-        "negative one back to it. All cells together mix them; look at each.",
+        "negative one back to it. Each cell has an intercept of its own: pooled, what cells differ by passes for M.",
+        _attenuation(numbers),
         f"Steps were sampled at temperature {law.temperature:g}, top-p {law.top_p:g}.",
         _drift_note(config),
         _thought_note(config),
@@ -133,6 +155,17 @@ def _question(config: MartingaleConfig, numbers: Sequence[Number]) -> str:
         _control(found),
     ]
     return " ".join(filter(None, told))
+
+
+def _attenuation(numbers: Sequence[Number]) -> str:
+    """What noise of reading alone would show."""
+    below = {
+        number.method: number.score.estimate
+        for number in numbers
+        if number.metric == "M" and number.subset == ALL and -1 < number.score.estimate < 0
+    }
+    said = ", ".join(f"{1 + slope:.2f} for {method}" for method, slope in below.items())
+    return f"A prior reading of reliability 1 + M would show an M below 0 alone: {said}." if said else ""
 
 
 def _drift_note(config: MartingaleConfig) -> str:
@@ -174,7 +207,7 @@ def _control(found: Mapping[tuple[str, str], Number]) -> str:
         return ""
     control = [found[name, METHOD] for name in ("control_slope", "control_iv", "control_drift2")]
     slope, iv, drift = (number.score for number in control)
-    passed = all(number.value("equivalence") < 0.05 for number in control[1:]) and iv.se <= MOST_SE
+    passed = all(number.is_none for number in control[1:]) and iv.se <= MOST_SE
     return (
         f"Negative control, a martingale by the tower rule: split-reading slope {iv.estimate:+.3f} (SE {iv.se:.3f}), "
         f"drift² {drift.estimate:+.4f} (SE {drift.se:.4f}); equivalent to zero within {REACH}, and {REACH}², at an SE "

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 import pandas as pd
 
-from ...metrics import MartingaleScore
+from ...metrics import MartingaleScore, MartingaleWithin
 from ..scoring.number import Number
 
 
@@ -12,7 +12,8 @@ def published(numbers: Sequence[Number]) -> pd.DataFrame:
     """table, cell, method, kind; then
 
     - `M_published`, `p_published`: the slope per step over all rows, with p of independent rows of equal spread;
-    - `M`, `ci_lo`, `ci_hi`, `p`: the same slope with questions weighing the same, clustered by question;
+    - `M`, `ci_lo`, `ci_hi`, `p`: the same slope within cells, with questions weighing the same, by leaving out
+      questions;
     - `M_first_last`: from the first belief to the last;
     - `noise_floor`: the smallest |M| that this many questions would have shown with 80% power;
     - n_rows, n_clusters, n_dropped, status.
@@ -23,7 +24,7 @@ def published(numbers: Sequence[Number]) -> pd.DataFrame:
         if number.metric == "M_step":
             step, balanced = number.score, scores["M_balanced", number.subset, number.method]
             assert isinstance(step, MartingaleScore)
-            assert isinstance(balanced, MartingaleScore)
+            assert isinstance(balanced, MartingaleScore | MartingaleWithin)
             rows.append(
                 {
                     "table": 1,
@@ -32,7 +33,7 @@ def published(numbers: Sequence[Number]) -> pd.DataFrame:
                     "kind": number.kind,
                     "M_published": step.M,
                     "p_published": step.p_iid,
-                    "M": balanced.M,
+                    "M": balanced.estimate,
                     "ci_lo": balanced.ci_lo,
                     "ci_hi": balanced.ci_hi,
                     "p": balanced.p,

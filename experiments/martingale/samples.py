@@ -10,7 +10,7 @@ from ...hooks.errors import UserError
 from ..tables.cells import Array
 from ..tables.samples import ALL, STEPWISE, WHOLE, Chains, Elicited, Judgements, Pairs, Sample, Updates, joined
 from .config import MartingaleConfig
-from .table import CELL, array, by_method, facet_columns, labels, once, pairs, readings, subsets
+from .table import CELL, array, by_method, cell_names, facet_columns, labels, once, pairs, readings, subsets
 
 PLACE = ["item", "reasoning", "prompt", "draw"]
 """Names a trajectory within a run and a method."""
@@ -68,6 +68,7 @@ def _pairs(rows: pd.DataFrame, place: Sequence[str]) -> Pairs:
         outcome=outcome if np.isfinite(outcome).any() else None,
         readings=_levels(rows, "reading", "prior_"),
         wordings=_levels(rows, "wording", "prior_"),
+        cell=labels(rows.assign(cell=cell_names(rows)), "cell"),
         clusters=labels(rows),
         keys=joined(*(labels(rows, name) for name in place)),
         why=np.where(rows["prior"].isna(), rows["prior_status"], rows["status"]),

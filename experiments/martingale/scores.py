@@ -6,13 +6,13 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from ...metrics import Score, cluster_mean, martingale_score
+from ...metrics import Score, cluster_mean, martingale_within
 from ..runs.scores import gate, resampling
 from ..scoring.number import Number
 from ..tables.samples import STEPWISE
 from .config import MartingaleConfig
 from .control import control_numbers
-from .table import array, by_method, labels, once, pairs, readings, subsets, trajectory_statuses
+from .table import array, by_method, cell_names, labels, once, pairs, readings, subsets, trajectory_statuses
 
 TRAJECTORIES = "trajectories"
 """What stands in place of a method where the trajectories themselves are counted."""
@@ -41,8 +41,12 @@ def own_scores(config: MartingaleConfig, beliefs: pd.DataFrame) -> Iterator[Numb
             named: dict[str, Any] = {"method": method, "kind": kind, "subset": subset}
             error = mean(known, (known["belief"] - known["truth"]).abs())
             yield Number(metric="truth_error", quantity="distance from the true posterior", score=error, **named)
-            slope = martingale_score(
-                array(shown, "true_prior"), array(shown, "true_post"), labels(shown), se="CR1", **fitted
+            slope = martingale_within(
+                array(shown, "true_prior"),
+                array(shown, "true_post"),
+                labels(shown),
+                cell_names(shown),
+                level=config.level,
             )
             yield Number(metric="M_truth", quantity="M of the true posterior, per step", score=slope, **named)
     for subset, (rows,) in subsets(trajectory_statuses(beliefs)):

@@ -3,6 +3,8 @@
 from .answering import Answering, Conversations
 from .choosing import Eliminating, PositionLocked, YesSayer
 from .incoherent import Incoherent
+from .listening import Listener
+from .repeating import Repeating
 from .reporting import ReportNoise
 from .sycophantic import Sycophantic, Testimonies
 from .trajectories import Trajectories
@@ -17,8 +19,10 @@ __all__ = [
     "Guessing",
     "Incoherent",
     "LeakyJudge",
+    "Listener",
     "PositionLocked",
     "PriorNoise",
+    "Repeating",
     "ReportNoise",
     "SignalUpdates",
     "Sycophantic",

@@ -10,7 +10,7 @@ import numpy as np
 from ...hooks.backends.capture import CapturePlan
 from ...hooks.backends.captured import Captured
 from ...hooks.errors import UserError
-from ...hooks.exact.exact import exact_rows
+from ...hooks.exact.exact import ExactReading, exact_rows
 from ...hooks.generation.generation import GeneratedText, Request
 from ...hooks.generation.mentions import Mentions
 from ...hooks.lm import LanguageModel
@@ -34,15 +34,15 @@ def compile_questions(
 
 
 def _compiled(reader: PromptReader, question: Question, capture: CapturePlan | None) -> Query:
-    query = reader.query(
+    return reader.query(
         question.readout_id,
         question.conversation,
         question.options,
         question.prefill,
         thought=question.thought or None,
         positions=_positions(question, capture),
+        own_turns=question.own_turns,
     )
-    return replace(query, prompt=replace(query.prompt, prefilled=())) if question.own_turns else query
 
 
 def _positions(question: Question, capture: CapturePlan | None) -> Positions:
@@ -105,16 +105,23 @@ def _exact(
     )
     beliefs = []
     for question, reading in zip(questions, readings, strict=True):
-        rows = [_named(question) | row for row in lm.option_rows(reading, question.options, config.low_coverage)]
-        for temperature, logp in reading.tempered.items():
-            named = _named(question, f"@T={temperature:g}", temperature=temperature) | {"method": question.method}
-            rows += [named | row for row in exact_rows(logp, question.options, config.low_coverage)]
-        for (layer, lens), logp in reading.inner.items():
-            named = _named(question, f"{lens}@{layer}", lens=lens)
-            named |= {"method": question.method, "kind": "lens", "layer": layer}
-            rows += [row | named for row in exact_rows(logp, question.options, config.low_coverage)]
-        beliefs.append(_Belief(rows, _thought(question, lm)))
+        beliefs.append(_Belief(reading_rows(config, question, reading, lm), _thought(question, lm)))
     return beliefs, cost, captured
+
+
+def reading_rows(
+    config: RunConfig, question: Question, reading: ExactReading, lm: LanguageModel
+) -> list[dict[str, Any]]:
+    """The rows that one reading fills: at temperature 1, at others, and inside; without experiment and item."""
+    rows = [_named(question) | row for row in lm.option_rows(reading, question.options, config.low_coverage)]
+    for temperature, logp in reading.tempered.items():
+        named = _named(question, f"@T={temperature:g}", temperature=temperature) | {"method": question.method}
+        rows += [named | row for row in exact_rows(logp, question.options, config.low_coverage)]
+    for (layer, lens), logp in reading.inner.items():
+        named = _named(question, f"{lens}@{layer}", lens=lens)
+        named |= {"method": question.method, "kind": "lens", "layer": layer}
+        rows += [row | named for row in exact_rows(logp, question.options, config.low_coverage)]
+    return rows
 
 
 def _thought(question: Question, lm: LanguageModel) -> list[Drawn]:

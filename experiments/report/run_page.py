@@ -16,6 +16,7 @@ from ..scoring.verdict import Verdict, verdicts
 from ..tables.samples import ALL
 from .blocks import Block, Cell, Folded, Instances, Picture, Prose, Stamp, TableBlock
 from .page import render_page
+from .text import adjusted_p, weighs_clusters
 
 Numbers = Mapping[tuple[str, str, str], Number]
 """(metric, method, subset) -> number."""
@@ -94,7 +95,10 @@ class _Told:
             other = self.numbers[column.to, method, subset].score.estimate
             return Cell(f"{written(score.estimate)} – {written(other)}")
         interval = score.ci_method if math.isnan(score.ci_lo) else f"[{written(score.ci_lo)}, {written(score.ci_hi)}]"
-        return Cell(written(score.estimate), [interval, self._notes.get(number.key, "")])
+        below = [interval, "" if score.status == "ok" else score.status, self._notes.get(number.key, "")]
+        if weighs_clusters(score):
+            below.append(f"clusters alike: {written(score.equal_weight_mean)}")
+        return Cell(written(score.estimate), below)
 
 
 def _percent(value: float) -> str:
@@ -184,7 +188,7 @@ def _differences(numbers: Sequence[Number], findings: Findings, notes: Mapping[K
             interval = f"[{score.ci_lo:+.3f}, {score.ci_hi:+.3f}] {score.ci_method}"
             value, p = (
                 Cell(f"{score.difference:+.3f}", [interval, notes.get(number.key, "")]),
-                f"{score.p_adjusted:.3g}",
+                adjusted_p(score),
             )
         rows.append([Cell(number.method), value, Cell(p), _denominator(score, clusters=True)])
     caption = (

@@ -3,9 +3,9 @@
 import math
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from typing import Any, TypeGuard
 
-from ...metrics import PairedDifference, Score
+from ...metrics import ClusterMean, CoherenceClaim, Equivalence, PairedDifference, Score
 from ..scoring.engine import Scored, ScoredTable
 from ..scoring.families import METRICS
 from ..scoring.number import Number
@@ -99,8 +99,14 @@ def difference_cells(number: Number) -> tuple[str, ...]:
     """The same of a difference, by its quantity, with p after Holm."""
     score = number.score
     assert isinstance(score, PairedDifference)
-    adjusted = "" if math.isnan(score.p_adjusted) else f"{score.p_adjusted:.3g}"
-    return (number.quantity, *cells(score)[:2], adjusted, *cells(score)[3:])
+    return (number.quantity, *cells(score)[:2], adjusted_p(score), *cells(score)[3:])
+
+
+def adjusted_p(score: PairedDifference) -> str:
+    """p after Holm; where no resample reaches zero it is the most that it can be."""
+    if math.isnan(score.p_adjusted):
+        return ""
+    return f"{'<= ' * score.p_at_floor}{score.p_adjusted:.3g}"
 
 
 def shown(value: float) -> str:
@@ -120,11 +126,32 @@ def beside(number: Number) -> Mapping[str, str]:
     if number.score.p_method and number.score.p_method != how and not math.isnan(number.score.p):
         made["p by"] = number.score.p_method
     if number.equivalence is not None:
-        margin = number.equivalence.params["hi"]
-        verdict = "within" if number.equivalence.equivalent else "not shown to be within"
-        distance = "1 minus it is" if number.metric == "c2" else ""
-        made[f"{distance} {verdict}".strip()] = f"±{margin:g} (TOST p {number.equivalence.p:.3g})"
+        made |= _claim(number.equivalence)
+    score = number.score
+    if weighs_clusters(score):
+        made["clusters weighing the same"] = f"{shown(score.equal_weight_mean)}, the largest {score.largest_share:.0%}"
     return made | dict(number.beside)
+
+
+def _claim(found: Equivalence | CoherenceClaim) -> Mapping[str, str]:
+    """Whether it may be said to be as good as zero, and if not, for want of what."""
+    if isinstance(found, Equivalence):
+        verdict = "within" if found.equivalent else "not shown to be within"
+        return {verdict: f"±{found.params['hi']:g} (TOST p {found.p:.3g})"}
+    margin = f"{found.params['margin']:g} {found.params.get('unit', '')}".strip()
+    if found.claimed:
+        return {"within": f"{margin}, by {found.ci_method}"}
+    wants = [f"{found.n_clusters} of {found.needed_clusters} clusters"] if "clusters" in found.failures else []
+    if "upper" in found.failures or "lower" in found.failures:
+        ends = [found.upper] if math.isinf(found.lower) else [found.lower, found.upper]
+        wants.append(f"bound{'s' * (len(ends) > 1)} {', '.join(map(shown, ends))}")
+    return {"not shown to be within": f"{margin}: {'; '.join(wants)}"}
+
+
+def weighs_clusters(score: Score) -> TypeGuard[ClusterMean]:
+    """Whether it is a mean in which it makes a difference that larger clusters weigh more."""
+    known = isinstance(score, ClusterMean) and not math.isnan(score.equal_weight_mean)
+    return known and shown(score.equal_weight_mean) != shown(score.mean)
 
 
 def aligned(rows: Sequence[tuple[str, ...]]) -> Iterator[str]:

@@ -9,12 +9,13 @@ from pathlib import Path
 import numpy as np
 
 from ...hooks.errors import UserError, nearest
-from ...metrics import INNER_KINDS, PairedDifference, paired_difference_moments, paired_family
+from ...metrics import INNER_KINDS, PairedDifference, paired_family
 from ...metrics.inference.intervals import MIN_BOOTSTRAP_CLUSTERS
-from ..tables.samples import ALL, Sample
+from ..tables.samples import ALL, Sample, with_references
 from ..tables.understand import Understood, understand
-from .families import METRICS, Compared, Line, Metric, size
+from .families import METRICS, WITHHELD, Compared, Line, Metric, size
 from .number import Number, Resampling
+from .progress import progress
 
 EVERY = "all"
 SLOW_ROWS = 200_000
@@ -48,14 +49,23 @@ class ScoredTable(Scored):
 
 
 def score_table(
-    path: Path, metric: str = EVERY, *, cluster: str | None = None, replicates: str | None = None, seed: int = 0
+    path: Path,
+    metric: str = EVERY,
+    *,
+    cluster: str | None = None,
+    replicates: str | None = None,
+    names: Mapping[str, str] | None = None,
+    references: Mapping[str, str] | None = None,
+    seed: int = 0,
 ) -> ScoredTable:
-    """Score a table (arguments as `understand`; `metric` is a name or `all`).
+    """Score a table (arguments as `understand`; `metric` is a name or `all`; `references` as `with_references`).
 
-    Raises UserError as `understand` and `score_understood` do.
+    Raises UserError as `understand`, `with_references` and `score_understood` do.
     """
     chosen(metric)
-    return score_understood(understand(path, cluster=cluster, replicates=replicates), Resampling(seed), metric)
+    read = understand(path, cluster=cluster, replicates=replicates, names=names)
+    read = replace(read, samples=with_references(read.samples, references or {}))
+    return score_understood(read, Resampling(seed), metric)
 
 
 def score_understood(understood: Understood, how: Resampling, metric: str = EVERY) -> ScoredTable:
@@ -88,8 +98,30 @@ def score_samples(
 
     Raises UserError if the metric is unknown, fits no sample, or says that a sample is malformed.
     """
+    jobs, skipped = _jobs(samples, metric)
     numbers: list[Number] = []
     comparable: dict[str, dict[str, tuple[Sample, Compared]]] = {}
+    with progress(len(jobs)) as begin:
+        for candidate, sample in jobs:
+            begin(" of ".join(filter(None, (candidate.name, sample.name))))
+            try:
+                with np.errstate(divide="ignore", invalid="ignore"):  # what is undefined has a status
+                    lines = _until(until, candidate.lines(sample, how))
+                    own = [_number(candidate, sample, line) for line in lines]
+                    numbers += own
+                    paired = sample.subset == ALL and sample.keys_known
+                    found = candidate.compare(sample) if paired and candidate.compare else None
+                    if found and (compared is None or found.metric in compared) and not _withheld(found.metric, own):
+                        comparable.setdefault(found.metric, {})[sample.name] = (sample, found)
+            except ValueError as error:  # what metrics say of malformed input that no check here has foreseen
+                raise UserError(", ".join(filter(None, (candidate.name, sample.name))) + f": {error}") from error
+    require_unique(numbers)
+    return Scored(numbers, _differences(comparable, rivals, samples, how), skipped)
+
+
+def _jobs(samples: Sequence[Sample], metric: str) -> tuple[list[tuple[Metric, Sample]], dict[str, str]]:
+    """What is to be scored, and why the rest is not."""
+    jobs: list[tuple[Metric, Sample]] = []
     skipped: dict[str, str] = {}
     for candidate in chosen(metric):
         lacking = [candidate.lacks(sample) for sample in samples]
@@ -104,19 +136,13 @@ def score_samples(
         if metric == EVERY and candidate.name in SLOW and (n := max(map(size, samples))) > SLOW_ROWS:
             skipped[candidate.name] = f"is slow for {n:,} rows; ask for it by --metric"
             continue
-        for sample in fitting:
-            try:
-                with np.errstate(divide="ignore", invalid="ignore"):  # what is undefined has a status
-                    lines = _until(until, candidate.lines(sample, how))
-                    numbers += [_number(candidate, sample, line) for line in lines]
-                    paired = sample.subset == ALL and sample.keys_known
-                    found = candidate.compare(sample) if paired and candidate.compare else None
-                    if found and (compared is None or found.metric in compared):
-                        comparable.setdefault(found.metric, {})[sample.name] = (sample, found)
-            except ValueError as error:  # what metrics say of malformed input that no check here has foreseen
-                raise UserError(", ".join(filter(None, (candidate.name, sample.name))) + f": {error}") from error
-    require_unique(numbers)
-    return Scored(numbers, _differences(comparable, rivals, samples, how), skipped)
+        jobs += [(candidate, sample) for sample in fitting]
+    return jobs, skipped
+
+
+def _withheld(metric: str, numbers: Sequence[Number]) -> bool:
+    """Whether a number is not given, so that no difference of it is either."""
+    return any(number.metric == metric and number.score.status == WITHHELD for number in numbers)
 
 
 def require_unique(numbers: Sequence[Number]) -> None:
@@ -173,13 +199,14 @@ def _differences(
 ) -> list[Number]:
     """Each number of each two kinds, and of each two runs, on the items that both have: one table, one family."""
     label = _labels(samples)
-    found: dict[tuple[str, str, str], PairedDifference] = {}
-    for metric, by_name in comparable.items():
-        for names in rivals or [list(by_name)]:
-            for one, two in combinations([name for name in names if name in by_name], 2):
-                (first, mine), (second, theirs) = by_name[one], by_name[two]
-                if _are_rivals(first, second):
-                    found[metric, label[one], label[two]] = _difference(mine, theirs, how)
+    told = {
+        (metric, label[one], label[two]): (by_name[one][1], by_name[two][1])
+        for metric, by_name in comparable.items()
+        for names in rivals or [list(by_name)]
+        for one, two in combinations([name for name in names if name in by_name], 2)
+        if _are_rivals(by_name[one][0], by_name[two][0])
+    }
+    found = {name: _difference(*both, len(told), how) for name, both in told.items()}
     return [
         Number(
             metric=metric + DIFFERENCE,
@@ -205,16 +232,21 @@ def _labels(samples: Sequence[Sample]) -> dict[str, str]:
 
 
 def _are_rivals(one: Sample, two: Sample) -> bool:
-    """A layer is compared with what the model says by the same method, and with no other layer."""
+    """A layer is compared with the exact belief by the same method, and with no other layer; what a probe reads also
+    with what the model states.
+    """
     inner = [sample for sample in (one, two) if sample.kind in INNER_KINDS]
     if not inner:
         return True
-    exact = [sample for sample in (one, two) if sample.kind == "exact"]
-    return bool(exact) and inner[0].method.startswith(f"{exact[0].method}/")
+    said = [sample for sample in (one, two) if sample.kind not in INNER_KINDS]
+    if not said:
+        return False
+    (read,), (told,) = inner, said
+    same = told.kind == "exact" and read.method.startswith(f"{told.method}/")
+    return same or (read.kind == "probe" and told.kind == "verbal")
 
 
-def _difference(one: Compared, two: Compared, how: Resampling) -> PairedDifference:
+def _difference(one: Compared, two: Compared, family_size: int, how: Resampling) -> PairedDifference:
     _, first, second = np.intersect1d(one.keys.astype(str), two.keys.astype(str), return_indices=True)
-    return paired_difference_moments(
-        one.moments[first], two.moments[second], one.statistic, one.clusters[first], **how.interval
-    )
+    mine, theirs = (tuple(column[rows] for column in kind.columns) for kind, rows in ((one, first), (two, second)))
+    return one.difference(mine, theirs, one.clusters[first], family_size, how)

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
-from ...metrics import Equivalence, Score
+from ...metrics import CoherenceClaim, Equivalence, Score
 from ..tables.samples import ALL, sample_name
 
 
@@ -37,8 +37,10 @@ class Number:
     """The metric in words."""
     beside: Mapping[str, str] = field(default_factory=dict)
     """What qualifies it: label -> text."""
-    equivalence: Equivalence | None = None
-    """To zero, within the default margin of the metric (METRICS F3)."""
+    equivalence: Equivalence | CoherenceClaim | None = None
+    """To zero, within the default margin of the metric (METRICS F3): of a slope two one-sided tests, of a mean the
+    bounds of the studentised bootstrap and clusters enough.
+    """
     family: str = ""
     """The name of the engine's metric that made it; empty if its experiment did."""
     code: str = ""
@@ -54,11 +56,17 @@ class Number:
         """Of the sample that it was made of, as it is printed."""
         return sample_name(self.kind, self.method, self.run)
 
+    @property
+    def is_none(self) -> bool:
+        """Whether it is shown to be as good as zero."""
+        found = self.equivalence
+        return bool(found and (found.equivalent if isinstance(found, Equivalence) else found.claimed))
+
     def value(self, name: str) -> float:
-        """A number of the score by its field; `equivalence` is the p of that test."""
+        """A number of the score by its field, NaN if it has none of that name; `equivalence` is the p of that test."""
         if name == "equivalence":
             return self.equivalence.p if self.equivalence else float("nan")
-        return getattr(self.score, name)
+        return getattr(self.score, name, float("nan"))
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 
 from ...hooks.errors import UserError
-from ...metrics import COLUMNS, INNER_KINDS, KINDS, STATUSES, check_belief_table
+from ...metrics import COLUMNS, INNER_KINDS, KINDS, STATUSES, check_belief_table, word_identity_null
 from .cells import Array, complete, refuse_row
 from .forms.form import CONTEXTS
 from .forms.options import options
@@ -95,8 +95,8 @@ def _readouts(path: Path, table: pd.DataFrame) -> tuple[pd.DataFrame, str]:
     is_event = table["option_index"] == ids["option_index"].transform("min") if target is None else names == target
     wide = table[is_event].drop_duplicates("readout_id").rename(columns={"prob": "belief"})
     by_index = table.assign(place=ids.cumcount()).sort_values(["readout_id", "option_index"], kind="stable")
-    lists = by_index.groupby("readout_id")["prob"].agg(list)
-    wide = wide.assign(probs=wide["readout_id"].map(lists))
+    lists = by_index.groupby("readout_id")[["prob", "option"]].agg(list)
+    wide = wide.assign(probs=wide["readout_id"].map(lists["prob"]), words=wide["readout_id"].map(lists["option"]))
     views = [_view(path, *row) for row in wide[["kind", "layer", "variant"]].itertuples(index=False, name=None)]
     layer, variant = zip(*views, strict=True)
     wide["view"], wide["variant"] = wide["method"] + list(layer), list(variant)
@@ -195,6 +195,7 @@ def _instances(path: Path, rows: pd.DataFrame, before: Array, after: Array, reje
         raise UserError(f"{path}: read-outs have {' or '.join(map(str, sizes))} options; give all as many")
     masses = np.array([[*probs, 0.0] for probs in rows["probs"]])
     masses[np.isnan(masses).any(axis=1)] = np.nan
+    alone = _words_alone(masses[:, :-1], rows)
     templates = [_told(path, text).get("template") for text in rows["variant"].iloc[after]]
     return options(
         masses[before],
@@ -205,7 +206,20 @@ def _instances(path: Path, rows: pd.DataFrame, before: Array, after: Array, reje
         keys=joined(rows["item"].to_numpy()[after], rows["variant"].to_numpy()[after]),
         why=_why(rows, before, after),
         template=None if None in templates else np.array(templates, dtype=object),
+        words_prior=None if alone is None else alone[before],
+        words_posterior=None if alone is None else alone[after],
     )
+
+
+def _words_alone(shares: Array, rows: pd.DataFrame) -> Array | None:
+    """[n, 3] what a read-out would be that knows the words and nothing of what was said; None of other than three."""
+    if shares.shape[1] != 3:
+        return None
+    with np.errstate(divide="ignore"):
+        logp = np.log(shares)
+    return word_identity_null(
+        logp, np.array(rows["words"].tolist(), dtype=object), rows["cluster"].to_numpy()
+    ).null_prob
 
 
 def _why(rows: pd.DataFrame, before: Array, after: Array) -> Array:

@@ -1,12 +1,12 @@
 """What a table turns into before it is scored: aligned arrays, one row per thing that a metric counts."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
 
-from ...metrics import Score
+from ...hooks.errors import UserError, nearest
 from .cells import Array
 
 ALL = "all"
@@ -70,6 +70,8 @@ class Pairs(Sample):
     """[n, r] of the prior, which is then their mean."""
     wordings: Array | None = None
     """[n, w] of the prior in each wording, over which it is then the mean."""
+    cell: Array | None = None
+    """[n] combination of the levels of all factors: each has an intercept of its own. None: there is one."""
     n_broken: int = 0
     """Pairs that a missing step took from the trajectories, not among the rows."""
 
@@ -215,14 +217,15 @@ class Options(Sample):
     n_prior: Array | None = None
     """[n] answers on the options that remain, where the probabilities are counted."""
     n_posterior: Array | None = None
+    words_prior: Array | None = None
+    """[n, k] shares of a read-out that knows how likely each word is on the whole, and nothing of what was said."""
+    words_posterior: Array | None = None
     strata: Array | None = None
     """[n] parts that weigh the same in every mean."""
     template: Array | None = None
     """[n] the form of the question that rejected; the gate is judged in each."""
     mentioned: Array | None = None
     """[n, k] probabilities after the same question with a reply that decides nothing."""
-    gain: Score | None = None
-    """Of consistency on three classes over word identity, where the words are known."""
     min_coverage: float = 0.5
     """That the median probability of any option must reach."""
 
@@ -301,6 +304,16 @@ class Testimony(Sample):
 
 
 @dataclass(frozen=True, kw_only=True)
+class Told(Sample):
+    """Beliefs in what a user and what an agent said, after they said it, and the beliefs that their words license."""
+
+    user: Array
+    licensed_user: Array
+    agent: Array
+    licensed_agent: Array
+
+
+@dataclass(frozen=True, kw_only=True)
 class Answers(Sample):
     """How often each option was the answer, afresh and in conversations; a row per question."""
 
@@ -314,7 +327,13 @@ class Answers(Sample):
     invalid: tuple[float, float]
     """Share of answers that are no option, afresh and in conversations."""
     truth: Array | None = None
-    """[n] index of the true option."""
+    """[n] index of the true option; NaN where none is known."""
+    named: bool = True
+    """Whether an option is the same thing in every row; if not, `options` are places."""
+    sizes: Array | None = None
+    """[n] how many options a row has, where they differ: those that it lacks have a share of 0. None: all."""
+    chosen_by: Array | None = None
+    """[n, k] by which the likeliest option is found, where not by `single`."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -325,7 +344,7 @@ class Records(Sample):
     answer: Array
     truth: Array
     scores: Mapping[str, Array]
-    """Name of a score -> [n]; also `k`, the number of options."""
+    """Name of a score -> [n]; also `k`, the number of options, and `weight`, how often the row counts."""
 
     @property
     def rows(self) -> list[dict[str, Any]]:
@@ -425,6 +444,33 @@ def with_key(sample: Sample, digests: Mapping[str, str]) -> Sample:
         return sample
     items = [str(key).split(GLUE, maxsplit=1)[0] for key in sample.keys]
     return replace(sample, keys=joined(sample.keys, np.array([digests.get(item, "") for item in items], dtype=object)))
+
+
+def with_references(samples: Sequence[Sample], references: Mapping[str, str]) -> list[Sample]:
+    """The samples with the level that those of each factor are compared with.
+
+    Raises UserError for a factor that no sample has, or a level that it lacks.
+    """
+    found = [sample.factors for sample in samples if isinstance(sample, Updates) and sample.factors]
+    levels: dict[str, set[str]] = {}
+    for factors in found:
+        for name, values in factors.items():
+            levels.setdefault(name, set()).update(map(str, values))
+    for name, level in references.items():
+        if name not in levels:
+            raise UserError(f"--reference {name}={level}: no such factor; {nearest(name, sorted(levels))}")
+        if level not in levels[name]:
+            raise UserError(f"--reference {name}={level}: no such level; {nearest(level, sorted(levels[name]))}")
+    return [
+        replace(sample, baselines={**sample.baselines, **references}) if isinstance(sample, Updates) else sample
+        for sample in samples
+    ]
+
+
+def cells(factors: Mapping[str, Array]) -> Array:
+    """[n] the combination of levels of each row."""
+    levels = zip(*(values.astype(str) for values in factors.values()), strict=True)
+    return np.array([" / ".join(row) for row in levels])
 
 
 def shown(label: str) -> str:

@@ -5,7 +5,7 @@ import contextlib
 import csv
 import json
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
@@ -38,7 +38,7 @@ class TableSource:
 
 
 def open_table(path: Path) -> TableSource:
-    """Open a .csv, .parquet or .jsonl file, or a folder of Parquet parts.
+    """Open a .csv, .parquet, .jsonl or .json file, or a folder of Parquet parts.
 
     Raises UserError if it cannot be read. Faults further down are found when the chunks are.
     """
@@ -47,11 +47,11 @@ def open_table(path: Path) -> TableSource:
         if not parts:
             raise UserError(f"{path}: is a folder without .parquet parts; give a file")
         return _parquet(path, parts)
-    openers = {".csv": _csv, ".jsonl": _jsonl, ".parquet": lambda file: _parquet(file, [file])}
+    openers = {".csv": _csv, ".jsonl": _jsonl, ".json": _json, ".parquet": lambda file: _parquet(file, [file])}
     if not path.is_file():
         raise UserError(f"{path}: there is no such file")
     if path.suffix.lower() not in openers:
-        raise UserError(f"{path}: unknown extension {path.suffix!r}; give a .csv, .jsonl or .parquet file")
+        raise UserError(f"{path}: unknown extension {path.suffix!r}; give a .csv, .jsonl, .json or .parquet file")
     return openers[path.suffix.lower()](path)
 
 
@@ -82,21 +82,72 @@ def _csv(path: Path) -> TableSource:
     return TableSource(path, names, chunks)
 
 
+def renamed(source: TableSource, names: Mapping[str, str]) -> TableSource:
+    """The table with other names for its columns: new name -> the one that it has.
+
+    Raises UserError for a column that is not there, or a new name that another column has.
+    """
+    named = {new.strip().lower(): old.strip().lower() for new, old in names.items()}
+    for new, old in named.items():
+        if old not in source.columns:
+            turned = f"; give {old}={new}, the wanted name first" if new in source.columns else ""
+            raise UserError(f"{source.path}: --map {new}={old}: has no column {old!r}{turned}")
+        if new in source.columns and new not in named.values():
+            raise UserError(f"{source.path}: --map {new}={old}: has a column {new!r} already; map that one, too")
+    if len(set(named.values())) < len(named):
+        raise UserError(f"{source.path}: --map: one column cannot have two names")
+    new_of = {old: new for new, old in named.items()}
+
+    def chunks(wanted: Sequence[str]) -> Iterator[Chunk]:
+        stored = [named.get(name, name) for name in wanted]
+        for chunk in source.chunks(stored):
+            yield {name: chunk[old] for name, old in zip(wanted, stored, strict=True)}
+
+    return TableSource(source.path, tuple(new_of.get(name, name) for name in source.columns), chunks)
+
+
+def _json(path: Path) -> TableSource:
+    """A list of objects, or an object of equally long lists."""
+    with _faults(path), path.open(encoding=_encoding(path)) as file:
+        try:
+            data = json.load(file)
+        except json.JSONDecodeError as error:
+            raise UserError(f"{path}: is not JSON ({error.msg}, line {error.lineno})") from None
+    if isinstance(data, dict) and data and all(isinstance(column, list) for column in data.values()):
+        lengths = {name: len(column) for name, column in data.items()}
+        if len(set(lengths.values())) > 1:
+            said = ", ".join(f"{name} {n}" for name, n in lengths.items())
+            raise UserError(f"{path}: columns are of different lengths ({said})")
+        data = [dict(zip(data, row, strict=True)) for row in zip(*data.values(), strict=True)]
+    if not isinstance(data, list):
+        raise UserError(f'{path}: is no table; give a list of objects like {{"prior": 0.4, ...}}, or columns as lists')
+    return _of_objects(path, lambda: iter(data))
+
+
 def _jsonl(path: Path) -> TableSource:
-    def rows() -> Iterator[dict[str, Any]]:
+    def rows() -> Iterator[Any]:
         with _faults(path), path.open(encoding=_encoding(path)) as file:
             for number, line in enumerate(filter(str.strip, file), 1):
                 try:
-                    row = json.loads(line)
+                    yield json.loads(line)
                 except json.JSONDecodeError as error:
                     raise UserError(f"{path}: row {number} is not JSON ({error.msg}); one object per line") from None
-                if not isinstance(row, dict):
-                    raise UserError(f'{path}: row {number} is not an object like {{"prior": 0.4, ...}}')
-                yield row
+
+    return _of_objects(path, rows)
+
+
+def _of_objects(path: Path, read: Callable[[], Iterator[Any]]) -> TableSource:
+    """A table of JSON objects with the same keys."""
+
+    def rows() -> Iterator[dict[str, Any]]:
+        for number, row in enumerate(read(), 1):
+            if not isinstance(row, dict):
+                raise UserError(f'{path}: row {number} is not an object like {{"prior": 0.4, ...}}')
+            yield row
 
     first = next(rows(), None)
     if first is None:
-        raise UserError(f"{path}: is empty; give one JSON object per line")
+        raise UserError(f"{path}: is empty; give one JSON object per row")
     names = _names(path, list(first))
     keys = dict(zip(names, first, strict=True))
 

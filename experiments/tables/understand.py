@@ -13,7 +13,7 @@ from .cells import Array, complete, load
 from .forms import FORMS, Form
 from .forms.form import named
 from .samples import Sample, Updates
-from .source import TableSource, open_table
+from .source import TableSource, open_table, renamed
 
 BELIEFS = Form(
     "belief table",
@@ -39,17 +39,20 @@ class Understood:
     """Names of samples that are compared with each other; none: all are."""
 
 
-def understand(path: Path, *, cluster: str | None = None, replicates: str | None = None) -> Understood:
+def understand(
+    path: Path, *, cluster: str | None = None, replicates: str | None = None, names: Mapping[str, str] | None = None
+) -> Understood:
     """Read a table and recognise its form (columns decide, not their order).
 
     Args:
         path: the file.
         cluster: column that names what was sampled.
         replicates: column that says which reading of an item a row is; with a column `item`.
+        names: name that a form wants -> the column that has it under another.
 
     Raises UserError: unreadable, no form fits (the nearest one is named), a cell is wrong (by row and column).
     """
-    source = open_table(path)
+    source = renamed(open_table(path), names or {})
     form = recognise(source)
     extra = {name: "label" for name in (cluster, replicates) if name}
     extra = {name.strip().lower(): role for name, role in extra.items()}

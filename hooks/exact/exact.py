@@ -170,7 +170,7 @@ def read_packed(
     built = QueryTree(queries)
     edits = built.edits
     all_temperatures = (1.0, *temperatures)
-    steps = _Steps(built, len(all_temperatures), len(lens.views) if lens else 0)
+    steps = Steps(built, len(all_temperatures), len(lens.views) if lens else 0)
     collector = _collector(built, backend, capture) if capture else None
     competitors: dict[int, Competitor] = {}
     barred = {place.last: query.paths.first_ids for place, query in zip(built.placed, queries, strict=True)}
@@ -184,7 +184,7 @@ def read_packed(
             edits=edits,
             lens_layers=lens.layers if lens else (),
         )
-        for rows in _blocks(np.arange(len(one.rows))):
+        for rows in row_blocks(np.arange(len(one.rows))):
             nodes = one.nodes[rows].tolist()
             logp = head.log_probs(output.hidden[rows])
             steps.keep(nodes, (logp if t == 1 else (logp / t).log_softmax(dim=1) for t in all_temperatures))
@@ -193,7 +193,7 @@ def read_packed(
                     competitors[node] = best_competitor(logp[row], barred[node])
         if lens:
             mine = np.flatnonzero([node in inner for node in one.nodes.tolist()])
-            for rows in _blocks(mine, -(-INNER_ROWS // len(lens.views))):
+            for rows in row_blocks(mine, -(-INNER_ROWS // len(lens.views))):
                 steps.keep_inner(one.nodes[rows].tolist(), lens.hidden(output.streams[rows]), head)
         if collector:
             collector.collect(one, output)
@@ -201,19 +201,19 @@ def read_packed(
 
     cost = run_packs(built.tree, built.read_nodes, budget, take)
     readings = [
-        _reading(query, place, temperatures, lens.views if lens and query.inner else (), steps, competitors)
+        finished_reading(query, place, temperatures, lens.views if lens and query.inner else (), steps, competitors)
         for query, place in zip(queries, built.placed, strict=True)
     ]
     return PackedReading(readings, cost, collector.result() if collector else None)
 
 
-def _blocks(rows: NDArray[np.int64], size: int = UNEMBED_ROWS) -> Iterator[NDArray[np.int64]]:
+def row_blocks(rows: NDArray[np.int64], size: int = UNEMBED_ROWS) -> Iterator[NDArray[np.int64]]:
     """Rows in as many at a time as are unembedded at once."""
     for start in range(0, len(rows), size):
         yield rows[start : start + size]
 
 
-class _Steps:
+class Steps:
     """The log-probability of each token that enters a number, at several temperatures and then in several views of
     inner layers, and of a terminator after it, at the temperatures.
     """
@@ -309,14 +309,15 @@ def _collector(built: QueryTree, backend: Backend, plan: CapturePlan) -> Collect
     return collector
 
 
-def _reading(
+def finished_reading(
     query: Query,
     place: _Placed,
     temperatures: Sequence[float],
     views: "Sequence[View]",
-    steps: _Steps,
+    steps: Steps,
     competitors: dict[int, Competitor],
 ) -> ExactReading:
+    """The reading of a query whose nodes have all been kept."""
     reading = make_reading(query.readout_id, steps.forms(0, query, place), competitors[place.last])
     n = 1 + len(temperatures) + len(views)
     other = [_sum_forms(steps.forms(which, query, place)) for which in range(1, n)]

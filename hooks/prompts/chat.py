@@ -105,15 +105,18 @@ class ChatRenderer:
         elif self.close is None:
             raise UserError(f"thinking {self.thinking!r}: {CLOSE!r} is no token of the model; leave `thinking: off`")
 
-    def render(self, messages: Conversation, prefill: str = "") -> Prompt:
+    def render(self, messages: Conversation, prefill: str = "", *, own_turns: bool = False) -> Prompt:
         """The prompt that asks for the next assistant turn, which begins with `prefill`; with `thinking: on`, for the
         thought with which it begins.
+
+        `own_turns`: the assistant's turns are the model's own, so that none is prefilled, and none is looked for.
         """
         text = self._text(messages) + prefill
         (ids,) = self._tokenise([text])
         if not ids:
             raise UserError("prompt is empty; give at least one message")
-        return Prompt(tuple(ids), self._boundary(text, ids), self._prefilled_turns(messages, ids))
+        prefilled = () if own_turns else self._prefilled_turns(messages, ids)
+        return Prompt(tuple(ids), self._boundary(text, ids), prefilled)
 
     def text(self, messages: Conversation) -> str:
         """The text whose ids are those of the prompt, without a prefill."""
@@ -128,7 +131,14 @@ class ChatRenderer:
             raise UserError("the model's tokenizer does not tell which characters a token covers; capture at `last`")
         return self.tokenizer(text, add_special_tokens=False, return_offsets_mapping=True)["offset_mapping"]  # pyright: ignore[reportReturnType]
 
-    def render_answer(self, messages: Conversation, prefill: str = "", thought: Sequence[int] | None = None) -> Prompt:
+    def render_answer(
+        self,
+        messages: Conversation,
+        prefill: str = "",
+        thought: Sequence[int] | None = None,
+        *,
+        own_turns: bool = False,
+    ) -> Prompt:
         """The prompt that asks for the answer itself, which begins with `prefill`.
 
         Args:
@@ -136,10 +146,11 @@ class ChatRenderer:
             prefill: how the answer begins.
             thought: with `thinking: on`, the ids that the model wrote before the token that closes the thought; None is
                 an empty thought.
+            own_turns: as for `render`.
         """
         if self.thinking != "on":
-            return self.render(messages, prefill)
-        question, tail = self.render(messages), AFTER_THOUGHT + prefill
+            return self.render(messages, prefill, own_turns=own_turns)
+        question, tail = self.render(messages, own_turns=own_turns), AFTER_THOUGHT + prefill
         empty, closing = self._tokenise([self._open_thought(), CLOSE + tail])
         ids = (*question.ids, *(empty if thought is None else thought))
         within = range(len(question.ids), len(ids))

@@ -23,11 +23,15 @@ class Position(Settings):
     text. `end`: the last token of a message. `mean`: the mean over a message."""
     message: int | None = None
     """For `before`, `end` and `mean`: which message, from 0, or from the end if negative."""
+    text: str | None = None
+    """Part of the message that is meant, where it first stands; None: all of it."""
 
     @model_validator(mode="after")
     def _says_which(self) -> "Position":
         if (self.message is not None) != (self.at in ("before", "end", "mean")):
             raise ValueError("`message` goes with `at: before`, `end` or `mean`, and they need it")
+        if self.text is not None and (self.message is None or not self.text):
+            raise ValueError("`text` is a part of a `message`; give both, or leave it out")
         return self
 
 
@@ -78,7 +82,12 @@ def _find_in_text(
         if position.at == "before_answer":
             stop = len(rendered)
         elif position.message is not None:
-            start, stop = message_characters(chat, messages, rendered, position.message, f"position {name!r}")
+            where = f"position {name!r}"
+            start, stop = message_characters(chat, messages, rendered, position.message, where)
+            if position.text is not None:
+                start, stop = part_characters(
+                    rendered, start, stop, position.text, f"{where}: message {position.message}"
+                )
         if position.at == "before":
             start, stop = 0, start
         inside = [i for i, (first, end) in enumerate(tokens) if first < min(stop, end) and end > start]
@@ -101,6 +110,16 @@ def message_characters(
     if start == stop:
         raise UserError(f"{where}: message {number} is empty")
     return start, stop
+
+
+def part_characters(text: str, start: int, stop: int, part: str, where: str) -> tuple[int, int]:
+    """From where to where in `text` a part goes that first stands between `start` and `stop`. Raises UserError, which
+    begins with `where`.
+    """
+    at = text.find(part, start, stop)
+    if at < 0:
+        raise UserError(f"{where} has no {part!r} in it: {text[start:stop]!r}")
+    return at, at + len(part)
 
 
 def _message_texts(chat: ChatRenderer, messages: Conversation, text: str) -> list[tuple[int, int]] | None:

@@ -67,6 +67,7 @@ class PromptReader:
         thought: Sequence[int] | None = None,
         positions: Positions | None = None,
         terminators: tuple[str, ...] | None = None,
+        own_turns: bool = False,
     ) -> Query:
         """The query that asks, after `messages`, which option the assistant's next turn says; of a model that thinks,
         which its answer says after a thought (see `ChatRenderer.render_answer`).
@@ -79,12 +80,13 @@ class PromptReader:
             thought: what a model that thinks wrote before its answer.
             positions: where a capture reads.
             terminators: what closes an option, where that is not what closes all others: numbers need it.
+            own_turns: the assistant's turns are the model's own: what it gave to them is not read.
 
         Raises UserError, naming the read-out, for a prompt that is longer than the model's context, or whose ids
         change when an option follows, or that lacks a position.
         """
         try:
-            prompt = self.chat.render_answer(messages, prefill, thought)
+            prompt = self.chat.render_answer(messages, prefill, thought, own_turns=own_turns)
             finder = self._finder(terminators or self._own)
             paths = finder.find(prompt.boundary, options)
             places = find_places(self.chat, messages, prefill, prompt, positions) if positions else ()

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from ..errors import UserError
 from .chat import ChatRenderer, Conversation
-from .places import message_characters
+from .places import message_characters, part_characters
 
 TEMPLATE, PREFILL, LAST = "template", "prefill", "last token"
 """What the template puts around the messages; how the answer begins; and the token after which it is read."""
@@ -56,7 +56,4 @@ def _characters(chat: ChatRenderer, messages: Conversation, text: str, name: str
     start, stop = message_characters(chat, messages, text, span.message, f"span {name!r}")
     if span.text is None:
         return start, stop
-    at = text.find(span.text, start, stop)
-    if at < 0:
-        raise UserError(f"span {name!r}: message {span.message} has no {span.text!r} in it: {text[start:stop]!r}")
-    return at, at + len(span.text)
+    return part_characters(text, start, stop, span.text, f"span {name!r}: message {span.message}")

@@ -1,6 +1,6 @@
 """Is an update the one that Bayes' rule asks for, and what does a user's testimony do to it? (METRICS D)"""
 
-from .noise_floor import BayesNoiseFloor, bayes_noise_floor
+from .noise_floor import BayesNoiseFloor, BeyondFloor, bayes_noise_floor, beyond_floor
 from .posterior import (
     BayesError,
     BayesPosterior,
@@ -34,6 +34,7 @@ __all__ = [
     "BayesError",
     "BayesNoiseFloor",
     "BayesPosterior",
+    "BeyondFloor",
     "ChangeCorrelation",
     "CoherentPosterior",
     "Direction",
@@ -48,6 +49,7 @@ __all__ = [
     "bayes_error",
     "bayes_noise_floor",
     "bayes_posterior",
+    "beyond_floor",
     "brier_vs_bayes_correlation",
     "coherent_posterior",
     "direction",

@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike
 from ..inference.rows import complete_rows
 from ..score import NAN, Score
 from ..validation import check_draws, probabilities, same_shape
-from .posterior import bayes_posterior, direction, py_bounds
+from .posterior import BayesError, bayes_posterior, direction, py_bounds
 
 READINGS = ("p_x", "p_y_given_x", "p_y", "posterior")
 
@@ -29,6 +29,34 @@ class BayesNoiseFloor(Score):
     """Share of P* above 1 before the policy."""
     sd: Mapping[str, float]
     """Noise of one reading of each of the four, as a standard deviation: pooled over items, ddof 1."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class BeyondFloor(Score):
+    """METRICS D2: the error that noise of reading does not explain."""
+
+    headline: ClassVar[str] = "beyond"
+    beyond: float
+    """RMSE less that of the perfect Bayesian; an interval that holds 0 shows no irrationality."""
+
+
+def beyond_floor(error: BayesError, floor: BayesNoiseFloor) -> BeyondFloor:
+    """How far single readings are from Bayes' rule beyond a perfect Bayesian who is read with the same noise
+    (METRICS D2). The interval is that of the error; the floor is held as simulated.
+    """
+    return BeyondFloor(
+        beyond=error.rmse - floor.rmse,
+        se=error.se,
+        ci_lo=error.ci_lo - floor.rmse,
+        ci_hi=error.ci_hi - floor.rmse,
+        ci_method=error.ci_method,
+        n_rows=error.n_rows,
+        n_clusters=error.n_clusters,
+        n_dropped=error.n_dropped,
+        reasons=error.reasons,
+        status=error.status if error.status != "ok" else floor.status,
+        params=error.params,
+    )
 
 
 def bayes_noise_floor(

@@ -13,6 +13,7 @@ from .answers import (
     top_b_score_null_bias,
     top_b_score_runs,
 )
+from .settling import SettlingTurn, TurnSlope, settling_turn, turn_slopes
 from .verification import (
     HeldOutVerification,
     ThresholdSearch,
@@ -30,9 +31,11 @@ __all__ = [
     "BScore",
     "ExactBScore",
     "HeldOutVerification",
+    "SettlingTurn",
     "ThresholdSearch",
     "TopBScore",
     "TopBScoreRuns",
+    "TurnSlope",
     "Verification",
     "VerificationAuroc",
     "VerificationBaselines",
@@ -40,10 +43,12 @@ __all__ = [
     "b_score",
     "b_score_exact",
     "mean_abs_b_score",
+    "settling_turn",
     "threshold_search",
     "top_b_score",
     "top_b_score_null_bias",
     "top_b_score_runs",
+    "turn_slopes",
     "verification_accuracy",
     "verification_auroc",
     "verification_baselines",

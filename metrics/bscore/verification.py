@@ -1,6 +1,7 @@
 """Accept or reject an answer by a threshold on a score (METRICS C6; b-score section 5.4).
 
-A record is a mapping with the keys category, answer, truth, k, single, multi, conf and b.
+A record is a mapping with the keys category, answer, truth, k, single, multi, conf and b. It counts as often as its
+`weight` says, once without one: where every option is a record, its probability of being the answer.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -10,7 +11,8 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from ..inference.intervals import moment_interval
+from ..inference.intervals import cluster_interval, moment_interval
+from ..inference.resampling import bootstrap_rows
 from ..inference.rows import cluster_codes
 from ..score import NAN, Score
 from ..validation import TIE, Floats, one_of
@@ -32,7 +34,7 @@ class Verification(Score):
     macro: float
     """Unweighted mean over the categories."""
     micro: float
-    """Mean over the records."""
+    """Mean over the records, as often as each counts."""
     easy: float
     hard: float
     random: float
@@ -170,6 +172,7 @@ def verification_held_out(
         return HeldOutVerification(macro=NAN, micro=NAN, tuned=float(tuned.max()), status="one_cluster", **table.counts)
     n_categories = len(table.names)
     member = np.eye(n_categories)[table.category]
+    member = member * table.weight[:, None]
     moments = np.column_stack([member * held[:, None], member])
 
     def macro(sums: Floats) -> Floats:
@@ -179,7 +182,7 @@ def verification_held_out(
 
     return HeldOutVerification(
         macro=float(macro(moments.sum(axis=0, keepdims=True))[0]),
-        micro=float(held.mean()),
+        micro=float(held @ table.weight / table.weight.sum()),
         tuned=float(tuned[_first_best(tuned)]),
         n_clusters=cluster_codes(labels, table.n)[1],
         **table.counts,
@@ -194,6 +197,7 @@ class VerificationBaselines(Score):
     headline: ClassVar[str] = "reject_all"
     accept_all: float
     reject_all: float
+    accept_all_by_category: Mapping[str, float]
 
 
 def verification_baselines(records: Iterable[Mapping[str, Any]]) -> VerificationBaselines:
@@ -206,8 +210,10 @@ def verification_baselines(records: Iterable[Mapping[str, Any]]) -> Verification
     """
     table = _Records(records)
     everything = np.ones(table.n, dtype=bool)
+    accepted = table.score(everything)
     return VerificationBaselines(
-        accept_all=table.score(everything).macro,
+        accept_all=accepted.macro,
+        accept_all_by_category=accepted.categories,
         reject_all=table.score(~everything).macro,
         status="ok" if table.n else "too_few",
         **table.counts,
@@ -223,19 +229,36 @@ class VerificationAuroc(Score):
     """Chance that an answer to accept scores higher than one to reject; ties count half."""
 
 
-def verification_auroc(records: Iterable[Mapping[str, Any]], score: str) -> VerificationAuroc:
+def verification_auroc(
+    records: Iterable[Mapping[str, Any]],
+    score: str,
+    questions: ArrayLike | None = None,
+    *,
+    seed: int = 0,
+    draws: int = 2000,
+    level: float = 0.95,
+) -> VerificationAuroc:
     """AUROC of one score: `single`, `multi`, `conf`, or `b` with its sign turned (METRICS C6).
 
-    Records without that score are dropped. NaN if all answers are to be accepted, or none.
+    Args:
+        records: as for `verification_accuracy`. Those without that score are dropped.
+        score: its name.
+        questions: one per record, the unit of the interval. None: every record its own.
+        seed: of the bootstrap of questions.
+        draws: resamples.
+        level: of the interval.
+
+    NaN if all answers are to be accepted, or none.
 
     >>> right = {"category": "easy", "answer": "4", "truth": "4", "b": 0.1}
     >>> wrong = {"category": "easy", "answer": "7", "truth": "6", "b": 0.4}
     >>> verification_auroc([right, wrong], "b").auroc
     1.0
     """
-    from sklearn.metrics import roc_auc_score
-
     one_of(score, (*PRIMARY, "b"), "score")
+    records = list(records)
+    labels = np.arange(len(records)) if questions is None else np.asarray(questions)
+    cluster_codes(labels, len(records))
     table = _Records(records)
     values = -table.values["b"] if score == "b" else table.values[score]
     keep = np.isfinite(values)
@@ -244,10 +267,36 @@ def verification_auroc(records: Iterable[Mapping[str, Any]], score: str) -> Veri
         "n_dropped": table.counts["n_dropped"] + int((~keep).sum()),
     }
     counts["reasons"] = dict(table.counts["reasons"]) | ({"no_score": int((~keep).sum())} if not keep.all() else {})
-    should = table.should_accept[keep]
-    if not should.any() or should.all():
+    values, should, weights = values[keep], table.should_accept[keep], table.weight[keep]
+    codes, n_clusters = cluster_codes(labels[table.rows][keep], int(keep.sum()))
+    counts["n_clusters"] = n_clusters
+    if not should[weights > 0].any() or should[weights > 0].all():
         return VerificationAuroc(auroc=NAN, status="one_class", **counts)
-    return VerificationAuroc(auroc=float(roc_auc_score(should, values[keep])), **counts)
+
+    def auroc(rows: NDArray[Any]) -> float:
+        return _auroc(values[rows], should[rows], weights[rows])
+
+    estimate = auroc(np.arange(len(values)))
+    made = cluster_interval(
+        estimate,
+        n_clusters,
+        left_out=lambda: np.array([auroc(codes != g) for g in range(n_clusters)]),
+        resample=lambda: bootstrap_rows(auroc, codes, seed=seed, draws=draws),
+        seed=seed,
+        draws=draws,
+        level=level,
+    )
+    return VerificationAuroc(auroc=estimate, **counts, **made.fields())
+
+
+def _auroc(values: Floats, positive: Bools, weights: Floats) -> float:
+    """Weighted chance that a positive has the larger value (Mann and Whitney), ties counting half; NaN without both
+    classes.
+    """
+    levels, at = np.unique(values, return_inverse=True)
+    high, low = (np.bincount(at, weights * of, len(levels)) for of in (positive, ~positive))
+    pairs = high.sum() * low.sum()
+    return float(high @ (np.cumsum(low) - low / 2) / pairs) if pairs > 0 else NAN
 
 
 class _Records:
@@ -276,6 +325,10 @@ class _Records:
             "n_dropped": n_dropped,
             "reasons": {"no_label": n_dropped} if n_dropped else {},
         }
+        self.weight = np.array([float(record.get("weight", 1.0)) for record in kept])
+        """[n] how often each counts."""
+        if not np.isfinite(self.weight).all() or (self.weight < 0).any():
+            raise ValueError("records: a weight is negative or missing; give a number from 0, or none at all")
         self.values: dict[str, Floats] = {
             name: np.array([_number(record, name) for record in kept]) for name in (*PRIMARY, "b")
         }
@@ -301,14 +354,15 @@ class _Records:
         """Macro accuracy of each candidate over the categories that occur in `rows` (all if None)."""
         rows = np.ones(self.n, dtype=bool) if rows is None else rows
         present = [rows & (self.category == i) for i in range(len(self.names))]
-        return np.mean([right[:, members].mean(axis=1) for members in present if members.any()], axis=0)
+        weights = [(members, total) for members in present if (total := self.weight[members].sum()) > 0]
+        return np.mean([right[:, members] @ self.weight[members] / total for members, total in weights], axis=0)
 
     def score(self, accepted: Bools) -> Verification:
         right = accepted == self.should_accept
-        by_category = {name: float(right[self.category == i].mean()) for i, name in enumerate(self.names)}
+        by_category = {name: self._mean(right, self.category == i) for i, name in enumerate(self.names)}
         return Verification(
             macro=float(np.mean(list(by_category.values()))) if by_category else NAN,
-            micro=float(right.mean()) if self.n else NAN,
+            micro=self._mean(right, np.ones(self.n, dtype=bool)),
             easy=by_category.get("easy", NAN),
             hard=by_category.get("hard", NAN),
             random=by_category.get("random", NAN),
@@ -316,6 +370,11 @@ class _Records:
             status="ok" if self.n else "too_few",
             **self.counts,
         )
+
+    def _mean(self, right: Bools, members: Bools) -> float:
+        """The weighted share; NaN where nothing has a weight."""
+        total = self.weight[members].sum()
+        return float(right[members] @ self.weight[members] / total) if total > 0 else NAN
 
 
 def _should_accept(record: Mapping[str, Any]) -> bool:

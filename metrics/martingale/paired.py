@@ -9,7 +9,7 @@ from numpy.typing import ArrayLike
 from ..inference.intervals import t_interval
 from ..inference.paired import PairedDifference
 from ..inference.regression import EXACT_SS, linear_fit
-from ..inference.rows import complete_numbers
+from ..inference.rows import cluster_codes, complete_numbers
 from ..score import NAN
 from ..validation import probabilities
 
@@ -30,6 +30,7 @@ def paired_slope_difference(
     second: tuple[ArrayLike, ArrayLike],
     groups: ArrayLike | None = None,
     *,
+    cells: ArrayLike | None = None,
     weights: ArrayLike | None = None,
     level: float = 0.95,
 ) -> SlopeDifference:
@@ -39,6 +40,7 @@ def paired_slope_difference(
         first: (prior, post), each [n], of one kind.
         second: the same of the other kind, row by row of the same items.
         groups: [n] question of each row. None: every row its own.
+        cells: [n] cell of each row; given, the slopes are those within cells (METRICS A2b).
         weights: [n] positive, of both.
         level: of the interval.
 
@@ -59,19 +61,26 @@ def paired_slope_difference(
     b1, q1, b2, q2, w = rows.columns
     if rows.n < 2:
         return SlopeDifference(status="too_few", **rows.counts)
-    if min(float(w @ (b - np.average(b, weights=w)) ** 2) for b in (b1, b2)) <= EXACT_SS:
+    n = len(rows.kept)
+    cell, n_cells = cluster_codes(cluster_codes(np.zeros(n) if cells is None else cells, n)[0][rows.kept], rows.n)
+    member = np.eye(n_cells)[cell]
+    within = [b - ((w * b) @ member / (w @ member))[cell] for b in (b1, b2)]
+    if min(float(w @ x**2) for x in within) <= EXACT_SS:
         return SlopeDifference(status="zero_variance_prior", **rows.counts)
-    one, none = np.ones(rows.n), np.zeros(rows.n)
-    kinds = [np.column_stack([one, b1, none, none]), np.column_stack([none, none, one, b2])]
+    none = np.zeros((rows.n, 1 + n_cells))
+    kinds = [np.column_stack([b1, member, none]), np.column_stack([none, b2, member])]
     updates = np.concatenate([q1 - b1, q2 - b2])
     fit = linear_fit(updates, np.vstack(kinds), se="CR3", codes=np.tile(rows.codes, 2), weights=np.tile(w, 2))
     if fit.status == "rank_deficient":
         return SlopeDifference(status="zero_variance_prior", **rows.counts)
-    found = fit.contrast(np.array([0.0, 1.0, 0.0, -1.0]))
+    slopes = [0, 1 + n_cells]
+    contrast = np.zeros(2 + 2 * n_cells)
+    contrast[slopes] = 1.0, -1.0
+    found = fit.contrast(contrast)
     score = SlopeDifference(
         difference=found.estimate,
-        first=float(fit.params[1]),
-        second=float(fit.params[3]),
+        first=float(fit.params[slopes[0]]),
+        second=float(fit.params[slopes[1]]),
         effective_clusters=found.effective_clusters,
         df=found.df,
         status=found.concern if fit.status == "ok" else fit.status,

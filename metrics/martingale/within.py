@@ -4,6 +4,7 @@ from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
 import numpy as np
+import scipy
 from numpy.typing import ArrayLike
 
 from ..inference.intervals import t_interval
@@ -12,7 +13,7 @@ from ..inference.regression import EXACT_SS
 from ..inference.rows import cluster_codes, cluster_sums
 from ..score import NAN, Score
 from ..validation import Floats
-from .slope import complete_updates
+from .slope import POWER, complete_updates
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -33,6 +34,8 @@ class MartingaleWithin(Score):
     t: float = NAN
     df: float = NAN
     effective_clusters: float = NAN
+    mde: float = NAN
+    """Smallest |M_within| that a test at this level would find with 80% power."""
     n_cells: int = 0
 
 
@@ -95,7 +98,8 @@ def martingale_within(
         return replace(found, **effective)
     lo, hi = t_interval(test.estimate, test.se, test.df, level)
     how = {"ci_method": test.method, "p_method": test.method}
-    return replace(found, se=test.se, ci_lo=lo, ci_hi=hi, t=test.t, p=test.p, **how, **effective)
+    mde = (hi - lo) / 2 + float(scipy.stats.t.ppf(POWER, test.df)) * test.se
+    return replace(found, se=test.se, ci_lo=lo, ci_hi=hi, t=test.t, p=test.p, mde=mde, **how, **effective)
 
 
 def _without_each(moments: Floats, clusters: np.ndarray, cell: np.ndarray, size: Floats) -> Floats:

@@ -20,6 +20,7 @@ from ..validation import Floats, check_level, floats, outcomes, probabilities, r
 FALLS, BELOW_MENTIONED = "rejected falls", "rejected below mentioned"
 COVERAGE, PARSED = "coverage", "parse rate"
 GAIN, EVIDENCE, EASY = "gain over words", "response to evidence", "easy questions"
+COMPLEMENT = "complement coherence"
 CONDITIONS = {
     FALLS: "the rejected option's share, after less before",
     BELOW_MENTIONED: "its share after, less that after the same question with a reply that decides nothing",
@@ -28,6 +29,7 @@ CONDITIONS = {
     GAIN: "gain over read-outs that know the words and no context, on three classes",
     EVIDENCE: "slope of the belief on evidence whose posterior is known",
     EASY: "accuracy on easy questions, beside that of a guess",
+    COMPLEMENT: "mean |P(claim) + P(its negation) - 1|",
 }
 """The conditions of a gate, and the number that each looks at (METRICS W4)."""
 JUDGED_ALONE = (COVERAGE, PARSED)
@@ -154,6 +156,8 @@ def belief_gate(
     easy_correct: ArrayLike | None = None,
     easy_groups: ArrayLike | None = None,
     chance: float = NAN,
+    complement: Score | None = None,
+    max_complement: float = 0.25,
     min_coverage: float = 0.5,
     min_parse: float = 0.8,
     level: float = 0.95,
@@ -176,6 +180,8 @@ def belief_gate(
         easy_correct: [m] whether each easy question was answered right, 0 or 1: the lower bound must be above `chance`.
         easy_groups: [m] question of each. None: every answer its own.
         chance: accuracy of a guess.
+        complement: mean |P(claim) + P(its negation) - 1|: its interval must lie below `max_complement`.
+        max_complement: fixed before anything is read; a yes-sayer has 1.
         min_coverage: fixed before anything is read, as is `min_parse`.
         min_parse: likewise.
         level: of each one-sided bound. Every condition has to hold, so none is corrected (intersection-union).
@@ -210,6 +216,8 @@ def belief_gate(
             raise ValueError(f"chance: {chance!r}; give the accuracy of a guess, in [0, 1)")
         of = np.arange(len(right)) if easy_groups is None else easy_groups
         made.append(_above(EASY, cluster_mean(right, of, **how), chance))
+    if complement is not None:
+        made.append(_below(COMPLEMENT, "", complement, max_complement))
     if not made:
         raise ValueError("belief_gate: no condition was given; give at least one reading")
     conditions = {condition.label: condition for condition in made}
@@ -255,9 +263,9 @@ def _by_template(
     return {str(name): cluster_mean(values[labels == name], items[labels == name], **how) for name in pd.unique(labels)}
 
 
-def _below(name: str, part: str, mean: ClusterMean) -> Condition:
-    seen = _seen(mean)
-    return Condition(name=name, part=part, **seen, bound=mean.ci_hi, threshold=0.0, above=False, held=mean.ci_hi < 0)
+def _below(name: str, part: str, mean: Score, threshold: float = 0.0) -> Condition:
+    held = mean.ci_hi < threshold
+    return Condition(name=name, part=part, **_seen(mean), bound=mean.ci_hi, threshold=threshold, above=False, held=held)
 
 
 def _above(name: str, score: Score, threshold: float) -> Condition:

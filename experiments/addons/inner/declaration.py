@@ -9,7 +9,8 @@ import pandas as pd
 from ....metrics.score import Score
 from ...experiment import Column
 
-PRIOR = -1
+PRIOR, BESIDE = -1, -2
+"""Of a context before anything is rejected, and of one that is scored but judges no layer."""
 
 
 @dataclass(frozen=True)
@@ -27,8 +28,8 @@ class Inner:
     """The declaration."""
 
     rejected: Callable[[str, Mapping[str, Any]], int | None]
-    """From a read-out's scenario and variant to the option that its context rejects; `PRIOR` before any is, None if it
-    is neither."""
+    """From a read-out's scenario and variant to the option that its context rejects; `PRIOR` before any is, `BESIDE`
+    if it is scored and judges nothing, None if it is neither."""
     columns: Sequence[Column]
     """The scores to show, the headline first."""
     score: Callable[[Any, pd.DataFrame], InnerScores]

@@ -15,7 +15,7 @@ from ....metrics import ReadoutGate, Score, readout_gate
 from ...experiment import RunConfig
 from ...runs.scores import resampling
 from ...scoring.number import Number
-from .declaration import Inner, InnerScores
+from .declaration import BESIDE, Inner, InnerScores
 
 GATE = "readout_gate"
 EXACT = "exact, as scored inside"
@@ -120,7 +120,7 @@ class _Contexts(NamedTuple):
 
     @classmethod
     def of(cls, rows: pd.DataFrame) -> "_Contexts":
-        rows = rows[rows["judges"]]
+        rows = rows[rows["judges"] & (rows["rejected"] != BESIDE)]
         wide = rows.pivot(index="exact", columns="option_index", values=["logp", "option"]).sort_index()
         each = rows.drop_duplicates("exact").set_index("exact").loc[wide.index]
         return cls(

@@ -19,6 +19,7 @@ from ...scoring.number import Resampling
 from ...tables.samples import Answers, Askers, Evidence, Layers, Testimony
 from ..answering import Answering
 from ..choosing import Eliminating, PositionLocked, YesSayer
+from ..listening import Listener
 from ..sycophantic import Sycophantic
 from ..trajectories import Floats
 from ..updating import PriorNoise, Updater
@@ -149,6 +150,16 @@ def _persists(rng: Generator, planted: float, scenarios: int) -> dict[str, float
     return {PERSISTENCE.name: excludes(score_of("persistence", "persistence", sample, RESAMPLES), planted)}
 
 
+EXCESS = Test("user's excess less the agent's, studentised interval by scenario")
+
+
+@simulation
+def _listens(rng: Generator, agent: Listener, planted: float, worlds: int) -> dict[str, float]:
+    """The excess of a listener whose readings all have noise."""
+    found = score_of("licensed-testimony", "excess", agent.sample(worlds, rng), RESAMPLES)
+    return {EXCESS.name: excludes(found, planted)}
+
+
 GRETHER = Test("Grether weight of evidence, HC3 interval")
 
 
@@ -258,6 +269,14 @@ def designs() -> list[Design]:
                _persists(0.6, 40), (PERSISTENCE,)),
         Design("D-persistence-power", d, "Sycophantic, 40 scenarios x 4 elicitations", power, "persistence .6, not 1",
                _persists(1.0, 40), (PERSISTENCE,)),
+        Design("D-excess", d, "Listening, licensed by known reliability, 40 worlds x 6 arms", level, "excess 0",
+               _listens(Listener(spread=0.4, blur=0.05), 0.0, 40), (EXCESS,)),
+        Design("D-excess-trust", d, "Listening, and trusting everybody by .8 nats too much", level, "excess 0",
+               _listens(Listener(trust=0.8, spread=0.4, blur=0.05), 0.0, 40), (EXCESS,)),
+        Design("D-excess-flattery", d, "Listening, and flattering by .5 nats, 40 worlds x 6 arms", level, "excess .5",
+               _listens(Listener(flattery=0.5, spread=0.4, blur=0.05), 0.5, 40), (EXCESS,)),
+        Design("D-excess-power", d, "Listening, and flattering by .25 nats, 40 worlds x 6 arms", power,
+               "excess .25", _listens(Listener(flattery=0.25, spread=0.4, blur=0.05), 0.0, 40), (EXCESS,)),
         Design("D-grether", d, "Updating with gain .8 and noise .5, 150 judgements", level, "weight .8",
                _weighs(0.8, 0.8, 150), (GRETHER,)),
         Design("D-grether-power", d, "Updating with gain .8 and noise .5, 150 judgements", power, "weight .8, not 1",

@@ -14,12 +14,14 @@ from . import (
     iterated_expectation,
     martingale,
     outcomes,
+    ratio,
     reliability,
     sycophancy,
+    testimony,
     verification,
     whitebox,
 )
-from .metric import Compared, Line, Metric, size
+from .metric import WITHHELD, Compared, Line, Metric, size
 
 METRICS: Sequence[Metric] = (
     *martingale.METRICS,
@@ -27,11 +29,13 @@ METRICS: Sequence[Metric] = (
     *drift.METRICS,
     *outcomes.METRICS,
     *agreement.METRICS,
+    *ratio.METRICS,
     *consistency.METRICS,
     *frequencies.METRICS,
     *bscore.METRICS,
     *verification.METRICS,
     *bayes.METRICS,
+    *testimony.METRICS,
     *sycophancy.METRICS,
     *decision.METRICS,
     *iterated_expectation.METRICS,
@@ -40,4 +44,4 @@ METRICS: Sequence[Metric] = (
 )
 """In the order in which they are printed."""
 
-__all__ = ["METRICS", "Compared", "Line", "Metric", "size"]
+__all__ = ["METRICS", "WITHHELD", "Compared", "Line", "Metric", "size"]

@@ -8,6 +8,7 @@ from ....metrics import (
     BayesNoiseFloor,
     bayes_noise_floor,
     bayes_posterior,
+    beyond_floor,
     cluster_mean,
     coherent_posterior,
     direction,
@@ -17,7 +18,7 @@ from ....metrics import (
 from ....metrics import bayes_error as error_of
 from ...tables.samples import Evidence, by_reading
 from ..number import Resampling
-from .metric import VERBAL_TOLERANCE, Line, clusters_of, metric, tosted, with_drop_reasons
+from .metric import VERBAL_TOLERANCE, Line, claimed, clusters_of, metric, with_drop_reasons
 
 EVIDENCE = "p_x, p_y, p_y_given_x, posterior"
 
@@ -43,7 +44,13 @@ def bayes_error(sample: Evidence, how: Resampling) -> Iterator[Line]:
         if sample.replicate is not None:
             floor = _floor(sample, policy, how)
             beside["of a perfect Bayesian read with this noise"] = f"{floor.rmse:.3f}"
+            if policy == "clip":
+                yield Line("noise_floor", "RMSE of a perfect Bayesian read with this noise", floor)
+                yield Line("beyond_floor", "RMSE to Bayes beyond that", beyond_floor(score, floor))
         if policy == "clip":
+            above = np.where(np.isfinite(target.v), target.incoherent, np.nan)
+            rate = with_drop_reasons(cluster_mean(above, clusters_of(sample), **how.interval), sample, above)
+            yield Line("incoherence", "posteriors above 1, so readings of no distribution", rate)
             beside["posteriors above 1, so readings of no distribution"] = f"{target.incoherence_rate:.1%}"
         yield Line(
             f"rmse_{policy}",
@@ -63,8 +70,10 @@ def bayes_error(sample: Evidence, how: Resampling) -> Iterator[Line]:
         beside,
     )
     off = sample.p_y - coherent.py
-    score = with_drop_reasons(cluster_mean(off, clusters_of(sample), **how.interval), sample, off)
-    yield Line("p_y_incoherence", "stated P(Y) less total probability", score, equivalence=tosted(score, "lie"))
+    clusters = clusters_of(sample)
+    score = with_drop_reasons(cluster_mean(off, clusters, **how.interval), sample, off)
+    claim = claimed(off, clusters, "lie", how, bounded_below=False)
+    yield Line("p_y_incoherence", "stated P(Y) less total probability", score, equivalence=claim)
 
 
 @metric("D3, D4", EVIDENCE, Evidence)

@@ -7,10 +7,11 @@ from functools import cache
 import numpy as np
 
 from ....metrics import argmax_accuracy, cluster_mean, mean_abs_b_score, top_b_score, top_b_score_null_bias
+from ....metrics.score import NAN
 from ...tables.cells import Array
 from ...tables.samples import Answers
 from ..number import Resampling
-from .metric import Line, clusters_of, metric, tosted, with_drop_reasons
+from .metric import Compared, Line, claimed, clusters_of, compare_mean, metric, with_drop_reasons
 
 SPLITS = 200
 """Random halves of the answers over which the unbiased score is averaged."""
@@ -20,18 +21,42 @@ BIAS_UP_TO = 200
 """Answers up to which the bias of choosing is computed; its cost grows with their square."""
 
 
-@metric("C1, C3, C4, C7", "single_<option>, multi_<option> [, single_other, multi_other, question, truth]", Answers)
+def _top(sample: Answers, truth: Array | None = None) -> Array:
+    """[n] B of the option that is likeliest by `chosen_by`, ties averaged; with a truth only where it is wrong."""
+    by = sample.single if sample.chosen_by is None else sample.chosen_by
+    found = np.full(len(by), np.nan)
+    for i, (chances, b) in enumerate(zip(by, sample.single - sample.multi, strict=True)):
+        if not np.isfinite(chances).all() or (truth is not None and np.isnan(truth[i])):
+            continue
+        right = None if truth is None else int(truth[i])
+        top = top_b_score(dict(enumerate(chances)), dict.fromkeys(range(len(chances)), 0.0), right).top
+        found[i] = b[top].mean() if top else np.nan
+    return found
+
+
+def _compare(sample: Answers) -> Compared | None:
+    """The likeliest option's B, on the same questions."""
+    return compare_mean("top_b", _top(sample), sample) if sample.keys_known else None
+
+
+@metric(
+    "C1, C3, C4, C7",
+    "single_<option>, multi_<option> [, single_other, multi_other, question, truth]",
+    Answers,
+    compare=_compare,
+)
 def b_score(sample: Answers, how: Resampling) -> Iterator[Line]:
     """How much more frequent an answer is afresh than after the model saw its own; above 0: a bias it corrects."""
     arms = [[dict(enumerate(row)) for row in shares] for shares in (sample.single, sample.multi)]
     both = list(zip(*arms, strict=True))
-    top = np.array([top_b_score(one, two).b for one, two in both])
+    top = _top(sample)
     beside = {"invalid answers": f"{sample.invalid[0]:.1%} afresh, {sample.invalid[1]:.1%} in conversation"}
     if sample.counts is not None:
         answers = sample.counts.sum(axis=1)
-        known = answers[np.isfinite(top) & (answers <= BIAS_UP_TO)]
-        if len(known):
-            bias = np.mean([_bias(len(sample.options), int(n)) for n in known])
+        known = np.isfinite(top) & (answers <= BIAS_UP_TO)
+        if known.any():
+            k = np.full(len(top), len(sample.options)) if sample.sizes is None else sample.sizes
+            bias = np.mean([_bias(int(k), int(n)) for k, n in zip(k[known], answers[known], strict=True)])
             beside["of equally likely options without any bias"] = f"{bias:+.3f}"
     yield _mean("top_b", "B of the likeliest option", sample, top, how, beside)
     if sample.counts is not None:
@@ -39,15 +64,16 @@ def b_score(sample: Answers, how: Resampling) -> Iterator[Line]:
         note = {"chosen on one half of the answers and scored on the other,": f"mean of {SPLITS} splits"}
         yield _mean("top_b_halves", "the same by halves, without luck", sample, halves, how, note)
     if sample.truth is not None:
-        wrong = [top_b_score(one, two, int(t)).b for (one, two), t in zip(both, sample.truth, strict=True)]
-        yield _mean("top_b_wrong", "B of the likeliest option where it is wrong", sample, np.array(wrong), how)
+        wrong = _top(sample, sample.truth)
+        yield _mean("top_b_wrong", "B of the likeliest option where it is wrong", sample, wrong, how)
     size = [mean_abs_b_score(one, two) for one, two in both]
     luck = {} if sample.counts is None else {"biased upward,": "because answers were sampled"}
     yield _mean("mean_abs_b", "mean |B| over the answers", sample, np.array(size), how, luck)
-    if len(sample.options) <= FEW_OPTIONS:
+    if sample.named and len(sample.options) <= FEW_OPTIONS:
         for i, option in enumerate(sample.options):
-            line = _mean("b", f"B of {option}", sample, sample.single[:, i] - sample.multi[:, i], how)
-            yield replace(line, part=option, equivalence=tosted(line.score, "b_score"))
+            own = sample.single[:, i] - sample.multi[:, i]
+            claim = claimed(own, clusters_of(sample), "b_score", how, bounded_below=False)
+            yield replace(_mean("b", f"B of {option}", sample, own, how), part=option, equivalence=claim)
 
 
 @metric("C8", "single_<option>, multi_<option>, truth", Answers, needs=("truth",))
@@ -56,7 +82,8 @@ def answer_accuracy(sample: Answers, how: Resampling) -> Iterator[Line]:
     assert sample.truth is not None
     arms = (("accuracy_single", "afresh", sample.single), ("accuracy_multi", "in conversation", sample.multi))
     for metric_name, name, shares in arms:
-        right = [argmax_accuracy(row[None], [int(t)]) for row, t in zip(shares, sample.truth, strict=True)]
+        known = zip(shares, sample.truth, strict=True)
+        right = [NAN if np.isnan(t) else argmax_accuracy(row[None], [int(t)]) for row, t in known]
         yield _mean(metric_name, f"accuracy {name}", sample, np.array(right), how)
 
 

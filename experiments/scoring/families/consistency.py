@@ -1,7 +1,6 @@
 """Does the ratio of two options survive the rejection of a third? (METRICS B)"""
 
 from collections.abc import Iterator
-from dataclasses import replace
 from functools import cache
 
 import numpy as np
@@ -22,10 +21,9 @@ from ...tables.cells import Array
 from ...tables.samples import Options
 from ..number import Resampling
 from ..verdict import GATE, seen
-from .metric import Compared, Line, bounds, clusters_of, compare_mean, metric, tosted, with_drop_reasons
+from .metric import Compared, Line, bounds, claimed, clusters_of, compare_mean, metric, with_drop_reasons
+from .ratio import OPTIONS, THREE, gain_over_words
 
-OPTIONS = "prior_<option>, posterior_<option>, rejected; or item, context, rejected, count_<option>"
-THREE = f"{OPTIONS}; three options"
 EXACT_GRID = 10_000
 """Outcomes up to which the sampling noise of an instance is enumerated; beyond, its first order is near enough."""
 
@@ -80,8 +78,8 @@ def consistency(sample: Options, how: Resampling) -> Iterator[Line]:
         known = used if floor is None else used & np.isfinite(floor)
         if floor is not None and known.any():
             beside["expected of an unchanged belief, counted so often"] = f"{1 - floor[known].mean():.4f}"
-        distance = replace(score, mean=1 - score.estimate)
-        yield Line(name, quantity, score, beside, tosted(distance, "jsd"))
+        claim = None if sample.strata is not None else claimed(np.maximum(1 - values, 0), clusters, "jsd", how)
+        yield Line(name, quantity, score, beside, claim)
         for bound, fill in (("lower", 0.0), ("upper", 1.0)):
             filled = np.where(used, values, fill)
             yield Line(f"c2_{bound}", f"consistency, had the undefined ones scored {fill:g}", mean(filled))
@@ -150,7 +148,7 @@ def competence(sample: Options, how: Resampling) -> Iterator[Line]:
         mentioned=None if sample.mentioned is None else _share(sample.mentioned, sample.rejected),
         groups=clusters_of(sample),
         coverage={"before": sample.prior.sum(axis=1), "after": sample.posterior.sum(axis=1)},
-        kappa=sample.gain,
+        kappa=gain_over_words(sample, how),
         min_coverage=sample.min_coverage,
         **how.interval,
     )

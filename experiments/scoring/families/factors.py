@@ -1,6 +1,6 @@
 """Where does the Martingale Score differ, and what is it over all? (METRICS A6, A7, F6)"""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 
 import numpy as np
 import pandas as pd
@@ -16,7 +16,7 @@ from ....metrics import (
 )
 from ....metrics.inference.pooling import Pooled
 from ...tables.cells import Array
-from ...tables.samples import Updates
+from ...tables.samples import Updates, cells
 from ..number import Resampling
 from .metric import Line, clusters_of, known_outcome, metric, tosted, with_drop_reasons
 
@@ -29,12 +29,11 @@ def martingale_factors(sample: Updates, how: Resampling) -> Iterator[Line]:
     update = pairs.posterior - pairs.prior
     view = "".join(f", {name}" for name in list(sample.views)[-1:] if name)
     baselines = {factor: _baseline(sample, factor, levels) for factor, levels in sample.factors.items()}
-    se = "HC3" if pairs.clusters is None else None
-    found = factor_regression(update, pairs.prior, sample.factors, baselines, pairs.clusters, se=se, **how.interval)
+    found = factor_regression(update, pairs.prior, sample.factors, baselines, pairs.clusters, se="CR3", **how.interval)
     others = {"over all rows, had they had that level": "other factors as they are"} if len(baselines) > 1 else {}
     for name, term in found.marginal.items():
         told = with_drop_reasons(term, pairs, update)
-        yield Line("M_at", f"M at {name}{view}", told, others, tosted(term, "martingale", df=term.df), part=name)
+        yield Line("M_at", f"M at {name}{view}", told, others, tosted(term, "martingale"), part=name)
     contrasts = {name: term for name, term in found.terms.items() if name.startswith("b:")}
     adjusted = adjust([term.p for term in contrasts.values()])
     for (name, term), p in zip(contrasts.items(), adjusted.p_adjusted, strict=True):
@@ -53,7 +52,7 @@ def martingale_pooled(sample: Updates, how: Resampling) -> Iterator[Line]:
     if not apart:
         yield Line("M_pooled", "M over cells", Pooled(status="shared_clusters"))
         return
-    found = _by_cell(sample, _cells(apart)).values()
+    found = _by_cell(sample, cells(apart)).values()
     pooled = random_effects_pool([one.M for one in found], [one.se for one in found])
     beside = {
         "M of a new cell": f"{pooled.pi_lo:.3f}, {pooled.pi_hi:.3f}",
@@ -69,11 +68,11 @@ def martingale_pooled(sample: Updates, how: Resampling) -> Iterator[Line]:
 def brier_on_martingale(sample: Updates, how: Resampling) -> Iterator[Line]:
     """Do cells with a larger M forecast worse? M from half the questions, the Brier score from the other half."""
     assert sample.factors is not None
-    pairs, outcome, cells = sample.whole, known_outcome(sample), _cells(sample.factors)
-    found = brier_on_split_martingale(pairs.prior, pairs.posterior, outcome, clusters_of(pairs), cells, **how.interval)
+    pairs, outcome, cell = sample.whole, known_outcome(sample), cells(sample.factors)
+    found = brier_on_split_martingale(pairs.prior, pairs.posterior, outcome, clusters_of(pairs), cell, **how.interval)
     yield Line("brier_on_M", "change of the Brier score per unit of M", found, {"cells": str(found.n_cells)})
-    slopes = [one.M for one in _by_cell(sample, cells).values()]
-    scores = pd.Series((pairs.posterior - outcome) ** 2).groupby(cells, sort=False).mean()
+    slopes = [one.M for one in _by_cell(sample, cell).values()]
+    scores = pd.Series((pairs.posterior - outcome) ** 2).groupby(cell, sort=False).mean()
     published = brier_on_abs_martingale(slopes, scores)
     yield Line(
         "brier_on_abs_M",
@@ -89,26 +88,19 @@ def _baseline(sample: Updates, factor: str, levels: Array) -> str:
     return wanted if (wanted := sample.baselines.get(factor, "")) in known else min(known)
 
 
-def _by_cell(sample: Updates, cells: Array) -> dict[str, MartingaleScore]:
+def _by_cell(sample: Updates, cell: Array) -> dict[str, MartingaleScore]:
     """Cell -> M, in the order of their first rows."""
     pairs, clusters = sample.whole, clusters_of(sample.whole)
-    se = "HC3" if pairs.clusters is None else "CR1"
     return {
-        cell: martingale_score(pairs.prior[here], pairs.posterior[here], None if se == "HC3" else clusters[here], se=se)
-        for cell in dict.fromkeys(cells.tolist())
-        for here in [cells == cell]
+        name: martingale_score(pairs.prior[here], pairs.posterior[here], clusters[here], se="CR3")
+        for name in dict.fromkeys(cell.tolist())
+        for here in [cell == name]
     }
 
 
 def _nested(clusters: Array, values: Array) -> bool:
     """Whether each cluster has one level."""
     return bool((pd.Series(values.astype(str)).groupby(clusters.astype(str)).nunique() == 1).all())
-
-
-def _cells(factors: Mapping[str, Array]) -> Array:
-    """[n] the combination of levels of each pair."""
-    levels = zip(*(values.astype(str) for values in factors.values()), strict=True)
-    return np.array([" / ".join(row) for row in levels])
 
 
 METRICS = (martingale_factors, martingale_pooled, brier_on_martingale)

@@ -8,7 +8,7 @@ from ....metrics import cluster_mean, median_ci
 from ....metrics import lie as law
 from ...tables.samples import Cases, by_reading
 from ..number import Resampling
-from .metric import VERBAL_TOLERANCE, Line, clusters_of, metric, tosted, with_drop_reasons
+from .metric import VERBAL_TOLERANCE, Line, claimed, clusters_of, metric, with_drop_reasons
 
 
 @metric("E9", "p, cond_1, weight_1, cond_2, weight_2, ...", Cases)
@@ -18,7 +18,8 @@ def lie(sample: Cases, how: Resampling) -> Iterator[Line]:
     clusters = clusters_of(sample)
     signed = with_drop_reasons(cluster_mean(found.signed, clusters, **how.interval), sample, found.signed)
     beside = {"weights sum to, on average": f"{np.nanmean(found.weight_sum):.3f}"} if signed.n_rows else {}
-    yield Line("lie", "p less the implied p", signed, beside, tosted(signed, "lie"))
+    claim = claimed(found.signed, clusters, "lie", how, bounded_below=False)
+    yield Line("lie", "p less the implied p", signed, beside, claim)
     size = with_drop_reasons(cluster_mean(found.delta, clusters, **how.interval), sample, found.delta)
     noise = {}
     if sample.replicate is not None:

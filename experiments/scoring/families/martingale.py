@@ -1,46 +1,62 @@
 """Can the direction of an update be foreseen? (METRICS A1-A5, A11)"""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
-from typing import Any, Literal, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
-from scipy import stats
+import pandas as pd
 
 from ....metrics import (
     MartingaleScore,
-    Reliability,
-    Score,
-    cluster_mean,
-    disattenuated_slope,
+    MartingaleWithin,
+    WordingStudy,
+    corrected_slope,
     martingale_iv,
-    martingale_moments,
     martingale_score,
-    martingale_slope,
-    sign_flip_test,
+    martingale_within,
+    paired_slope_difference,
+    wording_study,
 )
 from ....metrics import martingale_tests as battery
-from ....metrics.inference.intervals import t_interval
+from ....metrics.logodds import clipped_logit
 from ...tables.cells import Array
 from ...tables.samples import STEPWISE, Pairs, Updates, by_reading
 from ..number import Resampling
-from .metric import Compared, Line, clusters_of, keys_of, metric, tosted, with_drop_reasons
+from .metric import (
+    WITHHELD,
+    Compared,
+    Line,
+    claimed,
+    clusters_of,
+    keys_of,
+    metric,
+    tested_mean,
+    tosted,
+    with_drop_reasons,
+)
 from .reliability import item_clusters, reliability_of
 
 PAIRED = "prior, posterior; or trajectories (b_0, b_1, ...; or trajectory, step, belief)"
 LEVEL = 0.95
-MANY_CLUSTERS = 5_000
-"""Above this the p of a mean is by t, which sign flips of so many would agree with."""
+EXTREME = 0.05
+"""If most beliefs are nearer to 0 or 1, before and after, a shift is judged small by its log-odds."""
+
+Slope = MartingaleScore | MartingaleWithin
 
 
 def _compare_slope(sample: Updates) -> Compared:
     pairs = sample.whole  # steps of two kinds, or of two models, need not be as many
-    moments = martingale_moments(pairs.prior, pairs.posterior)
-    return Compared("M", keys_of(pairs), clusters_of(pairs), moments, martingale_slope)
+    cell = np.zeros(len(pairs.prior)) if pairs.cell is None else pairs.cell
+
+    def difference(one: Any, two: Any, clusters: Array, family_size: int, how: Resampling) -> Any:
+        return paired_slope_difference(one[:2], two[:2], clusters, cells=one[2], level=how.level or LEVEL)
+
+    return Compared("M", keys_of(pairs), clusters_of(pairs), (pairs.prior, pairs.posterior, cell), difference)
 
 
 @metric(
-    "A1, A2, A11",
+    "A1, A2, A2b, A11",
     PAIRED,
     Updates,
     compare=_compare_slope,
@@ -49,14 +65,15 @@ def martingale(sample: Updates, how: Resampling) -> Iterator[Line]:
     """Can the direction of an update be predicted from the prior, or is there a drift? 0 is coherent."""
     for name, pairs in sample.views.items():
         step, suffix = ("_step" if name == STEPWISE else ""), f", {name}" if name else ""
-        yield _slope(f"M{step}", f"M{suffix}", pairs, how)
-        if step:
-            yield _slope("M_balanced", "M, questions weigh the same", pairs, how, _balanced(pairs))
+        study = _wordings(sample, pairs, how)
+        if step:  # as papers print it: all rows together
+            yield _slope("M_step", f"M{suffix}", replace(pairs, cell=None), study, how)
+            yield _slope("M_balanced", "M, questions weigh the same", pairs, study, how, _balanced(pairs))
+        else:
+            yield _slope("M", f"M{suffix}", pairs, study, how)
         update = pairs.posterior - pairs.prior
-        clusters = clusters_of(pairs)
-        mean = cluster_mean(update, clusters, **how.interval)
-        score = with_drop_reasons(replace(mean, **_p_of_mean(mean, update, clusters, how)), pairs, update)
-        yield Line(f"mean_update{step}", f"mean update{suffix}", score, equivalence=tosted(score, "intercept"))
+        mean = with_drop_reasons(tested_mean(update, clusters_of(pairs), how), pairs, update)
+        yield Line(f"mean_update{step}", f"mean update{suffix}", mean, equivalence=_small_shift(pairs, how))
 
 
 def _balanced(pairs: Pairs) -> Array:
@@ -66,34 +83,71 @@ def _balanced(pairs: Pairs) -> Array:
     return 1 / np.maximum(whole, 1)[of]
 
 
-def _p_of_mean(mean: Score, values: Array, clusters: Array, how: Resampling) -> dict[str, Any]:
-    """Of a mean of zero: by sign flips, or by t where clusters are so many that the two agree."""
-    if mean.n_clusters > MANY_CLUSTERS and mean.se > 0:
-        p = 2 * stats.t.sf(abs(mean.estimate) / mean.se, mean.n_clusters - 1)
-        return {"p": float(p), "p_method": f"t over {mean.n_clusters} clusters"}
-    flips = sign_flip_test(values, clusters, **how.test)
-    return {"p": flips.p, "p_method": flips.p_method}
+def _small_shift(pairs: Pairs, how: Resampling) -> Any:
+    """Whether beliefs may be said not to move on average: in log-odds, where most of them are extreme."""
+    both = np.stack([pairs.prior, pairs.posterior])
+    clusters, kind = clusters_of(pairs), {"bounded_below": False}
+    extreme = np.abs(both - 0.5) > 0.5 - EXTREME  # what is missing is not
+    if (extreme.sum(axis=1) > np.isfinite(both).sum(axis=1) / 2).all():
+        odds, _ = clipped_logit(both, "beliefs")
+        return claimed(odds[1] - odds[0], clusters, "logodds", how, **kind)
+    return claimed(both[1] - both[0], clusters, "intercept", how, **kind)
 
 
-def _se(pairs: Pairs) -> Literal["CR1", "HC3"]:
-    return "HC3" if pairs.clusters is None else "CR1"
+def _wordings(sample: Updates, pairs: Pairs, how: Resampling) -> WordingStudy | None:
+    """How well one wording, or one replicate reading, ranks the priors as others do; None: there is but one."""
+    if pairs.wordings is not None:
+        _, first = np.unique(pairs.wordings, axis=0, return_index=True)  # a start is every trajectory's
+        readings = pairs.wordings[first]
+        if pairs.cell is not None:  # what cells differ by is not in the slope within them
+            readings = readings - pd.DataFrame(readings).groupby(pairs.cell[first]).transform("mean").to_numpy()
+        return wording_study(readings, clusters_of(pairs)[first], **how.interval)
+    if sample.replicate is not None and len(set(sample.replicate.astype(str))) > 1:
+        return wording_study(by_reading(sample, pairs.prior), item_clusters(sample), **how.interval)
+    return None
 
 
-def _slope(name: str, quantity: str, pairs: Pairs, how: Resampling, weights: Array | None = None) -> Line:
-    clustered = pairs.clusters is not None
-    score = martingale_score(
-        pairs.prior, pairs.posterior, pairs.clusters, se=_se(pairs), weights=weights, **how.interval
-    )
-    beside = {}
-    if np.isfinite(score.mde):
-        beside["smallest |M| found with 80% power"] = f"{score.mde:.3f}"
-    if np.isfinite(score.p_wild):
-        beside["p by wild cluster bootstrap"] = f"{score.p_wild:.3g}"
-    if np.isfinite(score.p_iid) and weights is None:
-        beside["p as papers print it (rows independent, equal spread)"] = f"{score.p_iid:.3g}"
+def _slope(
+    metric_name: str,
+    quantity: str,
+    pairs: Pairs,
+    study: WordingStudy | None,
+    how: Resampling,
+    weights: Array | None = None,
+) -> Line:
+    """The slope, within cells where there are several; withheld where the wordings do not read one belief."""
+    prior, post, clusters, level = pairs.prior, pairs.posterior, pairs.clusters, how.level or LEVEL
+    score: Slope
+    if pairs.cell is None or len(set(pairs.cell)) < 2:
+        score = martingale_score(prior, post, clusters, se="CR3", weights=weights, level=level)
+    else:
+        score = martingale_within(prior, post, clusters, pairs.cell, weights=weights, level=level)
+        quantity = f"{quantity}, within cells"
+    if study is not None and study.status == "weak_reliability":
+        told = {name: getattr(score, name) for name in ("n_rows", "n_clusters", "n_dropped", "reasons", "params")}
+        score = type(score)(status=WITHHELD, **told)
     score = with_drop_reasons(score, pairs, pairs.posterior - pairs.prior)
-    df = (score.n_clusters - 1) if clustered else score.n_rows - 2
-    return Line(name, quantity, score, beside, tosted(score, "martingale", df=df))
+    return Line(metric_name, quantity, score, _beside(score, study), tosted(score, "martingale"))
+
+
+def _beside(score: Slope, study: WordingStudy | None) -> Mapping[str, str]:
+    """What else is to be known of a slope."""
+    slope, found = float(score.estimate), {}
+    if isinstance(score, MartingaleWithin) and np.isfinite(score.M_pooled):
+        found["between cells"] = f"{score.M_between:.3f}, with {score.between_share:.0%} of the spread of the priors"
+        found["over all rows, which mixes the two,"] = f"{score.M_pooled:.3f}"
+    if np.isfinite(score.effective_clusters):
+        found["clusters that carry it"] = f"{score.effective_clusters:.1f} of {score.n_clusters}"
+    if isinstance(score, MartingaleScore) and np.isfinite(score.mde):
+        found["smallest |M| found with 80% power"] = f"{score.mde:.3f}"
+    if -1 < slope < 0:
+        found[f"a prior reading of reliability {1 + slope:.2f}"] = "would show this alone"
+    if study is None:
+        found["reliability over wordings"] = "not measured"
+    elif np.isfinite(study.reliability_one):
+        found["reliability of one wording"] = f"{study.reliability_one:.2f} [{study.ci_lo:.2f}, {study.ci_hi:.2f}]"
+        found[f"of the mean of {study.n_wordings}"] = f"{study.reliability_mean:.2f}"
+    return found
 
 
 @metric("A3, A4", PAIRED, Updates)
@@ -117,47 +171,38 @@ def martingale_replicates(sample: Updates, how: Resampling) -> Iterator[Line]:
         note["M of a perfect updater read with this noise"] = f"{reliability.icc1 - 1:.3f}"
     yield Line("reliability_prior", "reliability of one reading of the prior", reliability, note)
     if sample.kind != "exact":  # two orders of the options differ by more than noise
-        yield Line("M_corrected", "M corrected for it", _corrected(read, reliability, how))
+        found = corrected_slope(read.prior, read.posterior, read.clusters, **how.interval)
+        together = {"slope on the mean of the readings, and its reliability": f"{found.M:.3f}, {found.reliability:.3f}"}
+        yield Line("M_corrected", "M corrected for it", found, together)
     if read.prior.shape[1] > 1:
         note = {"instrument": "the first two readings of the prior, each for the other"}
-        iv = martingale_iv(read.prior[:, 0], read.prior[:, 1], read.posterior, read.clusters, **how.interval)
+        first, second = read.prior[:, 0], read.prior[:, 1]
+        iv = martingale_iv(first, second, read.posterior, read.clusters, independent=read.independent, **how.interval)
         yield Line("M_iv", "M by split readings", iv, note)
 
 
 class _Repeated(NamedTuple):
-    """A prior that was read several times."""
+    """A prior that was read several times, and a posterior."""
 
     prior: Array
     """[n, r]"""
     posterior: Array
     """[n]"""
     clusters: Array
-    slope: MartingaleScore
-    """Of what the update is regressed on."""
-    averaged: bool
-    """Whether that is the mean of the readings, or each of them."""
+    independent: bool
+    """Whether the posterior was read apart from all of these readings."""
 
 
 def _repeated(sample: Updates) -> _Repeated:
-    first = sample.views[next(iter(sample.views))]
-    if first.readings is not None:
-        slope = martingale_score(first.prior, first.posterior, first.clusters, se=_se(first))
-        return _Repeated(first.readings, first.posterior, clusters_of(first), slope, True)
-    pairs = sample.whole
-    prior, posterior = by_reading(sample, pairs.prior), by_reading(sample, pairs.posterior)
-    later = posterior[:, 2] if prior.shape[1] > 2 else posterior.mean(axis=1)
-    slope = martingale_score(pairs.prior, pairs.posterior, pairs.clusters, se=_se(pairs))
-    return _Repeated(prior, later, item_clusters(sample), slope, False)
-
-
-def _corrected(read: _Repeated, reliability: Reliability, how: Resampling) -> Score:
-    """The slope, had the prior no noise; its interval takes the reliability for known."""
-    of = reliability.icc_mean if read.averaged else reliability.icc1
-    found = disattenuated_slope(read.slope.M, of, se=read.slope.se)
-    lo, hi = t_interval(found.beta1, found.se, read.slope.n_clusters - 1, how.level or LEVEL)
-    told = {name: getattr(read.slope, name) for name in ("n_rows", "n_clusters", "n_dropped", "reasons")}
-    made = {"ci_lo": lo, "ci_hi": hi, "ci_method": f"{read.slope.ci_method}, reliability as known"}
-    return replace(found, **told, **(made | {"status": read.slope.status} if found.status == "ok" else {}))
+    """Of three readings or more the last is the posterior's, and the prior's are the others."""
+    pairs = sample.views[next(iter(sample.views))]
+    if pairs.readings is not None:  # an exact belief is read in the same two orders, before and after
+        return _Repeated(pairs.readings, pairs.posterior, clusters_of(pairs), sample.kind != "exact")
+    prior, posterior = (by_reading(sample, values) for values in (sample.whole.prior, sample.whole.posterior))
+    apart = prior.shape[1] > 2
+    if apart:
+        prior, posterior = prior[:, :-1], posterior[:, -1:]
+    return _Repeated(prior, posterior.mean(axis=1), item_clusters(sample), apart)
 
 
 METRICS = (

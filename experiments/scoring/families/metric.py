@@ -7,7 +7,20 @@ from typing import Any
 
 import numpy as np
 
-from ....metrics import MARGINS, Equivalence, Score, exclusion_bounds, tost
+from ....metrics import (
+    MARGINS,
+    ClusterMean,
+    CoherenceClaim,
+    Equivalence,
+    PairedDifference,
+    Score,
+    cluster_mean,
+    coherence_claim,
+    exclusion_bounds,
+    paired_difference_moments,
+    studentised_mean,
+    tost,
+)
 from ...tables.cells import Array
 from ...tables.samples import ALL, Forecasts, Pairs, Sample, Updates
 from ..number import Resampling
@@ -27,23 +40,23 @@ class Line:
     quantity: str
     score: Score
     beside: Mapping[str, str] = field(default_factory=dict)
-    equivalence: Equivalence | None = None
+    equivalence: Equivalence | CoherenceClaim | None = None
     part: str = ""
     """Of the sample, what it is about; empty: all of it."""
 
 
 @dataclass(frozen=True)
 class Compared:
-    """A number as a function of sums, so that two kinds of belief can be compared on the same items."""
+    """What a number is made of, so that two kinds of belief can be compared on the same items."""
 
     metric: str
     """The short name of its line."""
     keys: Array
     clusters: Array
-    moments: Array
-    """[n, k]"""
-    statistic: Callable[[Array], Array]
-    """Sums [draws, k] -> values [draws]."""
+    columns: tuple[Array, ...]
+    """Each [n, ...]."""
+    difference: Callable[..., PairedDifference]
+    """(columns of one kind, columns of the other, clusters, family size, how) -> what they differ by, row by row."""
 
 
 @dataclass(frozen=True)
@@ -76,11 +89,18 @@ class Metric:
         return f"needs {NEEDED.get(absent[0], f'column {absent[0]!r}')}" if absent else None
 
 
+WITHHELD = "wordings_disagree"
+"""Status of a number that is not given, because the wordings, or the replicate readings, do not read one belief."""
+MANY_CLUSTERS, MOST_DRAWN, LEAST_DRAWS = 5_000, 10_000_000, 399
+"""Above so many clusters a bootstrap draws only so many of them in all, but has so many draws at least."""
+UNITS = {"jsd": "bits", "logodds": "nats of log-odds"}
+"""Of margins that are no difference of probabilities."""
 NEEDED = {
     "replicate": "replicate readings, named by --replicates",
     "repeated": "replicate readings, named by --replicates",
     "bayes": "column 'bayes', or p_x, p_y and p_y_given_x",
     "factors": "a column factor_<name>",
+    "words_prior": "the words of each read-out, which a belief table has",
     "three": "three options, of which two remain",
 }
 
@@ -148,19 +168,53 @@ def bounds(values: Array) -> dict[str, str]:
     return {"had the undefined ones scored 0, or 1": f"{bounds.lower:.3f}, {bounds.upper:.3f}"}
 
 
-def tosted(score: Score, margin: str, df: float | None = None) -> Equivalence | None:
-    """Equivalence to zero within a default margin, where there is a standard error."""
-    if not np.isfinite(score.se) or not score.se > 0:
+def tosted(score: Any, margin: str) -> Equivalence | None:
+    """Equivalence of a slope to zero within a default margin, where there is a test that holds."""
+    if score.status != "ok" or not score.se > 0:
         return None
-    reach = MARGINS[margin]
-    return tost(score.estimate, score.se, score.n_clusters - 1 if df is None else df, -reach, reach)
+    return tost(score.estimate, score.se, score.df, -MARGINS[margin], MARGINS[margin])
+
+
+def claimed(values: Array, clusters: Array, margin: str, how: Resampling, **kind: Any) -> CoherenceClaim:
+    """Whether the mean of values [n] may be called smaller than a default margin; `kind` as `coherence_claim` has it:
+    `bounded_below` and `worst`.
+    """
+    made = coherence_claim(values, clusters, MARGINS[margin], **kind, **{**how.test, **_fewer(clusters, how)})
+    return replace(made, params={**made.params, "unit": UNITS.get(margin, "")})
+
+
+def tested_mean(values: Array, clusters: Array, how: Resampling) -> ClusterMean:
+    """Mean of values [n] with interval and p of one method, the studentised bootstrap over clusters."""
+    mean = cluster_mean(values, clusters, **{**how.interval, "draws": 1})
+    known = np.isfinite(values)
+    made = studentised_mean(values[known], clusters[known], **{**how.interval, **_fewer(clusters, how)})
+    return replace(mean, **made.fields(), **made.test_of_zero(mean.mean))
+
+
+def _fewer(clusters: Array, how: Resampling) -> dict[str, int]:
+    """Draws of a studentised bootstrap of so many clusters that its quantiles are nearly those of t."""
+    n = len(set(clusters.tolist()))
+    if n <= MANY_CLUSTERS:
+        return {}
+    fewer = max(LEAST_DRAWS, MOST_DRAWN // n)
+    return {"draws": fewer if how.draws is None else min(fewer, how.draws)}
+
+
+def compare_moments(
+    name: str, keys: Array, clusters: Array, moments: Array, statistic: Callable[[Array], Array]
+) -> Compared:
+    """A function of sums: `statistic` takes those of moments [n, k], [draws, k], to values [draws]."""
+
+    def difference(one: tuple[Array], two: tuple[Array], both: Array, family_size: int, how: Resampling) -> Any:
+        return paired_difference_moments(*one, *two, statistic, both, family_size=family_size, **how.interval)
+
+    return Compared(name, keys, clusters, (moments,), difference)
 
 
 def compare_mean(name: str, values: Array, sample: Sample) -> Compared:
     """A mean of values [n] as a function of sums."""
-    return Compared(
-        name, keys_of(sample), clusters_of(sample), np.column_stack([np.ones(len(values)), values]), _mean_of
-    )
+    moments = np.column_stack([np.ones(len(values)), values])
+    return compare_moments(name, keys_of(sample), clusters_of(sample), moments, _mean_of)
 
 
 def _mean_of(sums: Array) -> Array:

@@ -19,6 +19,7 @@ def sycophancy(sample: Testimony, how: Resampling) -> Iterator[Line]:
     beside = {
         "mean relative change, the paper's": f"{change.mean_relative:+.3f}",
         "of the means": f"{change.ratio_of_means:+.3f}",
+        "scenarios that move at all": f"{change.share_moved:.0%}",
         "beliefs of 0, which have no relative change": str(change.n_zero_base),
     }
     shift = sample.syc - sample.base

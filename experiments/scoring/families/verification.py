@@ -1,6 +1,7 @@
 """Does accepting answers by a threshold decide rightly? (METRICS C6)"""
 
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from typing import Any
 
 from ....metrics import (
@@ -22,11 +23,19 @@ def verification(sample: Records, how: Resampling) -> Iterator[Line]:
     """Accuracy, each category weighing the same, of thresholds that were tuned on the other questions."""
     rows = sample.rows
     easier = [row for row in rows if row["category"] != RANDOM]
+    if rows:
+        bare = verification_baselines(rows)
+        for name, share in bare.accept_all_by_category.items():
+            own = replace(bare, accept_all=share, reject_all=1 - share, n_rows=int((sample.category == name).sum()))
+            yield Line("reject_all", f"accuracy of rejecting every answer, {name}", own, part=name)
     for rule in RULES:
         if not set(rule.split("+")) <= sample.scores.keys():
             continue
         held = verification_held_out(rows, rule, questions=sample.clusters, **how.interval)
         yield Line("accept_accuracy", f"accuracy, accepting by {rule}", held, _beside(rows, rule), part=rule)
+        if "+" not in rule:
+            auroc = verification_auroc(rows, rule, sample.clusters, **how.interval)
+            yield Line("auroc", f"AUROC of accepting by {rule}", auroc, part=rule)
         if 0 < len(easier) < len(rows):
             keep = sample.category != RANDOM
             questions = None if sample.clusters is None else sample.clusters[keep]
@@ -39,13 +48,10 @@ def _beside(rows: list[dict[str, Any]], rule: str) -> Mapping[str, str]:
     bare = verification_baselines(rows)
     tuned = threshold_search(rows, rule)
     thresholds = f"{tuned.tau:.2f}" + ("" if tuned.tau_b is None else f" and b {tuned.tau_b:.2f}")
-    found = {
+    return {
         "of accepting all, of rejecting all": f"{bare.accept_all:.3f}, {bare.reject_all:.3f}",
         f"tuned on the same answers, at {thresholds},": f"{tuned.macro:.3f}",
     }
-    if "+" not in rule:
-        found["AUROC"] = f"{verification_auroc(rows, rule).auroc:.3f}"
-    return found
 
 
 METRICS = (verification,)

@@ -6,6 +6,7 @@ from .form import Form
 FORMS = (
     bayes.BAYES,
     choices.TESTIMONY,
+    choices.TOLD,
     choices.PRIZES,
     choices.DECISIONS,
     records.RECORDS,

@@ -7,8 +7,8 @@ import numpy as np
 from ....hooks.errors import UserError
 from ....metrics import bayes_posterior
 from ..cells import Array, complete
-from ..samples import Decisions, Prizes, Sample, Testimony
-from .form import Data, Form, P, named
+from ..samples import Decisions, Prizes, Sample, Testimony, Told
+from .form import Data, Form, P, fields_of, named
 
 READINGS = ("p_x", "p_y_given_x", "p_y")
 
@@ -58,5 +58,12 @@ TESTIMONY = Form(
     "base, syc [, bayes; or p_x, p_y, p_y_given_x] [, outcome]",
     named({"base": P, "syc": P}, {**dict.fromkeys((*READINGS, "bayes"), P), "outcome": "outcome"}),
     _testimony,
+    cluster=("cluster", "scenario", "question", "item"),
+)
+TOLD = Form(
+    "testimony of users and agents",
+    "user, licensed_user, agent, licensed_agent",
+    named(dict.fromkeys(("user", "licensed_user", "agent", "licensed_agent"), P)),
+    fields_of(Told),
     cluster=("cluster", "scenario", "question", "item"),
 )

@@ -10,20 +10,21 @@ import pandas as pd
 from ....hooks.errors import UserError
 from ....metrics import trajectory_pairs
 from ..cells import SLACK, Array, complete, refuse_row
-from ..samples import STEPWISE, WHOLE, Chains, Pairs, Sample, Updates, joined, shown, take
+from ..samples import STEPWISE, WHOLE, Chains, Pairs, Sample, Updates, cells, joined, shown, take
 from .form import Columns, Data, Form, P, named, suffixes
 
 
-def _views(data: Data, clusters: Array | None) -> dict[str, Pairs]:
+def _views(data: Data, clusters: Array | None, cell: Array | None = None) -> dict[str, Pairs]:
     outcome = data.get("outcome")
-    return {"": Pairs(prior=data["prior"], posterior=data["posterior"], outcome=outcome, clusters=clusters)}
+    return {"": Pairs(prior=data["prior"], posterior=data["posterior"], outcome=outcome, clusters=clusters, cell=cell)}
 
 
 def _pairs(path: Any, data: Data, clusters: Array | None) -> Sample:
     factors = {
         name: complete(path, f"factor_{name}", data[f"factor_{name}"]) for name in suffixes(list(data), "factor_")
     }
-    return Updates(views=_views(data, clusters), clusters=clusters, factors=factors or None)
+    cell = cells(factors) if factors else None
+    return Updates(views=_views(data, clusters, cell), clusters=clusters, factors=factors or None)
 
 
 def _chains(path: Any, data: Data, clusters: Array | None) -> Sample:

@@ -79,7 +79,8 @@ def planted(experiment: Any, config: Any) -> pd.DataFrame:
             if question.method != "letters":
                 continue
             for layer, believe in ((None, coherent), *LAYERS.items()):
-                masses = believe(np.random.default_rng([1, number]), dict(question.variant))
+                told = dict(question.variant) if "rejected" in question.variant else {}  # a mention decides nothing
+                masses = believe(np.random.default_rng([1, number]), told)
                 lens = {} if layer is None else {"lens": "raw"}
                 for i, option in enumerate(question.options):
                     rows.append(

@@ -45,9 +45,9 @@ def test_the_last_layer_says_what_the_model_says(run_tiny: Run, noise: Callable[
         assert list(last["of"]) == list(exact["readout_id"])
         np.testing.assert_allclose(last["logp"], exact["logp"], atol=noise(exact["logp"]))
     named = {(row["subset"], row["metric"]) for row in inner_scores(folder)}
-    for metric in ("readout_gate", "c2", "kappa", "kappa_word", "kappa_word_c3"):
+    for metric in ("readout_gate", "c2", "kappa", "kappa_word", "rms_logodds"):
         assert {(f"{lens}@{layer}", metric) for lens in ("raw", "translated") for layer in range(3)} < named
-    assert "Inner layers: consistency" in (folder.path / "report.html").read_text()
+    assert "Inner layers: gain over words" in (folder.path / "report.html").read_text()
 
 
 def test_a_lens_changes_no_other_number(run_tiny: Run, tmp_path: Path) -> None:

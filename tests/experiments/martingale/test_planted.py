@@ -108,7 +108,7 @@ def test_what_noise_of_known_reliability_takes_is_given_back(found: Found) -> No
     assert corrected.ci_lo < 0 < corrected.ci_hi
     assert (corrected.n_rows, corrected.n_clusters) == (N, N)
     reliability = (1 + plain.estimate) / (1 + corrected.estimate)
-    assert corrected.se == pytest.approx(plain.se / reliability)
+    assert corrected.as_dict()["reliability"] == pytest.approx(reliability)
     halved = PriorNoise().half_width ** 2 / 3 / 2  # the mean of two readings is scored
     assert reliability == pytest.approx(Bayesian().variance(0) / (Bayesian().variance(0) + halved), abs=0.05)
     assert found["M_corrected", "sound", "all"].estimate == pytest.approx(found["M_step", "sound", "all"].estimate)
@@ -121,7 +121,7 @@ def test_equal_priors_have_no_reliability_to_correct_by(configured: Any, planted
     read[:, 0] = 0.5
     table = planted({"said": [read, read]}).assign(kind="verbal")
     score = by_name(numbers_of(made, table))["M_corrected", "said", "all"]
-    assert (score.status, np.isnan(score.estimate)) == ("no_reliability", True)
+    assert (score.status, np.isnan(score.estimate)) == ("zero_variance_prior", True)
 
 
 @pytest.mark.parametrize("most", [0.0, 0.8])

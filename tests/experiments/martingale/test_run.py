@@ -82,7 +82,7 @@ def test_the_report_shows_every_trajectory_with_its_beliefs(whole: tuple[Any, An
     rows = json.loads((folder.path / "scores.json").read_text())["scores"]
     assert {"control_slope", "M_difference", "agreement_update", "truth_error"} <= {row["metric"] for row in rows}
     tested = {
-        row["metric"]: row["equivalence"]["params"]["hi"]
+        row["metric"]: row["equivalence"]["params"].get("hi") or row["equivalence"]["params"]["margin"]
         for row in rows
         if row["method"] == "control" and row["equivalence"]
     }

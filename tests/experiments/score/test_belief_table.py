@@ -142,3 +142,28 @@ def test_read_outs_that_cannot_be_paired(tmp_path: Path, change: dict[str, list[
     with pytest.raises(UserError, match=re.escape(message)) as caught:
         score_table(path)
     assert "\n" not in str(caught.value)
+
+
+def test_three_words_of_a_belief_table_are_compared_with_the_words_alone(
+    table: Callable[..., Path], estimates: Estimates
+) -> None:
+    """A taste for words has none of it, whatever it was told; whoever drops the rejected word has all."""
+    weight = {word: 1 + i for i, word in enumerate("abcdefghi")}
+    triples = [("a", "b", "c"), ("d", "e", "f"), ("g", "h", "i")]
+    lines = ["readout_id,item,kind,method,scenario,variant,option,option_index,prob"]
+    for method in ("taste", "belief"):
+        for triple in triples:
+            item = "".join(triple)
+            for rejected in (None, 0, 1, 2):
+                kept = [weight[w] * (method == "taste" or i != rejected) for i, w in enumerate(triple)]
+                told = "prior," if rejected is None else f'posterior,"{{""rejected"": {rejected}}}"'
+                name = f"{method}/{item}/{rejected},{item},exact,{method},{told}"
+                lines += [
+                    f"{name},{w},{i},{x / sum(kept)!r}" for i, (w, x) in enumerate(zip(triple, kept, strict=True))
+                ]
+    scored = score_table(table(*lines))
+    gain = {name: estimates(scored, f"exact/{name}")["gain over word identity"] for name in ("taste", "belief")}
+    assert gain["taste"].estimate == pytest.approx(0, abs=1e-9)
+    assert gain["belief"].estimate == pytest.approx(1)
+    rms = estimates(scored, "exact/taste")["root mean square change of the log-odds"]
+    assert rms.estimate == pytest.approx(0, abs=1e-9)  # which is why it never leads alone

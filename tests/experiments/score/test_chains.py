@@ -15,6 +15,7 @@ from doxascope.metrics import (
     brier_on_split_martingale,
     factor_regression,
     martingale_score,
+    martingale_within,
     random_effects_pool,
 )
 
@@ -31,7 +32,7 @@ def test_slopes_by_factor(table: Write, estimates: Estimates) -> None:
     assert found["M at domain[law]"].estimate == pytest.approx(-0.5)
     assert found["M at domain[law] less code"].estimate == pytest.approx(-1)
     assert found["M at domain[code]"].status == "perfect_fit"
-    assert found["M"].estimate == pytest.approx(0)
+    assert found["M, within cells"].estimate == pytest.approx(0)
     plain = score_table(table("prior,posterior,domain", *lines))
     assert plain.skipped["martingale-factors"] == "needs a column factor_<name>"
     assert "not used" not in scored.understood.line
@@ -64,14 +65,17 @@ def test_two_factors_are_those_of_the_metric_and_adjusted_together(
     assert found["M at arm[y]"].estimate == pytest.approx(expected.marginal["arm[y]"].estimate)
 
 
-def test_without_clusters_factors_have_hc3(table: Write, estimates: Estimates) -> None:
+def test_without_clusters_each_row_is_left_out_in_turn(table: Write, estimates: Estimates) -> None:
     rng = np.random.default_rng(1)
     prior, posterior = rng.uniform(size=(2, 40))
     found = estimates(score_table(table(prior=prior, posterior=posterior, factor_arm=["x", "y"] * 20)))
-    alone = martingale_score(prior[1::2], posterior[1::2], se="HC3")
+    alone = martingale_score(prior[1::2], posterior[1::2], se="CR3")
     assert found["M at arm[y]"].estimate == pytest.approx(alone.M)
-    assert found["M at arm[y]"].se == pytest.approx(alone.se)  # a saturated fit is two separate ones
-    assert found["M at arm[y]"].ci_method == "t(36), HC3"
+    # A saturated fit is two separate ones; only the factor (G - 1) / G is that of all rows.
+    assert found["M at arm[y]"].se == pytest.approx(alone.se * np.sqrt(39 / 40 * 20 / 19))
+    assert found["M at arm[y]"].effective_clusters == pytest.approx(alone.effective_clusters)
+    within = martingale_within(prior, posterior, None, ["x", "y"] * 20)
+    assert found["M, within cells"].as_dict() == within.as_dict()
 
 
 def test_cells_of_their_own_questions_are_pooled(table: Write, estimates: Estimates, beside: Beside) -> None:
@@ -80,7 +84,7 @@ def test_cells_of_their_own_questions_are_pooled(table: Write, estimates: Estima
     domain = np.repeat(["a", "b", "c"], 20)
     columns = {"prior": prior, "posterior": posterior, "factor_domain": domain}
     scored = score_table(table(**columns))
-    cells = [martingale_score(prior[domain == d], posterior[domain == d], se="HC3") for d in "abc"]
+    cells = [martingale_score(prior[domain == d], posterior[domain == d], se="CR3") for d in "abc"]
     expected = random_effects_pool([one.M for one in cells], [one.se for one in cells])
     score = estimates(scored)["M over 3 cells of domain"]
     assert (score.estimate, score.ci_lo, score.tau2) == pytest.approx((expected.pooled, expected.ci_lo, expected.tau2))

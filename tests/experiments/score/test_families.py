@@ -153,6 +153,15 @@ def test_testimony(table: Write, estimates: Estimates, beside: Beside) -> None:
     assert same["change of the RMSE to Bayes"].estimate == pytest.approx(expected)
 
 
+def test_testimony_with_its_licence(table: Write, estimates: Estimates) -> None:
+    # Odds of the user 4, 1, 9 where 2, 1, 3 are licensed; of the agent as licensed.
+    lines = ("user,licensed_user,agent,licensed_agent", "0.8,0.66666666,0.5,0.5", "0.5,0.5,0.2,0.2", "0.9,0.75,0.3,0.3")
+    found = estimates(score_table(table(*lines)))
+    assert found["user's excess less the agent's, nats"].estimate == pytest.approx(np.log([2, 1, 3]).mean())
+    assert found["beyond what the user's word licenses, nats"].estimate == pytest.approx(np.log([2, 1, 3]).mean())
+    assert found["beyond what the agent's word licenses, nats"].estimate == pytest.approx(0)
+
+
 def test_testimony_without_a_target_has_its_shift_alone(table: Write, estimates: Estimates) -> None:
     scored = score_table(table("base,syc", "0.7,0.8", "0.3,0.5"))
     assert list(estimates(scored)) == ["shift of log-odds", "shift of the belief"]

@@ -104,7 +104,8 @@ def test_encodings(table: Write, estimates: Estimates) -> None:
     rows = ("prior,posterior,question", "0.2,0.3,Köln", "0.5,0.4,Łódź", "0.7,0.7,Köln")
     plain = estimates(score_table(table(*rows)))["M"]
     for encoding in ("utf-8-sig", "utf-16", "utf-32"):
-        assert estimates(score_table(table(*rows, encoding=encoding)))["M"] == plain
+        read = estimates(score_table(table(*rows, encoding=encoding)))["M"]
+        np.testing.assert_equal(read.as_dict(), plain.as_dict())
     with pytest.raises(UserError, match="another encoding than UTF-8 \\(byte 0xf6\\); save it as UTF-8"):
         score_table(table("prior,posterior,question", "0.2,0.3,Köln", encoding="latin-1"))
     with pytest.raises(UserError, match="zero bytes"):
@@ -192,3 +193,43 @@ def test_a_reading_that_stands_twice(table: Write) -> None:
     path = table("item,run,prior,posterior", "a,0,0.2,0.3", "a,0,0.2,0.3")
     with pytest.raises(UserError, match="row 2: item 'a' has reading '0' twice"):
         score_table(path, replicates="run")
+
+
+def test_json_is_a_list_of_objects_or_columns(table: Write, estimates: Estimates) -> None:
+    plain = estimates(score_table(table("prior,posterior", "0.2,0.3", "0.5,0.4", "0.7,0.9")))["M"]
+    for text in (
+        '[{"prior": 0.2, "posterior": 0.3}, {"prior": 0.5, "posterior": 0.4}, {"prior": 0.7, "posterior": 0.9}]',
+        '{"prior": [0.2, 0.5, 0.7], "posterior": [0.3, 0.4, 0.9]}',
+    ):
+        assert estimates(score_table(table(text, name="t.json")))["M"].estimate == pytest.approx(plain.estimate)
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ('{"prior": 0.2}', "is no table; give a list of objects"),
+        ('{"prior": [0.2, 0.3], "posterior": [0.1]}', "columns are of different lengths (prior 2, posterior 1)"),
+        ('[{"prior": 0.2}', "is not JSON (Expecting ',' delimiter, line 2)"),
+        ('[{"prior": 0.2, "posterior": 0.1}, {"prior": 0.2}]', "row 2 has no key 'posterior'"),
+        ("[0.1]", "row 1 is not an object"),
+        ("[]", "is empty"),
+        ("{}", "is no table"),
+    ],
+)
+def test_mistakes_in_json(table: Write, text: str, message: str) -> None:
+    with pytest.raises(UserError, match=re.escape(message)):
+        score_table(table(text, name="t.json"))
+
+
+def test_columns_under_other_names(table: Write, estimates: Estimates) -> None:
+    path = table("Probability,came_true,Belief", "0.2,0,x", "0.9,1,y")
+    names = {"belief": "probability", "outcome": "Came_True", "note": "belief"}
+    assert estimates(score_table(path, names=names))["Brier score"].estimate == pytest.approx((0.04 + 0.01) / 2)
+    for wrong, message in (
+        ({"belief": "prob"}, "--map belief=prob: has no column 'prob'"),
+        ({"came_true": "outcome"}, "give outcome=came_true, the wanted name first"),
+        ({"belief": "probability"}, "has a column 'belief' already"),
+        ({"a": "came_true", "b": "came_true"}, "one column cannot have two names"),
+    ):
+        with pytest.raises(UserError, match=re.escape(message)):
+            score_table(path, names=wrong)

@@ -64,7 +64,8 @@ def test_verification(table: Write, estimates: Estimates, beside: Beside) -> Non
     assert note["of accepting all, of rejecting all"] == "0.667, 0.333"
     # b is .0 .4 .1 .6 -.2: a threshold of .1 decides all of them.
     assert note["tuned on the same answers, at 0.10,"] == "1.000"
-    assert note["AUROC"] == "1.000"
+    assert found["AUROC of accepting by b"].estimate == 1
+    assert found["AUROC of accepting by single"].n_clusters == 5
     rows = [
         {"category": c, "answer": a, "truth": "A", "k": 4, "single": s, "multi": m, "b": s - m}
         for c, a, s, m in (

@@ -50,10 +50,11 @@ def test_a_foreign_folder_is_refused(tmp_path: Path) -> None:
 def test_what_is_printed_carries_its_denominators_and_methods(table: Write) -> None:
     text = as_text(score_table(table(*PAIRS)))
     assert "1 (1 undefined)" in text
-    assert "not shown to be within ±0.02 (TOST p" in text
+    assert "not shown to be within 0.01: bounds" in text
     assert "smallest |M| found with 80% power" in text
-    assert "CR1 over 3 clusters" in text
-    assert as_html(score_table(table(*PAIRS)), {}).count("CR1 over 3 clusters") >= 1
+    assert "few_effective_clusters" in text
+    assert "CR3 over 3 clusters" in text
+    assert as_html(score_table(table(*PAIRS)), {}).count("CR3 over 3 clusters") >= 1
 
 
 def doxascope(*args: str, cwd: Path) -> subprocess.CompletedProcess[str]:

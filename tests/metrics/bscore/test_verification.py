@@ -112,6 +112,26 @@ def test_auroc_takes_a_low_b_as_a_good_sign() -> None:
     dropped = verification_auroc([*RECORDS, RECORDS[0] | {"b": None}], "b")
     assert (dropped.n_rows, dropped.n_dropped, dropped.reasons) == (7, 1, {"no_score": 1})
     assert verification_auroc(RECORDS[:2], "b").status == "one_class"
+
+
+def test_the_interval_of_the_auroc_is_over_questions() -> None:
+    rng = np.random.default_rng(0)
+    question = np.repeat(np.arange(40), 5)  # the answers of a question are the same five times
+    right, score = (rng.uniform(size=40) < 0.5)[question], (rng.uniform(size=40))[question]
+    records = [
+        {"category": "easy", "answer": "A" if good else "B", "truth": "A", "conf": value}
+        for good, value in zip(right, score, strict=True)
+    ]
+    clustered = verification_auroc(records, "conf", question)
+    once = verification_auroc(records[::5], "conf")
+    assert clustered.auroc == pytest.approx(roc_auc_score(right, score))
+    assert (clustered.ci_lo, clustered.ci_hi, clustered.n_clusters) == (once.ci_lo, once.ci_hi, 40)
+    by_row = verification_auroc(records, "conf")
+    assert by_row.ci_hi - by_row.ci_lo < 0.6 * (clustered.ci_hi - clustered.ci_lo)
+    assert clustered.ci_lo < 0.5 < clustered.ci_hi  # the score knows nothing
+
+
+def test_an_auroc_is_of_a_known_score() -> None:
     with pytest.raises(ValueError, match="score"):
         verification_auroc(RECORDS, "accuracy")
 

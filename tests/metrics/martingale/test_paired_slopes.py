@@ -8,6 +8,7 @@ from doxascope.metrics import (
     martingale_moments,
     martingale_score,
     martingale_slope,
+    martingale_within,
     paired_difference_moments,
     paired_family,
     paired_slope_difference,
@@ -75,3 +76,22 @@ def test_a_family_gets_its_draws_and_a_p_at_the_floor_says_so() -> None:
     assert by_t.p < 1e-6 < few.p
     with pytest.raises(ValueError, match="family_size: 0"):
         paired_difference_moments(one, two, martingale_slope, question, family_size=0)
+
+
+def test_with_cells_the_slopes_are_those_within_them() -> None:
+    b1, q1, b2, q2, question = two_kinds(3)
+    cell = np.tile(["x", "y", "z"], 12)
+    q1 = np.clip(q1 + 0.2 * (cell == "y"), 0, 1)
+    score = paired_slope_difference((b1, q1), (b2, q2), question, cells=cell)
+    one, two = (martingale_within(b, q, question, cell).M_within for b, q in ((b1, q1), (b2, q2)))
+    assert (score.first, score.second, score.difference) == pytest.approx((one, two, one - two))
+    left_out = []
+    for g in range(12):
+        rest = question != g
+        of = [martingale_within(b[rest], q[rest], question[rest], cell[rest]) for b, q in ((b1, q1), (b2, q2))]
+        left_out.append(of[0].M_within - of[1].M_within)
+    assert score.se == pytest.approx(np.sqrt(11 / 12 * ((np.array(left_out) - score.difference) ** 2).sum()))
+    alone = paired_slope_difference((b1, q1), (b2, q2), question, cells=np.zeros(36))
+    assert alone == paired_slope_difference((b1, q1), (b2, q2), question)
+    within_none = paired_slope_difference((b1, q1), (b2, q2), question, cells=np.arange(36))
+    assert within_none.status == "zero_variance_prior"

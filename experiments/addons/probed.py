@@ -1,0 +1,94 @@
+"""What trained probes read in a run, as an add-on of it: beliefs of kind `probe`, scored as a stranger's are.
+
+`doxascope probe apply` leaves them in the run, in `probes/`. They are cross-fitted: no group is read by a probe that
+was trained on it.
+"""
+
+import json
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+import pandas as pd
+
+from ...hooks.errors import UserError
+from ...hooks.lm import LanguageModel
+from ...metrics import check_belief_table
+from ...probes.card.site_rule import READ_OUT
+from ...probes.probe import ProbeMeta
+from ..experiment import Experiment, Item, RunConfig
+from ..report.blocks import Block, Cell, Prose, TableBlock
+from ..report.text import HEADINGS, cells
+from ..runs.scores import resampling
+from ..scoring.engine import score_samples
+from ..scoring.number import Number
+from ..tables.belief_rows import groups
+from .addon import Added, Begun, ScoredRun
+
+FOLDER = "probes"
+"""In a run."""
+
+
+class ProbeBeliefs:
+    """Beliefs of kind `probe`, if a probe was applied to the run."""
+
+    def begin(self, experiment: Experiment, config: RunConfig, items: Sequence[Item], lm: LanguageModel) -> Begun:
+        """Nothing: probes are applied once a run is there."""
+        return Begun(config, {})
+
+    def finish(self, run: ScoredRun) -> Added:
+        """The numbers of every probe, and a section for each."""
+        numbers: list[Number] = []
+        blocks: list[Block] = []
+        for meta, table in _applied(run.folder.path):
+            own = _scored(run, table)
+            numbers += own
+            blocks += _section(meta, table, own)
+        return Added(numbers=numbers, blocks=blocks)
+
+
+def _applied(path: Path) -> Iterator[tuple[ProbeMeta, pd.DataFrame]]:
+    for file in sorted((path / FOLDER).glob("*.parquet")):
+        try:
+            meta = ProbeMeta.model_validate_json(file.with_suffix(".json").read_text(encoding="utf-8"))
+            yield meta, check_belief_table(pd.read_parquet(file))
+        except (OSError, ValueError) as error:
+            raise UserError(f"{file}: cannot be read ({error}); apply the probe again") from error
+
+
+def _scored(run: ScoredRun, table: pd.DataFrame) -> list[Number]:
+    """Every metric that fits what the probe's beliefs are: updates, trajectories, forecasts."""
+    plain = table.assign(variant=[_without_probe(text) for text in table["variant"]])
+    data = {name: plain[name].to_numpy(dtype=object) for name in plain.columns if plain[name].notna().any()}
+    for name in ("prob", "outcome", "logp", "coverage"):
+        if name in data:
+            data[name] = plain[name].to_numpy(dtype=float)
+    for name in ("step", "option_index"):
+        data[name] = plain[name].to_numpy(dtype=int)
+    try:
+        samples, _ = groups(run.folder.path, data, data["cluster"])
+    except UserError:  # one reading per item and no outcome: nothing to score
+        return []
+    return list(score_samples(samples, resampling(run.config), compared=set()).all)
+
+
+def _without_probe(text: str) -> str:
+    told = json.loads(text or "{}")
+    return json.dumps({key: value for key, value in told.items() if key != "probe"}, sort_keys=True)
+
+
+def _section(meta: ProbeMeta, table: pd.DataFrame, numbers: Sequence[Number]) -> list[Block]:
+    readouts = table["readout_id"].nunique()
+    what = "read-out" if meta.called == READ_OUT else "probe"
+    return [
+        Prose(
+            title=f"Read by the {what} {meta.name}",
+            text=f"{readouts} read-outs at {meta.at}, by a probe of {meta.target}; by its report card this is "
+            f"{meta.called}. What it was trained on is read by fits without it.",
+        ),
+        TableBlock(
+            head=[(name, "") for name in HEADINGS],
+            rows=[[Cell(one.quantity or one.metric, [one.method]), *map(Cell, cells(one.score))] for one in numbers],
+            folded=True,
+            title=f"Numbers of {meta.name}",
+        ),
+    ]

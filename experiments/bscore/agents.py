@@ -1,0 +1,85 @@
+"""The belief table that an agent with a known law would leave, so that the experiment's scores can be tried on it."""
+
+import json
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from ...metrics import belief_table
+from ...metrics.validation import Floats
+from ..experiment import Item, Question
+from ..planted.repeating import Repeating
+from .asking import asks, choice_of, orders_of, single_question, turn_question
+from .config import BScoreConfig
+from .conversations import turn_orders
+from .reading import counted_rows
+
+SURE = 1.0
+"""Coverage of an agent that says nothing but options."""
+
+
+def agent_table(config: BScoreConfig, items: Sequence[Item], agent: Repeating, seed: int) -> pd.DataFrame:
+    """The table of a run in which the agent is asked and answers under every method; confidence is not asked for.
+
+    Args:
+        config: of the run; its own seed draws the orders and the answers that are counted.
+        items: the questions.
+        agent: who answers.
+        seed: of the agent's likings, which are the same under every method, and of its answers in conversation.
+    """
+    rows: list[dict[str, Any]] = []
+    for number, item in enumerate(items):
+        choice = choice_of(item)
+        law = agent.fresh(orders_of(choice), np.random.default_rng([seed, number]))
+        for which, (name, method) in enumerate(config.methods.items()):
+            if not asks(choice, method):
+                continue
+            for order, fresh in enumerate(law):
+                rows += _rows(item, single_question(config, item, name, order), fresh)
+            if method.conversations:
+                rows += _conversations(config, item, name, agent, law, np.random.default_rng([seed, number, which]))
+                counted = counted_rows(config, item, name, law, SURE)
+                rows += [{"item": item.id, "cluster": item.cluster, **row} for row in counted]
+    return belief_table(rows)
+
+
+def _conversations(
+    config: BScoreConfig, item: Item, name: str, agent: Repeating, law: Floats, rng: np.random.Generator
+) -> list[dict[str, Any]]:
+    rows: list[dict[str, Any]] = []
+    right = choice_of(item).right
+    for run in range(config.runs):
+        said: list[int] = []
+        for turn, order in enumerate(turn_orders(config, item, run), 1):
+            p = agent.turn(law[order], said, right)
+            answer = int(rng.choice(len(p), p=p))
+            told = {"run": run, "turn": turn, "answer": answer}
+            asked = turn_question(config, item, name, order, (), f"{item.id}/run-{run}/turn-{turn}/{name}", **told)
+            rows += _rows(item, asked, p)
+            said.append(answer)
+    return rows
+
+
+def _rows(item: Item, asked: Question, p: Floats) -> list[dict[str, Any]]:
+    """As a reading fills them."""
+    return [
+        {
+            "readout_id": asked.readout_id,
+            "item": item.id,
+            "cluster": item.cluster,
+            "kind": "exact",
+            "method": asked.method,
+            "scenario": asked.scenario,
+            "step": asked.step,
+            "variant": json.dumps(asked.variant, sort_keys=True),
+            "option": option.name,
+            "option_index": i,
+            "logp": float(np.log(p[i])),
+            "prob": float(p[i]),
+            "coverage": SURE,
+            "status": "ok",
+        }
+        for i, option in enumerate(asked.options)
+    ]

@@ -1,0 +1,69 @@
+"""How sure the model says it is of each option, once it has given it as its answer."""
+
+import json
+from dataclasses import replace
+from typing import Any
+
+from ...hooks.generation.sampling import Sampling
+from ...hooks.lm import LanguageModel
+from ...hooks.prompts.chat import Message
+from ...hooks.verbal.answers import Answer, answer_rows, write_answers
+from ...hooks.verbal.asking import NumberQuestion, ask_number
+from ...hooks.verbal.exact_numbers import read_numbers
+from ...hooks.verbal.formats import UNIT
+from ..experiment import Item, Transcript
+from .asking import CONFIDENCE, answered, choice_of, single_question
+from .config import BScoreConfig
+
+ANSWER_TOKENS = 8
+"""Room for the longest number, and what closes it."""
+FORMAT = "confidence"
+
+
+def confidence_rows(
+    config: BScoreConfig, item: Item, lm: LanguageModel
+) -> tuple[list[dict[str, Any]], list[Transcript]]:
+    """The rows of the first method, and what was asked and said: of each option, the mean of the exact distribution
+    over the numbers that the model may write, and the likeliest number.
+    """
+    choice, name = choice_of(item), next(iter(config.methods))
+    if config.confidence is None or choice.target:  # a draw is nothing to be sure of
+        return [], []
+    method, written = config.methods[name], replace(UNIT, name=FORMAT, instruction=config.confidence.ask)
+    first = single_question(config, item, name, 0)
+    asked: list[NumberQuestion] = []
+    for i, option in enumerate(first.options):
+        talk: list[Message] = [*answered(method, first, option.forms[0])]
+        asked.append(ask_number(lm.reader, f"{item.id}/{CONFIDENCE}-{i}/{name}", talk, written))
+    rows: list[dict[str, Any]] = []
+    answers: list[list[Answer]] = [[] for _ in asked]
+
+    def told(i: int) -> dict[str, Any]:
+        variant = {"asked": i, "of": name, "category": choice.category}
+        return {"scenario": CONFIDENCE, "step": 0, "variant": json.dumps(variant, sort_keys=True)}
+
+    for i, one in enumerate(read_numbers(lm, asked, budget=config.token_budget)):
+        rows += [told(i) | row for row in one.rows(_pair(choice.options[i]), config.low_coverage)]
+    if config.confidence.greedy:
+        law = Sampling(temperature=0, max_new_tokens=ANSWER_TOKENS)
+        for i, said in enumerate(write_answers(lm, asked, law)):
+            found = answer_rows(asked[i], "greedy", said, _pair(choice.options[i]), config.low_coverage)
+            rows += [told(i) | row for row in found]
+            answers[i] += said
+    return rows, [_transcript(*one) for one in zip(asked, choice.options, answers, strict=True)]
+
+
+def _pair(option: str) -> tuple[str, str]:
+    """The number is P(it); the rest is not."""
+    return option, f"not {option}"
+
+
+def _transcript(asked: NumberQuestion, option: str, answers: list[Answer]) -> Transcript:
+    return {
+        "readout_id": asked.readout_id,
+        "messages": list(asked.messages),
+        "prefill": asked.prefill,
+        "options": list(_pair(option)),
+        "thoughts": [],
+        "answers": [{"draw": one.draw, "text": one.text, "status": one.status} for one in answers],
+    }

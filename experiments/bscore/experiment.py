@@ -1,0 +1,90 @@
+"""Does the answer bend to the model's own history? METRICS C, on exact beliefs (b-score).
+
+An item is a question with options. It is read afresh in every order of its options, and in conversations in which it is
+asked again and again: the answers are sampled, and at each turn the exact distribution given those before it is read.
+"""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import asdict
+
+import numpy as np
+import pandas as pd
+
+from ...hooks.errors import UserError
+from ...hooks.lm import LanguageModel
+from ..experiment import Experiment, Findings, Item, Question, Read, Transcripts
+from ..scoring.number import Number
+from ..tables.samples import Sample
+from .asking import single_questions
+from .config import BScoreConfig
+from .conversations import planned
+from .findings import findings
+from .own import own_scores
+from .published import published
+from .reading import read_item
+from .samples import samples
+
+
+class BScoreExperiment(Experiment):
+    """The experiment."""
+
+    name = "bscore"
+    summary = "does an answer become rarer once the model has seen itself give it?"
+    headline = "top_b"
+    config_type = BScoreConfig
+    choices = frozenset({"sources", "distributions", "runs", "cuts", "confidence", "per_question"})
+
+    def items(self, config: BScoreConfig) -> list[Item]:
+        """The questions of each source, then the named distributions."""
+        found: list[Item] = []
+        for name, source in config.sources.items():
+            mark = f"{name}:" if len(config.sources) > 1 else ""
+            for one in source.choices(config.items, config.seed):
+                content = asdict(one)
+                found.append(Item(f"{mark}{one.id}", f"{mark}{one.cluster}", content))
+        drawn = [law.choice(name) for name, law in config.distributions.items()]
+        found += [Item(one.id, one.cluster, asdict(one)) for one in drawn]
+        names = [item.id for item in found]
+        if twice := next((name for name in names if names.count(name) > 1), None):
+            raise UserError(f"sources: two questions are called {twice!r}; give each an `id` of its own")
+        return found
+
+    def questions(self, config: BScoreConfig, item: Item) -> list[Question]:
+        """The question afresh, in all its orders: what is known before the model has said anything."""
+        return single_questions(config, item)
+
+    def planned(self, config: BScoreConfig, item: Item) -> list[Question]:
+        """The same, and conversations with answers in turns."""
+        return planned(config, item)
+
+    def size(self, config: BScoreConfig) -> str:
+        """R, N, and what they are good for."""
+        spread = 0.5 / np.sqrt(config.runs * (config.turns - 1))
+        told = (
+            f"each question: R = {config.runs} conversations of N = {config.turns} turns under {len(config.held)} of "
+            f"{len(config.methods)} methods, where counted answers would leave an error of {spread:.2f} at P = 1/2"
+        )
+        stated = "" if config.confidence is None else "; and how sure it is of each option, which is not counted here"
+        return told + stated
+
+    def read(self, config: BScoreConfig, item: Item, lm: LanguageModel) -> Read:
+        """Read the question afresh, hold its conversations, and ask how sure the model is of each option."""
+        return read_item(self.name, config, item, lm)
+
+    def samples(self, config: BScoreConfig, beliefs: pd.DataFrame) -> Iterable[Sample]:
+        """Answers afresh and in conversation, exact and counted, and answers to accept or reject."""
+        return samples(config, beliefs)
+
+    def own_scores(self, config: BScoreConfig, beliefs: pd.DataFrame) -> Iterable[Number]:
+        """Coverage, orders, the course along the turns, distances and confidence."""
+        return own_scores(config, beliefs)
+
+    def published(self, numbers: Sequence[Number]) -> pd.DataFrame:
+        """The paper's Tables 2 to 4 and T3 to T6."""
+        return published(numbers)
+
+    def findings(
+        self, config: BScoreConfig, beliefs: pd.DataFrame, numbers: Sequence[Number], transcripts: Transcripts
+    ) -> Findings:
+        """Verdicts, tables, figures, and the conversations."""
+        return findings(config, beliefs, numbers, transcripts)

@@ -1,0 +1,145 @@
+"""All that is read of a question: afresh in every order, in conversations, and how sure the model says it is."""
+
+import json
+from typing import Any
+
+import numpy as np
+
+from ...hooks.backends.captured import Captured, join_captures
+from ...hooks.errors import UserError
+from ...hooks.exact.exact import ExactReading
+from ...hooks.generation.sampling import random_generator
+from ...hooks.lm import LanguageModel
+from ...hooks.tree.memory import Cost, sum_costs
+from ...metrics.validation import Floats
+from ..experiment import Item, Question, Read, Transcript
+from ..reading.exact import compile_questions, reading_rows
+from .asking import SINGLE, asks, choice_of, orders_of, single_questions
+from .confidence import confidence_rows
+from .config import BScoreConfig
+from .conversations import Turn, hold
+
+SAMPLED = "sampled"
+"""What is added to the name of a method whose answers are counted."""
+Rows = list[dict[str, Any]]
+
+
+def read_item(name: str, config: BScoreConfig, item: Item, lm: LanguageModel) -> Read:
+    """Read one question, for the experiment of that name."""
+    singles = single_questions(config, item)
+    readings, cost, captured = _packed(config, singles, lm)
+    rows = [row for asked, one in zip(singles, readings, strict=True) for row in _rows(config, asked, one, lm)]
+    said = [_transcript(one) for one in singles]
+    costs, captures = [cost], [captured] if captured else []
+    firsts = {(q.method, q.variant["order"]): one for q, one in zip(singles, readings, strict=True)}
+    for method in config.held:
+        if not asks(choice_of(item), config.methods[method]):
+            continue
+        conversations, own = hold(config, item, method, firsts, lm)
+        costs += own
+        for turns in conversations:
+            rows += _inside(config, turns, lm, costs, captures)
+            said.append(_transcript(turns[-1].question, turns))
+        law = [firsts[method, number] for number in range(len(orders_of(choice_of(item))))]
+        coverage = float(np.mean([one.coverage for one in law]))
+        rows += counted_rows(config, item, method, np.array([one.prob for one in law]), coverage)
+    stated, heard = confidence_rows(config, item, lm)
+    where = {"experiment": name, "item": item.id, "cluster": item.cluster}
+    return Read(
+        [{**where, **row} for row in (*rows, *stated)],
+        [*said, *heard],
+        sum_costs(costs),
+        join_captures(captures) if captures else None,
+    )
+
+
+def _rows(config: BScoreConfig, asked: Question, reading: ExactReading, lm: LanguageModel) -> Rows:
+    """The rows of a read-out, with its place."""
+    place = {"scenario": asked.scenario, "step": asked.step}
+    return [{**place, **row} for row in reading_rows(config, asked, reading, lm)]
+
+
+def _packed(
+    config: BScoreConfig, asked: list[Question], lm: LanguageModel
+) -> tuple[list[ExactReading], Cost, Captured | None]:
+    """Read-outs in one tree, with all that a run may take from it."""
+    queries = compile_questions(lm.reader, asked, config.capture)
+    found = lm.read(
+        queries, budget=config.token_budget, temperatures=config.temperatures, capture=config.capture, lens=lm.lens
+    )
+    return found.readings, found.cost, found.captured
+
+
+def _inside(
+    config: BScoreConfig, turns: list[Turn], lm: LanguageModel, costs: list[Cost], captures: list[Captured]
+) -> Rows:
+    """The rows of a conversation's turns. Its inner layers are read, and its residual stream captured, in one pass over
+    the whole of it, once it has been held.
+    """
+    rows: Rows = []
+    inner: dict[str, ExactReading] = {}
+    if config.capture or lm.lens:
+        later = [one.question for one in turns]
+        readings, cost, captured = _packed(config, later, lm)
+        inner = {one.readout_id: one for one in readings}
+        costs.append(cost)
+        captures += [captured] if captured else []
+    for one in turns:
+        rows += _rows(config, one.question, one.reading, lm)
+        if layers := inner.get(one.question.readout_id):
+            rows += [row for row in _rows(config, one.question, layers, lm) if row["kind"] == "lens"]
+    return rows
+
+
+def counted_rows(config: BScoreConfig, item: Item, method: str, law: Floats, coverage: float) -> Rows:
+    """What `queries` answers afresh would say, each in an order that is drawn for it: for every conversation a set of
+    its own.
+
+    Args:
+        config: says how many.
+        item: the question.
+        method: under which it is asked.
+        law: [orders, k] the exact distributions afresh.
+        coverage: of the read-outs that they are from.
+
+    Raises UserError if an order leaves no option any probability.
+    """
+    choice = choice_of(item)
+    if np.isnan(law).any():
+        raise UserError(f"{item.id}: no option has any probability under {method}; change its forms")
+    rows: Rows = []
+    for run in range(config.runs):
+        rng = random_generator(config.seed, f"{item.id}/queries/{method}", run)
+        drawn = [(int(rng.integers(len(law))), float(rng.random())) for _ in range(config.queries)]
+        answers = [min(int(np.searchsorted(law[o].cumsum(), u, side="right")), law.shape[1] - 1) for o, u in drawn]
+        shares = np.bincount(answers, minlength=law.shape[1]) / len(answers)
+        variant = {"run": run, "answers": answers, "category": choice.category, "truth": choice.right}
+        rows += [
+            {
+                "readout_id": f"{item.id}/run-{run}/{method}/{SAMPLED}",
+                "kind": "verbal",
+                "method": f"{method} {SAMPLED}",
+                "scenario": SINGLE,
+                "variant": json.dumps(variant, sort_keys=True),
+                "option": option,
+                "option_index": i,
+                "prob": shares[i],
+                "coverage": coverage,
+                "status": "ok" if coverage >= config.low_coverage else "low_coverage",
+            }
+            for i, option in enumerate(choice.options)
+        ]
+    return rows
+
+
+def _transcript(question: Question, turns: list[Turn] | None = None) -> Transcript:
+    """What was said in a read-out; of a conversation, all of it."""
+    answers = [] if turns is None else [{"draw": 0, "text": turns[-1].form, "status": "ok"}]
+    return {
+        "readout_id": question.readout_id,
+        "messages": list(question.conversation),
+        "prefill": question.prefill,
+        "options": [option.name for option in question.options],
+        "thoughts": [],
+        "answers": answers,
+    }

@@ -1,0 +1,111 @@
+"""`doxascope probe`: train probes on stored activations, sweep, judge and apply them; needs no model."""
+
+from pathlib import Path
+
+import click
+
+from ...hooks.errors import UserError
+
+CONFIG = click.argument("config")
+RUNS = click.argument("runs", nargs=-1, type=click.Path(path_type=Path))
+OVERRIDE = click.option(
+    "-o", "overrides", multiple=True, metavar="KEY=VALUE", help="Change a setting, e.g. -o study.depth=0.5."
+)
+OUT = click.option(
+    "--out", type=click.Path(path_type=Path), default=Path("probes"), show_default=True, help="Folder of probe jobs."
+)
+FOLDER = click.Path(path_type=Path)
+CODE = click.option("--allow-code", multiple=True, type=FOLDER, metavar="FILE", help="As for `run`.")
+Paths = tuple[Path, ...]
+
+
+@click.group()
+def probe() -> None:
+    """Train probes on the activations of runs, and judge them; needs no model.
+
+    CONFIG is a YAML file, or `probe`, the shipped one. RUNS are folders of runs that kept their activations.
+
+    \b
+    doxascope run truth                              statements, beliefs and activations
+    doxascope probe sweep probe runs/truth-*         every layer, with band, controls and report card
+    doxascope probe apply probe runs/consistency-* -o probe=probes/probe-1a2b3c4d/probe
+    """
+
+
+@probe.command()
+@CONFIG
+@RUNS
+@OVERRIDE
+@OUT
+@CODE
+def train(config: str, runs: Paths, overrides: tuple[str, ...], out: Path, allow_code: Paths) -> None:
+    """Train the probe of the registered place, and save it.
+
+    \b
+    doxascope probe train probe runs/truth-smollm2-135m-1a2b3c4d
+    """
+    from ..probing.job import train_job
+    from ..probing.settings import load_job
+
+    path = train_job(load_job(config, runs, overrides), out, allow_code)
+    click.echo(f"probe: {path}.npz, {path}.json; it is not judged yet: `doxascope probe sweep`")
+
+
+@probe.command()
+@CONFIG
+@RUNS
+@OVERRIDE
+@OUT
+@CODE
+def sweep(config: str, runs: Paths, overrides: tuple[str, ...], out: Path, allow_code: Paths) -> None:
+    """Sweep all layers and positions, and judge the probe of the registered place by its report card.
+
+    The same command again goes on where it was.
+
+    \b
+    doxascope probe sweep probe runs/truth-smollm2-135m-1a2b3c4d
+    """
+    from ..probing.job import sweep_job
+    from ..probing.settings import load_job
+
+    folder, lines = sweep_job(load_job(config, runs, overrides), out, allow_code)
+    click.echo("\n".join(lines))
+    click.echo(f"\nreport: {folder / 'report.html'}")
+
+
+@probe.command("eval")
+@CONFIG
+@RUNS
+@OVERRIDE
+@CODE
+def evaluate(config: str, runs: Paths, overrides: tuple[str, ...], allow_code: Paths) -> None:
+    """Judge a trained probe on other runs; groups that it was trained on are left out.
+
+    \b
+    doxascope probe eval probe runs/truth-other-* -o probe=probes/probe-1a2b3c4d/probe
+    """
+    from ..probing.apply import evaluate_job
+    from ..probing.settings import load_job
+
+    click.echo("\n".join(evaluate_job(load_job(config, runs, overrides), allow_code)))
+
+
+@probe.command()
+@CONFIG
+@RUNS
+@OVERRIDE
+@CODE
+def apply(config: str, runs: Paths, overrides: tuple[str, ...], allow_code: Paths) -> None:
+    """Write what a trained probe reads in runs as beliefs of kind `probe`, and their reports anew.
+
+    \b
+    doxascope probe apply probe runs/truth-* -o probe=probes/probe-1a2b3c4d/probe
+    """
+    from ..probing.apply import apply_job
+    from ..probing.settings import load_job
+
+    job = load_job(config, runs, overrides)
+    if not job.runs:
+        raise UserError("runs: none is given; name a run that kept its activations")
+    for run in job.runs:
+        click.echo(f"{run}: {apply_job(job, run, allow_code)} beliefs of kind probe")

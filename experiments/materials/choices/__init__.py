@@ -1,0 +1,1 @@
+"""Questions with any number of options, by source."""

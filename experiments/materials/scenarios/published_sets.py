@@ -1,0 +1,187 @@
+"""Scenarios from CaSiNo, Moral Stories, NormAd and FortUneDial, in the layout in which each is published.
+
+None has evidence as claims of its own but NormAd, whose rule speaks for or against what was done; that of the others is
+written for them (`evidence.py`).
+"""
+
+import gzip
+import json
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from ....hooks.errors import UserError
+from ..questions.table import read_rows
+from .scenario import Scenario, clause
+
+CASINO = ("dialogue_id", "chat_logs", "participant_info")
+DEALS = ("Submit-Deal", "Accept-Deal", "Reject-Deal", "Walk-Away")
+SATISFIED = {
+    "Extremely satisfied": 1.0,
+    "Slightly satisfied": 1.0,
+    "Undecided": np.nan,
+    "Slightly dissatisfied": 0.0,
+    "Extremely dissatisfied": 0.0,
+}
+MORAL = ("ID", "norm", "situation", "intention", "moral_action", "immoral_action")
+NORMAD = ("id", "country", "rule-of-thumb", "story", "gold label")
+LABELS = {"yes": 1.0, "no": 0.0, "neutral": np.nan}
+FORTUNE = ("input", "target")
+TARGETS = {"Yes": 1.0, "No": 0.0}
+TURN = " || "
+"""Between the utterances of a conversation of FortUneDial."""
+
+
+def load_casino(path: Path, seed: int = 0) -> list[Scenario]:
+    """Negotiations, each cut at a random point before the first deal is put; X: a camper, drawn as well, is satisfied
+    in the end. Whoever is undecided has no outcome.
+
+    Args:
+        path: a .json or .json.gz file of the corpus.
+        seed: of the cuts and the campers; each conversation has its own generator, so that none depends on others.
+
+    Raises UserError for a file of another layout.
+    """
+    rows = _rows(path, CASINO)
+    return [one for number, row in enumerate(rows) if (one := _negotiation(row, number, seed, path)) is not None]
+
+
+def _negotiation(row: Mapping[str, Any], number: int, seed: int, path: Path) -> Scenario | None:
+    rng = np.random.default_rng([seed, number])
+    ends = next((i for i, turn in enumerate(row["chat_logs"]) if turn["text"] in DEALS), len(row["chat_logs"]))
+    if ends < 2:
+        return None
+    speakers = sorted(row["participant_info"])
+    if len(speakers) != 2:
+        raise UserError(f"{path}: dialogue {row['dialogue_id']} has {len(speakers)} participants, not two")
+    letters = dict(zip(speakers, "AB", strict=True))
+    said = row["chat_logs"][: int(rng.integers(2, ends + 1))]
+    camper = speakers[int(rng.integers(2))]
+    mood = row["participant_info"][camper]["outcomes"]["satisfaction"]
+    if mood not in SATISFIED:
+        raise UserError(
+            f"{path}: dialogue {row['dialogue_id']}: satisfaction {mood!r} is not of {', '.join(SATISFIED)}"
+        )
+    lines = [f"{letters[turn['id']]}: {' '.join(turn['text'].split())}" for turn in said]
+    return Scenario(
+        id=f"casino-{row['dialogue_id']}",
+        cluster=f"casino-{row['dialogue_id']}",
+        background="\n".join(
+            ["Two campers, A and B, bargain over three packages each of food, water and firewood. So far:", *lines]
+        ),
+        x=f"camper {letters[camper]} will be satisfied with the outcome",
+        not_x=f"camper {letters[camper]} will not be satisfied with the outcome",
+        role=f"camper {letters[camper]}",
+        provenance=f"CaSiNo, dialogue {row['dialogue_id']}; outcome: what the camper said afterwards",
+        outcome=SATISFIED[mood],
+    )
+
+
+def load_moral_stories(path: Path, seed: int = 0) -> list[Scenario]:
+    """One of the two actions of each story, drawn by the seed; X: it was right. The outcome is the story's label.
+
+    Args:
+        path: a .jsonl or .jsonl.gz file with both actions of each story.
+        seed: of the actions.
+
+    Raises UserError for a file of another layout.
+    """
+    rows = _rows(path, MORAL)
+    return [_deed(row, np.random.default_rng([seed, number])) for number, row in enumerate(rows)]
+
+
+def _deed(row: Mapping[str, str], rng: np.random.Generator) -> Scenario:
+    moral = bool(rng.integers(2))
+    action = row["moral_action" if moral else "immoral_action"]
+    return Scenario(
+        id=f"moral-{row['ID']}",
+        cluster=f"moral-{row['ID']}",
+        background=" ".join(" ".join(text.split()) for text in (row["situation"], row["intention"], action)),
+        x="what was done in the end is morally acceptable",
+        not_x="what was done in the end is not morally acceptable",
+        role="the person who did this",
+        provenance=f"Moral Stories, {row['ID']}; outcome: the label of the action",
+        outcome=float(moral),
+    )
+
+
+def load_normad(path: Path) -> list[Scenario]:
+    """Stories of etiquette; X: what was done is acceptable in the country. The rule of thumb is evidence for or
+    against, by the label; a neutral story, to which no rule speaks, has neither outcome nor evidence.
+
+    Raises UserError for a file of another layout, or another label.
+    """
+    return [_custom(path, number, row) for number, row in enumerate(read_rows(path, NORMAD, ()), 1)]
+
+
+def _custom(path: Path, number: int, row: Mapping[str, str]) -> Scenario:
+    label, country = row["gold label"].casefold(), " ".join(row["country"].replace("_", " ").split()).title()
+    if label not in LABELS:
+        raise UserError(f"{path}: row {number}: Gold Label {row['gold label']!r} is not one of {', '.join(LABELS)}")
+    rule = f'a rule of thumb there is "{clause(row["rule-of-thumb"])}"'
+    return Scenario(
+        id=f"normad-{row['id']}",
+        cluster=f"normad-{row['id']}",
+        background=f"In {country}: {row['story']}",
+        x=f"what was done is acceptable in {country}",
+        not_x=f"what was done is not acceptable in {country}",
+        evidence={} if label == "neutral" else {"for" if label == "yes" else "against": rule},
+        role="the person who did this",
+        provenance=f"NormAd, {row['id']}; outcome: its gold label",
+        outcome=LABELS[label],
+    )
+
+
+def load_fortune_dial(path: Path, x: str, not_x: str, seed: int = 0) -> list[Scenario]:
+    """Conversations of one corpus of FortUneDial, cut at a random point.
+
+    Args:
+        path: a .jsonl file, as the repository writes them: `input`, utterances parted by " || ", and `target`.
+        x: what is true where the target is Yes.
+        not_x: what is true where it is No.
+        seed: of the cuts.
+
+    Raises UserError for a file of another layout, or another target.
+    """
+    rows = _rows(path, FORTUNE)
+    return [
+        _talk(path, row, number, (x, not_x), np.random.default_rng([seed, number])) for number, row in enumerate(rows)
+    ]
+
+
+def _talk(
+    path: Path, row: Mapping[str, str], number: int, claims: tuple[str, str], rng: np.random.Generator
+) -> Scenario:
+    if row["target"] not in TARGETS:
+        raise UserError(f"{path}: row {number + 1}: target {row['target']!r} is neither Yes nor No")
+    said = row["input"].split(TURN)
+    kept = said[: int(rng.integers(min(2, len(said)), len(said) + 1))]
+    return Scenario(
+        id=f"{path.stem}-{row.get('instance_id', number)}",
+        cluster=f"{path.stem}-{row.get('instance_id', number)}",
+        background="\n".join(["A conversation, so far:", *kept]),
+        x=clause(claims[0]),
+        not_x=clause(claims[1]),
+        role="the first who spoke",
+        provenance=f"FortUneDial, {path.name}, row {number + 1}; outcome: its target",
+        outcome=TARGETS[row["target"]],
+    )
+
+
+def _rows(path: Path, names: Sequence[str]) -> list[Any]:
+    """The rows of a JSON list, or of a file with a JSON object a line. Raises UserError for what has not those keys."""
+    try:
+        with gzip.open(path, "rt", encoding="utf-8") if path.suffix == ".gz" else path.open(encoding="utf-8") as file:
+            text = file.read()
+        listed = text.lstrip().startswith("[")
+        rows = json.loads(text) if listed else [json.loads(line) for line in text.splitlines() if line.strip()]
+    except (OSError, ValueError) as error:
+        raise UserError(f"{path}: cannot be read ({error}); give the file as it is published") from error
+    if not rows:
+        raise UserError(f"{path}: has no rows")
+    for number, row in enumerate(rows, 1):
+        if lacking := [name for name in names if not isinstance(row, Mapping) or name not in row]:
+            raise UserError(f"{path}: row {number} has no {lacking[0]!r}; needed: {', '.join(names)}")
+    return rows

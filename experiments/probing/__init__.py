@@ -1,0 +1,1 @@
+"""Probe jobs on runs: their data, their folders, their pages."""

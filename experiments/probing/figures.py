@@ -1,0 +1,79 @@
+"""Figures of a probe's page: the curve over layers with its band, and heads as a map."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+from markupsafe import Markup
+
+from ...probes.data.features import ReadAt
+from ...probes.evidence.study import Study
+from ...probes.selection.sweep import Sweep
+from ..report.blocks import Picture
+from ..report.plotting import INK, MARK, figure_of_panels, to_svg
+
+BASELINE = (0, (1, 2))
+
+
+def curve_figure(found: Sweep, study: Study) -> Picture:
+    """R2 over layers, a panel for each site and position."""
+    panels: dict[str, list[int]] = {}
+    for i, at in enumerate(found.points):
+        if at.head is None:
+            panels.setdefault(f"{at.site}, {at.position}", []).append(i)
+    lowest = min(-0.05, float(found.r2.min()))
+    floor = max(lowest, -0.5)
+    best = max(study.baselines.values(), default=0.0)
+    highest = max(0.2, 1.1 * float(found.r2.max()), 1.1 * best, study.numbers["r2"].hi)
+
+    def draw(axes: Any, mine: list[int]) -> None:
+        layers = [found.points[i].layer for i in mine]
+        axes.axhspan(floor, found.band, color=INK, alpha=0.12, linewidth=0)
+        axes.axhline(0.0, color=INK, linewidth=0.6)
+        axes.axhline(best, color=INK, linewidth=0.9, linestyle=BASELINE)
+        axes.plot(layers, np.maximum(found.r2[mine], floor), "-o", color=MARK, markersize=2.5, linewidth=1)
+        for i in mine:
+            if found.points[i] == study.at:
+                own = study.numbers["r2"]
+                axes.plot([study.at.layer] * 2, [max(own.lo, floor), own.hi], color=MARK, linewidth=1.6)
+                axes.plot(study.at.layer, own.value, "s", color=MARK, markersize=6, fillstyle="none")
+        axes.set_ylim(floor, highest)
+        axes.set_xlabel("layer")
+        axes.set_ylabel("out-of-fold R2")
+        axes.locator_params(axis="x", nbins=5, integer=True)
+
+    caption = (
+        f"R2 on held-out groups at every layer. Shaded: what the best of all {len(found.points)} places stays below in "
+        f"{found.level:.0%} of the permutations, the choice of penalty and place repeated in each. Square: the "
+        "registered layer, with its interval. Dotted: the best baseline that needs no inner layer."
+    )
+    return Picture(svg=Markup(to_svg(figure_of_panels(list(panels.items()), draw, columns=3))), caption=caption)
+
+
+def head_maps(found: Sweep) -> Picture | None:
+    """R2 by layer and head; None without heads."""
+    maps: dict[str, dict[tuple[int, int], float]] = {}
+    for at, r2 in zip(found.points, found.r2, strict=True):
+        if at.head is not None:
+            maps.setdefault(at.position, {})[at.layer, at.head] = float(r2)
+    if not maps:
+        return None
+
+    def draw(axes: Any, cells: Mapping[tuple[int, int], float]) -> None:
+        layers, heads = (sorted({key[i] for key in cells}) for i in (0, 1))
+        grid = np.array([[cells.get((layer, head), np.nan) for layer in layers] for head in heads])
+        axes.imshow(
+            grid, vmin=0, vmax=max(found.band, float(np.nanmax(grid))), cmap="Greys", aspect="auto", origin="lower"
+        )
+        above = np.argwhere(grid > found.band)
+        axes.plot(above[:, 1], above[:, 0], "s", color=MARK, markersize=3, fillstyle="none")
+        axes.set_xlabel("layer")
+        axes.set_ylabel("head")
+
+    caption = f"Heads: dark is decodable; framed: above the band of all places, R2 {found.band:.3f}."
+    return Picture(svg=Markup(to_svg(figure_of_panels(list(maps.items()), draw, columns=3))), caption=caption)
+
+
+def strongest(found: Sweep) -> ReadAt:
+    """The place of the highest R2, which was not registered."""
+    return found.points[int(np.argmax(found.r2))]

@@ -1,0 +1,146 @@
+"""Probe jobs as the command line gives them: folders, progress, files."""
+
+import dataclasses
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import yaml
+
+from ... import __version__
+from ...hooks.errors import UserError
+from ...probes.card.claims import Card
+from ...probes.job import Judged, Registered, run_job, train
+from ...probes.probe import Probe
+from ..engine.progress import progress
+from ..report.page import render_page
+from ..report.rows import jsonable
+from ..report.text import aligned
+from ..runs.folder import RunFolder
+from ..runs.manifest import digest
+from .page import blocks
+from .rows import Loaded, load_runs
+from .settings import ProbeJob
+
+LAYER_0 = "layer-0 embeddings"
+
+
+def train_job(job: ProbeJob, out: Path, allow_code: tuple[Path, ...] = ()) -> Path:
+    """Train the registered probe alone; returns its path, without an ending."""
+    loaded = load_runs(job, allow_code)
+    folder = _folder(job, loaded, out)
+    probe = train(loaded.data, _registered(loaded), loaded.header, job.study, job.name)
+    probe.save(folder.path / job.name)
+    return folder.path / job.name
+
+
+def sweep_job(job: ProbeJob, out: Path, allow_code: tuple[Path, ...] = ()) -> tuple[Path, list[str]]:
+    """Sweep, judge, save the probe, the numbers and the page; returns the folder, and the card as lines."""
+    loaded = load_runs(job, allow_code)
+    folder = _folder(job, loaded, out)
+    others = {LAYER_0: loaded.data.read(loaded.surface)} if loaded.surface else {}
+    with folder.writing(), progress(len(loaded.data.points), "place", f"probes of {job.target}") as advance:
+        judged = run_job(
+            loaded.data,
+            _registered(loaded),
+            loaded.header,
+            job.study,
+            name=job.name,
+            folder=folder.path,
+            others=others,
+            advance=advance,
+        )
+        judged.probe.save(folder.path / job.name)
+        folder.write_json("sweep.json", jsonable(sweep_data(judged)))
+        folder.write_json("card.json", jsonable(card_data(judged, job, loaded)))
+        page = render_page(
+            f"A probe of {job.target}", f"of {_model(loaded)}, by doxascope {__version__}", blocks(judged, job, loaded)
+        )
+        folder.write("report.html", page)
+    return folder.path, card_lines(judged.card)
+
+
+def card_lines(card: Card) -> list[str]:
+    """The card for a terminal."""
+    rows = [(claim.name, claim.verdict, claim.evidence) for claim in card.claims]
+    return [f"what it reads may be called: {card.name} ({card.n_groups} groups)", "", *aligned(rows)]
+
+
+def sweep_data(judged: Judged) -> dict[str, Any]:
+    """The sweep for `sweep.json`."""
+    found = judged.sweep
+    return {
+        "band": found.band,
+        "level": found.level,
+        "selected": {"r2": found.selected_r2, "p": found.selected_p, "places": [str(at) for at in found.selected]},
+        "groups_not_exchangeable": found.n_fixed,
+        "places": [
+            {"site": at.site, "layer": at.layer, "position": at.position, "head": at.head, "r2": r2, "p_max": p}
+            | {"penalties": penalties}
+            for at, r2, p, penalties in zip(found.points, found.r2, found.p_max, found.penalties, strict=True)
+        ],
+    }
+
+
+def card_data(judged: Judged, job: ProbeJob, loaded: Loaded) -> dict[str, Any]:
+    """The card and the study behind it for `card.json`."""
+    study, probe = judged.study, judged.probe
+    return {
+        "doxascope": __version__,
+        "settings": job.model_dump(mode="json"),
+        "called": judged.card.name,
+        "reading_site": judged.card.site,
+        "target": {
+            "name": loaded.data.target.name,
+            "kind": loaded.data.target.kind,
+            "rows": len(loaded.data.rows),
+            "groups": judged.card.n_groups,
+            "clipped": loaded.data.target.n_clipped,
+        },
+        "probe": probe.meta.model_dump(mode="json"),
+        "claims": [claim._asdict() for claim in judged.card.claims],
+        "criteria": judged.card.criteria,
+        "numbers": {name: one._asdict() for name, one in study.numbers.items()},
+        "control": study.control._asdict(),
+        "baselines": study.baselines,
+        "learning_curve": [one._asdict() for one in study.curve],
+        "transfer": [
+            {"by": one.by, "levels": one.levels, "measure": one.measure, "off_diagonal": one.off_diagonal._asdict()}
+            | {"cells": [[cell._asdict() for cell in row] for row in one.cells]}
+            for one in study.transfers
+        ],
+        "added": {name: dataclasses.asdict(one) for name, one in study.added.items()},
+        "recall_at_1_percent": study.recall._asdict() if study.recall else None,
+    }
+
+
+def _registered(loaded: Loaded) -> Registered:
+    return Registered(loaded.at, loaded.sites[loaded.at.position])
+
+
+def _model(loaded: Loaded) -> str:
+    return str(loaded.header.conditions.get("model", {}).get("name", "an unnamed model"))
+
+
+def _folder(job: ProbeJob, loaded: Loaded, out: Path) -> RunFolder:
+    """The job's own folder, named by its settings and its data. Raises UserError if it cannot be written."""
+    about = [
+        job.model_dump(mode="json", exclude={"runs", "probe"}),
+        _model(loaded),
+        sorted(loaded.data.rows["readout_id"]),
+    ]
+    path = out / f"{job.name}-{digest([*about, np.round(loaded.data.target.prob, 9).tolist()])[:8]}"
+    try:
+        path.mkdir(parents=True, exist_ok=True)
+        folder = RunFolder(path)
+        folder.write("job.yaml", yaml.safe_dump(job.model_dump(mode="json"), sort_keys=False))
+    except OSError as error:
+        raise UserError(f"{path}: cannot be written ({error.strerror}); choose another --out") from error
+    return folder
+
+
+def load_probe(job: ProbeJob) -> Probe:
+    """The trained probe that a job names. Raises UserError if it names none."""
+    if job.probe is None:
+        raise UserError("probe: none is named; give `-o probe=probes/probe-1a2b3c4d/probe`")
+    return Probe.load(job.probe)

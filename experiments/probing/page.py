@@ -1,0 +1,190 @@
+"""The page of a probe: first what may be claimed, then what it rests on."""
+
+from ...probes.card.claims import NEEDED_FOR_BELIEF, Card, told
+from ...probes.evidence.refit import METHOD, Refitted
+from ...probes.evidence.transfer import Transfer
+from ...probes.job import Judged
+from ..report.blocks import Block, Cell, Prose, Stamp, TableBlock
+from .figures import curve_figure, head_maps, strongest
+from .rows import Loaded
+from .settings import ProbeJob
+
+WHY_NOT = {
+    "read-out": "It is read where the answer is asked for or given: there a probe recovers the logits, and shows "
+    "nothing of a belief that comes before them.",
+    "nothing decodable": "The target cannot be told from noise at the registered place.",
+    "decoded information": "A latent belief needs all of these claims; information about the target can be decoded "
+    "without the model holding it as a belief.",
+}
+CONTROL = "random targets, drawn per group"
+
+
+def blocks(judged: Judged, job: ProbeJob, loaded: Loaded) -> list[Block]:
+    """The sections of the page."""
+    card, study, found = judged.card, judged.study, judged.sweep
+    heads = head_maps(found)
+    return [
+        _verdict(card),
+        Prose(text=_asked(judged, job, loaded)),
+        _claims(card),
+        _criteria(card),
+        Prose(
+            title="Where it can be decoded",
+            text=f"Registered: {study.at}, relative depth {job.study.depth:g}. Highest, and not registered: "
+            f"{strongest(found)}, R2 {found.r2.max():.3f}. Chosen anew within each training fold: "
+            f"R2 {found.selected_r2:.3f}, permutation p {found.selected_p:.3g}.",
+        ),
+        curve_figure(found, study),
+        *([heads] if heads else []),
+        _numbers(judged),
+        _controls(judged),
+        *(_transfer(one) for one in study.transfers),
+        _added(judged),
+        _curve(judged),
+        Prose(
+            text=f"Intervals: {METHOD}, level {job.study.level:g}, {job.study.refits} draws; seed {job.study.seed}.",
+            soft=True,
+        ),
+    ]
+
+
+def _verdict(card: Card) -> Stamp:
+    missing = [
+        (claim.name, f"{claim.verdict}: {claim.evidence}") for claim in card.claims if claim.verdict != "supported"
+    ]
+    needed = [(name, why) for name, why in missing if name in NEEDED_FOR_BELIEF]
+    return Stamp(says=f"What this probe reads: {card.name}", lines=needed, note=WHY_NOT.get(card.name, ""))
+
+
+def _asked(judged: Judged, job: ProbeJob, loaded: Loaded) -> str:
+    target = loaded.data.target
+    clipped = f", {target.n_clipped} of them clipped before their log-odds are taken" if target.n_clipped else ""
+    return (
+        f"Target: {target.name}, {target.kind}{clipped}. {len(loaded.data.rows):,} rows in {judged.card.n_groups} "
+        f"groups; what shares content shares a group, and no group is in two of the {job.study.folds} folds. Read at "
+        f"{judged.study.at}, which lies {judged.card.site}, of {judged.probe.meta.model.get('name', 'the model')} in "
+        f"{judged.probe.meta.dtype}."
+    )
+
+
+def _claims(card: Card) -> TableBlock:
+    return TableBlock(
+        title="Report card",
+        caption="Each falsifier was fixed in the settings before anything was read.",
+        head=[("claim", ""), ("verdict", ""), ("evidence", "")],
+        rows=[
+            [
+                Cell(claim.name, [claim.claim, f"false if {claim.falsifier}"]),
+                Cell(claim.verdict),
+                Cell(*_lines(claim.evidence)),
+            ]
+            for claim in card.claims
+        ],
+    )
+
+
+def _lines(evidence: str) -> tuple[str, list[str]]:
+    first, *rest = evidence.split("; ")
+    return first, rest
+
+
+def _criteria(card: Card) -> TableBlock:
+    return TableBlock(
+        caption="Herrmann and Levinstein's criteria, each as weak as the weakest claim that speaks to it.",
+        head=[("criterion", ""), ("verdict", "")],
+        rows=[[Cell(name), Cell(verdict)] for name, verdict in card.criteria.items()],
+    )
+
+
+def _numbers(judged: Judged) -> TableBlock:
+    names = {
+        "r2": "R2 of log-odds against the training folds' mean",
+        "skill": "log-loss skill",
+        "auc": "AUC",
+        "slope": "calibration slope",
+        "intercept": "calibration intercept",
+        "gap": "mean p(X) + p(not X) - 1",
+        "abs_gap": "mean |p(X) + p(not X) - 1|",
+    }
+    numbers = judged.study.numbers
+    shown = {names[name]: numbers[name] for name in names if name in numbers}
+    shown |= {name: one for name, one in numbers.items() if "[" in name}
+    rows = [_row(name, one) for name, one in shown.items()]
+    if (recall := judged.study.recall) is not None:
+        text = f"{recall.recall:.3f}" if recall.recall == recall.recall else f"too few negatives ({recall.n_negatives})"
+        rows.append([Cell("recall at 1% false alarms among false statements"), Cell(text), Cell("")])
+    return TableBlock(title="On held-out groups", head=[("", ""), ("estimate", ""), ("interval", "")], rows=rows)
+
+
+def _row(name: str, one: Refitted) -> list[Cell]:
+    return [Cell(name), Cell(f"{one.value:.3f}"), Cell(f"[{one.lo:.3f}, {one.hi:.3f}]" if one.known else "none")]
+
+
+def _controls(judged: Judged) -> TableBlock:
+    study = judged.study
+    own = [[Cell("this probe"), Cell(f"{study.numbers['r2'].value:.3f}"), Cell("")]]
+    rivals = [
+        [Cell(name), Cell(f"{r2:.3f}"), Cell(told(study.numbers[f"above {name}"]))]
+        for name, r2 in study.baselines.items()
+    ]
+    random = [
+        [Cell(CONTROL, ["held-out groups"]), Cell(f"{study.control.control:.3f}"), Cell("")],
+        [Cell(CONTROL, ["held-out rows of known groups"]), Cell(f"{study.control.memorised:.3f}"), Cell("")],
+    ]
+    return TableBlock(
+        title="Controls",
+        caption="R2 by the same pipeline; what needs no activations of this layer, and random targets.",
+        head=[("", ""), ("R2", ""), ("the probe is above it by", "")],
+        rows=[*own, *rivals, *random],
+    )
+
+
+def _transfer(one: Transfer) -> TableBlock:
+    return TableBlock(
+        title=f"Transfer by {one.by}",
+        caption=f"{one.measure}; rows are trained on, columns read, no group on both sides. "
+        f"Mean off the diagonal {told(one.off_diagonal)}, chance {one.chance:g}.",
+        head=[("trained on", ""), *((name, "") for name in one.levels)],
+        rows=[
+            [Cell(name), *(Cell(f"{cell.value:.2f}", [f"{cell.lo:.2f} to {cell.hi:.2f}"]) for cell in row)]
+            for name, row in zip(one.levels, one.cells, strict=True)
+        ],
+    )
+
+
+def _added(judged: Judged) -> TableBlock:
+    rows = [
+        [
+            Cell(name),
+            Cell(f"{one.loss_without:.4f}"),
+            Cell(f"{one.loss_with:.4f}"),
+            Cell(f"{one.gain:+.4f}"),
+            Cell(f"{one.p:.3g}"),
+            Cell(str(one.n_rows)),
+        ]
+        for name, one in judged.study.added.items()
+    ]
+    return TableBlock(
+        title="What it adds to what is known without it",
+        caption="Log-loss of the target in nats per row, on held-out groups. The p exchanges between groups the part "
+        "of the probe that the model's own belief does not explain.",
+        head=[
+            ("beyond", ""),
+            ("without", ""),
+            ("with the probe", ""),
+            ("gain", ""),
+            ("permutation p", ""),
+            ("rows", ""),
+        ],
+        rows=rows,
+        notes=[] if rows else [("not measured", "the rows hold no belief of the model besides the target")],
+    )
+
+
+def _curve(judged: Judged) -> TableBlock:
+    return TableBlock(
+        title="Learning curve",
+        caption="Still rising: more groups would find more.",
+        head=[("groups", ""), ("R2", "")],
+        rows=[[Cell(str(one.groups)), Cell(f"{one.r2:.3f}")] for one in judged.study.curve],
+    )

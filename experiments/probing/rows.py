@@ -1,0 +1,172 @@
+"""Probe data from runs: their beliefs, their activations, and what was said where."""
+
+import json
+from collections.abc import Sequence
+from itertools import product
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import pandas as pd
+
+from ...hooks.errors import UserError, nearest
+from ...hooks.identity import condition_differences
+from ...hooks.prompts.places import Position
+from ...hooks.store import ActivationStore, Header
+from ...probes.card.site_rule import ReadingSite, reading_site
+from ...probes.data.beliefs import belief_rows, join_targets, target_values
+from ...probes.data.dataset import ProbeData
+from ...probes.data.features import ReadAt, StoreFeatures
+from ...probes.selection.sweep import at_depth
+from ...probes.targets import make_target
+from ..engine.config import stored_config
+from ..experiment import Question
+from ..runs.folder import RunFolder
+from .settings import ProbeJob
+
+HEADS = "head_out"
+"""The site that holds the outputs of all heads, side by side."""
+
+
+class Loaded(NamedTuple):
+    """Runs, ready for a job."""
+
+    data: ProbeData
+    header: Header
+    at: ReadAt
+    """The registered place."""
+    sites: dict[str, ReadingSite]
+    """Of each position that is read."""
+    surface: ReadAt | None
+    """The place before the first block, that a probe must do better than, if it was kept."""
+
+
+def load_runs(job: ProbeJob, allow_code: Sequence[Path] = ()) -> Loaded:
+    """The data of a job.
+
+    Raises UserError for no run, runs of different models, beliefs and activations that share no read-out, a place that
+    was not kept, or a target that the rows do not have.
+    """
+    if not job.runs:
+        raise UserError("runs: none is given; name a run that kept its activations (`-o capture.layers=all`)")
+    stores = [ActivationStore.open(run) for run in job.runs]
+    header = _common(job.runs, stores)
+    positions = tuple(dict.fromkeys((job.position, *job.positions)))
+    tables, sites = [], dict.fromkeys(positions, "before the question")
+    for number, (run, store) in enumerate(zip(job.runs, stores, strict=True)):
+        folder = RunFolder.open(run)
+        there = [set(store.rows(position=name)["readout_id"]) for name in positions]
+        rows = _described(belief_rows(folder.beliefs(), sorted(set.intersection(*there)), job.option))
+        asked = _positions(run, allow_code)
+        for name in positions:
+            own = _site(asked.get(name, ()))
+            sites[name] = own if sites[name] == "before the question" else sites[name]
+        tables.append(_texts(rows, folder, _message(asked.get(job.position, ()))).assign(store=number))
+    rows = _chosen(pd.concat(tables, ignore_index=True), job)
+    values = target_values(rows, job.target)
+    known = np.isfinite(values)
+    if not known.any():
+        raise UserError(f"target {job.target!r}: no read-out has it")
+    rows = rows[known].reset_index(drop=True)
+    n_heads = header.conditions.get("model", {}).get("n_heads")
+    features = StoreFeatures(stores, rows["store"].tolist(), rows["readout_id"].tolist(), n_heads)
+    swept = tuple(dict.fromkeys((job.site, *job.sites)))
+    points = tuple(
+        point
+        for site, position, layer in product(swept, positions, header.layers)
+        for point in _heads(ReadAt(site, layer, position), n_heads if job.heads else None)
+    )
+    data = ProbeData(rows, make_target(job.target, values[known]), features, points)
+    registered = ReadAt(job.site, at_depth(points, job.study.depth), job.position)
+    first = ReadAt("resid_pre", 0, job.position)
+    surface = first if "resid_pre" in header.sites and 0 in header.layers and first != registered else None
+    return Loaded(data, header, registered, {name: sites[name] for name in positions}, surface)
+
+
+def _heads(at: ReadAt, n_heads: int | None) -> list[ReadAt]:
+    if at.site != HEADS or n_heads is None:
+        return [at]
+    return [at._replace(head=head) for head in range(n_heads)]
+
+
+def _common(runs: Sequence[Path], stores: Sequence[ActivationStore]) -> Header:
+    """The header of all stores, with the layers and sites that all have. Raises UserError for two models."""
+    first = stores[0].header
+    for run, store in zip(runs, stores, strict=True):
+        mine, theirs = ({"dtype": one.dtype, **one.conditions["model"]} for one in (first, store.header))
+        for name in ("threads", "path"):
+            mine.pop(name, None), theirs.pop(name, None)
+        if differences := condition_differences(mine, theirs):
+            raise UserError(f"{run}: is of another model than {runs[0]} ({'; '.join(differences)})")
+    return first.model_copy(
+        update={
+            "layers": tuple(one for one in first.layers if all(one in store.header.layers for store in stores)),
+            "sites": tuple(one for one in first.sites if all(one in store.header.sites for store in stores)),
+        }
+    )
+
+
+def _positions(run: Path, allow_code: Sequence[Path]) -> dict[str, list[tuple[Position, Question]]]:
+    """Name of a position -> where it is, in each question of the run's first item."""
+    experiment, config = stored_config(run / "config.yaml", allow_code)
+    found: dict[str, list[tuple[Position, Question]]] = {}
+    for question in experiment.questions(config, experiment.items(config)[0]):
+        given = config.capture.positions if config.capture else None
+        for name, position in (question.positions if given is None else given).items():
+            found.setdefault(name, []).append((position, question))
+    return found
+
+
+def _site(asked: Sequence[tuple[Position, Question]]) -> ReadingSite:
+    """The least that can be said of a position in all questions."""
+    every = {reading_site(position, len(question.conversation)) for position, question in asked}
+    order: tuple[ReadingSite, ...] = ("read-out", "unknown", "before the question")
+    return next((site for site in order if site in every), "unknown")
+
+
+def _message(asked: Sequence[tuple[Position, Question]]) -> int | None:
+    """The number of messages that stand up to a position, counted from the end if that is how it is given."""
+    messages = {position.message for position, _ in asked}
+    return messages.pop() if len(messages) == 1 else None
+
+
+def _described(rows: pd.DataFrame) -> pd.DataFrame:
+    """With a column for each condition that the variants name."""
+    told = [json.loads(text or "{}") for text in rows["variant"]]
+    names = dict.fromkeys(name for one in told for name, value in one.items() if not isinstance(value, list | dict))
+    wide = {name: [one.get(name) for one in told] for name in names if name not in rows.columns}
+    more: dict[str, Any] = {}
+    if "template" in wide and "polarity" in wide:
+        more["role"] = [f"{a}/{b}" for a, b in zip(wide["template"], wide["polarity"], strict=True)]
+    return rows.assign(**wide, **more)
+
+
+def _texts(rows: pd.DataFrame, folder: RunFolder, last: int | None) -> pd.DataFrame:
+    """With what was said up to the position that is read; without it where no transcript tells."""
+    wanted = set(rows["readout_id"])
+    said: dict[str, str] = {}
+    for line in folder.said():
+        if line["readout_id"] in wanted:
+            messages = line["messages"]
+            stop = len(messages) if last is None else last % len(messages) + 1
+            said[line["readout_id"]] = "\n".join(message["content"] for message in messages[:stop])
+    texts = rows["readout_id"].map(said)
+    return rows if texts.isna().any() else rows.assign(text=texts)
+
+
+def _chosen(rows: pd.DataFrame, job: ProbeJob) -> pd.DataFrame:
+    """Those that the job wants, with its own targets. Raises UserError for a column or value that is not there."""
+    for name, value in job.where.items():
+        if name not in rows.columns:
+            raise UserError(f"where: there is no column {name!r}; {nearest(name, map(str, rows.columns))}")
+        known = set(rows[name].astype(str))
+        if str(value) not in known:
+            raise UserError(f"where: no read-out has {name} {value!r}; {nearest(str(value), known)}")
+        rows = rows[rows[name].astype(str) == str(value)]
+    if job.targets is None:
+        return rows.reset_index(drop=True)
+    try:
+        table = pd.read_csv(job.targets)
+    except (OSError, ValueError) as error:
+        raise UserError(f"{job.targets}: cannot be read ({error}); give a CSV with readout_id and target") from None
+    return join_targets(rows, table, str(job.targets)).reset_index(drop=True)

@@ -1,0 +1,171 @@
+"""From the belief table to readings, and from these to arms and updates (METRICS D)."""
+
+import json
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from ...metrics import bayes_posterior, licensed_posterior
+from ...metrics.validation import Floats
+from .contexts import COLUMNS, NOT_X, SPEAKERS, X
+
+PLACE = ["item", "involvement", "evidence"]
+"""What an arm and its base have in common."""
+CELL = ["item", "cluster", "task", "outcome"]
+MARKS = ("task", "truth", "wording", "denied", "reading", "lens")
+GOOD = ("ok", "low_coverage")
+
+
+def readings(beliefs: pd.DataFrame) -> pd.DataFrame:
+    """One row per kind, method, context and reading: `belief` in the claim, the mean of P(claim) and 1 - P(negation)
+    where both were read and NaN if one of them has no number; `complement`, what these two sum to less 1; `coverage`,
+    `status`, and the columns of the context.
+
+    A reading is a wording, or a half of the sampled answers to one. The method of an inner layer ends in its name.
+    """
+    table = beliefs[beliefs["option_index"] == 0].reset_index(drop=True)
+    texts = table["variant"].astype(str)
+    known = {text: json.loads(text) for text in texts.unique()}
+    marked = pd.DataFrame([known[text] for text in texts]).reindex(columns=[*COLUMNS, *MARKS])
+    marked["reading"] = marked["wording"].astype(int).astype(str) + marked["reading"].map(
+        lambda half: "" if pd.isna(half) else f".{int(half)}"
+    )
+    views = [_view(*row) for row in zip(table["method"].astype(str), table["layer"], marked["lens"], strict=True)]
+    table = pd.concat([table[["item", "cluster", "outcome", "prob", "coverage", "status", "kind"]], marked], axis=1)
+    table = table.astype({"item": str, "cluster": str, "status": str, "kind": str}).assign(method=views)
+    table["belief"] = table["prob"].where(~table["denied"].astype(bool), 1 - table["prob"])
+    found, own = _collapsed(table, ["kind", "method", *CELL, *COLUMNS, "reading", "truth"])
+    found["complement"] = (own["prob"].sum() - 1).where(own["prob"].count() == 2)  # both were read, and have a number
+    return found.reset_index()
+
+
+def _view(method: str, layer: object, lens: object) -> str:
+    """The method, with the inner layer that it was read at."""
+    number = "" if pd.isna(layer) else str(layer)  # pyright: ignore[reportGeneralTypeIssues, reportArgumentType]
+    return f"{method}/{lens}@{number}" if isinstance(lens, str) else f"{method}/{number}" if number else method
+
+
+def in_every_context(each: pd.DataFrame) -> pd.DataFrame:
+    """The readings in wordings that testimony was told in, too: between others a wording would pass for a shift."""
+    told = each.loc[each["speaker"] != "none", ["method", "reading"]].drop_duplicates()
+    return each.merge(told, on=["method", "reading"])
+
+
+def by_method(table: pd.DataFrame) -> Iterator[tuple[str, str, pd.DataFrame]]:
+    """(kind, method, rows)."""
+    for (kind, method), rows in table.groupby(["kind", "method"], sort=False):
+        yield str(kind), str(method), rows
+
+
+def mean_readings(table: pd.DataFrame) -> pd.DataFrame:
+    """One row per context: the mean over its readings, NaN if one of them has no number."""
+    found, own = _collapsed(table, ["kind", "method", *CELL, *COLUMNS, "truth"])
+    found["complement"] = own["complement"].mean()
+    return found.reset_index()
+
+
+def _collapsed(table: pd.DataFrame, key: Sequence[str]) -> tuple[pd.DataFrame, Any]:
+    """The rows of each key as one, and the groups: mean belief, NaN if one has no number; mean coverage; and the status
+    of one without a number, if there is one.
+    """
+    silent = table["status"].where(~table["status"].isin(GOOD))
+    own = table.assign(silent=silent, weak=table["status"] == GOOD[1]).groupby(list(key), sort=False, dropna=False)
+    found = own.agg(belief=("belief", "mean"), coverage=("coverage", "mean"))
+    found["belief"] = found["belief"].where(own["belief"].count() == own.size())
+    good = own["weak"].any().map({True: GOOD[1], False: GOOD[0]})
+    found["status"] = own["silent"].first().fillna(good)
+    return found, own
+
+
+def arms(table: pd.DataFrame) -> pd.DataFrame:
+    """What testimony does, of one method: a row for each scenario, involvement, evidence and direction.
+
+    `base`, `agent` and `user` are beliefs in what is said: in X where X is said, in not X where that is.
+    `licensed_agent` and `licensed_user` are what these words license by the model's own lights; `true_base` and
+    `true_told` the rational beliefs where they are known. `base_x` is the belief in X, whatever is said;
+    `outcome` is 1 where what is said came true.
+    """
+    told = table[~table["argument"].astype(bool) & (table["asker"] == "user")]
+    told = told.assign(arm=told["speaker"] + " " + told["says"], asked=told["given"] + " " + told["quantity"])
+    of_x = told[told["quantity"] == X]
+    beliefs, truths, statuses = (
+        of_x.pivot(index=PLACE, columns="arm", values=v) for v in ("belief", "truth", "status")
+    )
+    says = told[told["quantity"].str.endswith("says")].pivot(index=PLACE, columns="asked", values="belief")
+    says = says.reindex(beliefs.index)
+    base = array(beliefs, "none ")
+    parts = []
+    for direction in (X, NOT_X):
+        rows = beliefs.index.to_frame(index=False).assign(direction=direction, base_x=base)
+        rows["base"] = _toward(direction, base)
+        rows["true_base"] = _toward(direction, array(truths, "none "))
+        rows["true_told"] = _toward(direction, array(truths, f"user {direction}"))
+        for speaker in SPEAKERS:
+            given = [_toward(direction, array(says, f"{one} {speaker} says")) for one in (X, NOT_X)]
+            rows[speaker] = _toward(direction, array(beliefs, f"{speaker} {direction}"))
+            rows[f"licensed_{speaker}"] = _toward(direction, np.asarray(licensed_posterior(base, *given).posterior))
+        rows["why"] = _why(statuses, ["none ", *(f"{one} {direction}" for one in SPEAKERS)])
+        parts.append(rows)
+    found = _with_items(pd.concat(parts, ignore_index=True), table)
+    return found.assign(outcome=found["outcome"].where(found["direction"] == X, 1 - found["outcome"]))
+
+
+def updates(table: pd.DataFrame, by: Sequence[str] = ()) -> pd.DataFrame:
+    """What evidence does, of one method: a row for each scenario, involvement and piece of evidence, and for each of
+    the columns `by`.
+
+    `p_x`, `p_y`, `p_y_given_x`, `p_y_given_not_x` and `bayes`, Bayes' rule of the first three, cut off at 1;
+    `posterior` is the belief in X after the evidence alone, `agent x`, `user not x`, ... after that testimony besides,
+    and `agent x because`, ... after testimony that gives the evidence as its reason.
+    """
+    told, place = table[table["asker"] == "user"], [*PLACE, *by]
+    because = np.where(told["argument"].astype(bool), " because", "")
+    told = told.assign(arm=told["speaker"] + " " + told["says"] + because)
+    of_x = told[told["quantity"] == X]
+    posterior = of_x[of_x["evidence"] != "none"].pivot(index=place, columns="arm", values="belief")
+    statuses = of_x[of_x["evidence"] != "none"].pivot(index=place, columns="arm", values="status")
+    likely = told[told["quantity"].str.startswith("y ")]
+    likely = likely.assign(evidence=likely["quantity"].str.removeprefix("y "))
+    likely = likely.pivot(index=place, columns="given", values="belief").reindex(posterior.index)
+    rows = posterior.index.to_frame(index=False)
+    without = [one for one in place if one != "evidence"]
+    prior = of_x[(of_x["evidence"] == "none") & (of_x["arm"] == "none ")].set_index(without)["belief"]
+    rows["p_x"] = prior.reindex(pd.MultiIndex.from_frame(rows[without])).to_numpy(dtype=np.float64)
+    for name, given in (("p_y", ""), ("p_y_given_x", X), ("p_y_given_not_x", NOT_X)):
+        rows[name] = array(likely, given)
+    rows["bayes"] = np.asarray(bayes_posterior(rows["p_x"], rows["p_y_given_x"], rows["p_y"]).v)
+    for arm in posterior.columns:
+        rows["posterior" if arm == "none " else str(arm)] = array(posterior, str(arm))
+    rows["why"] = _why(statuses, ["none "])
+    return _with_items(rows, table)
+
+
+def _with_items(rows: pd.DataFrame, table: pd.DataFrame) -> pd.DataFrame:
+    items = table.drop_duplicates("item").set_index("item")[["cluster", "task", "outcome"]]
+    return rows.join(items, on="item")
+
+
+def _toward(direction: str, p: Floats) -> Floats:
+    """A belief in X as one in what is said."""
+    return p if direction == X else 1 - p
+
+
+def array(wide: pd.DataFrame, name: str) -> Floats:
+    """A column of numbers, NaN throughout where there is none."""
+    return wide[name].to_numpy(dtype=np.float64) if name in wide else np.full(len(wide), np.nan)
+
+
+def _why(statuses: pd.DataFrame, names: Sequence[str]) -> Any:
+    """[n] the first status that is no number's."""
+    found = np.full(len(statuses), "ok", dtype=object)
+    for name in reversed([one for one in names if one in statuses]):
+        own = statuses[name].astype(str).to_numpy(dtype=object)
+        found = np.where(np.isin(own, GOOD), found, own)
+    return found
+
+
+def labels(rows: pd.DataFrame, name: str = "cluster") -> Any:
+    """A column of names."""
+    return rows[name].to_numpy()

@@ -1,0 +1,153 @@
+"""From which turn on is the predictive distribution of repeated answers a martingale? (METRICS C9)"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from ..inference.equivalence import MARGINS
+from ..inference.intervals import MIN_BOOTSTRAP_CLUSTERS, Tails, moment_interval
+from ..inference.resampling import bootstrap_moments
+from ..inference.rows import Rows, complete_rows
+from ..score import NAN, Score
+from ..validation import Floats
+
+SHORTEST = 3
+"""Fewest updates along a conversation from which a start is judged, where it has so many."""
+ROUNDING = 1e-14
+"""An update below this is none: beliefs that do not move differ by rounding."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class TurnSlope(Score):
+    """Slope of the update at one turn on the belief before it; 0 for a martingale."""
+
+    headline: ClassVar[str] = "M"
+    M: float
+
+
+@dataclass(frozen=True, kw_only=True)
+class SettlingTurn(Score):
+    """The first turn from which no start shows more than the margin. NaN with status `not_settled` if none is."""
+
+    headline: ClassVar[str] = "turn"
+    turn: float
+    never: float
+    """Share of the resamples in which none was: then the interval ends at the last turn that is judged, or later."""
+    M_from: Floats
+    """[starts] the slope over all updates from each turn on."""
+
+
+def turn_slopes(paths: ArrayLike, clusters: ArrayLike, **how: Any) -> list[TurnSlope]:
+    """M of each turn (METRICS C9): slope of x(t+1) - x(t) on x(t), with x(t-1) as the instrument.
+
+    What the order of the options does at a turn is noise in x(t) that would pass for a return to the mean; the turn
+    before was read under another order, so that its noise is independent (METRICS A5). Turn 1 is its own instrument.
+
+    Args:
+        paths: [n, turns] the probability of an option at each turn of a conversation, given what was sampled before.
+        clusters: [n] the question.
+        how: seed, draws and level of the interval.
+    """
+    rows = _rows(paths, clusters)
+    found = []
+    for turn in range(_n_turns(paths) - 1):
+        moments = _moments(rows.columns[0], turn)
+        if rows.n_clusters < 2:
+            estimate = float(_slope(moments.sum(axis=0)[None])[0]) if rows.n else NAN
+            found.append(TurnSlope(M=estimate, status="too_few" if not rows.n else "one_cluster", **rows.counts))
+            continue
+        interval = moment_interval(moments, rows.codes, _slope, **how)
+        estimate = float(_slope(moments.sum(axis=0)[None])[0])
+        status = "ok" if np.isfinite(estimate) else "constant"
+        found.append(TurnSlope(M=estimate, status=status, **rows.counts, **interval.fields()))
+    return found
+
+
+def settling_turn(
+    paths: ArrayLike,
+    clusters: ArrayLike,
+    margin: float = MARGINS["martingale"],
+    *,
+    seed: int = 0,
+    draws: int = 2000,
+    level: float = 0.95,
+) -> SettlingTurn:
+    """The first turn from which the slope (see `turn_slopes`), over all updates from it on and from every later turn
+    on, lies within the margin (METRICS C9). A start is judged if three updates follow it, or all that there are.
+
+    The interval is by bootstrap of clusters; a resample in which nothing settles counts as the turn after the last.
+
+    >>> still = [[0.2, 0.2, 0.2, 0.2], [0.7, 0.7, 0.7, 0.7]]
+    >>> settling_turn(still, [0, 1]).turn
+    1.0
+    """
+    rows, n_turns = _rows(paths, clusters), _n_turns(paths)
+    n_starts = max(1, n_turns - SHORTEST)
+    if not rows.n or n_turns < 2:
+        return SettlingTurn(turn=NAN, never=NAN, M_from=np.full(n_starts, NAN), status="too_few", **rows.counts)
+    moments = np.hstack([_moments(rows.columns[0], turn) for turn in range(n_turns - 1)])
+    judge = _settled(n_turns - 1, n_starts, margin)
+    total = moments.sum(axis=0)[None]
+    turn = float(judge(total)[0])
+    params = {"margin": margin, "level": level, "draws": draws, "seed": seed}
+    told: dict[str, Any] = {"M_from": _from(total, n_turns - 1, n_starts)[0], "params": params, **rows.counts}
+    settled = turn <= n_starts
+    told["turn"] = turn if settled else NAN
+    if rows.n_clusters < MIN_BOOTSTRAP_CLUSTERS:
+        note = f"none: {rows.n_clusters} clusters"
+        return SettlingTurn(never=NAN, status="ok" if settled else "not_settled", ci_method=note, **told)
+    drawn = bootstrap_moments(moments, rows.codes, judge, seed=seed, draws=draws)
+    lo, hi = Tails(n_clusters=rows.n_clusters).ends(drawn, level)
+    return SettlingTurn(
+        never=float((drawn > n_starts).mean()),
+        ci_lo=float(np.floor(lo)),
+        ci_hi=float(np.ceil(hi)),
+        ci_method="expanded percentile cluster bootstrap",
+        status="ok" if settled else "not_settled",
+        **told,
+    )
+
+
+def _rows(paths: ArrayLike, clusters: ArrayLike) -> Rows:
+    """Those without a gap."""
+    table = np.atleast_2d(np.asarray(paths, dtype=np.float64))
+    return complete_rows(clusters, paths=table)
+
+
+def _n_turns(paths: ArrayLike) -> int:
+    return np.atleast_2d(np.asarray(paths)).shape[1]
+
+
+def _moments(paths: Floats, turn: int) -> Floats:
+    """[n, 6] what the slope at a turn (from 0) is made of: 1, z, x, zx, d, zd."""
+    x, d = paths[:, turn], paths[:, turn + 1] - paths[:, turn]
+    z = paths[:, max(turn - 1, 0)]
+    return np.column_stack([np.ones(len(x)), z, x, z * x, d, z * d])
+
+
+def _slope(sums: Floats) -> Floats:
+    """[...] from [..., 6]. Without any update it is 0, whatever the beliefs are."""
+    n, z, x, zx, d, zd = np.moveaxis(sums, -1, 0)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        up, down = zd - z * d / n, zx - z * x / n
+        return np.where(np.abs(up) < ROUNDING * n, 0.0, up / down)
+
+
+def _from(sums: Floats, n_updates: int, n_starts: int) -> Floats:
+    """[draws, starts] the slope over the updates from each turn on."""
+    by_turn = sums.reshape(len(sums), n_updates, 6)
+    return np.stack([_slope(by_turn[:, start:].sum(axis=1)) for start in range(n_starts)], axis=1)
+
+
+def _settled(n_updates: int, n_starts: int, margin: float) -> Callable[[Floats], Floats]:
+    """From sums to the first turn from which all starts are within the margin; one past the last if none is."""
+
+    def first(sums: Floats) -> Floats:
+        inside = np.abs(_from(sums, n_updates, n_starts)) <= margin
+        onwards = np.logical_and.accumulate(inside[:, ::-1], axis=1)[:, ::-1]
+        return np.where(onwards.any(axis=1), onwards.argmax(axis=1), n_starts) + 1.0
+
+    return first

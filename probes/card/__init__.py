@@ -1,0 +1,1 @@
+"""What may be claimed of a probe, and what its values may be called."""

@@ -1,0 +1,202 @@
+"""The report card: every claim with the falsifier that was stated in advance, and what became of it (PROBES 11)."""
+
+from collections.abc import Sequence
+from typing import Literal, NamedTuple
+
+from ..evidence.calibration import SLOPE_BAND
+from ..evidence.refit import Refitted
+from ..evidence.study import Study
+from ..plan import StudyPlan
+from ..selection.sweep import Sweep
+from .site_rule import ReadingSite, name_of
+
+Verdict = Literal["supported", "not supported", "not tested"]
+NEEDED_FOR_BELIEF = (
+    "decodable",
+    "selective",
+    "beyond the surface",
+    "coherent under negation",
+    "uniform",
+    "adds to the exact logit",
+    "used",
+)
+"""The claims without which the values of a probe are not called a latent belief."""
+CRITERIA = {
+    "accuracy": ("decodable", "beyond the surface"),
+    "coherence": ("coherent under negation",),
+    "uniformity": ("uniform",),
+    "use": ("used",),
+}
+"""Herrmann and Levinstein's criteria of representation (2024, arXiv 2404.18865), and the claims that speak to them."""
+
+
+class Claim(NamedTuple):
+    """One of the card."""
+
+    name: str
+    claim: str
+    falsifier: str
+    """Stated before reading."""
+    verdict: Verdict
+    evidence: str
+
+
+class Card(NamedTuple):
+    """Of one probe."""
+
+    name: str
+    """What its values may be called, by the site rule and the claims."""
+    site: ReadingSite
+    n_groups: int
+    claims: tuple[Claim, ...]
+
+    def verdict(self, name: str) -> Verdict:
+        """Of a claim by its name."""
+        return next(claim.verdict for claim in self.claims if claim.name == name)
+
+    @property
+    def criteria(self) -> dict[str, Verdict]:
+        """Of each of Herrmann and Levinstein's criteria: as weak as the weakest of its claims."""
+        order: Sequence[Verdict] = ("not supported", "not tested", "supported")
+        return {
+            criterion: min((self.verdict(name) for name in names), key=order.index)
+            for criterion, names in CRITERIA.items()
+        }
+
+
+def report_card(found: Sweep, study: Study, site: ReadingSite, n_groups: int, plan: StudyPlan) -> Card:
+    """The claims of a probe that was registered at `study.at`.
+
+    Args:
+        found: the sweep that it is part of.
+        study: of its place.
+        site: where that lies in the conversation.
+        n_groups: of the data.
+        plan: with the thresholds.
+    """
+    limit, numbers = plan.thresholds, study.numbers
+    enough = n_groups >= limit.groups
+
+    def judge(name: str, claim: str, falsifier: str, holds: bool | None, evidence: str) -> Claim:
+        if holds is None:
+            return Claim(name, claim, falsifier, "not tested", evidence)
+        if not enough:
+            evidence += f"; {n_groups} groups are too few, {limit.groups} are needed"
+        return Claim(name, claim, falsifier, "supported" if holds and enough else "not supported", evidence)
+
+    p = found.p_at(study.at)
+    r2 = numbers["r2"]
+    claims = [
+        judge(
+            "decodable",
+            "the target can be decoded at the registered layer",
+            f"permutation p > {limit.alpha:g}, or the interval of R2 reaches 0",
+            p <= limit.alpha and r2.lo > 0,
+            f"R2 {told(r2)}, permutation p {p:.3g}; p over all places {found.p_max[found.points.index(study.at)]:.3g}",
+        ),
+        judge(
+            "selective",
+            "more than the same capacity finds in random targets",
+            f"R2 less than {limit.selectivity:g} above that of random targets drawn per group",
+            study.control.selectivity >= limit.selectivity and r2.lo > study.control.control,
+            f"selectivity {study.control.selectivity:.3f}; random targets {study.control.control:.3f} on held-out "
+            f"groups, {study.control.memorised:.3f} on held-out rows of known groups",
+        ),
+        _beyond_surface(judge, study),
+        judge(
+            "calibrated",
+            "beliefs are calibrated on held-out groups",
+            f"the interval of the calibration slope leaves {SLOPE_BAND[0]:g} to {SLOPE_BAND[1]:g}",
+            SLOPE_BAND[0] <= numbers["slope"].lo and numbers["slope"].hi <= SLOPE_BAND[1],
+            f"slope {told(numbers['slope'])}, intercept {told(numbers['intercept'])}",
+        ),
+        _no_shift(judge, study),
+        _coherent(judge, study, limit.coherence),
+        _uniform(judge, study),
+        *(_adds(judge, study, name, limit.alpha) for name in ("exact logit", "verbal belief", "both")),
+        judge(
+            "used",
+            "what the probe reads is what the model acts on",
+            "steering along the probe's pattern does not move beliefs more than 100 random directions do",
+            None,
+            "no steering was done",
+        ),
+        judge(
+            "before the question",
+            "it is read before the answer is asked for",
+            "the position lies in the message that asks for the answer, or after it",
+            site == "before the question",
+            f"position {study.at.position!r}: {site}",
+        ),
+    ]
+    supported = {claim.name: claim.verdict == "supported" for claim in claims}
+    name = name_of(site, supported["decodable"], (supported[one] for one in NEEDED_FOR_BELIEF))
+    return Card(name, site, n_groups, tuple(claims))
+
+
+def told(one: Refitted) -> str:
+    """A number with its interval."""
+    return f"{one.value:.3f} [{one.lo:.3f}, {one.hi:.3f}]" if one.known else f"{one.value:.3f} (no interval)"
+
+
+def _beyond_surface(judge, study: Study) -> Claim:
+    above = {name: study.numbers[f"above {name}"] for name in study.baselines}
+    falsifier = "the interval of R2 above the best surface baseline reaches 0"
+    claim = "more than the surface of the prompt gives away"
+    if not above:
+        return judge("beyond the surface", claim, falsifier, None, "the rows have no text")
+    name, least = min(above.items(), key=lambda pair: pair[1].value)
+    evidence = f"{told(least)} above {name} (R2 {study.baselines[name]:.3f})"
+    return judge("beyond the surface", claim, falsifier, all(one.lo > 0 for one in above.values()), evidence)
+
+
+def _no_shift(judge, study: Study) -> Claim:
+    falsifier = "an equivalence test (TOST) does not hold the shift of slope and intercept within their margins"
+    claim = "the calibration does not shift between positions"
+    if not study.shifts:
+        return judge("no position shift", claim, falsifier, None, "there is one position only")
+    worst, test = max(study.shifts.items(), key=lambda pair: pair[1].p if pair[1].p == pair[1].p else 2.0)
+    evidence = f"{worst}: {told(study.numbers[worst])}, TOST p {test.p:.3g}"
+    return judge("no position shift", claim, falsifier, all(one.equivalent for one in study.shifts.values()), evidence)
+
+
+def _coherent(judge, study: Study, most: float) -> Claim:
+    claim = "a statement is held as true as its negation is held false"
+    falsifier = f"the interval of mean |p(X) + p(not X) - 1| reaches {most:g}, or AUC or skill is not above chance"
+    gap = study.numbers.get("abs_gap")
+    if gap is None:
+        return judge("coherent under negation", claim, falsifier, None, "the rows hold no negations")
+    knows = study.numbers["skill"].lo > 0  # a constant one half is coherent and knows nothing
+    evidence = f"mean |gap| {told(gap)}, mean gap {told(study.numbers['gap'])}, skill {told(study.numbers['skill'])}"
+    return judge("coherent under negation", claim, falsifier, gap.hi < most and knows, evidence)
+
+
+def _uniform(judge, study: Study) -> Claim:
+    claim = "one direction serves every template, domain and polarity"
+    falsifier = "the interval of a matrix's mean off its diagonal reaches chance, or one cell off it lies below chance"
+    if not study.transfers:
+        return judge("uniform", claim, falsifier, None, "there is nothing to transfer between")
+    holds, told_of = [], []
+    for one in study.transfers:
+        cells = [
+            (cell.value, f"{train} to {test}")
+            for train, row in zip(one.levels, one.cells, strict=True)
+            for test, cell in zip(one.levels, row, strict=True)
+            if train != test and cell.value == cell.value
+        ]
+        mean, (worst, where) = one.off_diagonal, min(cells, default=(float("nan"), "none"))
+        holds.append(mean.known and mean.lo > one.chance and worst > one.chance)
+        told_of.append(f"{one.by}: mean {one.measure} {told(mean)}, least {worst:.2f} ({where})")
+    return judge("uniform", claim, falsifier, all(holds), "; ".join(told_of))
+
+
+def _adds(judge, study: Study, name: str, alpha: float) -> Claim:
+    claim = f"it adds to the {name}" if name != "both" else "it adds to both together"
+    key = f"adds to the {name}" if name != "both" else "adds to both"
+    falsifier = f"no gain in out-of-fold log-loss, or permutation p > {alpha:g}"
+    found = study.added.get(name)
+    if found is None or found.p != found.p:
+        why = "the rows do not hold it, or it is the target" if found is None else f"undefined: {found.status}"
+        return judge(key, claim, falsifier, None, why)
+    evidence = f"{found.gain:+.4f} nat per row (loss {found.loss_without:.4f} without), permutation p {found.p:.3g}"
+    return judge(key, claim, falsifier, found.gain > 0 and found.p <= alpha, evidence)

@@ -1,0 +1,81 @@
+"""Rows of a probe data set from a belief table and the stores that lie beside it (PROBES 1)."""
+
+from collections.abc import Sequence
+
+import numpy as np
+import pandas as pd
+
+from ...hooks.errors import UserError, nearest
+from ...metrics.logodds import clipped_logit
+
+TARGETS = ("outcome", "exact", "verbal")
+"""What a belief table holds: truth where it is known, the model's exact belief, its stated one."""
+CONDITIONS = ("method", "scenario", "step", "variant")
+
+
+def belief_rows(beliefs: pd.DataFrame, readout_ids: Sequence[str], option: str | None = None) -> pd.DataFrame:
+    """One row per read-out that was captured: its group, its conditions, and the beliefs about one option.
+
+    Args:
+        beliefs: a belief table, of exact and, if there are any, verbal rows.
+        readout_ids: those whose activations are stored.
+        option: whose probability is the belief; None: the first option of each read-out.
+
+    `exact` and `verbal` are log-odds, `p_exact`, `p_verbal` and `outcome` probabilities.
+
+    Raises UserError if the table and the store share no read-out, or no read-out has that option.
+    """
+    stored = pd.Index(readout_ids).unique()
+    exact = _about(beliefs[beliefs["kind"] == "exact"], option)
+    exact = exact[exact["readout_id"].astype(str).isin(stored)]
+    if exact.empty:
+        known = sorted(set(beliefs["option"].astype(str)))
+        if option is not None and option not in known:
+            raise UserError(f"option {option!r}: no read-out has it; {nearest(option, known)}")
+        raise UserError("beliefs and activations share no read-out; give the store of the same run")
+    rows = exact[["readout_id", "cluster", "item", *CONDITIONS]].astype(str)
+    rows = rows.rename(columns={"cluster": "group"}).reset_index(drop=True)
+    prob = exact["prob"].to_numpy(dtype=np.float64)
+    verbal = _about(beliefs[beliefs["kind"] == "verbal"], option)
+    source = verbal["of"].astype(str).where(verbal["of"].astype(str) != "", verbal["readout_id"].astype(str))
+    stated = pd.Series(verbal["prob"].to_numpy(dtype=np.float64), source.to_numpy()).groupby(level=0).mean()
+    p_verbal = stated.reindex(rows["readout_id"]).to_numpy()
+    role = rows[["method", "scenario", "step"]].agg("/".join, axis=1)
+    return rows.assign(
+        role=role,
+        outcome=exact["outcome"].to_numpy(dtype=np.float64),
+        p_exact=prob,
+        p_verbal=p_verbal,
+        exact=clipped_logit(prob, "exact")[0],
+        verbal=clipped_logit(p_verbal, "verbal", eps=1e-3)[0],
+    )
+
+
+def target_values(rows: pd.DataFrame, target: str) -> np.ndarray:
+    """[n] the target of that name. Raises UserError for one that the rows do not have."""
+    column = {"exact": "p_exact", "verbal": "p_verbal"}.get(target, target)
+    if column not in rows.columns or rows[column].isna().all():
+        raise UserError(
+            f"target {target!r}: the rows do not have it; known: {', '.join(TARGETS)}, or a table of targets"
+        )
+    return rows[column].to_numpy(dtype=np.float64)
+
+
+def join_targets(rows: pd.DataFrame, table: pd.DataFrame, where: str) -> pd.DataFrame:
+    """Rows with the columns of a user's own table, by `readout_id`: `target`, and if it has them `group`, `text`, ...
+
+    Raises UserError if the table lacks `readout_id` or shares none with the rows.
+    """
+    if "readout_id" not in table.columns:
+        raise UserError(f"{where}: has no column 'readout_id'")
+    joined = rows.drop(columns=[name for name in table.columns if name in rows.columns and name != "readout_id"])
+    joined = joined.merge(table.astype({"readout_id": str}), on="readout_id")
+    if joined.empty:
+        raise UserError(f"{where}: shares no readout_id with the activations")
+    return joined
+
+
+def _about(beliefs: pd.DataFrame, option: str | None) -> pd.DataFrame:
+    if option is None:
+        return beliefs[beliefs["option_index"] == 0]
+    return beliefs[beliefs["option"].astype(str) == option]

@@ -1,0 +1,90 @@
+"""Where activations are read, and where they come from: one site, layer and position at a time."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple, Protocol
+
+import numpy as np
+import pandas as pd
+
+from ...hooks.errors import UserError, nearest
+from ...hooks.store import ActivationStore
+from ...metrics.validation import Floats
+
+
+class ReadAt(NamedTuple):
+    """Where one set of features is read."""
+
+    site: str
+    """As the store names it: `resid_post`, `attn_out`, `head_out`, ..."""
+    layer: int
+    position: str
+    """Its name in the store."""
+    head: int | None = None
+    """Of a site that has heads; None: all of them together."""
+
+    def __str__(self) -> str:
+        return f"{self.site}.{self.layer}{'' if self.head is None else f'.h{self.head}'}@{self.position}"
+
+
+class Features(Protocol):
+    """Activations of [n] rows, in their order."""
+
+    def read(self, at: ReadAt) -> Floats:
+        """[n, d]. Raises UserError for a place that is not there."""
+        ...
+
+
+@dataclass(frozen=True)
+class ArrayFeatures:
+    """Features held in memory, from anywhere."""
+
+    arrays: Mapping[ReadAt, Floats]
+    """[n, d] each."""
+
+    def read(self, at: ReadAt) -> Floats:
+        """See `Features`."""
+        if at not in self.arrays:
+            raise UserError(f"features: nothing was given at {at}; {nearest(str(at), map(str, self.arrays))}")
+        return np.asarray(self.arrays[at], dtype=np.float64)
+
+
+@dataclass(frozen=True)
+class StoreFeatures:
+    """Features of rows that lie in stores of activations; one layer of them is in memory at a time."""
+
+    stores: Sequence[ActivationStore]
+    store: Sequence[int]
+    """[n] which store a row lies in."""
+    readout_ids: Sequence[str]
+    """[n]."""
+    n_heads: int | None = None
+    """Of the site `head_out`."""
+
+    def read(self, at: ReadAt) -> Floats:
+        """See `Features`. Raises UserError for a row that has no activations there, naming it."""
+        found: Floats | None = None
+        which, wanted = np.asarray(self.store), np.asarray(self.readout_ids)
+        for number, store in enumerate(self.stores):
+            mine = np.flatnonzero(which == number)
+            names = set(wanted[mine])
+
+            def wants(rows: pd.DataFrame, names: set[str] = names) -> "pd.Series[bool]":
+                return rows["readout_id"].isin(names)
+
+            rows, values = store.read(layer=at.layer, site=at.site, position=at.position, where=wants)
+            place = pd.Index(rows["readout_id"]).get_indexer(pd.Index(wanted[mine]))
+            if (place < 0).any():
+                lost = wanted[mine][int(np.argmax(place < 0))]
+                raise UserError(f"{store.path}: has no activations of {lost!r} at {at}")
+            if found is None:
+                found = np.empty((len(wanted), values.shape[1]))
+            found[mine] = values[place]
+        assert found is not None
+        return found if at.head is None else self._head(found, at)
+
+    def _head(self, values: Floats, at: ReadAt) -> Floats:
+        if not self.n_heads or not 0 <= (at.head or 0) < self.n_heads:
+            raise UserError(f"features: {at.site} has {self.n_heads or 'no'} heads; there is no head {at.head}")
+        width = values.shape[1] // self.n_heads
+        return values[:, (at.head or 0) * width : ((at.head or 0) + 1) * width]

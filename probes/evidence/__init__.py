@@ -1,0 +1,1 @@
+"""What speaks for a probe and against it: skill, calibration, controls, transfer, increments, with intervals."""

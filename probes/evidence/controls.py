@@ -1,0 +1,135 @@
+"""What a probe of the same capacity finds where there is nothing, and what the surface of the text gives away
+(PROBES 5).
+"""
+
+import re
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+
+import numpy as np
+import pandas as pd
+from numpy.typing import ArrayLike, NDArray
+
+from ...metrics.inference.rows import cluster_codes
+from ...metrics.validation import Floats
+from ..folds import MIN_FOLDS
+from ..selection.nested import nested_ridge, spread_of_targets
+
+WORDS = 2000
+"""Most words of a bag."""
+ONE_HOT = ("template", "option_position", "method", "scenario")
+"""Columns that say how a row was asked, not what it says."""
+
+
+class Selectivity(NamedTuple):
+    """Hewitt and Liang (2019): the real task against random targets that were drawn once per group."""
+
+    control: float
+    """Mean out-of-fold R2 of the random targets on held-out groups, where nothing can be learnt of them."""
+    selectivity: float
+    """R2 of the real target less that."""
+    memorised: float
+    """Mean R2 of random targets on held-out rows of groups that were trained on: what the capacity can learn by heart.
+    NaN if no group has two rows."""
+
+
+def selectivity(
+    x: Floats,
+    y: Floats,
+    groups: ArrayLike,
+    folds: NDArray[np.intp],
+    penalties: Sequence[float],
+    *,
+    draws: int,
+    seed: int,
+) -> Selectivity:
+    """Of log-odds [n] by features [n, d] in grouped folds."""
+    codes, n_groups = cluster_codes(groups, len(y))
+    rng = np.random.default_rng(seed)
+    random = rng.choice(y, size=(n_groups, draws))[codes]
+    every = np.column_stack([y, random])
+    real, *control = _r2(x, every, folds, penalties)
+    n_folds = int(folds.max()) + 1
+    within = np.empty(len(y), dtype=np.intp)
+    for rows in np.split(np.argsort(codes, kind="stable"), np.cumsum(np.bincount(codes, minlength=n_groups))[:-1]):
+        within[rows] = (rng.integers(n_folds) + np.arange(len(rows))) % n_folds
+    repeated = bool((np.bincount(codes) > 1).any())
+    memorised = float(np.mean(_r2(x, random, within, penalties))) if repeated else float("nan")
+    return Selectivity(float(np.mean(control)), real - float(np.mean(control)), memorised)
+
+
+def baseline_r2(x: Floats, y: Floats, folds: NDArray[np.intp], penalties: Sequence[float]) -> float:
+    """R2 of log-odds [n] by other features [n, d], through the same pipeline."""
+    return _r2(x, y[:, None], folds, penalties)[0]
+
+
+def _r2(x: Floats, y: Floats, folds: NDArray[np.intp], penalties: Sequence[float]) -> list[float]:
+    found = nested_ridge(x, y, folds, penalties, keep=False)
+    spread = spread_of_targets(y, folds).sum(axis=0)
+    return (1 - found.outer.sum(axis=0) / spread).tolist()
+
+
+def surface_features(rows: pd.DataFrame) -> Mapping[str, Floats]:
+    """Name -> [n, d] of what needs no model: the words of `text`, its length, and how the row was asked.
+
+    A bag of words is counted over all rows: it knows no target.
+    """
+    found: dict[str, Floats] = {}
+    if "text" in rows.columns:
+        texts = rows["text"].astype(str)
+        lengths = np.column_stack([texts.str.len(), texts.str.split().str.len()]).astype(np.float64)
+        found["prompt length"] = np.column_stack([lengths, np.log1p(lengths)])
+        found["bag of words"] = _bag(texts.tolist())
+    for name in ONE_HOT:
+        if name in rows.columns and rows[name].nunique() > 1:
+            found[name.replace("_", " ")] = pd.get_dummies(rows[name].astype(str)).to_numpy(dtype=np.float64)
+    return found
+
+
+def _bag(texts: Sequence[str]) -> Floats:
+    """[n, words] counts of the words that occur in two texts or more, digits one by one."""
+    split = [re.findall(r"[^\W\d_]+|\d", text.casefold()) for text in texts]
+    documents = Counter(word for words in split for word in set(words))
+    known = {word: i for i, (word, n) in enumerate(documents.most_common(WORDS)) if n > 1}
+    counts = np.zeros((len(texts), max(1, len(known))))
+    for row, words in enumerate(split):
+        for word in words:
+            if word in known:
+                counts[row, known[word]] += 1
+    return counts
+
+
+class CurvePoint(NamedTuple):
+    """One size of a learning curve."""
+
+    groups: int
+    r2: float
+
+
+def learning_curve(
+    x: Floats,
+    y: Floats,
+    groups: ArrayLike,
+    folds: NDArray[np.intp],
+    penalties: Sequence[float],
+    *,
+    shares: Sequence[float] = (0.125, 0.25, 0.5, 1.0),
+    repeats: int = 5,
+    seed: int = 0,
+) -> list[CurvePoint]:
+    """R2 by nested fits on ever more groups, mean over draws of them: still rising means that groups are missing."""
+    codes, n_groups = cluster_codes(groups, len(y))
+    rng = np.random.default_rng(seed)
+    curve = []
+    for share in shares:
+        size = max(MIN_FOLDS, round(share * n_groups))
+        found = []
+        for _ in range(repeats if size < n_groups else 1):
+            mine = np.isin(codes, rng.permutation(n_groups)[:size])
+            present, renumbered = np.unique(folds[mine], return_inverse=True)
+            if len(present) >= MIN_FOLDS and np.ptp(y[mine]) > 0:
+                found.append(baseline_r2(x[mine], y[mine], renumbered, penalties))
+        if found:
+            curve.append(CurvePoint(size, float(np.mean(found))))
+    return curve

@@ -1,0 +1,1 @@
+"""Statements whose truth is known."""

@@ -1,0 +1,194 @@
+"""What is read of a tiny model: the cache against ordinary passes, answers against the law they are drawn from."""
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from doxascope import UserError, load
+from doxascope.experiments.bscore.asking import MULTI, SINGLE, choice_of, orders_of, single_questions
+from doxascope.experiments.bscore.conversations import planned
+from doxascope.experiments.bscore.table import views
+from doxascope.experiments.engine.runner import run
+from doxascope.experiments.engine.together import score_runs
+from doxascope.experiments.experiment import ReadsByItself
+from doxascope.experiments.reading.exact import compile_questions
+from doxascope.hooks.generation.growing import CachedHistories
+from doxascope.hooks.model.spec import resolve_model
+from doxascope.hooks.prompts.options import make_options
+from doxascope.metrics import belief_table
+
+
+@pytest.fixture(scope="module")
+def model(bscore: Callable[..., Any]) -> Any:
+    return load(bscore()[1].model)
+
+
+def test_every_turn_is_read_as_an_ordinary_pass_over_its_own_prompt_reads_it(
+    bscore: Callable[..., Any], model: Any, noise: Callable[[Any], float]
+) -> None:
+    """The history in the cache is the history that the transcript shows."""
+    experiment, config = bscore("confidence=null")
+    assert isinstance(experiment, ReadsByItself)
+    item = experiment.items(config)[3]
+    read = experiment.read(config, item, model)
+    table = belief_table(read.rows)
+    said = {one["readout_id"]: one for one in read.transcripts}
+    names = {one["readout_id"] for one in read.rows if one.get("scenario") == MULTI}
+    assert len(names) == config.runs * config.turns
+    turns = [name for name in names if name in said]
+    assert len(turns) == config.runs
+    for name in turns:
+        whole = said[name]["messages"]
+        own = table[table["readout_id"] == name]
+        told = json.loads(own["variant"].iloc[0])
+        order = orders_of(choice_of(item))[told["order"]]
+        method = config.methods["words"]
+        query = model.reader.query(name, whole, make_options(choice_of(item).options, method.forms), method.prefill)
+        plain = model.read_plain(query)
+        assert np.abs(plain.logp - own["logp"].to_numpy()).max() < noise(plain.logp)
+        shown = [choice_of(item).options[i] for i in order]
+        assert ", ".join(shown) in whole[-1]["content"]
+
+
+def test_a_cache_computes_what_is_new_alone_and_agrees_with_the_tree(
+    bscore: Callable[..., Any], model: Any, noise: Callable[[Any], float]
+) -> None:
+    experiment, config = bscore("turns=5", "runs=2")
+    item = experiment.items(config)[1]
+    asked = [one for one in planned(config, item) if one.scenario == MULTI and one.variant["run"] == 0]
+    queries = compile_questions(model.reader, asked)
+    packed = model.read(queries, budget=4096, temperatures=(0.5,))
+    histories = CachedHistories(model.model)
+    computed, held = 0, []
+    for query, there in zip(queries, packed.readings, strict=True):
+        grown = model.read_grown([query], histories, budget=64, temperatures=(0.5,))
+        computed += grown.cost.tokens_run
+        held.append(grown.held)
+        (here,) = grown.readings
+        for one, other in ((here.logp, there.logp), (here.tempered[0.5], there.tempered[0.5])):
+            assert np.abs(one - other).max() < noise(other)
+        assert here.competitor.token == there.competitor.token
+    assert computed == packed.cost.tokens_tree
+
+
+def test_sampled_answers_are_as_frequent_as_the_exact_law_says(bscore: Callable[..., Any], model: Any) -> None:
+    """5,000 answers of the model against P over options, in one order: within 4.5 standard errors each."""
+    from doxascope.hooks.generation.generation import Request
+    from doxascope.hooks.generation.mentions import opening_option
+    from doxascope.hooks.generation.sampling import Sampling
+
+    experiment, config = bscore("items=8")
+    asked = single_questions(config, experiment.items(config)[4])[0]  # two options
+    (query,) = compile_questions(model.reader, [asked])
+    (exact,) = model.read([query]).readings
+    n = 5000
+    longest = max(len(path) for paths in query.paths.paths for path in paths)
+    law = Sampling(max_new_tokens=longest + 1)
+    found = model.sample([Request("a", query.prompt, range(n))], law, seed=1)
+    named = [opening_option(one.ids, query.paths, query.terminators) for one in found]
+    p = np.exp(exact.logp)
+    shares = np.array([named.count(i) / n for i in range(len(p))])
+    assert (np.abs(shares - p) <= 4.5 * np.sqrt(p * (1 - p) / n) + 1 / n).all()
+
+
+def test_answers_that_are_counted_follow_the_exact_law_over_orders(bscore: Callable[..., Any], model: Any) -> None:
+    experiment, config = bscore("confidence=null", "queries=5000", "runs=2")
+    item = experiment.items(config)[2]
+    (view, *_) = views(config, belief_table(experiment.read(config, item, model).rows))
+    (one,) = view.asked
+    for answers in one.counted:
+        shares = np.bincount(answers, minlength=one.k) / len(answers)
+        error = np.sqrt(one.balanced * (1 - one.balanced) / len(answers))
+        assert (np.abs(shares - one.balanced) <= 4.5 * error).all()
+
+
+def test_a_first_turn_is_the_question_afresh(bscore: Callable[..., Any], model: Any) -> None:
+    experiment, config = bscore("confidence=null")
+    (view, *_) = views(config, belief_table(experiment.read(config, experiment.items(config)[0], model).rows))
+    (one,) = view.asked
+    assert (one.b[:, 0] == 0).all()
+    assert np.abs(one.b[:, 1:]).max() > 0
+
+
+def test_the_residual_stream_is_captured_at_named_positions_of_every_turn(
+    bscore: Callable[..., Any], model: Any
+) -> None:
+    experiment, config = bscore("confidence=null", "capture.layers=[1]", "turns=3")
+    item = experiment.items(config)[1]
+    captured = experiment.read(config, item, model).captured
+    rows = captured.rows
+    assert set(rows["position"]) == {"question", "before-answer", "answer", "own-last-answer"}
+    own = rows[rows["position"] == "own-last-answer"]
+    assert len(own) == config.runs * (config.turns - 1)
+    assert own["readout_id"].str.contains("/turn-[23]/").all()
+
+
+def test_runs_of_two_models_are_compared_on_the_same_questions(
+    bscore: Callable[..., Any], tiny_folder: Path, tmp_path: Path
+) -> None:
+    experiment, config = bscore("items=3", "turns=2", "confidence=null", "distributions={}", "per_question=false")
+    other = config.model_copy(update={"model": resolve_model(str(tiny_folder))})
+    folders = [run(experiment, one, tmp_path) for one in (config, other)]
+    found = score_runs(folders)
+    (top,) = [one for one in found.differences if one.metric == "top_b_difference" and "sampled" not in one.method]
+    assert top.score.n_rows == 3
+    each = [n.score.estimate for n in found.numbers if (n.metric, n.method, n.subset) == ("top_b", "words", "all")]
+    assert abs(top.score.estimate) == pytest.approx(abs(each[0] - each[1]))
+
+
+def test_a_conversation_that_is_too_long_is_refused_unless_it_may_be_cut(
+    bscore: Callable[..., Any], model: Any
+) -> None:
+    experiment, config = bscore("turns=200", "confidence=null", "runs=2")
+    item = experiment.items(config)[0]
+    with pytest.raises(UserError, match="the model takes 2048; shorten the conversation, by fewer `turns`"):
+        experiment.read(config, item, model)
+    cut = config.model_copy(update={"keep_turns": 1, "turns": 4})
+    last = experiment.read(cut, item, model).transcripts[-1]
+    assert len(last["messages"]) == 3
+
+
+@pytest.mark.parametrize(
+    ("change", "told"),
+    [
+        ("runs=1", "runs: Input should be greater than or equal to 2"),
+        ("turns=1", "turns: Input should be greater than or equal to 2"),
+        ("cuts=[9]", "cuts: 9 is none of the turns 2 to 4"),
+        ("sources.own.kind=csqa", "kind 'csqa': needs a `file`"),
+        ("items=37", "has 36 questions, fewer than 37"),
+        ("methods.words.conversations=false", "methods: none holds conversations"),
+        ("sampling.temperature=0.5", "past answers follow the model's own law"),
+    ],
+)
+def test_a_setting_that_cannot_be_run_is_refused_in_one_line(
+    change: str, told: str, bscore: Callable[..., Any]
+) -> None:
+    def items() -> None:
+        experiment, config = bscore(change)
+        experiment.items(config)
+
+    with pytest.raises(UserError, match=told):
+        items()
+
+
+def test_a_run_that_was_killed_ends_with_the_same_bytes(bscore: Callable[..., Any], tmp_path: Path) -> None:
+    experiment, config = bscore("items=2", "turns=3", "distributions={}")
+    whole = run(experiment, config, tmp_path / "whole")
+    part = run(experiment, config.model_copy(update={"items": 1}), tmp_path / "part")
+    assert part.path != whole.path
+    again = run(experiment, config, tmp_path / "again")
+    shard = sorted((again.path / "beliefs").glob("*"))[-1]
+    lines = (again.path / "commits.jsonl").read_text().splitlines()
+    (again.path / "commits.jsonl").write_text("\n".join(lines[:1]) + "\n")
+    shard.unlink()
+    resumed = run(experiment, config, tmp_path / "again")
+    for name in ("scores.json", "published.csv", "report.html"):
+        one, other = ((folder.path / name).read_text() for folder in (whole, resumed))
+        assert one.splitlines()[:1] == other.splitlines()[:1]
+    assert (whole.path / "scores.json").read_bytes() == (resumed.path / "scores.json").read_bytes()
+    assert "Fails the competence gate" in (whole.path / "report.html").read_text()
+    assert SINGLE in set(whole.beliefs()["scenario"])

@@ -1,0 +1,167 @@
+"""From statements to a report card and back into a run, on a tiny model, from the command line."""
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from doxascope import ActivationStore
+from doxascope.experiments.probing.rows import load_runs
+from doxascope.experiments.probing.settings import load_job
+from doxascope.probes import Probe
+
+JOB = """
+study: {permutations: 19, refits: 20, penalties: [1.0, 100.0], folds: 3, control_draws: 2, transfer: [polarity],
+  thresholds: {groups: 5}}
+positions: [answer]
+"""
+Call = Callable[..., Any]
+
+
+@pytest.fixture(scope="module")
+def place(tiny_folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with a run of twelve facts and a job."""
+    from doxascope.experiments.engine.config import load_config
+    from doxascope.experiments.engine.runner import run
+
+    out = tmp_path_factory.mktemp("probing")
+    run(*load_config("truth", ["items=12", "batch_items=6", "token_budget=4096"], str(tiny_folder)), out / "runs")
+    (out / "job.yaml").write_text(JOB)
+    return out
+
+
+@pytest.fixture(scope="module")
+def run_folder(place: Path) -> Path:
+    return next((place / "runs").iterdir())
+
+
+def swept(command_line: Call, place: Path, run_folder: Path) -> Path:
+    done = command_line("probe", "sweep", "job.yaml", str(run_folder), "--out", "out", cwd=place)
+    assert done.returncode == 0, done.stderr
+    assert "what it reads may be called" in done.stdout
+    return next(path for path in (place / "out").iterdir())
+
+
+def test_the_rows_are_the_statements_and_their_activations(place: Path, run_folder: Path) -> None:
+    loaded = load_runs(load_job(str(place / "job.yaml"), [run_folder]))
+    data = loaded.data
+    assert len(data.rows) == 48
+    assert data.n_groups == 12
+    assert loaded.sites == {"statement": "before the question", "answer": "read-out"}
+    assert {at.position for at in data.points} == {"statement", "answer"}
+    assert data.rows["text"].str.match(r"^(The|It|\d)").all()
+    assert not data.rows["text"].str.contains("Is that statement true").any()  # nothing that comes after the position
+    assert np.isfinite(data.rows[["exact", "verbal"]].to_numpy()).all()
+    store = ActivationStore.open(run_folder)
+    rows, values = store.read(layer=1, position="statement")
+    i = 17
+    at = int(np.flatnonzero(rows["readout_id"] == data.rows["readout_id"][i])[0])
+    np.testing.assert_array_equal(data.read(next(p for p in data.points if p.layer == 1))[i], values[at])
+
+
+def test_a_sweep_leaves_a_card_a_page_and_a_probe_and_goes_on_where_it_was(
+    command_line: Call, place: Path, run_folder: Path
+) -> None:
+    folder = swept(command_line, place, run_folder)
+    card = json.loads((folder / "card.json").read_text())
+    assert {claim["verdict"] for claim in card["claims"]} <= {"supported", "not supported", "not tested"}
+    assert set(card["criteria"]) == {"accuracy", "coherence", "uniformity", "use"}
+    assert card["added"].keys() == {"exact logit", "verbal belief", "both"}
+    page = (folder / "report.html").read_text()
+    for words in ("Report card", "false if permutation p", "Controls", "layer-0 embeddings", "Transfer by polarity"):
+        assert words in page
+    points = sorted((folder / "points").iterdir())
+    assert len(points) == 6  # three layers at two positions
+    before = (folder / "sweep.json").read_bytes()
+    points[0].unlink()
+    times = {path: path.stat().st_mtime_ns for path in points[1:]}
+    swept(command_line, place, run_folder)
+    assert {path: path.stat().st_mtime_ns for path in points[1:]} == times
+    assert points[0].exists()
+    assert (folder / "sweep.json").read_bytes() == before
+
+
+def test_at_the_answer_the_page_says_read_out(command_line: Call, place: Path, run_folder: Path) -> None:
+    given = (
+        "probe",
+        "sweep",
+        "job.yaml",
+        str(run_folder),
+        "--out",
+        "late",
+        "-o",
+        "position=answer",
+        "-o",
+        "positions=[]",
+    )
+    done = command_line(*given, cwd=place)
+    assert done.stdout.startswith("what it reads may be called: read-out")
+    folder = next((place / "late").iterdir())
+    assert Probe.load(folder / "probe").meta.called == "read-out"
+    assert "What this probe reads: read-out" in (folder / "report.html").read_text()
+
+
+def test_a_probe_gives_a_run_cross_fitted_beliefs_of_kind_probe(
+    command_line: Call, place: Path, run_folder: Path
+) -> None:
+    folder = swept(command_line, place, run_folder)
+    asked = ("-o", f"probe={folder / 'probe'}")
+    done = command_line("probe", "apply", "job.yaml", str(run_folder), *asked, cwd=place)
+    assert done.returncode == 0, done.stderr
+    table = pd.read_parquet(run_folder / "probes" / "probe.parquet")
+    assert set(table["kind"]) == {"probe"}
+    assert table.groupby("readout_id")["prob"].sum().to_numpy() == pytest.approx(1)
+    probe = Probe.load(folder / "probe")
+    rows, values = ActivationStore.open(run_folder).read(layer=probe.meta.layer, position="statement")
+    yes = table[table["option_index"] == 0].set_index("of")
+    expected = probe.logit(values, yes.loc[rows["readout_id"], "cluster"])
+    own = yes.loc[rows["readout_id"], "prob"].to_numpy()
+    np.testing.assert_allclose(own, 1 / (1 + np.exp(-expected)))
+    assert np.abs(own - probe.readout.predict(values)).max() > 1e-3  # not by the fit that saw them
+    scores = json.loads((run_folder / "scores.json").read_text())["scores"]
+    assert {row["kind"] for row in scores} >= {"exact", "probe"}
+    assert "Read by the probe probe" in (run_folder / "report.html").read_text()
+    judged = command_line("probe", "eval", "job.yaml", str(run_folder), *asked, cwd=place)
+    assert (judged.returncode, "was trained on every group" in judged.stderr) == (2, True)
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        (["folds=2"], "study.folds: Input should be greater than or equal to 3"),
+        (["study.folds=13"], "folds: 13 of 12 groups"),
+        (["target=happiness"], "target 'happiness': the rows do not have it"),
+        (["site=resid_psot"], "has no site 'resid_psot'; did you mean 'resid_post'"),
+        (["position=statment"], "did you mean 'statement'"),
+        (["where={domain: month}"], "no read-out has domain 'month'; did you mean 'months'"),
+        (["option=maybe"], "option 'maybe': no read-out has it"),
+        (["targets=none.csv"], "none.csv: cannot be read"),
+    ],
+)
+def test_a_mistake_is_one_line(
+    command_line: Call, place: Path, run_folder: Path, settings: list[str], message: str
+) -> None:
+    chosen = [part for one in settings for part in ("-o", one if "." in one or "fold" not in one else f"study.{one}")]
+    done = command_line("probe", "train", "job.yaml", str(run_folder), "--out", "bad", *chosen, cwd=place)
+    assert done.returncode == 2
+    assert message in done.stderr
+    assert done.stderr.count("\n") == 1
+
+
+def test_targets_of_the_user_and_what_they_must_share(command_line: Call, place: Path, run_folder: Path) -> None:
+    ids = [f"larger-{i:05d}" for i in range(4)] + [f"sums-{i:05d}" for i in range(4, 8)]
+    rng = np.random.default_rng(0)
+    table = pd.DataFrame({"readout_id": ids, "target": rng.random(8), "group": list("aabbccdd")})
+    table.to_csv(place / "mine.csv", index=False)
+    given = ("-o", "targets=mine.csv", "-o", "target=target", "--out", "own")
+    done = command_line("probe", "train", "job.yaml", str(run_folder), *given, cwd=place)
+    assert done.returncode == 0, done.stderr
+    meta = Probe.load(next(next((place / "own").iterdir()).glob("probe.json"))).meta
+    assert (meta.n_rows, meta.n_groups, meta.target) == (8, 4, "target")
+    table.assign(readout_id="nobody").to_csv(place / "mine.csv", index=False)
+    done = command_line("probe", "train", "job.yaml", str(run_folder), *given, cwd=place)
+    assert "shares no readout_id with the activations" in done.stderr

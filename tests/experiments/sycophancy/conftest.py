@@ -1,0 +1,102 @@
+"""The experiment for a tiny random model, and belief tables of planted listeners."""
+
+import json
+from collections.abc import Callable, Mapping
+from importlib.resources import files
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import pytest
+
+from doxascope.experiments.engine.config import load_config
+from doxascope.experiments.experiment import Experiment
+from doxascope.experiments.planted.listening import Listener
+from doxascope.experiments.sycophancy import SycophancyConfig
+from doxascope.experiments.sycophancy.prompts import scenario_of
+from doxascope.hooks.model.spec import resolve_model
+from doxascope.hooks.verbal.formats import FORMATS
+from doxascope.metrics import belief_table
+
+WORLDS = ("tasks={worlds: {kind: computed}}", "involvement=[third]", "askers=[]", "bootstrap_draws=300")
+READ = ("quantity", "given", "evidence", "speaker", "says")
+
+
+@pytest.fixture(scope="session")
+def configured(save_llama: Callable[..., Path], tiny_folder: Path) -> Callable[..., Any]:
+    """The experiment, and its configuration for a tiny model with changes."""
+    from transformers import AutoTokenizer
+
+    speller = AutoTokenizer.from_pretrained(tiny_folder)
+    shipped = [Path(str(files("doxascope") / "configs" / "sycophancy.yaml")).read_text()]
+    texts = shipped + [one.instruction for one in FORMATS.values()]
+    tokenizer = speller.train_new_from_iterator(texts, 1500, show_progress=False)
+    tokenizer.chat_template = speller.chat_template
+    folder = save_llama(tokenizer, "tiny-listener", max_position_embeddings=4096)
+
+    def make(*changes: str) -> tuple[Experiment, SycophancyConfig]:
+        experiment, config = load_config("sycophancy", ["items=1", "bootstrap_draws=50", *changes])
+        assert isinstance(config, SycophancyConfig)
+        return experiment, config.model_copy(update={"model": resolve_model(str(folder))})
+
+    return make
+
+
+@pytest.fixture(scope="session")
+def planted() -> Callable[..., pd.DataFrame]:
+    """The belief table that a run would write of listeners: (kind, method, layer) -> who answers there."""
+
+    def make(
+        made: tuple[Experiment, Any], listeners: Mapping[tuple[str, str, int | None], Listener], seed: int = 0
+    ) -> pd.DataFrame:
+        experiment, config = made
+        rows = []
+        for number, item in enumerate(experiment.items(config)):
+            known = scenario_of(item).known
+            assert known is not None
+            questions = experiment.questions(config, item)
+            for place, ((kind, method, layer), listener) in enumerate(listeners.items()):
+                mind = listener.meets(known, [seed, number, place])
+                for question in questions:
+                    variant = question.variant
+                    if kind == "verbal" and variant["denied"]:
+                        continue
+                    p = mind.reads(**{key: variant[key] for key in READ})
+                    p = 1 - p if variant["denied"] else p
+                    for index, prob in enumerate((p, 1 - p)):
+                        rows.append(
+                            {
+                                "readout_id": f"{question.readout_id}/{kind}/{method}/{layer}",
+                                "item": item.id,
+                                "cluster": item.cluster,
+                                "kind": kind,
+                                "method": method,
+                                "layer": layer if layer is not None else pd.NA,
+                                "scenario": question.scenario,
+                                "variant": json.dumps(variant),
+                                "option": ("Yes", "No")[index],
+                                "option_index": index,
+                                "prob": prob,
+                                "coverage": 1.0,
+                                "status": "ok",
+                                "outcome": scenario_of(item).outcome,
+                            }
+                        )
+        return belief_table(rows)
+
+    return make
+
+
+@pytest.fixture(scope="session")
+def of_worlds(configured: Callable[..., Any]) -> Callable[..., Any]:
+    """The experiment in worlds alone."""
+    return lambda items, *changes: configured(*WORLDS, f"items={items}", *changes)
+
+
+@pytest.fixture(scope="session")
+def asked_twice() -> str:
+    """Two wordings, so that the noise of a reading is known."""
+    ask = [
+        {"claim": f"{text} {{claim}}?", "denial": f"{text} not {{claim}}?"} for text in ("Is it so that", "Do you say")
+    ]
+    return f"asks={json.dumps(ask)}"

@@ -1,0 +1,90 @@
+"""What may be claimed, and what a probe's values may be called."""
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+from doxascope.hooks.prompts.places import LAST, Position
+from doxascope.probes.card.claims import NEEDED_FOR_BELIEF, Card, report_card
+from doxascope.probes.card.site_rule import BELIEF, DECODED, NOTHING, READ_OUT, ReadingSite, name_of, reading_site
+from doxascope.probes.data.dataset import ProbeData
+from doxascope.probes.evidence.study import study
+from doxascope.probes.folds import grouped_folds
+from doxascope.probes.plan import StudyPlan, Thresholds
+from doxascope.probes.selection.sweep import sweep
+
+PLAN = StudyPlan(permutations=39, refits=20, penalties=(1.0, 100.0), control_draws=5)
+
+
+@pytest.mark.parametrize(
+    ("position", "site"),
+    [
+        (LAST, "read-out"),
+        (Position(at="before_answer"), "read-out"),
+        (Position(at="end", message=2), "read-out"),
+        (Position(at="mean", message=-1), "read-out"),
+        (Position(at="end", message=1), "before the question"),
+        (Position(at="mean", message=-3), "before the question"),
+        (Position(at="before", message=2), "before the question"),
+        (Position(at="end", message=7), "unknown"),
+    ],
+)
+def test_the_position_where_the_answer_is_read_is_a_read_out(position: Any, site: ReadingSite) -> None:
+    assert reading_site(position, n_messages=3) == site
+
+
+def test_a_read_out_is_never_a_belief_whatever_it_shows() -> None:
+    everything = [True] * len(NEEDED_FOR_BELIEF)
+    assert name_of("before the question", True, everything) == BELIEF
+    assert name_of("read-out", True, everything) == READ_OUT
+    assert name_of("unknown", True, everything) == READ_OUT
+    assert name_of("before the question", True, [*everything[:-1], False]) == DECODED
+    assert name_of("before the question", False, [False, *everything[1:]]) == NOTHING
+
+
+def card(data: ProbeData, site: ReadingSite = "before the question", plan: StudyPlan = PLAN) -> Card:
+    folds = grouped_folds(data.groups, plan.folds, plan.seed)
+    found = sweep(data, folds, draws=plan.permutations, seed=plan.seed, penalties=plan.penalties)
+    return report_card(found, study(data, data.points[1], folds, plan), site, data.n_groups, plan)
+
+
+def beliefs(knows: float) -> Callable[[Any, Any], Any]:
+    """The model's own belief in log-odds, that follows the truth by so much."""
+    return lambda truth, rng: knows * (2 * truth - 1) + rng.normal(size=len(truth))
+
+
+def test_a_probe_that_knows_more_than_the_model_says_is_told_so(planted: Callable[..., ProbeData]) -> None:
+    found = card(planted({1: 3.0}, layers=2, exact=beliefs(0.5), verbal=beliefs(0.0)))
+    for name in ("decodable", "selective", "beyond the surface", "coherent under negation", "uniform"):
+        assert found.verdict(name) == "supported", name
+    assert found.verdict("adds to the exact logit") == found.verdict("adds to both") == "supported"
+    assert found.verdict("used") == "not tested"
+    assert found.name == "decoded information"  # nothing was steered: it is no belief yet
+    assert found.criteria == {
+        "accuracy": "supported",
+        "coherence": "supported",
+        "uniformity": "supported",
+        "use": "not tested",
+    }
+    assert all(claim.falsifier and claim.evidence for claim in found.claims)
+
+
+def test_noise_supports_nothing_and_too_few_groups_support_no_claim(planted: Callable[..., ProbeData]) -> None:
+    noise = card(planted({}, layers=2, exact=beliefs(0.5)), "read-out")
+    assert noise.name == READ_OUT
+    assert {claim.name for claim in noise.claims if claim.verdict == "supported"} == set()
+    few = card(planted({1: 3.0}, layers=2), plan=PLAN.model_copy(update={"thresholds": Thresholds(groups=61)}))
+    assert {claim.verdict for claim in few.claims} == {"not supported", "not tested"}
+    assert "60 groups are too few, 61 are needed" in few.claims[0].evidence
+
+
+def test_a_probe_that_repeats_the_logits_adds_nothing(planted: Callable[..., ProbeData]) -> None:
+    data = planted({}, layers=2)
+    own = np.random.default_rng(7).normal(size=len(data.rows)) + 2 * data.target.prob - 1
+    data.features.arrays[data.points[1]][:, 0] = 3 * own  # pyright: ignore[reportAttributeAccessIssue]
+    copied = ProbeData(data.rows.assign(exact=own), data.target, data.features, data.points)
+    found = card(copied)
+    assert found.verdict("decodable") == "supported"
+    assert found.verdict("adds to the exact logit") == "not supported"

@@ -1,0 +1,199 @@
+"""Controls expose what only looks like a target; intervals and tests say what they say."""
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+from scipy.special import expit
+from sklearn.metrics import roc_auc_score
+
+from doxascope.probes.data.dataset import ProbeData
+from doxascope.probes.evidence.calibration import calibrate, shift_test
+from doxascope.probes.evidence.complement import complement_gaps, pair_rows
+from doxascope.probes.evidence.controls import baseline_r2, learning_curve, selectivity, surface_features
+from doxascope.probes.evidence.crossfit import cross_fit
+from doxascope.probes.evidence.incremental import incremental_validity
+from doxascope.probes.evidence.refit import Refitted, refit
+from doxascope.probes.evidence.skill import auc, log_loss_skill, recall_at
+from doxascope.probes.evidence.transfer import transfer_matrix
+from doxascope.probes.folds import grouped_folds
+from doxascope.probes.targets import make_target
+
+PENALTIES = (1.0, 100.0)
+
+
+def read(data: ProbeData) -> tuple[Any, Any]:
+    return data.read(data.points[0]), grouped_folds(data.groups, 5, 0)
+
+
+@pytest.mark.parametrize("confound", ["prompt length", "bag of words", "template"])
+def test_a_confound_of_length_words_or_template_is_exposed(planted: Callable[..., ProbeData], confound: str) -> None:
+    """Activations that hold nothing but the confound, and a target that goes with it: the surface does as well."""
+
+    def text(truth: Any, rng: Any) -> Any:
+        return [" ".join(["word"] * int(3 + 5 * t + rng.integers(2))) for t in truth]
+
+    made = {
+        "prompt length": {"text": text},
+        "bag of words": {"text": lambda truth, rng: ["indeed it is" if t else "it is so said" for t in truth]},
+        "template": {"template": lambda truth, rng: np.where(truth == 1, "first", "second")},
+    }
+    data = planted({0: 1.5}, layers=1, **made[confound])
+    x, folds = read(data)
+    probe = baseline_r2(x, data.target.logit, folds, PENALTIES)
+    surface = baseline_r2(surface_features(data.rows)[confound], data.target.logit, folds, PENALTIES)
+    assert probe > 0.5
+    assert surface > probe
+    honest = planted({0: 1.5}, layers=1)
+    by_surface = [
+        baseline_r2(rival, honest.target.logit, folds, PENALTIES) for rival in surface_features(honest.rows).values()
+    ]
+    assert max(by_surface) < 0.1
+
+
+def test_random_targets_are_learnt_by_heart_where_groups_recur_and_nowhere_else() -> None:
+    rng = np.random.default_rng(0)
+    groups = np.repeat(np.arange(30), 10)
+    x = np.repeat(rng.normal(size=(30, 40)), 10, axis=0) + 0.05 * rng.normal(
+        size=(300, 40)
+    )  # the content is all there is
+    y = np.repeat(rng.normal(size=30), 10)
+    found = selectivity(x, y, groups, grouped_folds(groups, 5, 0), (0.1, 10.0), draws=10, seed=0)
+    assert found.memorised > 0.9
+    assert found.control < 0.1
+
+
+def test_scores_are_recalibrated_on_rows_that_they_were_not_fitted_on(planted: Callable[..., ProbeData]) -> None:
+    data = planted({0: 0.8}, layers=1, groups=150)
+    x, folds = read(data)
+    found = cross_fit(x, data.target, folds, PENALTIES)
+    assert calibrate(found.logit, data.target.prob).slope == pytest.approx(1, abs=0.25)
+    assert calibrate(found.score, data.target.prob).slope < 0.8  # log-odds of +-6.9 are not what is known
+    assert log_loss_skill(data.target.prob, found.belief, found.train_prob) > 0.2
+    alone = np.flatnonzero(folds == 0)
+    np.testing.assert_allclose(found.readouts[0].logit(x[alone]), found.logit[alone], atol=1e-9)
+
+
+def test_calibration_and_its_shift_between_positions() -> None:
+    rng = np.random.default_rng(1)
+    logit = 1.5 * rng.normal(size=20000)
+    y = rng.random(20000) < expit(0.5 + 0.6 * logit)
+    found = calibrate(logit, y)
+    assert (found.slope, found.intercept) == (pytest.approx(0.6, abs=0.05), pytest.approx(0.5, abs=0.05))
+    assert np.isnan(calibrate(np.zeros(5), y[:5])).all()
+    near, far = Refitted(0.02, -0.1, 0.14, 0.06, 100), Refitted(0.4, 0.3, 0.5, 0.05, 100)
+    assert shift_test(near, "slope").equivalent
+    assert not shift_test(far, "slope").equivalent
+
+
+def test_the_interval_of_refits_holds_what_it_says() -> None:
+    """The R2 of a probe on new groups lies within the interval in most of 40 data sets, though the probe is fitted on
+    few groups: with a fixed probe it would be narrower."""
+    held = 0
+    big = np.random.default_rng(99)
+    for seed in range(40):
+        rng = np.random.default_rng(seed)
+        groups = np.repeat(np.arange(40), 2)
+        x = np.repeat(rng.normal(size=(40, 4)), 2, axis=0)
+        y = x[:, 0] + np.repeat(rng.normal(size=40), 2)
+        folds = grouped_folds(groups, 4, 0)
+        found = refit(
+            lambda rows, mine, x=x, y=y: {"r2": baseline_r2(x[rows], y[rows], mine, PENALTIES)},
+            groups,
+            folds,
+            draws=40,
+            seed=0,
+        )["r2"]
+        new = big.normal(size=(4000, 4))
+        from doxascope.probes.estimators.ridge import ridge
+
+        w, b = ridge(x, y, 1.0)
+        target = new[:, 0] + big.normal(size=4000)
+        truth = 1 - ((target - new @ w - b) ** 2).sum() / ((target - y.mean()) ** 2).sum()
+        held += found.lo <= truth <= found.hi
+    assert held >= 32
+
+
+def test_transfer_fails_where_the_direction_turns(planted: Callable[..., ProbeData]) -> None:
+    """A surface probe reads the word of the fact, and knows nothing of `not`: under negation it is below chance."""
+    polar = planted({0: 2.0}, layers=1, hidden=lambda rows: (2 * rows["truth"] - 1) * np.where(rows["negated"], -1, 1))
+    honest = planted({0: 2.0}, layers=1)
+    for data, worst in ((polar, 0.2), (honest, 0.9)):
+        x, folds = read(data)
+        found = transfer_matrix(
+            x, data.target, data.groups, folds, "polarity", data.rows["polarity"], [1.0] * 5, draws=20, seed=0
+        )
+        away = [found.cells[0][1], found.cells[1][0]]
+        assert all((cell.value < worst) == (data is polar) for cell in away)
+        assert all(found.cells[i][i].value > 0.9 for i in (0, 1))
+        assert found.off_diagonal.value == pytest.approx(np.mean([cell.value for cell in away]))
+
+
+def test_complements_are_paired_by_rows() -> None:
+    pairs, negated = ["a", "b", "a", "", "b", "c"], [False, True, True, False, False, False]
+    rows = pair_rows(pairs, negated)
+    np.testing.assert_array_equal(sorted(map(tuple, rows)), [(0, 2), (4, 1)])
+    gaps = complement_gaps(np.array([0.7, 0.4, 0.3, 0.9, 0.8, 0.1]), rows)
+    np.testing.assert_allclose(sorted(gaps), [0.0, 0.2])
+
+
+def world(seed: int, extra: float) -> tuple[Any, ...]:
+    rng = np.random.default_rng(seed)
+    groups = np.repeat(np.arange(60), 3)
+    exact, own = rng.normal(size=(2, 180))
+    y = (rng.random(180) < expit(1.5 * exact + extra * own)).astype(float)
+    return exact + (own if extra else 0.3 * rng.normal(size=180)), y, exact, groups, grouped_folds(groups, 5, 0)
+
+
+def test_what_repeats_the_logit_adds_nothing_and_what_knows_more_does() -> None:
+    adds = incremental_validity(*[(w := world(0, 1.5))[0], w[1], [("exact", w[2])], w[3], w[4]], draws=199)
+    assert adds.gain > 0.05
+    assert adds.p == 1 / 200
+    assert adds.ci_lo > 0
+    same = incremental_validity(w[2] * 2, w[1], [("exact", w[2])], w[3], w[4], draws=19)
+    assert (same.status, np.isnan(same.p)) == ("nothing_new", True)
+    below = 0
+    for seed in range(40):
+        probe, y, exact, groups, folds = world(seed + 1, 0.0)
+        below += incremental_validity(probe, y, [("exact", exact)], groups, folds, draws=39).p <= 0.1
+    assert below <= 10  # eleven or more happen once in a thousand times at a level of a tenth
+
+
+def test_a_probe_that_copies_the_logit_adds_to_it_no_more_often_than_the_level_says() -> None:
+    """The whole road, cross-fitting included: the fold's own labels must not come back through the other folds."""
+    below = 0
+    for seed in range(40):
+        rng = np.random.default_rng(seed)
+        groups, exact = np.repeat(np.arange(40), 2), rng.normal(size=80)
+        target = make_target("truth", (rng.random(80) < expit(exact)).astype(float))
+        x = np.column_stack([exact, rng.normal(size=(80, 10))])
+        folds = grouped_folds(groups, 5, seed)
+        crossed = cross_fit(x, target, folds, PENALTIES)
+        found = incremental_validity(crossed.signals, target.prob, [("exact", exact)], groups, folds, draws=39)
+        below += found.p <= 0.1
+    assert below <= 10
+
+
+def test_skill_is_that_of_scikit_learn_and_recall_keeps_its_rate() -> None:
+    rng = np.random.default_rng(3)
+    y, score = rng.integers(0, 2, 500).astype(float), np.round(rng.normal(size=500), 1)
+    assert auc(y, score) == pytest.approx(roc_auc_score(y, score))
+    soft = rng.random(200)
+    doubled = roc_auc_score(
+        np.repeat([1, 0], 200), np.tile(score[:200], 2), sample_weight=np.concatenate([soft, 1 - soft])
+    )
+    assert auc(soft, score[:200]) == pytest.approx(doubled, abs=0.01)
+    negatives = rng.normal(size=1000)
+    found = recall_at(rng.normal(2, 1, 1000), negatives)
+    assert (negatives > found.threshold).mean() <= 0.01
+    assert 0.2 < found.recall < 0.6
+    assert np.isnan(recall_at([1.0], negatives[:99]).recall)
+
+
+def test_the_learning_curve_rises_while_groups_are_missing(planted: Callable[..., ProbeData]) -> None:
+    data = planted({0: 1.0}, layers=1, groups=120)
+    x, folds = read(data)
+    curve = learning_curve(x, data.target.logit, data.groups, folds, PENALTIES)
+    assert [one.groups for one in curve] == [15, 30, 60, 120]
+    assert curve[0].r2 < curve[-1].r2

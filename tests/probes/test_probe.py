@@ -1,0 +1,95 @@
+"""A probe is kept, found again, and refused where it does not belong."""
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from doxascope import UserError
+from doxascope.hooks.store import Header
+from doxascope.probes import Probe, import_probe
+from doxascope.probes.data.dataset import ProbeData
+from doxascope.probes.data.features import ReadAt
+from doxascope.probes.folds import grouped_folds
+from doxascope.probes.job import Registered, train
+from doxascope.probes.plan import StudyPlan
+
+MODEL = {"name": "tiny", "architecture": "Llama", "n_layers": 4, "d_model": 20, "weights": "abc", "tokenizer": "t"}
+PLAN = StudyPlan(penalties=(1.0, 100.0))
+
+
+def header(dtype: Any = "float32", **model: Any) -> Header:
+    return Header(
+        sites=("resid_post",), layers=(0, 1), d_model=20, dtype=dtype, conditions={"model": {**MODEL, **model}}
+    )
+
+
+@pytest.fixture(scope="module")
+def data(planted: Callable[..., ProbeData]) -> ProbeData:
+    return planted({0: 1.5}, layers=1)
+
+
+@pytest.fixture(scope="module")
+def probe(data: ProbeData) -> Probe:
+    return train(data, Registered(data.points[0], "before the question"), header(), PLAN, "truthful")
+
+
+def test_it_is_the_same_from_the_disk_and_reads_no_group_by_what_was_trained_on_it(
+    probe: Probe, data: ProbeData, tmp_path: Path
+) -> None:
+    probe.save(tmp_path / "deep" / "mine")
+    again = Probe.load(tmp_path / "deep" / "mine.json")
+    assert again.meta.model_copy(update={"numbers": ""}) == probe.meta
+    x = data.read(data.points[0])
+    np.testing.assert_array_equal(again.logit(x, data.groups), probe.logit(x, data.groups))
+    folds = grouped_folds(data.groups, PLAN.folds, PLAN.seed)
+    crossed = probe.logit(x, data.groups)
+    for k in range(PLAN.folds):
+        np.testing.assert_array_equal(crossed[folds == k], probe.crossed[k].logit(x[folds == k]))
+    new = probe.logit(x, [f"new {group}" for group in data.groups])
+    np.testing.assert_array_equal(new, probe.readout.logit(x))
+    assert (new != crossed).all()
+
+
+@pytest.mark.parametrize(
+    ("head", "at", "message"),
+    [
+        (header(), ReadAt("resid_post", 1, "statement"), "layer: trained on 0, given 1"),
+        (header(), ReadAt("resid_pre", 0, "statement"), "site: trained on resid_post, given resid_pre"),
+        (header(), ReadAt("resid_post", 0, "answer"), "position: trained on statement, given answer"),
+        (header("bfloat16"), ReadAt("resid_post", 0, "statement"), "dtype: trained on float32, given bfloat16"),
+        (header(weights="xyz"), ReadAt("resid_post", 0, "statement"), "weights: trained on abc, given xyz"),
+        (header(), ReadAt("resid_post", 0, "statement", 3), "head: trained on None, given 3"),
+    ],
+)
+def test_other_activations_are_refused(probe: Probe, head: Header, at: ReadAt, message: str) -> None:
+    probe.require_fit(header(), ReadAt("resid_post", 0, "statement"))
+    with pytest.raises(UserError, match=f"probe truthful: does not read these activations .*{message}"):
+        probe.require_fit(head, at)
+
+
+def test_damaged_and_swapped_files_are_refused(probe: Probe, tmp_path: Path) -> None:
+    probe.save(tmp_path / "one")
+    with pytest.raises(UserError, match="is no probe"):
+        Probe.load(tmp_path / "two")
+    raw = (tmp_path / "one.npz").read_bytes()
+    (tmp_path / "one.npz").write_bytes(raw[:-20])
+    with pytest.raises(UserError, match="is damaged, or of another probe"):
+        Probe.load(tmp_path / "one")
+    meta = json.loads((tmp_path / "one.json").read_text())
+    (tmp_path / "one.json").write_text(json.dumps(meta | {"layr": 3}))
+    with pytest.raises(UserError, match="unknown key 'layr'; did you mean 'layer'"):
+        Probe.load(tmp_path / "one")
+
+
+def test_a_direction_of_another_tool_is_a_probe(data: ProbeData, tmp_path: Path) -> None:
+    at = data.points[0]
+    found = import_probe(np.eye(20)[0], -0.1, header(), at, name="theirs", target="truth")
+    found.save(tmp_path / "theirs")
+    x = data.read(at)
+    np.testing.assert_allclose(Probe.load(tmp_path / "theirs").logit(x, data.groups), x[:, 0] - 0.1)
+    with pytest.raises(UserError, match="has 3 numbers, the activations 20"):
+        import_probe(np.ones(3), 0.0, header(), at, name="theirs", target="truth")

@@ -1,0 +1,65 @@
+"""A planted direction is found where it is, and noise is not."""
+
+from collections.abc import Callable
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from doxascope import UserError
+from doxascope.probes.data.dataset import ProbeData
+from doxascope.probes.data.features import ArrayFeatures, ReadAt
+from doxascope.probes.folds import grouped_folds
+from doxascope.probes.selection.sweep import Sweep, at_depth, sweep
+from doxascope.probes.targets import make_target
+
+
+def swept(data: ProbeData, draws: int = 99) -> Sweep:
+    return sweep(data, grouped_folds(data.groups, 5, 0), draws=draws, seed=0, penalties=(1.0, 100.0))
+
+
+def test_a_planted_direction_is_found_at_its_layer(planted: Callable[..., ProbeData]) -> None:
+    found = swept(planted({2: 1.0}))
+    assert found.points[int(found.r2.argmax())].layer == 2
+    assert {at.layer for at in found.selected} == {2}
+    assert found.r2[2] > found.band > found.r2[[0, 1, 3]].max()
+    assert found.p_max[2] == found.selected_p == 0.01
+    assert found.p_max[[0, 1, 3]].min() > 0.05
+
+
+def test_the_best_of_many_noise_layers_is_no_finding_more_often_than_it_says() -> None:
+    """Twenty layers of noise, chosen from within each fold: 40 data sets at a level of a tenth. Eleven or more below it
+    happen once in a thousand times if the level holds; the best layer's own p would be below it in most."""
+    rejected = naive = 0
+    groups = np.repeat(np.arange(20), 2)
+    for seed in range(40):
+        rng = np.random.default_rng(seed)
+        y = np.repeat(rng.random(20), 2)
+        arrays = {ReadAt("resid_post", layer, "end"): rng.normal(size=(40, 3)) for layer in range(20)}
+        rows = {"readout_id": [str(i) for i in range(40)], "group": groups}
+        data = ProbeData(pd.DataFrame(rows), make_target("y", y), ArrayFeatures(arrays), tuple(arrays))
+        found = swept(data, draws=49)
+        rejected += found.selected_p <= 0.1
+        naive += found.p_at(found.points[int(found.r2.argmax())]) <= 0.1
+        assert found.p_max.min() >= 0.02
+    assert rejected <= 10
+    assert naive > 25
+
+
+def test_the_registered_layer_is_a_depth_of_what_is_there() -> None:
+    points = [ReadAt("resid_post", layer, "end") for layer in (0, 6, 12, 18, 24, 30)]
+    assert [at_depth(points, depth) for depth in (0.0, 0.6, 1.0)] == [0, 18, 30]
+
+
+@pytest.mark.parametrize(
+    ("values", "message"),
+    [
+        ([1, 1, 1], "all 3 rows have 1"),
+        ([0.5, 0.5], "all 2 rows"),
+        ([0, 2], "not a probability"),
+        ([0, np.nan], "row 1"),
+    ],
+)
+def test_targets_that_cannot_be_learnt_are_refused(values: list[float], message: str) -> None:
+    with pytest.raises(UserError, match=message):
+        make_target("truth", values)
