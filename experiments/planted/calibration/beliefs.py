@@ -160,7 +160,7 @@ def _listens(rng: Generator, agent: Listener, planted: float, worlds: int) -> di
     return {EXCESS.name: excludes(found, planted)}
 
 
-GRETHER = Test("Grether weight of evidence, HC3 interval")
+GRETHER = Test("Grether weight of evidence, CR3 interval")
 
 
 @simulation
