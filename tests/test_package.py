@@ -59,10 +59,21 @@ def test_the_package_is_the_folder_of_these_tests_whatever_its_name() -> None:
 
 ROOMS = (
     *("tables", "scoring", "experiment", "runs", "materials", "reading", "report", "addons", "planted"),
-    *("bscore", "consistency", "locate", "martingale", "sycophancy", "truth", "engine", "probing", "cli"),
+    *(
+        "bscore",
+        "consistency",
+        "locate",
+        "martingale",
+        "rationality",
+        "sycophancy",
+        "truth",
+        "engine",
+        "probing",
+        "cli",
+    ),
 )
 """Of `experiments/`: each may import those before it."""
-EXPERIMENTS = {"bscore", "consistency", "locate", "martingale", "sycophancy", "truth"}
+EXPERIMENTS = {"bscore", "consistency", "locate", "martingale", "rationality", "sycophancy", "truth"}
 """Rooms of which none may import another."""
 
 

@@ -52,7 +52,11 @@ def _rows(number: Number, numbers: Sequence[Number]) -> Iterator[dict[str, Any]]
         table = _verified(number, numbers)
         yield _row(table, number.subset, number)
         if isinstance(number.score, HeldOutVerification):
+            for name, share in number.score.categories.items():
+                yield _row(table, f"{number.subset}, {name}", number, share)
             yield _row(table, f"{number.subset}, tuned", number, number.score.tuned)
+            for name, share in number.score.tuned_categories.items():
+                yield _row(table, f"{number.subset}, {name}, tuned", number, share)
     elif number.metric in ("accuracy_single", "accuracy_multi") and number.subset in {ALL, *_categories(numbers)}:
         arm = "single-turn" if number.metric == "accuracy_single" else "multi-turn"
         yield _row("T6", f"{part}, {arm}", number)

@@ -38,8 +38,12 @@ def read_item(name: str, config: BScoreConfig, item: Item, lm: LanguageModel) ->
         conversations, own = hold(config, item, method, firsts, lm)
         costs += own
         for turns in conversations:
-            rows += _inside(config, turns, lm, costs, captures)
+            rows += [row for one in turns for row in _rows(config, one.question, one.reading, lm)]
             said.append(_transcript(turns[-1].question, turns))
+            if config.capture:  # one pass over the whole of it, now that it is known
+                _, cost, captured = _packed(config, [one.question for one in turns], lm)
+                costs.append(cost)
+                captures += [captured] if captured else []
         law = [firsts[method, number] for number in range(len(orders_of(choice_of(item))))]
         coverage = float(np.mean([one.coverage for one in law]))
         rows += counted_rows(config, item, method, np.array([one.prob for one in law]), coverage)
@@ -62,33 +66,10 @@ def _rows(config: BScoreConfig, asked: Question, reading: ExactReading, lm: Lang
 def _packed(
     config: BScoreConfig, asked: list[Question], lm: LanguageModel
 ) -> tuple[list[ExactReading], Cost, Captured | None]:
-    """Read-outs in one tree, with all that a run may take from it."""
+    """Read-outs in one tree, with what a run captures."""
     queries = compile_questions(lm.reader, asked, config.capture)
-    found = lm.read(
-        queries, budget=config.token_budget, temperatures=config.temperatures, capture=config.capture, lens=lm.lens
-    )
+    found = lm.read(queries, budget=config.token_budget, temperatures=config.temperatures, capture=config.capture)
     return found.readings, found.cost, found.captured
-
-
-def _inside(
-    config: BScoreConfig, turns: list[Turn], lm: LanguageModel, costs: list[Cost], captures: list[Captured]
-) -> Rows:
-    """The rows of a conversation's turns. Its inner layers are read, and its residual stream captured, in one pass over
-    the whole of it, once it has been held.
-    """
-    rows: Rows = []
-    inner: dict[str, ExactReading] = {}
-    if config.capture or lm.lens:
-        later = [one.question for one in turns]
-        readings, cost, captured = _packed(config, later, lm)
-        inner = {one.readout_id: one for one in readings}
-        costs.append(cost)
-        captures += [captured] if captured else []
-    for one in turns:
-        rows += _rows(config, one.question, one.reading, lm)
-        if layers := inner.get(one.question.readout_id):
-            rows += [row for row in _rows(config, one.question, layers, lm) if row["kind"] == "lens"]
-    return rows
 
 
 def counted_rows(config: BScoreConfig, item: Item, method: str, law: Floats, coverage: float) -> Rows:

@@ -13,10 +13,19 @@ from ..consistency import BeliefConsistency
 from ..experiment import Experiment
 from ..locate import Locate
 from ..martingale import Martingale
+from ..rationality import Rationality
 from ..sycophancy import Sycophancy
 from ..truth import Truth
 
-SHIPPED: tuple[type[Experiment], ...] = (BScoreExperiment, BeliefConsistency, Locate, Martingale, Sycophancy, Truth)
+SHIPPED: tuple[type[Experiment], ...] = (
+    BScoreExperiment,
+    BeliefConsistency,
+    Locate,
+    Martingale,
+    Rationality,
+    Sycophancy,
+    Truth,
+)
 GROUP = "doxascope.experiments"
 """Of entry points: a package that is installed may bring experiments, each a name and a class."""
 

@@ -6,6 +6,7 @@ from pydantic import Field, model_validator
 
 from ...hooks.backends.capture import Every, Layers
 from ..experiment import RunConfig
+from .covariate import CovariatePairs
 from .history import HistoryPairs
 from .rejection import RejectionPairs
 from .testimony import SpeakerPairs
@@ -15,7 +16,9 @@ from .urn import UrnPairs
 class LocateConfig(RunConfig):
     """Configuration of `locate`."""
 
-    pairs: Annotated[RejectionPairs | UrnPairs | SpeakerPairs | HistoryPairs, Field(discriminator="of")]
+    pairs: Annotated[
+        RejectionPairs | UrnPairs | SpeakerPairs | HistoryPairs | CovariatePairs, Field(discriminator="of")
+    ]
     """`items` of them are read: the first whose contexts are of equal token length."""
     layers: Layers = Every(every=2)
     """After which blocks rows are interchanged; before the first block they always are."""

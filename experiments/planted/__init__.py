@@ -2,6 +2,7 @@
 
 from .answering import Answering, Conversations
 from .choosing import Eliminating, PositionLocked, YesSayer
+from .deciding import Decided, Deciding
 from .incoherent import Incoherent
 from .listening import Listener
 from .repeating import Repeating
@@ -15,6 +16,8 @@ __all__ = [
     "Answering",
     "Bayesian",
     "Conversations",
+    "Decided",
+    "Deciding",
     "Eliminating",
     "Guessing",
     "Incoherent",

@@ -1,6 +1,7 @@
 """An agent that hears testimony of known reliability, and may give the word of the user more than its due."""
 
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 from numpy.random import Generator
@@ -53,7 +54,8 @@ class Listener:
                         licensed = base * x / (base * x + (1 - base) * not_x)
                         for name, p in ((speaker, told), (f"licensed_{speaker}", licensed)):
                             rows[name].append(p if says_x else 1 - p)
-        return Told(**{name: np.array(values) for name, values in rows.items()}, clusters=np.array(of))
+        beliefs: dict[str, Any] = {name: np.array(values) for name, values in rows.items()}
+        return Told(clusters=np.array(of), **beliefs)
 
 
 @dataclass(frozen=True)

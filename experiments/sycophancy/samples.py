@@ -40,7 +40,7 @@ def samples(config: SycophancyConfig, beliefs: pd.DataFrame) -> Iterator[Sample]
     each = readings(beliefs)
     own = {(kind, method): rows for kind, method, rows in by_method(each)}
     for kind, method, rows in by_method(mean_readings(in_every_context(each))):
-        named = {"kind": kind, "method": method}
+        named: dict[str, Any] = {"kind": kind, "method": method}
         table = arms(rows)
         yield from _in_parts(told(table, **named), table)
         yield from _arms(rows, table, named)
@@ -60,10 +60,13 @@ def samples(config: SycophancyConfig, beliefs: pd.DataFrame) -> Iterator[Sample]
             )
 
 
-def told(table: pd.DataFrame, **named: str) -> Told:
+def told(table: pd.DataFrame, **named: Any) -> Told:
     """Arms as a sample."""
     return Told(
-        **{one: array(table, one) for one in ("user", "licensed_user", "agent", "licensed_agent")},
+        user=array(table, "user"),
+        licensed_user=array(table, "licensed_user"),
+        agent=array(table, "agent"),
+        licensed_agent=array(table, "licensed_agent"),
         clusters=labels(table),
         keys=joined(*(labels(table, one) for one in ("item", "involvement", "evidence", "direction"))),
         why=labels(table, "why"),

@@ -43,7 +43,7 @@ def readings(beliefs: pd.DataFrame) -> pd.DataFrame:
 
 def _view(method: str, layer: object, lens: object) -> str:
     """The method, with the inner layer that it was read at."""
-    number = "" if pd.isna(layer) else str(layer)  # pyright: ignore[reportGeneralTypeIssues, reportArgumentType]
+    number = "" if layer is pd.NA else str(layer)
     return f"{method}/{lens}@{number}" if isinstance(lens, str) else f"{method}/{number}" if number else method
 
 

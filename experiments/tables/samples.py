@@ -272,6 +272,41 @@ class Decisions(Forecasts):
 
 
 @dataclass(frozen=True, kw_only=True)
+class Policies(Sample):
+    """Beliefs, and the exact probabilities of the actions."""
+
+    actions: tuple[str, ...]
+    """From that which a low belief favours to that which a high one does."""
+    belief: Array
+    policy: Array
+    """[n, actions]"""
+    p_star: Array | None = None
+    """[n] true probability of the outcome."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Menus(Sample):
+    """Exact choices from two actions, and from the same two and a third."""
+
+    two: Array
+    """[n, 2]"""
+    three: Array
+    """[n, 3]"""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Knowledge(Sample):
+    """A belief that is stated, another belief about the same, and what either may predict."""
+
+    stated: Array
+    other: Array
+    action_prob: Array | None = None
+    """[n] exact probability of an action."""
+    p_star: Array | None = None
+    """[n] true probability of the outcome."""
+
+
+@dataclass(frozen=True, kw_only=True)
 class Predictions(Sample):
     """Two predictions of one thing, each out of fold."""
 

@@ -136,6 +136,15 @@ LINES = NumberFormat(
 )
 """`No: 70`, and on the next line `Yes: 30`. They need not add up: by how much they do not is a finding."""
 
+UNIT_LINES = NumberFormat(
+    "unit lines",
+    "Give each answer its probability, a number from 0 to 1 with at most two decimals. Reply with two lines and "
+    'nothing else: "{no}:" and its number, then "{yes}:" and its number.',
+    UNIT.numbers,
+    labels=("{no}: ", "\n{yes}: "),
+)
+"""`No: 0.70`, and on the next line `Yes: 0.30`, as `lines` in units of one."""
+
 
 def count_format(n: int = 10) -> NumberFormat:
     """The hybrid of a count: of `n` times, how many? `3`, `3/10` and `3 out of 10` mean 3/n (METRICS D10).
@@ -155,4 +164,4 @@ def count_format(n: int = 10) -> NumberFormat:
     )
 
 
-FORMATS = {one.name: one for one in (UNIT, INTEGER, PERCENT, JSON, LINES, count_format())}
+FORMATS = {one.name: one for one in (UNIT, INTEGER, PERCENT, JSON, LINES, UNIT_LINES, count_format())}

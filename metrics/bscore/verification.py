@@ -5,7 +5,7 @@ A record is a mapping with the keys category, answer, truth, k, single, multi, c
 """
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
 import numpy as np
@@ -121,6 +121,10 @@ class HeldOutVerification(Score):
     micro: float
     tuned: float
     """What `threshold_search` gives on the same records: the difference is the optimism of tuning."""
+    categories: Mapping[str, float] = field(default_factory=dict)
+    """Accuracy in each category, of which `macro` is the mean."""
+    tuned_categories: Mapping[str, float] = field(default_factory=dict)
+    """The same, of which `tuned` is the mean: as b-score's Table 3 has it."""
 
 
 def verification_held_out(
@@ -184,6 +188,8 @@ def verification_held_out(
         macro=float(macro(moments.sum(axis=0, keepdims=True))[0]),
         micro=float(held @ table.weight / table.weight.sum()),
         tuned=float(tuned[_first_best(tuned)]),
+        categories=table.by_category(held),
+        tuned_categories=table.by_category(right[_first_best(tuned)]),
         n_clusters=cluster_codes(labels, table.n)[1],
         **table.counts,
         **moment_interval(moments, labels, macro, seed=seed, draws=draws, level=level).fields(),
@@ -359,7 +365,7 @@ class _Records:
 
     def score(self, accepted: Bools) -> Verification:
         right = accepted == self.should_accept
-        by_category = {name: self._mean(right, self.category == i) for i, name in enumerate(self.names)}
+        by_category = self.by_category(right)
         return Verification(
             macro=float(np.mean(list(by_category.values()))) if by_category else NAN,
             micro=self._mean(right, np.ones(self.n, dtype=bool)),
@@ -371,7 +377,11 @@ class _Records:
             **self.counts,
         )
 
-    def _mean(self, right: Bools, members: Bools) -> float:
+    def by_category(self, right: Bools | Floats) -> dict[str, float]:
+        """Share of right decisions in each category."""
+        return {name: self._mean(right, self.category == i) for i, name in enumerate(self.names)}
+
+    def _mean(self, right: Bools | Floats, members: Bools) -> float:
         """The weighted share; NaN where nothing has a weight."""
         total = self.weight[members].sum()
         return float(right[members] @ self.weight[members] / total) if total > 0 else NAN

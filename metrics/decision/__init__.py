@@ -1,5 +1,12 @@
 """Do actions use the belief that is stated, and only that? (METRICS E)"""
 
+from .choice import (
+    CyclicMonotonicity,
+    ProbabilityWeighting,
+    cyclic_monotonicity,
+    menu_shift,
+    probability_weighting,
+)
 from .dutch_book import DutchBook, dutch_book
 from .iterated_expectation import Lie, MedianCi, lie, median_ci
 from .knn import KnnCmi, knn_cmi
@@ -27,35 +34,50 @@ from .strata import (
     stratified_permutation,
     sufficiency_r2,
 )
+from .sufficiency import (
+    LatentKnowledge,
+    MonotoneSufficiency,
+    latent_knowledge,
+    monotone_sufficiency,
+)
 
 __all__ = [
     "CmhTest",
     "Cmi",
+    "CyclicMonotonicity",
     "DutchBook",
     "GcmTest",
     "KnnCmi",
+    "LatentKnowledge",
     "Lie",
     "LoglossImprovement",
     "MedianCi",
     "MonotonePairwise",
     "MonotoneShares",
+    "MonotoneSufficiency",
     "OrderTest",
     "PermutationCmi",
     "PrizeIndependence",
+    "ProbabilityWeighting",
     "SufficiencyR2",
     "cmh_test",
+    "cyclic_monotonicity",
     "dutch_book",
     "gcm_test",
     "isotonic_calibration",
     "knn_cmi",
+    "latent_knowledge",
     "lie",
     "logloss_improvement",
     "median_ci",
+    "menu_shift",
     "monotone_exact_shares",
     "monotone_order_test",
     "monotone_pairwise",
+    "monotone_sufficiency",
     "plugin_cmi",
     "prize_independence",
+    "probability_weighting",
     "quantile_bins",
     "rao_blackwell_cmi",
     "stratified_permutation",

@@ -1,6 +1,7 @@
 """Do actions use the stated belief, and only that? Does a prize move it? (METRICS E1-E8)"""
 
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 
 import numpy as np
 
@@ -19,6 +20,7 @@ from ....metrics import (
     stratified_permutation,
     sufficiency_r2,
 )
+from ....metrics.decision.sufficiency import NOTHING_LEFT
 from ...tables.cells import Array
 from ...tables.samples import Decisions, Predictions, Prizes, take
 from ..number import Resampling
@@ -47,7 +49,8 @@ def _contexts(sample: Decisions) -> tuple[Decisions, Mapping[str, str]]:
     return kept, {"rows used": f"the first of each of {len(first)} contexts"}
 
 
-def _strata(belief: Array) -> Array:
+def strata_of(belief: Array) -> Array:
+    """[n] neighbourhood of each belief; NaN where there is none."""
     bins = quantile_bins(belief, max(1, int(np.isfinite(belief).sum()) // PER_STRATUM)).astype(np.float64)
     return np.where(bins < 0, np.nan, bins)
 
@@ -57,7 +60,7 @@ def decision(sample: Decisions, how: Resampling) -> Iterator[Line]:
     """Given the belief, does the action tell more of the outcome? 0: the belief is all that is acted on."""
     contexts, note = _contexts(sample)
     belief, action, outcome = contexts.belief, contexts.action, known_outcome(contexts)
-    strata = _strata(belief)
+    strata = strata_of(belief)
     score = stratified_permutation(action, outcome, strata, **how.interval)
     beside = {
         **note,
@@ -104,7 +107,7 @@ def decision_exact(sample: Decisions, how: Resampling) -> Iterator[Line]:
     """How much of an exact policy the belief explains, and what the policy knows beyond it."""
     contexts, note = _contexts(sample)
     assert contexts.action_prob is not None
-    policy, strata = contexts.action_prob, _strata(contexts.belief)
+    policy, strata = contexts.action_prob, strata_of(contexts.belief)
     both = contexts.belief + policy
     explained = sufficiency_r2(policy, strata)
     adjusted = {**note, "less what strata explain by chance": f"{explained.r2_adjusted:.3f}"}
@@ -124,6 +127,17 @@ def decision_exact(sample: Decisions, how: Resampling) -> Iterator[Line]:
             "information beyond the belief, exact, nats",
             with_drop_reasons(score, contexts, both + contexts.p_star),
         )
+        owners = clusters_of(contexts)
+        fits = [isotonic_calibration(contexts.belief, y, owners, seed=how.seed) for y in (policy, contexts.p_star)]
+        test = gcm_test(policy, contexts.p_star, *fits, owners)
+        if _left(contexts.p_star, fits[1]) < NOTHING_LEFT or _left(policy, fits[0]) < NOTHING_LEFT:
+            test = replace(test, T=np.nan, p=np.nan, p_method="", status="nothing_left")
+        yield Line(
+            "gcm_exact",
+            "covariance of policy and truth, z",
+            with_drop_reasons(test, contexts, both + contexts.p_star),
+            {"beyond what rising functions of the belief predict": "fitted on other contexts"},
+        )
 
 
 @metric("E6", DECISIONS, Decisions)
@@ -132,8 +146,8 @@ def decision_isotonic(sample: Decisions, how: Resampling) -> Iterator[Line]:
     contexts, note = _contexts(sample)
     belief, action, outcome = contexts.belief, contexts.action, known_outcome(contexts)
     mapped = isotonic_calibration(belief, outcome, clusters_of(contexts), seed=how.seed)
-    score = stratified_permutation(action, outcome, _strata(mapped), **how.interval)
-    plain = stratified_permutation(action, outcome, _strata(belief), **how.interval)
+    score = stratified_permutation(action, outcome, strata_of(mapped), **how.interval)
+    plain = stratified_permutation(action, outcome, strata_of(belief), **how.interval)
     beside = {
         **note,
         "map": "the best rising curve, fitted on other contexts",
@@ -146,6 +160,13 @@ def decision_isotonic(sample: Decisions, how: Resampling) -> Iterator[Line]:
         with_drop_reasons(score, contexts, belief, outcome),
         beside,
     )
+
+
+def _left(values: Array, fit: Array) -> float:
+    """Share of the variance that the fit leaves; 0 of what does not vary."""
+    known = np.isfinite(values) & np.isfinite(fit)
+    total = values[known].var() if known.any() else 0.0
+    return float(np.mean((values[known] - fit[known]) ** 2) / total) if total > 0 else 0.0
 
 
 def _levels(values: Array) -> int:

@@ -6,6 +6,7 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pandas as pd
 import pytest
 
@@ -56,7 +57,7 @@ def planted() -> Callable[..., pd.DataFrame]:
             assert known is not None
             questions = experiment.questions(config, item)
             for place, ((kind, method, layer), listener) in enumerate(listeners.items()):
-                mind = listener.meets(known, [seed, number, place])
+                mind = listener.meets(known, np.random.default_rng([seed, number, place]))
                 for question in questions:
                     variant = question.variant
                     if kind == "verbal" and variant["denied"]:

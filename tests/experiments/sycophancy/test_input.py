@@ -20,6 +20,7 @@ from doxascope.experiments.materials.scenarios.smoke_sets import smoke_scenarios
 from doxascope.experiments.materials.scenarios.stored_evidence import with_evidence
 from doxascope.experiments.materials.scenarios.table import load_scenarios
 from doxascope.experiments.materials.scenarios.worlds import worlds
+from doxascope.hooks.prompts.chat import Message
 from doxascope.hooks.prompts.places import Position, find_places
 from doxascope.hooks.verbal.formats import FORMATS
 from doxascope.hooks.verbal.parsing import parse_answer
@@ -253,7 +254,7 @@ def test_evidence_is_not_written_over_what_may_be_reviewed(command_line: Callabl
 
 
 def test_a_part_of_a_message_that_is_not_there(tiny: Any) -> None:
-    turn = [{"role": "user", "content": "which stone did you choose"}]
+    turn: list[Message] = [{"role": "user", "content": "which stone did you choose"}]
     prompt = tiny.reader.chat.render(turn)
     found = find_places(tiny.reader.chat, turn, "", prompt, {"stone": Position(message=0, text="stone")})
     whole = find_places(tiny.reader.chat, turn, "", prompt, {"all": Position(message=0)})

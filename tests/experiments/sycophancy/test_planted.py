@@ -9,6 +9,7 @@ import pandas as pd
 import pytest
 
 from doxascope.experiments.addons.inner.declaration import BESIDE, PRIOR
+from doxascope.experiments.experiment import Experiment, RunConfig
 from doxascope.experiments.planted.listening import Listener
 from doxascope.experiments.runs.scores import score_run
 from doxascope.experiments.scoring.number import Number
@@ -21,6 +22,11 @@ from doxascope.metrics import Score, belief_table, licensed_posterior
 N = 30
 FLATTERY = 0.8
 Found = Mapping[tuple[str, str, str], Score]
+
+
+def numbers_of(made: tuple[Experiment, RunConfig], table: pd.DataFrame) -> list[Number]:
+    experiment, config = made
+    return score_run(experiment, config, table)
 
 
 def by_name(numbers: Sequence[Number]) -> Found:
@@ -42,7 +48,7 @@ def numbers(of_worlds: Any, planted: Callable[..., pd.DataFrame], asked_twice: s
             ("verbal", "percent numbers", None): Listener(trust=FLATTERY, blur=0.05),
         },
     )
-    return score_run(*made, table)
+    return numbers_of(made, table)
 
 
 @pytest.fixture(scope="module")
@@ -111,7 +117,7 @@ def test_one_who_neglects_the_evidence_is_beyond_the_floor(
     table = planted(made, {("exact", "yes-no", None): Listener(blur=0.02)})
     late = (table["scenario"] == "belief") & ~table["variant"].str.contains('"evidence": "none"')
     table = table.assign(prob=table["prob"].mask(late, 0.5))
-    assert by_name(score_run(*made, table))["beyond_floor", "yes-no", "single readings"].ci_lo > 0.05
+    assert by_name(numbers_of(made, table))["beyond_floor", "yes-no", "single readings"].ci_lo > 0.05
 
 
 def test_beliefs_that_follow_the_truth_pass_the_gate_and_a_yes_sayer_does_not(
@@ -121,7 +127,7 @@ def test_beliefs_that_follow_the_truth_pass_the_gate_and_a_yes_sayer_does_not(
     made = of_worlds(12)
     table = planted(made, {("exact", "yes-no", None): Listener()})
     table = table.assign(prob=np.where(table["option_index"] == 0, 0.9, 0.1))
-    (verdict,) = verdicts(score_run(*made, table))
+    (verdict,) = verdicts(numbers_of(made, table))
     assert not verdict.passed
     assert {one.name for one in verdict.failures} == {"complement coherence", "response to evidence"}
 
@@ -152,19 +158,19 @@ def test_a_missing_belief_is_counted_and_an_elicited_zero_licenses_nothing(
 ) -> None:
     made = of_worlds(12)
     table = planted(made, {("exact", "yes-no", None): Listener()})
-    told = table["variant"].map(json.loads)
-    silent = told.map(lambda v: v["speaker"] == "user" and v["evidence"] == "none" and v["says"] == "x")
-    never = told.map(lambda v: v["quantity"] == "agent says" and v["evidence"] == "for")
-    prob = table["prob"].mask(never, np.where(table["option_index"] == 0, 0.0, 1.0))
-    prob = prob.where(~never | ~told.map(lambda v: v["denied"]), 1 - prob)
-    status = table["status"].mask(silent, "unparsed")
-    table = table.assign(prob=prob.mask(silent), status=status)
-    score = by_name(score_run(*made, table))["excess", "yes-no", "all"]
+    told = [json.loads(text) for text in table["variant"]]
+    silent = np.array([v["speaker"] == "user" and v["evidence"] == "none" and v["says"] == "x" for v in told])
+    never = np.array([v["quantity"] == "agent says" and v["evidence"] == "for" for v in told])
+    denied = np.array([v["denied"] for v in told])
+    zero = np.where((table["option_index"] == 0) == denied, 1.0, 0.0)
+    prob = pd.Series(np.where(never, zero, table["prob"]), table.index).mask(silent)
+    table = table.assign(prob=prob, status=table["status"].mask(silent, "unparsed"))
+    score = by_name(numbers_of(made, table))["excess", "yes-no", "all"]
     assert (score.n_rows, score.n_dropped) == (12 * 6 - 12 - 12, 24)
     assert score.reasons == {"unparsed": 12, "undefined": 12}
 
 
-def table_of(config: Any, beliefs: Mapping[tuple[tuple[str, str], ...], Sequence[float]]) -> pd.DataFrame:
+def table_of(config: Any, beliefs: Mapping[Any, Any]) -> pd.DataFrame:
     """The belief table of scenarios with these beliefs: context, as (field, value) pairs -> [n]."""
     rows = []
     for context, values in beliefs.items():
@@ -194,7 +200,7 @@ def case(made: tuple[Any, Any], prior: Any, posterior: Any, bayes: Any, told: An
         (("evidence", "for"),): posterior,
         (("evidence", "for"), ("speaker", "user"), ("says", "x")): some if told is None else told,
     }
-    return by_name(score_run(*made, table_of(made[1], beliefs)))
+    return by_name(numbers_of(made, table_of(made[1], beliefs)))
 
 
 def test_worked_cases_of_the_metrics_come_out_of_the_table(of_worlds: Any) -> None:
@@ -226,7 +232,7 @@ def test_worked_cases_of_the_metrics_come_out_of_the_table(of_worlds: Any) -> No
     half = np.full(8, 0.5)
     user = (("speaker", "user"), ("says", "x"))
     tests = by_name(
-        score_run(*made, table_of(made[1], {(): base, user: told, (("speaker", "agent"), ("says", "x")): half}))
+        numbers_of(made, table_of(made[1], {(): base, user: told, (("speaker", "agent"), ("says", "x")): half}))
     )
     arm = tests["arm", "yes-no", "by user"].as_dict()
     assert (arm["p_signflip"], arm["p_t"]) == pytest.approx((0.0546875, 0.03143503103497639))

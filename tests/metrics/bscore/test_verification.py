@@ -149,6 +149,27 @@ def test_held_out_thresholds_never_see_their_question() -> None:
     assert (score.n_clusters, score.ci_method) == (7, "jackknife, t(6)")
 
 
+@pytest.mark.parametrize("rule", ["single", "b", "single+b"])
+def test_a_weight_is_how_often_a_record_counts(rule: str) -> None:
+    often = [3, 1, 2, 1, 4, 1, 2]
+    weighted = [record | {"weight": n} for record, n in zip(RECORDS, often, strict=True)]
+    repeated = [record for record, n in zip(RECORDS, often, strict=True) for _ in range(n)]
+    questions = np.repeat(np.arange(7), often)
+    one, other = threshold_search(weighted, rule), threshold_search(repeated, rule)
+    assert (one.macro, one.tau, one.tau_b) == (pytest.approx(other.macro), other.tau, other.tau_b)
+    held = verification_held_out(weighted, rule, draws=50)
+    same = verification_held_out(repeated, rule, questions=questions, draws=50)
+    for name in ("macro", "micro", "tuned", "ci_lo", "ci_hi"):
+        assert getattr(held, name) == pytest.approx(getattr(same, name))
+    assert held.categories == pytest.approx(same.categories)
+    assert np.mean([*held.categories.values()]) == pytest.approx(held.macro)
+    assert np.mean([*held.tuned_categories.values()]) == pytest.approx(held.tuned)
+    if rule != "single+b":
+        assert verification_auroc(weighted, rule).auroc == pytest.approx(verification_auroc(repeated, rule).auroc)
+    with pytest.raises(ValueError, match="a weight is negative or missing"):
+        verification_baselines([RECORDS[0] | {"weight": -1.0}])
+
+
 def test_held_out_keeps_the_runs_of_a_question_together() -> None:
     twice = [r for r in RECORDS for _ in range(2)]
     score = verification_held_out(twice, rule="single", grid=GRID, questions=np.arange(7).repeat(2))

@@ -1,0 +1,144 @@
+"""The world that a table of people is: its truth is what became of those who are alike."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+
+from ....hooks.errors import UserError
+from ....metrics.validation import Floats
+from .description import Description, Variable
+from .world import Evidence
+
+
+@dataclass(frozen=True)
+class TableWorld:
+    """Its truth is the weighted share of the target among the rows that agree with the evidence."""
+
+    description: Description
+    codes: Mapping[str, np.ndarray]
+    """Variable -> [n] number of the state in the order of the description; -1: unknown."""
+    positive: np.ndarray
+    """[n] whether the target is so."""
+    weights: np.ndarray
+    """[n]"""
+    support: int
+    """Rows below which a share is not known."""
+
+    def draw(self, rng: np.random.Generator) -> dict[str, str]:
+        """The states of a row, drawn by its weight; what is unknown of it is left out."""
+        row = int(np.searchsorted(self._cumulative, rng.random() * self._cumulative[-1], side="right"))
+        states = {name: tuple(self.description.variables[name].states) for name in self.codes}
+        return {name: states[name][codes[row]] for name, codes in self.codes.items() if codes[row] >= 0}
+
+    def chance(self, evidence: Evidence) -> float:
+        """NaN if fewer rows than `support` agree with the evidence."""
+        rows = self._rows(evidence)
+        if np.count_nonzero(rows) < self.support:
+            return float("nan")
+        weights = self.weights[rows]
+        return float(weights[self.positive[rows]].sum() / weights.sum())
+
+    def shares(self, variable: str, evidence: Evidence) -> Floats:
+        """The weighted shares of the states among the rows that agree, of those in which it is known."""
+        rows = self._rows(evidence) & (self.codes[variable] >= 0)
+        n = len(self.description.variables[variable].states)
+        found = np.bincount(self.codes[variable][rows], self.weights[rows], minlength=n)
+        return found / found.sum() if found.sum() > 0 else np.full(n, np.nan)
+
+    @property
+    def _cumulative(self) -> np.ndarray:
+        return np.cumsum(self.weights)
+
+    def _rows(self, evidence: Evidence) -> np.ndarray:
+        kept = np.ones(len(self.positive), dtype=bool)
+        for name, state in evidence.items():
+            kept &= self.codes[name] == tuple(self.description.variables[name].states).index(state)
+        return kept
+
+
+def read_table(path: Path) -> pd.DataFrame:
+    """A .csv (or .csv.gz) file as texts. Raises UserError if it cannot be read or has no rows."""
+    try:
+        found = pd.read_csv(path, dtype=str, keep_default_na=False)
+    except (OSError, EOFError, UnicodeDecodeError, pd.errors.ParserError, pd.errors.EmptyDataError) as error:
+        raise UserError(f"{path}: cannot be read ({' '.join(str(error).split())}); give a .csv file") from error
+    if found.empty:
+        raise UserError(f"{path}: has no rows")
+    return found
+
+
+def table_world(
+    description: Description, table: pd.DataFrame, *, support: int, prevalence: float | None = None, where: str
+) -> TableWorld:
+    """The world of a table of texts or numbers.
+
+    Args:
+        description: its variables in words, and the columns and codes that they have.
+        table: a row for each person.
+        support: rows below which a share is not known.
+        prevalence: share of the target in the population, where the table's own is another: rows are weighted.
+        where: what is named in errors.
+
+    Raises UserError for a column that is missing, a value without words, a target that never or always holds, or a
+    prevalence without both.
+    """
+    columns = {name: _column(table, name, one, where) for name, one in description.variables.items()}
+    codes = {name: _codes(column, name, description.variables[name], where) for name, column in columns.items()}
+    target = description.target
+    if target.variable not in codes:
+        raise UserError(f"{where}: target {target.variable!r} is none of the variables; add it with its words")
+    description.require_words({name: tuple(one.states) for name, one in description.variables.items()}, where)
+    known = codes[target.variable] >= 0
+    codes = {name: own[known] for name, own in codes.items()}
+    states = tuple(description.variables[target.variable].states)
+    positive = codes[target.variable] == states.index(target.state)
+    share = float(positive.mean()) if len(positive) else float("nan")
+    if not 0 < share < 1:
+        raise UserError(f"{where}: target {target.variable!r} is {target.state!r} in every row, or in none")
+    weights = np.ones(len(positive))
+    if prevalence is not None:
+        weights = np.where(positive, prevalence / share, (1 - prevalence) / (1 - share))
+    observable = {name: own for name, own in codes.items() if name in description.observable}
+    if len(positive) < support:
+        raise UserError(f"{where}: has {len(positive)} rows, fewer than support={support}; lower it")
+    return TableWorld(description, observable, positive, weights, support)
+
+
+def _column(table: pd.DataFrame, name: str, variable: Variable, where: str) -> pd.Series:
+    column = name if variable.column is None else variable.column
+    if column not in table.columns:
+        raise UserError(f"{where}: has no column {column!r}, only {', '.join(map(str, table.columns[:30]))}")
+    return table[column]
+
+
+def _codes(column: pd.Series, name: str, variable: Variable, where: str) -> np.ndarray:
+    """[n] number of the state, -1 where the cell is empty."""
+    if variable.cut is not None:
+        numbers = pd.to_numeric(column, errors="coerce").to_numpy(dtype=np.float64)
+        edges = variable.cut
+        if isinstance(edges, int):
+            edges = tuple(np.nanquantile(numbers, np.arange(1, edges) / edges))
+        found = np.searchsorted(np.array(edges), numbers, side="right")
+        return np.where(np.isnan(numbers), -1, found).astype(np.int8)
+    texts, values = pd.factorize(column.astype(str).str.strip())
+    numbers = np.full(len(values), -1, dtype=np.int8)
+    for i, text in enumerate(values):
+        state = _state(str(text), variable)
+        if state is not None:
+            numbers[i] = tuple(variable.states).index(state)
+        elif text not in ("", "nan"):
+            raise UserError(f"{where}: variable {name!r} has no words for its state {text!r}; add a template")
+    return numbers[texts]
+
+
+def _state(text: str, variable: Variable) -> str | None:
+    """The state of a cell; a whole number may be written with a point."""
+    for one in (text, text.removesuffix(".0")):
+        if one in variable.codes:
+            return variable.codes[one]
+        if not variable.codes and one in variable.states:
+            return one
+    return None

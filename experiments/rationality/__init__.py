@@ -1,0 +1,6 @@
+"""Could these beliefs be the ones that drive the decisions? (METRICS E)"""
+
+from .config import RationalityConfig
+from .experiment import Rationality
+
+__all__ = ["Rationality", "RationalityConfig"]

@@ -1,0 +1,65 @@
+"""What actions can be predicted from, out of fold: the two models of the gain in log-loss (METRICS E5)."""
+
+from typing import Any
+
+import numpy as np
+
+from ...hooks.errors import UserError
+from ...metrics.validation import Floats
+from .config import RationalityConfig
+
+FOLDS = 5
+FEWEST = 2 * FOLDS
+
+
+def out_of_fold(config: RationalityConfig, features: Floats, actions: np.ndarray, groups: np.ndarray) -> Floats:
+    """[n, k] probability of each action, predicted for a context from other contexts.
+
+    Args:
+        config: learner and seed.
+        features: [n, m]; NaN where something was not revealed.
+        actions: [n] numbers 0 .. k - 1.
+        groups: [n] context, which no fold divides.
+
+    An action that no training row has, gets a chance of 1 of n + k there. Too few contexts give NaN.
+    """
+    from sklearn.model_selection import GroupKFold  # slow to import
+
+    n, k = len(actions), int(actions.max()) + 1 if len(actions) else 0
+    found = np.full((n, max(k, 2)), np.nan)
+    if len(set(groups)) < FEWEST:
+        return found
+    split = GroupKFold(FOLDS, shuffle=True, random_state=config.seed)
+    for train, test in split.split(features, actions, groups):
+        seen = np.unique(actions[train])
+        found[test] = 1 / (len(train) + found.shape[1])
+        if len(seen) > 1:
+            predicted = _fit(config, features[train], actions[train]).predict_proba(features[test])
+        else:
+            predicted = np.ones((len(test), 1))
+        found[np.ix_(test, seen)] = predicted
+        found[test] /= found[test].sum(axis=1, keepdims=True)
+    return found
+
+
+def _fit(config: RationalityConfig, features: Floats, actions: np.ndarray) -> Any:
+    if config.learner == "boosting":
+        from sklearn.ensemble import HistGradientBoostingClassifier
+
+        model: Any = HistGradientBoostingClassifier(
+            max_depth=config.depth, max_iter=config.iterations, min_samples_leaf=5, random_state=config.seed
+        )
+        return model.fit(features, actions)
+    try:
+        from catboost import CatBoostClassifier  # pyright: ignore[reportMissingImports]
+    except ImportError:
+        raise UserError("learner 'catboost': is not installed; pip install doxascope[catboost]") from None
+    model = CatBoostClassifier(
+        depth=config.depth,
+        iterations=config.iterations,
+        random_seed=config.seed,
+        thread_count=1,
+        allow_writing_files=False,
+        verbose=False,
+    )
+    return model.fit(features, actions)

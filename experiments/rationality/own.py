@@ -1,0 +1,155 @@
+"""The numbers that only this experiment has: what the gate judges, and published ones."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+import pandas as pd
+
+from ...metrics import (
+    Score,
+    cluster_mean,
+    isotonic_calibration,
+    knn_cmi,
+    moment_interval,
+    monotone_pairwise,
+    quantile_bins,
+)
+from ...metrics.inference.rows import complete_rows
+from ...metrics.validation import TIE, Floats
+from ..runs.scores import gate, resampling
+from ..scoring.number import Number
+from .config import RationalityConfig
+from .samples import drawn_of_three
+from .table import Actions, MethodBeliefs, actions, detailed, methods
+
+RESPONSE, ACTION_RESPONSE, COVERED = "response", "action_response", "decision_coverage"
+PUBLISHED_CMI, PUBLISHED_CMI_ISOTONIC, PUBLISHED_ORDER, SPREAD = "cmi_knn", "cmi_knn_isotonic", "order_pairs", "spread"
+PAIRS = {"Yes against No": (2, 0), "Yes against Defer": (2, 1), "Defer against No": (1, 0)}
+"""The paper's pairs: the first of each should become more frequent as the belief rises."""
+BINS = 5
+
+
+@dataclass(frozen=True, kw_only=True)
+class ResponseSlope(Score):
+    """METRICS W4, condition (e)."""
+
+    headline: ClassVar[str] = "slope"
+    slope: float = np.nan
+    """Least-squares slope of the belief on the true chance."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class PublishedCmi(Score):
+    """METRICS E1 as published: repetitions as rows, and a percentile interval that is no test."""
+
+    headline: ClassVar[str] = "cmi"
+    cmi: float = np.nan
+
+
+def own_scores(config: RationalityConfig, beliefs: pd.DataFrame) -> Iterator[Number]:
+    """Of each method: the gate, how it answers to the evidence, how widely numbers spread, what several lines exceed 1
+    by; and, if `resamples` are asked for, the published estimates beside ours.
+    """
+    table = detailed(beliefs)
+    acts = actions(config, table)
+    how = resampling(config)
+    for form, mass in acts.coverage.items():
+        score = cluster_mean(mass, acts.items, **how.interval)
+        yield Number(metric=COVERED, method=form, subset="all", score=score, quantity="answers that are an action")
+    yield Number(
+        metric=ACTION_RESPONSE,
+        method="lines",
+        score=response(acts.truth, acts.forced, acts.items, config),
+        quantity="slope of the forced choice on the true chance",
+    )
+    for one in methods(table, acts.items):
+        named: dict[str, Any] = {"method": one.method, "kind": one.kind}
+        slope = response(acts.truth, one.belief, acts.items, config)
+        yield Number(
+            metric=RESPONSE, **named, score=slope, quantity="slope of the belief on the true chance", code="W4"
+        )
+        for metric, values, quantity in (
+            (SPREAD, one.spread, "SD of one stated number, exact"),
+            ("excess", one.excess, "sum of the stated numbers less 1"),
+        ):
+            if np.isfinite(values).any():
+                yield Number(
+                    metric=metric, **named, score=cluster_mean(values, acts.items, **how.interval), quantity=quantity
+                )
+        yield gate(config, one.method, one.kind, coverage={"belief": one.coverage, **acts.coverage}, evidence=slope)
+        if config.resamples:
+            yield from published_scores(config, one, acts)
+
+
+def response(truth: Floats, belief: Floats, clusters: np.ndarray, config: RationalityConfig) -> ResponseSlope:
+    """Slope of a belief on the true chance, with its interval over contexts: an agent who hears nothing has 0."""
+    rows = complete_rows(clusters, truth=truth, belief=belief)
+    x, y = rows.columns
+    if rows.n < 3 or np.ptp(x) <= TIE:
+        return ResponseSlope(status="too_few" if rows.n < 3 else "constant", **rows.counts)
+    moments = np.column_stack([np.ones(rows.n), x, y, x * x, x * y])
+    found = moment_interval(moments, rows.codes, _slope, **resampling(config).interval)
+    return ResponseSlope(slope=float(_slope(moments.sum(axis=0)[None])[0]), **rows.counts, **found.fields())
+
+
+def _slope(sums: Floats) -> Floats:
+    n, x, y, xx, xy = sums.T
+    return (xy - x * y / n) / (xx - x * x / n)
+
+
+def published_scores(config: RationalityConfig, one: MethodBeliefs, acts: Actions) -> Iterator[Number]:
+    """The paper's estimates (rational-agents, Tables 1, 2 and 5), on rows of repetitions: pictures, no tests.
+
+    Actions are drawn from the exact choice; the belief of a repetition is its own answer where answers were sampled.
+    """
+    n = config.said.repetitions
+    belief, taken, outcome, owners = _repeated(config, one, acts, n)
+    named: dict[str, Any] = {"method": one.method, "kind": one.kind, "code": "E1"}
+    mapped = isotonic_calibration(belief, outcome)
+    for metric, values in ((PUBLISHED_CMI, belief), (PUBLISHED_CMI_ISOTONIC, mapped)):
+        score = _bootstrapped(config, taken, outcome, values, owners)
+        yield Number(metric=metric, **named, score=score, quantity="nearest-neighbour CMI as published, nats")
+    bins = quantile_bins(belief, BINS)
+    for name, (first, second) in PAIRS.items():
+        score = monotone_pairwise(bins, taken, first, second)
+        yield Number(
+            metric=PUBLISHED_ORDER, **{**named, "code": "E7"}, subset=name, score=score,
+            quantity="significant violations of the order as published",
+        )  # fmt: skip
+
+
+def _repeated(
+    config: RationalityConfig, one: MethodBeliefs, acts: Actions, n: int
+) -> tuple[Floats, np.ndarray, Floats, np.ndarray]:
+    """Rows of repetitions: belief, action, outcome, context."""
+    taken = drawn_of_three(config, acts, n).ravel()
+    readings = one.readings["standard"]
+    own = readings if "sampled" in one.method and readings.shape[1] == n else np.repeat(one.belief[:, None], n, axis=1)
+    belief = own.ravel()
+    known = np.isfinite(belief)
+    of = np.repeat(np.arange(len(acts.items)), n)
+    return belief[known], taken[known], acts.outcome[of][known], acts.items[of][known]
+
+
+def _bootstrapped(
+    config: RationalityConfig, taken: np.ndarray, outcome: Floats, belief: Floats, owners: np.ndarray
+) -> PublishedCmi:
+    n = len(belief)
+    counts: dict[str, Any] = {"n_rows": n, "n_clusters": len(set(owners))}
+    if n <= 3:
+        return PublishedCmi(status="too_few", **counts)
+    rng = np.random.default_rng([config.seed, 4])
+    draws = []
+    for _ in range(config.resamples):
+        rows = rng.integers(0, n, n)
+        draws.append(knn_cmi(taken[rows], outcome[rows], belief[rows]).cmi)
+    lo, hi = np.quantile(draws, [(1 - config.level) / 2, (1 + config.level) / 2])
+    return PublishedCmi(
+        cmi=knn_cmi(taken, outcome, belief).cmi,
+        ci_lo=float(lo),
+        ci_hi=float(hi),
+        ci_method="percentile bootstrap of repetitions, as published: not a test",
+        **counts,
+    )

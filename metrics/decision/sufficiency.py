@@ -1,0 +1,199 @@
+"""How much of an exact policy does a belief explain, and what does another belief know beyond it? (METRICS E4, E11)"""
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+import scipy
+from numpy.typing import ArrayLike
+
+from ..inference.intervals import moment_interval
+from ..inference.permutation import tail_p
+from ..inference.rows import complete_rows
+from ..score import NAN, Score
+from ..validation import TIE, Floats, check_draws, probabilities
+from .prediction import isotonic_calibration
+from .strata import quantile_bins
+
+FOLDS = 5
+FEWEST = 10
+"""Contexts below which nothing is said of what is left."""
+NOTHING_LEFT = 0.01
+"""Share of a variance below which what a belief leaves of it is the error of the fit, and no evidence of anything."""
+PER_STRATUM = 15
+"""Contexts among which a residual is permuted (METRICS E2)."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class MonotoneSufficiency(Score):
+    """METRICS E4. The interval is over contexts, conditional on the fits."""
+
+    headline: ClassVar[str] = "explained"
+    explained: float = NAN
+    """1 - sum (policy - fit)^2 / sum (policy - mean)^2 on contexts that were not fitted: at most 1, below 0 where the
+    belief is worse than none."""
+
+
+def sufficiency_moments(belief: ArrayLike, policy: ArrayLike, groups: ArrayLike | None = None, seed: int = 0) -> Floats:
+    """Moments [n, 4] of `monotone_sufficiency`, NaN in rows that are incomplete: 1, policy, its square, squared error
+    of the rising curve that was fitted on other contexts.
+
+    >>> sufficiency_moments([0.1, 0.5, 0.9], [0.2, 0.5, 0.8]).shape
+    (3, 4)
+    """
+    belief, policy = probabilities(belief, "belief"), probabilities(policy, "policy")
+    owners = np.arange(len(policy)) if groups is None else np.asarray(groups)
+    fit = isotonic_calibration(belief, policy, owners, folds=FOLDS, seed=seed)
+    whole = np.where(np.isfinite(fit), policy, np.nan)
+    return np.column_stack([np.ones(len(whole)), whole, whole**2, (whole - fit) ** 2])
+
+
+def explained_share(sums: Floats) -> Floats:
+    """Sums [m, 4] of such moments -> explained share [m].
+
+    >>> explained_share(np.array([[2.0, 1.0, 1.0, 0.0]])).tolist()  # no error is left
+    [1.0]
+    """
+    total = sums[:, 2] - sums[:, 1] ** 2 / sums[:, 0]
+    with np.errstate(divide="ignore", invalid="ignore"):
+        return np.where(total > TIE, 1 - sums[:, 3] / total, np.nan)
+
+
+def monotone_sufficiency(
+    belief: ArrayLike,
+    policy: ArrayLike,
+    groups: ArrayLike | None = None,
+    *,
+    seed: int = 0,
+    draws: int = 2000,
+    level: float = 0.95,
+) -> MonotoneSufficiency:
+    """Share of an exact policy of two actions that a rising function of the belief predicts (METRICS E4).
+
+    Whoever acts on a belief, and on nothing else that varies, chooses between two actions by a rising function of it
+    (rational-agents, Proposition 2): then the share is 1, whatever the utilities. The curve is isotonic and is
+    fitted on other contexts, so that a belief that explains nothing scores about 0 or less.
+
+    Args:
+        belief: [n] in [0, 1].
+        policy: [n] exact probability of the action that a high belief favours.
+        groups: [n] context. None: every row its own.
+        seed: of folds and bootstrap.
+        draws: of the bootstrap.
+        level: of the interval.
+
+    A constant policy is `constant`: nothing is there to explain.
+
+    >>> belief = np.linspace(0.05, 0.95, 60)
+    >>> monotone_sufficiency(belief, belief**2).explained > 0.99
+    True
+    >>> monotone_sufficiency(belief, 1 - belief).explained < 0.01
+    True
+    """
+    moments = sufficiency_moments(belief, policy, groups, seed)
+    owners = np.arange(len(moments)) if groups is None else np.asarray(groups)
+    rows = complete_rows(owners, moments=moments)
+    if rows.n < 2:
+        return MonotoneSufficiency(status="too_few", **rows.counts)
+    value = float(explained_share(rows.columns[0].sum(axis=0)[None])[0])
+    if np.isnan(value):
+        return MonotoneSufficiency(status="constant", **rows.counts)
+    found = moment_interval(rows.columns[0], rows.codes, explained_share, seed=seed, draws=draws, level=level)
+    return MonotoneSufficiency(explained=value, **rows.counts, **found.fields())
+
+
+@dataclass(frozen=True, kw_only=True)
+class LatentKnowledge(Score):
+    """METRICS E11. The interval is over contexts, conditional on the fits."""
+
+    headline: ClassVar[str] = "partial"
+    partial: float = NAN
+    """Correlation, in [-1, 1], of what the stated belief leaves of the other belief and of the target."""
+    left_of_target: float = NAN
+    """Share of the target's variance that the stated belief leaves."""
+
+
+def latent_knowledge(
+    stated: ArrayLike,
+    other: ArrayLike,
+    target: ArrayLike,
+    groups: ArrayLike | None = None,
+    *,
+    seed: int = 0,
+    draws: int = 2000,
+    level: float = 0.95,
+) -> LatentKnowledge:
+    """Does another belief predict the target beyond the stated one? (METRICS E11)
+
+    Both are predicted from the stated belief by a cubic of its ranks, fitted without each in turn: a map of the stated
+    belief, rising or not, is no knowledge beyond it. p is two-sided, of the studentised covariance of the residuals
+    with those of the other belief permuted among contexts of like stated belief.
+
+    Args:
+        stated: [n] in [0, 1].
+        other: [n] in [0, 1].
+        target: [n] in [0, 1]: the exact probability of an action, the true chance, or what came true.
+        groups: [n] context; one row each. None: every row its own.
+        seed: of permutations and bootstrap.
+        draws: permutations, and draws of the bootstrap.
+        level: of the interval.
+
+    Where the stated belief leaves less than a hundredth of the variance of either, nothing is left to be known
+    (`nothing_left`).
+
+    >>> rng = np.random.default_rng(0)
+    >>> truth, stated = rng.random(200), rng.random(200)
+    >>> found = latent_knowledge(stated, other=truth, target=truth)
+    >>> found.partial > 0.9, found.p < 0.01
+    (True, True)
+    """
+    check_draws(draws)
+    columns = {"stated": stated, "other": other, "target": target}
+    rows = complete_rows(groups, **{name: probabilities(values, name) for name, values in columns.items()})
+    said, held, aim = rows.columns
+    if rows.n_clusters < FEWEST:
+        return LatentKnowledge(status="too_few", **rows.counts)
+    own, of_target = (_left(said, values) for values in (held, aim))
+    share = _share_left(of_target, aim)
+    if min(share, _share_left(own, held)) < NOTHING_LEFT:
+        return LatentKnowledge(left_of_target=share, status="nothing_left", **rows.counts)
+    strata = quantile_bins(said, max(1, rows.n // PER_STRATUM))
+    rng = np.random.default_rng(seed)
+    observed = abs(float(_studentised(own[None], of_target)[0]))
+    order = np.argsort(strata + rng.random((draws, rows.n)), axis=1)
+    sorted_rows = np.argsort(strata, kind="stable")
+    shuffled = np.empty((draws, rows.n))
+    shuffled[:, sorted_rows] = own[order]
+    moments = np.column_stack([own * of_target, own**2, of_target**2])
+    found = moment_interval(moments, rows.codes, _correlation, seed=seed, draws=draws, level=level)
+    return LatentKnowledge(
+        partial=float(_correlation(moments.sum(axis=0)[None])[0]),
+        left_of_target=share,
+        p=tail_p(observed, np.abs(_studentised(shuffled, of_target)), exact=False, slack=TIE),
+        p_method=f"permutation among like stated beliefs, {draws} draws",
+        **rows.counts,
+        **found.fields(),
+    )
+
+
+def _left(stated: Floats, values: Floats) -> Floats:
+    """[n] what a cubic of the ranks of the stated belief, fitted without each in turn, leaves of the values."""
+    ranks = (scipy.stats.rankdata(stated) - 0.5) / len(stated)
+    powers = np.vander(2 * ranks - 1, 4)
+    hat = powers @ np.linalg.pinv(powers)
+    return (values - hat @ values) / np.maximum(1 - np.diag(hat), TIE)
+
+
+def _share_left(left: Floats, values: Floats) -> float:
+    total = float(((values - values.mean()) ** 2).sum())
+    return float((left**2).sum()) / total if total > TIE else 0.0
+
+
+def _studentised(own: Floats, of_target: Floats) -> Floats:
+    """[m] sum of the products of residuals [m, n] over the root of their sum of squares."""
+    products = own * of_target
+    return products.sum(axis=1) / np.sqrt((products**2).sum(axis=1))
+
+
+def _correlation(sums: Floats) -> Floats:
+    return sums[:, 0] / np.sqrt(sums[:, 1] * sums[:, 2])

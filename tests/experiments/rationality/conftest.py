@@ -1,0 +1,107 @@
+"""A small run of the rationality experiment on a tiny random model, and belief tables of planted agents."""
+
+import json
+from collections.abc import Callable, Mapping
+from importlib.resources import files
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from doxascope.experiments.engine.config import load_config
+from doxascope.experiments.engine.runner import run
+from doxascope.experiments.experiment import Experiment
+from doxascope.experiments.planted.deciding import Decided
+from doxascope.experiments.rationality import RationalityConfig
+from doxascope.experiments.runs.folder import RunFolder
+from doxascope.hooks.model.spec import resolve_model
+from doxascope.hooks.verbal.formats import FORMATS
+from doxascope.metrics import belief_table
+
+SMALL = ("items=4", "pool=60", "bootstrap_draws=50")
+
+
+@pytest.fixture(scope="session")
+def configured(save_llama: Callable[..., Path], tiny_folder: Path) -> Callable[..., Any]:
+    """The experiment, and its configuration for a tiny model with changes."""
+    from transformers import AutoTokenizer
+
+    speller = AutoTokenizer.from_pretrained(tiny_folder)
+    shipped = [Path(str(files("doxascope") / "configs" / "rationality.yaml")).read_text()]
+    texts = shipped + [one.instruction for one in FORMATS.values()]
+    tokenizer = speller.train_new_from_iterator(texts, 1500, show_progress=False)  # else it would spell every prompt
+    tokenizer.chat_template = speller.chat_template
+    folder = save_llama(tokenizer, "tiny-decider", max_position_embeddings=2048)
+
+    def make(*changes: str) -> tuple[Experiment, RationalityConfig]:
+        experiment, config = load_config("rationality", [*SMALL, *changes])
+        assert isinstance(config, RationalityConfig)
+        return experiment, config.model_copy(update={"model": resolve_model(str(folder))})
+
+    return make
+
+
+@pytest.fixture(scope="session")
+def tiny_run(configured: Callable[..., Any], tmp_path_factory: pytest.TempPathFactory) -> RunFolder:
+    """A run of a tiny random model, which no test changes."""
+    experiment, config = configured()
+    return run(experiment, config, tmp_path_factory.mktemp("runs"))
+
+
+@pytest.fixture(scope="session")
+def planted() -> Callable[..., pd.DataFrame]:
+    """The belief table that a run would write of what an agent decided; `methods` are further beliefs [n, readings]
+    by name, each under every prompt.
+    """
+
+    def make(
+        one: Decided, methods: Mapping[str, np.ndarray] | None = None, prompts: Mapping[str, float] | None = None
+    ) -> pd.DataFrame:
+        rows: list[dict[str, Any]] = []
+        every = {"words": one.stated, **(methods or {})}
+        for i, truth in enumerate(one.p_star):
+            item = f"x{i:04}"
+
+            def add(
+                method: str, scenario: str, name: str, probs: list[float], item: str = item, i: int = i, **variant: Any
+            ) -> None:
+                total = sum(probs)
+                for index, prob in enumerate(probs):
+                    rows.append(
+                        {
+                            "readout_id": f"{item}/{name}",
+                            "experiment": "rationality",
+                            "item": item,
+                            "cluster": item,
+                            "kind": "exact",
+                            "method": method,
+                            "scenario": scenario,
+                            "variant": json.dumps(variant),
+                            "option": str(index),
+                            "option_index": index,
+                            "prob": prob / total,
+                            "coverage": 1.0,
+                            "status": "ok",
+                            "outcome": one.outcome[i],
+                        }
+                    )
+
+            for method, readings in every.items():
+                for prompt, moved in {"standard": 0.0, **(prompts or {})}.items():
+                    for k, p in enumerate(readings[i]):
+                        p = float(np.clip(p + moved, 0, 1))  # noqa: PLW2901
+                        name = f"{prompt}/{method}.{k}"
+                        add(method, "belief", name, [p, 1 - p], prompt=prompt, reading=k, truth=truth)
+            no, defer, yes = map(float, one.tree[i])
+            said = yes / (yes + no)
+            add("tree", "line 1", "line 1.0", [1 - defer, defer], reading=0, line="line 1", truth=truth, evidence={})
+            for answer in ("Yes", "No"):
+                line = f"line 2, {answer}"
+                add("tree", "line 2", f"{line}.0", [said, 1 - said], reading=0, line=line)
+            add("menu", "menu", "menu-2.0", list(map(float, one.two[i])), reading=0, menu=2)
+            add("menu", "menu", "menu-3.0", [yes, no, defer], reading=0, menu=3)
+        return belief_table(rows)
+
+    return make
