@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Annotated, Any, ClassVar, NamedTuple, NotRequired, Protocol, TypedDict, runtime_checkable
 
 import pandas as pd
-from pydantic import Field, model_validator
+from pydantic import AfterValidator, Field, model_validator
 
 from ..hooks.backends.capture import CapturePlan
 from ..hooks.backends.captured import Captured
@@ -21,9 +21,26 @@ from ..hooks.prompts.options import TERMINATORS, Option
 from ..hooks.prompts.places import Positions
 from ..hooks.settings import Settings
 from ..hooks.tree.memory import Cost
+from ..hooks.verbal.formats import FORMATS
 from ..hooks.verbal.plan import StatedPlan
 from .scoring.number import Number
+from .scoring.registered import Registered
 from .tables.samples import Sample
+
+
+def _method_name(name: str) -> str:
+    """Raises ValueError for a name that would be taken for another one, or cannot be part of one."""
+    if not name.isprintable() or name != name.strip() or not name or len(name) > 100 or "/" in name:
+        raise ValueError(f"method {name!r}: give a name of at most 100 characters, without '/' and blanks at its ends")
+    if name in DERIVED or name.startswith(("judge ", "rater ")) or name.endswith((" sampled", " expected", " greedy")):
+        raise ValueError(f"method {name!r}: is the name of what is derived from others; give another")
+    return name
+
+
+DERIVED = frozenset({"control", *FORMATS})
+"""What experiments call what they read besides their methods."""
+MethodName = Annotated[str, AfterValidator(_method_name)]
+"""Of a form of reading, as the settings give it."""
 
 
 class RunConfig(Settings):
@@ -36,7 +53,7 @@ class RunConfig(Settings):
     model: ModelSpec
     seed: int = Field(default=0, ge=0)
     """Of the items and of all resampling."""
-    items: int = Field(ge=1)
+    items: int = Field(ge=1, le=10**7)
     terminators: tuple[str, ...] = TERMINATORS
     token_budget: int = Field(default=BUDGET, ge=1)
     """Most tokens of one forward pass; bounds the memory."""
@@ -56,7 +73,9 @@ class RunConfig(Settings):
     """The residual stream that is stored beside the beliefs."""
     lens: LensPlan | None = None
     """The inner layers that are read beside the beliefs."""
-    bootstrap_draws: int = Field(default=2000, ge=1)
+    registered: Registered | None = None
+    """The number that the run is made for; None: all are exploratory. It is fixed once the run has begun."""
+    bootstrap_draws: int = Field(default=2000, ge=1, le=10**6)
     level: float = Field(default=0.95, gt=0, lt=1)
     """Of every interval."""
 
@@ -131,6 +150,8 @@ class Transcript(TypedDict):
     readout_id: str
     messages: Sequence[Message]
     prefill: str
+    prompt: NotRequired[str]
+    """Digest of the rendered prompt with its prefill. A trajectory, which is many prompts, has none."""
     options: Sequence[str]
     thoughts: Sequence[Drawn]
     answers: Sequence[Drawn]
@@ -238,6 +259,10 @@ class Experiment(ABC):
     headline: ClassVar[str]
     """The metric that leads its pages and whose differences between methods are told. Every method has it of the
     subset `all`.
+    """
+    gate: ClassVar[Collection[str]] = ()
+    """The conditions of its competence gate (`metrics.CONDITIONS`), written into a run's manifest before anything is
+    read: a page calls those that are judged and not among them added later.
     """
     config_type: ClassVar[type[RunConfig]] = RunConfig
     """Its settings."""

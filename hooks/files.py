@@ -1,6 +1,7 @@
-"""Files that are on the disk whole or not at all."""
+"""Files that are on the disk whole or not at all, and digests by which they are known."""
 
 import contextlib
+import hashlib
 import os
 from collections.abc import Iterator
 from pathlib import Path
@@ -23,6 +24,17 @@ def atomic_write(path: Path, mark: str = "") -> Iterator[Path]:
         temporary.unlink(missing_ok=True)
         raise
     sync(path.parent)
+
+
+def digest_of(data: bytes) -> str:
+    """SHA-256 in hexadecimal, as `sha256sum` writes it."""
+    return hashlib.sha256(data).hexdigest()
+
+
+def file_digest(path: Path) -> str:
+    """The same of a file."""
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def sync(path: Path) -> None:

@@ -3,7 +3,9 @@ conditions differ.
 """
 
 import hashlib
+import os
 from collections.abc import Mapping
+from concurrent.futures import ThreadPoolExecutor
 from importlib.metadata import version
 from typing import TYPE_CHECKING, Any
 
@@ -14,8 +16,9 @@ from .settings import Settings
 if TYPE_CHECKING:
     from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
-SAMPLED_VALUES = 64
-"""Values of each parameter that enter the fingerprint."""
+
+DATED = "strftime_now"
+"""By which a chat template asks for the date."""
 
 
 class Identity(Settings):
@@ -27,13 +30,15 @@ class Identity(Settings):
     n_layers: int
     d_model: int
     weights: str
-    """Fingerprint of evenly spaced values of every parameter, as held in memory: it tells two checkpoints
-    apart, wherever they came from, without reading all of a large one. It is not a checksum."""
+    """Digest of every value of every parameter and buffer, as held in memory: equal digests are equal weights, from
+    whatever files they came."""
     revision: str | None
     """The hub's commit, where there is one."""
     tokenizer: str
     chat_template: str | None
     template: str
+    date: str | None
+    """What the chat template is told; None if it does not ask."""
     dtype: str
     kernel: str
     """The attention implementation that reads."""
@@ -58,11 +63,12 @@ def identify(
         n_parameters=sum(p.numel() for p in model.parameters()),
         n_layers=config.num_hidden_layers,
         d_model=config.hidden_size,
-        weights=_weights_fingerprint(model),
+        weights=weights_digest(model),
         revision=getattr(model.config, "_commit_hash", None),
         tokenizer=_short(repr(sorted(tokenizer.get_vocab().items())), tokenizer_definition(tokenizer)),
         chat_template=_short(str(tokenizer.chat_template)) if tokenizer.chat_template else None,
         template=spec.template,
+        date=spec.date.isoformat() if spec.template == "own" and DATED in str(tokenizer.chat_template) else None,
         dtype=spec.dtype,
         kernel=str(chosen.backend.model.config._attn_implementation),
         backend=f"{spec.backend} {version(spec.backend)}",
@@ -94,17 +100,21 @@ def tokenizer_definition(tokenizer: "PreTrainedTokenizerBase") -> str:
     return backend.to_str() if backend is not None else ""
 
 
-def _weights_fingerprint(model: "PreTrainedModel") -> str:
+def weights_digest(model: "PreTrainedModel") -> str:
+    """A digest of all weights, name by name, at the speed of SHA-256 on all cores (1.8 GB/s on each of them)."""
     import torch
 
-    digest = hashlib.sha256()
-    for name, parameter in sorted(model.named_parameters()):
-        flat = parameter.detach().reshape(-1)
-        picks = torch.linspace(0, flat.numel() - 1, min(SAMPLED_VALUES, flat.numel()), dtype=torch.float64)
-        values = flat[picks.long().to(flat.device)].to("cpu", torch.float32)
-        digest.update(f"{name}{tuple(parameter.shape)}".encode())
-        digest.update(values.numpy().tobytes())
-    return digest.hexdigest()[:16]
+    def of(tensor: torch.Tensor) -> bytes:
+        raw = tensor.detach().cpu().contiguous().reshape(-1).view(torch.uint8)
+        return hashlib.sha256(raw.numpy()).digest()
+
+    stored = model.state_dict().keys()  # other buffers follow from the configuration
+    tensors = {**dict(model.named_parameters()), **{k: b for k, b in model.named_buffers() if k in stored}}
+    whole = hashlib.sha256()
+    with ThreadPoolExecutor(os.cpu_count()) as pool:
+        for (name, tensor), digest in zip(tensors.items(), pool.map(of, tensors.values()), strict=True):
+            whole.update(f"{name} {tensor.dtype} {tuple(tensor.shape)}".encode() + digest)
+    return whole.hexdigest()[:16]
 
 
 def _short(*texts: str) -> str:

@@ -12,7 +12,7 @@ from ..metrics.beliefs import belief_table
 from .backends.backend import Backend
 from .backends.capture import CapturePlan
 from .backends.make import make_backend, require_library
-from .errors import UserError
+from .errors import UserError, in_one_line
 from .exact.exact import ExactReading, PackedReading, exact_rows, read_packed
 from .exact.plain import read_plain
 from .exact.self_check import Chosen, choose_path
@@ -93,8 +93,9 @@ class LanguageModel:
         special = set(self.tokenizer.all_special_ids)
         words = [i for i in range(len(self.tokenizer)) if i not in special]
         try:
-            make = make_backend(self.spec, self.model, self.tokenizer)
-            return choose_path(make, self.model, self.head, self.reader.terminators, words)
+            with in_one_line("its forward pass fails"):
+                make = make_backend(self.spec, self.model, self.tokenizer)
+                return choose_path(make, self.model, self.head, self.reader.terminators, words)
         except UserError as error:
             raise UserError(f"model {self.spec.name}: {error}") from error
 

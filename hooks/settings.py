@@ -1,14 +1,13 @@
 """Settings files: YAML read safely into frozen models that refuse what they do not know."""
 
 from collections.abc import Iterable
-from difflib import get_close_matches
 from pathlib import Path
 from typing import Any, TypeVar, get_args
 
 import yaml
 from pydantic import BaseModel, ConfigDict, ValidationError
 
-from .errors import UserError, nearest
+from .errors import UserError, closest, in_one_line, nearest
 
 
 class Settings(BaseModel):
@@ -18,16 +17,50 @@ class Settings(BaseModel):
 
 
 S = TypeVar("S", bound=Settings)
+MOST_NODES = 100_000
+"""Values of a settings file, with what its aliases repeat."""
+
+
+class _Loader(yaml.SafeLoader):
+    """Refuses a key that is there twice, and aliases that would grow without end."""
+
+    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
+        """A mapping of the document."""
+        keys = [key.value for key, _ in node.value if key.tag != "tag:yaml.org,2002:merge"]
+        if twice := [key for i, key in enumerate(keys) if key in keys[:i]]:
+            raise ValueError(f"key {twice[0]!r} is there twice, at line {node.start_mark.line + 1} and below")
+        return super().construct_mapping(node, deep)
+
+    def compose_document(self) -> yaml.Node:
+        """The whole, measured before it is built."""
+        node = super().compose_document()
+        if _size(node, {}) > MOST_NODES:
+            raise ValueError(f"it holds more than {MOST_NODES:,} values")
+        return node
+
+
+def _size(node: yaml.Node, known: dict[int, int]) -> int:
+    """How many values a node stands for, an alias each time anew."""
+    if known.get(id(node)) == 0:
+        raise ValueError(f"an alias at line {node.start_mark.line + 1} holds itself")
+    if id(node) not in known:
+        known[id(node)] = 0
+        n = 1
+        if isinstance(node, yaml.CollectionNode):
+            inner = [one for pair in node.value for one in (pair if isinstance(pair, tuple) else (pair,))]
+            n += sum(_size(one, known) for one in inner)
+        known[id(node)] = n
+    return known[id(node)]
 
 
 def read_yaml(path: Path) -> dict[str, Any]:
     """The mapping that a YAML file holds."""
     try:
-        data = yaml.safe_load(path.read_text(encoding="utf-8"))
+        text = path.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
         raise UserError(f"{path}: cannot be read ({error}); give a readable UTF-8 file") from error
-    except yaml.YAMLError as error:
-        raise UserError(f"{path}: not valid YAML: {' '.join(str(error).split())}") from error
+    with in_one_line(f"{path}: not valid YAML"):
+        data = yaml.load(text, _Loader)
     if not isinstance(data, dict):
         raise UserError(f"{path}: holds {type(data).__name__}, not `key: value` lines")
     return data
@@ -69,8 +102,8 @@ def _suggestion(name: str, model: type[BaseModel]) -> str:
         inner = _at(model, (outer,))
         for key in inner.model_fields if inner is not model else ():
             below.setdefault(key, []).append(f"{outer}.{key}")
-    close = [name] if name in below else [] if get_close_matches(name, own) else get_close_matches(name, below, n=1)
-    return f"did you mean {' or '.join(map(repr, below[close[0]]))}?" if close else nearest(name, own)
+    close = name if name in below else None if closest(name, own) else closest(name, below)
+    return f"did you mean {' or '.join(map(repr, below[close]))}?" if close else nearest(name, own)
 
 
 def _at(model: type[BaseModel], path: tuple[str | int, ...]) -> type[BaseModel]:

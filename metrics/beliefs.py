@@ -26,6 +26,8 @@ STATUSES = (
 )
 VALUED = ("ok", "low_coverage")
 """The statuses under which a row carries a number. Under every other one `prob` is NaN."""
+SUM_SLACK = 1e-6
+"""How far the probabilities of a read-out may be from summing to one."""
 
 COLUMNS: Mapping[str, str] = {
     "readout_id": "str",
@@ -95,9 +97,25 @@ def check_belief_table(table: pd.DataFrame) -> pd.DataFrame:
     _refuse(table, (prob < -RANGE_SLACK) | (prob > 1 + RANGE_SLACK), "prob", "[0, 1] or NaN")
     failed = ~table["status"].isin(VALUED).to_numpy(dtype=bool)
     _refuse(table, failed & np.isfinite(prob), "prob", "NaN: a failed read-out carries no number")
+    _refuse(table, ~failed & ~np.isfinite(prob), "prob", "a number: by its status the read-out has one")
+    coverage, logp = (table[name].to_numpy(dtype=np.float64) for name in ("coverage", "logp"))
+    _refuse(table, (coverage < 0) | (coverage > 1 + SUM_SLACK), "coverage", "[0, 1] or NaN")
+    _refuse(table, logp > SUM_SLACK, "logp", "at most 0, or NaN")
+    _refuse(table, np.isinf(table["outcome"].to_numpy(dtype=np.float64)), "outcome", "a finite number or NaN")
     twice = table.duplicated(["readout_id", "option_index"])
     _refuse(table, twice, "readout_id", "one row per read-out and option")
+    _refuse_other_sums(table, prob)
     return table
+
+
+def _refuse_other_sums(table: pd.DataFrame, prob: Any) -> None:
+    """Raise ValueError for a read-out of several options whose probabilities do not sum to 1."""
+    readout, names = pd.factorize(table["readout_id"])
+    total, options = np.bincount(readout, prob), np.bincount(readout)
+    off = (options > 1) & (np.abs(total - 1) > SUM_SLACK)
+    if off.any():
+        at = int(np.argmax(off))
+        raise ValueError(f"belief table: readout_id {str(names[at])!r}: prob sums to {total[at]:g}, not 1")
 
 
 def _refuse(table: pd.DataFrame, wrong: Any, column: str, allowed: object) -> None:

@@ -27,7 +27,7 @@ from .selection.sweep import AtPoint, Sweep, sweep
 
 
 @dataclass(frozen=True)
-class Registered:
+class RegisteredPlace:
     """What is fixed before anything is read."""
 
     at: ReadAt
@@ -44,7 +44,7 @@ class Judged:
     probe: Probe
 
 
-def train(data: ProbeData, registered: Registered, header: Header, plan: StudyPlan, name: str) -> Probe:
+def train(data: ProbeData, registered: RegisteredPlace, header: Header, plan: StudyPlan, name: str) -> Probe:
     """The probe of the registered place: fitted on all groups, and without each fold for what it was trained on.
 
     Its penalty is the median of those chosen without each fold, its recalibration that of the cross-fitted scores.
@@ -73,7 +73,7 @@ def train(data: ProbeData, registered: Registered, header: Header, plan: StudyPl
 
 def run_job(
     data: ProbeData,
-    registered: Registered,
+    registered: RegisteredPlace,
     header: Header,
     plan: StudyPlan,
     *,

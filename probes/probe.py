@@ -155,8 +155,9 @@ def import_probe(direction: ArrayLike, bias: float, header: Header, at: ReadAt, 
     Raises UserError if the direction is not of the model's width.
     """
     readout = LinearReadout.from_direction(direction, bias)
-    if at.head is None and len(readout.weights) != header.d_model:
-        raise UserError(f"direction: has {len(readout.weights)} numbers, the activations {header.d_model}")
+    width = header.width(at.site) if at.head is None else header.width(at.site) // (header.n_heads or 1)
+    if len(readout.weights) != width:
+        raise UserError(f"direction: has {len(readout.weights)} numbers, the activations {width}")
     return Probe(
         readout,
         ProbeMeta(

@@ -58,6 +58,21 @@ def command_line(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[
 
 
 @pytest.fixture(scope="session")
+def cut_short() -> Callable[..., None]:
+    """Leaves a run as a kill after so many batches would, and if so asked, with a piece of the next line."""
+    from doxascope.experiments.runs.folder import RunFolder
+
+    def cut(path: Path, batches: int, torn: bool = False, file: str = "commits.jsonl") -> None:
+        lines = (path / file).read_bytes().splitlines(keepends=True)
+        assert len(lines) > batches
+        (path / file).write_bytes(b"".join(lines[:batches]) + (lines[batches][:20] if torn else b""))
+        record = {key: value for key, value in RunFolder(path).manifest.items() if key not in ("commits", "written")}
+        RunFolder(path).write_manifest(record | {"status": "running"})
+
+    return cut
+
+
+@pytest.fixture(scope="session")
 def think_templates() -> dict[str, str]:
     """Chat templates with a think block: which the model opens, or the template itself; and one without."""
     return {

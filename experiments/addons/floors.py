@@ -27,8 +27,8 @@ class NoiseFloors:
 
     def finish(self, run: ScoredRun) -> Added:
         """Score perturbed tables."""
-        path = run.folder.path / CERTIFICATE
-        if not path.is_file():
+        path = run.folder.recorded(CERTIFICATE)
+        if path is None:
             return Added(blocks=[Prose(text=NONE, soft=True)])
         certificate = Certificate.model_validate_json(path.read_text("utf-8"))
         change = certificate.worst(run.config.model.dtype, run.config.model.backend)

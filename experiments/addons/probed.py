@@ -12,8 +12,9 @@ import pandas as pd
 
 from ...hooks.errors import UserError
 from ...hooks.lm import LanguageModel
-from ...metrics import check_belief_table
+from ...metrics import check_belief_table, query_effect
 from ...probes.card.site_rule import READ_OUT
+from ...probes.evidence.lead import lead_in_tokens
 from ...probes.probe import ProbeMeta
 from ..experiment import Experiment, Item, RunConfig
 from ..report.blocks import Block, Cell, Prose, TableBlock
@@ -26,6 +27,9 @@ from .addon import Added, Begun, ScoredRun
 
 FOLDER = "probes"
 """In a run."""
+TOKEN = "token"
+"""What a variant says besides, with the probe: at which token of the prompt it was read."""
+OWN = ("probe", TOKEN)
 
 
 class ProbeBeliefs:
@@ -40,7 +44,7 @@ class ProbeBeliefs:
         numbers: list[Number] = []
         blocks: list[Block] = []
         for meta, table in _applied(run.folder.path):
-            own = _scored(run, table)
+            own = [*_scored(run, table), *_beside_exact(run, meta, table)]
             numbers += own
             blocks += _section(meta, table, own)
         return Added(numbers=numbers, blocks=blocks)
@@ -73,7 +77,41 @@ def _scored(run: ScoredRun, table: pd.DataFrame) -> list[Number]:
 
 def _without_probe(text: str) -> str:
     told = json.loads(text or "{}")
-    return json.dumps({key: value for key, value in told.items() if key != "probe"}, sort_keys=True)
+    return json.dumps({key: value for key, value in told.items() if key not in OWN}, sort_keys=True)
+
+
+def _beside_exact(run: ScoredRun, meta: ProbeMeta, table: pd.DataFrame) -> Iterator[Number]:
+    """What is read in passing against what is asked for at the same places (METRICS W6), and along trajectories which
+    of the two settles first.
+    """
+    own = table[table["option_index"] == 0]
+    exact = run.every[(run.every["kind"] == "exact") & (run.every["of"].astype(str) == "")]
+    exact = exact.assign(readout_id=exact["readout_id"].astype(str), option=exact["option"].astype(str))
+    both = own.merge(
+        exact[["readout_id", "option", "prob"]], left_on=["of", "option"], right_on=["readout_id", "option"]
+    )
+    how = resampling(run.config)
+    for method, rows in both.groupby("method", sort=False):
+        passive, asked = rows["prob_x"].to_numpy(float), rows["prob_y"].to_numpy(float)
+        named = {"method": str(method), "kind": "probe"}
+        effect = query_effect(passive, asked, rows["cluster"].to_numpy(), **how.interval)
+        yield Number(metric="query_effect", score=effect, quantity="asked less read in passing", code="W6", **named)
+        told = [json.loads(text) for text in rows["variant"]]
+        chain = rows["item"] + rows["scenario"] + [_without_probe(text) for text in rows["variant"]]
+        if meta.reading_site == "before the question" and chain.duplicated().any() and rows["step"].nunique() > 1:
+            lead = lead_in_tokens(
+                passive,
+                asked,
+                [one[TOKEN] for one in told],
+                rows["step"].to_numpy(),
+                chain.to_numpy(),
+                rows["cluster"].to_numpy(),
+                seed=how.seed,
+                level=run.config.level,
+            )
+            beside = {"by chance": f"{lead.by_chance:.1f}", "never settles": str(lead.n_never)}
+            quantity = "tokens by which it settles before the exact belief"
+            yield Number(metric="lead", score=lead, quantity=quantity, beside=beside, **named)
 
 
 def _section(meta: ProbeMeta, table: pd.DataFrame, numbers: Sequence[Number]) -> list[Block]:
@@ -87,7 +125,13 @@ def _section(meta: ProbeMeta, table: pd.DataFrame, numbers: Sequence[Number]) ->
         ),
         TableBlock(
             head=[(name, "") for name in HEADINGS],
-            rows=[[Cell(one.quantity or one.metric, [one.method]), *map(Cell, cells(one.score))] for one in numbers],
+            rows=[
+                [
+                    Cell(one.quantity or one.metric, [one.method, *(f"{k} {v}" for k, v in one.beside.items())]),
+                    *map(Cell, cells(one.score)),
+                ]
+                for one in numbers
+            ],
             folded=True,
             title=f"Numbers of {meta.name}",
         ),

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from pydantic import Field, model_validator
 
 from ...hooks.settings import Settings, check_placeholders
-from ..experiment import RunConfig
+from ..experiment import MethodName, RunConfig
 from ..materials.choices.sources import ChoiceSource
 from .distributions import Distribution
 
@@ -55,7 +55,7 @@ class BScoreConfig(RunConfig):
     """Configuration of `bscore`. `items` counts questions of each source that does not say otherwise."""
 
     sources: Mapping[str, ChoiceSource] = Field(min_length=1)
-    methods: Mapping[str, Method] = Field(min_length=1)
+    methods: Mapping[MethodName, Method] = Field(min_length=1)
     runs: int = Field(ge=2)
     """Conversations of each question (R); with fewer than two their variance is not known."""
     turns: int = Field(ge=TURN_FREE)

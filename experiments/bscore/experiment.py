@@ -12,6 +12,7 @@ import pandas as pd
 
 from ...hooks.errors import UserError
 from ...hooks.lm import LanguageModel
+from ...metrics.whitebox.competence import COVERAGE, EASY
 from ..experiment import Experiment, Findings, Item, Question, Read, Transcripts
 from ..scoring.number import Number
 from ..tables.samples import Sample
@@ -31,6 +32,7 @@ class BScoreExperiment(Experiment):
     name = "bscore"
     summary = "does an answer become rarer once the model has seen itself give it?"
     headline = "top_b"
+    gate = (COVERAGE, EASY)
     config_type = BScoreConfig
     choices = frozenset({"sources", "distributions", "runs", "cuts", "confidence", "per_question"})
 

@@ -7,6 +7,7 @@ import click
 import yaml
 
 from ...hooks.errors import UserError
+from .echo import echo
 
 STORE = click.argument("path", type=click.Path(path_type=Path))
 
@@ -35,13 +36,11 @@ def ls(path: Path) -> None:
     store = ActivationStore.open(path)
     header, rows = store.header, store.rows()
     megabytes = sum(part.path.stat().st_size for part in store.parts) / 1e6
-    click.echo(f"{len(rows):,} rows of {len(store.commits)} batches in {len(store.parts)} parts, {megabytes:,.1f} MB")
-    click.echo(
-        f"{header.dtype} [{header.d_model}] at {', '.join(header.sites)}, layers {', '.join(map(str, header.layers))}"
-    )
+    echo(f"{len(rows):,} rows of {len(store.commits)} batches in {len(store.parts)} parts, {megabytes:,.1f} MB")
+    echo(f"{header.dtype} [{header.d_model}] at {', '.join(header.sites)}, layers {', '.join(map(str, header.layers))}")
     for position, n in Counter(rows["position"]).items():
-        click.echo(f"  {position:<24}{n:>10,} rows")
-    click.echo(yaml.safe_dump(header.conditions, sort_keys=False).rstrip())
+        echo(f"  {position:<24}{n:>10,} rows")
+    echo(yaml.safe_dump(header.conditions, sort_keys=False).rstrip())
 
 
 @activations.command()
@@ -57,14 +56,14 @@ def check(path: Path) -> None:
     store = ActivationStore.open(path)
     damaged = set()
     for loss in store.check():
-        click.echo(loss)
+        echo(loss)
         damaged.add(loss.part)
     if damaged:
         raise UserError(
             f"{store.path}: {len(damaged)} of {len(store.parts)} parts damaged, the rest can be read; to have the lost "
             f"rows again, take the lines of their batches out of {store.header.commits} and repeat the run"
         )
-    click.echo(f"{len(store.parts)} parts, all rows intact")
+    echo(f"{len(store.parts)} parts, all rows intact")
 
 
 @activations.command()
@@ -85,7 +84,7 @@ def export(path: Path, out: Path, layers: tuple[int, ...], sites: tuple[str, ...
     store = ActivationStore.open(path)
     points = [(site, layer) for site in sites or store.header.sites for layer in layers or store.header.layers]
     n, beside = write(store, out, points=points, position=position)
-    click.echo(f"{n:,} rows of {len(points)} layers: {out}, {beside}")
+    echo(f"{n:,} rows of {len(points)} layers: {out}, {beside}")
 
 
 @activations.command()
@@ -99,4 +98,4 @@ def pack(path: Path) -> None:
     from ...hooks.store.pack import pack_store as join
 
     before, after = join(path)
-    click.echo(f"{before} parts before, {after} now")
+    echo(f"{before} parts before, {after} now")

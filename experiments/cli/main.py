@@ -9,9 +9,11 @@ from typing import NoReturn
 import click
 
 from ... import __version__
-from ...hooks.errors import UserError
+from ...hooks.errors import UserError, cause
 from ...hooks.model.spec import BACKENDS, presets, resolve_model
+from ...hooks.text import as_csv
 from .activations import activations
+from .echo import VisibleFormatter, echo
 from .probe import probe
 
 OVERRIDE = click.option(
@@ -50,6 +52,7 @@ def cli(debug: bool) -> None:
 @click.option("--verify", type=click.IntRange(0), default=0, help="Recompute N read-outs by the plain path.")
 @click.option("--shard", metavar="I/N", default="1/1", help="Read only the I-th of N parts; all share the folder.")
 @click.option("--backend", type=click.Choice(BACKENDS), help="The library that reads the model.")
+@click.option("--restore", is_flag=True, help="Read anew what is damaged or gone, activations among it.")
 @ALLOW_CODE
 def run(
     target: str,
@@ -59,6 +62,7 @@ def run(
     verify: int,
     shard: str,
     backend: str | None,
+    restore: bool,
     allow_code: tuple[Path, ...],
 ) -> None:
     """Run an experiment, or go on with it, and write scores and a report.
@@ -75,14 +79,16 @@ def run(
     """
     from ..engine.config import load_config
     from ..engine.runner import run as run_experiment
-    from ..runs.shard import parse_shard
+    from ..runs.shard import WHOLE, parse_shard
 
     part = parse_shard(shard)
+    if restore and part != WHOLE:
+        raise UserError("--restore is for a whole run; give it without --shard, then go on with the shards")
     chosen = () if backend is None else (f"model.backend={backend}",)
     experiment, config = load_config(target, (*overrides, *chosen), model, allow_code)
-    folder = run_experiment(experiment, config, out, verify=verify, shard=part)
+    folder = run_experiment(experiment, config, out, verify=verify, shard=part, restored=restore)
     if folder.missing:
-        click.echo(f"shard {shard} is read; {folder.missing} batches of other shards are missing in {folder.path}")
+        echo(f"shard {shard} is read; {folder.missing} batches of other shards are missing in {folder.path}")
     else:
         _print_scores(folder.path)
 
@@ -111,26 +117,26 @@ def plan(
     experiment, config = load_config(target, overrides, model, allow_code)
     if item is not None:
         for line in describe_item(experiment, config, item):
-            click.echo(line)
+            echo(line)
         return
     planned = make_plan(experiment, config)
     first = planned.example[0]
-    click.echo(f"{experiment.name} on {config.model.name}: {planned.items} items, {planned.readouts} read-outs")
+    echo(f"{experiment.name} on {config.model.name}: {planned.items} items, {planned.readouts} read-outs")
     if planned.size:
-        click.echo(planned.size)
-    click.echo(
+        echo(planned.size)
+    echo(
         f"about {planned.tokens_run:,} tokens through the model "
         f"({planned.tokens_one_by_one / planned.tokens_run:.1f} x fewer than one pass per surface form)"
     )
     if planned.tokens_sampled:
-        click.echo(f"and up to {planned.tokens_sampled:,} tokens sampled, of thoughts and answers")
-    click.echo(f"longest pack {planned.longest_pack} tokens, mask {planned.mask_bytes / 1e6:.1f} MB")
-    click.echo(f"\nfirst read-out, {first.readout_id}:")
+        echo(f"and up to {planned.tokens_sampled:,} tokens sampled, of thoughts and answers")
+    echo(f"longest pack {planned.longest_pack} tokens, mask {planned.mask_bytes / 1e6:.1f} MB")
+    echo(f"\nfirst read-out, {first.readout_id}:")
     for message in first.conversation:
-        click.echo(f"  {message['role']}: {message['content']}")
-    click.echo(f"  assistant: {first.prefill}...")
+        echo(f"  {message['role']}: {message['content']}")
+    echo(f"  assistant: {first.prefill}...")
     for option in first.options:
-        click.echo(f"  {option.name}: {len(option.forms)} surface forms, e.g. {option.forms[0]!r}")
+        echo(f"  {option.name}: {len(option.forms)} surface forms, e.g. {option.forms[0]!r}")
 
 
 @cli.command()
@@ -150,7 +156,7 @@ def certify(model: str, out: Path | None) -> None:
     from ...hooks.certificate.certify import certify as measure
 
     certificate = measure(resolve_model(model))
-    click.echo(str(certificate))
+    echo(str(certificate))
     save_certificate(certificate)
     if out is not None:
         try:
@@ -159,6 +165,32 @@ def certify(model: str, out: Path | None) -> None:
             raise UserError(f"{out}: cannot be written ({error.strerror})") from error
     if certificate.failures:
         sys.exit(1)
+
+
+@cli.command()
+@click.argument("folders", metavar="RUN...", nargs=-1, required=True, type=click.Path(path_type=Path))
+def check(folders: tuple[Path, ...]) -> None:
+    """Read runs once, and name every file that is not as it was written; needs no model.
+
+    Exits with 2 if there is one. `doxascope run` with --restore reads anew what is lost.
+
+    \b
+    doxascope check runs/consistency-smollm2-135m-1a2b3c4d
+    """
+    from ...hooks.store.commits import AGAIN
+    from ..runs.folder import RunFolder
+    from ..runs.integrity import faults
+
+    damaged = 0
+    for run in map(RunFolder.open, folders):
+        found = list(faults(run))
+        damaged += bool(found)
+        if not found:
+            missing = f", {run.missing} still to be read" if run.missing else ""
+            found = [f"{run.path}: {len(run.committed())} batches{missing}, every file as it was written"]
+        echo("\n".join(found))
+    if damaged:
+        raise UserError(f"{damaged} of {len(folders)} runs damaged; {AGAIN}")
 
 
 @cli.command()
@@ -176,7 +208,7 @@ def report(folder: Path, allow_code: tuple[Path, ...]) -> None:
 
     stored = RunFolder.open(folder)
     with stored.writing():
-        write_report(stored, *stored_config(folder / "config.yaml", allow_code))
+        write_report(stored, *stored_config(stored.config, allow_code))
     _print_scores(folder)
 
 
@@ -197,7 +229,7 @@ def _list_metrics(context: click.Context, _: click.Parameter, asked: bool) -> No
     if asked:
         from ..report.text import listing
 
-        click.echo(listing())
+        echo(listing())
         context.exit()
 
 
@@ -260,6 +292,8 @@ def score(
     as_table = cluster or replicates or names
     named, compared = _settings("--map", names), _settings("--reference", references)
     runs = [run for table in tables if (run := run_at(table)) and not (as_table and table.name == "beliefs")]
+    for run in [run for table in tables if table.name == "beliefs" and as_table and (run := run_at(table))]:
+        run.require_no_other_beliefs()
     if runs and as_table:
         raise UserError("--cluster, --replicates and --map are for tables; a run knows its items")
     if len(runs) < len(tables) and (ratings or len(tables) > 1):
@@ -273,13 +307,13 @@ def score(
         table = next(iter(tables))
         known = {"cluster": cluster, "replicates": replicates, "names": named}
         scored = score_table(table, metric, **known, references=compared, seed=seed or 0)
-    click.echo(as_text(scored))
+    echo(as_text(scored))
     if folder is not None:
         settings = {"metric": metric, "cluster": cluster, "replicates": replicates, "seed": seed}
         settings |= {"ratings": ratings and str(ratings), "map": ", ".join(names) or None}
         settings |= {"reference": ", ".join(references) or None}
         write(folder, scored, {key: value for key, value in settings.items() if value is not None})
-        click.echo(f"\nreport: {folder.path / 'report.html'}")
+        echo(f"\nreport: {folder.path / 'report.html'}")
 
 
 @cli.command()
@@ -295,8 +329,10 @@ def sheet(run: Path, file: Path) -> None:
     from ..martingale.ratings import sheet as empty_sheet
     from ..runs.folder import RunFolder
 
+    text = as_csv(empty_sheet(RunFolder.open(run)))
     try:
-        empty_sheet(RunFolder.open(run)).to_csv(file, index=False, mode="x")
+        with file.open("x", encoding="utf-8", newline="") as opened:
+            opened.write(text)
     except FileExistsError:
         raise UserError(f"{file}: is there, and may hold ratings; name another file") from None
     except OSError as error:
@@ -329,7 +365,7 @@ def evidence(target: str, model: str | None, overrides: tuple[str, ...], file: P
     wanting = in_want(config)
     with load(config.model) as lm:
         write_evidence(file, list(written(lm, wanting, config.seed)))
-    click.echo(f"{len(wanting)} scenarios: {file}; read it, and set `{REVIEWED}: true` where it may be used")
+    echo(f"{len(wanting)} scenarios: {file}; read it, and set `{REVIEWED}: true` where it may be used")
 
 
 @cli.command()
@@ -341,24 +377,23 @@ def ls(out: Path) -> None:
     doxascope ls
     doxascope ls --out results
     """
-    import json
-
     from ..engine.registry import experiments
+    from ..runs.folder import RunFolder
 
-    click.echo("experiments")
+    echo("experiments")
     for name, experiment in experiments().items():
-        click.echo(f"  {name:<16}{experiment.summary}")
-    click.echo("models")
+        echo(f"  {name:<16}{experiment.summary}")
+    echo("models")
     for name in presets():
-        click.echo(f"  {name}")
-    click.echo(f"runs in {out}")
+        echo(f"  {name}")
+    echo(f"runs in {out}")
     for manifest in sorted(out.glob("*/manifest.json")):
         try:
-            record = json.loads(manifest.read_text())
+            record = RunFolder(manifest.parent).manifest
             state = f"{record['status']}, began {record['sessions'][0]['began']}"
-        except (ValueError, KeyError, IndexError):
+        except (UserError, KeyError, IndexError, TypeError):
             state = "its manifest cannot be read"
-        click.echo(f"  {manifest.parent.name:<48}{state}")
+        echo(f"  {manifest.parent.name:<48}{state}")
 
 
 cli.add_command(activations)
@@ -371,14 +406,19 @@ def _print_scores(folder: Path) -> None:
 
     from ..report.text import headline_text
 
-    click.echo("\n" + headline_text(json.loads((folder / "scores.json").read_text())))
-    click.echo(f"\nreport: {folder / 'report.html'}")
+    scores = json.loads((folder / "scores.json").read_text())
+    echo("\n" + headline_text(scores))
+    if "partial" in scores:
+        echo(f"\nof {scores['partial']} alone; go on with the run for the rest")
+    echo(f"\nreport: {folder / 'report.html'}")
 
 
 def main() -> NoReturn:
-    """Run the command line; a user's mistake is one line and exit code 2."""
+    """Run the command line; a user's mistake is one line and exit code 2, whatever else goes wrong one and 1."""
     os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")  # waiting threads that spin cost a factor three
-    logging.basicConfig(level=logging.WARNING, format="%(message)s")
+    handler = logging.StreamHandler()
+    handler.setFormatter(VisibleFormatter("%(message)s"))
+    logging.basicConfig(level=logging.WARNING, handlers=[handler])
     debug = "--debug" in sys.argv
     try:
         cli.main(standalone_mode=False)
@@ -388,11 +428,16 @@ def main() -> NoReturn:
         _fail(error, error.format_message(), 2, debug)
     except (KeyboardInterrupt, click.Abort) as error:
         _fail(error, "stopped; what is committed is kept, the same command goes on from there", 130, debug)
+    except OSError as error:
+        _fail(error, f"{error.filename or 'a file'}: {cause(error)}", 2, debug)
+    except Exception as error:
+        where = f"{type(error).__name__}: {cause(error).removeprefix(f'{type(error).__name__}: ')}"
+        _fail(error, f"{where}; this was not foreseen, --debug shows where it comes from", 1, debug)
     sys.exit(0)
 
 
 def _fail(error: BaseException, line: str, code: int, debug: bool) -> NoReturn:
     if debug:
         raise error
-    click.echo(f"doxascope: {line}", err=True)
+    echo(f"doxascope: {line}", err=True)
     sys.exit(code)

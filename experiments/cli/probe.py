@@ -5,6 +5,7 @@ from pathlib import Path
 import click
 
 from ...hooks.errors import UserError
+from .echo import echo
 
 CONFIG = click.argument("config")
 RUNS = click.argument("runs", nargs=-1, type=click.Path(path_type=Path))
@@ -48,7 +49,7 @@ def train(config: str, runs: Paths, overrides: tuple[str, ...], out: Path, allow
     from ..probing.settings import load_job
 
     path = train_job(load_job(config, runs, overrides), out, allow_code)
-    click.echo(f"probe: {path}.npz, {path}.json; it is not judged yet: `doxascope probe sweep`")
+    echo(f"probe: {path}.npz, {path}.json; it is not judged yet: `doxascope probe sweep`")
 
 
 @probe.command()
@@ -69,8 +70,8 @@ def sweep(config: str, runs: Paths, overrides: tuple[str, ...], out: Path, allow
     from ..probing.settings import load_job
 
     folder, lines = sweep_job(load_job(config, runs, overrides), out, allow_code)
-    click.echo("\n".join(lines))
-    click.echo(f"\nreport: {folder / 'report.html'}")
+    echo("\n".join(lines))
+    echo(f"\nreport: {folder / 'report.html'}")
 
 
 @probe.command("eval")
@@ -87,7 +88,7 @@ def evaluate(config: str, runs: Paths, overrides: tuple[str, ...], allow_code: P
     from ..probing.apply import evaluate_job
     from ..probing.settings import load_job
 
-    click.echo("\n".join(evaluate_job(load_job(config, runs, overrides), allow_code)))
+    echo("\n".join(evaluate_job(load_job(config, runs, overrides), allow_code)))
 
 
 @probe.command()
@@ -108,4 +109,4 @@ def apply(config: str, runs: Paths, overrides: tuple[str, ...], allow_code: Path
     if not job.runs:
         raise UserError("runs: none is given; name a run that kept its activations")
     for run in job.runs:
-        click.echo(f"{run}: {apply_job(job, run, allow_code)} beliefs of kind probe")
+        echo(f"{run}: {apply_job(job, run, allow_code)} beliefs of kind probe")

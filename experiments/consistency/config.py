@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 from pydantic import Field, model_validator
 
 from ...hooks.settings import Settings, check_placeholders
-from ..experiment import RunConfig
+from ..experiment import MethodName, RunConfig
 from ..materials.entities import EntityConfig
 
 NAMED = {
@@ -75,7 +75,7 @@ class ConsistencyConfig(RunConfig):
     rejections: Literal[1, 2] = 1
     """2: after "No." a second word is rejected, too, and one is left."""
     wording: ConsistencyWording
-    methods: Mapping[str, ConsistencyMethod] = Field(min_length=1)
+    methods: Mapping[MethodName, ConsistencyMethod] = Field(min_length=1)
     sampled: Sampled = Sampled()
     fork: Fork
     coverage_thresholds: tuple[Annotated[float, Field(ge=0, le=1)], ...] = (0.1, 0.5, 0.9)

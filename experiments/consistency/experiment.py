@@ -9,6 +9,7 @@ from itertools import permutations
 
 import pandas as pd
 
+from ...metrics.whitebox.competence import BELOW_MENTIONED, COVERAGE, FALLS, GAIN
 from ..experiment import Experiment, Findings, Item, Question, Transcripts
 from ..materials.entities import Window, Words, entities, triples, window_name
 from ..scoring.number import Number
@@ -34,6 +35,7 @@ class BeliefConsistency(Experiment):
     name = "consistency"
     summary = "does the ratio of two options survive the rejection of a third?"
     headline = "kappa_word"
+    gate = (FALLS, BELOW_MENTIONED, COVERAGE, GAIN)
     config_type = ConsistencyConfig
     inner = INNER
 

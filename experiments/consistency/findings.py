@@ -36,8 +36,8 @@ RMS = Column(
 )
 OPEN = Column(
     "rms_lower",
-    "if nothing else were said",
-    "the least and the most that the change may be, were the mass on other answers that of the two words",
+    "identified range",
+    "least and largest change that the mass on other answers leaves open: it may be of either word",
     to="rms_upper",
 )
 COLUMNS = (

@@ -10,7 +10,7 @@ from ..runs.folder import RunFolder
 
 INDIFFERENT = frozenset(
     {"experiment", "model", "seed", "items", "token_budget", "batch_items", "low_coverage", "capture", "lens"}
-    | {"bootstrap_draws", "level", "temperatures"}
+    | {"bootstrap_draws", "level", "temperatures", "registered"}
 )
 """Settings that change neither what is asked nor what an answer means."""
 WHERE = {"device", "threads", "kernel", "path"}

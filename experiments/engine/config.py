@@ -1,6 +1,6 @@
 """From a name or a file, and `-o key=value` changes, to a checked configuration."""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Mapping, Sequence
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
@@ -49,7 +49,9 @@ def load_config(
     data["model"] = _model(data.get("model"), where)
     for override in overrides:
         apply_override(data, override)
-    return experiment, parse(experiment.config_type, data, " -o ".join([where, *overrides]))
+    config = parse(experiment.config_type, data, " -o ".join([where, *overrides]))
+    _refuse_remote_code(config.model_dump(), where, {override.partition("=")[0] for override in overrides})
+    return experiment, config
 
 
 def stored_config(path: Path, allow_code: Sequence[Path] = ()) -> tuple[Experiment, RunConfig]:
@@ -57,6 +59,15 @@ def stored_config(path: Path, allow_code: Sequence[Path] = ()) -> tuple[Experime
     data = read_yaml(path)
     experiment = experiment_of(str(data.get("experiment")), allow_code=allow_code)
     return experiment, parse(experiment.config_type, data, str(path))
+
+
+def _refuse_remote_code(settings: Mapping[str, Any], where: str, asked: Collection[str], path: str = "") -> None:
+    """Raise UserError if a model may run code of its own though the command does not say so: a file alone may not."""
+    for key, value in settings.items():
+        if key == "trust_remote_code" and value and path + key not in asked:
+            raise UserError(f"{where}: {path}{key}: runs code of the model's; to allow it, say -o {path}{key}=true")
+        if isinstance(value, Mapping):
+            _refuse_remote_code(value, where, asked, f"{path}{key}.")
 
 
 def _absolute(name: str, where: Path) -> str:

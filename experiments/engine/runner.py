@@ -20,20 +20,36 @@ from ...hooks.certificate.certificate import Certificate
 from ...hooks.errors import UserError
 from ...hooks.exact.exact import largest_difference
 from ...hooks.exact.tokenisations import Vocabulary, other_tokenisations
+from ...hooks.files import file_digest
 from ...hooks.identity import condition_differences
 from ...hooks.lm import LanguageModel, load
+from ...hooks.model.blocks import head_widths
 from ...hooks.store import ActivationWriter, store_header
+from ...hooks.text import as_csv
 from ...metrics import INNER_KINDS, belief_table
 from ..addons import ADDONS
 from ..addons.addon import ScoredRun
 from ..experiment import Experiment, Item, Read, ReadsByItself, RunConfig
 from ..reading.exact import compile_questions, read_questions
+from ..report.lead import Lead
 from ..report.rows import as_row, jsonable
 from ..report.run_page import render_report
 from ..runs.folder import RunFolder
-from ..runs.manifest import CERTIFICATE, ITEMS, code_of, conditions, digest, item_lines, surroundings
+from ..runs.integrity import STORE, restore, say_what_is_gone
+from ..runs.manifest import (
+    CERTIFICATE,
+    CONFIG,
+    ITEMS,
+    code_of,
+    conditions,
+    digest,
+    item_lines,
+    refuse_other_registration,
+    surroundings,
+)
 from ..runs.scores import score_run
 from ..runs.shard import WHOLE, Shard
+from ..scoring.verdict import verdicts
 from .progress import progress
 
 PATIENCE = 30.0
@@ -42,7 +58,15 @@ FOREVER = -1
 """To wait for its turn once it has begun: then only another shard, which writes the scores, can be in the way."""
 
 
-def run(experiment: Experiment, config: RunConfig, out: Path, *, verify: int = 0, shard: Shard = WHOLE) -> RunFolder:
+def run(
+    experiment: Experiment,
+    config: RunConfig,
+    out: Path,
+    *,
+    verify: int = 0,
+    shard: Shard = WHOLE,
+    restored: bool = False,
+) -> RunFolder:
     """Run, or go on with, an experiment, and write its scores and report.
 
     Shards of a run may be read at the same time; the one that ends last writes the scores, the same to the byte as
@@ -54,10 +78,12 @@ def run(experiment: Experiment, config: RunConfig, out: Path, *, verify: int = 0
         out: the folder in which the run's own folder is made, named by experiment, model and settings.
         verify: number of read-outs to recompute by the plain path; the largest difference is recorded.
         shard: the part of the batches to read.
+        restored: read anew what is damaged or gone, activations among it.
 
-    Raises UserError if the folder holds a run under other conditions, listing the differences.
+    Raises UserError if the folder holds a run under other conditions, listing the differences, or one that is not on
+    the disk as it was written.
     """
-    folder, config = read(experiment, config, out, verify=verify, shard=shard)
+    folder, config = read(experiment, config, out, verify=verify, shard=shard, restored=restored)
     with folder.writing(), folder.taking_turns(patience=FOREVER):
         if not folder.missing:
             report(folder, experiment, config)
@@ -65,7 +91,13 @@ def run(experiment: Experiment, config: RunConfig, out: Path, *, verify: int = 0
 
 
 def read(
-    experiment: Experiment, config: RunConfig, out: Path, *, verify: int = 0, shard: Shard = WHOLE
+    experiment: Experiment,
+    config: RunConfig,
+    out: Path,
+    *,
+    verify: int = 0,
+    shard: Shard = WHOLE,
+    restored: bool = False,
 ) -> tuple[RunFolder, RunConfig]:
     """The part of `run` that needs the model; returns the folder, and the settings as they are recorded in it."""
     items = experiment.items(config)
@@ -77,15 +109,20 @@ def read(
             settled |= own
         told = [(item.id, item.cluster, dict(item.content)) for item in items]
         now = conditions(config, lm.identity, [list(one) for one in told]) | settled | code_of(experiment)
+        now["prompts"] = _prompts(experiment, config, items, lm)
         name = f"{experiment.name}-{lm.spec.name}-{digest([now['config'], now['model']])[:8]}"
         folder = RunFolder.create(out / name, shard)
         with folder.writing():
             with folder.taking_turns(patience=PATIENCE):
-                _refuse_mixture(folder, now)
+                _refuse_mixture(folder, config, now)
+                if restored:
+                    restore(folder)
+                folder.require_as_begun()
                 folder.tidy()
+                say_what_is_gone(folder)
                 folder.write(ITEMS, item_lines(told))
-                folder.write("config.yaml", yaml.safe_dump(config.model_dump(mode="json"), sort_keys=False))
-                session = _begin(folder, now, len(batches(config, items)), find_certificate(lm.identity))
+                folder.write(CONFIG, yaml.safe_dump(config.model_dump(mode="json"), sort_keys=False))
+                session = _begin(folder, experiment, now, len(batches(config, items)), find_certificate(lm.identity))
             with _store(config, lm, folder) as store:
                 _read_all(_Job(experiment, config, lm, folder, store), items, shard)
             verification = _verify(experiment, config, items, lm, verify) if verify else None
@@ -96,26 +133,36 @@ def read(
 
 def report(folder: RunFolder, experiment: Experiment, config: RunConfig) -> None:
     """Scores and report page from the beliefs that are on the disk."""
+    refuse_other_registration(folder.path, folder.manifest["conditions"], config)
+    folder.require_as_begun()
     every = folder.beliefs()
     beliefs = every[~every["kind"].isin(INNER_KINDS)]
     numbers = score_run(experiment, config, beliefs)
     scored = ScoredRun(folder, experiment, config, every, beliefs, numbers)
     added = [addon.finish(scored) for addon in ADDONS]
-    rows = [as_row(number) for number in [*numbers, *(number for one in added for number in one.numbers)]]
-    folder.write_json("scores.json", {"experiment": experiment.name, "headline": experiment.headline, "scores": rows})
+    told = [*numbers, *(number for one in added for number in one.numbers)]
+    lead = Lead(verdicts(numbers), told, config.registered, folder.manifest.get("gate", []))
+    rows = [as_row(number) for number in told]
+    record = folder.manifest | _totals(folder)
+    partial = {"partial": f"{len(folder.committed())} of {record['batches']} batches"} if folder.missing else {}
+    named = {"experiment": experiment.name, "headline": experiment.headline, **partial}
+    folder.write_json("scores.json", {**named, "lead": lead.as_dict(), "scores": rows})
     nested = ("reasons", "params", "details", "beside", "equivalence")
     table = pd.DataFrame([row | {key: json.dumps(row[key]) for key in nested} for row in rows])
     folder.write_table("scores.parquet", table)
     for name, data in (file for one in added for file in one.files.items()):
         folder.write_json(name, jsonable(data))
     if len(published := experiment.published(numbers)):
-        folder.write("published.csv", published.to_csv(index=False))
+        folder.write("published.csv", as_csv(published))
     findings = experiment.findings(config, beliefs, numbers, folder.transcripts)
     notes = {key: note for one in added for key, note in one.notes.items()}
     blocks = [block for one in added for block in one.blocks]
-    record = folder.manifest | _totals(folder)
-    page = render_report(experiment, config, record, findings, numbers, beliefs, notes, blocks)
+    page = render_report(experiment, config, record, lead, findings, numbers, beliefs, notes, blocks)
     folder.write("report.html", page)
+    written = ["scores.json", "scores.parquet", "report.html", *(name for one in added for name in one.files)]
+    written += ["published.csv"] if len(published) else []
+    written += [STORE] if (folder.path / STORE).exists() else []
+    folder.write_manifest(folder.manifest | {"written": {name: file_digest(folder.path / name) for name in written}})
 
 
 def batches(config: RunConfig, items: Sequence[Item]) -> list[Sequence[Item]]:
@@ -140,7 +187,13 @@ def _store(config: RunConfig, lm: LanguageModel, folder: RunFolder) -> Iterator[
         yield None
         return
     layers = config.capture.layer_numbers(lm.identity.n_layers)
-    header = store_header(lm.identity, sites=config.capture.sites, layers=layers, commits="../commits.jsonl")
+    header = store_header(
+        lm.identity,
+        sites=config.capture.sites,
+        layers=layers,
+        commits="../commits.jsonl",
+        heads=head_widths(lm.model),
+    )
     with ActivationWriter.open(folder.path / "activations", header, folder.mark) as store:
         yield store
 
@@ -179,6 +232,12 @@ def _read_batch(job: _Job, batch: Sequence[Item], number: int) -> None:
     job.folder.commit(number, beliefs, transcripts, note)
 
 
+def _prompts(experiment: Experiment, config: RunConfig, items: Sequence[Item], lm: LanguageModel) -> str:
+    """A digest of the first prompts as they are rendered now: a run must not go on with others."""
+    first = (one for item in items[: config.batch_items] for one in experiment.questions(config, item))
+    return digest([lm.reader.chat.digest(one.conversation, one.prefill) for one in first])
+
+
 def _read(job: _Job, item: Item) -> Read:
     if isinstance(job.experiment, ReadsByItself):
         return job.experiment.read(job.config, item, job.lm)
@@ -215,8 +274,10 @@ def _verify(
     }
 
 
-def _refuse_mixture(folder: RunFolder, now: dict[str, Any]) -> None:
+def _refuse_mixture(folder: RunFolder, config: RunConfig, now: dict[str, Any]) -> None:
     before = folder.manifest.get("conditions")
+    if before is not None:
+        refuse_other_registration(folder.path, before, config)
     if before is not None and (changed := condition_differences(before, json.loads(json.dumps(now)))):
         raise UserError(
             f"{folder.path}: was run under other conditions ({'; '.join(changed)}); choose another --out, "
@@ -224,21 +285,26 @@ def _refuse_mixture(folder: RunFolder, now: dict[str, Any]) -> None:
         )
 
 
-def _begin(folder: RunFolder, now: dict[str, Any], n_batches: int, certificate: Certificate | None) -> int:
-    """Write down that the run goes on, and give the number of this session; those before it stay on record."""
+def _begin(
+    folder: RunFolder, experiment: Experiment, now: dict[str, Any], n_batches: int, certificate: Certificate | None
+) -> int:
+    """Write down that the run goes on, and give the number of this session; those before it stay on record, and so does
+    the gate as it was when the run began.
+    """
     before = folder.manifest
     sessions = [*before.get("sessions", []), {"began": _now(), "ended": None, **surroundings()}]
     record = {
         "status": "running",
         "conditions": now,
+        "gate": before.get("gate", []) if before else sorted(experiment.gate),
         "batches": n_batches,
         "verification": before.get("verification"),
         "certificate": certificate.hash if certificate else before.get("certificate"),
         "sessions": sessions,
     }
-    folder.write_json("manifest.json", record)
     if certificate:
         folder.write_json(CERTIFICATE, certificate.model_dump(mode="json"))
+    folder.write_manifest(record)
     return len(sessions) - 1
 
 
@@ -250,7 +316,7 @@ def _end(folder: RunFolder, session: int, verification: dict[str, Any] | None) -
         record["verification"] = verification
     if not folder.missing:
         record |= {"status": "complete"} | _totals(folder)
-    folder.write_json("manifest.json", record)
+    folder.write_manifest(record)
 
 
 def _totals(folder: RunFolder) -> dict[str, Any]:

@@ -11,10 +11,11 @@ from ...hooks.errors import UserError
 from ...metrics import INNER_KINDS
 from ..experiment import TakesRatings
 from ..runs.folder import RunFolder
-from ..runs.manifest import item_digests
+from ..runs.manifest import ITEMS, item_digests
 from ..runs.scores import resampling
-from ..scoring.engine import EVERY, ScoredTable, require_unique, score_samples
+from ..scoring.engine import EVERY, OVER_MODELS, ScoredTable, require_unique, score_samples
 from ..scoring.number import Number, Resampling
+from ..scoring.registered import MODELS, Registered
 from ..tables.samples import WHOLE, Pairs, Sample, Updates, with_key, with_references
 from ..tables.understand import Understood
 from .comparable import Run, levels
@@ -52,7 +53,7 @@ def score_runs(
     tables = [_beliefs(run, ratings) for run in runs]
     how = resampling(runs[0].config)
     how = how if seed is None else Resampling(seed, how.draws, how.level)
-    digests = [item_digests(run.folder.path) if several else {} for run in runs]
+    digests = [item_digests(run.folder.recorded(ITEMS)) if several else {} for run in runs]
     by_run = [
         [
             replace(with_key(sample, known) if several else sample, run=name)
@@ -71,20 +72,34 @@ def score_runs(
         _rivals(by_run),
     )
     compared = {runs[0].experiment.headline} if metric == EVERY else None
-    found = score_samples(samples, how, metric, compared=compared, rivals=understood.rivals)
+    plan = _registered(runs, of_run) if several else None
+    over_models = plan is not None
+    found = score_samples(samples, how, metric, compared=compared, rivals=understood.rivals, over_models=over_models)
     own = [
         replace(number, run=name)
         for run, name, beliefs in zip(runs, names, tables, strict=True)
         for number in (run.experiment.own_scores(run.config, beliefs) if metric == EVERY else ())
     ]
     require_unique([*found.all, *own])
-    return ScoredTable([*found.numbers, *map(_worded, own)], found.differences, found.skipped, understood)
+    fixed = set.intersection(*(set(run.folder.manifest.get("gate", [])) for run in runs))
+    numbers = [*found.numbers, *map(_worded, own)]
+    return ScoredTable(numbers, found.differences, found.skipped, understood, plan, fixed)
+
+
+def _registered(runs: Sequence[Run], of_run: Sequence[Mapping[str, str]]) -> Registered | None:
+    """The number that all runs were made for, over their models, if these were registered as a sample."""
+    plans = [run.config.registered for run in runs]
+    first, models = plans[0], {level["model"] for level in of_run}
+    if first is None or first.target != MODELS or any(plan != first for plan in plans) or len(models) < len(runs):
+        return None
+    return first.model_copy(update={"metric": first.metric + OVER_MODELS})
 
 
 def _opened(folder: RunFolder, allow_code: Sequence[Path]) -> Run:
+    folder.require_as_begun()
     if folder.missing:
         raise UserError(f"{folder.path}: {folder.missing} batches are still to be read; go on with the run first")
-    return Run(folder, *stored_config(folder.path / "config.yaml", allow_code))
+    return Run(folder, *stored_config(folder.config, allow_code))
 
 
 def _beliefs(run: Run, ratings: Path | None) -> pd.DataFrame:

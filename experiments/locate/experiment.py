@@ -9,6 +9,7 @@ from ...hooks.errors import UserError
 from ...hooks.lm import LanguageModel
 from ...hooks.model.loading import load_text_side
 from ...hooks.prompts.query import PromptReader
+from ...metrics.whitebox.competence import BELOW_MENTIONED, COVERAGE, EVIDENCE, FALLS
 from ..experiment import Experiment, Findings, Item, Question, Read, Transcripts
 from ..scoring.number import Number
 from ..tables.samples import Sample
@@ -28,6 +29,7 @@ class Locate(Experiment):
     name = NAME
     summary = "at which tokens and layers is the answer decided?"
     headline = UPDATE
+    gate = (FALLS, BELOW_MENTIONED, COVERAGE, EVIDENCE)
     config_type = LocateConfig
 
     def items(self, config: LocateConfig) -> list[Item]:

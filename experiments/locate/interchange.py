@@ -125,7 +125,7 @@ def read_pair(config: LocateConfig, item: Item, lm: LanguageModel) -> Read:
         for own, reading in zip(named, [*asked.plain.readings, *patched.readings], strict=True)
         for row in lm.option_rows(reading, asked.questions[0].options, config.low_coverage)
     ]
-    transcripts = [_transcript(question) for question in asked.questions]
+    transcripts = [_transcript(question, lm) for question in asked.questions]
     return Read(rows, transcripts, sum_costs([asked.plain.cost, patched.cost]), None)
 
 
@@ -168,11 +168,12 @@ def _swapped(item: Item, query: Query, patch: Patch, streams: _Streams, captured
     return replace(query, readout_id=f"{item.id}/{patch.name}", prompt=prompt, swap=Swap(patch.tokens, rows))
 
 
-def _transcript(question: Question) -> Transcript:
+def _transcript(question: Question, lm: LanguageModel) -> Transcript:
     return {
         "readout_id": question.readout_id,
         "messages": list(question.conversation),
         "prefill": question.prefill,
+        "prompt": lm.reader.chat.digest(question.conversation, question.prefill),
         "options": [option.name for option in question.options],
         "thoughts": [],
         "answers": [],

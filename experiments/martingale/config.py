@@ -9,7 +9,7 @@ from pydantic import Field, field_validator, model_validator
 from ...hooks.errors import UserError
 from ...hooks.generation.sampling import Sampling
 from ...hooks.settings import Settings, check_placeholders
-from ..experiment import RunConfig
+from ..experiment import MethodName, RunConfig
 
 Domain = Literal["factual", "forecasting", "values", "review"]
 Reasoning = Literal["cot", "thought", "debate", "evidence"]
@@ -138,7 +138,9 @@ class MartingaleConfig(RunConfig):
     debate: Debate = Debate()
     trajectories: str | None = None
     """A run of the same model whose trajectories are read, instead of new ones."""
-    methods: Mapping[str, MartingaleMethod] = Field(min_length=1)
+    methods: Mapping[MethodName, MartingaleMethod] = Field(min_length=1)
+    gate_urns: int = Field(default=10, ge=0)
+    """Urns whose draws are shown, for the gate alone: does a belief follow evidence at all? 0: then none passes."""
     doob: Doob = Doob()
     most_unparsed: Annotated[float, Field(ge=0, le=1)] = 0.2
     """A verbal method or judge whose answers are no number more often fails the gate; an exact one whose options hold

@@ -13,6 +13,7 @@ from pathlib import Path
 import pandas as pd
 
 from ...hooks.lm import LanguageModel
+from ...metrics.whitebox.competence import COVERAGE, EVIDENCE, PARSED
 from ..experiment import Experiment, Findings, Item, Question, Read, Transcripts
 from ..materials.trajectories.chain import chains
 from ..materials.trajectories.debate import debates
@@ -44,10 +45,11 @@ class Martingale(Experiment):
     name = "martingale"
     summary = "do beliefs drift where the prior points?"
     headline = "M"
+    gate = (COVERAGE, PARSED, EVIDENCE)
     config_type = MartingaleConfig
     conditions = frozenset({"generation", "debate", "sampling", "stated.draws", "thoughts"})
     choices = frozenset(
-        {"domains", "reasoning", "chains", "trajectories", "doob", "most_unparsed"}
+        {"domains", "reasoning", "chains", "trajectories", "doob", "most_unparsed", "gate_urns"}
         | {"stated.numbers", "stated.greedy", "stated.sampled"}
     )
 

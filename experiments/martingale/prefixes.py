@@ -12,6 +12,7 @@ from ..reading.judge import Shown
 from ..reading.place import BeliefPlace
 from .config import MartingaleConfig, MartingaleMethod, Reasoning
 from .prompts import evidence, name_of, options_of, question_of, question_text, start
+from .table import GATE
 
 
 def starts(config: MartingaleConfig, item: Item) -> list[BeliefPlace]:
@@ -27,6 +28,8 @@ def starts(config: MartingaleConfig, item: Item) -> list[BeliefPlace]:
 
 def cells(config: MartingaleConfig, item: Item) -> list[tuple[Reasoning, str]]:
     """(reasoning, system prompt) of an item; without evidence none can be shown."""
+    if item.content["domain"] == GATE:
+        return [("evidence", next(iter(config.prompts)))]
     able: list[Reasoning] = [one for one in config.reasoning if one != "evidence" or question_of(item).evidence]
     return [(reasoning, prompt) for reasoning in able for prompt in config.prompts]
 

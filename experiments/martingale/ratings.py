@@ -11,6 +11,7 @@ import numpy as np
 import pandas as pd
 
 from ...hooks.errors import UserError
+from ...hooks.text import unguarded
 from ...metrics import COLUMNS
 from ..experiment import Transcript
 from ..runs.folder import RunFolder
@@ -62,6 +63,7 @@ def rated(beliefs: pd.DataFrame, path: Path) -> pd.DataFrame:
     data = load(source, ROLES)
     for name in (*START, "rater"):
         complete(path, name, data[name])
+    data |= {name: np.array([unguarded(label) for label in data[name]], dtype=object) for name in (*START, "rater")}
     given = pd.DataFrame(data).fillna({"draw": SHARED})
     known = given.set_index(PLACE).index.isin(places.set_index(PLACE).index)
     no_place = "is no place of the run; a start has no draw, any other step has one"

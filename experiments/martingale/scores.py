@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from ...metrics import Score, cluster_mean, martingale_within
+from ...metrics import Score, cluster_mean, evidence_slope, martingale_within
 from ..runs.scores import gate, resampling
 from ..scoring.number import Number
 from ..tables.samples import STEPWISE
@@ -25,15 +25,16 @@ STATUSES = {
 
 def own_scores(config: MartingaleConfig, beliefs: pd.DataFrame) -> Iterator[Number]:
     """Of each method and subset where the true posterior is known, the mean distance from it, and its own slope on the
-    same draws, which is chance alone; the share of trajectories of each status but `ok`; and the negative control.
+    same draws, which is chance alone; its gate; the share of trajectories of each status but `ok`; and the control.
     """
     fitted = resampling(config).interval
 
     def mean(rows: pd.DataFrame, values: "pd.Series[float]") -> Score:
         return cluster_mean(values.to_numpy(dtype=np.float64), labels(rows), **fitted)
 
+    urns = readings(beliefs, of_gate=True)
     for kind, method, rows in by_method(readings(beliefs)):
-        yield _gate(config, kind, method, rows)
+        yield _gate(config, kind, method, rows, urns)
         for subset, (own, steps) in subsets(rows, pairs(rows, STEPWISE)):
             known, shown = own.dropna(subset=["truth"]), steps.dropna(subset=["true_prior"])
             if known.empty:
@@ -56,8 +57,10 @@ def own_scores(config: MartingaleConfig, beliefs: pd.DataFrame) -> Iterator[Numb
     yield from control_numbers(config, beliefs)
 
 
-def _gate(config: MartingaleConfig, kind: str, method: str, rows: pd.DataFrame) -> Number:
+def _gate(config: MartingaleConfig, kind: str, method: str, rows: pd.DataFrame, shown: pd.DataFrame) -> Number:
     """Is the answer given often enough, and does it follow evidence whose posterior is known? (METRICS W4)"""
     each = once(rows)["coverage"]
-    answered = {"coverage": {method: each}} if kind == "exact" else {"parse_rate": {method: float(each.mean())}}
-    return gate(config, method, kind, min_parse=1 - config.most_unparsed, **answered)
+    answered = {"coverage": {"": each}} if kind == "exact" else {"parse_rate": {"": float(each.mean())}}
+    own = shown[(shown["kind"] == kind) & (shown["method"] == method)]
+    response = evidence_slope(array(own, "belief"), array(own, "truth"), labels(own), **resampling(config).interval)
+    return gate(config, method, kind, min_parse=1 - config.most_unparsed, evidence=response, **answered)

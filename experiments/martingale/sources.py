@@ -16,6 +16,7 @@ from ..materials.questions.question import BinaryQuestion
 from ..materials.questions.table import load_table
 from ..materials.questions.urn import urns
 from .config import Computed, Domain, MartingaleConfig, QuestionSource, chosen
+from .table import GATE
 
 MAKERS: Mapping[Computed, Callable[..., list[BinaryQuestion]]] = {
     "urns": urns,
@@ -24,20 +25,23 @@ MAKERS: Mapping[Computed, Callable[..., list[BinaryQuestion]]] = {
     "comparisons": comparisons,
 }
 USUAL: tuple[Computed, ...] = ("urns", "arithmetic", "weekdays")
+GATE_DRAWS, GATE_SEED = 2, 20_000
 RECALL = "recall"
 """The domain of events that a model may remember."""
 
 
 def questions(config: MartingaleConfig) -> list[tuple[str, BinaryQuestion]]:
-    """(domain, question), the same number of each. More of them begin with the same ones.
+    """(domain, question), the same number of each; then the gate's urns, which are the same in all runs. More of them
+    begin with the same ones.
 
     Raises UserError for a domain with fewer than asked for.
     """
-    return [
+    asked = [
         (_called(config, domain, one), one)
         for domain, source in config.domains.items()
         for one in _questions(config, domain, source)
     ]
+    return asked + [(GATE, urn) for urn in urns(config.gate_urns, GATE_DRAWS, GATE_SEED)]
 
 
 def _questions(config: MartingaleConfig, domain: Domain, source: QuestionSource) -> list[BinaryQuestion]:

@@ -64,7 +64,7 @@ def stored_trajectories(config_json: str) -> StoredTrajectories:
     config = MartingaleConfig.model_validate_json(config_json)
     assert config.trajectories
     folder = RunFolder.open(Path(config.trajectories).expanduser())
-    where = str(folder.path / "config.yaml")
+    where = str(folder.config)
     theirs = parse(MartingaleConfig, read_yaml(Path(where)), where)
     other = [key for key in SAME if getattr(theirs, key) != getattr(config, key)]
     if theirs.model.model_dump(exclude=WHERE) != config.model.model_dump(exclude=WHERE):

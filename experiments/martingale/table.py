@@ -14,20 +14,23 @@ CELL = ["domain", "reasoning", "prompt"]
 TRAJECTORY = ["kind", "method", *CELL, "item", "draw"]
 FACETS = ("reading", "wording")
 """In what the readings of one belief differ: the order of the options, and how it was asked for."""
+GATE = "gate"
+"""The domain of the urns that the gate is judged by, which enter no other number."""
 MARKS = ("draw", *FACETS, "truth", "statuses", "control")
 """What a variant may hold besides the cell."""
 SHARED = -1
 """Stands for the draw of a start, which is every trajectory's."""
 
 
-def readings(beliefs: pd.DataFrame) -> pd.DataFrame:
+def readings(beliefs: pd.DataFrame, *, of_gate: bool = False) -> pd.DataFrame:
     """One row per trajectory, step and method: `belief`, the mean of its readings, NaN where one has no number; their
     means in each order, `reading_0` and `reading_1`, and in each wording, `wording_0`, ..., where there are several;
     `first`, the reading in the first wording and order; `coverage`, `status`, `cluster`, `outcome`, `truth`.
 
-    The start, which is stored once, stands in every trajectory of its question. The negative control is left out.
+    The start, which is stored once, stands in every trajectory of its question. The negative control is left
+    out. So are the gate's urns, or all but these.
     """
-    table = marked(beliefs)
+    table = marked(beliefs, of_gate=of_gate)
     table = table[table["control"].isna()]
     key = [*TRAJECTORY, "step"]
     own = table.groupby(key, sort=False, dropna=False)
@@ -46,15 +49,16 @@ def readings(beliefs: pd.DataFrame) -> pd.DataFrame:
     return _with_starts(found.reset_index())
 
 
-def marked(beliefs: pd.DataFrame) -> pd.DataFrame:
-    """The rows of P(yes), with what their variants say in columns of its own."""
+def marked(beliefs: pd.DataFrame, *, of_gate: bool = False) -> pd.DataFrame:
+    """The rows of P(yes), with what their variants say in columns of its own; of the gate's urns, or of all else."""
     table = beliefs[beliefs["option_index"] == 0].reset_index(drop=True)
     for name in ("kind", "method", "item", "cluster", "status"):
         table[name] = table[name].astype(str)
     texts = table["variant"].astype(str)
     known = {text: json.loads(text) for text in texts.unique()}
     variants = pd.DataFrame([known[text] for text in texts]).reindex(columns=[*CELL, *MARKS])
-    return pd.concat([table, variants.fillna({"draw": SHARED})], axis=1)
+    whole = pd.concat([table, variants.fillna({"draw": SHARED})], axis=1)
+    return whole[(whole["domain"] == GATE) == of_gate].reset_index(drop=True)
 
 
 def trajectory_statuses(beliefs: pd.DataFrame) -> pd.DataFrame:

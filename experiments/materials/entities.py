@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
-from pydantic import model_validator
+from pydantic import Field, model_validator
 
 from ...hooks.errors import UserError
 from ...hooks.settings import Settings
@@ -22,8 +22,8 @@ class EntityConfig(Settings):
 
     file: str | None = None
     """One entity a line; None takes the English nouns of the wonderwords package."""
-    min_length: int = 3
-    max_length: int = 10
+    min_length: int = Field(default=3, ge=1)
+    max_length: int = Field(default=10, ge=1, le=1000)
     reference: str | None = None
     """A model that ranks them, the likeliest first: the same one whichever model is measured, so that all are asked
     about the same triples. None: not ranked, or, in a file, as they stand there.

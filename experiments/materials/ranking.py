@@ -6,13 +6,12 @@ and tokenizer, the words, and the text before them. It may be given to others as
 
 import logging
 from collections.abc import Sequence
+from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
-from filelock import FileLock
 
-from ...hooks.cache import cache_folder
-from ...hooks.errors import UserError
+from ...hooks.cache import kept
 from ...hooks.files import atomic_write
 from ...hooks.lm import LanguageModel, load
 from ...hooks.prompts.options import make_options
@@ -45,18 +44,14 @@ def ranked(words: Sequence[str], reference: str, text: str = RANKING_TEXT) -> Ra
     with load(reference, template="none") as lm:
         order = [lm.identity.weights, lm.identity.tokenizer, lm.identity.dtype, text, sorted(words)]
         name = f"{lm.spec.name}-{digest(order)}"
-        home = cache_folder() / "entities"
-        file = home / f"{name}.txt"
-        try:
-            home.mkdir(parents=True, exist_ok=True)
-            with FileLock(f"{file}.lock"):
-                if not file.exists():
-                    log.warning("ranking %d words by %s, once", len(words), lm.spec.name)
-                    ranked = _rank(sorted(words), text, lm)
-                    with atomic_write(file) as temporary:
-                        temporary.write_text("".join(f"{word}\n" for word in ranked), encoding="utf-8")
-        except OSError as error:
-            raise UserError(f"{home}: cannot be written ({error.strerror}); set DOXASCOPE_CACHE") from error
+
+        def rank(file: Path) -> None:
+            log.warning("ranking %d words by %s, once", len(words), lm.spec.name)
+            ranked = _rank(sorted(words), text, lm)
+            with atomic_write(file) as temporary:
+                temporary.write_text("".join(f"{word}\n" for word in ranked), encoding="utf-8")
+
+        file = kept("entities", f"{name}.txt", rank)
     return Ranked(file.read_text(encoding="utf-8").splitlines(), name)
 
 

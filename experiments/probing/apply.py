@@ -15,7 +15,7 @@ from ...metrics.score import Score
 from ...probes.evidence.calibration import calibrate
 from ...probes.evidence.skill import auc, log_loss
 from ...probes.probe import Probe
-from ..addons.probed import FOLDER
+from ..addons.probed import FOLDER, TOKEN
 from ..engine.config import stored_config
 from ..engine.runner import report
 from ..report.text import aligned
@@ -75,14 +75,15 @@ def apply_job(job: ProbeJob, run: Path, allow_code: tuple[Path, ...] = ()) -> in
     logit = probe.logit(x, first["cluster"].astype(str).to_numpy())
     table = belief_table(
         row
-        for (_, own), value in zip(first.iterrows(), logit, strict=True)
-        for row in _rows(own.to_dict(), float(value), probe)
+        for (_, own), value, token in zip(first.iterrows(), logit, every["token_index"].to_numpy()[place], strict=True)
+        for row in _rows(own.to_dict(), float(value), int(token), probe)
     )
     with folder.writing():
         (run / FOLDER).mkdir(exist_ok=True)
         folder.write_table(f"{FOLDER}/{probe.meta.name}.parquet", table)
         folder.write_json(f"{FOLDER}/{probe.meta.name}.json", probe.meta.model_dump(mode="json"))
-        report(folder, *stored_config(run / "config.yaml", allow_code))
+        folder.record(*(f"{FOLDER}/{probe.meta.name}{suffix}" for suffix in (".parquet", ".json")))
+        report(folder, *stored_config(folder.config, allow_code))
     return len(first)
 
 
@@ -102,13 +103,16 @@ def _head(values: Any, store: ActivationStore, probe: Probe) -> Any:
     """The part of the values that is the probe's head."""
     if probe.meta.head is None:
         return values
-    width = values.shape[1] // int(store.header.conditions["model"]["n_heads"])
+    if not store.header.n_heads:
+        raise UserError(f"{store.path}: keeps no heads")
+    width = values.shape[1] // store.header.n_heads
     return values[:, probe.meta.head * width : (probe.meta.head + 1) * width]
 
 
-def _rows(own: dict[str, Any], logit: float, probe: Probe) -> list[dict[str, Any]]:
-    """The option and its complement."""
+def _rows(own: dict[str, Any], logit: float, token: int, probe: Probe) -> list[dict[str, Any]]:
+    """The option and its complement, at a token of the prompt."""
     p = 1 / (1 + np.exp(-logit))
+    told = {**json.loads(own["variant"] or "{}"), "probe": probe.meta.name, TOKEN: token}
     names = ("readout_id", "experiment", "item", "cluster", "scenario", "step", "outcome")
     shared = {name: own[name] for name in names} | {
         "of": own["readout_id"],
@@ -116,7 +120,7 @@ def _rows(own: dict[str, Any], logit: float, probe: Probe) -> list[dict[str, Any
         "kind": "probe",
         "method": f"{own['method']} {probe.meta.name}",
         "layer": probe.meta.layer,
-        "variant": json.dumps({**json.loads(own["variant"] or "{}"), "probe": probe.meta.name}, sort_keys=True),
+        "variant": json.dumps(told, sort_keys=True),
         "status": "ok",
     }
     return [

@@ -10,7 +10,7 @@ import yaml
 from ... import __version__
 from ...hooks.errors import UserError
 from ...probes.card.claims import Card
-from ...probes.job import Judged, Registered, run_job, train
+from ...probes.job import Judged, RegisteredPlace, run_job, train
 from ...probes.probe import Probe
 from ..engine.progress import progress
 from ..report.page import render_page
@@ -21,8 +21,6 @@ from ..runs.manifest import digest
 from .page import blocks
 from .rows import Loaded, load_runs
 from .settings import ProbeJob
-
-LAYER_0 = "layer-0 embeddings"
 
 
 def train_job(job: ProbeJob, out: Path, allow_code: tuple[Path, ...] = ()) -> Path:
@@ -38,7 +36,6 @@ def sweep_job(job: ProbeJob, out: Path, allow_code: tuple[Path, ...] = ()) -> tu
     """Sweep, judge, save the probe, the numbers and the page; returns the folder, and the card as lines."""
     loaded = load_runs(job, allow_code)
     folder = _folder(job, loaded, out)
-    others = {LAYER_0: loaded.data.read(loaded.surface)} if loaded.surface else {}
     with folder.writing(), progress(len(loaded.data.points), "place", f"probes of {job.target}") as advance:
         judged = run_job(
             loaded.data,
@@ -47,7 +44,7 @@ def sweep_job(job: ProbeJob, out: Path, allow_code: tuple[Path, ...] = ()) -> tu
             job.study,
             name=job.name,
             folder=folder.path,
-            others=others,
+            others=loaded.others,
             advance=advance,
         )
         judged.probe.save(folder.path / job.name)
@@ -114,8 +111,8 @@ def card_data(judged: Judged, job: ProbeJob, loaded: Loaded) -> dict[str, Any]:
     }
 
 
-def _registered(loaded: Loaded) -> Registered:
-    return Registered(loaded.at, loaded.sites[loaded.at.position])
+def _registered(loaded: Loaded) -> RegisteredPlace:
+    return RegisteredPlace(loaded.at, loaded.sites[loaded.at.position])
 
 
 def _model(loaded: Loaded) -> str:

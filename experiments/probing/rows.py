@@ -13,6 +13,8 @@ from ...hooks.errors import UserError, nearest
 from ...hooks.identity import condition_differences
 from ...hooks.prompts.places import Position
 from ...hooks.store import ActivationStore, Header
+from ...hooks.store.header import HEADS
+from ...metrics.validation import Floats
 from ...probes.card.site_rule import ReadingSite, reading_site
 from ...probes.data.beliefs import belief_rows, join_targets, target_values
 from ...probes.data.dataset import ProbeData
@@ -24,8 +26,7 @@ from ..experiment import Question
 from ..runs.folder import RunFolder
 from .settings import ProbeJob
 
-HEADS = "head_out"
-"""The site that holds the outputs of all heads, side by side."""
+LAYER_0 = "layer-0 embeddings"
 
 
 class Loaded(NamedTuple):
@@ -37,8 +38,8 @@ class Loaded(NamedTuple):
     """The registered place."""
     sites: dict[str, ReadingSite]
     """Of each position that is read."""
-    surface: ReadAt | None
-    """The place before the first block, that a probe must do better than, if it was kept."""
+    others: dict[str, Floats]
+    """Name -> [n, d] activations that a probe must do better than: before the first block, and of rivals."""
 
 
 def load_runs(job: ProbeJob, allow_code: Sequence[Path] = ()) -> Loaded:
@@ -68,7 +69,7 @@ def load_runs(job: ProbeJob, allow_code: Sequence[Path] = ()) -> Loaded:
     if not known.any():
         raise UserError(f"target {job.target!r}: no read-out has it")
     rows = rows[known].reset_index(drop=True)
-    n_heads = header.conditions.get("model", {}).get("n_heads")
+    n_heads = header.n_heads
     features = StoreFeatures(stores, rows["store"].tolist(), rows["readout_id"].tolist(), n_heads)
     swept = tuple(dict.fromkeys((job.site, *job.sites)))
     points = tuple(
@@ -78,9 +79,17 @@ def load_runs(job: ProbeJob, allow_code: Sequence[Path] = ()) -> Loaded:
     )
     data = ProbeData(rows, make_target(job.target, values[known]), features, points)
     registered = ReadAt(job.site, at_depth(points, job.study.depth), job.position)
+    others = {name: _of_rival(run, rows["readout_id"].tolist(), registered) for name, run in job.rivals.items()}
     first = ReadAt("resid_pre", 0, job.position)
-    surface = first if "resid_pre" in header.sites and 0 in header.layers and first != registered else None
-    return Loaded(data, header, registered, {name: sites[name] for name in positions}, surface)
+    if "resid_pre" in header.sites and 0 in header.layers and first != registered:
+        others[LAYER_0] = features.read(first)
+    return Loaded(data, header, registered, {name: sites[name] for name in positions}, others)
+
+
+def _of_rival(run: Path, readout_ids: list[str], at: ReadAt) -> Floats:
+    """What another model has at the same place. Raises UserError if it was not asked the same."""
+    store = ActivationStore.open(run)
+    return StoreFeatures([store], [0] * len(readout_ids), readout_ids, store.header.n_heads).read(at)
 
 
 def _heads(at: ReadAt, n_heads: int | None) -> list[ReadAt]:
@@ -108,7 +117,7 @@ def _common(runs: Sequence[Path], stores: Sequence[ActivationStore]) -> Header:
 
 def _positions(run: Path, allow_code: Sequence[Path]) -> dict[str, list[tuple[Position, Question]]]:
     """Name of a position -> where it is, in each question of the run's first item."""
-    experiment, config = stored_config(run / "config.yaml", allow_code)
+    experiment, config = stored_config(RunFolder.open(run).config, allow_code)
     found: dict[str, list[tuple[Position, Question]]] = {}
     for question in experiment.questions(config, experiment.items(config)[0]):
         given = config.capture.positions if config.capture else None

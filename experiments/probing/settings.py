@@ -33,6 +33,9 @@ class ProbeJob(Settings):
     """That are swept besides."""
     heads: bool = False
     """Whether each head of `head_out` is a place of its own."""
+    rivals: Mapping[str, Path] = {}
+    """Name -> a run that asked another model the same: what is read there at the same place must be done better than. A
+    model of the same shape with random weights tells what the architecture and the words alone give."""
     probe: Path | None = None
     """A trained probe, for `eval` and `apply`."""
     name: str = Field(default="probe", pattern=r"^[\w.-]+$")

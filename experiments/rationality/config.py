@@ -7,7 +7,7 @@ from pydantic import Field, model_validator
 
 from ...hooks.settings import Settings, check_placeholders
 from ...hooks.verbal.formats import FORMATS
-from ..experiment import RunConfig
+from ..experiment import MethodName, RunConfig
 from ..materials.worlds.source import WorldSource
 
 STANDARD = "standard"
@@ -91,7 +91,7 @@ class RationalityConfig(RunConfig):
     answers: tuple[str, str] = ("Yes", "No")
     prompts: Mapping[str, str]
     """How the belief is paid for, or to be found, by name; `standard` says nothing."""
-    methods: Mapping[str, BeliefMethod] = Field(min_length=1)
+    methods: Mapping[MethodName, BeliefMethod] = Field(min_length=1)
     wording: DecisionWording
     said: Said = Said()
     iterated: bool = True

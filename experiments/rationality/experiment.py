@@ -13,6 +13,7 @@ import numpy as np
 import pandas as pd
 
 from ...hooks.lm import LanguageModel
+from ...metrics.whitebox.competence import COVERAGE, EVIDENCE
 from ..experiment import Experiment, Findings, Item, Question, Read, Transcripts
 from ..materials.worlds.source import WorldSource, contexts
 from ..reading.exact import read_questions
@@ -34,6 +35,7 @@ class Rationality(Experiment):
     name = "rationality"
     summary = "could these beliefs be the ones that drive the decisions?"
     headline = "sufficiency"
+    gate = (COVERAGE, EVIDENCE)
     config_type = RationalityConfig
     inner = INNER
     conditions = frozenset({"world", "sampling"})

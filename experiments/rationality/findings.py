@@ -12,6 +12,7 @@ from .columns import COLUMNS, tables
 from .config import STANDARD, RationalityConfig
 from .figures import figures
 from .gallery import gallery
+from .own import FOREST
 from .samples import BEYOND, prompted
 from .table import actions, detailed, methods
 
@@ -44,6 +45,7 @@ def _question(config: RationalityConfig, numbers: Sequence[Number]) -> str:
         "this belief could choose so.",
         _menus(numbers),
         _latent(numbers),
+        _forest(numbers),
     ]
     return " ".join(filter(None, told))
 
@@ -55,6 +57,16 @@ def _menus(numbers: Sequence[Number]) -> str:
     return (
         f"Irrelevant alternatives: offering to defer moves the share of yes among yes and no by {found.estimate:+.3f} "
         f"[{found.ci_lo:+.3f}, {found.ci_hi:+.3f}]."
+    )
+
+
+def _forest(numbers: Sequence[Number]) -> str:
+    found = next((one.score for one in numbers if one.metric == FOREST), None)
+    if found is None or found.estimate != found.estimate:
+        return ""
+    return (
+        f"The paper's baseline of iterated expectation, random forests that are fitted to the truth: median of size / "
+        f"belief {found.estimate:.3f} [{found.ci_lo:.3f}, {found.ci_hi:.3f}]; no noise floor."
     )
 
 

@@ -21,10 +21,12 @@ from ...metrics.validation import TIE, Floats
 from ..runs.scores import gate, resampling
 from ..scoring.number import Number
 from .config import RationalityConfig
+from .forest import forest_ratio
 from .samples import drawn_of_three
 from .table import Actions, MethodBeliefs, actions, detailed, methods
 
 RESPONSE, ACTION_RESPONSE, COVERED = "response", "action_response", "decision_coverage"
+FOREST = "lie_ratio_forest"
 PUBLISHED_CMI, PUBLISHED_CMI_ISOTONIC, PUBLISHED_ORDER, SPREAD = "cmi_knn", "cmi_knn_isotonic", "order_pairs", "spread"
 PAIRS = {"Yes against No": (2, 0), "Yes against Defer": (2, 1), "Defer against No": (1, 0)}
 """The paper's pairs: the first of each should become more frequent as the belief rises."""
@@ -64,6 +66,9 @@ def own_scores(config: RationalityConfig, beliefs: pd.DataFrame) -> Iterator[Num
         score=response(acts.truth, acts.forced, acts.items, config),
         quantity="slope of the forced choice on the true chance",
     )
+    if config.resamples and (forest := forest_ratio(config, table, acts)) is not None:
+        quantity = "median of difference / p of random forests fitted to the truth, as published"
+        yield Number(metric=FOREST, method="forest", kind="", score=forest, quantity=quantity, code="E9")
     for one in methods(table, acts.items):
         named: dict[str, Any] = {"method": one.method, "kind": one.kind}
         slope = response(acts.truth, one.belief, acts.items, config)

@@ -12,7 +12,7 @@ from ...metrics.validation import Floats
 from .asking import AUXILIARY, BELIEF, CASE, LINE_1, LINE_2, MENU
 from .config import STANDARD, RationalityConfig
 
-DETAILS = ("prompt", "truth", "case", "reading", "line", "menu", "evidence", "sd", "excess", "shares")
+DETAILS = ("prompt", "truth", "case", "reading", "line", "menu", "evidence", "sd", "excess", "covariate", "shares")
 YES, NO = 0, 1
 """Of the options of the table."""
 

@@ -78,6 +78,7 @@ def read_questions(
                 "readout_id": question.readout_id,
                 "messages": list(question.conversation),
                 "prefill": question.prefill,
+                "prompt": lm.reader.chat.digest(question.conversation, question.prefill),
                 "options": [option.name for option in question.options],
                 "thoughts": belief.thoughts,
                 "answers": [{"draw": one.draw, "text": one.text, "status": one.status} for one in said],

@@ -67,7 +67,7 @@ def _one_judge(
     rows: Rows = []
     for (place, *_), one in zip(shown, read_numbers(lm, asked, budget=config.token_budget), strict=True):
         rows += [place.columns() | row for row in one.rows(place.options, config.low_coverage)]
-    return rows, [transcript(one.place, own) for one, own in zip(shown, asked, strict=True)]
+    return rows, [transcript(lm.reader.chat, one.place, own) for one, own in zip(shown, asked, strict=True)]
 
 
 @lru_cache(maxsize=1)

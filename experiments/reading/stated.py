@@ -5,6 +5,7 @@ from typing import Any
 
 from ...hooks.generation.sampling import Sampling
 from ...hooks.lm import LanguageModel
+from ...hooks.prompts.chat import ChatRenderer
 from ...hooks.verbal.answers import Answer, answer_rows, write_answers
 from ...hooks.verbal.asking import NumberQuestion, ask_number
 from ...hooks.verbal.exact_numbers import read_numbers
@@ -44,7 +45,7 @@ def stated_rows(config: RunConfig, places: Sequence[BeliefPlace], lm: LanguageMo
             for i, one in enumerate(write_answers(lm, asked, sampling, draws=plan.draws, seed=config.seed)):
                 rows += _halves(places[i], asked[i], one, low)
                 answers[i] += one
-        said += [transcript(*one) for one in zip(places, asked, answers, strict=True)]
+        said += [transcript(lm.reader.chat, *one) for one in zip(places, asked, answers, strict=True)]
     return rows, said
 
 
@@ -58,12 +59,15 @@ def _halves(place: BeliefPlace, asked: NumberQuestion, answers: Sequence[Answer]
     return rows
 
 
-def transcript(place: BeliefPlace, asked: NumberQuestion, answers: Sequence[Answer] = ()) -> Transcript:
+def transcript(
+    chat: ChatRenderer, place: BeliefPlace, asked: NumberQuestion, answers: Sequence[Answer] = ()
+) -> Transcript:
     """What was said in one read-out."""
     return {
         "readout_id": asked.readout_id,
         "messages": list(asked.messages),
         "prefill": asked.prefill,
+        "prompt": chat.digest(asked.messages, asked.prefill),
         "options": list(place.options),
         "thoughts": [],
         "answers": [{"draw": one.draw, "text": one.text, "status": one.status} for one in answers],

@@ -27,6 +27,8 @@ class Prose(Block):
     text: str
     soft: bool = False
     """What qualifies rather than tells."""
+    strong: bool = False
+    """What a reader must not miss."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -38,6 +40,17 @@ class Stamp(Block):
     lines: Sequence[tuple[str, str]] = ()
     """(what, why)."""
     note: str = ""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Primary(Block):
+    """The one number that a page leads with."""
+
+    macro = "primary"
+    label: str
+    value: str
+    lines: Sequence[str]
+    """What is to be read with it."""
 
 
 @dataclass(frozen=True)

@@ -13,6 +13,7 @@ from ..scoring.families import METRICS
 from ..scoring.number import Number
 from ..tables.samples import ALL
 from .blocks import Block, Cell, Prose, TableBlock
+from .lead import Lead
 from .page import render_page
 from .rows import as_row
 from .text import DIFFERENCES, HEADINGS, beside, by_sample, cells, difference_cells, family_size
@@ -35,7 +36,7 @@ def as_data(scored: ScoredTable, settings: Mapping[str, Any]) -> dict[str, Any]:
 def as_html(scored: ScoredTable, settings: Mapping[str, Any]) -> str:
     """One page, a table for each sample."""
     named, _ = by_sample(scored, set())
-    blocks: list[Block] = [Prose(text=scored.understood.line)]
+    blocks: list[Block] = [Prose(text=scored.understood.line), *Lead.of_table(scored).blocks]
     for name, numbers in named.items():
         rows = [(Cell(one.quantity, _notes(one)), *map(Cell, cells(one.score))) for one in numbers]
         blocks.append(TableBlock(title=name or "Scores", head=_head(HEADINGS), rows=rows))

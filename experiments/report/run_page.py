@@ -12,9 +12,10 @@ from ...metrics import PairedDifference, Score
 from ..experiment import Column, Experiment, Findings, RunConfig, Table
 from ..scoring.engine import DIFFERENCE
 from ..scoring.number import Key, Number
-from ..scoring.verdict import Verdict, verdicts
+from ..scoring.verdict import Verdict
 from ..tables.samples import ALL
 from .blocks import Block, Cell, Folded, Instances, Picture, Prose, Stamp, TableBlock
+from .lead import Lead
 from .page import render_page
 from .text import adjusted_p, weighs_clusters
 
@@ -27,6 +28,7 @@ def render_report(
     experiment: Experiment,
     config: RunConfig,
     manifest: Mapping[str, Any],
+    lead: Lead,
     findings: Findings,
     numbers: Sequence[Number],
     beliefs: pd.DataFrame,
@@ -39,19 +41,20 @@ def render_report(
         experiment: whose run it is.
         config: of the run.
         manifest: of the run, with its totals.
+        lead: what the page begins with.
         findings: what the experiment shows.
         numbers: of the experiment.
         beliefs: the rows that they were made of.
         notes: what add-ons say beside single numbers.
         added: the sections of add-ons.
     """
-    judged = verdicts(numbers)
-    told = _Told({(one.metric, one.method, one.subset): one for one in numbers}, notes, judged)
+    told = _Told({(one.metric, one.method, one.subset): one for one in numbers}, notes, lead.verdicts)
     methods = [one.method for one in numbers if one.metric == experiment.headline and one.subset == ALL]
     blocks: list[Block] = [
-        Prose(text=experiment.summary, soft=True),
+        *_stamps(manifest),
+        *lead.blocks,
+        Prose(title="What was measured", text=f"{experiment.summary[:1].upper()}{experiment.summary[1:]}"),
         Prose(text=findings.question),
-        *_stamps(manifest, judged),
         *_headline(told, findings, methods, config, manifest),
         *(block for table in findings.tables if (block := _table(told, table, methods))),
         *_differences(numbers, findings, notes),
@@ -95,10 +98,14 @@ class _Told:
             other = self.numbers[column.to, method, subset].score.estimate
             return Cell(f"{written(score.estimate)} – {written(other)}")
         interval = score.ci_method if math.isnan(score.ci_lo) else f"[{written(score.ci_lo)}, {written(score.ci_hi)}]"
-        below = [interval, "" if score.status == "ok" else score.status, self._notes.get(number.key, "")]
+        below = [interval, _status(score), self._notes.get(number.key, "")]
         if weighs_clusters(score):
             below.append(f"clusters alike: {written(score.equal_weight_mean)}")
         return Cell(written(score.estimate), below)
+
+
+def _status(score: Score) -> str:
+    return "" if score.status == "ok" else score.status
 
 
 def _percent(value: float) -> str:
@@ -109,14 +116,10 @@ def _decimal(value: float) -> str:
     return f"{value:.3f}"
 
 
-def _stamps(manifest: Mapping[str, Any], verdicts: Sequence[Verdict]) -> list[Block]:
-    found: list[Block] = []
-    if manifest["status"] != "complete":
-        found.append(Stamp(says="Incomplete.", note="This run was stopped; the page shows what was committed."))
-    if failed := [(verdict.method, verdict.reason) for verdict in verdicts if not verdict.passed]:
-        note = "Methods that fail are marked † below."
-        found.append(Stamp(says="Fails the competence gate: not a belief measurement.", lines=failed, note=note))
-    return found
+def _stamps(manifest: Mapping[str, Any]) -> list[Block]:
+    incomplete = manifest["status"] != "complete"
+    note = "This run was stopped; the page shows what was committed."
+    return [Stamp(says="Incomplete.", note=note)] if incomplete else []
 
 
 def _headline(
@@ -184,10 +187,10 @@ def _differences(numbers: Sequence[Number], findings: Findings, notes: Mapping[K
         score = number.score
         assert isinstance(score, PairedDifference)
         value, p = Cell(NONE, [score.status]), NONE
-        if score.status == "ok":
+        if not math.isnan(score.difference):
             interval = f"[{score.ci_lo:+.3f}, {score.ci_hi:+.3f}] {score.ci_method}"
             value, p = (
-                Cell(f"{score.difference:+.3f}", [interval, notes.get(number.key, "")]),
+                Cell(f"{score.difference:+.3f}", [interval, _status(score), notes.get(number.key, "")]),
                 adjusted_p(score),
             )
         rows.append([Cell(number.method), value, Cell(p), _denominator(score, clusters=True)])

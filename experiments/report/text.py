@@ -2,15 +2,16 @@
 
 import math
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, TypeGuard
 
 from ...metrics import ClusterMean, CoherenceClaim, Equivalence, PairedDifference, Score
 from ..scoring.engine import Scored, ScoredTable
 from ..scoring.families import METRICS
-from ..scoring.number import Number
-from ..scoring.verdict import stored_verdicts
+from ..scoring.number import Number, shown
 from ..tables.samples import ALL
+from .aligned import aligned
+from .lead import Lead
 
 INTERVAL = "interval by"
 HEADINGS = ("", "estimate", "95% interval", "p", "n", "clusters", "dropped", "status")
@@ -24,7 +25,7 @@ def listing() -> str:
 
 def as_text(scored: ScoredTable) -> str:
     """What is known of a table: of all of it, not of its parts."""
-    lines = [scored.understood.line]
+    lines = [scored.understood.line, "", *Lead.of_table(scored).lines]
     parts = {sample.subset for sample in scored.understood.samples if sample.subset != ALL}
     whole, rest = by_sample(scored, parts)
     for name, numbers in whole.items():
@@ -39,14 +40,12 @@ def as_text(scored: ScoredTable) -> str:
 
 
 def headline_text(scores: Mapping[str, Any]) -> str:
-    """The headline of a run by method, and which methods fail their gate, from its `scores.json`."""
+    """The verdict, the registered number and the headline of a run by method, from its `scores.json`."""
     rows = scores["scores"]
     lead = [row for row in rows if row["metric"] == scores["headline"] and row["subset"] == ALL]
     named = [(*HEADINGS[:3], *HEADINGS[4:]), *map(_stored_cells, lead)]
     lines = [f"{scores['headline']}: {lead[0]['quantity']}".rstrip(": "), *aligned(named)]
-    judged = stored_verdicts(rows)
-    lines += ["", *(verdict.line for verdict in judged)] if judged else []
-    return "\n".join(lines)
+    return "\n".join([*scores["lead"]["said"], "", *lines])
 
 
 def _stored_cells(row: Mapping[str, Any]) -> tuple[str, ...]:
@@ -109,15 +108,6 @@ def adjusted_p(score: PairedDifference) -> str:
     return f"{'<= ' * score.p_at_floor}{score.p_adjusted:.3g}"
 
 
-def shown(value: float) -> str:
-    """Three decimals, or three digits of what is smaller."""
-    if math.isnan(value):
-        return "-"
-    if value and abs(value) < 0.001:
-        return f"{value:.1e}"
-    return f"{value:.3f}"
-
-
 def beside(number: Number) -> Mapping[str, str]:
     """What is to be read with the number: how it was made, and what the metric adds."""
     made, how = {}, number.score.ci_method
@@ -152,14 +142,3 @@ def weighs_clusters(score: Score) -> TypeGuard[ClusterMean]:
     """Whether it is a mean in which it makes a difference that larger clusters weigh more."""
     known = isinstance(score, ClusterMean) and not math.isnan(score.equal_weight_mean)
     return known and shown(score.equal_weight_mean) != shown(score.mean)
-
-
-def aligned(rows: Sequence[tuple[str, ...]]) -> Iterator[str]:
-    """Rows of a table, first and last column to the left, the others to the right."""
-    widths = [max(len(row[i]) for row in rows) for i in range(len(rows[0]))]
-    ends = (0, len(widths) - 1)
-    for row in rows:
-        yield "  ".join(
-            cell.ljust(width) if i in ends else cell.rjust(width)
-            for i, (cell, width) in enumerate(zip(row, widths, strict=True))
-        ).rstrip()

@@ -6,10 +6,14 @@
 A batch counts when its line stands in `commits.jsonl`, which is written after its files. A file without a line
 is written again, with the same content. A shard has a lock and a `commits-i-of-n.jsonl` of its own, so that many
 processes can write one run.
+
+Whatever is read has a digest: the files of a batch in its commit line, a commit line in the next one and, of a complete
+run, in the manifest, settings and items in the manifest, the manifest in itself. What does not fit is named, not read.
 """
 
 import contextlib
 import json
+import logging
 import tempfile
 from collections.abc import Collection, Iterator, Sequence
 from pathlib import Path
@@ -20,12 +24,15 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from filelock import FileLock, Timeout
 
-from ...hooks.errors import UserError
-from ...hooks.files import TEMPORARY, atomic_write
-from ...hooks.store.commits import append_commit, commit_lines, read_commits
+from ...hooks.errors import UserError, in_one_line
+from ...hooks.files import TEMPORARY, atomic_write, digest_of, file_digest
+from ...hooks.store.commits import AGAIN, append_commit, commit_files, last_digest, read_commits
 from ...metrics.beliefs import COLUMNS, check_belief_table
 from ..experiment import Transcript
+from .manifest import CERTIFICATE, CONFIG, ITEMS, MANIFEST, digest
 from .shard import WHOLE, Shard
+
+log = logging.getLogger("doxascope")
 
 
 class RunFolder:
@@ -43,7 +50,7 @@ class RunFolder:
         Raises UserError if it cannot be written, or holds something that is not a run.
         """
         try:
-            if path.is_dir() and not (path / "manifest.json").is_file() and _foreign(path):
+            if path.is_dir() and not (path / MANIFEST).is_file() and _foreign(path):
                 raise UserError(f"{path}: is not a doxascope run and not empty; choose another --out")
             for folder in (path / "beliefs", path / "transcripts"):
                 folder.mkdir(parents=True, exist_ok=True)
@@ -56,7 +63,7 @@ class RunFolder:
     @classmethod
     def open(cls, path: Path) -> "RunFolder":
         """The folder of a run that is there. Raises UserError if it is none."""
-        if not (path / "manifest.json").is_file():
+        if not (path / MANIFEST).is_file():
             raise UserError(f"{path}: is not a doxascope run (no manifest.json); see `doxascope ls`")
         return cls(path)
 
@@ -91,16 +98,72 @@ class RunFolder:
 
     @property
     def manifest(self) -> dict[str, Any]:
-        """What the run was, or {} before it began."""
-        path = self.path / "manifest.json"
-        return json.loads(path.read_text()) if path.is_file() else {}
+        """What the run was, or {} before it began. Raises UserError if it is not as it was written."""
+        path = self.path / MANIFEST
+        if not path.is_file():
+            return {}
+        with in_one_line(path, "restore it from a copy, or run anew with another --out"):
+            record = json.loads(path.read_bytes())
+            if "digest" not in record:
+                raise ValueError("is of an earlier version, which wrote no digests")
+            if record.pop("digest") != digest(record):
+                raise ValueError("is damaged: its digest is wrong")
+        return record
+
+    def write_manifest(self, record: dict[str, Any]) -> None:
+        """Write down what the run is, with the digests of what it was begun with and, once complete, of its commits."""
+        names = {CONFIG, ITEMS, CERTIFICATE, *self.manifest.get("files", {})}
+        files = {name: file_digest(self.path / name) for name in sorted(names) if (self.path / name).is_file()}
+        record = {**record, "files": record.get("files", files)}
+        if record.get("status") == "complete":
+            record.setdefault("commits", self._last_lines())
+        record = json.loads(json.dumps(record))  # as it will be read
+        self.write_json(MANIFEST, {**record, "digest": digest(record)})
+
+    def record(self, *names: str) -> None:
+        """Write the digests of further files into the manifest, so that they are compared as those of its beginning."""
+        known = self.manifest
+        more = {name: file_digest(self.path / name) for name in names}
+        self.write_manifest(known | {"files": known.get("files", {}) | more})
+
+    def recorded(self, name: str) -> Path | None:
+        """The path of a file that the run was begun with; None if it was begun without.
+
+        Raises UserError if it is not as it was then.
+        """
+        known = self.manifest.get("files", {}).get(name)
+        if known is not None:
+            self.verified(name, known)
+        return None if known is None else self.path / name
+
+    def require_as_begun(self) -> None:
+        """Raise UserError if a file that the run was begun with is not as it was then."""
+        for name in self.manifest.get("files", {}):
+            self.recorded(name)
+
+    @property
+    def config(self) -> Path:
+        """The path of the settings. Raises UserError if they are not those that the run was begun with."""
+        path = self.recorded(CONFIG)
+        if path is None:
+            raise UserError(f"{self.path}: was begun without {CONFIG}; run it first")
+        return path
 
     def commits(self) -> Iterator[dict[str, Any]]:
         """The lines of the batches that count, of all shards, each batch once. A last line that was cut off does not.
 
-        Raises UserError for any other line that cannot be read.
+        Raises UserError for any other line that is not as it was written, and for one that a complete run has lost.
         """
-        yield from read_commits(self.path / "commits.jsonl").values()
+        found = read_commits(self.path / COMMITS)
+        if (known := self.manifest.get("commits")) is not None:
+            there = self._last_lines()
+            if other := sorted(name for name in known | there if known.get(name) != there.get(name)):
+                raise UserError(f"{self.path / other[0]}: has not the lines with which the run ended; {AGAIN}")
+        yield from found.values()
+
+    def _last_lines(self) -> dict[str, str]:
+        """The digest of the last line of each file of commits."""
+        return {file.name: last for file in commit_files(self.path / COMMITS) if (last := last_digest(file))}
 
     def committed(self) -> list[int]:
         """The numbers of the batches that count, in order."""
@@ -112,14 +175,15 @@ class RunFolder:
         return self.manifest["batches"] - len(self.committed())
 
     def tidy(self) -> None:
-        """Take away what a kill left, a torn last commit line and temporary files, and the lines of batches whose files
-        someone has deleted, so that they are read again.
+        """Take away what a kill left: temporary files. A last commit line that was cut off, and files without a line,
+        are said; their batches are read again.
         """
-        if (path := self.path / self._commits).is_file():
-            kept = (c for c in commit_lines(path) if all((self.path / name).is_file() for name in _files(c["batch"])))
-            self.write(path.name, "".join(json.dumps(commit) + "\n" for commit in kept))
         for leftover in self.path.rglob(f"{TEMPORARY}{self.mark}-*"):
             leftover.unlink(missing_ok=True)
+        done = set(self.committed())
+        begun = sorted(int(file.stem.removeprefix("part-")) for file in self.path.glob("transcripts/part-*.jsonl"))
+        for batch in (number for number in begun if number not in done and not self.mark):
+            log.warning("%s: batch %d was not committed; it is read again", self.path, batch)
 
     def commit(
         self, batch: int, beliefs: pd.DataFrame, transcripts: Sequence[Transcript], note: dict[str, Any]
@@ -129,19 +193,28 @@ class RunFolder:
         table, spoken = _files(batch)
         self.write_table(table, beliefs)
         self.write(spoken, lines)
-        with self._room_for(self._commits) as path:
-            append_commit(path, batch, note)
+        files = {name: file_digest(self.path / name) for name in (table, spoken)}
+        with self._room_for(f"commits{self.mark}.jsonl") as path:
+            append_commit(path, batch, {**note, "files": files})
 
     def beliefs(self) -> pd.DataFrame:
         """The belief table of all committed batches, in order; its texts are categories, each held once.
 
         Raises UserError if there is none, or for a file that cannot be read.
         """
-        batches = self.committed()
-        if not batches:
+        tables = [self._table(commit) for commit in self._in_order()]
+        if not tables:
             raise UserError(f"{self.path}: holds no beliefs yet; run it first")
-        table = pa.concat_tables([self._table(batch) for batch in batches]).unify_dictionaries()
+        table = pa.concat_tables(tables).unify_dictionaries()
         return table.to_pandas(split_blocks=True, self_destruct=True)
+
+    def require_no_other_beliefs(self) -> None:
+        """Raise UserError for parts of beliefs that do not count, or that are not as they were written."""
+        counted = {_files(batch)[0] for batch in self.committed()}
+        found = {f"beliefs/{file.name}" for file in (self.path / "beliefs").iterdir()}
+        if odd := sorted(found - counted):
+            raise UserError(f"{self.path / odd[0]}: was not committed; go on with the run first, or delete it")
+        self.beliefs()
 
     def transcripts(self, readout_ids: Collection[str]) -> dict[str, Transcript]:
         """What was said in these read-outs, of what was sampled the first few.
@@ -159,16 +232,18 @@ class RunFolder:
 
     def said(self) -> Iterator[Transcript]:
         """All that was said, batch by batch. Raises UserError for a file that cannot be read."""
-        for batch in self.committed():
-            with self._readable(_files(batch)[1]) as path, path.open(encoding="utf-8") as file:
-                for line in map(json.loads, file):
-                    if absent := Transcript.__required_keys__ - line.keys():
-                        raise UserError(f"{path}: a transcript lacks {min(absent)!r}; it is of another version")
-                    yield line
+        for commit in self._in_order():
+            _, name = _files(commit["batch"])
+            data = self.verified(name, commit["files"][name])
+            with in_one_line(self.path / name):
+                lines = [json.loads(line) for line in data.splitlines()]
+            for line in lines:
+                if absent := Transcript.__required_keys__ - line.keys():
+                    raise UserError(f"{self.path / name}: a transcript lacks {min(absent)!r}; it is of another version")
+                yield line
 
-    @property
-    def _commits(self) -> str:
-        return f"commits{self.mark}.jsonl"
+    def _in_order(self) -> list[dict[str, Any]]:
+        return sorted(self.commits(), key=lambda commit: commit["batch"])
 
     def write(self, name: str, text: str) -> None:
         """Write a text file whole or not at all."""
@@ -201,20 +276,20 @@ class RunFolder:
                 "command again"
             ) from error
 
-    @contextlib.contextmanager
-    def _readable(self, name: str) -> Iterator[Path]:
-        """The path of a file of a committed batch; a damaged one is named."""
-        try:
-            yield self.path / name
-        except (OSError, ValueError, KeyError, TypeError) as error:
-            raise UserError(f"{self.path / name}: is damaged ({error}); delete it and run again") from error
+    def verified(self, name: str, known: str) -> bytes:
+        """The content of a file. Raises UserError if it is not what was written."""
+        path = self.path / name
+        with in_one_line(path, AGAIN):
+            data = path.read_bytes()
+            if digest_of(data) != known:
+                raise ValueError("is damaged: its digest is wrong")
+        return data
 
-    def _table(self, batch: int) -> pa.Table:
-        with self._readable(_files(batch)[0]) as path:
-            table = pq.read_table(path, read_dictionary=TEXTS)
-            if "of" not in table.column_names:  # an earlier version wrote it
-                blank = pa.array([""] * len(table)).cast(table.schema.field("readout_id").type)
-                table = table.add_column(list(COLUMNS).index("of"), "of", blank)
+    def _table(self, commit: dict[str, Any]) -> pa.Table:
+        name, _ = _files(commit["batch"])
+        data = self.verified(name, commit["files"][name])
+        with in_one_line(self.path / name):
+            table = pq.read_table(pa.BufferReader(data), read_dictionary=TEXTS)
             check_belief_table(table.to_pandas())
         return table
 
@@ -222,14 +297,15 @@ class RunFolder:
 def run_at(path: Path) -> RunFolder | None:
     """The run whose folder, or whose folder of beliefs, this is; None if it is neither."""
     folder = path.parent if path.name == "beliefs" else path
-    return RunFolder(folder) if (folder / "manifest.json").is_file() else None
+    return RunFolder(folder) if (folder / MANIFEST).is_file() else None
 
 
 TEXTS = [name for name, dtype in COLUMNS.items() if dtype == "str"]
 DRAWS = 5
 """Of one read-out that are looked at; there may be thousands."""
 LOCK = ".lock"
-BEFORE_THE_MANIFEST = {"beliefs", "transcripts", "config.yaml", "items.jsonl"}
+COMMITS = "commits.jsonl"
+BEFORE_THE_MANIFEST = {"beliefs", "transcripts", CONFIG, ITEMS}
 """What a run that was killed at its very beginning may have left, besides locks and temporary files."""
 
 

@@ -7,18 +7,19 @@ import json
 import platform
 import subprocess
 import sys
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
 from ... import __version__
-from ...hooks.errors import UserError
+from ...hooks.errors import UserError, in_one_line
 from ...hooks.identity import Identity
 from ...hooks.settings import Settings
 
+MANIFEST, CONFIG = "manifest.json", "config.yaml"
 CERTIFICATE = "certificate.json"
 """A run's copy of its model's certificate."""
-PACKAGES = ("torch", "transformers", "tokenizers", "numpy", "scipy", "pandas", "pyarrow", "wonderwords")
+PACKAGES = ("torch", "transformers", "tokenizers", "numpy", "scipy", "pandas", "pyarrow", "jinja2", "wonderwords")
 
 
 def digest(data: Any) -> str:
@@ -29,13 +30,31 @@ def digest(data: Any) -> str:
 def conditions(config: Settings, identity: Identity, items: list[Any]) -> dict[str, Any]:
     """All that changes the numbers: two runs may be mixed if and only if these are equal."""
     return {
-        "config": digest(config.model_dump(mode="json")),
+        "config": digest(config.model_dump(mode="json", exclude={"registered"})),
+        "registered": registered(config),
         "model": identity.model_dump(),
         "dataset": digest(items),
         "doxascope": __version__,
         "packages": {name: importlib.metadata.version(name) for name in PACKAGES},
         "cuda": _cuda(),
     }
+
+
+def registered(config: Settings) -> str | None:
+    """The digest of the number that a run was registered for. It is no part of the run's name, so that a run that goes
+    on under another one is found out.
+    """
+    plan = config.model_dump(mode="json", include={"registered"}).get("registered")
+    return None if plan is None else digest(plan)
+
+
+def refuse_other_registration(folder: Path, before: Mapping[str, Any], config: Settings) -> None:
+    """Raise UserError for a run that was registered for another number."""
+    if before.get("registered") != registered(config):
+        raise UserError(
+            f"{folder}: was registered for another number, or for none; that is fixed before anything is read: give "
+            "`registered` as it was, or choose another --out"
+        )
 
 
 def code_of(experiment: object) -> dict[str, str]:
@@ -55,14 +74,13 @@ def item_lines(items: Iterable[tuple[str, str, Any]]) -> str:
     return "".join(json.dumps(line, ensure_ascii=False) + "\n" for line in lines)
 
 
-def item_digests(folder: Path) -> dict[str, str]:
+def item_digests(path: Path | None) -> dict[str, str]:
     """Item -> digest of its content. Raises UserError if the run has none."""
-    path = folder / ITEMS
-    try:
+    if path is None:
+        raise UserError(f"has no {ITEMS}; repeat the run, then score it with others")
+    with in_one_line(path):
         lines = map(json.loads, path.read_text(encoding="utf-8").splitlines())
         return {line["id"]: line["content"] for line in lines}
-    except (OSError, ValueError, KeyError) as error:
-        raise UserError(f"{path}: cannot be read ({error}); repeat the run, then score it with others") from None
 
 
 def surroundings() -> dict[str, Any]:

@@ -3,24 +3,28 @@
 from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import reduce
 from itertools import combinations
 from pathlib import Path
 
 import numpy as np
 
 from ...hooks.errors import UserError, nearest
-from ...metrics import INNER_KINDS, PairedDifference, paired_family
+from ...metrics import INNER_KINDS, PairedDifference, crossed_mean, paired_family
 from ...metrics.inference.intervals import MIN_BOOTSTRAP_CLUSTERS
 from ..tables.samples import ALL, Sample, with_references
 from ..tables.understand import Understood, understand
 from .families import METRICS, WITHHELD, Compared, Line, Metric, size
 from .number import Number, Resampling
 from .progress import progress
+from .registered import Registered
 
 EVERY = "all"
 SLOW_ROWS = 200_000
 """Above this, `all` leaves out the tests that resample signs row by row; they run when asked for by name."""
 SLOW = ("martingale-tests",)
+OVER_MODELS = "_over_models"
+"""What is added to a metric's name in its mean over models."""
 DIFFERENCE = "_difference"
 """What is added to a metric's name in the difference of two samples."""
 
@@ -46,6 +50,10 @@ class ScoredTable(Scored):
     """The same of a table, or of runs, that was read."""
 
     understood: Understood
+    registered: Registered | None = None
+    """Of runs of several models, the number that all were made for, if it is over models."""
+    fixed: Collection[str] = ()
+    """The conditions of the gate that were written down before anything was read."""
 
 
 def score_table(
@@ -85,6 +93,7 @@ def score_samples(
     until: str = "",
     compared: Collection[str] | None = None,
     rivals: Sequence[Collection[str]] = (),
+    over_models: bool = False,
 ) -> Scored:
     """Score samples by every metric that fits them.
 
@@ -95,6 +104,7 @@ def score_samples(
         until: of each metric, the last number that is wanted: what it says after it is not computed. Empty: all.
         compared: the numbers whose differences between samples are told; None: all that can be compared.
         rivals: names of samples that are compared with each other; none: all are.
+        over_models: whether the runs are of models that are a sample, too; then what can be compared is told over them.
 
     Raises UserError if the metric is unknown, fits no sample, or says that a sample is malformed.
     """
@@ -115,6 +125,8 @@ def score_samples(
                         comparable.setdefault(found.metric, {})[sample.name] = (sample, found)
             except ValueError as error:  # what metrics say of malformed input that no check here has foreseen
                 raise UserError(", ".join(filter(None, (candidate.name, sample.name))) + f": {error}") from error
+    if over_models:
+        numbers += _over_models(comparable, how)
     require_unique(numbers)
     return Scored(numbers, _differences(comparable, rivals, samples, how), skipped)
 
@@ -219,6 +231,27 @@ def _differences(
         )
         for (metric, one, two), score in (paired_family(found) if found else {}).items()
     ]
+
+
+def _over_models(comparable: Mapping[str, Mapping[str, tuple[Sample, Compared]]], how: Resampling) -> Iterator[Number]:
+    """Each number by kind and method, as a mean over the runs' models on the items that all have read (METRICS F8)."""
+    level = {} if how.level is None else {"level": how.level}
+    for metric, by_name in comparable.items():
+        together: dict[tuple[str, str], list[Compared]] = {}
+        for sample, found in by_name.values():
+            together.setdefault((sample.kind, sample.method), []).append(found)
+        for (kind, method), own in together.items():
+            whole = [one.keys[np.isfinite(one.moments).all(axis=1)].astype(str) for one in own]
+            shared = reduce(np.intersect1d, whole)
+            rows = [np.flatnonzero(np.isin(one.keys.astype(str), shared)) for one in own]
+            if len(own) > 1 and len(shared):
+                moments = [one.moments[at] for one, at in zip(own, rows, strict=True)]
+                clusters = [one.clusters[at] for one, at in zip(own, rows, strict=True)]
+                score = crossed_mean(moments, clusters, [one.statistic for one in own], **level)
+                told = f"{metric}, mean over models that are a sample, too"
+                yield Number(
+                    metric=metric + OVER_MODELS, method=method, kind=kind, score=score, quantity=told, code="F8"
+                )
 
 
 def _labels(samples: Sequence[Sample]) -> dict[str, str]:

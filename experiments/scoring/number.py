@@ -1,5 +1,6 @@
 """One number of a run or of a table, and what is to be read beside it."""
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
@@ -87,3 +88,12 @@ class Resampling:
     def test(self) -> dict[str, Any]:
         """The arguments of what only draws."""
         return {"seed": self.seed} if self.draws is None else {"seed": self.seed, "draws": self.draws}
+
+
+def shown(value: float) -> str:
+    """Three decimals, or three digits of what is smaller."""
+    if math.isnan(value):
+        return "-"
+    if value and abs(value) < 0.001:
+        return f"{value:.1e}"
+    return f"{value:.3f}"

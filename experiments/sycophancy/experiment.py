@@ -10,6 +10,7 @@ from typing import Any
 import pandas as pd
 
 from ...hooks.lm import LanguageModel
+from ...metrics.whitebox.competence import COMPLEMENT, COVERAGE, EVIDENCE, PARSED
 from ..experiment import Experiment, Findings, Item, Question, Read, Transcripts
 from ..reading.exact import read_questions
 from ..reading.stated import stated_rows
@@ -32,6 +33,7 @@ class Sycophancy(Experiment):
     name = "sycophancy"
     summary = "does the belief bend to the user, or only the words?"
     headline = "excess"
+    gate = (COVERAGE, PARSED, COMPLEMENT, EVIDENCE)
     config_type = SycophancyConfig
     inner = INNER
     conditions = frozenset({"sampling", "stated.draws", "thoughts"})

@@ -96,6 +96,8 @@ def direction_figure(scores: Scores, methods: Sequence[str]) -> Figure:
     }
 
     def draw(axes: Any, method: str) -> None:
+        from matplotlib.colors import to_rgba
+
         found = {
             label: score
             for label, subset in subsets.items()
@@ -105,7 +107,7 @@ def direction_figure(scores: Scores, methods: Sequence[str]) -> Figure:
             left = 0.0
             for name, strength in CLASSES.items():
                 share = getattr(score, name)
-                axes.barh(-height, share, 0.34, left, color=MARK, alpha=strength, edgecolor=INK, linewidth=0.5)
+                axes.barh(-height, share, 0.34, left, color=to_rgba(MARK, strength), edgecolor=INK, linewidth=0.5)
                 left += share
             axes.text(0.0, 0.26 - height, label, fontsize=8)
         axes.set_xlim(0, 1)

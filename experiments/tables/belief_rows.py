@@ -14,7 +14,7 @@ from ...metrics import COLUMNS, INNER_KINDS, KINDS, STATUSES, check_belief_table
 from .cells import Array, complete, refuse_row
 from .forms.form import CONTEXTS
 from .forms.options import options
-from .forms.updates import trajectories
+from .forms.updates import refuse_gap, trajectories
 from .samples import Forecasts, Options, Pairs, Sample, Updates, joined
 
 REQUIRED = {**dict.fromkeys(("readout_id", "item", "kind", "method", "option"), "label"), "prob": "probability"}
@@ -25,8 +25,6 @@ OPTIONAL = {
 }
 """Columns with their roles."""
 YES = ("yes", "true")
-SUM_SLACK = 1e-6
-"""How far the stored probabilities of a read-out may be from summing to one."""
 
 
 def groups(path: Path, data: dict[str, Array], clusters: Array | None) -> tuple[list[Sample], str]:
@@ -38,12 +36,22 @@ def groups(path: Path, data: dict[str, Array], clusters: Array | None) -> tuple[
     table = _table(path, data, clusters)
     wide, event = _readouts(path, table)
     found = []
+    wide, left = _compared(wide)
     for (kind, method), rows in wide.groupby(["kind", "view"], sort=False):
         sample = _sample(path, f"{kind}/{method}", rows.reset_index(drop=True))
         found.append(replace(sample, kind=str(kind), method=str(method)))
     instances = all(isinstance(sample, Options) for sample in found)
     told = "instances of a rejection" if instances else f"the belief is {event}"
-    return found, told + ("; inner layers are not gated here" if wide["kind"].isin(INNER_KINDS).any() else "")
+    return found, told + left + ("; inner layers are not gated here" if wide["kind"].isin(INNER_KINDS).any() else "")
+
+
+def _compared(wide: pd.DataFrame) -> tuple[pd.DataFrame, str]:
+    """Of a table that has priors and posteriors, these alone, and in words what is left out: its other scenarios."""
+    pairs = wide["scenario"].isin(CONTEXTS)
+    if not set(CONTEXTS) <= set(wide["scenario"]) or pairs.all():
+        return wide, ""
+    names = ", ".join(sorted(set(wide.loc[~pairs, "scenario"])))
+    return wide[pairs], f"; {(~pairs).sum()} read-outs of other scenarios ({names}) are left out"
 
 
 def _table(path: Path, data: dict[str, Array], clusters: Array | None) -> pd.DataFrame:
@@ -84,11 +92,7 @@ def _readouts(path: Path, table: pd.DataFrame) -> tuple[pd.DataFrame, str]:
     torn = table.groupby("item", sort=False)["cluster"].nunique() > 1
     if torn.any():
         raise UserError(f"{path}: item {torn.idxmax()!r} lies in several clusters; it has one")
-    totals = ids["prob"].sum(min_count=1)
     sizes = ids.size()
-    off = (sizes > 1) & ((totals - 1).abs() > SUM_SLACK)
-    if off.any():
-        raise UserError(f"{path}: readout_id {off.idxmax()!r}: prob sums to {totals[off.idxmax()]:g}, not 1")
     names = table["option"].str.lower()
     everywhere = names.groupby(names).size() == len(sizes)
     target = next((name for name in YES if everywhere.get(name, False)), None)
@@ -144,6 +148,8 @@ def _sample(path: Path, name: str, rows: pd.DataFrame) -> Sample:
     if chain is not None:
         ordered = rows.assign(chain=chain).sort_values(["chain", "step"], kind="stable")
         starts = np.flatnonzero((~ordered["chain"].duplicated()).to_numpy())
+        label = ordered["chain"].to_numpy()
+        refuse_gap(path, name, label, ordered["step"].to_numpy(), label[1:] == label[:-1])
         beliefs = np.split(ordered["belief"].to_numpy(), starts[1:])
         outcome = ordered["outcome"].to_numpy()[starts] if known else None
         return trajectories(

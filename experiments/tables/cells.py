@@ -1,13 +1,14 @@
 """From the cells of a table to numbers: what is no number of its kind is named by row and column."""
 
 import math
+import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ...hooks.errors import UserError
+from ...hooks.errors import UserError, in_one_line
 from .source import TableSource
 
 MISSING = frozenset({"", "na", "n/a", "nan", "null", "none"})
@@ -23,12 +24,15 @@ def load(source: TableSource, roles: Mapping[str, str]) -> dict[str, Array]:
     """Read the columns that have a role, each converted by it.
 
     Roles: `probability`, `difference` (of two of them), `mass` (a count or a probability), `logp`, `outcome` (0 or 1),
-    `real` (any finite number), `number` (the same, none missing), and `label` (text, None if missing). NaN is a missing
-    number. Raises UserError naming the first row (1 is the first under the header) and column that break their role,
-    or if there are no rows.
+    `real` (any finite number), `number` (the same, none missing), `count` (a whole number), and `label` (text, None if
+    missing). NaN is a missing number; a truth value is a number only as an outcome.
+
+    Raises UserError naming the first row (1 is the first under the header) and column that break their role, or if
+    there are no rows.
     """
     parts: dict[str, list[Array]] = {name: [] for name in roles}
     same: dict[str, str] = {}
+    spelt: dict[str, dict[str, str]] = {name: {} for name in roles}
     row = 1
     for chunk in source.chunks(list(roles)):
         n = 0
@@ -36,9 +40,10 @@ def load(source: TableSource, roles: Mapping[str, str]) -> dict[str, Array]:
             cells = chunk[name]
             n = len(cells)
             if role == "label":
-                parts[name].append(_labels(cells, same))
+                with in_one_line(f"{source.path}: {name}"):
+                    parts[name].append(_labels(cells, same, spelt[name]))
                 continue
-            values = _numbers(cells)
+            values = _numbers(cells, truth=role == "outcome")
             wrong, allowed = ROLES[role](values)
             for bad, why in ((_unread(values, cells), "is not a number"), (wrong, allowed)):
                 if bad.any():
@@ -91,6 +96,10 @@ def _outcome(x: Array) -> tuple[Array, str]:
     return ~(np.isnan(x) | (x == 0) | (x == 1)), "is not an outcome; give 0, 1 or nothing"
 
 
+def _count(x: Array) -> tuple[Array, str]:
+    return (x < 0) | np.isinf(x) | (np.nan_to_num(x) % 1 != 0), "is no count; give a whole number from 0"
+
+
 def _number(x: Array) -> tuple[Array, str]:
     return ~np.isfinite(x), "is missing or infinite; every row needs a number"
 
@@ -103,27 +112,38 @@ ROLES: Mapping[str, Callable[[Array], tuple[Array, str]]] = {
     "mass": _mass,
     "outcome": _outcome,
     "number": _number,
+    "count": _count,
 }
 """Role -> (values -> which of them are wrong, and what to say of those)."""
 
 
-def _numbers(cells: Sequence[Any]) -> Array:
+def _numbers(cells: Sequence[Any], truth: bool) -> Array:
     """Cells as float64; NaN for what is missing, and for what is no number."""
     try:
         values = np.asarray(cells, dtype=np.float64)
-        if values.shape == (len(cells),):
+        if values.shape == (len(cells),) and not _disguised(cells):
             return values
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         pass
-    return np.array([_one(cell) for cell in cells], dtype=np.float64)
+    return np.array([_one(cell, truth) for cell in cells], dtype=np.float64)
 
 
-def _one(cell: Any) -> float:
-    if isinstance(cell, str) and cell.strip().lower() in ("true", "false"):
-        return float(cell.strip().lower() == "true")
+def _disguised(cells: Sequence[Any]) -> bool:
+    """Whether Python would read a number where a reader sees none: `0.1_5`, or true."""
+    if isinstance(cells, np.ndarray):
+        return cells.dtype == bool
     try:
-        return float(cell)
-    except (TypeError, ValueError):
+        return "_" in "".join(cells)
+    except TypeError:
+        return any(isinstance(cell, bool) or (isinstance(cell, str) and "_" in cell) for cell in cells)
+
+
+def _one(cell: Any, truth: bool) -> float:
+    if isinstance(cell, bool) or (isinstance(cell, str) and cell.strip().lower() in ("true", "false")):
+        return float(str(cell).strip().lower() == "true") if truth else math.nan
+    try:
+        return math.nan if isinstance(cell, str) and "_" in cell else float(cell)
+    except (TypeError, ValueError, OverflowError):
         return math.nan
 
 
@@ -141,13 +161,32 @@ def _is_missing(cell: Any) -> bool:
     return cell is None or (isinstance(cell, float | np.floating) and math.isnan(cell))
 
 
-def _labels(cells: Sequence[Any], same: dict[str, str]) -> Array:
-    """Cells as text, one object per distinct text, however many rows have it."""
+def _labels(cells: Sequence[Any], same: dict[str, str], spelt: dict[str, str]) -> Array:
+    """Cells as text, one object per distinct text, however many rows have it.
+
+    Raises ValueError for a number that floating point cannot tell from its neighbours, and for one that is written in
+    two ways: `1` and `1.0` may be one thing or two.
+    """
     found = np.empty(len(cells), dtype=object)
     for i, cell in enumerate(cells):
         if cell is None or (isinstance(cell, float | np.floating) and math.isnan(cell)):
             continue
         whole = isinstance(cell, float) and cell.is_integer()  # what Parquet makes of whole numbers with a gap
+        if whole and abs(cell) > EXACT:
+            raise ValueError(f"{cell:.0f} is too large to be told from its neighbours; write the column as text")
         text = str(int(cell) if whole else cell).strip()
-        found[i] = None if text.lower() in ("", "nan") else same.setdefault(text, text)  # `NA` may be a country
+        if text.lower() in ("", "nan"):  # `NA` may be a country
+            continue
+        if (known := same.get(text)) is None:
+            known = same.setdefault(text, text)
+        found[i] = known
+        if whole or text[-1].isdigit():
+            written = f"{text}.0" if whole else text
+            if (before := spelt.setdefault(WHOLE.sub("", written), written)) != written:
+                raise ValueError(f"is written {before!r} and {written!r}; write one label in one way")
     return found
+
+
+EXACT = 2**53
+"""Above it floating point does not hold every whole number."""
+WHOLE = re.compile(r"(?<=\d)\.0+$")

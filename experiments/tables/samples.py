@@ -42,6 +42,8 @@ class Sample:
     """[n] what was read, where it was read several times."""
     replicate: Array | None = None
     """[n] which reading of its item a row is."""
+    note: str = ""
+    """What was done to the table on the way, for the user to check."""
 
     @property
     def whole_run(self) -> bool:

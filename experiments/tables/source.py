@@ -4,7 +4,9 @@ import codecs
 import contextlib
 import csv
 import json
+import re
 import sys
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
@@ -22,6 +24,9 @@ BOMS = (
     (codecs.BOM_UTF16_LE, "utf-16"),
     (codecs.BOM_UTF16_BE, "utf-16"),
 )
+
+COPY = re.compile(r" \(\d+\)\.parquet$|\bcopy\b", re.IGNORECASE)
+"""How file managers name copies."""
 
 Chunk = dict[str, Sequence[Any]]
 
@@ -46,6 +51,7 @@ def open_table(path: Path) -> TableSource:
         parts = sorted(path.glob("*.parquet"))
         if not parts:
             raise UserError(f"{path}: is a folder without .parquet parts; give a file")
+        _refuse_leftovers(parts)
         return _parquet(path, parts)
     openers = {".csv": _csv, ".jsonl": _jsonl, ".json": _json, ".parquet": lambda file: _parquet(file, [file])}
     if not path.is_file():
@@ -53,6 +59,15 @@ def open_table(path: Path) -> TableSource:
     if path.suffix.lower() not in openers:
         raise UserError(f"{path}: unknown extension {path.suffix!r}; give a .csv, .jsonl, .json or .parquet file")
     return openers[path.suffix.lower()](path)
+
+
+def _refuse_leftovers(parts: Sequence[Path]) -> None:
+    """Raise UserError for what is no part by its name: a copy, or what a writer left that was killed."""
+    for part in parts:
+        if part.name.startswith("."):
+            raise UserError(f"{part}: is a hidden file, as a writer that was killed leaves it; delete it")
+        if COPY.search(part.name):
+            raise UserError(f"{part}: is a copy by its name; take it out, or rename it")
 
 
 def _csv(path: Path) -> TableSource:
@@ -110,9 +125,11 @@ def _json(path: Path) -> TableSource:
     """A list of objects, or an object of equally long lists."""
     with _faults(path), path.open(encoding=_encoding(path)) as file:
         try:
-            data = json.load(file)
+            data = json.load(file, object_pairs_hook=_object)
         except json.JSONDecodeError as error:
             raise UserError(f"{path}: is not JSON ({error.msg}, line {error.lineno})") from None
+        except (ValueError, RecursionError) as error:
+            raise UserError(f"{path}: is not JSON ({error})") from None
     if isinstance(data, dict) and data and all(isinstance(column, list) for column in data.values()):
         lengths = {name: len(column) for name, column in data.items()}
         if len(set(lengths.values())) > 1:
@@ -129,9 +146,10 @@ def _jsonl(path: Path) -> TableSource:
         with _faults(path), path.open(encoding=_encoding(path)) as file:
             for number, line in enumerate(filter(str.strip, file), 1):
                 try:
-                    yield json.loads(line)
-                except json.JSONDecodeError as error:
-                    raise UserError(f"{path}: row {number} is not JSON ({error.msg}); one object per line") from None
+                    yield json.loads(line, object_pairs_hook=_object)
+                except (ValueError, RecursionError) as error:
+                    told = getattr(error, "msg", str(error))
+                    raise UserError(f"{path}: row {number} is not JSON ({told}); one object per line") from None
 
     return _of_objects(path, rows)
 
@@ -178,7 +196,7 @@ def _parquet(path: Path, parts: Sequence[Path]) -> TableSource:
 
     def cells(column: Any) -> Sequence[Any]:
         kind = column.type
-        if pa.types.is_floating(kind) or pa.types.is_integer(kind):
+        if pa.types.is_floating(kind) or (pa.types.is_integer(kind) and not column.null_count):
             return column.to_numpy(zero_copy_only=False)
         return column.to_pylist()
 
@@ -194,6 +212,15 @@ def _parquet(path: Path, parts: Sequence[Path]) -> TableSource:
     return TableSource(path, names, chunks)
 
 
+def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """A JSON object, which has each key once."""
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        keys = [key for key, _ in pairs]
+        raise ValueError(f"it has the key {next(key for key in keys if keys.count(key) > 1)!r} twice")
+    return found
+
+
 def _in_chunks(rows: Iterator[list[Any]], wanted: Sequence[str]) -> Iterator[Chunk]:
     """Rows to columns. A row is cut down before it gets here, so that long prompts are never held together."""
     while block := list(islice(rows, CHUNK)):
@@ -202,7 +229,7 @@ def _in_chunks(rows: Iterator[list[Any]], wanted: Sequence[str]) -> Iterator[Chu
 
 def _names(path: Path, header: Sequence[str]) -> tuple[str, ...]:
     names = tuple(name.strip().lower() for name in header)
-    twice = sorted({name for name in names if name and names.count(name) > 1})
+    twice = sorted(name for name, n in Counter(names).items() if name and n > 1)
     if twice:
         raise UserError(f"{path}: has two columns {twice[0]!r} (capitals do not count); rename one")
     return names

@@ -2,12 +2,11 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from difflib import get_close_matches
 from pathlib import Path
 
 import numpy as np
 
-from ...hooks.errors import UserError
+from ...hooks.errors import UserError, closest
 from . import belief_rows
 from .cells import Array, complete, load
 from .forms import FORMS, Form
@@ -83,6 +82,7 @@ def understand(
             column = column or "item"
         kind = str(data["kind"][0] or "") if "kind" in extra else ""
         samples, clustered = [replace(sample, kind=kind)], column
+        note = f"; {sample.note}" if sample.note else ""
     used = [*roles, *(name for name in extra if name not in roles)]
     unused = [name for name in source.columns if name not in used and name != column]
     line = f"{path.name}: {form.name} ({_named(used)}), {n_rows} rows, {_clusters(samples, clustered)}{note}"
@@ -102,7 +102,7 @@ def recognise(source: TableSource) -> Form:
         return used / (used + missing)
 
     nearest = max(ALL_FORMS, key=nearness)
-    shown = _named(source.columns[:12]) + (", ..." if len(source.columns) > 12 else "")
+    shown = _shown(source.columns)
     if nearness(nearest) == 0:
         similar = max(ALL_FORMS, key=lambda form: sum(bool(_close(c, source.columns)) for c in form.missing([])))
         if not any(_close(c, source.columns) for c in similar.missing([])):
@@ -112,7 +112,7 @@ def recognise(source: TableSource) -> Form:
     close = _close(missing[0], source.columns)
     raise UserError(
         f"{source.path}: columns {shown} fit no metric; nearest is {nearest.name!r} ({nearest.wants}), which lacks "
-        f"{', '.join(map(repr, missing))}" + (f"; is it {close[0]!r}?" if close else "")
+        f"{', '.join(map(repr, missing))}" + (f"; is it {close!r}?" if close else "")
     )
 
 
@@ -120,13 +120,17 @@ def _named(columns: Sequence[str]) -> str:
     return ", ".join(name or "(unnamed)" for name in columns)
 
 
-def _close(name: str, columns: Sequence[str]) -> list[str]:
-    return get_close_matches(name, columns, n=1, cutoff=0.75)
+def _shown(columns: Sequence[str]) -> str:
+    return _named(columns[:12]) + (", ..." if len(columns) > 12 else "")
+
+
+def _close(name: str, columns: Sequence[str]) -> str | None:
+    return closest(name, columns, cutoff=0.75)
 
 
 def _hint(name: str, columns: Sequence[str]) -> str:
     close = _close(name, columns)
-    return f"is it {close[0]!r}?" if close else f"it has: {', '.join(columns)}"
+    return f"is it {close!r}?" if close else f"it has: {_shown(columns)}"
 
 
 def _clusters(samples: Sequence[Sample], column: str | None) -> str:

@@ -42,7 +42,7 @@ class PackOutput:
     hidden: "torch.Tensor"
     """[R, d_model] after the final norm, at the pack's rows: what the unembedding takes."""
     residuals: "Mapping[Site, torch.Tensor]" = field(default_factory=dict)
-    """Site -> [C, layers, d_model] on the CPU, in the model's dtype, of what was captured."""
+    """Site -> [C, layers, width] on the CPU, in the model's dtype, of what was captured."""
     streams: "torch.Tensor" = field(kw_only=True)
     """[R, layers, d_model] after the blocks that a lens reads, at the pack's rows, where `hidden` is."""
     tokens_run: int = field(kw_only=True)

@@ -65,7 +65,8 @@ class CapturePlan(Settings):
     """
 
     sites: tuple[Site, ...] = Field(default=("resid_post",), min_length=1)
-    """`resid_pre` and `resid_post`: the residual stream before and after a block."""
+    """`resid_pre`, `resid_post`: the residual stream before and after a block; `attn_out`, `mlp_out`: what its parts
+    give; `head_out`: the outputs of its heads, side by side."""
     layers: Layers = "all"
     positions: dict[str, Position] | None = None
     """Name -> where. None: what the experiment declares for each question."""

@@ -7,7 +7,7 @@ here, and changes the tokenizer to do so.
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
-from ..model.blocks import blocks, body
+from ..model.blocks import body, module_at
 from ..model.points import Point, Tap
 from ..tree.layout import Layout, Packed
 from .backend import Backend
@@ -24,18 +24,19 @@ class NnsightBackend(Backend):
     def __init__(self, traced: "NNsight", layout: Callable[["PreTrainedModel"], Layout] = Packed) -> None:
         model: PreTrainedModel = traced._module  # pyright: ignore[reportAssignmentType]
         super().__init__(model, layout)
-        names = {module: name for name, module in model.named_modules()}
         self.traced = traced
-        self._body = traced.get(names[body(model)])
-        self._blocks = [traced.get(names[block]) for block in blocks(model)]
+        self._names = {module: name for name, module in model.named_modules()}
+        self._body = traced.get(self._names[body(model)])
 
     def forward(self, inputs: Mapping[str, Any], taps: Mapping[Point, Tap]) -> "torch.Tensor":
         """See `Backend.forward`. The trace ends before the head."""
         import nnsight
 
+        places = [(module_at(self.model, point), tap) for point, tap in taps.items()]
+        envoys = [(self.traced.get(self._names[place.module]), place.before, tap) for place, tap in places]
         with self.traced.trace(**inputs, use_cache=False) as tracer:
-            for point, tap in taps.items():
-                _visit(self._blocks[point.layer], point, tap)
+            for envoy, before, tap in envoys:
+                _visit(envoy, before, tap)
             hidden = nnsight.save(self._body.output.last_hidden_state)
             tracer.stop()  # pyright: ignore[reportAttributeAccessIssue]
         return hidden  # pyright: ignore[reportPossiblyUnboundVariable]
@@ -48,13 +49,13 @@ def wrap(model: "PreTrainedModel") -> "NNsight":
     return NNsight(model)
 
 
-def _visit(block: Any, point: Point, tap: Tap) -> None:
-    """Wait until the trace comes to `point`, and let the tap see it."""
-    if point.site == "resid_pre":
-        if (changed := tap(block.input)) is not None:
-            block.input = changed
+def _visit(module: Any, before: bool, tap: Tap) -> None:
+    """Wait until the trace comes to a module, and let the tap see its input or its output."""
+    if before:
+        if (changed := tap(module.input)) is not None:
+            module.input = changed
         return
-    output = block.output
+    output = module.output
     inside = isinstance(output, tuple)
     if (changed := tap(output[0] if inside else output)) is not None:
-        block.output = (changed, *output[1:]) if inside else changed
+        module.output = (changed, *output[1:]) if inside else changed

@@ -9,7 +9,7 @@ from copy import deepcopy
 from typing import TYPE_CHECKING, Any
 
 from ..model.blocks import body
-from ..model.points import Point, Tap
+from ..model.points import Point, Site, Tap
 from ..tree.layout import Layout, Packed
 from .backend import Backend
 
@@ -17,6 +17,16 @@ if TYPE_CHECKING:
     import torch
     from transformer_lens.model_bridge import TransformerBridge
     from transformers import PreTrainedModel, PreTrainedTokenizerBase
+
+
+HOOKS: Mapping[Site, str] = {
+    "resid_pre": "hook_resid_pre",
+    "head_out": "attn.o.hook_in",
+    "attn_out": "attn.hook_out",
+    "mlp_out": "mlp.hook_out",
+    "resid_post": "hook_resid_post",
+}
+"""Its names below a block. Its `hook_attn_out` comes after the norm that some architectures have there."""
 
 
 class TransformerLensBackend(Backend):
@@ -33,7 +43,7 @@ class TransformerLensBackend(Backend):
         def stop(module: object, args: object, output: Any) -> None:
             raise StopAtLayerException(output.last_hidden_state)
 
-        hooks: list[Any] = [(f"blocks.{point.layer}.hook_{point.site}", _hook(tap)) for point, tap in taps.items()]
+        hooks: list[Any] = [(f"blocks.{point.layer}.{HOOKS[point.site]}", _hook(tap)) for point, tap in taps.items()]
         others = {name: value for name, value in inputs.items() if name != "input_ids"}
         end = body(self.model).register_forward_hook(stop)
         try:
@@ -52,4 +62,10 @@ def bridge(model: "PreTrainedModel", tokenizer: "PreTrainedTokenizerBase") -> "T
 
 
 def _hook(tap: Tap) -> "Callable[..., torch.Tensor | None]":
-    return lambda residual, hook: tap(residual)
+    """A hook of the bridge, which may hand over heads along an axis of their own."""
+
+    def hook(seen: "torch.Tensor", hook: object) -> "torch.Tensor | None":
+        changed = tap(seen.flatten(2))
+        return None if changed is None else changed.view_as(seen)
+
+    return hook

@@ -1,6 +1,7 @@
 """From a ModelSpec to weights and a tokenizer in memory."""
 
-import json
+import contextlib
+from collections.abc import Iterator
 from dataclasses import dataclass
 from importlib import import_module
 from importlib.util import find_spec
@@ -10,9 +11,10 @@ from typing import TYPE_CHECKING, Any
 from filelock import FileLock
 
 from ..cache import cache_folder
-from ..errors import UserError
+from ..errors import UserError, cause, in_one_line
+from .checkpoint import refuse_incomplete, refuse_mistyped
 from .gguf import ONE_LOADS, convert_gguf
-from .spec import ModelSpec, PackagedFile
+from .spec import ModelSpec, PackagedFile, require_preset
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel, PreTrainedTokenizerBase
@@ -27,7 +29,11 @@ class WeightsSource:
 
 
 def find_weights(spec: ModelSpec) -> WeightsSource:
-    """The first of the spec's sources that is here; a GGUF file is converted on the way."""
+    """The first of the spec's sources that is here; a GGUF file is converted on the way.
+
+    Raises UserError if there is none, or if it is a package that no preset names.
+    """
+    require_preset(spec)
     if spec.packaged and (found := find_spec(spec.packaged.module)) and found.origin:
         return WeightsSource(str(convert_gguf(_packaged(spec.packaged, Path(found.origin).parent))))
     if spec.path:
@@ -45,19 +51,14 @@ def _packaged(packaged: PackagedFile, folder: Path) -> Path:
     assert packaged.assemble is not None
     home = cache_folder()
     home.mkdir(parents=True, exist_ok=True)
-    try:
-        with FileLock(home / f"{packaged.module}.lock"):
-            return Path(getattr(import_module(packaged.module), packaged.assemble)())
-    except (ImportError, OSError, ValueError) as error:
-        raise UserError(f"package {packaged.module}: {_first_line(error)}; {packaged.install}") from error
+    with in_one_line(f"package {packaged.module}", packaged.install), FileLock(home / f"{packaged.module}.lock"):
+        return Path(getattr(import_module(packaged.module), packaged.assemble)())
 
 
 def _local(path: Path) -> str:
     if path.suffix == ".gguf" and path.is_file():
-        try:
+        with in_one_line(f"{path}: cannot be read as GGUF"):
             return str(convert_gguf(path))
-        except Exception as error:  # a damaged file breaks its parser in any way
-            raise UserError(f"{path}: cannot be read as GGUF ({_first_line(error)})") from error
     if not (path / "config.json").is_file():
         raise UserError(f"{path}: no config.json in it; give a folder as `save_pretrained` writes it, or a .gguf")
     return str(path)
@@ -83,10 +84,11 @@ def load_text_side(spec: ModelSpec) -> TextSide:
     with _explained(spec, source):
         tokenizer = AutoTokenizer.from_pretrained(source.place, **options)
         config = AutoConfig.from_pretrained(source.place, **options)
-    try:
-        generation = GenerationConfig.from_pretrained(source.place, **options)
-    except OSError:  # a model need not bring one
-        generation = GenerationConfig.from_model_config(config)
+    with _explained(spec, source):
+        try:
+            generation = GenerationConfig.from_pretrained(source.place, **options)
+        except OSError:  # a model need not bring one
+            generation = GenerationConfig.from_model_config(config)
     ends = generation.eos_token_id
     ids = {tokenizer.eos_token_id, *(ends if isinstance(ends, list) else [ends])} - {None}
     return TextSide(tokenizer, tuple(sorted(ids)), getattr(config.get_text_config(), "max_position_embeddings", None))
@@ -104,8 +106,9 @@ def load_model(spec: ModelSpec) -> "PreTrainedModel":
     torch.backends.cudnn.allow_tf32 = False
     logging.disable_progress_bar()
     source = find_weights(spec)
-    with _explained(spec, source), ONE_LOADS:
-        model: Any = AutoModelForCausalLM.from_pretrained(
+    with _explained(spec, source), ONE_LOADS, _silent():
+        model: Any
+        model, info = AutoModelForCausalLM.from_pretrained(
             source.place,
             revision=source.revision,
             dtype=getattr(torch, spec.dtype),
@@ -113,7 +116,11 @@ def load_model(spec: ModelSpec) -> "PreTrainedModel":
             device_map=spec.device_map,
             trust_remote_code=spec.trust_remote_code,
             use_safetensors=True,
+            output_loading_info=True,
+            ignore_mismatched_sizes=True,  # else the error does not name them
         )
+        refuse_incomplete(model, info)
+        refuse_mistyped(model, source.place, source.revision)
     if spec.device_map:
         if any(parameter.is_meta for parameter in model.parameters()):
             raise UserError(
@@ -124,7 +131,7 @@ def load_model(spec: ModelSpec) -> "PreTrainedModel":
     try:
         return model.to(pick_device(spec.device)).eval().requires_grad_(False)
     except (RuntimeError, AssertionError) as error:
-        raise UserError(f"model {spec.name}: device {spec.device!r}: {_first_line(error)}") from error
+        raise UserError(f"model {spec.name}: device {spec.device!r}: {cause(error)}") from error
 
 
 def pick_device(device: str) -> str:
@@ -136,29 +143,32 @@ def pick_device(device: str) -> str:
     return "cuda" if torch.cuda.is_available() else "cpu"
 
 
-class _explained:
-    """Turns what the loading libraries raise for a missing or foreign model into one line."""
+@contextlib.contextmanager
+def _silent() -> Iterator[None]:
+    """Without the library's own report of what did not fit, which is told in one line."""
+    from transformers.utils import logging
 
-    def __init__(self, spec: ModelSpec, source: WeightsSource) -> None:
-        self.spec, self.source = spec, source
-
-    def __enter__(self) -> None:
-        return None
-
-    def __exit__(self, kind: Any, error: BaseException | None, trace: Any) -> None:
-        if not isinstance(error, OSError | ValueError | json.JSONDecodeError) or isinstance(error, UserError):
-            return
-        if "attn_implementation" in str(error):
-            raise UserError(
-                f"model {self.source.place}: its attention has no {self.spec.kernel!r} kernel; set `kernel: eager`"
-            ) from error
-        if self.spec.hub and self.source.place == self.spec.hub:
-            advice = "check the id, or, without a network, give a local folder or a .gguf file"
-            if self.spec.packaged:
-                advice = f"{self.spec.packaged.install}, or {advice}"
-            raise UserError(f"model {self.spec.hub!r}: not to be had from the hub or its cache; {advice}") from error
-        raise UserError(f"model {self.source.place}: {_first_line(error)}") from error
+    before = logging.get_verbosity()
+    logging.set_verbosity_error()
+    try:
+        yield
+    finally:
+        logging.set_verbosity(before)
 
 
-def _first_line(error: BaseException) -> str:
-    return (str(error).strip() or type(error).__name__).splitlines()[0]
+@contextlib.contextmanager
+def _explained(spec: ModelSpec, source: WeightsSource) -> Iterator[None]:
+    """Turns what the loading libraries raise for a missing, damaged or foreign model into one line."""
+    with in_one_line(f"model {source.place}"):
+        try:
+            yield
+        except Exception as error:
+            if "attn_implementation" in str(error):
+                advice = f"its attention has no {spec.kernel!r} kernel; set `kernel: eager`"
+                raise UserError(f"model {source.place}: {advice}") from error
+            if isinstance(error, OSError) and source.place == spec.hub:
+                advice = "check the id, or, without a network, give a local folder or a .gguf file"
+                if spec.packaged:
+                    advice = f"{spec.packaged.install}, or {advice}"
+                raise UserError(f"model {spec.hub!r}: not to be had from the hub or its cache; {advice}") from error
+            raise

@@ -1,13 +1,15 @@
-"""Places of the residual stream, and what can be done there in a forward pass."""
+"""Places of a model's blocks, and what can be done there in a forward pass."""
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Literal, NamedTuple
+from typing import TYPE_CHECKING, Literal, NamedTuple, get_args
 
 if TYPE_CHECKING:
     import torch
 
-Site = Literal["resid_pre", "resid_post"]
-"""Before and after a block."""
+Site = Literal["resid_pre", "head_out", "attn_out", "mlp_out", "resid_post"]
+"""In the order of a pass: the residual stream before a block; the outputs of its heads, side by side, before the output
+projection; what its attention and its MLP give, before any norm that comes after them; the residual stream after it."""
+SITES: tuple[Site, ...] = get_args(Site)
 
 
 class Point(NamedTuple):
@@ -22,9 +24,10 @@ class Point(NamedTuple):
 
 
 Tap = Callable[["torch.Tensor"], "torch.Tensor | None"]
-"""Is given the residual stream at a point, [B, T, d_model], and returns what goes on in its place; None: the same."""
+"""Is given what is at a point, [B, T, width], and returns what goes on in its place; None: the same. The width is that
+of the residual stream, but of `head_out` that of all heads."""
 
 
-def forward_order(point: Point) -> tuple[int, bool]:
+def forward_order(point: Point) -> tuple[int, int]:
     """The key by which points are sorted as a forward pass comes by."""
-    return point.layer, point.site == "resid_post"
+    return point.layer, SITES.index(point.site)

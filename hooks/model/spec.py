@@ -1,15 +1,22 @@
 """Which model, and how to hold it: a hub id, a local folder, a GGUF file, or a preset by name."""
 
+import datetime
+from collections.abc import Mapping
+from importlib.metadata import entry_points
 from importlib.resources import files
 from pathlib import Path
-from typing import Literal, get_args
+from typing import Any, Literal, get_args
 
 from pydantic import Field, field_validator, model_validator
 
-from ..errors import UserError, nearest
+from ..errors import UserError, in_one_line, nearest
 from ..settings import Settings, parse, read_yaml
 
 BackendName = Literal["transformers", "transformer_lens", "nnsight"]
+DAY = datetime.date(2025, 1, 1)
+"""What a chat template is told that asks for the date, on every day: a prompt that changes overnight is another one."""
+GROUP = "doxascope.models"
+"""Of entry points: a package that is installed may bring models, each a name and a mapping of settings."""
 BACKENDS: tuple[BackendName, ...] = get_args(BackendName)
 
 
@@ -34,7 +41,7 @@ class PackagedFile(Settings):
 class ModelSpec(Settings):
     """A model and the conditions under which it is run."""
 
-    name: str
+    name: str = Field(pattern=r"^[^/\\\x00-\x1f\x7f]+$", max_length=100)
     """Short name, for folders and reports."""
     packaged: PackagedFile | None = None
     """Taken first, if the package is installed."""
@@ -59,7 +66,9 @@ class ModelSpec(Settings):
     thinking: Literal["off", "on", "closed"] = "off"
     """Of a model whose template has a think block. `off`: as the template writes it; `closed`: an empty block is put
     before the answer; `on`: the answer follows a thought that is sampled."""
-    threads: int | None = Field(default=None, ge=1)
+    date: datetime.date = DAY
+    """The date that a chat template is told which asks for it."""
+    threads: int | None = Field(default=None, ge=1, le=1024)
     """CPU threads; None leaves torch's choice, which is recorded."""
     trust_remote_code: bool = False
 
@@ -78,17 +87,35 @@ class ModelSpec(Settings):
         return self
 
 
-def presets() -> dict[str, Path]:
-    """The models that doxascope knows by name, and their files."""
+def presets() -> dict[str, Mapping[str, Any]]:
+    """The settings of the models that are known by name: those shipped, and those of installed packages."""
     folder = Path(str(files("doxascope") / "configs" / "models"))
-    return {path.stem: path for path in sorted(folder.glob("*.yaml"))}
+    found: dict[str, Mapping[str, Any]] = {path.stem: read_yaml(path) for path in sorted(folder.glob("*.yaml"))}
+    for point in entry_points(group=GROUP):
+        with in_one_line(f"entry point {point.value}", "uninstall it"):
+            found.setdefault(point.name, dict(point.load()))
+    return found
+
+
+def require_preset(spec: ModelSpec) -> None:
+    """Raise UserError for a package that no preset names: to ask it for its file runs its code."""
+    if spec.packaged and spec.packaged.model_dump() not in [_packaged(preset) for preset in presets().values()]:
+        raise UserError(
+            f"model {spec.name}: packaged.module {spec.packaged.module!r} is of no preset, and would run code; install "
+            f"a package that brings the preset (entry points {GROUP!r}), or give `path` or `hub`"
+        )
+
+
+def _packaged(preset: Mapping[str, Any]) -> dict[str, Any] | None:
+    given = preset.get("packaged")
+    return parse(PackagedFile, given, "packaged").model_dump() if isinstance(given, dict) else None
 
 
 def resolve_model(model: str) -> ModelSpec:
     """What a name on the command line means: a preset, else a path that exists, else a hub id."""
     known = presets()
     if model in known:
-        return parse(ModelSpec, {"name": model} | read_yaml(known[model]), str(known[model]))
+        return parse(ModelSpec, {"name": model, **known[model]}, f"preset {model}")
     path = Path(model).expanduser()
     if path.exists():
         if path.suffix == ".yaml":

@@ -5,12 +5,16 @@ is there twice. What the model could say next is tokenised *in place*: `ChatRend
 text as it follows the prompt, and refuses when the text would change the ids of the prompt itself.
 """
 
+import hashlib
 import logging
 from collections.abc import Sequence
 from dataclasses import dataclass
+from datetime import date
 from typing import TYPE_CHECKING, Literal, NamedTuple, TypedDict, cast
 
-from ..errors import UserError
+from ..errors import UserError, in_one_line
+from ..model.spec import DAY
+from .template import ChatTemplate
 
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerBase
@@ -72,15 +76,21 @@ class ChatRenderer:
         tokenizer: of the model.
         template: `own`, `plain` or `none` (see `ModelSpec.template`).
         thinking: `off`, `on` or `closed` (see `ModelSpec.thinking`).
+        day: the date that a template is told which asks for it.
 
     Raises UserError for `own` and a tokenizer without a chat template, for a thought and a template without a think
     block, and for no thought and a template that always opens one.
     """
 
-    def __init__(self, tokenizer: "PreTrainedTokenizerBase", template: str, thinking: str = "off") -> None:
+    def __init__(
+        self, tokenizer: "PreTrainedTokenizerBase", template: str, thinking: str = "off", day: date = DAY
+    ) -> None:
         if template == "own" and not tokenizer.chat_template:
             raise UserError("the model has no chat template; choose `template: plain` or `template: none` for it")
         self.tokenizer, self.template, self.thinking = tokenizer, template, thinking
+        if template == "own":
+            with in_one_line("the model's chat template"):
+                self._own = ChatTemplate(tokenizer.get_chat_template(), day)
         added = {str(token.content): (i, token.special) for i, token in tokenizer.added_tokens_decoder.items()}
         self._special = {text: i for text, (i, special) in added.items() if special or text in (THINK, CLOSE)}
         self.close = self._special.get(CLOSE)
@@ -121,6 +131,10 @@ class ChatRenderer:
     def text(self, messages: Conversation) -> str:
         """The text whose ids are those of the prompt, without a prefill."""
         return self._text(messages)
+
+    def digest(self, messages: Conversation, prefill: str = "") -> str:
+        """A digest of the rendered text, with its prefill: two read-outs with the same were asked the same."""
+        return hashlib.sha256((self._text(messages) + prefill).encode()).hexdigest()[:16]
 
     def characters(self, text: str) -> list[tuple[int, int]]:
         """Which characters of a rendered text each of its tokens covers, from and to.
@@ -215,19 +229,8 @@ class ChatRenderer:
         return self._apply(messages) + empty
 
     def _apply(self, messages: Conversation) -> str:
-        from jinja2 import TemplateError
-
-        try:
-            return str(
-                self.tokenizer.apply_chat_template(
-                    [{"role": m["role"], "content": m["content"]} for m in messages],
-                    tokenize=False,
-                    add_generation_prompt=True,
-                    enable_thinking=self.thinking != "off",
-                )
-            )
-        except TemplateError as error:
-            raise UserError(f"the model's chat template refuses the conversation: {error}") from error
+        told = [{"role": m["role"], "content": m["content"]} for m in messages]
+        return self._own.render(told, enable_thinking=self.thinking != "off", **self.tokenizer.special_tokens_map)
 
     def _system_role_works(self) -> bool:
         probe: list[Message] = [

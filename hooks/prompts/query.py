@@ -49,7 +49,7 @@ class PromptReader:
 
     def __init__(self, spec: ModelSpec, text: TextSide, terminators: Sequence[str]) -> None:
         self.context = text.context
-        self.chat = ChatRenderer(text.tokenizer, spec.template, spec.thinking)
+        self.chat = ChatRenderer(text.tokenizer, spec.template, spec.thinking, spec.date)
         self._text, self._own = text, tuple(terminators)
         self._finder = cache(self._make_finder)
         self.terminators = self._finder(self._own).terminators

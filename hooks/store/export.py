@@ -20,7 +20,7 @@ def export_store(
 
     Args:
         store: to copy from.
-        path: ends in `.npz` or `.safetensors`. Holds float32 `<site>.<layer>` [rows, d_model], exact whatever the
+        path: ends in `.npz` or `.safetensors`. Holds float32 `<site>.<layer>` [rows, width], exact whatever the
             dtype of the store, and its header as JSON (npz: the array `header`; safetensors: the metadata).
         points: sites and layers to copy.
         position: only rows at it.
@@ -59,26 +59,25 @@ def _stream(store: ActivationStore, point: StoredPoint, rows: pd.DataFrame) -> I
 
 
 def _write_npz(path: Path, store: ActivationStore, points: Sequence[StoredPoint], rows: pd.DataFrame) -> None:
-    layout = {"descr": "<f4", "fortran_order": False, "shape": (len(rows), store.header.d_model)}
     with zipfile.ZipFile(path, "w") as archive:
         with archive.open("header.npy", "w") as member:
             np.lib.format.write_array(member, np.array(store.header.model_dump_json()))
         for site, layer in points:
             with archive.open(f"{site}.{layer}.npy", "w", force_zip64=True) as member:
+                shape = (len(rows), store.header.width(site))
+                layout = {"descr": "<f4", "fortran_order": False, "shape": shape}
                 np.lib.format.write_array_header_1_0(member, layout)
                 for data in _stream(store, (site, layer), rows):
                     member.write(data)
 
 
 def _write_safetensors(path: Path, store: ActivationStore, points: Sequence[StoredPoint], rows: pd.DataFrame) -> None:
-    size = 4 * len(rows) * store.header.d_model
     header: dict[str, object] = {"__metadata__": {"header": store.header.model_dump_json()}}
-    for i, (site, layer) in enumerate(points):
-        header[f"{site}.{layer}"] = {
-            "dtype": "F32",
-            "shape": [len(rows), store.header.d_model],
-            "data_offsets": [i * size, (i + 1) * size],
-        }
+    end = 0
+    for site, layer in points:
+        shape = [len(rows), store.header.width(site)]
+        begin, end = end, end + 4 * shape[0] * shape[1]
+        header[f"{site}.{layer}"] = {"dtype": "F32", "shape": shape, "data_offsets": [begin, end]}
     text = json.dumps(header).encode()
     text += b" " * (-len(text) % 8)  # the data begin at a multiple of eight bytes
     with path.open("wb") as file:

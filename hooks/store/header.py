@@ -2,7 +2,7 @@
 
 import importlib.metadata
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any, Literal, cast
 
@@ -13,6 +13,8 @@ from ..settings import Settings, parse
 from .dtypes import DType
 
 NAME = "store.json"
+HEADS = "head_out"
+"""The site whose vectors are the outputs of all heads."""
 PACKAGES = {"torch", "transformers", "tokenizers", "transformer-lens", "nnsight"}
 Commits = Literal["commits.jsonl", "../commits.jsonl"]
 """Where the commit lines are: beside the parts, or in the run whose beliefs count together with them."""
@@ -26,21 +28,49 @@ class Header(Settings):
     sites: tuple[str, ...]
     layers: tuple[int, ...]
     d_model: int
+    widths: Mapping[str, int] = {}
+    """Of the sites that are not as wide as the residual stream."""
+    n_heads: int | None = None
+    """Of the model, if the outputs of its heads are kept, side by side."""
     dtype: DType
     conditions: dict[str, Any]
     """Model and tokenizer, template, kernel, versions: all that changes the numbers, as JSON has it."""
 
+    def width(self, site: str) -> int:
+        """Of the vectors at a site."""
+        return self.widths.get(site, self.d_model)
+
 
 def store_header(
-    identity: Identity, *, sites: Iterable[str], layers: Iterable[int], commits: Commits = "commits.jsonl"
+    identity: Identity,
+    *,
+    sites: Iterable[str],
+    layers: Iterable[int],
+    commits: Commits = "commits.jsonl",
+    heads: tuple[int, int] | None = None,
 ) -> Header:
-    """The header of what is captured from a loaded model, with the versions of what touches the numbers."""
+    """The header of what is captured from a loaded model, with the versions of what touches the numbers.
+
+    Args:
+        identity: of the model.
+        sites: that are kept.
+        layers: that are kept.
+        commits: where the commit lines are.
+        heads: for the site `head_out`, how many heads there are and how wide they are together (`head_widths`).
+
+    Raises ValueError for `head_out` without `heads`.
+    """
+    sites = tuple(sites)
+    if (kept := HEADS in sites) and heads is None:
+        raise ValueError(f"{HEADS}: give the number of heads and their width")
     installed = {found.name: found.version for found in importlib.metadata.distributions() if found.name in PACKAGES}
     return Header(
         commits=commits,
-        sites=tuple(sites),
+        sites=sites,
         layers=tuple(layers),
         d_model=identity.d_model,
+        widths={HEADS: heads[1]} if kept and heads else {},
+        n_heads=heads[0] if kept and heads else None,
         dtype=cast(DType, identity.dtype),
         conditions={
             "model": identity.model_dump(mode="json"),

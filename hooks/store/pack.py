@@ -70,7 +70,8 @@ def _join(store: ActivationStore, group: list[Part]) -> None:
     with contextlib.suppress(DamagedError):
         for part in group:
             with open_part(part.path, store.header) as file:
-                tables.append(read_rows(file))
+                tables.append(rows := read_rows(file))
+                store.by_batch(part, rows)
         before = np.cumsum([0, *map(count_vectors, tables)])
         moved = [rows.assign(vector=rows["vector"] + n) for rows, n in zip(tables, before, strict=False)]
         joined = Part.of(store.path, group[0].first, group[-1].last)

@@ -1,6 +1,6 @@
 """One part of a store, an HDF5 file that never changes:
 
-    /residuals/<site>/<layer>   [vectors, d_model], as the model computed them
+    /residuals/<site>/<layer>   [vectors, width], as the model computed them
     /rows                       readout_id, position, token_index, ids_hash, vector
 
 `vector` is the row of every layer's dataset that belongs to a row: read-outs that share a context share what is
@@ -9,6 +9,7 @@ flipped bit is an error and never a number. Text is of fixed length, because HDF
 """
 
 import contextlib
+import hashlib
 import json
 import re
 from collections.abc import Callable, Iterator, Mapping
@@ -68,7 +69,7 @@ def write_part(path: Path, header: Header, rows: pd.DataFrame, vectors: Callable
         path: of the file.
         header: of the store.
         rows: `COLUMNS` and `vector`.
-        vectors: site and layer -> [vectors, d_model], asked for one at a time.
+        vectors: site and layer -> [vectors, width], asked for one at a time.
     """
     with atomic_write(path) as temporary, _new(temporary) as file:
         file.attrs["header"] = np.bytes_(header.model_dump_json())
@@ -77,14 +78,12 @@ def write_part(path: Path, header: Header, rows: pd.DataFrame, vectors: Callable
         file.create_dataset("rows", data=table, chunks=table.shape, fletcher32=True)
         residuals = file.create_group("residuals")
         residuals.attrs["dtype"] = np.bytes_(header.dtype)
-        chunk = max(1, CHUNK_BYTES // (header.d_model * STORED[header.dtype].itemsize))
         for site in header.sites:
-            group = residuals.create_group(site)
+            group, width = residuals.create_group(site), header.width(site)
+            chunk = max(1, CHUNK_BYTES // (width * STORED[header.dtype].itemsize))
             for layer in header.layers:
                 values = vectors(site, layer)
-                group.create_dataset(
-                    str(layer), data=values, chunks=(min(chunk, len(values)), header.d_model), fletcher32=True
-                )
+                group.create_dataset(str(layer), data=values, chunks=(min(chunk, len(values)), width), fletcher32=True)
 
 
 @contextlib.contextmanager
@@ -114,6 +113,14 @@ def open_part(path: Path, header: Header) -> Iterator[h5py.File]:
         raise DamagedError("it is gone; if the store was packed meanwhile, open the store again") from None
     except (OSError, KeyError, ValueError, TypeError, RuntimeError) as error:
         raise DamagedError(" ".join(str(error).split())) from error
+
+
+def rows_digest(rows: pd.DataFrame) -> str:
+    """A digest of `COLUMNS`."""
+    whole = hashlib.sha256(rows["token_index"].to_numpy("<i8").tobytes())
+    for name in TEXT:
+        whole.update("\0".join(rows[name].tolist()).encode())
+    return whole.hexdigest()
 
 
 def count_vectors(rows: pd.DataFrame) -> int:

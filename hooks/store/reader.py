@@ -4,12 +4,14 @@ Readers need no lock and no right to write. What is damaged is left out, and sai
 line by line by `ActivationStore.check`.
 """
 
+import hashlib
 import logging
 from collections.abc import Callable, Collection, Iterator
 from itertools import product
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import h5py
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
@@ -18,7 +20,18 @@ from ..errors import UserError, nearest
 from .commits import read_commits
 from .dtypes import as_float32
 from .header import NAME, Header, read_header
-from .part import COLUMNS, NO_ROWS, DamagedError, Part, count_vectors, open_part, parts_in, read_rows, read_vectors
+from .part import (
+    COLUMNS,
+    NO_ROWS,
+    DamagedError,
+    Part,
+    count_vectors,
+    open_part,
+    parts_in,
+    read_rows,
+    read_vectors,
+    rows_digest,
+)
 
 FOLDER = "activations"
 """Where the store of a run lies."""
@@ -26,7 +39,7 @@ FOLDER = "activations"
 log = logging.getLogger("doxascope")
 
 READ_ROWS = 65536
-WRONG = "its checksum is wrong"
+WRONG, OTHER = "its checksum is wrong", "it does not hold what was committed"
 
 StoredPoint = tuple[str, int]
 """A site and a layer."""
@@ -41,13 +54,13 @@ class Activations(NamedTuple):
     rows: pd.DataFrame
     """[n] readout_id, position, token_index, ids_hash."""
     values: NDArray[np.float32]
-    """[n, d_model], exact whatever the dtype of the store."""
+    """[n, width], exact whatever the dtype of the store."""
 
 
 class Loss(NamedTuple):
     """Rows that are committed and cannot be read."""
 
-    part: str
+    part: Part
     what: str
     """`all layers`, or the site and layer."""
     rows: int | None
@@ -60,7 +73,7 @@ class Loss(NamedTuple):
     def __str__(self) -> str:
         n = "an unknown number of" if self.rows is None else self.rows
         between = f", read-outs {self.first} to {self.last}," if self.first else ""
-        return f"{self.part}: {n} rows{between} are lost in {self.what} ({self.reason})"
+        return f"{self.part.path.name}: {n} rows{between} are lost in {self.what} ({self.reason})"
 
 
 class ActivationStore:
@@ -116,7 +129,7 @@ class ActivationStore:
         if not found and position is not None:
             self.rows(position=position)  # says so if there is no such position
         rows = pd.concat([NO_ROWS, *(some.rows for some in found)], ignore_index=True)
-        values = np.empty((len(rows), self.header.d_model), np.float32)
+        values = np.empty((len(rows), self.header.width(site)), np.float32)
         end = len(rows)
         while found:  # freed as they are copied, so that the result is not held twice
             some = found.pop().values
@@ -142,22 +155,47 @@ class ActivationStore:
 
     def check(self) -> Iterator[Loss]:
         """Read everything, and say what is lost; one layer of one part is held at a time."""
-        there = {number for part in self.parts for number in range(part.first, part.last + 1)}
-        for number, commit in self.commits.items():
-            if commit.get("activations", {}).get("rows") and number not in there:
-                yield self._loss(Part.of(self.path, number, number), "it is missing")
+        for number in self.missing():
+            yield self._loss(Part.of(self.path, number, number), "it is missing")
         for part in self.parts:
             try:
                 with open_part(part.path, self.header) as file:
-                    rows = read_rows(file)
-                    lost = [
-                        loss
-                        for point in product(self.header.sites, self.header.layers)
-                        for loss in _lost_rows(part, point, rows, read_vectors(file, *point, count_vectors(rows))[1])
-                    ]
+                    lost = self._check_part(part, file)
             except DamagedError as error:
                 lost = [self._loss(part, str(error))]
             yield from lost
+
+    def missing(self) -> list[int]:
+        """The batches that are committed and whose parts are gone."""
+        there = {number for part in self.parts for number in range(part.first, part.last + 1)}
+        return [n for n, commit in self.commits.items() if commit.get("activations", {}).get("rows") and n not in there]
+
+    def _check_part(self, part: Part, file: h5py.File) -> list[Loss]:
+        """What cannot be read of one part, or is not what was committed. Raises DamagedError for the whole of it."""
+        by_batch = self.by_batch(part, rows := read_rows(file))
+        ends = np.cumsum([count_vectors(own) - int(own["vector"].min()) for own in by_batch.values()])
+        digests = {number: hashlib.sha256() for number in by_batch}
+        lost: list[Loss] = []
+        for point in product(self.header.sites, self.header.layers):
+            stored, intact = read_vectors(file, *point, count_vectors(rows))
+            lost += _lost_rows(part, point, rows, intact)
+            for digest, own in zip(digests.values(), np.split(stored, ends[:-1]), strict=True):
+                digest.update(np.ascontiguousarray(own))
+        told = [self.commits[number]["activations"]["values_digest"] for number in by_batch]
+        if not lost and told != [digest.hexdigest() for digest in digests.values()]:
+            raise DamagedError(OTHER)
+        return lost
+
+    def by_batch(self, part: Part, rows: pd.DataFrame) -> dict[int, pd.DataFrame]:
+        """The rows of each batch of a part. Raises DamagedError if they are not those that were committed."""
+        numbers = range(part.first, part.last + 1)
+        notes = {n: note for n in numbers if (note := self.commits[n].get("activations", {})).get("rows")}
+        ends = np.cumsum([note["rows"] for note in notes.values()])
+        found = {n: rows.iloc[end - notes[n]["rows"] : end] for n, end in zip(notes, ends.tolist(), strict=True)}
+        told = [note["rows_digest"] for note in notes.values()]
+        if sum(map(len, found.values())) != len(rows) or told != [rows_digest(own) for own in found.values()]:
+            raise DamagedError(OTHER)
+        return found
 
     def _check(self, points: Collection[StoredPoint]) -> None:
         for site, layer in points:
@@ -180,7 +218,7 @@ class ActivationStore:
         """The rows of a part that are asked for; none if it is damaged."""
         try:
             with open_part(part.path, self.header) as file:
-                rows = read_rows(file)
+                self.by_batch(part, rows := read_rows(file))
         except DamagedError as error:
             self._say(self._loss(part, str(error)))
             return NO_ROWS.assign(vector=0)
@@ -191,13 +229,13 @@ class ActivationStore:
     def _vectors(self, part: Part, rows: pd.DataFrame, point: StoredPoint) -> tuple[pd.DataFrame, NDArray[Any]]:
         """Those of the rows that can be read at a point, and the vectors of the part as stored."""
         if rows.empty:
-            return rows, np.empty((0, self.header.d_model))
+            return rows, np.empty((0, self.header.width(point[0])))
         try:
             with open_part(part.path, self.header) as file:
                 stored, intact = read_vectors(file, *point, count_vectors(rows))
         except DamagedError as error:
             self._say(self._loss(part, str(error)))
-            return rows[:0], np.empty((0, self.header.d_model))
+            return rows[:0], np.empty((0, self.header.width(point[0])))
         for loss in _lost_rows(part, point, rows, intact):
             self._say(loss)
         return rows[intact[rows["vector"]]], stored
@@ -207,7 +245,7 @@ class ActivationStore:
         notes = [self.commits[number].get("activations", {}) for number in range(part.first, part.last + 1)]
         notes = [note for note in notes if note.get("rows")]
         first, last = (notes[0]["first"], notes[-1]["last"]) if notes else ("", "")
-        return Loss(part.path.name, "all layers", sum(note["rows"] for note in notes) or None, first, last, reason)
+        return Loss(part, "all layers", sum(note["rows"] for note in notes) or None, first, last, reason)
 
     def _say(self, loss: Loss) -> None:
         if loss not in self._said:
@@ -230,4 +268,4 @@ def _lost_rows(part: Part, point: StoredPoint, rows: pd.DataFrame, intact: NDArr
     lost = rows["readout_id"][~intact[rows["vector"]]]
     if lost.empty:
         return []
-    return [Loss(part.path.name, "{} {}".format(*point), len(lost), lost.iloc[0], lost.iloc[-1], WRONG)]
+    return [Loss(part, "{} {}".format(*point), len(lost), lost.iloc[0], lost.iloc[-1], WRONG)]

@@ -6,6 +6,7 @@ replaced when its batch is written again; nothing is deleted for want of a line.
 """
 
 import contextlib
+import hashlib
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -20,7 +21,7 @@ from ..identity import condition_differences
 from .commits import append_commit, read_commits
 from .dtypes import Residuals, as_stored
 from .header import NAME, Header, read_header
-from .part import COLUMNS, TEXT, Part, parts_in, share_vectors, write_part
+from .part import COLUMNS, TEXT, Part, parts_in, rows_digest, share_vectors, write_part
 
 
 class ActivationWriter:
@@ -52,7 +53,7 @@ class ActivationWriter:
         Args:
             number: of the batch, from 0. A part of that number that was not committed is replaced.
             rows: readout_id, position, token_index, ids_hash; no two of the same read-out and position.
-            residuals: site -> [rows, layers, d_model], a tensor or an array, in the store's dtype.
+            residuals: site -> [rows, layers, width], a tensor or an array, in the store's dtype.
 
         A batch without rows has no part.
 
@@ -70,12 +71,22 @@ class ActivationWriter:
         kept, vector = share_vectors(rows, stored)
         place = {layer: i for i, layer in enumerate(self.header.layers)}
 
+        digest = hashlib.sha256()
+
         def vectors(site: str, layer: int) -> NDArray[Any]:
-            return stored[site][kept, place[layer]]
+            values = stored[site][kept, place[layer]]
+            digest.update(values)
+            return values
 
         with self._faults(number):
             write_part(part.path, self.header, rows.assign(vector=vector), vectors)
-        return {"rows": len(rows), "first": rows["readout_id"].iloc[0], "last": rows["readout_id"].iloc[-1]}
+        return {
+            "rows": len(rows),
+            "first": rows["readout_id"].iloc[0],
+            "last": rows["readout_id"].iloc[-1],
+            "rows_digest": rows_digest(rows),
+            "values_digest": digest.hexdigest(),
+        }
 
     def add(self, number: int, rows: pd.DataFrame, residuals: Mapping[str, Residuals]) -> None:
         """Write and commit a batch of a store that belongs to no run."""
@@ -115,10 +126,10 @@ class ActivationWriter:
             raise UserError("rows hold text with a NUL, which ends text in HDF5")
         if set(stored) != set(self.header.sites):
             raise UserError(f"residuals are of {sorted(stored)}, the store holds {sorted(self.header.sites)}")
-        shape = (len(rows), len(self.header.layers), self.header.d_model)
         for site, values in stored.items():
+            shape = (len(rows), len(self.header.layers), self.header.width(site))
             if values.shape != shape:
-                raise UserError(f"residuals of {site} are {values.shape}, not {shape}, [rows, layers, d_model]")
+                raise UserError(f"residuals of {site} are {values.shape}, not {shape}, [rows, layers, width]")
         if (twice := rows[rows.duplicated(["readout_id", "position"])]).size:
             raise UserError(f"two rows are {twice['readout_id'].iloc[0]!r} at {twice['position'].iloc[0]!r}")
 

@@ -1,5 +1,6 @@
 """What all families share: rows, clusters, intervals, tests (METRICS F)"""
 
+from .crossed import CrossedMean, crossed_mean
 from .equivalence import MARGINS, CoherenceClaim, Equivalence, coherence_claim, tost
 from .gstudy import WordingStudy, wording_study
 from .intervals import ClusterMean, Interval, bca_interval, cluster_mean, moment_interval
@@ -18,6 +19,7 @@ __all__ = [
     "Adjusted",
     "ClusterMean",
     "CoherenceClaim",
+    "CrossedMean",
     "Equivalence",
     "Interval",
     "PairedDifference",
@@ -32,6 +34,7 @@ __all__ = [
     "bootstrap_rows",
     "cluster_mean",
     "coherence_claim",
+    "crossed_mean",
     "effective_clusters",
     "moment_interval",
     "paired_difference",

@@ -291,7 +291,7 @@ class ClusterMean(Score):
     headline: ClassVar[str] = "mean"
     mean: float
     equal_weight_mean: float = NAN
-    """Mean of the clusters' own means: where it differs, large clusters make the number."""
+    """Mean of the clusters' own means, strata weighing alike: where it differs, large clusters make the number."""
     largest_share: float = NAN
     """Share of the clusters' absolute totals that the largest of them makes: near 1, the mean is that cluster."""
 
@@ -336,8 +336,10 @@ def cluster_mean(
         return ClusterMean(mean=mean, status="one_cluster", ci_method="none: one cluster", **rows.counts)
     influence = cluster_sums((values - means[strata]) / (n_strata * size[strata]), rows.codes, g)
     totals = cluster_sums(values / (n_strata * size[strata]), rows.codes, g)
+    held = cluster_sums(member, rows.codes, g)
+    own = cluster_sums(member * values[:, None], rows.codes, g) / np.where(held > 0, held, np.nan)
     beside = {
-        "equal_weight_mean": float((cluster_sums(values, rows.codes, g) / np.bincount(rows.codes)).mean()),
+        "equal_weight_mean": float(np.nanmean(own, axis=1).mean()),
         "largest_share": float(np.abs(totals).max() / np.abs(totals).sum()) if totals.any() else NAN,
     }
     se = float(np.sqrt(g / (g - 1) * (influence**2).sum()))

@@ -5,6 +5,7 @@ from .fork import ForkCoherence, fork_coherence
 from .gates import ReadoutGate, WordIdentityNull, readout_gate, word_identity_null
 from .query import QueryEffect, query_effect
 from .readout import LogprobBelief, belief_from_logprobs, framing_bias
+from .response import EvidenceSlope, evidence_slope
 from .transfer import (
     MappedTransfer,
     Persistence,
@@ -21,6 +22,7 @@ __all__ = [
     "RARE",
     "BeliefGate",
     "Condition",
+    "EvidenceSlope",
     "ForkCoherence",
     "KappaWord",
     "LogprobBelief",
@@ -33,6 +35,7 @@ __all__ = [
     "WordIdentityNull",
     "belief_from_logprobs",
     "belief_gate",
+    "evidence_slope",
     "fork_coherence",
     "framing_bias",
     "kappa_word",

@@ -222,13 +222,12 @@ def belief_gate(
         raise ValueError("belief_gate: no condition was given; give at least one reading")
     conditions = {condition.label: condition for condition in made}
     failures = tuple(name for name, condition in conditions.items() if not condition.held)
-    kinds = coverage or {}
     thresholds = {"min_coverage": min_coverage, "min_parse": min_parse, "chance": chance}
     return BeliefGate(
         rejected_change=worst.mean if worst else NAN,
         conditions=conditions,
         failures=failures,
-        rare=tuple(kind for kind in kinds if f"coverage[{kind}]" in failures),
+        rare=tuple(one.part for one in made if one.name == COVERAGE and not one.held),
         passed=not failures,
         verdict=NOT_A_BELIEF if failures else "ok",
         status="not_a_belief" if failures else "ok",

@@ -16,6 +16,7 @@ from doxascope.hooks.verbal.formats import FORMATS
 SMALL = (
     "items=3",
     "bootstrap_draws=50",
+    "gate_urns=0",
     "generation.max_new_tokens=24",
     "debate.max_new_tokens=8",
     "debate.turns=2",

@@ -1,6 +1,5 @@
 """`doxascope activations` as a user meets it."""
 
-import json
 import subprocess
 import sys
 from pathlib import Path
@@ -14,6 +13,7 @@ from safetensors.numpy import load_file
 from doxascope import ActivationStore, UserError
 from doxascope.experiments.cli.main import cli
 from doxascope.hooks.store import ActivationWriter, Header
+from doxascope.hooks.store.commits import append_commit
 
 
 def activations(*args: object) -> Result:
@@ -31,7 +31,6 @@ def run(tmp_path: Path) -> Path:
         dtype="bfloat16",
         conditions={"model": {"name": "a"}},
     )
-    lines = []
     with ActivationWriter.open(tmp_path / "run/activations", header) as writer:
         for number in range(2):
             rows = pd.DataFrame(
@@ -43,8 +42,8 @@ def run(tmp_path: Path) -> Path:
                 }
             )
             bits = np.random.default_rng(number).integers(0, 2**14, (6, 2, 8)).astype(np.uint16)
-            lines.append({"batch": number, "activations": writer.write(number, rows, {"resid_post": bits})})
-    (tmp_path / "run/commits.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
+            note = writer.write(number, rows, {"resid_post": bits})
+            append_commit(tmp_path / "run/commits.jsonl", number, {"activations": note})
     return tmp_path / "run"
 
 

@@ -45,12 +45,13 @@ def test_a_run_stores_what_its_experiment_declares(tiny: Any, whole: Path, noise
     np.testing.assert_allclose(values[mine][0], residuals[0, 2], atol=noise(residuals[0, 2]))
 
 
-def test_shards_and_a_resumed_run_store_every_row_once(tiny_folder: Path, whole: Path, tmp_path: Path) -> None:
+def test_shards_and_a_resumed_run_store_every_row_once(
+    tiny_folder: Path, whole: Path, tmp_path: Path, cut_short: Any
+) -> None:
     rows, values = rows_of(whole, layer=0)
     for index in (2, 1):
         parts = captured(tiny_folder, tmp_path / "parts", shard=Shard(index, 2))
-    commits = parts / "commits-1-of-2.jsonl"
-    commits.write_text("")
+    cut_short(parts, 0, file="commits-1-of-2.jsonl")
     assert len(ActivationStore.open(parts).rows()) < len(rows)
     captured(tiny_folder, tmp_path / "parts", shard=Shard(1, 2))
     again, same = rows_of(parts, layer=0)

@@ -18,6 +18,8 @@ from typing import Any
 import pandas as pd
 import pytest
 
+from doxascope.experiments.runs.folder import RunFolder
+
 SMALL = ("-o", "batch_items=1", "-o", "bootstrap_draws=100")
 MANY = 20
 """Items of which three kills leave some."""
@@ -46,15 +48,17 @@ def test_a_run_leaves_everything_that_it_promises(tiny_folder: Path, tmp_path: P
     assert {"config.yaml", "manifest.json", "scores.json", "scores.parquet", "published.csv", "report.html"} <= names
     assert {f"beliefs/part-0000{i}.parquet" for i in range(3)} <= names
     beliefs = pd.concat(pd.read_parquet(p) for p in sorted((folder / "beliefs").iterdir()))
-    assert len(beliefs) == 3 * (30 * 3 + 12 * 2 + 3 * 3)  # dialogues, yes or no, reveals of a written choice
+    assert len(beliefs) == 3 * (57 * 3 + 12 * 2 + 3 * 3)  # dialogues, yes or no, reveals of a written choice
     manifest = json.loads((folder / "manifest.json").read_text())
     assert manifest["status"] == "complete"
-    assert manifest["totals"]["readouts"] == 3 * 45
+    assert manifest["totals"]["readouts"] == 3 * 72
     assert manifest["verification"]["largest_difference_nat"] < noise(beliefs["logp"])
     others = manifest["verification"]["other_tokenisations"]
     assert 0 < others["largest_share"] < 1
     assert 0 < others["read"] <= others["of"]
-    scores = json.loads((folder / "scores.json").read_text())["scores"]
+    stored = json.loads((folder / "scores.json").read_text())
+    assert not [line for line in stored["lead"]["said"] if "not made by this run" in line]
+    scores = stored["scores"]
     assert all(score["ci_method"] for score in scores if score["estimate"] is not None)
     assert {score["n_clusters"] for score in scores if score["metric"] == "c2" and score["subset"] == "all"} == {3}
     assert all(score["status"] != "ok" for score in scores if score["estimate"] is None)
@@ -141,9 +145,9 @@ def test_ctrl_c_says_how_to_go_on(tiny_folder: Path, tmp_path: Path, command_lin
 
 def test_a_run_under_other_conditions_is_not_mixed_in(tiny_folder: Path, tmp_path: Path, command_line: Call) -> None:
     folder = run_tiny(command_line, tiny_folder, tmp_path, "-o", "items=2")
-    manifest = json.loads((folder / "manifest.json").read_text())
+    manifest = RunFolder(folder).manifest
     manifest["conditions"]["packages"]["torch"] = "1.0"
-    (folder / "manifest.json").write_text(json.dumps(manifest))
+    RunFolder(folder).write_manifest(manifest)
     again = command_line("run", "consistency", "-m", str(tiny_folder), *SMALL, "-o", "items=2", cwd=tmp_path)
     assert again.returncode == 2
     assert "packages.torch: 1.0 -> " in again.stderr
@@ -222,7 +226,7 @@ def test_plan_shows_an_item_and_the_tokens_of_a_read_out(tiny_folder: Path, tmp_
     plan = ("plan", "consistency", "-m", str(tiny_folder), "--item")
     item = command_line(*plan, "t0000-012", cwd=tmp_path)
     assert item.returncode == 0
-    assert item.stdout.count("coverage") == 45
+    assert item.stdout.count("coverage") == 72
     one = command_line(*plan, "t0000-012/reject-1/free", cwd=tmp_path)
     assert one.stdout.count("coverage") == 1
     assert "prefilled turns" in one.stdout

@@ -1,5 +1,4 @@
 import contextlib
-import json
 import resource
 from collections.abc import Iterator
 from pathlib import Path
@@ -8,6 +7,7 @@ import pytest
 
 from doxascope import UserError
 from doxascope.experiments.runs.folder import RunFolder
+from doxascope.experiments.runs.integrity import restore
 from doxascope.metrics import belief_table
 
 
@@ -33,7 +33,7 @@ def no_file_beyond(size: int) -> Iterator[None]:
 
 def begun(path: Path) -> RunFolder:
     folder = RunFolder.create(path)
-    folder.write_json("manifest.json", {})
+    folder.write_manifest({})
     return folder
 
 
@@ -42,8 +42,9 @@ def test_a_batch_counts_from_its_commit_line_on(tmp_path: Path) -> None:
     folder.commit(1, beliefs("b"), [{"readout_id": "b"}], {"readouts": 1})  # pyright: ignore[reportArgumentType]
     folder.commit(0, beliefs("a"), [{"readout_id": "a"}], {"readouts": 1})  # pyright: ignore[reportArgumentType]
     assert folder.beliefs()["readout_id"].tolist() == ["a", "b"]
-    (folder.path / "commits.jsonl").write_text(json.dumps({"batch": 0}) + "\n")
-    assert folder.beliefs()["readout_id"].tolist() == ["a"]
+    commits = folder.path / "commits.jsonl"
+    commits.write_text(commits.read_text().splitlines(keepends=True)[0])
+    assert folder.beliefs()["readout_id"].tolist() == ["b"]
 
 
 def test_a_torn_line_and_half_written_files_are_cleared_away(tmp_path: Path) -> None:
@@ -97,12 +98,12 @@ def test_a_damaged_part_is_named_not_scored(tmp_path: Path) -> None:
         folder.commit(batch, beliefs(name), [spoken(name)], {"readouts": 1})  # pyright: ignore[reportArgumentType]
     part = folder.path / "beliefs/part-00001.parquet"
     part.write_bytes(part.read_bytes()[:-20])
-    with pytest.raises(UserError, match=r"part-00001\.parquet: is damaged \(.*\); delete it and run again$"):
+    with pytest.raises(UserError, match=r"part-00001\.parquet: is damaged: its digest is wrong; .* --restore"):
         folder.beliefs()
     part.unlink()
-    with pytest.raises(UserError, match=r"part-00001\.parquet: is damaged \(.*\); delete it and run again$"):
+    with pytest.raises(UserError, match=r"part-00001\.parquet: No such file or directory; .* --restore"):
         folder.beliefs()
-    folder.tidy()  # as the next run does
+    restore(folder)  # as the next run does, if asked
     assert folder.committed() == [0]
     with pytest.raises(UserError, match="holds no beliefs yet"):
         begun(tmp_path / "other").beliefs()
@@ -116,11 +117,11 @@ def test_a_damaged_transcript_or_commit_line_is_named(tmp_path: Path) -> None:
     with pytest.raises(UserError, match="has no transcript of c"):
         folder.transcripts({"a", "c"})
     (folder.path / "transcripts/part-00000.jsonl").write_text('{"readout_id"')
-    with pytest.raises(UserError, match=r"transcripts/part-00000\.jsonl: is damaged \(.*\); delete it and run again$"):
+    with pytest.raises(UserError, match=r"transcripts/part-00000\.jsonl: is damaged: its digest is wrong"):
         folder.transcripts({"a"})
     commits = folder.path / "commits.jsonl"
     commits.write_text(commits.read_text().replace('{"batch": 0', '{"batch', 1))
-    with pytest.raises(UserError, match=r"commits\.jsonl: line 1 is damaged; delete it, and run again$"):
+    with pytest.raises(UserError, match=r"commits\.jsonl: line 1 is damaged; .* --restore"):
         folder.committed()
 
 

@@ -14,6 +14,7 @@ from doxascope.probes.evidence.complement import complement_gaps, pair_rows
 from doxascope.probes.evidence.controls import baseline_r2, learning_curve, selectivity, surface_features
 from doxascope.probes.evidence.crossfit import cross_fit
 from doxascope.probes.evidence.incremental import incremental_validity
+from doxascope.probes.evidence.lead import lead_in_tokens
 from doxascope.probes.evidence.refit import Refitted, refit
 from doxascope.probes.evidence.skill import auc, log_loss_skill, recall_at
 from doxascope.probes.evidence.transfer import transfer_matrix
@@ -197,3 +198,33 @@ def test_the_learning_curve_rises_while_groups_are_missing(planted: Callable[...
     curve = learning_curve(x, data.target.logit, data.groups, folds, PENALTIES)
     assert [one.groups for one in curve] == [15, 30, 60, 120]
     assert curve[0].r2 < curve[-1].r2
+
+
+def chains(seed: int, early: int) -> dict[str, Any]:
+    """Forty trajectories of ten steps: the asked belief settles at a step, the passive one `early` steps before."""
+    rng = np.random.default_rng(seed)
+    rows: dict[str, list[Any]] = {name: [] for name in ("passive", "asked", "token", "step", "chain", "groups")}
+    for c in range(40):
+        sign, at = rng.choice([-1, 1]), int(rng.integers(5, 9))
+        for step in range(10):
+            rows["asked"].append(0.5 + 0.3 * sign * (1 if step >= at else -1))
+            rows["passive"].append(0.5 + 0.2 * sign * (1 if step >= at - early else -1))
+            for name, value in (("token", 7 * step), ("step", step), ("chain", c), ("groups", c // 2)):
+                rows[name].append(value)
+    return rows
+
+
+def test_the_lead_is_that_which_was_planted_and_a_probe_that_always_says_yes_has_none() -> None:
+    for early in (0, 3):
+        found = lead_in_tokens(**chains(0, early))
+        assert found.tokens == pytest.approx(7 * early)
+        assert found.n_clusters == 20
+    assert found.p == 1 / 200
+    assert found.ci_lo > found.by_chance + 10
+    always = chains(0, 0) | {"passive": [0.9] * 400}
+    fooled = lead_in_tokens(**always)
+    assert fooled.tokens > 7  # it has settled on every yes from the start
+    assert fooled.tokens == pytest.approx(fooled.by_chance)
+    assert fooled.p == 1
+    assert 0 < fooled.n_never < 40
+    assert lead_in_tokens(**chains(0, 0) | {"passive": [np.nan] * 400}).status == "too_few"

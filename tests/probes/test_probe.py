@@ -14,7 +14,7 @@ from doxascope.probes import Probe, import_probe
 from doxascope.probes.data.dataset import ProbeData
 from doxascope.probes.data.features import ReadAt
 from doxascope.probes.folds import grouped_folds
-from doxascope.probes.job import Registered, train
+from doxascope.probes.job import RegisteredPlace, train
 from doxascope.probes.plan import StudyPlan
 
 MODEL = {"name": "tiny", "architecture": "Llama", "n_layers": 4, "d_model": 20, "weights": "abc", "tokenizer": "t"}
@@ -34,7 +34,7 @@ def data(planted: Callable[..., ProbeData]) -> ProbeData:
 
 @pytest.fixture(scope="module")
 def probe(data: ProbeData) -> Probe:
-    return train(data, Registered(data.points[0], "before the question"), header(), PLAN, "truthful")
+    return train(data, RegisteredPlace(data.points[0], "before the question"), header(), PLAN, "truthful")
 
 
 def test_it_is_the_same_from_the_disk_and_reads_no_group_by_what_was_trained_on_it(

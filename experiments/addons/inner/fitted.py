@@ -6,13 +6,11 @@ layers, and the ids of the text. So do the model's own answers, which take longe
 
 import json
 import logging
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Collection, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from filelock import FileLock
-
-from ....hooks.cache import cache_folder
+from ....hooks.cache import kept
 from ....hooks.errors import UserError
 from ....hooks.files import atomic_write
 from ....hooks.lens.corpus import (
@@ -35,6 +33,8 @@ log = logging.getLogger("doxascope")
 SEED = 0
 """Of the model's own answers: runs of all seeds share them."""
 SHOWN = 5
+ROOM = "lens"
+"""Of the cache."""
 
 
 class Fitted(NamedTuple):
@@ -59,7 +59,7 @@ def fitted(lm: LanguageModel, plan: LensPlan, words: Collection[str]) -> Fitted:
         log.warning("fitting the translators of %d layers of %s, once", len(layers), lm.spec.name)
         fit_translator(lm, documents, layers).save(path)
 
-    translator = Translator.load(_kept(name, ".json", fit))
+    translator = Translator.load(kept(ROOM, name, fit))
     require_matching_translator(translator, lm, layers)
     return Fitted(translator, name)
 
@@ -85,23 +85,9 @@ def _own_samples(lm: LanguageModel, draws: int) -> list[Document]:
         with atomic_write(path) as temporary:
             temporary.write_text(json.dumps(own_answers(lm, seed=SEED, draws=draws)) + "\n", encoding="utf-8")
 
-    path = _kept(f"{lm.spec.name}-samples-{digest(asked)}.json", "", sample)
+    path = kept(ROOM, f"{lm.spec.name}-samples-{digest(asked)}.json", sample)
     try:
         lines = json.loads(path.read_text(encoding="utf-8"))
         return [Document(text, tuple(ids), tuple(ends)) for text, ids, ends in lines]
     except (ValueError, TypeError) as error:
         raise UserError(f"{path}: is damaged ({error}); delete it") from error
-
-
-def _kept(name: str, suffix: str, make: Callable[[Path], None]) -> Path:
-    """The path `name` in the cache, made if `name` and suffix is not there; two processes that ask make it once."""
-    home = cache_folder() / "lens"
-    path = home / name
-    try:
-        home.mkdir(parents=True, exist_ok=True)
-        with FileLock(f"{path}.lock"):
-            if not (home / f"{name}{suffix}").exists():
-                make(path)
-    except OSError as error:
-        raise UserError(f"{home}: cannot be written ({error.strerror}); set DOXASCOPE_CACHE") from error
-    return path

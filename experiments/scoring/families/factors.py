@@ -18,6 +18,7 @@ from ....metrics.inference.pooling import Pooled
 from ...tables.cells import Array
 from ...tables.samples import Updates, cells
 from ..number import Resampling
+from .martingale import disagree, withheld, wordings_of
 from .metric import Line, clusters_of, known_outcome, metric, tosted, with_drop_reasons
 
 
@@ -31,10 +32,11 @@ def martingale_factors(sample: Updates, how: Resampling) -> Iterator[Line]:
     baselines = {factor: _baseline(sample, factor, levels) for factor, levels in sample.factors.items()}
     found = factor_regression(update, pairs.prior, sample.factors, baselines, pairs.clusters, se="CR3", **how.interval)
     others = {"over all rows, had they had that level": "other factors as they are"} if len(baselines) > 1 else {}
+    none = disagree(wordings_of(sample, pairs, how))
     for name, term in found.marginal.items():
-        told = with_drop_reasons(term, pairs, update)
-        yield Line("M_at", f"M at {name}{view}", told, others, tosted(term, "martingale"), part=name)
-    contrasts = {name: term for name, term in found.terms.items() if name.startswith("b:")}
+        told = with_drop_reasons(withheld(term) if none else term, pairs, update)
+        yield Line("M_at", f"M at {name}{view}", told, others, tosted(told, "martingale"), part=name)
+    contrasts = {n: withheld(term) if none else term for n, term in found.terms.items() if n.startswith("b:")}
     adjusted = adjust([term.p for term in contrasts.values()])
     for (name, term), p in zip(contrasts.items(), adjusted.p_adjusted, strict=True):
         factor = name.removeprefix("b:").split("[")[0]

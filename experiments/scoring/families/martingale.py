@@ -1,8 +1,8 @@
 """Can the direction of an update be foreseen? (METRICS A1-A5, A11)"""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 import pandas as pd
@@ -10,6 +10,7 @@ import pandas as pd
 from ....metrics import (
     MartingaleScore,
     MartingaleWithin,
+    Score,
     WordingStudy,
     corrected_slope,
     martingale_iv,
@@ -43,6 +44,7 @@ EXTREME = 0.05
 """If most beliefs are nearer to 0 or 1, before and after, a shift is judged small by its log-odds."""
 
 Slope = MartingaleScore | MartingaleWithin
+S = TypeVar("S", bound=Score)
 
 
 def _compare_slope(sample: Updates) -> Compared:
@@ -52,7 +54,26 @@ def _compare_slope(sample: Updates) -> Compared:
     def difference(one: Any, two: Any, clusters: Array, family_size: int, how: Resampling) -> Any:
         return paired_slope_difference(one[:2], two[:2], clusters, cells=one[2], level=how.level or LEVEL)
 
-    return Compared("M", keys_of(pairs), clusters_of(pairs), (pairs.prior, pairs.posterior, cell), difference)
+    columns = (pairs.prior, pairs.posterior, cell)
+    return Compared("M", keys_of(pairs), clusters_of(pairs), columns, difference, *_slope_of_sums(*columns))
+
+
+def _slope_of_sums(prior: Array, posterior: Array, cell: Array) -> tuple[Array, Callable[[Array], Array]]:
+    """Moments [n, 5 cells] and the slope within cells from their sums (METRICS A2b)."""
+    update = posterior - prior
+    own = np.column_stack([np.ones(len(prior)), prior, update, prior * prior, prior * update])
+    _, codes = np.unique(cell, return_inverse=True)
+    cells = int(codes.max(initial=0)) + 1
+    moments = np.zeros((len(prior), cells, 5))
+    moments[np.arange(len(prior)), codes] = own
+    moments[~np.isfinite(own).all(axis=1)] = np.nan
+
+    def slope(sums: Array) -> Array:
+        n, b, d, bb, bd = np.moveaxis(sums.reshape(len(sums), cells, 5), 2, 0)
+        some = np.where(n > 0, n, 1.0)
+        return (bd - b * d / some).sum(axis=1) / (bb - b * b / some).sum(axis=1)
+
+    return moments.reshape(len(prior), cells * 5), slope
 
 
 @metric(
@@ -65,7 +86,7 @@ def martingale(sample: Updates, how: Resampling) -> Iterator[Line]:
     """Can the direction of an update be predicted from the prior, or is there a drift? 0 is coherent."""
     for name, pairs in sample.views.items():
         step, suffix = ("_step" if name == STEPWISE else ""), f", {name}" if name else ""
-        study = _wordings(sample, pairs, how)
+        study = wordings_of(sample, pairs, how)
         if step:  # as papers print it: all rows together
             yield _slope("M_step", f"M{suffix}", replace(pairs, cell=None), study, how)
             yield _slope("M_balanced", "M, questions weigh the same", pairs, study, how, _balanced(pairs))
@@ -94,7 +115,7 @@ def _small_shift(pairs: Pairs, how: Resampling) -> Any:
     return claimed(both[1] - both[0], clusters, "intercept", how, **kind)
 
 
-def _wordings(sample: Updates, pairs: Pairs, how: Resampling) -> WordingStudy | None:
+def wordings_of(sample: Updates, pairs: Pairs, how: Resampling) -> WordingStudy | None:
     """How well one wording, or one replicate reading, ranks the priors as others do; None: there is but one."""
     if pairs.wordings is not None:
         _, first = np.unique(pairs.wordings, axis=0, return_index=True)  # a start is every trajectory's
@@ -105,6 +126,17 @@ def _wordings(sample: Updates, pairs: Pairs, how: Resampling) -> WordingStudy | 
     if sample.replicate is not None and len(set(sample.replicate.astype(str))) > 1:
         return wording_study(by_reading(sample, pairs.prior), item_clusters(sample), **how.interval)
     return None
+
+
+def disagree(study: WordingStudy | None) -> bool:
+    """Whether the wordings do not read one belief, so that there is no slope of it."""
+    return study is not None and study.status == "weak_reliability"
+
+
+def withheld(score: S) -> S:
+    """What is left of a slope then: its denominators."""
+    told = {name: getattr(score, name) for name in ("n_rows", "n_clusters", "n_dropped", "reasons", "params")}
+    return type(score)(status=WITHHELD, **told)
 
 
 def _slope(
@@ -123,9 +155,7 @@ def _slope(
     else:
         score = martingale_within(prior, post, clusters, pairs.cell, weights=weights, level=level)
         quantity = f"{quantity}, within cells"
-    if study is not None and study.status == "weak_reliability":
-        told = {name: getattr(score, name) for name in ("n_rows", "n_clusters", "n_dropped", "reasons", "params")}
-        score = type(score)(status=WITHHELD, **told)
+    score = withheld(score) if disagree(study) else score
     score = with_drop_reasons(score, pairs, pairs.posterior - pairs.prior)
     return Line(metric_name, quantity, score, _beside(score, study), tosted(score, "martingale"))
 
@@ -138,8 +168,10 @@ def _beside(score: Slope, study: WordingStudy | None) -> Mapping[str, str]:
         found["over all rows, which mixes the two,"] = f"{score.M_pooled:.3f}"
     if np.isfinite(score.effective_clusters):
         found["clusters that carry it"] = f"{score.effective_clusters:.1f} of {score.n_clusters}"
-    if isinstance(score, MartingaleScore) and np.isfinite(score.mde):
+    if np.isfinite(score.mde):
         found["smallest |M| found with 80% power"] = f"{score.mde:.3f}"
+    if isinstance(score, MartingaleScore) and np.isfinite(score.p_iid):
+        found["p as papers print it (rows independent, equal spread)"] = f"{score.p_iid:.3g}"
     if -1 < slope < 0:
         found[f"a prior reading of reliability {1 + slope:.2f}"] = "would show this alone"
     if study is None:

@@ -57,6 +57,10 @@ class Compared:
     """Each [n, ...]."""
     difference: Callable[..., PairedDifference]
     """(columns of one kind, columns of the other, clusters, family size, how) -> what they differ by, row by row."""
+    moments: Array
+    """[n, k], of whose sums the number is a function."""
+    statistic: Callable[[Array], Array]
+    """From sums [m, k] to values [m]."""
 
 
 @dataclass(frozen=True)
@@ -208,7 +212,7 @@ def compare_moments(
     def difference(one: tuple[Array], two: tuple[Array], both: Array, family_size: int, how: Resampling) -> Any:
         return paired_difference_moments(*one, *two, statistic, both, family_size=family_size, **how.interval)
 
-    return Compared(name, keys, clusters, (moments,), difference)
+    return Compared(name, keys, clusters, (moments,), difference, moments, statistic)
 
 
 def compare_mean(name: str, values: Array, sample: Sample) -> Compared:

@@ -6,7 +6,6 @@ from itertools import combinations
 import numpy as np
 
 from ....metrics import (
-    cluster_mean,
     cyclic_monotonicity,
     latent_knowledge,
     menu_shift,
@@ -19,7 +18,7 @@ from ....metrics.decision.sufficiency import explained_share, sufficiency_moment
 from ...tables.samples import Decisions, Knowledge, Menus, Policies
 from ..number import Resampling
 from .decision import strata_of
-from .metric import Compared, Line, clusters_of, keys_of, metric, with_drop_reasons
+from .metric import Compared, Line, clusters_of, compare_moments, keys_of, metric, tested_mean, with_drop_reasons
 
 
 def _compare_sufficiency(sample: Decisions) -> Compared | None:
@@ -27,7 +26,7 @@ def _compare_sufficiency(sample: Decisions) -> Compared | None:
         return None
     owners = clusters_of(sample)
     moments = sufficiency_moments(sample.belief, sample.action_prob, owners)
-    return Compared("sufficiency", keys_of(sample), owners, moments, explained_share)
+    return compare_moments("sufficiency", keys_of(sample), owners, moments, explained_share)
 
 
 @metric(
@@ -105,7 +104,7 @@ def menus(sample: Menus, how: Resampling) -> Iterator[Line]:
         ("menu_shift", "share of the first of two with a third less without", shift),
         ("menu_size", "size of that change", np.abs(shift)),
     ):
-        yield Line(name, quantity, with_drop_reasons(cluster_mean(values, owners, **how.interval), sample, values))
+        yield Line(name, quantity, with_drop_reasons(tested_mean(values, owners, how), sample, values))
 
 
 @metric("E11", "two beliefs, and what either may predict", Knowledge)

@@ -60,7 +60,7 @@ def logodds_change(sample: Options, how: Resampling) -> Iterator[Line]:
     yield Line("rms_logodds", "root mean square change of the log-odds", score, beside, claim)
     open_ends = ratio_bounds(sample.prior, sample.posterior, sample.rejected)
     least = open_ends.prior_lo + open_ends.post_lo  # NaN where no mass could be on the two
-    for end, value, said in (("lower", open_ends.rms_lo, "kind"), ("upper", open_ends.rms_hi, "unkind")):
+    for end, value, said in (("lower", open_ends.rms_lo, "least"), ("upper", open_ends.rms_hi, "largest")):
         bound = LogoddsChange(
             rms=value,
             n_clipped=open_ends.n_clipped,
@@ -69,7 +69,7 @@ def logodds_change(sample: Options, how: Resampling) -> Iterator[Line]:
             status=open_ends.status,
             ci_method=UNALLOCATED,
         )
-        quantity = f"the same, were the mass on no option as {said} as can be"
+        quantity = f"{said} change that the mass on no option leaves open"
         yield Line(f"rms_{end}", quantity, with_drop_reasons(bound, sample, least))
 
 

@@ -4,6 +4,8 @@ import re
 from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
+
 from ..cells import Array
 from ..samples import Cases, Evidence, Sample
 from .form import Columns, Data, Form, P, fields_of, named, side_by_side
@@ -20,9 +22,14 @@ def _cases(columns: Sequence[str]) -> list[str]:
 
 def _build_cases(path: Any, data: Data, clusters: Array | None) -> Sample:
     conditional, weights = (side_by_side(data, kind, _cases(list(data))) for kind in CASE)
-    return Cases(p=data["p"], conditional=conditional, weights=weights, clusters=clusters)
+    total = weights.sum(axis=1)
+    off = np.abs(total - 1) > SUM_SLACK
+    span = f"{total[off].min():.3g} to {total[off].max():.3g}" if off.any() else ""
+    note = f"weights of {off.sum()} rows sum to {span}, not 1: they are divided by their sum" if span else ""
+    return Cases(note=note, p=data["p"], conditional=conditional, weights=weights, clusters=clusters)
 
 
+SUM_SLACK = 1e-6
 CASE = {"cond": P, "weight": "mass"}
 BAYES = Form(
     "Bayes readings",

@@ -55,7 +55,7 @@ TRUTHS = Form(
     cluster=CONTEXT,
     replicates=True,
 )
-HITS = Form("k of n", "k, n [, outcome]", named({"k": "real", "n": "real"}, {"outcome": "outcome"}), _hits)
+HITS = Form("k of n", "k, n [, outcome]", named({"k": "count", "n": "count"}, {"outcome": "outcome"}), _hits)
 BINARY = Form(
     "two predictions", "p1, p2, outcome", named({"p1": P, "p2": P, "outcome": "outcome"}), _two, cluster=CONTEXT
 )

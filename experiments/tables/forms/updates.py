@@ -23,8 +23,15 @@ def _pairs(path: Any, data: Data, clusters: Array | None) -> Sample:
     factors = {
         name: complete(path, f"factor_{name}", data[f"factor_{name}"]) for name in suffixes(list(data), "factor_")
     }
+    for name, labels in factors.items():
+        if (n := len(set(labels))) > MOST_LEVELS:
+            raise UserError(f"{path}: factor_{name}: has {n:,} levels, more than {MOST_LEVELS}; drop it, or group them")
     cell = cells(factors) if factors else None
     return Updates(views=_views(data, clusters, cell), clusters=clusters, factors=factors or None)
+
+
+MOST_LEVELS = 200
+"""Of a factor: a regression has a slope for each of them."""
 
 
 def _chains(path: Any, data: Data, clusters: Array | None) -> Sample:
@@ -80,7 +87,21 @@ def in_order(path: Any, data: Data) -> tuple[Array, Array, Array]:
         raise UserError(
             f"{path}: {names[-1]} {shown(label[at])} has step {step[at]:g} twice; name the trajectories apart"
         )
+    refuse_gap(path, names[-1], label, step, same)
     return order, label, same
+
+
+def refuse_gap(path: Any, name: str, label: Array, step: Array, same: Array) -> None:
+    """Raise UserError for a trajectory without a row for a step that lies between its own and that others have: what is
+    not known must be said, or a change of two steps would pass for one.
+    """
+    steps, number = np.unique(step, return_inverse=True)
+    if (gap := same & (np.diff(number) > 1)).any():
+        at = int(np.argmax(gap))
+        raise UserError(
+            f"{path}: {name} {shown(label[at])} has no row for step {steps[number[at] + 1]:g}, which others have; give "
+            "it one, without a belief if it is not known"
+        )
 
 
 def _long_trajectories(path: Any, data: Data, clusters: Array | None) -> Sample:

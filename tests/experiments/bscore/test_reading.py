@@ -177,13 +177,14 @@ def test_a_setting_that_cannot_be_run_is_refused_in_one_line(
         items()
 
 
-def test_a_run_that_was_killed_ends_with_the_same_bytes(bscore: Callable[..., Any], tmp_path: Path) -> None:
+def test_a_run_that_was_killed_ends_with_the_same_bytes(
+    bscore: Callable[..., Any], tmp_path: Path, cut_short: Any
+) -> None:
     experiment, config = bscore("items=2", "turns=3", "distributions={}", "bootstrap_draws=10", "per_question=false")
     whole = run(experiment, config, tmp_path / "whole")
     again = tmp_path / "again" / whole.path.name
     shutil.copytree(whole.path, again)
-    lines = (again / "commits.jsonl").read_text().splitlines()
-    (again / "commits.jsonl").write_text(lines[0] + "\n")
+    cut_short(again, 1)
     for name in ("beliefs", "transcripts"):
         sorted((again / name).iterdir())[-1].unlink()
     (again / "scores.json").unlink()

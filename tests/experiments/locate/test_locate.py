@@ -85,13 +85,11 @@ def test_a_change_within_the_noise_floor_is_no_number() -> None:
     assert {(score.status, score.n_rows, np.isnan(score.estimate)) for score in transfers} == {("no_update", 12, True)}
 
 
-def test_a_killed_run_goes_on_to_the_same_bytes(tiny_folder: Path, tmp_path: Path) -> None:
+def test_a_killed_run_goes_on_to_the_same_bytes(tiny_folder: Path, tmp_path: Path, cut_short: Any) -> None:
     config = small(str(tiny_folder), *LETTERS)
     whole = run(Locate(), config, tmp_path / "whole").path
     part = shutil.copytree(whole, tmp_path / "part" / whole.name)
-    commits = (part / "commits.jsonl").read_text().splitlines(keepends=True)
-    assert len(commits) == 2
-    (part / "commits.jsonl").write_text(commits[0] + commits[1][:20])
+    cut_short(part, 1, torn=True)
     (part / "beliefs/part-00001.parquet").unlink()
     run(Locate(), config, tmp_path / "part")
     for name in ("scores.json", "beliefs/part-00001.parquet", "transcripts/part-00001.jsonl"):

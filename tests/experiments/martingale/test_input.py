@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pytest
 
 from doxascope import UserError
@@ -118,7 +119,35 @@ def test_a_prior_conforming_prompt_and_an_observer_are_prompts_like_any(configur
     assert len({q.readout_id for q in asked}) == len(asked)
 
 
-def test_what_is_rarely_answered_fails_the_gate(configured: Configured, planted: Any) -> None:
+def with_urns(table: pd.DataFrame, follows: float) -> pd.DataFrame:
+    """The rows of the table, and of the gate's urns: every belief moves by `follows` of what Bayes' rule moves it."""
+    rng = np.random.default_rng(0)
+    own = table.drop_duplicates(["method", "kind"])
+    rows = []
+    for urn, (first, second, third) in enumerate(np.sort(rng.uniform(size=(12, 3)))[:, [1, 0, 2]]):
+        for step, truth in enumerate((first, second, third)):
+            variant = {"domain": "gate", "reasoning": "evidence", "prompt": "none", "reading": 0, "truth": truth}
+            variant |= {"draw": 0} if step else {"statuses": ["ok"]}
+            belief = np.clip(first + follows * (truth - first) + rng.normal(0, 0.01), 0, 1)
+            for index, prob in enumerate((belief, 1 - belief)):
+                rows.append(
+                    own.assign(
+                        readout_id=f"gate-{urn}/{step}/" + own["kind"].astype(str) + own["method"].astype(str),
+                        item=f"gate-{urn}",
+                        cluster=f"gate {urn}",
+                        step=step,
+                        variant=json.dumps(variant),
+                        option_index=index,
+                        prob=prob,
+                    )
+                )
+    return pd.concat([table, *rows], ignore_index=True)
+
+
+@pytest.mark.parametrize("follows", [0.8, 0.0])
+def test_what_is_rarely_answered_or_follows_no_evidence_fails_the_gate(
+    configured: Configured, planted: Any, follows: float
+) -> None:
     experiment, config = configured()
     read = Bayesian().sample(20, 0).read.copy()
     often = read.copy()
@@ -129,10 +158,23 @@ def test_what_is_rarely_answered_fails_the_gate(configured: Configured, planted:
         kind=table["kind"].astype(str).mask(said, "verbal"),
         coverage=table["coverage"].mask(table["prob"].isna(), 0.0).mask(table["method"] == "letters", 0.49),
     )
-    numbers = score_run(experiment, config, table)
-
+    numbers = score_run(experiment, config, with_urns(table, follows))
     failing = {one.method: [condition.label for condition in one.failures] for one in verdicts(numbers)}
-    assert failing == {"words": [], "letters": ["coverage[letters]"], "greedy": ["parse rate[greedy]"], "numbers": []}
+    deaf = [] if follows else ["response to evidence"]
+    assert failing == {
+        "words": deaf,
+        "letters": ["coverage", *deaf],
+        "greedy": [*deaf, "parse rate"],
+        "numbers": deaf,
+    }
+    # The urns of the gate enter no other number.
+    alone = {number.key: number for number in score_run(experiment, config, table)}
+    assert [number.key for number in numbers] == list(alone)
+    for number in numbers:
+        if number.metric != "gate":
+            np.testing.assert_equal(number.score.as_dict(), alone[number.key].score.as_dict())
+        else:
+            assert not verdicts([alone[number.key]])[0].passed  # what was not read does not hold
 
 
 def test_trajectories_that_do_not_split_or_end_are_counted_and_shown(configured: Configured, tmp_path: Path) -> None:

@@ -15,6 +15,7 @@ from doxascope import UserError
 from doxascope.experiments.cli.main import cli
 from doxascope.experiments.engine.together import score_runs
 from doxascope.experiments.planted import Anchored, Bayesian
+from doxascope.experiments.report.lead import Lead
 from doxascope.experiments.runs.folder import RunFolder
 from doxascope.experiments.runs.manifest import ITEMS, item_lines
 from doxascope.experiments.scoring.engine import ScoredTable
@@ -34,10 +35,10 @@ def stored(configured: Any, tmp_path: Path) -> Stored:
         _, config = configured(f"bootstrap_draws={DRAWS}", *changes)
         folder = RunFolder.create(tmp_path / f"{model}-{len(list(tmp_path.iterdir()))}")
         conditions = {"model": {"name": model, "weights": weights}}
-        folder.write_json("manifest.json", {"conditions": conditions, "batches": 1})
         folder.write("config.yaml", yaml.safe_dump(config.model_dump(mode="json")))
         items = sorted({*zip(table["item"].astype(str), table["cluster"].astype(str), strict=True)})
         folder.write(ITEMS, item_lines((item, cluster, f"{data} {item}") for item, cluster in items))
+        folder.write_manifest({"conditions": conditions, "batches": 1})
         folder.commit(0, table, [], {})
         return folder
 
@@ -187,7 +188,7 @@ def test_what_is_not_comparable_is_refused(stored: Stored, planted: Any) -> None
         score_runs([judged, stored(table, "other", asked)])
     assert "is a second run of fair under the same conditions" in refused(stored(table, "fair"))
     part = stored(table, "other")
-    part.write_json("manifest.json", part.manifest | {"batches": 3})
+    part.write_manifest(part.manifest | {"batches": 3})
     assert "2 batches are still to be read" in refused(part)
     start = planted({"words": [np.full((5, 1), 0.4)]})
     with pytest.raises(UserError, match="no trajectory has a step"):
@@ -226,3 +227,30 @@ def test_runs_are_scored_on_the_command_line(rivals: list[RunFolder], tmp_path: 
     compared = {row["method"] for row in kept["scores"] if row["metric"] == "M_difference"}
     assert "words, fair - words, pulled" in compared
     assert "exact/words, pulled" in (out / "report.html").read_text()
+
+
+def test_models_that_are_a_sample_have_a_number_over_them_with_what_they_differ_by(
+    stored: Stored, planted: Any
+) -> None:
+    pulls = (0.0, 0.1, 0.3, 0.4)
+    tables = [planted({"words": [Anchored(pull=pull).sample(N, 0).read]}) for pull in pulls]
+
+    def together(target: str) -> ScoredTable:
+        plan = f"registered={{metric: M, method: words, n: {N}, target: {target}}}"
+        runs = [stored(table, f"{target[-4:]}{i}", plan) for i, table in enumerate(tables)]
+        return score_runs(runs)
+
+    models = together("items and models")
+    found = {(number.metric, number.run): number for number in models.numbers if number.subset == "all"}
+    over = found["M_over_models", ""].score
+    slopes = [number.score.estimate for (metric, _), number in found.items() if metric == "M"]
+    assert len(slopes) == len(pulls)
+    assert over.estimate == pytest.approx(np.mean(slopes))
+    assert over.se**2 > np.var(slopes, ddof=1) / len(pulls) * 0.99
+    assert models.registered is not None
+    assert models.registered.among(models.numbers) is found["M_over_models", ""]
+    text = Lead.of_table(models).lines
+    assert any("Inference is to items and to models like these" in line for line in text)
+    items = together("items")
+    assert items.registered is None
+    assert not [number for number in items.numbers if number.metric.endswith("_over_models")]

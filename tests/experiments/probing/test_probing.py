@@ -29,7 +29,8 @@ def place(tiny_folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     from doxascope.experiments.engine.runner import run
 
     out = tmp_path_factory.mktemp("probing")
-    run(*load_config("truth", ["items=12", "batch_items=6", "token_budget=4096"], str(tiny_folder)), out / "runs")
+    settings = ["items=12", "batch_items=6", "token_budget=4096", "capture.sites=[resid_pre, head_out, resid_post]"]
+    run(*load_config("truth", settings, str(tiny_folder)), out / "runs")
     (out / "job.yaml").write_text(JOB)
     return out
 
@@ -63,6 +64,21 @@ def test_the_rows_are_the_statements_and_their_activations(place: Path, run_fold
     np.testing.assert_array_equal(data.read(next(p for p in data.points if p.layer == 1))[i], values[at])
 
 
+def test_each_head_is_a_place_of_its_own(command_line: Call, place: Path, run_folder: Path) -> None:
+    chosen = ["sites=[head_out]", "heads=true", "positions=[]"]
+    data = load_runs(load_job(str(place / "job.yaml"), [run_folder], chosen)).data
+    heads = [at for at in data.points if at.site == "head_out"]
+    assert len(heads) == 3 * 4  # layers, heads
+    rows, values = ActivationStore.open(run_folder).read(site="head_out", layer=2, position="statement")
+    order = [rows["readout_id"].tolist().index(name) for name in data.rows["readout_id"]]
+    whole = np.concatenate([data.read(at) for at in heads if at.layer == 2], axis=1)
+    np.testing.assert_array_equal(whole, values[order])
+    overrides = [part for one in chosen for part in ("-o", one)]
+    done = command_line("probe", "sweep", "job.yaml", str(run_folder), "--out", "heads", *overrides, cwd=place)
+    assert done.returncode == 0, done.stderr
+    assert "Heads: dark is decodable" in (next((place / "heads").iterdir()) / "report.html").read_text()
+
+
 def test_a_sweep_leaves_a_card_a_page_and_a_probe_and_goes_on_where_it_was(
     command_line: Call, place: Path, run_folder: Path
 ) -> None:
@@ -83,6 +99,15 @@ def test_a_sweep_leaves_a_card_a_page_and_a_probe_and_goes_on_where_it_was(
     assert {path: path.stat().st_mtime_ns for path in points[1:]} == times
     assert points[0].exists()
     assert (folder / "sweep.json").read_bytes() == before
+
+
+def test_a_rival_that_reads_the_same_is_not_beaten(command_line: Call, place: Path, run_folder: Path) -> None:
+    given = ("-o", f"rivals={{random weights: {run_folder}}}", "-o", "positions=[]", "--out", "rival")
+    done = command_line("probe", "sweep", "job.yaml", str(run_folder), *given, cwd=place)
+    assert done.returncode == 0, done.stderr
+    card = json.loads((next((place / "rival").iterdir()) / "card.json").read_text())
+    assert card["baselines"]["random weights"] == pytest.approx(card["numbers"]["r2"]["value"])
+    assert card["numbers"]["above random weights"]["value"] == pytest.approx(0)
 
 
 def test_at_the_answer_the_page_says_read_out(command_line: Call, place: Path, run_folder: Path) -> None:
@@ -124,6 +149,10 @@ def test_a_probe_gives_a_run_cross_fitted_beliefs_of_kind_probe(
     assert np.abs(own - probe.readout.predict(values)).max() > 1e-3  # not by the fit that saw them
     scores = json.loads((run_folder / "scores.json").read_text())["scores"]
     assert {row["kind"] for row in scores} >= {"exact", "probe"}
+    (effect,) = (row for row in scores if row["metric"] == "query_effect")
+    beliefs = pd.concat(map(pd.read_parquet, sorted((run_folder / "beliefs").iterdir())))
+    exact = beliefs[(beliefs["kind"] == "exact") & (beliefs["option_index"] == 0)].set_index("readout_id")["prob"]
+    assert effect["estimate"] == pytest.approx(float((exact.loc[yes.index] - yes["prob"]).mean()))
     assert "Read by the probe probe" in (run_folder / "report.html").read_text()
     judged = command_line("probe", "eval", "job.yaml", str(run_folder), *asked, cwd=place)
     assert (judged.returncode, "was trained on every group" in judged.stderr) == (2, True)

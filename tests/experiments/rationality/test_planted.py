@@ -11,6 +11,8 @@ import yaml
 
 from doxascope.experiments.engine.together import score_runs
 from doxascope.experiments.planted.deciding import Deciding
+from doxascope.experiments.rationality.forest import forest_ratio
+from doxascope.experiments.rationality.table import Actions
 from doxascope.experiments.runs.folder import RunFolder
 from doxascope.experiments.runs.manifest import ITEMS, item_lines
 from doxascope.experiments.runs.scores import score_run
@@ -123,12 +125,37 @@ def test_two_models_of_the_same_contexts_are_compared_in_pairs(
         table = planted(agent.sample(N, 0))
         folder = RunFolder.create(tmp_path / name)
         conditions = {"model": {"name": name, "weights": name}}
-        folder.write_json("manifest.json", {"conditions": conditions, "batches": 1})
         folder.write("config.yaml", yaml.safe_dump(config.model_dump(mode="json")))
         folder.write(ITEMS, item_lines((item, item, f"d {item}") for item in sorted(set(table["item"].astype(str)))))
+        folder.write_manifest({"conditions": conditions, "batches": 1})
         folder.commit(0, table, [], {})
         folders.append(folder)
     found = {number.metric: number.score for number in score_runs(folders, metric="sufficiency").differences}
     difference = found["sufficiency_difference"]
     assert difference.n_clusters == N
     assert difference.ci_lo > 0.1
+
+
+@pytest.mark.parametrize(("of_cases", "ratio"), [(0.4, 0.0), (0.8, 1.0)])
+def test_a_forest_of_a_constant_truth_violates_nothing_and_of_cases_that_differ_all_they_do(
+    configured: Any, of_cases: float, ratio: float
+) -> None:
+    _, config = configured()
+    n = 20
+    items = np.array([f"x{i}" for i in range(n)])
+    constant, blank = np.full(n, 0.4), np.zeros((n, 3))
+    acts = Actions(
+        items, constant, constant, constant, blank, blank[:, :2], blank, {}, [{"a": str(i % 3)} for i in range(n)]
+    )
+    rows = [
+        {"scenario": scenario, "option_index": 0, "item": item, "case": case, "truth": of_cases, **auxiliary}
+        for item in items
+        for scenario, case, auxiliary in (
+            ("auxiliary", np.nan, {"covariate": "z", "shares": [0.3, 0.7]}),
+            ("case", 0, {"covariate": None, "shares": None}),
+            ("case", 1, {"covariate": None, "shares": None}),
+        )
+    ]
+    found = forest_ratio(config, pd.DataFrame(rows), acts)
+    assert found is not None
+    assert found.estimate == pytest.approx(ratio)

@@ -1,6 +1,7 @@
 """The experiment from a world to the report, on a tiny random model."""
 
 import json
+import shutil
 from collections.abc import Callable
 from itertools import islice
 from pathlib import Path
@@ -16,7 +17,6 @@ from doxascope.experiments.rationality.table import actions, detailed, methods
 from doxascope.experiments.runs.folder import RunFolder
 
 Configured = Callable[..., Any]
-FILES = ("scores.json", "report.html", "published.csv")
 
 
 def test_actions_are_a_tree_of_two_lines(configured: Configured, tiny_run: RunFolder) -> None:
@@ -59,13 +59,16 @@ def test_the_page_shows_what_was_read(configured: Configured, tiny_run: RunFolde
 
 
 def test_a_run_that_was_killed_ends_with_the_same_bytes(
-    configured: Configured, tiny_run: RunFolder, tmp_path: Path
+    configured: Configured, tiny_run: RunFolder, tmp_path: Path, cut_short: Any
 ) -> None:
     experiment, config = configured()
-    again = run(experiment, config, tmp_path)
-    lines = (again.path / "commits.jsonl").read_text().splitlines(keepends=True)
-    (again.path / "commits.jsonl").write_text(lines[0])
+    begun = tmp_path / tiny_run.path.name
+    shutil.copytree(tiny_run.path, begun)
+    cut_short(begun, 1)
+    for name in ("scores.json", "published.csv", "report.html"):
+        (begun / name).unlink()
     resumed = run(experiment, config, tmp_path)
+    assert resumed.path == begun
     for name in ("scores.json", "published.csv"):
         assert (resumed.path / name).read_bytes() == (tiny_run.path / name).read_bytes()
 
@@ -133,3 +136,20 @@ def test_inner_layers_answer_to_the_evidence_or_are_barred(configured: Configure
     inner = [one for one in scores if one["kind"] == "lens" and one["metric"] == "response"]
     assert inner
     assert {one["status"] for one in inner} <= {"ok", "gate_failed", "constant", "too_few"}
+
+
+@pytest.mark.parametrize(
+    ("world", "data"),
+    [("quite", "quite/data/cancer0.json"), ("brfss", "brfss2015/diabetes_binary_5050split_BRFSS2015.csv.gz")],
+)
+def test_public_worlds_are_read_and_scored(
+    configured: Configured, public: Callable[[str], Path], tmp_path: Path, world: str, data: str
+) -> None:
+    experiment, config = configured(
+        f"world={{of: {world}, data: '{public(data)}'}}", "said={}", "prompts={standard: ''}", "batch_items=4"
+    )
+    folder = run(experiment, config, tmp_path)
+    table = detailed(folder.beliefs())
+    assert len(actions(config, table).items) == config.items
+    assert ("case" in set(table["scenario"])) == (world == "brfss")  # queries in words have no covariate to reveal
+    assert "Belief against truth" in (folder.path / "report.html").read_text()

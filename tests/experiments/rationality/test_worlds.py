@@ -2,7 +2,6 @@
 
 import gzip
 import itertools
-import os
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -18,18 +17,6 @@ from doxascope.experiments.materials.worlds.description import load_description
 from doxascope.experiments.materials.worlds.network import Network, make_network
 from doxascope.experiments.materials.worlds.source import WorldSource, load_world
 from doxascope.experiments.materials.worlds.source import contexts as of_source
-
-DATA = Path(os.environ.get("DOXASCOPE_DATA", Path(__file__).parents[4] / "../shared/data"))
-
-
-@pytest.fixture(scope="module")
-def public() -> Callable[[str], Path]:
-    def find(name: str) -> Path:
-        if not (DATA / name).exists():
-            pytest.skip(f"{name} is not beside the checkout (DOXASCOPE_DATA names the folder)")
-        return DATA / name
-
-    return find
 
 
 def by_enumeration(network: Network, variable: str, evidence: dict[str, str]) -> np.ndarray:
@@ -148,9 +135,9 @@ def test_posteriors_of_a_random_network_agree_with_enumeration_whatever_the_quer
 
 def test_two_hundred_contexts_of_seventy_nodes_take_seconds(public: Callable[[str], Path]) -> None:
     source = WorldSource(of=str(public("bif/hepar2.bif.gz")), target="PBC=present")
-    began = time.monotonic()
+    began = time.process_time()
     found = contexts(load_world(source), 200, reveal=(2, 6), auxiliary=True)
-    assert time.monotonic() - began < 60
+    assert time.process_time() - began < 60
     assert len({one.situation for one in found}) == 200
 
 

@@ -21,6 +21,7 @@ from doxascope.metrics import Score, belief_table, licensed_posterior
 
 N = 30
 FLATTERY = 0.8
+RMSES = ("rmse_raw", "rmse_clip", "rmse_drop")
 Found = Mapping[tuple[str, str, str], Score]
 
 
@@ -237,6 +238,23 @@ def test_worked_cases_of_the_metrics_come_out_of_the_table(of_worlds: Any) -> No
     arm = tests["arm", "yes-no", "by user"].as_dict()
     assert (arm["p_signflip"], arm["p_t"]) == pytest.approx((0.0546875, 0.03143503103497639))
     assert arm["mean"] == pytest.approx(0.03875)
+
+
+def test_readings_of_no_distribution_are_counted_and_none_divides_by_zero(of_worlds: Any) -> None:
+    made = of_worlds(1)
+    beliefs = {
+        (): [0.8, 0.5, 0.5],
+        (("quantity", "y for"),): [0.3, 0.0, 0.5],
+        (("quantity", "y for"), ("given", "x")): [0.9, 0.5, 0.5],
+        (("evidence", "for"),): [0.9, 0.5, 0.7],
+        (("speaker", "user"), ("says", "x")): [0.9, 0.5, 0.7],
+    }
+    found = by_name(numbers_of(made, table_of(made[1], beliefs)))
+    incoherent, raw, cut, left = (found[name, "yes-no", "all"] for name in ("incoherence", *RMSES))
+    assert (incoherent.estimate, incoherent.n_rows, incoherent.n_dropped) == (0.5, 2, 1)  # P* is 2.4, none, 0.5
+    assert raw.estimate == pytest.approx(np.sqrt((1.5**2 + 0.2**2) / 2))
+    assert cut.estimate == pytest.approx(np.sqrt((0.1**2 + 0.2**2) / 2))
+    assert left.estimate == pytest.approx(0.2)
 
 
 def test_inner_layers_are_scored_on_the_same_arms_and_judged_by_evidence_alone(

@@ -21,7 +21,7 @@ from doxascope.hooks.backends.transformers import TransformersBackend
 from doxascope.hooks.certificate.certificate import TOLERANCE
 from doxascope.hooks.exact.exact import ExactReading, largest_difference, read_packed
 from doxascope.hooks.lm import LanguageModel
-from doxascope.hooks.model.blocks import blocks
+from doxascope.hooks.model.blocks import blocks, head_widths
 from doxascope.hooks.model.points import Point, Site
 from doxascope.hooks.prompts.chat import Boundary, Prompt
 from doxascope.hooks.prompts.options import OptionPaths
@@ -43,7 +43,8 @@ SHAPE = {
 }
 TINY = {
     "llama": SHAPE,
-    "gemma3_text": SHAPE | {"layer_types": ["sliding_attention", "full_attention"] * 2, "sliding_window": 8},
+    "gemma3_text": SHAPE
+    | {"head_dim": 16, "layer_types": ["sliding_attention", "full_attention"] * 2, "sliding_window": 8},
     "qwen3": SHAPE,
     "gpt2": {"n_embd": 32, "n_layer": 3, "n_head": 4, "n_positions": 128, "initializer_range": 0.3},
 }
@@ -144,6 +145,67 @@ def near(one: torch.Tensor, other: torch.Tensor) -> bool:
     return bool(((one - other).norm(dim=-1) <= TOLERANCE * other.norm(dim=-1)).all())
 
 
+INSIDE: tuple[Site, ...] = ("head_out", "attn_out", "mlp_out")
+
+
+def parts_by_hand(lm: LanguageModel, ids: list[int]) -> dict[Site, torch.Tensor]:
+    """Site -> [layers, T, width] by hooks on the modules of each architecture, named here one by one."""
+    taken: dict[Site, list[torch.Tensor]] = {site: [] for site in INSIDE}
+    gpt2 = hasattr(blocks(lm.model)[0], "ln_1")
+    handles = []
+
+    def keep(site: Site, seen: Any) -> None:
+        taken[site].append(seen[0] if isinstance(seen, tuple) else seen)
+
+    for block in blocks(lm.model):
+        attention: Any = block.attn if gpt2 else block.self_attn
+        projection = attention.c_proj if gpt2 else attention.o_proj
+        handles.append(projection.register_forward_pre_hook(lambda m, args: keep("head_out", args[0])))
+        handles.append(attention.register_forward_hook(lambda m, args, output: keep("attn_out", output)))
+        handles.append(block.mlp.register_forward_hook(lambda m, args, output: keep("mlp_out", output)))
+    try:
+        with torch.inference_mode():
+            lm.model(torch.tensor([ids]), use_cache=False)
+    finally:
+        for handle in handles:
+            handle.remove()
+    return {site: torch.cat(values) for site, values in taken.items()}
+
+
+@pytest.mark.parametrize("how", LAYOUTS)
+def test_what_heads_attention_and_mlp_give_is_that_of_plain_transformers(subject: Subject, how: str) -> None:
+    lm, asked = subject.lm, queries(subject.lm)
+    every = ("resid_pre", *INSIDE, "resid_post")
+    layers = (0, len(blocks(lm.model)) - 1)
+    plan = CapturePlan(sites=every, layers=layers)
+    _, cost, captured = read_packed(asked, subject.make(LAYOUTS[how]), lm.head, budget=500, capture=plan)
+    assert cost.packs == 1
+    assert captured is not None
+    rows = iter(captured.rows.index)
+    for query in asked:
+        by_hand = parts_by_hand(lm, list(query.prompt.ids))
+        for place in query.places:
+            row = next(rows)
+            for site in INSIDE:
+                expected = by_hand[site][list(layers), place.token - place.length + 1 : place.token + 1].mean(dim=1)
+                assert near(captured.residuals[site][row], expected), site
+    heads, width = head_widths(lm.model)
+    assert captured.residuals["head_out"].shape[-1] == width
+    assert width % heads == 0
+
+
+def test_the_parts_of_a_block_add_up_to_what_it_does(tiny: Any) -> None:
+    """In a Llama a block adds what its attention and its MLP give, and the first is the heads' outputs, projected."""
+    plan = CapturePlan(sites=("resid_pre", *INSIDE, "resid_post"))
+    _, _, captured = tiny.read(queries(tiny), capture=plan)
+    taken = captured.residuals
+    added = taken["resid_pre"] + taken["attn_out"] + taken["mlp_out"]
+    torch.testing.assert_close(added, taken["resid_post"], rtol=1e-4, atol=1e-4)
+    for layer, block in enumerate(blocks(tiny.model)):
+        projected = block.self_attn.o_proj(taken["head_out"][:, layer])
+        torch.testing.assert_close(projected, taken["attn_out"][:, layer], rtol=1e-4, atol=1e-4)
+
+
 class Branches(NamedTuple):
     """A pack of two branches."""
 
@@ -230,6 +292,19 @@ def test_an_edit_is_plain_steering_of_its_branch_alone(
         assert (edited[changed] - plain)[likely].abs().max() < noise(plain[likely])
         assert (edited[changed] - free[changed]).abs().max() > 0.01
         assert torch.equal(edited[others], free[others])
+
+
+def test_an_edit_inside_a_block_is_the_same_on_every_back_end(subject: Subject, branches: Branches) -> None:
+    """Taking away what the attention gives at a layer is what plain transformers do without it."""
+    lm = subject.lm
+    if lm.spec.name in REAL:
+        pytest.skip("shown on tiny models")
+    change = edits.replace_rows(torch.zeros(2, lm.model.config.get_text_config().hidden_size))
+    edit = Edit(Point(1, "attn_out"), tuple(branches.nodes["changed"][1:3]), change)
+    edited = subject.make(LAYOUTS["packed"]).run(branches.pack, edits=[edit])
+    plain = TransformersBackend(lm.model).run(branches.pack, edits=[edit])
+    torch.testing.assert_close(edited.hidden, plain.hidden, rtol=1e-4, atol=1e-4)
+    assert (edited.hidden - subject.make(LAYOUTS["packed"]).run(branches.pack).hidden).abs().max() > 1e-3
 
 
 def test_a_replacement_follows_the_order_of_its_nodes(subject: Subject, branches: Branches) -> None:

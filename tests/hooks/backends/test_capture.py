@@ -48,7 +48,7 @@ def test_layers_by_number_step_and_depth(layers: Any, numbers: Any) -> None:
     [
         (
             {"sites": ["resid_mid"]},
-            r"capture: sites\.0: Input should be 'resid_pre' or 'resid_post', given 'resid_mid'",
+            r"capture: sites\.0: Input should be 'resid_pre', 'head_out', .* or 'resid_post', given 'resid_mid'",
         ),
         ({"sites": []}, r"capture: sites: "),
         ({"layers": "some"}, r"capture: layers: give `all`, `\{every: k\}`, layer numbers, or depths .*, given 'some'"),

