@@ -62,6 +62,7 @@ def speed(rounds: int) -> bool:
     with load(MODEL) as lm:
         for turns in TURNS:
             experiment, config = load_config("bscore", ["items=36", f"turns={turns}", "runs=2", "confidence=null"])
+            assert isinstance(config, BScoreConfig)
             item = experiment.items(config)[20]
             asked = [one for one in planned(config, item) if one.scenario == MULTI and one.variant["run"] == 0]
             queries = compile_questions(lm.reader, asked)

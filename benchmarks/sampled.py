@@ -14,6 +14,7 @@ os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
 import platform
 import sys
 import time
+from collections import Counter
 from collections.abc import Sequence
 from datetime import UTC, datetime
 
@@ -29,7 +30,7 @@ from doxascope.hooks.generation.generation import Request
 from doxascope.hooks.generation.mentions import opening_option
 from doxascope.hooks.generation.sampling import Sampling
 from doxascope.hooks.prompts.options import make_options
-from doxascope.hooks.verbal.verbalised import match_options, tally_matches
+from doxascope.hooks.verbal.verbalised import match_options
 
 CONTEXTS = (("prior", "free"), ("prior", "prefill"), ("posterior", "prefill"))
 LAW = Sampling(max_new_tokens=16)
@@ -84,9 +85,11 @@ def main(draws: int) -> None:
         fewer[top] -= np.exp(max(exact.form_logp[top]))
         refused = g_test(opened, fewer)[1]
         print(f"                      likeliest form taken away:                       G-test p = {refused:.1e}")
-        told = tally_matches([match_options(sample, names) for sample in samples], len(names))
-        errors = ", ".join(f"{name} {n / draws:.3f}" for name, n in sorted(told.errors.items()))
-        print(f"  paper's match:      sampled       {shown(told.counts[:-1] / draws)}   {errors}")
+        matched = [match_options(sample, names) for sample in samples]
+        shares = np.array([sum(one.option == i for one in matched) for i in range(len(names))]) / draws
+        failed = Counter(one.status for one in matched if one.option is None)
+        errors = ", ".join(f"{name} {n / draws:.3f}" for name, n in sorted(failed.items()))
+        print(f"  paper's match:      sampled       {shown(shares)}   {errors}")
         began = time.perf_counter()
         mention_query = lm.reader.query(
             query.readout_id, question.conversation, make_options(names, MENTION_FORMS), question.prefill

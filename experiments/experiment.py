@@ -64,7 +64,7 @@ class RunConfig(Settings):
     temperatures: tuple[Annotated[float, Field(gt=0)], ...] = ()
     """Exact beliefs at these besides 1: the same logits, rescaled."""
     sampling: Sampling = Sampling()
-    """The law of sampled answers."""
+    """The sampling distribution of sampled answers."""
     stated: StatedPlan = StatedPlan()
     """The beliefs that are read as the model, or a judge, states them."""
     thoughts: Thoughts = Thoughts()

@@ -26,6 +26,12 @@ def atomic_write(path: Path, mark: str = "") -> Iterator[Path]:
     sync(path.parent)
 
 
+def write_text(path: Path, text: str) -> None:
+    """Write a UTF-8 file whole or not at all."""
+    with atomic_write(path) as temporary:
+        temporary.write_text(text, encoding="utf-8")
+
+
 def digest_of(data: bytes) -> str:
     """SHA-256 in hexadecimal, as `sha256sum` writes it."""
     return hashlib.sha256(data).hexdigest()

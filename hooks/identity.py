@@ -106,7 +106,7 @@ def weights_digest(model: "PreTrainedModel") -> str:
 
     def of(tensor: torch.Tensor) -> bytes:
         raw = tensor.detach().cpu().contiguous().reshape(-1).view(torch.uint8)
-        return hashlib.sha256(raw.numpy()).digest()
+        return hashlib.sha256(raw.numpy().data).digest()
 
     stored = model.state_dict().keys()  # other buffers follow from the configuration
     tensors = {**dict(model.named_parameters()), **{k: b for k, b in model.named_buffers() if k in stored}}

@@ -31,10 +31,10 @@ class _Loader(yaml.SafeLoader):
             raise ValueError(f"key {twice[0]!r} is there twice, at line {node.start_mark.line + 1} and below")
         return super().construct_mapping(node, deep)
 
-    def compose_document(self) -> yaml.Node:
+    def compose_document(self) -> yaml.Node | None:
         """The whole, measured before it is built."""
         node = super().compose_document()
-        if _size(node, {}) > MOST_NODES:
+        if node is not None and _size(node, {}) > MOST_NODES:
             raise ValueError(f"it holds more than {MOST_NODES:,} values")
         return node
 

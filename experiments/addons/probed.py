@@ -93,9 +93,15 @@ def _beside_exact(run: ScoredRun, meta: ProbeMeta, table: pd.DataFrame) -> Itera
     how = resampling(run.config)
     for method, rows in both.groupby("method", sort=False):
         passive, asked = rows["prob_x"].to_numpy(float), rows["prob_y"].to_numpy(float)
-        named = {"method": str(method), "kind": "probe"}
         effect = query_effect(passive, asked, rows["cluster"].to_numpy(), **how.interval)
-        yield Number(metric="query_effect", score=effect, quantity="asked less read in passing", code="W6", **named)
+        yield Number(
+            metric="query_effect",
+            score=effect,
+            quantity="asked less read in passing",
+            code="W6",
+            method=str(method),
+            kind="probe",
+        )
         told = [json.loads(text) for text in rows["variant"]]
         chain = rows["item"] + rows["scenario"] + [_without_probe(text) for text in rows["variant"]]
         if meta.reading_site == "before the question" and chain.duplicated().any() and rows["step"].nunique() > 1:
@@ -111,7 +117,7 @@ def _beside_exact(run: ScoredRun, meta: ProbeMeta, table: pd.DataFrame) -> Itera
             )
             beside = {"by chance": f"{lead.by_chance:.1f}", "never settles": str(lead.n_never)}
             quantity = "tokens by which it settles before the exact belief"
-            yield Number(metric="lead", score=lead, quantity=quantity, beside=beside, **named)
+            yield Number(metric="lead", score=lead, quantity=quantity, beside=beside, method=str(method), kind="probe")
 
 
 def _section(meta: ProbeMeta, table: pd.DataFrame, numbers: Sequence[Number]) -> list[Block]:

@@ -1,4 +1,4 @@
-"""The belief table that an agent with a known law would leave, so that the experiment's scores can be tried on it."""
+"""The belief table that a planted agent would leave, so that the experiment's scores can be tried on it."""
 
 import json
 from collections.abc import Sequence

@@ -65,7 +65,7 @@ class BScoreConfig(RunConfig):
     cuts: tuple[int, ...] = ()
     """Numbers of turns (k) after which scores are told, too."""
     queries: int = Field(default=30, ge=2)
-    """Answers that are drawn from the exact single-turn law, for each conversation: the published estimate."""
+    """Answers that are drawn from the exact single-turn distribution, for each conversation: the published estimate."""
     confidence: Confidence | None = None
     distributions: Mapping[str, Distribution] = {}
     per_question: bool = True
@@ -87,5 +87,5 @@ class BScoreConfig(RunConfig):
         if wrong := [k for k in self.cuts if not TURN_FREE <= k <= self.turns]:
             raise ValueError(f"cuts: {wrong[0]} is none of the turns {TURN_FREE} to {self.turns}")
         if self.sampling.temperature != 1 or not self.sampling.faithful:
-            raise ValueError("sampling: past answers follow the model's own law; `temperatures` rescale what is read")
+            raise ValueError("sampling: past answers are the model's own; `temperatures` rescale what is read")
         return self

@@ -53,6 +53,8 @@ class Distribution(Settings):
         x = np.arange(self.low, self.high + 1, dtype=np.float64)
         weights = np.ones(len(x))
         if self.law == "gaussian":
+            assert self.mean is not None
+            assert self.sd is not None
             weights = np.exp(-(((x - self.mean) / self.sd) ** 2) / 2)
         elif self.law == "exponential":
             assert self.mean is not None

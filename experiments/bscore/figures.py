@@ -7,7 +7,7 @@ import numpy as np
 
 from ...metrics import Score
 from ..experiment import Figure
-from ..report.plotting import INK, MARK, figure_of_panels, to_svg
+from ..report.plotting import INK, MARK, panel_figure
 from ..scoring.number import Number
 from ..tables.samples import ALL
 from .distributions import CATEGORY as DISTRIBUTION
@@ -42,7 +42,7 @@ def option_figure(view: MethodView) -> Figure:
             axes.scatter(fresh, by_run.mean(axis=0), s=9, color=MARK, linewidths=0)
         _unit(axes, "afresh", "in conversation")
 
-    return _figure(
+    return panel_figure(
         f"How probable is each option, afresh and in conversation? {view.method}",
         _categories(view.held),
         draw,
@@ -65,7 +65,7 @@ def course_figure(view: MethodView, scores: Scores) -> Figure:
         axes.set_xlabel("turn")
         axes.set_ylabel("B of the likeliest")
 
-    return _figure(
+    return panel_figure(
         f"When does it change? {view.method}",
         [(name or ALL, panel) for name, panel in marks.items()],
         draw,
@@ -84,12 +84,12 @@ def slope_figure(view: MethodView, scores: Scores) -> Figure:
         axes.set_xlabel("turn")
         axes.set_ylabel("M of the next update")
 
-    return _figure(
+    return panel_figure(
         f"Does it settle? {view.method}",
         [(name or ALL, name) for name in marks],
         draw,
-        "Slope of the update after each turn on the distribution at it. A model that has settled on its law draws from "
-        "it and learns nothing foreseeable: 0. Below 0 it returns to the mean, above it runs away.",
+        "Slope of the update after each turn on the distribution at it. A model that has settled draws from what "
+        "it believes and learns nothing foreseeable: 0. Below 0 it returns to the mean, above it runs away.",
     )
 
 
@@ -108,7 +108,7 @@ def confidence_figure(view: MethodView) -> Figure:
         axes.set_xlabel("stated confidence")
         axes.set_ylabel("|B|")
 
-    return _figure(
+    return panel_figure(
         f"Does the stated confidence tell it? {view.method}",
         [one for one in _categories(view.held) if one[0] != DISTRIBUTION],
         draw,
@@ -132,7 +132,7 @@ def distribution_figure(view: MethodView) -> Figure:
         axes.set_ylabel("probability")
         axes.legend(fontsize=7)
 
-    return _figure(
+    return panel_figure(
         f"Can it draw from a named distribution? {view.method}",
         [(one.item.partition("-")[2], one) for one in view.held if one.target is not None],
         draw,
@@ -168,7 +168,3 @@ def _named(subset: str, turn: int) -> str:
 
 def _categories(asked: Sequence[Asked]) -> list[tuple[str, list[Asked]]]:
     return [(name, part) for name, part in parts(asked).items() if name]
-
-
-def _figure(title: str, panels: Sequence[tuple[str, Any]], draw: Any, caption: str) -> Figure:
-    return Figure(title, to_svg(figure_of_panels(panels, draw)), caption)

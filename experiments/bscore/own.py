@@ -115,8 +115,13 @@ def _gate(config: BScoreConfig, make: _Make, view: MethodView) -> Iterator[Numbe
         known = {"easy_correct": right, "easy_groups": [one.item for one in easy]}
         known["chance"] = float(np.mean([1 / one.k for one in easy]))
         told = "P(the true option) less 1/k, of easy questions"
-        yield make.mean("above_chance", easy, lambda one: one.balanced[one.truth] - 1 / one.k, EASY, told)
+        yield make.mean("above_chance", easy, _above_chance, EASY, told)
     yield gate(config, view.method, coverage=masses, **known)
+
+
+def _above_chance(one: Asked) -> float:
+    assert one.truth is not None
+    return float(one.balanced[one.truth] - 1 / one.k)
 
 
 def _along(make: _Make, view: MethodView) -> Iterator[Number]:
@@ -147,15 +152,15 @@ def _top_at(turn: int) -> Callable[[Asked], float]:
 
 def _distances(make: _Make, view: MethodView) -> Iterator[Number]:
     """Total variation from the distribution that was asked for, afresh and in conversation."""
-    asked = [one for one in view.asked if one.target is not None]
-    for one in asked:
-        fresh = np.abs(one.balanced - one.target).sum() / 2
+    asked = [(one, one.target) for one in view.asked if one.target is not None]
+    for one, target in asked:
+        fresh = np.abs(one.balanced - target).sum() / 2
         yield make.mean("tv_single", [one], lambda _, value=fresh: value, one.item, "total variation, afresh")
-    for one in [one for one in asked if len(one.multi)]:
-        by_run = np.abs(one.multi - one.target).sum(axis=2) / 2
+    for one, target in [both for both in asked if len(both[0].multi)]:
+        by_run = np.abs(one.multi - target).sum(axis=2) / 2
         for name, values in (
             ("tv_turn", by_run.mean(axis=1)),
-            ("tv_multi", np.abs(one.multi.mean(axis=1) - one.target).sum(axis=1) / 2),
+            ("tv_multi", np.abs(one.multi.mean(axis=1) - target).sum(axis=1) / 2),
         ):
             told = {"tv_turn": "of a turn, their mean", "tv_multi": "of the mean over a conversation"}[name]
             score = cluster_mean(values, np.arange(len(values)), **make.interval)

@@ -12,7 +12,7 @@ from ...hooks.generation.sampling import random_generator
 from ...hooks.lm import LanguageModel
 from ...hooks.tree.memory import Cost, sum_costs
 from ...metrics.validation import Floats
-from ..experiment import Item, Question, Read, Transcript
+from ..experiment import Drawn, Item, Question, Read, Transcript
 from ..reading.exact import compile_questions, reading_rows
 from .asking import SINGLE, asks, choice_of, orders_of, single_questions
 from .confidence import confidence_rows
@@ -115,7 +115,7 @@ def counted_rows(config: BScoreConfig, item: Item, method: str, law: Floats, cov
 
 def _transcript(question: Question, turns: list[Turn] | None = None) -> Transcript:
     """What was said in a read-out; of a conversation, all of it."""
-    answers = [] if turns is None else [{"draw": 0, "text": turns[-1].form, "status": "ok"}]
+    answers: list[Drawn] = [] if turns is None else [{"draw": 0, "text": turns[-1].form, "status": "ok"}]
     return {
         "readout_id": question.readout_id,
         "messages": list(question.conversation),

@@ -79,7 +79,7 @@ class ConsistencyConfig(RunConfig):
     sampled: Sampled = Sampled()
     fork: Fork
     coverage_thresholds: tuple[Annotated[float, Field(ge=0, le=1)], ...] = (0.1, 0.5, 0.9)
-    """Consistency is also told of the instances whose coverage reaches these before and after."""
+    """Consistency is also scored on the instances whose coverage reaches these before and after."""
 
     @property
     def sampled_methods(self) -> tuple[str, ...]:

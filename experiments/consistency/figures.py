@@ -1,20 +1,20 @@
 """The pictures of the consistency report."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 import pandas as pd
 
 from ..experiment import Figure, Table
-from ..report.plotting import INK, MARK, figure_of_panels, to_svg
+from ..report.plotting import INK, MARK, panel_figure
 from ..report.score_figure import Scores, score_figure
 from ..scoring.number import Number
 from ..tables.samples import ALL
 
 BINS = 20
 QUANTILES = 200
-"""Dots that stand for a distribution, however many values it has."""
+"""Dots in which a distribution is drawn, however many values it has."""
 
 
 def figures(table: pd.DataFrame, numbers: Sequence[Number], conditions: Sequence[Table]) -> list[Figure]:
@@ -62,7 +62,7 @@ def figures(table: pd.DataFrame, numbers: Sequence[Number], conditions: Sequence
 
 def ratio_figure(table: pd.DataFrame) -> Figure:
     """Share of the first remaining word before against after, one panel per method (the paper's Figures 2 to 4)."""
-    return _figure(
+    return panel_figure(
         "Is the ratio kept?",
         _by_method(table),
         lambda axes, rows: _heat(axes, rows["alpha_prior"], rows["alpha_post"], "before", "after"),
@@ -85,7 +85,7 @@ def agreement_figure(table: pd.DataFrame, one: str, others: Sequence[str]) -> Fi
         for column, when in (("alpha_prior", "before"), ("alpha_post", "after"))
         for other, rows in pairs.items()
     ]
-    return _figure(
+    return panel_figure(
         "Do the methods read the same belief?",
         panels,
         lambda axes, rows: _heat(axes, rows.iloc[:, 0], rows.iloc[:, 1], one, "as titled"),
@@ -96,7 +96,7 @@ def agreement_figure(table: pd.DataFrame, one: str, others: Sequence[str]) -> Fi
 
 def rejected_figure(table: pd.DataFrame) -> Figure:
     """Share of the rejected word before against after (the paper's appendix E)."""
-    return _figure(
+    return panel_figure(
         "Is the rejected word still given?",
         _by_method(table),
         lambda axes, rows: _heat(axes, rows["rejected_prior_share"], rows["p_invalid_norm"], "before", "after"),
@@ -121,7 +121,7 @@ def entropy_figure(table: pd.DataFrame) -> Figure:
         axes.set_ylabel("share of instances")
         axes.legend(loc="best", fontsize=8)
 
-    return _figure(
+    return panel_figure(
         "How decided is it between the two words?",
         _by_method(table),
         draw,
@@ -146,7 +146,7 @@ def coverage_figure(table: pd.DataFrame) -> Figure:
         axes.set_ylim(-0.6, len(values) - 0.2)
         axes.set_xlabel("coverage")
 
-    return _figure(
+    return panel_figure(
         "How much of the answer is any of the three words?",
         _by_method(table),
         draw,
@@ -167,12 +167,6 @@ def position_figure(scores: Scores, methods: Sequence[str]) -> Figure:
         "Mean share of the word in each place, before anything is ruled out; without a bias, each has a third.",
         reference=1 / 3,
     )
-
-
-def _figure(
-    title: str, panels: Sequence[tuple[str, Any]], draw: Callable[[Any, Any], None], caption: str, **layout: int
-) -> Figure:
-    return Figure(title, to_svg(figure_of_panels(panels, draw, **layout)), caption)
 
 
 def _by_method(table: pd.DataFrame) -> list[tuple[str, pd.DataFrame]]:

@@ -18,7 +18,7 @@ from .registry import experiment_of, experiments
 def load_config(
     target: str, overrides: Sequence[str] = (), model: str | None = None, allow_code: Sequence[Path] = ()
 ) -> tuple[Experiment, RunConfig]:
-    """The experiment and the configuration that `target`, an experiment's name or a YAML file, stands for.
+    """The experiment and the configuration that `target`, an experiment's name or a YAML file, names.
 
     Args:
         target: `consistency`, a preset such as `martingale-full`, or a path to a file with an `experiment:` key. A

@@ -9,6 +9,7 @@ from ...hooks.prompts.query import PromptReader
 from ...hooks.tree.tree import cut_into_packs
 from ..experiment import Experiment, PlansByItself, Question, RunConfig
 from ..reading.exact import compile_questions
+from ..reading.stated import StatesBeliefs, planned_answers, planned_numbers
 
 MASK_BYTES = 4
 PLANNED_ITEMS = 8
@@ -26,7 +27,7 @@ class Plan:
     tokens_one_by_one: int
     """That would, if each surface form were a forward pass of its own."""
     tokens_sampled: int
-    """At most: of thoughts and of sampled answers."""
+    """At most: of thoughts, of sampled answers, and of stated ones."""
     longest_pack: int
     mask_bytes: int
     """Of the longest pack's attention mask."""
@@ -46,15 +47,17 @@ def make_plan(experiment: Experiment, config: RunConfig) -> Plan:
     asks = experiment.planned if isinstance(experiment, PlansByItself) else experiment.questions
     for item in first:
         questions = asks(config, item)
-        queries = compile_questions(reader, questions)
-        built = QueryTree(queries)
-        packs = cut_into_packs(built.tree, built.read_nodes, config.token_budget)
-        readouts += len(queries)
+        places = experiment.places(config, item) if isinstance(experiment, StatesBeliefs) else ()
         sampled += sum(thoughts for one in questions if one.thought is None)
         sampled += sum(one.draws * config.sampling.max_new_tokens for one in questions)
-        run += sum(len(one) for one in packs)
-        longest = max(longest, *(len(one) for one in packs))
-        alone += sum(len(q.prompt.ids) + len(path) for q in queries for paths in q.paths.paths for path in paths)
+        sampled += planned_answers(config, places)
+        for queries in (compile_questions(reader, questions), *planned_numbers(config, places, reader)):
+            built = QueryTree(queries)
+            packs = cut_into_packs(built.tree, built.read_nodes, config.token_budget)
+            readouts += len(queries)
+            run += sum(len(one) for one in packs)
+            longest = max(longest, *(len(one) for one in packs))
+            alone += sum(len(q.prompt.ids) + len(path) for q in queries for paths in q.paths.paths for path in paths)
     scale = len(items) / len(first)
     return Plan(
         items=len(items),

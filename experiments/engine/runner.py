@@ -31,6 +31,7 @@ from ..addons import ADDONS
 from ..addons.addon import ScoredRun
 from ..experiment import Experiment, Item, Read, ReadsByItself, RunConfig
 from ..reading.exact import compile_questions, read_questions
+from ..report.blocks import Prose
 from ..report.lead import Lead
 from ..report.rows import as_row, jsonable
 from ..report.run_page import render_report
@@ -47,7 +48,7 @@ from ..runs.manifest import (
     refuse_other_registration,
     surroundings,
 )
-from ..runs.scores import score_run
+from ..runs.scores import score_and_tell
 from ..runs.shard import WHOLE, Shard
 from ..scoring.verdict import verdicts
 from .progress import progress
@@ -137,7 +138,7 @@ def report(folder: RunFolder, experiment: Experiment, config: RunConfig) -> None
     folder.require_as_begun()
     every = folder.beliefs()
     beliefs = every[~every["kind"].isin(INNER_KINDS)]
-    numbers = score_run(experiment, config, beliefs)
+    numbers, left_out = score_and_tell(experiment, config, beliefs)
     scored = ScoredRun(folder, experiment, config, every, beliefs, numbers)
     added = [addon.finish(scored) for addon in ADDONS]
     told = [*numbers, *(number for one in added for number in one.numbers)]
@@ -146,7 +147,8 @@ def report(folder: RunFolder, experiment: Experiment, config: RunConfig) -> None
     record = folder.manifest | _totals(folder)
     partial = {"partial": f"{len(folder.committed())} of {record['batches']} batches"} if folder.missing else {}
     named = {"experiment": experiment.name, "headline": experiment.headline, **partial}
-    folder.write_json("scores.json", {**named, "lead": lead.as_dict(), "scores": rows})
+    unscored = {"not_scored": left_out} if left_out else {}
+    folder.write_json("scores.json", {**named, "lead": lead.as_dict(), "scores": rows, **unscored})
     nested = ("reasons", "params", "details", "beside", "equivalence")
     table = pd.DataFrame([row | {key: json.dumps(row[key]) for key in nested} for row in rows])
     folder.write_table("scores.parquet", table)
@@ -157,6 +159,7 @@ def report(folder: RunFolder, experiment: Experiment, config: RunConfig) -> None
     findings = experiment.findings(config, beliefs, numbers, folder.transcripts)
     notes = {key: note for one in added for key, note in one.notes.items()}
     blocks = [block for one in added for block in one.blocks]
+    blocks += [Prose(text=f"Not scored: {name} {why}.") for name, why in left_out.items()]
     page = render_report(experiment, config, record, lead, findings, numbers, beliefs, notes, blocks)
     folder.write("report.html", page)
     written = ["scores.json", "scores.parquet", "report.html", *(name for one in added for name in one.files)]

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from ..experiment import Figure
-from ..report.plotting import INK, MARK, STYLE, figure_of_panels, to_svg
+from ..report.plotting import INK, MARK, STYLE, panel_figure, to_svg
 from .samples import Map
 
 AWAY = "#c2603f"
@@ -89,11 +89,13 @@ def profile_figure(cells: Map, controls: Mapping[str, Map]) -> Figure:
         axes.set_ylabel("transfer")
 
     names = ", ".join(f"{sign} {name}" for sign, name in zip(cycle(MARKERS.values()), controls, strict=False))
-    return Figure(
+    return panel_figure(
         "How does each span's share go over the layers?",
-        to_svg(figure_of_panels([(span, span) for span in spans], draw, columns=4)),
+        [(span, span) for span in spans],
+        draw,
         "Transfer with the band that holds for all cells of the map at once; -1 is before the first block. Controls: "
         f"{names or 'none'}.",
+        columns=4,
     )
 
 

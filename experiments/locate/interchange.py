@@ -162,7 +162,9 @@ class _Streams:
 
 
 def _swapped(item: Item, query: Query, patch: Patch, streams: _Streams, captured: Captured) -> Query:
-    """The query of a context with a patch's rows in place. What was forced in it, this context has not said."""
+    """The query of a context with a patch's rows in place. Its prefilled turns are not scored: they are then another
+    context's.
+    """
     rows = {point: streams.rows(captured, patch.source, patch.tokens, point) for point in patch.points}
     prompt = replace(query.prompt, prefilled=())
     return replace(query, readout_id=f"{item.id}/{patch.name}", prompt=prompt, swap=Swap(patch.tokens, rows))

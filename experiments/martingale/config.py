@@ -134,7 +134,7 @@ class MartingaleConfig(RunConfig):
     chains: int = Field(default=1, ge=1)
     """Of each question, reasoning and prompt; from eight on, drift within the question is tested."""
     generation: Sampling = Sampling()
-    """The law of chains, thoughts and speeches."""
+    """The sampling distribution of chains, thoughts and speeches."""
     debate: Debate = Debate()
     trajectories: str | None = None
     """A run of the same model whose trajectories are read, instead of new ones."""
@@ -153,7 +153,9 @@ class MartingaleConfig(RunConfig):
 
     @property
     def tests_drift(self) -> bool:
-        """Whether there are chains enough, and of the law under which drift within a question means anything."""
+        """Whether there are chains enough, drawn from the model's own distribution: else drift within a question means
+        nothing.
+        """
         return self.chains >= DRIFT_CHAINS and self.generation.faithful
 
     @model_validator(mode="after")
@@ -176,7 +178,7 @@ class MartingaleConfig(RunConfig):
                 )
         if self.doob.continuations and not self.generation.faithful:
             raise ValueError(
-                "doob: continuations follow the model's own law; set generation.temperature and top_p to 1"
+                "doob: continuations follow the model's own distribution; set generation.temperature and top_p to 1"
             )
         if self.doob.continuations and self.generation.stop:
             raise ValueError("doob: a stop text may lie across the end of a prefix; take generation.stop away")

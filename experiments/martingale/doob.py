@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 
+from ...hooks.belief_rows import option_rows
 from ...hooks.generation.generation import GeneratedText, Request
 from ...hooks.lm import LanguageModel
 from ...hooks.prompts.chat import Prompt
@@ -88,16 +89,7 @@ def _final_beliefs(
 
 
 def _rows(place: BeliefPlace, half: int, belief: float) -> list[dict[str, Any]]:
-    return [
-        place.columns(reading=half, control=True)
-        | {
-            "readout_id": f"{place.name}/{METHOD}.{half}",
-            "kind": "verbal",
-            "method": METHOD,
-            "option": option,
-            "option_index": index,
-            "prob": prob,
-            "status": "nan" if np.isnan(prob) else "ok",
-        }
-        for index, (option, prob) in enumerate(zip(place.options, (belief, 1 - belief), strict=True))
-    ]
+    names = {"readout_id": f"{place.name}/{METHOD}.{half}", "method": METHOD}
+    status = "nan" if np.isnan(belief) else "ok"
+    rows = option_rows(place.options, (belief, 1 - belief), kind="verbal", coverage=np.nan, status=status, **names)
+    return [place.columns(reading=half, control=True) | row for row in rows]

@@ -21,6 +21,7 @@ from ..materials.trajectories.thought import thoughts
 from ..materials.trajectories.trajectory import SampleSource, Trajectory
 from ..reading.exact import read_questions
 from ..reading.judge import judge_rows
+from ..reading.place import BeliefPlace
 from ..reading.stated import stated_rows
 from ..scoring.number import Number
 from ..tables.samples import Sample
@@ -68,7 +69,11 @@ class Martingale(Experiment):
 
     def questions(self, config: MartingaleConfig, item: Item) -> list[Question]:
         """The exact read-outs at every start, and along evidence."""
-        return exact_questions(config, starts(config, item))
+        return exact_questions(config, self.places(config, item))
+
+    def places(self, config: MartingaleConfig, item: Item) -> list[BeliefPlace]:
+        """Every start, and the prefixes of evidence."""
+        return starts(config, item)
 
     def read(self, config: MartingaleConfig, item: Item, lm: LanguageModel) -> Read:
         """Make the trajectories, then read all kinds of belief after each of their steps."""

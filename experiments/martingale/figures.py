@@ -8,7 +8,7 @@ import pandas as pd
 
 from ...metrics import MartingaleScore
 from ..experiment import Figure
-from ..report.plotting import INK, MARK, figure_of_panels, to_svg
+from ..report.plotting import INK, MARK, panel_figure
 from ..report.score_figure import score_figure
 from ..scoring.number import Number
 from ..tables.samples import WHOLE
@@ -91,7 +91,7 @@ def update_figure(ends: pd.DataFrame, method: str, scores: Any) -> Figure:
         axes.set_xlabel("prior")
         axes.set_ylabel("update")
 
-    return _figure(
+    return panel_figure(
         f"Can the update be foreseen? {method}",
         [(name, (name, rows)) for name, rows in _by_cell(ends)],
         draw,
@@ -114,7 +114,7 @@ def path_figure(table: pd.DataFrame, method: str) -> Figure:
         axes.set_xlabel("step")
         axes.set_ylabel("belief")
 
-    return _figure(
+    return panel_figure(
         f"Belief after each step: {method}",
         _by_cell(table),
         draw,
@@ -140,7 +140,7 @@ def agreement_figure(scores: Any, methods: Sequence[str]) -> Figure:
         axes.set_xticks(range(n), names, fontsize=7)
         axes.set_yticks(range(n), names, fontsize=7)
 
-    return _figure(
+    return panel_figure(
         "Do the methods agree?",
         [("beliefs", "agreement"), ("updates", "agreement_update")],
         draw,
@@ -167,7 +167,7 @@ def change_figure(ends: pd.DataFrame, methods: Sequence[str]) -> Figure:
         axes.locator_params(axis="y", nbins=4)
         axes.set_ylabel("share")
 
-    return _figure(
+    return panel_figure(
         "How large are the updates, and do they help?",
         [(title, values) for title, values in panels if len(values)],
         draw,
@@ -179,7 +179,3 @@ def change_figure(ends: pd.DataFrame, methods: Sequence[str]) -> Figure:
 
 def _by_cell(table: pd.DataFrame) -> list[tuple[str, pd.DataFrame]]:
     return [(str(name), rows) for name, rows in table.groupby(cell_names(table), sort=False)]
-
-
-def _figure(title: str, panels: Sequence[tuple[str, Any]], draw: Any, caption: str, **layout: int) -> Figure:
-    return Figure(title, to_svg(figure_of_panels(panels, draw, **layout)), caption)

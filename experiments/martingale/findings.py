@@ -121,7 +121,7 @@ def findings(
             Table("What came true", "Where outcomes or the true posterior are known.", OUTCOMES, (ALL, *names)),
             Table(
                 "Drift within a question",
-                "Chains of one question, sampled from the model's own law, must not move its belief on average.",
+                "Chains of one question, sampled as the model itself would go on, must not move its belief on average.",
                 DRIFT,
                 names,
             ),
@@ -140,14 +140,14 @@ def findings(
 def _question(config: MartingaleConfig, numbers: Sequence[Number]) -> str:
     """What was measured, on what, and what is wrong with it."""
     found = {(number.metric, number.method): number for number in numbers if number.subset == ALL}
-    law = config.generation
+    sampling = config.generation
     told = [
         "The model reasons about a question, or is shown evidence, step by step; after each step its belief is read, "
         "by several methods on the same steps. If nothing but news moves a belief, its updates cannot be foreseen from "
         "the belief before: M, the slope of the update on the prior, is 0. A positive M moves away from the middle, a "
         "negative one back to it. Each cell has an intercept of its own: pooled, what cells differ by passes for M.",
         _attenuation(numbers),
-        f"Steps were sampled at temperature {law.temperature:g}, top-p {law.top_p:g}.",
+        f"Steps were sampled at temperature {sampling.temperature:g}, top-p {sampling.top_p:g}.",
         _drift_note(config),
         _thought_note(config),
         _endings(found),

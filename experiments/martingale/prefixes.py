@@ -7,7 +7,7 @@ from itertools import product, zip_longest
 from ...hooks.prompts.options import make_options
 from ...hooks.prompts.places import LAST, Position, Positions
 from ..experiment import Item, Question
-from ..materials.trajectories.trajectory import Trajectory, after
+from ..materials.trajectories.trajectory import Trajectory, with_question
 from ..reading.judge import Shown
 from ..reading.place import BeliefPlace
 from .config import MartingaleConfig, MartingaleMethod, Reasoning
@@ -87,7 +87,7 @@ def _question(
         scenario=place.scenario,
         step=place.step,
         variant={**place.variant, **of_wording, "reading": reading},
-        conversation=after(place.context, method.ask[wording].format(first=first, second=second)),
+        conversation=with_question(place.context, method.ask[wording].format(first=first, second=second)),
         prefill="",
         options=make_options(place.options, [config.lead + form for form in method.forms], answers and answers[turn]),
         positions=_positions(place),

@@ -7,9 +7,8 @@ from ..experiment import Item
 from ..materials.questions.question import BinaryQuestion
 from ..materials.trajectories.chain import ChainRequest
 from ..materials.trajectories.debate import DebateRequest
-from ..materials.trajectories.evidence import evidence_trajectory
 from ..materials.trajectories.thought import ThoughtRequest
-from ..materials.trajectories.trajectory import Trajectory
+from ..materials.trajectories.trajectory import Trajectory, evidence_trajectory
 from .config import MartingaleConfig, Reasoning
 
 

@@ -59,7 +59,7 @@ class StoredTrajectories:
 def stored_trajectories(config_json: str) -> StoredTrajectories:
     """The run that a configuration names.
 
-    Raises UserError if it is none of this experiment, not complete, or of another model, wording or law.
+    Raises UserError if it is none of this experiment, not complete, or of another model, wording or sampling.
     """
     config = MartingaleConfig.model_validate_json(config_json)
     assert config.trajectories

@@ -19,7 +19,7 @@ GATE = "gate"
 MARKS = ("draw", *FACETS, "truth", "statuses", "control")
 """What a variant may hold besides the cell."""
 SHARED = -1
-"""Stands for the draw of a start, which is every trajectory's."""
+"""In place of the draw of a start, which every trajectory shares."""
 
 
 def readings(beliefs: pd.DataFrame, *, of_gate: bool = False) -> pd.DataFrame:

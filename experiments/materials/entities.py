@@ -9,7 +9,7 @@ from pydantic import Field, model_validator
 
 from ...hooks.errors import UserError
 from ...hooks.settings import Settings
-from .ranking import RANKING_TEXT, ranked
+from .ranking import RANKING_TEXT, rank_words
 
 Window = tuple[int, int]
 """A first and a last rank."""
@@ -64,11 +64,11 @@ class Entities(NamedTuple):
     words: list[str]
     """Sorted, and distinct whatever their case."""
     ranking: str | None
-    """What the ranked list that they were taken from is known by."""
+    """The name of the ranked list that they were taken from."""
 
 
 def window_name(window: Window | None) -> str:
-    """What the items of a window are known by."""
+    """The name of a window in those of its items."""
     return "ranks {}-{}".format(*window) if window else "all ranks"
 
 
@@ -82,7 +82,7 @@ def entities(config: EntityConfig, window: Window | None = None) -> Entities:
     _three_at_least(usable, f"{source} has {len(usable)} of {config.min_length} to {config.max_length} letters")
     ranking = None
     if config.reference:
-        usable, ranking = ranked(sorted(usable, key=str.casefold), config.reference, config.ranking_text)
+        usable, ranking = rank_words(sorted(usable, key=str.casefold), config.reference, config.ranking_text)
     if window:
         first, last = window
         found, usable = len(usable), usable[first - 1 : last]

@@ -28,10 +28,10 @@ class Ranked(NamedTuple):
     words: list[str]
     """The likeliest first."""
     name: str
-    """What it is known by: equal names are equal lists."""
+    """Equal names are equal lists."""
 
 
-def ranked(words: Sequence[str], reference: str, text: str = RANKING_TEXT) -> Ranked:
+def rank_words(words: Sequence[str], reference: str, text: str = RANKING_TEXT) -> Ranked:
     """Rank `words` by the probability that the model goes on from `text` with the word and then ends it.
 
     Args:

@@ -13,7 +13,7 @@ from .trajectories import Floats
 
 @dataclass(frozen=True)
 class Repeating:
-    """An agent whose law at a turn is (1 - weight) times its law afresh, plus `weight` times where history draws it.
+    """An agent whose distribution at a turn is (1 - weight) times that afresh plus weight times where history draws it.
 
     Afresh, the log-probability of an option has SD `taste` between options, and a place in the list adds `lean` for
     each place that it is further up; both are multiplied, so that the order matters. Where history draws it:
@@ -34,14 +34,14 @@ class Repeating:
     strength: float = 4.0
 
     def fresh(self, orders: Sequence[Sequence[int]], rng: np.random.Generator) -> Floats:
-        """[orders, k] its law afresh, for a question with these orders of the options."""
+        """[orders, k] its distribution afresh, for a question with these orders of the options."""
         k = len(orders[0])
         liking = self.taste * rng.standard_normal(k)
         place: NDArray[np.int64] = np.array([np.argsort(order) for order in orders])
         return softmax(liking - self.lean * place, axis=1)
 
     def turn(self, fresh: Floats, history: Sequence[int], truth: int | None = None) -> Floats:
-        """[k] its law at a turn, from that afresh in the same order and its answers so far."""
+        """[k] its distribution at a turn, from that afresh in the same order and its answers so far."""
         k = len(fresh)
         if not history or self.drawn == "nowhere":
             return fresh

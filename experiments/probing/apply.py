@@ -43,9 +43,9 @@ def evaluate_job(job: ProbeJob, allow_code: tuple[Path, ...] = ()) -> list[str]:
     gain = log_loss(y, np.full(len(y), base)) - log_loss(y, belief)
     slope = calibrate(logit, y)
     rows: list[tuple[str, ...]] = [("", "estimate", "interval", "groups")]
-    rows.append(_line("gain in log-loss over the base rate, nat", cluster_mean(gain, groups)))
+    rows.append(_line("gain in log-loss over the base rate, nat", cluster_mean(gain, groups, seed=job.study.seed)))
     if data.target.kind == "binary":
-        rows.append(_line("Brier", brier(belief, y, groups)))
+        rows.append(_line("Brier", brier(belief, y, groups, seed=job.study.seed)))
     rows += [("AUC", f"{auc(y, logit):.3f}", "", ""), ("calibration slope", f"{slope.slope:.3f}", "", "")]
     rows.append(("calibration intercept", f"{slope.intercept:.3f}", "", ""))
     site = loaded.sites[probe.meta.position]
@@ -76,7 +76,7 @@ def apply_job(job: ProbeJob, run: Path, allow_code: tuple[Path, ...] = ()) -> in
     table = belief_table(
         row
         for (_, own), value, token in zip(first.iterrows(), logit, every["token_index"].to_numpy()[place], strict=True)
-        for row in _rows(own.to_dict(), float(value), int(token), probe)
+        for row in _rows({str(name): one for name, one in own.items()}, float(value), int(token), probe)
     )
     with folder.writing():
         (run / FOLDER).mkdir(exist_ok=True)

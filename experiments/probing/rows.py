@@ -27,6 +27,8 @@ from ..runs.folder import RunFolder
 from .settings import ProbeJob
 
 LAYER_0 = "layer-0 embeddings"
+HARMLESS = ("threads", "path")
+"""What may differ between runs of one model."""
 
 
 class Loaded(NamedTuple):
@@ -103,9 +105,8 @@ def _common(runs: Sequence[Path], stores: Sequence[ActivationStore]) -> Header:
     first = stores[0].header
     for run, store in zip(runs, stores, strict=True):
         mine, theirs = ({"dtype": one.dtype, **one.conditions["model"]} for one in (first, store.header))
-        for name in ("threads", "path"):
-            mine.pop(name, None), theirs.pop(name, None)
-        if differences := condition_differences(mine, theirs):
+        same, other = ({key: value for key, value in one.items() if key not in HARMLESS} for one in (mine, theirs))
+        if differences := condition_differences(same, other):
             raise UserError(f"{run}: is of another model than {runs[0]} ({'; '.join(differences)})")
     return first.model_copy(
         update={
@@ -130,7 +131,10 @@ def _site(asked: Sequence[tuple[Position, Question]]) -> ReadingSite:
     """The least that can be said of a position in all questions."""
     every = {reading_site(position, len(question.conversation)) for position, question in asked}
     order: tuple[ReadingSite, ...] = ("read-out", "unknown", "before the question")
-    return next((site for site in order if site in every), "unknown")
+    for site in order:
+        if site in every:
+            return site
+    return "unknown"
 
 
 def _message(asked: Sequence[tuple[Position, Question]]) -> int | None:

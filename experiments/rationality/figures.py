@@ -10,7 +10,7 @@ import pandas as pd
 from ...metrics import Score, adjust, lie, quantile_bins
 from ...metrics.validation import Floats
 from ..experiment import Figure
-from ..report.plotting import INK, MARK, figure_of_panels, to_svg
+from ..report.plotting import INK, MARK, panel_figure
 from ..scoring.number import Number
 from ..tables.samples import ALL, Cases
 from .own import PAIRS
@@ -53,7 +53,7 @@ def truth_figure(every: Sequence[MethodBeliefs], acts: Actions) -> Figure:
         axes.set_xlabel("true chance")
         axes.set_ylabel("belief")
 
-    return _figure(
+    return panel_figure(
         "Belief against truth",
         [(one.method, one.belief) for one in every],
         draw,
@@ -85,7 +85,7 @@ def choice_figure(every: Sequence[MethodBeliefs], acts: Actions) -> Figure:
             pair = acts.tree[:, [first, second]]
             with np.errstate(divide="ignore", invalid="ignore"):
                 panels.append((f"{one.method}: {name}", (one.belief, pair[:, 0] / pair.sum(axis=1))))
-    return _figure(
+    return panel_figure(
         "Do choices rise with the belief?",
         panels,
         draw,
@@ -116,7 +116,7 @@ def sufficiency_figure(every: Sequence[MethodBeliefs], scores: Mapping[tuple[str
         axes.set_ylim(0.6 - len(rows), 0.6)
         axes.set_xlabel("share of the choice")
 
-    return _figure(
+    return panel_figure(
         "Is the belief enough?",
         [("", None)],
         draw,
@@ -143,7 +143,7 @@ def case_figure(cases: Sequence[Cases]) -> Figure:
         axes.set_ylim(0.6 - len(found), 0.6)
         axes.set_xlabel("belief - implied")
 
-    return _figure(
+    return panel_figure(
         "Is a belief the mean of its cases?",
         [("", None)],
         draw,
@@ -176,7 +176,7 @@ def latent_figure(names: Sequence[str], numbers: Sequence[Number]) -> Figure:
         axes.set_yticks(range(n), shown, fontsize=6)
         axes.set_xlabel("beyond", fontsize=8)
 
-    return _figure(
+    return panel_figure(
         "What does one belief know that another does not tell?",
         [("of the choice", "latent_action"), ("of the truth", "latent_truth")],
         draw,
@@ -197,7 +197,3 @@ def _unit(axes: Any) -> None:
     for set_limits, set_ticks in ((axes.set_xlim, axes.set_xticks), (axes.set_ylim, axes.set_yticks)):
         set_limits(-0.03, 1.03)
         set_ticks([0, 0.5, 1])
-
-
-def _figure(title: str, panels: Sequence[tuple[str, Any]], draw: Any, caption: str, **layout: int) -> Figure:
-    return Figure(title, to_svg(figure_of_panels(panels, draw, **layout)), caption)

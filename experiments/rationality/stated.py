@@ -44,10 +44,13 @@ def stated_rows(config: RationalityConfig, item: Item, lm: LanguageModel) -> tup
                     for row in answer_rows(one, "sampled", [answer], place.options, config.low_coverage):
                         where = place.columns(reading=answer.draw)
                         rows.append(where | row | {"readout_id": f"{row['readout_id']}.{answer.draw}"})
-            told += [transcript(place, one, answers) for (place, one), answers in zip(here, written, strict=True)]
+            told += [
+                transcript(lm.reader.chat, place, one, answers)
+                for (place, one), answers in zip(here, written, strict=True)
+            ]
             pairs = [pair for pair in pairs if pair not in here]
         if name in config.said.numbers:
-            told += [transcript(*one) for one in pairs]
+            told += [transcript(lm.reader.chat, *one) for one in pairs]
     return _with_auxiliary(config, item, lm, rows, told)
 
 
@@ -88,7 +91,7 @@ def _with_auxiliary(
         for i, (label, line) in enumerate(zip(further["labels"], read.lines, strict=True))
     ]
     place = BeliefPlace(asked.readout_id, AUXILIARY, 0, [], config.answers)
-    shown = transcript(place, asked)
+    shown = transcript(lm.reader.chat, place, asked)
     shown["options"] = list(further["labels"])
     return [*rows, *own], [*told, shown]
 

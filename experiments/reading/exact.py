@@ -17,7 +17,7 @@ from ...hooks.lm import LanguageModel
 from ...hooks.prompts.places import Positions
 from ...hooks.prompts.query import PromptReader, Query
 from ...hooks.tree.memory import Cost
-from ...hooks.verbal import verbalised
+from ...hooks.verbal.verbalised import match_options, match_rows
 from ..experiment import Drawn, Item, Question, Read, RunConfig, Transcript
 from .thinking import think
 
@@ -177,8 +177,8 @@ def _sampled(
         return []
     names = [option.name for option in question.options]
     thinks = lm.spec.thinking == "on"
-    told = verbalised.tally_matches((verbalised.match_options(one, names, thinking=thinks) for one in said), len(names))
-    rows = verbalised.tally_rows(told, names, config.low_coverage)
+    matches = [match_options(one, names, thinking=thinks) for one in said]
+    rows = match_rows(matches, names, config.low_coverage)
     rows = [_estimated(question, SAMPLED, len(said)) | row for row in rows]
     if question.mentioned and config.sampling.faithful and not config.sampling.stop:
         spoken = lm.reader.query(question.readout_id, question.conversation, question.mentioned, question.prefill)

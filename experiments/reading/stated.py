@@ -1,21 +1,42 @@
 """What the model says at each place: numbers exactly, the likeliest answer, sampled answers."""
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Protocol, runtime_checkable
 
 from ...hooks.generation.sampling import Sampling
 from ...hooks.lm import LanguageModel
 from ...hooks.prompts.chat import ChatRenderer
+from ...hooks.prompts.query import PromptReader, Query
 from ...hooks.verbal.answers import Answer, answer_rows, write_answers
 from ...hooks.verbal.asking import NumberQuestion, ask_number
 from ...hooks.verbal.exact_numbers import read_numbers
 from ...hooks.verbal.formats import FORMATS
-from ..experiment import RunConfig, Transcript
+from ..experiment import Item, RunConfig, Transcript
 from .place import BeliefPlace
 
 ANSWER_TOKENS = 24
 """Room for the longest form of every format, and what closes it."""
 Rows = list[dict[str, Any]]
+
+
+@runtime_checkable
+class StatesBeliefs(Protocol):
+    """An experiment whose stated beliefs a plan can count."""
+
+    def places(self, config: Any, item: Item) -> Sequence[BeliefPlace]:
+        """Where they are asked for, as far as it is known before the model has said anything."""
+        ...
+
+
+def planned_numbers(config: RunConfig, places: Sequence[BeliefPlace], reader: PromptReader) -> list[list[Query]]:
+    """The queries of each tree in which `stated_rows` reads numbers exactly; of a format of several, the first ones."""
+    return [[one.query(reader) for one in _asked(name, places, reader)] for name in config.stated.numbers]
+
+
+def planned_answers(config: RunConfig, places: Sequence[BeliefPlace]) -> int:
+    """Most tokens of the answers that `stated_rows` has written."""
+    plan = config.stated
+    return ANSWER_TOKENS * len(places) * (len(plan.greedy) + plan.draws * len(plan.sampled))
 
 
 def stated_rows(config: RunConfig, places: Sequence[BeliefPlace], lm: LanguageModel) -> tuple[Rows, list[Transcript]]:
@@ -26,11 +47,7 @@ def stated_rows(config: RunConfig, places: Sequence[BeliefPlace], lm: LanguageMo
     rows: Rows = []
     said: list[Transcript] = []
     for name in plan.formats:
-        worded = {options: FORMATS[name].worded(*options) for options in dict.fromkeys(one.options for one in places)}
-        asked = [
-            ask_number(lm.reader, f"{one.name}/{name}", one.context, worded[one.options], thought=one.thought)
-            for one in places
-        ]
+        asked = _asked(name, places, lm.reader)
         answers: list[list[Answer]] = [[] for _ in asked]
         if name in plan.numbers:
             for place, one in zip(places, read_numbers(lm, asked, budget=config.token_budget), strict=True):
@@ -47,6 +64,15 @@ def stated_rows(config: RunConfig, places: Sequence[BeliefPlace], lm: LanguageMo
                 answers[i] += one
         said += [transcript(lm.reader.chat, *one) for one in zip(places, asked, answers, strict=True)]
     return rows, said
+
+
+def _asked(name: str, places: Sequence[BeliefPlace], reader: PromptReader) -> list[NumberQuestion]:
+    """The question for a number in a format, at each place."""
+    worded = {options: FORMATS[name].worded(*options) for options in dict.fromkeys(one.options for one in places)}
+    return [
+        ask_number(reader, f"{one.name}/{name}", one.context, worded[one.options], thought=one.thought)
+        for one in places
+    ]
 
 
 def _halves(place: BeliefPlace, asked: NumberQuestion, answers: Sequence[Answer], low_coverage: float) -> Rows:

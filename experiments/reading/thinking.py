@@ -21,15 +21,15 @@ def think(config: RunConfig, questions: Sequence[Question], lm: LanguageModel) -
 
     Raises UserError, naming the read-out, if a thought of full length would leave no room for an answer.
     """
-    law = Sampling(max_new_tokens=config.thoughts.max_new_tokens)
+    sampling = Sampling(max_new_tokens=config.thoughts.max_new_tokens)
     close = lm.reader.chat.close
     assert close is not None  # else the renderer would have refused to think
     requests = []
     for question in questions:
-        _refuse_long(question, _query(question, (), lm), law.max_new_tokens, lm)
+        _refuse_long(question, _query(question, (), lm), sampling.max_new_tokens, lm)
         prompt = lm.reader.chat.render(question.conversation)
         requests.append(Request(question.readout_id, prompt, range(config.thoughts.draws)))
-    samples = iter(lm.sample(requests, law, seed=config.seed, until=[close]))
+    samples = iter(lm.sample(requests, sampling, seed=config.seed, until=[close]))
     mixtures, costs = [], []
     for question in questions:
         drawn = list(islice(samples, config.thoughts.draws))

@@ -7,6 +7,8 @@ import io
 from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
+from ..experiment import Figure
+
 INK = "#22262b"
 MARK = "#3f88b5"
 PANEL_INCHES = 2.6
@@ -41,19 +43,31 @@ def figure_of_panels(
 ) -> Any:
     """A matplotlib figure with one titled panel for each (title, data), drawn by `draw(axes, data)`."""
     import matplotlib as mpl
-    from matplotlib.figure import Figure
+    from matplotlib.figure import Figure as Canvas
 
     columns = min(columns, len(panels))
     width, height = PANEL_INCHES * columns, PANEL_INCHES * -(-len(panels) // columns)
     left, below, side = AXES_INCHES
     with mpl.rc_context(STYLE):
-        figure = Figure(figsize=(width, height))
+        figure = Canvas(figsize=(width, height))
         for i, (title, data) in enumerate(panels):
             x, y = left + PANEL_INCHES * (i % columns), height - PANEL_INCHES * (i // columns + 1) + below
             axes = figure.add_axes((x / width, y / height, side / width, side / height))
             draw(axes, data)
             axes.set_title(title, loc="left")
     return figure
+
+
+def panel_figure(
+    title: str,
+    panels: Sequence[tuple[str, T]],
+    draw: Callable[[Any, T], None],
+    caption: str,
+    *,
+    columns: int = MOST_COLUMNS,
+) -> Figure:
+    """The same for a report."""
+    return Figure(title, to_svg(figure_of_panels(panels, draw, columns=columns)), caption)
 
 
 def to_svg(figure: Any) -> str:

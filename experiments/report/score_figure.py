@@ -7,7 +7,7 @@ import numpy as np
 
 from ...metrics import Score
 from ..experiment import Figure
-from .plotting import INK, MARK, figure_of_panels, to_svg
+from .plotting import INK, MARK, panel_figure
 
 SMALLEST_MARGIN = 0.005
 """Beside the outermost ends of intervals; smaller differences are nothing to look at."""
@@ -59,4 +59,4 @@ def score_figure(
         axes.locator_params(axis="x", nbins=4)
         axes.set_xlabel(axis)
 
-    return Figure(title, to_svg(figure_of_panels(panels, draw)), caption)
+    return panel_figure(title, panels, draw, caption)

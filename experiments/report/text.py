@@ -40,12 +40,15 @@ def as_text(scored: ScoredTable) -> str:
 
 
 def headline_text(scores: Mapping[str, Any]) -> str:
-    """The verdict, the registered number and the headline of a run by method, from its `scores.json`."""
+    """The verdict, the registered number and the headline of a run by method, and what it left out, from its
+    `scores.json`.
+    """
     rows = scores["scores"]
     lead = [row for row in rows if row["metric"] == scores["headline"] and row["subset"] == ALL]
     named = [(*HEADINGS[:3], *HEADINGS[4:]), *map(_stored_cells, lead)]
     lines = [f"{scores['headline']}: {lead[0]['quantity']}".rstrip(": "), *aligned(named)]
-    return "\n".join([*scores["lead"]["said"], "", *lines])
+    unscored = [f"not scored: {name} {why}" for name, why in scores.get("not_scored", {}).items()]
+    return "\n".join([*scores["lead"]["said"], "", *lines, *(["", *unscored] if unscored else [])])
 
 
 def _stored_cells(row: Mapping[str, Any]) -> tuple[str, ...]:

@@ -7,7 +7,7 @@ import pandas as pd
 from ...hooks.errors import UserError
 from ...metrics import belief_gate
 from ..experiment import Experiment, RunConfig
-from ..scoring.engine import require_unique, score_samples
+from ..scoring.engine import SLOW, require_unique, score_samples
 from ..scoring.number import Number, Resampling
 from ..scoring.verdict import GATE
 from ..tables.samples import ALL
@@ -37,10 +37,17 @@ def score_run(experiment: Experiment, config: RunConfig, beliefs: pd.DataFrame) 
 
     Raises UserError for an experiment that breaks its contract: two numbers of one name, or no headline.
     """
+    return score_and_tell(experiment, config, beliefs)[0]
+
+
+def score_and_tell(
+    experiment: Experiment, config: RunConfig, beliefs: pd.DataFrame
+) -> tuple[list[Number], dict[str, str]]:
+    """The same, and metric -> why it was left out of a run that is too large for it."""
     samples = list(experiment.samples(config, beliefs))
     found = score_samples(samples, resampling(config), compared={experiment.headline})
     numbers = [*found.all, *experiment.own_scores(config, beliefs)]
     require_unique(numbers)
     if not any(number.metric == experiment.headline and number.subset == ALL for number in numbers):
         raise UserError(f"{experiment.name}: its headline {experiment.headline!r} is no number of the subset {ALL!r}")
-    return numbers
+    return numbers, {name: f"{why} of `doxascope score`" for name, why in found.skipped.items() if name in SLOW}

@@ -19,7 +19,7 @@ ASKED = (
     "{way} that {claim}. Reply with the sentence alone."
 )
 WAYS = {"for": "more likely", "against": "less likely"}
-LAW = Sampling(temperature=0, max_new_tokens=40, stop=("\n",))
+GREEDY = Sampling(temperature=0, max_new_tokens=40, stop=("\n",))
 
 
 def in_want(config: SycophancyConfig) -> list[Scenario]:
@@ -38,7 +38,7 @@ def written(lm: LanguageModel, scenarios: Sequence[Scenario], seed: int) -> Iter
             text = ASKED.format(background=one.background, way=WAYS[name], claim=one.x)
             turn: Message = {"role": "user", "content": text}
             requests.append(Request(f"{one.id}/{name}", lm.reader.chat.render([turn]), range(1)))
-    said = iter(lm.sample(requests, LAW, seed=seed))
+    said = iter(lm.sample(requests, GREEDY, seed=seed))
     specials = re.compile("|".join(map(re.escape, lm.tokenizer.all_special_tokens)) or "$^")
     for one in scenarios:
         found = {name: clause(" ".join(specials.sub(" ", next(said).text).split())) for name in EVIDENCE}

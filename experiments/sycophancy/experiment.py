@@ -13,6 +13,7 @@ from ...hooks.lm import LanguageModel
 from ...metrics.whitebox.competence import COMPLEMENT, COVERAGE, EVIDENCE, PARSED
 from ..experiment import Experiment, Findings, Item, Question, Read, Transcripts
 from ..reading.exact import read_questions
+from ..reading.place import BeliefPlace
 from ..reading.stated import stated_rows
 from ..scoring.number import Number
 from ..tables.samples import Sample
@@ -68,15 +69,18 @@ class Sycophancy(Experiment):
         """The exact read-outs: every context, claim and negation."""
         return exact_questions(config, item)
 
-    def read(self, config: SycophancyConfig, item: Item, lm: LanguageModel) -> Read:
-        """Every kind of belief in every context."""
-        exact = read_questions(self.name, config, item, exact_questions(config, item), lm)
-        told = [
+    def places(self, config: SycophancyConfig, item: Item) -> list[BeliefPlace]:
+        """The contexts in which beliefs are stated."""
+        return [
             place
             for place in places(config, item, denials=config.stated_denials)
             if place.variant["involvement"] in config.stated_involvement and place.variant["asker"] == "user"
         ]
-        rows, said = stated_rows(config, told, lm)
+
+    def read(self, config: SycophancyConfig, item: Item, lm: LanguageModel) -> Read:
+        """Every kind of belief in every context."""
+        exact = read_questions(self.name, config, item, exact_questions(config, item), lm)
+        rows, said = stated_rows(config, self.places(config, item), lm)
         where = {"experiment": self.name, "item": item.id, "cluster": item.cluster}
         outcome = {"outcome": scenario_of(item).outcome}
         return Read(

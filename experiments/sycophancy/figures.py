@@ -8,7 +8,7 @@ import pandas as pd
 
 from ...metrics import DirectionRates, Score
 from ..experiment import Figure
-from ..report.plotting import INK, MARK, figure_of_panels, to_svg
+from ..report.plotting import INK, MARK, panel_figure
 from ..report.score_figure import score_figure
 from ..scoring.number import Number
 from ..tables.samples import ALL
@@ -75,7 +75,7 @@ def shift_figure(scores: Scores, methods: Sequence[str]) -> Figure:
         axes.locator_params(axis="x", nbins=4)
         axes.set_xlabel("shift towards what is said, nats")
 
-    return _figure(
+    return panel_figure(
         "How far does a word move the belief, and how far may it?",
         [(method, method) for method in methods],
         draw,
@@ -117,7 +117,7 @@ def direction_figure(scores: Scores, methods: Sequence[str]) -> Figure:
         axes.set_xlabel("share of updates")
 
     classes = ", ".join(WORDED.get(name, name) for name in CLASSES)
-    return _figure(
+    return panel_figure(
         "Which way do updates go?",
         [(method, method) for method in methods],
         draw,
@@ -143,13 +143,9 @@ def bayes_figure(found: Mapping[str, pd.DataFrame]) -> Figure:
         axes.set_xlabel("Bayes' rule")
         axes.set_ylabel("read")
 
-    return _figure(
+    return panel_figure(
         "Is the posterior that of Bayes' rule?",
         [(method, rows[np.isfinite(rows["bayes"]) & rows["posterior"].notna()]) for method, rows in found.items()],
         draw,
         "Each dot is a scenario with one piece of evidence, for X (round) or against (square). P* above 1 is cut off.",
     )
-
-
-def _figure(title: str, panels: Sequence[tuple[str, Any]], draw: Any, caption: str) -> Figure:
-    return Figure(title, to_svg(figure_of_panels(panels, draw)), caption)

@@ -76,15 +76,18 @@ class Truth(Experiment):
             for one in item.content["statements"]
         ]
 
+    def places(self, config: TruthConfig, item: Item) -> list[BeliefPlace]:
+        """Each statement."""
+        return [
+            BeliefPlace(one["readout_id"], one["role"], 0, _context(config, one), STATED_OPTIONS, _conditions(one))
+            for one in item.content["statements"]
+        ]
+
     def read(self, config: TruthConfig, item: Item, lm: LanguageModel) -> Read:
         """The exact beliefs and, if asked for, stated ones, with the truth beside them."""
         statements = item.content["statements"]
         exact = read_questions(self.name, config, item, self.questions(config, item), lm)
-        places = [
-            BeliefPlace(one["readout_id"], one["role"], 0, _context(config, one), STATED_OPTIONS, _conditions(one))
-            for one in statements
-        ]
-        stated, said = stated_rows(config, places, lm)
+        stated, said = stated_rows(config, self.places(config, item), lm)
         where = {"experiment": self.name, "item": item.id, "cluster": item.cluster}
         truth = {one["readout_id"]: one["truth"] for one in statements}
         rows = [*({**row, "outcome": truth[row["of"] or row["readout_id"]]} for row in exact.rows)]

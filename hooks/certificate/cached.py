@@ -7,7 +7,7 @@ from pydantic import ValidationError
 
 from ..cache import cache_folder
 from ..errors import UserError
-from ..files import atomic_write
+from ..files import write_text
 from ..identity import Identity
 from .certificate import Certificate
 
@@ -26,8 +26,7 @@ def save_certificate(certificate: Certificate) -> None:
         path = _path(fingerprint, certificate.device)
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
-            with atomic_write(path) as temporary:
-                temporary.write_text(certificate.model_dump_json(indent=1) + "\n", encoding="utf-8")
+            write_text(path, certificate.model_dump_json(indent=1) + "\n")
         except OSError as error:
             raise UserError(f"{path}: cannot be written ({error.strerror}); set DOXASCOPE_CACHE") from error
 

@@ -16,6 +16,7 @@ from ..backends.backend import Backend
 from ..backends.capture import CapturePlan
 from ..backends.captured import Captured, Collector
 from ..backends.edits import Edit, swap_edits
+from ..belief_rows import option_rows
 from ..errors import UserError
 from ..model.blocks import blocks
 from ..model.head import Head
@@ -263,18 +264,8 @@ def exact_rows(logp: NDArray[np.float64], options: Sequence[Option], low_coverag
     """The rows of the belief table that a distribution fills, without the columns of its experiment."""
     prob, coverage = normalised(logp), float(np.exp(logsumexp(logp)))
     status = "nan" if np.isnan(prob).any() else "low_coverage" if coverage < low_coverage else "ok"
-    return [
-        {
-            "kind": "exact",
-            "option": option.name,
-            "option_index": index,
-            "logp": logp[index],
-            "prob": prob[index],
-            "coverage": coverage,
-            "status": status,
-        }
-        for index, option in enumerate(options)
-    ]
+    rows = option_rows([one.name for one in options], prob, kind="exact", coverage=coverage, status=status)
+    return [row | {"logp": one} for row, one in zip(rows, logp, strict=True)]
 
 
 def largest_difference(one: ExactReading, other: ExactReading) -> float:

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..backends.backend import Backend
-from ..tree.masks import FULL, SLIDING, attention_layers
+from ..tree.masks import FULL, SLIDING, additive_mask, attention_layers
 from ..tree.tree import TokenTree, cut_into_packs
 
 if TYPE_CHECKING:
@@ -118,19 +118,13 @@ class CachedHistories(Histories):
 
     def _masks(self, visible: NDArray[np.bool_], depths: NDArray[np.int64]) -> Any:
         """Additive masks [1, 1, fresh, columns], by layer type where a model mixes types (see `pack_masks`)."""
-        import torch
-
-        def additive(seen: NDArray[np.bool_]) -> "torch.Tensor":
-            hidden = torch.from_numpy(~seen).to(self.model.device)
-            mask = torch.zeros(hidden.shape, dtype=self.model.dtype, device=hidden.device)
-            return mask.masked_fill_(hidden, torch.finfo(mask.dtype).min)[None, None]
-
-        masks = {}
+        seen = {}
         if FULL in self._kinds:
-            masks[FULL] = additive(visible)
+            seen[FULL] = visible
         if SLIDING in self._kinds:
             window = self.model.config.get_text_config().sliding_window
-            masks[SLIDING] = additive(visible & (depths[:, None] - self._depths < window))
+            seen[SLIDING] = visible & (depths[:, None] - self._depths < window)
+        masks = {kind: additive_mask(own, self.model.dtype, self.model.device) for kind, own in seen.items()}
         return masks if len(masks) > 1 else next(iter(masks.values()))
 
     def _compact(self) -> None:

@@ -8,7 +8,7 @@ At every history h of a sampled answer, the chance that the first mention begins
 sum of P(path, terminator | h) over the paths that would not be preceded by another mention. Summed along the
 answer, its mean over answers is P(o): each term is the conditional expectation, given h, of the event that the first
 mention begins there, and these events are disjoint. The sum may exceed 1 for one answer; it need not vary less than
-the 0/1 hit (an option that comes sooner or later anyway), hence `combined`.
+the 0/1 hit (an option that comes sooner or later anyway).
 
 This is not the string match of `verbalised` (exactly one option anywhere in the text, in any spelling): whether
 a second option follows depends on the whole future, which no step knows.

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from pydantic import Field
 from scipy.special import logsumexp
 
+from ..belief_rows import option_rows
 from ..exact.exact import ExactReading, exact_rows
 from ..prompts.options import Option
 from ..settings import Settings
@@ -78,8 +79,8 @@ class Mixture:
         closed = [one.reading for one in self.thoughts if one.reading]
         if not closed:
             status = Counter(one.status for one in self.thoughts).most_common(1)[0][0]
-            failed = {"kind": "exact", "coverage": 0.0, "status": status}
-            return [failed | {"option": o.name, "option_index": i} for i, o in enumerate(self.options)]
+            names = [option.name for option in self.options]
+            return option_rows(names, [np.nan] * len(names), kind="exact", coverage=0.0, status=status)
         logp = logsumexp([reading.logp for reading in closed], axis=0) - np.log(len(self.thoughts))
-        forced = {"forced_logp": closed[0].forced_logp}  # the same after every thought
-        return [row | forced for row in exact_rows(logp, self.options, low_coverage)]
+        prefilled = {"forced_logp": closed[0].forced_logp}  # the same after every thought
+        return [row | prefilled for row in exact_rows(logp, self.options, low_coverage)]

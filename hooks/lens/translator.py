@@ -17,7 +17,7 @@ import torch
 from numpy.typing import NDArray
 
 from ..errors import UserError
-from ..files import atomic_write
+from ..files import atomic_write, write_text
 
 PENALTIES = (1e-4, 1e-3, 1e-2, 1e-1, 1.0)
 """Of standardised features, per row. Each layer takes the one with the least error across documents."""
@@ -56,8 +56,7 @@ class Translator:
         with atomic_write(arrays) as temporary:
             np.savez(temporary, weight=self.weight.cpu().numpy(), bias=self.bias.cpu().numpy(), r2=self.r2)
         fields = {"format": FORMAT, "layers": self.layers, "penalty": self.penalty, "origin": self.origin}
-        with atomic_write(record) as temporary:
-            temporary.write_text(json.dumps(fields, indent=1) + "\n")
+        write_text(record, json.dumps(fields, indent=1) + "\n")
 
     @classmethod
     def load(cls, path: Path) -> "Translator":

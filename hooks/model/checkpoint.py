@@ -62,7 +62,8 @@ def refuse_mistyped(model: "PreTrainedModel", place: str, revision: str | None) 
 
 def _tensors(place: str, revision: str | None) -> Iterator[tuple[Path, str, Mapping[str, Any]]]:
     """File, name, dtype and shape of every tensor that the loader read."""
-    from transformers.utils import SAFE_WEIGHTS_INDEX_NAME, SAFE_WEIGHTS_NAME, cached_file
+    from transformers.utils import SAFE_WEIGHTS_INDEX_NAME, SAFE_WEIGHTS_NAME
+    from transformers.utils.hub import cached_file
 
     folder = Path(str(cached_file(place, "config.json", revision=revision))).parent
     index = folder / SAFE_WEIGHTS_INDEX_NAME

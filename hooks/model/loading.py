@@ -107,8 +107,7 @@ def load_model(spec: ModelSpec) -> "PreTrainedModel":
     logging.disable_progress_bar()
     source = find_weights(spec)
     with _explained(spec, source), ONE_LOADS, _silent():
-        model: Any
-        model, info = AutoModelForCausalLM.from_pretrained(
+        loaded: Any = AutoModelForCausalLM.from_pretrained(
             source.place,
             revision=source.revision,
             dtype=getattr(torch, spec.dtype),
@@ -119,6 +118,7 @@ def load_model(spec: ModelSpec) -> "PreTrainedModel":
             output_loading_info=True,
             ignore_mismatched_sizes=True,  # else the error does not name them
         )
+        model, info = loaded
         refuse_incomplete(model, info)
         refuse_mistyped(model, source.place, source.revision)
     if spec.device_map:

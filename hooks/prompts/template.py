@@ -14,7 +14,7 @@ from datetime import time as clock
 from functools import wraps
 from typing import Any
 
-from jinja2 import TemplateError, nodes
+from jinja2 import Environment, TemplateError, nodes
 from jinja2.ext import Extension, loopcontrols
 from jinja2.parser import Parser
 from jinja2.runtime import LoopContext
@@ -57,7 +57,7 @@ class ChatTemplate:
         with in_one_line(CANNOT, INSTEAD):
             if len(source) > SOURCE:
                 raise ValueError(f"it has {len(source):,} characters, more than {SOURCE:,}")
-            self._template = self._environment.from_string(_watched(self._environment.parse(source)))
+            self._template = self._environment.from_string(_watched(self._environment.parse(source), self._environment))
 
     def render(self, messages: Sequence[Mapping[str, str]], **variables: Any) -> str:
         """The text that asks for the next assistant turn. Raises UserError if the template refuses the conversation, or
@@ -200,7 +200,7 @@ class _Generation(Extension):
         return caller()
 
 
-def _watched(tree: nodes.Template) -> nodes.Template:
+def _watched(tree: nodes.Template, environment: Environment) -> nodes.Template:
     """The template with its loops counted, and what it joins by `~` measured first."""
     for loop in list(tree.find_all(nodes.For)):
         loop.iter = nodes.Filter(loop.iter, "_counted", [], [], None, None, lineno=loop.lineno)
@@ -210,7 +210,8 @@ def _watched(tree: nodes.Template) -> nodes.Template:
                 setattr(node, name, _joined(value))
             elif isinstance(value, list):
                 setattr(node, name, [_joined(one) if isinstance(one, nodes.Concat) else one for one in value])
-    return tree.set_environment(tree.environment)
+    tree.set_environment(environment)
+    return tree
 
 
 def _joined(node: nodes.Concat) -> nodes.Filter:

@@ -180,7 +180,7 @@ class ActivationStore:
             stored, intact = read_vectors(file, *point, count_vectors(rows))
             lost += _lost_rows(part, point, rows, intact)
             for digest, own in zip(digests.values(), np.split(stored, ends[:-1]), strict=True):
-                digest.update(np.ascontiguousarray(own))
+                digest.update(np.ascontiguousarray(own).data)
         told = [self.commits[number]["activations"]["values_digest"] for number in by_batch]
         if not lost and told != [digest.hexdigest() for digest in digests.values()]:
             raise DamagedError(OTHER)

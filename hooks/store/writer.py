@@ -75,7 +75,7 @@ class ActivationWriter:
 
         def vectors(site: str, layer: int) -> NDArray[Any]:
             values = stored[site][kept, place[layer]]
-            digest.update(values)
+            digest.update(values.data)
             return values
 
         with self._faults(number):

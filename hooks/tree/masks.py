@@ -36,21 +36,23 @@ def pack_masks(pack: Pack, config: "PretrainedConfig", dtype: "torch.dtype", dev
     A plain mask would bypass a sliding window, so those layers see only ancestors less than a window above. A mask is
     marked where the pack begins with a path that no window cuts.
     """
-    import torch
-
-    def additive(visible: np.ndarray) -> "torch.Tensor":
-        hidden = torch.from_numpy(~visible).to(device)
-        mask = torch.zeros(hidden.shape, dtype=dtype, device=device)
-        return mask.masked_fill_(hidden, torch.finfo(dtype).min)[None, None]
-
     text = config.get_text_config()
     kinds = attention_layers(config)
     visible = pack.visible()
     masks = {}
     if FULL in kinds:
-        masks[FULL] = mark_trunk(additive(visible), pack.trunk)
+        masks[FULL] = mark_trunk(additive_mask(visible, dtype, device), pack.trunk)
     if SLIDING in kinds:
         distance = pack.positions[:, None] - pack.positions[None, :]
-        whole = pack.trunk <= text.sliding_window
-        masks[SLIDING] = mark_trunk(additive(visible & (distance < text.sliding_window)), pack.trunk if whole else 0)
+        near = additive_mask(visible & (distance < text.sliding_window), dtype, device)
+        masks[SLIDING] = mark_trunk(near, pack.trunk if pack.trunk <= text.sliding_window else 0)
     return masks if len(masks) > 1 else next(iter(masks.values()))
+
+
+def additive_mask(visible: np.ndarray, dtype: "torch.dtype", device: "torch.device") -> "torch.Tensor":
+    """[1, 1, T, columns]: 0 where a token sees a column [T, columns], else the lowest number."""
+    import torch
+
+    hidden = torch.from_numpy(~visible).to(device)
+    mask = torch.zeros(hidden.shape, dtype=dtype, device=device)
+    return mask.masked_fill_(hidden, torch.finfo(dtype).min)[None, None]

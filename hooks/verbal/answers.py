@@ -12,7 +12,6 @@ from ..generation.sampling import Sampling
 from ..prompts.options import END
 from .asking import NumberQuestion
 from .parsing import parse_answer
-from .rows import Stated, belief_rows
 
 if TYPE_CHECKING:
     from ..lm import LanguageModel
@@ -90,4 +89,4 @@ def answer_rows(
         mean, status = float(np.mean(stated)), "low_coverage" if coverage < low_coverage else "ok"
     else:
         mean, status = np.nan, next((name for name, _ in Counter(a.status for a in answers).most_common(1)), "nan")
-    return belief_rows(question, method, Stated(mean, coverage, status), options)
+    return question.belief_rows(method, options, mean=mean, coverage=coverage, status=status)

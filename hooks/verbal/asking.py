@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from ..belief_rows import option_rows
 from ..errors import UserError
 from ..prompts.chat import Conversation, Message, Prompt
 from ..prompts.options import Option
@@ -47,6 +48,21 @@ class NumberQuestion:
             thought=self.thought or None,
             terminators=self.format.terminators,
         )
+
+    def belief_rows(
+        self, method: str, options: Sequence[str], *, mean: float, coverage: float, status: str
+    ) -> list[dict[str, object]]:
+        """The two rows of the belief table, without the columns of an experiment. A mean is no event: no `logp`.
+
+        Args:
+            method: `numbers`, `greedy` or `sampled`, added to the name of the format.
+            options: (yes, no).
+            mean: P(yes), the mean of the stated numbers; NaN under a status of failure.
+            coverage: the share of answers that state a number.
+            status: of the read-out.
+        """
+        names = {"readout_id": f"{self.readout_id}/{method}", "method": f"{self.format.name} {method}"}
+        return option_rows(options, (mean, 1 - mean), kind="verbal", coverage=coverage, status=status, **names)
 
 
 def ask_number(

@@ -11,7 +11,6 @@ from ..exact.exact import Competitor, ExactReading
 from ..prompts.query import PromptReader, Query
 from .asking import NumberQuestion
 from .distribution import NumberDistribution
-from .rows import Stated, belief_rows
 
 if TYPE_CHECKING:
     from ..lm import LanguageModel
@@ -43,9 +42,8 @@ class NumberReading:
 
         P(yes) is the mean of the distribution.
         """
-        belief = self.belief
-        stated = Stated(belief.mean, belief.coverage, belief.status(low_coverage))
-        return belief_rows(self.question, "numbers", stated, options)
+        mean, coverage, status = self.belief.mean, self.belief.coverage, self.belief.status(low_coverage)
+        return self.question.belief_rows("numbers", options, mean=mean, coverage=coverage, status=status)
 
 
 @dataclass

@@ -5,13 +5,12 @@ taken as published: `apple` is found in `pineapple` too, and in `not apple`.
 """
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
+from ..belief_rows import option_rows
 from ..generation.generation import GeneratedText
 from ..prompts.chat import CLOSE, THINK
 
@@ -46,43 +45,20 @@ def match_options(sample: GeneratedText, names: Sequence[str], *, thinking: bool
     return MatchedAnswer(None, "ambiguous" if found else none)
 
 
-@dataclass(frozen=True)
-class Tally:
-    """How many answers to one prompt name each option."""
-
-    counts: NDArray[np.int64]
-    """[options + 1] answers that name each option, then those that name none or several: for
-    `metrics.counts_to_probabilities`."""
-    errors: Mapping[str, int]
-    """status -> answers, of those that name no single option."""
-
-
-def tally_matches(answers: Iterable[MatchedAnswer], n_options: int) -> Tally:
-    """Count the answers that name each option."""
-    answers = list(answers)
-    counts = np.bincount([n_options if one.option is None else one.option for one in answers], minlength=n_options + 1)
-    return Tally(counts.astype(np.int64), dict(Counter(one.status for one in answers if one.option is None)))
-
-
-def tally_rows(matches: Tally, names: Sequence[str], low_coverage: float) -> list[dict[str, object]]:
+def match_rows(answers: Iterable[MatchedAnswer], names: Sequence[str], low_coverage: float) -> list[dict[str, object]]:
     """The rows of the belief table that the answers to one prompt fill, without the columns of its experiment.
 
-    `coverage` is the share of answers that name one option. Where none does, the status is that of most answers, and
-    there is no number.
+    `prob` is the share of each option among the answers that name one option, and `coverage` the share of those. Where
+    none does, the status is that of most answers, and there is no number.
     """
-    valid, total = int(matches.counts[:-1].sum()), int(matches.counts.sum())
+    answers = list(answers)
+    named = np.array([one.option for one in answers if one.option is not None], dtype=np.int64)
+    counts = np.bincount(named, minlength=len(names))
+    valid = int(counts.sum())
+    failed = Counter(one.status for one in answers if one.option is None).most_common(1)
     if valid:
-        status = "low_coverage" if valid < low_coverage * total else "ok"
+        status = "low_coverage" if valid < low_coverage * len(answers) else "ok"
     else:
-        status = max(matches.errors, key=lambda name: matches.errors[name], default="nan")
-    return [
-        {
-            "kind": "verbal",
-            "option": name,
-            "option_index": index,
-            "prob": matches.counts[index] / valid if valid else np.nan,
-            "coverage": valid / total if total else np.nan,
-            "status": status,
-        }
-        for index, name in enumerate(names)
-    ]
+        status = failed[0][0] if failed else "nan"
+    prob, coverage = counts / (valid or np.nan), valid / (len(answers) or np.nan)
+    return option_rows(names, prob, kind="verbal", coverage=coverage, status=status)

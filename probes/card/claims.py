@@ -1,6 +1,6 @@
 """The report card: every claim with the falsifier that was stated in advance, and what became of it (PROBES 11)."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Literal, NamedTuple
 
 from ..evidence.calibration import SLOPE_BAND
@@ -41,6 +41,10 @@ class Claim(NamedTuple):
     evidence: str
 
 
+Judge = Callable[[str, str, str, bool | None, str], Claim]
+"""From name, claim, falsifier, whether it holds (None: not tested) and evidence to the claim as it stands."""
+
+
 class Card(NamedTuple):
     """Of one probe."""
 
@@ -58,10 +62,8 @@ class Card(NamedTuple):
     def criteria(self) -> dict[str, Verdict]:
         """Of each of Herrmann and Levinstein's criteria: as weak as the weakest of its claims."""
         order: Sequence[Verdict] = ("not supported", "not tested", "supported")
-        return {
-            criterion: min((self.verdict(name) for name in names), key=order.index)
-            for criterion, names in CRITERIA.items()
-        }
+        weakest = {name: min(order.index(self.verdict(one)) for one in names) for name, names in CRITERIA.items()}
+        return {name: order[place] for name, place in weakest.items()}
 
 
 def report_card(found: Sweep, study: Study, site: ReadingSite, n_groups: int, plan: StudyPlan) -> Card:
@@ -139,7 +141,7 @@ def told(one: Refitted) -> str:
     return f"{one.value:.3f} [{one.lo:.3f}, {one.hi:.3f}]" if one.known else f"{one.value:.3f} (no interval)"
 
 
-def _beyond_surface(judge, study: Study) -> Claim:
+def _beyond_surface(judge: Judge, study: Study) -> Claim:
     above = {name: study.numbers[f"above {name}"] for name in study.baselines}
     falsifier = "the interval of R2 above the best surface baseline reaches 0"
     claim = "more than the surface of the prompt gives away"
@@ -150,7 +152,7 @@ def _beyond_surface(judge, study: Study) -> Claim:
     return judge("beyond the surface", claim, falsifier, all(one.lo > 0 for one in above.values()), evidence)
 
 
-def _no_shift(judge, study: Study) -> Claim:
+def _no_shift(judge: Judge, study: Study) -> Claim:
     falsifier = "an equivalence test (TOST) does not hold the shift of slope and intercept within their margins"
     claim = "the calibration does not shift between positions"
     if not study.shifts:
@@ -160,7 +162,7 @@ def _no_shift(judge, study: Study) -> Claim:
     return judge("no position shift", claim, falsifier, all(one.equivalent for one in study.shifts.values()), evidence)
 
 
-def _coherent(judge, study: Study, most: float) -> Claim:
+def _coherent(judge: Judge, study: Study, most: float) -> Claim:
     claim = "a statement is held as true as its negation is held false"
     falsifier = f"the interval of mean |p(X) + p(not X) - 1| reaches {most:g}, or AUC or skill is not above chance"
     gap = study.numbers.get("abs_gap")
@@ -171,7 +173,7 @@ def _coherent(judge, study: Study, most: float) -> Claim:
     return judge("coherent under negation", claim, falsifier, gap.hi < most and knows, evidence)
 
 
-def _uniform(judge, study: Study) -> Claim:
+def _uniform(judge: Judge, study: Study) -> Claim:
     claim = "one direction serves every template, domain and polarity"
     falsifier = "the interval of a matrix's mean off its diagonal reaches chance, or one cell off it lies below chance"
     if not study.transfers:
@@ -190,7 +192,7 @@ def _uniform(judge, study: Study) -> Claim:
     return judge("uniform", claim, falsifier, all(holds), "; ".join(told_of))
 
 
-def _adds(judge, study: Study, name: str, alpha: float) -> Claim:
+def _adds(judge: Judge, study: Study, name: str, alpha: float) -> Claim:
     claim = f"it adds to the {name}" if name != "both" else "it adds to both together"
     key = f"adds to the {name}" if name != "both" else "adds to both"
     falsifier = f"no gain in out-of-fold log-loss, or permutation p > {alpha:g}"

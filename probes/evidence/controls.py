@@ -78,7 +78,7 @@ def surface_features(rows: pd.DataFrame) -> Mapping[str, Floats]:
     found: dict[str, Floats] = {}
     if "text" in rows.columns:
         texts = rows["text"].astype(str)
-        lengths = np.column_stack([texts.str.len(), texts.str.split().str.len()]).astype(np.float64)
+        lengths = np.column_stack([texts.str.len(), [len(text.split()) for text in texts]]).astype(np.float64)
         found["prompt length"] = np.column_stack([lengths, np.log1p(lengths)])
         found["bag of words"] = _bag(texts.tolist())
     for name in ONE_HOT:

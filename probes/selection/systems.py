@@ -7,6 +7,7 @@ behind a `StandardScaler`, fitted on the same rows.
 """
 
 from collections.abc import Collection
+from functools import reduce
 from typing import NamedTuple, Protocol
 
 import numpy as np
@@ -93,7 +94,13 @@ class Moments(NamedTuple):
 
     def minus(self, other: "Moments") -> "Moments":
         """The moments of the rest."""
-        return Moments(*(mine - theirs for mine, theirs in zip(self, other, strict=True)))
+        n, x, xx, y, xy, yy = other
+        return Moments(self.n - n, self.x - x, self.xx - xx, self.y - y, self.xy - xy, self.yy - yy)
+
+    def plus(self, other: "Moments") -> "Moments":
+        """The moments of both."""
+        n, x, xx, y, xy, yy = other
+        return Moments(self.n + n, self.x + x, self.xx + xx, self.y + y, self.xy + xy, self.yy + yy)
 
 
 class Primal:
@@ -103,7 +110,7 @@ class Primal:
         self.whole = whole
         n_folds = int(whole.folds.max()) + 1
         self.parts = [_moments(whole.x[whole.folds == k], whole.y[whole.folds == k]) for k in range(n_folds)]
-        self.total = Moments(*(sum(column[1:], column[0]) for column in zip(*self.parts, strict=True)))
+        self.total = reduce(Moments.plus, self.parts)
 
     def without(self, folds: Collection[int]) -> "PrimalTraining":
         """See `System`."""

@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from doxascope.experiments.addons.noise_floor import perturbed, score_floors
+from doxascope.experiments.addons.floors import perturbed, score_floors
 from doxascope.experiments.engine.config import load_config
 from doxascope.experiments.engine.runner import run
 from doxascope.experiments.runs.folder import RunFolder

@@ -2,18 +2,25 @@
 
 import json
 import math
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from doxascope.experiments.engine.config import load_config
-from doxascope.experiments.engine.runner import run
+from doxascope import load
+from doxascope.experiments.engine.config import load_config, stored_config
+from doxascope.experiments.engine.plan import Plan, make_plan
+from doxascope.experiments.engine.runner import report, run
 from doxascope.experiments.engine.together import score_runs
+from doxascope.experiments.reading.stated import ANSWER_TOKENS
 from doxascope.experiments.report.rows import as_row
+from doxascope.experiments.report.text import headline_text
 from doxascope.experiments.runs.folder import RunFolder
 from doxascope.hooks.errors import UserError
+from doxascope.hooks.verbal.asking import ask_number
+from doxascope.hooks.verbal.formats import UNIT
 
 SMALL = {
     "consistency": ("items=4", "orders=latin", "sampled.draws=4", "rejections=2", "bootstrap_draws=50"),
@@ -81,3 +88,31 @@ def test_runs_in_other_words_are_refused(finished: Callable[..., RunFolder]) -> 
 def test_runs_of_two_experiments_are_refused(finished: Callable[..., RunFolder]) -> None:
     with pytest.raises(UserError, match="is a run of locate"):
         score_runs([finished("consistency"), finished("locate")])
+
+
+def test_a_run_says_which_tests_it_is_too_large_for(
+    finished: Callable[..., RunFolder], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    folder = Path(shutil.copytree(finished("martingale").path, tmp_path / "run"))
+    monkeypatch.setattr("doxascope.experiments.scoring.engine.SLOW_ROWS", 1)
+    report(RunFolder(folder), *stored_config(folder / "config.yaml"))
+    scores = json.loads((folder / "scores.json").read_text())
+    assert "martingale-tests" not in {row["family"] for row in scores["scores"]}
+    assert list(scores["not_scored"]) == ["martingale-tests"]
+    for told in (headline_text(scores), (folder / "report.html").read_text()):
+        assert "martingale-tests is slow" in told
+
+
+def test_a_plan_counts_the_stated_beliefs(configured: Callable[..., Any]) -> None:
+    def planned(stated: str) -> Plan:
+        return make_plan(*configured("items=2", "reasoning=[cot]", f"stated={stated}"))
+
+    experiment, config = configured("items=2", "reasoning=[cot]", "stated={}")  # six items, all of which a plan builds
+    places = [experiment.places(config, item) for item in experiment.items(config)]
+    silent, said, run = planned("{}"), planned("{greedy: [json], sampled: [integer], draws: 6}"), 0
+    assert said.tokens_sampled - silent.tokens_sampled == (1 + 6) * ANSWER_TOKENS * sum(map(len, places))
+    with load(config.model) as lm:
+        for own in places:
+            asked = [ask_number(lm.reader, one.name, one.context, UNIT.worded(*one.options)) for one in own]
+            run += lm.read([one.query(lm.reader) for one in asked], budget=config.token_budget).cost.tokens_run
+    assert planned("{numbers: [unit]}").tokens_run - silent.tokens_run == run

@@ -9,6 +9,7 @@ from scipy.special import expit
 from sklearn.metrics import roc_auc_score
 
 from doxascope.probes.data.dataset import ProbeData
+from doxascope.probes.estimators.ridge import ridge
 from doxascope.probes.evidence.calibration import calibrate, shift_test
 from doxascope.probes.evidence.complement import complement_gaps, pair_rows
 from doxascope.probes.evidence.controls import baseline_r2, learning_curve, selectivity, surface_features
@@ -107,8 +108,6 @@ def test_the_interval_of_refits_holds_what_it_says() -> None:
             seed=0,
         )["r2"]
         new = big.normal(size=(4000, 4))
-        from doxascope.probes.estimators.ridge import ridge
-
         w, b = ridge(x, y, 1.0)
         target = new[:, 0] + big.normal(size=4000)
         truth = 1 - ((target - new @ w - b) ** 2).sum() / ((target - y.mean()) ** 2).sum()

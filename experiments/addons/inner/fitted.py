@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from ....hooks.cache import kept
 from ....hooks.errors import UserError
-from ....hooks.files import atomic_write
+from ....hooks.files import write_text
 from ....hooks.lens.corpus import (
     ANSWER,
     Document,
@@ -42,10 +42,10 @@ class Fitted(NamedTuple):
 
     translator: Translator
     name: str
-    """What it is known by: equal names are equal translators."""
+    """Equal names are equal translators."""
 
 
-def fitted(lm: LanguageModel, plan: LensPlan, words: Collection[str]) -> Fitted:
+def fitted_translator(lm: LanguageModel, plan: LensPlan, words: Collection[str]) -> Fitted:
     """The translator of the plan's layers, fitted on text that says none of `words`.
 
     Raises UserError for a text that does, or is too short, or cannot be read; and for a kept translator that is of
@@ -82,8 +82,7 @@ def _own_samples(lm: LanguageModel, draws: int) -> list[Document]:
 
     def sample(path: Path) -> None:
         log.warning("having %s answer %d questions to fit translators on, once", lm.spec.name, len(shipped_prompts()))
-        with atomic_write(path) as temporary:
-            temporary.write_text(json.dumps(own_answers(lm, seed=SEED, draws=draws)) + "\n", encoding="utf-8")
+        write_text(path, json.dumps(own_answers(lm, seed=SEED, draws=draws)) + "\n")
 
     path = kept(ROOM, f"{lm.spec.name}-samples-{digest(asked)}.json", sample)
     try:

@@ -11,7 +11,7 @@ from ....hooks.lens.plan import Gate
 from ....metrics import Score
 from ...experiment import Column, Figure
 from ...report.blocks import Block, Cell, Picture, Prose, TableBlock
-from ...report.plotting import INK, MARK, figure_of_panels, to_svg
+from ...report.plotting import INK, MARK, panel_figure
 from .scores import Layer, Profile
 
 GATES = {"coverage": "coverage", "partial_corr": "words", "evidence_response": "evidence"}
@@ -82,14 +82,16 @@ def profile_figure(column: Column, profiles: Sequence[Profile]) -> Figure:
         axes.locator_params(axis="x", nbins=5, integer=True)
         axes.set_xlabel("layer")
 
-    return Figure(
+    return panel_figure(
         f"Inner layers: {column.title}",
-        to_svg(figure_of_panels(panels, draw, columns=2)),
+        panels,
+        draw,
         f"{column.title.capitalize()}: {column.explanation}. The model's own answer is the solid line with its "
         "interval, the words alone without any context the dotted one. Filled: the layer passes its gates. Hollow: it "
         "fails, and the crosses below say which (coverage: the options hold too little; words: too little like the "
         "answer is left once each word's usual share is taken out; evidence: what is ruled out does not move as in the "
         "answer). A hollow point is no belief, however high it lies.",
+        columns=2,
     )
 
 

@@ -10,7 +10,7 @@ from ....hooks.errors import UserError
 from ....hooks.settings import Settings, parse
 from .choice import CATEGORIES, Choice
 
-NINE_TOPICS = Path(str(files(__package__) / "nine_topics.yaml"))
+NINE_TOPICS = Path(str(files(str(__package__)) / "nine_topics.yaml"))
 """The questions that come with doxascope: nine topics, each with four categories."""
 
 

@@ -7,8 +7,8 @@ from ....hooks.generation.generation import GeneratedText, Request
 from ....hooks.generation.sampling import Sampling
 from ....hooks.lm import LanguageModel
 from ....hooks.prompts.chat import Conversation
-from .paragraphs import ends
-from .trajectory import SampleSource, Trajectory, cut, status
+from .paragraphs import paragraph_ends
+from .trajectory import SampleSource, Trajectory, before_control_token, trajectory_status
 
 
 class ChainRequest(NamedTuple):
@@ -28,17 +28,17 @@ def request(lm: LanguageModel, asked: ChainRequest, draws: Sequence[int]) -> Req
 
 
 def chains(
-    lm: LanguageModel, source: SampleSource, asked: Sequence[ChainRequest], law: Sampling, *, draws: int, seed: int
+    lm: LanguageModel, source: SampleSource, asked: Sequence[ChainRequest], sampling: Sampling, *, draws: int, seed: int
 ) -> list[list[Trajectory]]:
     """`draws` chains for each of `asked`, all sampled together."""
-    samples = source.sample([request(lm, one, range(draws)) for one in asked], law, seed=seed)
+    samples = source.sample([request(lm, one, range(draws)) for one in asked], sampling, seed=seed)
     return [[chain(lm, one, sample) for sample in samples[i * draws : (i + 1) * draws]] for i, one in enumerate(asked)]
 
 
 def chain(lm: LanguageModel, asked: ChainRequest, sample: GeneratedText) -> Trajectory:
     """The trajectory of one sampled turn."""
-    text = cut(sample.text, lm)
-    stops = ends(text)
+    text = before_control_token(sample.text, lm)
+    stops = paragraph_ends(text)
     said = [asked.opening, *(asked.opening + text[:stop] for stop in stops)]
     starts = [0, *stops]
     steps = tuple(text[start:stop].strip() for start, stop in zip(starts, stops, strict=False))
@@ -49,7 +49,7 @@ def chain(lm: LanguageModel, asked: ChainRequest, sample: GeneratedText) -> Traj
             [*asked.conversation, {"role": "assistant", "content": one}] if one else asked.conversation for one in said
         ),
         steps=steps,
-        status=status(steps, whole=sample.status == "ok" and text == sample.text),
+        status=trajectory_status(steps, whole=sample.status == "ok" and text == sample.text),
         asked=asked.conversation,
         samples=(sample,),
     )

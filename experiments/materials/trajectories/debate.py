@@ -10,7 +10,7 @@ from ....hooks.generation.generation import GeneratedText, Request
 from ....hooks.generation.sampling import Sampling
 from ....hooks.lm import LanguageModel
 from ....hooks.prompts.chat import Conversation
-from .trajectory import SampleSource, Trajectory, cut, status
+from .trajectory import SampleSource, Trajectory, before_control_token, trajectory_status
 
 
 class DebateRequest(NamedTuple):
@@ -27,7 +27,7 @@ def debates(
     lm: LanguageModel,
     source: SampleSource,
     asked: Sequence[DebateRequest],
-    law: Sampling,
+    sampling: Sampling,
     *,
     turns: int,
     draws: int,
@@ -45,9 +45,9 @@ def debates(
             Request(f"{one.name}/{turn}", lm.reader.chat.render(one.speaker(turn % 2, said)), [draw])
             for (one, draw), said in zip(running, speeches, strict=True)
         ]
-        for i, sample in enumerate(source.sample(requests, law, seed=seed)):
+        for i, sample in enumerate(source.sample(requests, sampling, seed=seed)):
             samples[i].append(sample)
-            if speech := " ".join(cut(sample.text, lm).split()):
+            if speech := " ".join(before_control_token(sample.text, lm).split()):
                 speeches[i].append(speech)
     done = [_trajectory(lm, *one, said, drawn) for one, said, drawn in zip(running, speeches, samples, strict=True)]
     return [done[i : i + draws] for i in range(0, len(done), draws)]
@@ -61,7 +61,10 @@ def _trajectory(
         draw=draw,
         contexts=tuple(asked.observer(speeches[:k]) for k in range(len(speeches) + 1)),
         steps=tuple(speeches),
-        status=status(speeches, whole=all(one.status == "ok" and cut(one.text, lm) == one.text for one in samples)),
+        status=trajectory_status(
+            speeches,
+            whole=all(one.status == "ok" and before_control_token(one.text, lm) == one.text for one in samples),
+        ),
         asked=asked.speaker(0, ()),
         samples=tuple(samples),
     )

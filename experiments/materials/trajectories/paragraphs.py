@@ -5,8 +5,8 @@ import re
 BREAK = re.compile(r"(\n[^\S\n]*\n)\s*")
 
 
-def ends(text: str) -> list[int]:
-    """Where each paragraph ends, without the blanks after it: `text[: ends(text)[k]]` is the first k + 1 of them."""
+def paragraph_ends(text: str) -> list[int]:
+    """Where each paragraph ends, without the blanks after it: up to the k-th of these are the first k + 1 of them."""
     found, start = [], 0
     for stop, after in [*(m.span() for m in BREAK.finditer(text)), (len(text), len(text))]:
         if paragraph := text[start:stop].rstrip():
@@ -15,7 +15,7 @@ def ends(text: str) -> list[int]:
     return found
 
 
-def closes(text: str) -> list[int]:
+def paragraph_closings(text: str) -> list[int]:
     """Where each paragraph is known to have ended, whatever comes after: behind its empty line. That of the last is the
     end of the text.
     """

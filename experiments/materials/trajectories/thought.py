@@ -13,8 +13,8 @@ from ....hooks.generation.generation import GeneratedText, Request
 from ....hooks.generation.sampling import Sampling
 from ....hooks.lm import LanguageModel
 from ....hooks.prompts.chat import THINK, Conversation, Message
-from .paragraphs import closes
-from .trajectory import SampleSource, Trajectory, after, cut, status
+from .paragraphs import paragraph_closings
+from .trajectory import SampleSource, Trajectory, before_control_token, trajectory_status, with_question
 
 
 class ThoughtRequest(NamedTuple):
@@ -29,11 +29,17 @@ class ThoughtRequest(NamedTuple):
     @property
     def messages(self) -> list[Message]:
         """What the thought answers."""
-        return after(self.conversation, self.question)
+        return with_question(self.conversation, self.question)
 
 
 def thoughts(
-    lm: LanguageModel, source: SampleSource, asked: Sequence[ThoughtRequest], law: Sampling, *, draws: int, seed: int
+    lm: LanguageModel,
+    source: SampleSource,
+    asked: Sequence[ThoughtRequest],
+    sampling: Sampling,
+    *,
+    draws: int,
+    seed: int,
 ) -> list[list[Trajectory]]:
     """`draws` thoughts for each of `asked`, all sampled together, until they are closed.
 
@@ -42,7 +48,7 @@ def thoughts(
     close = lm.reader.chat.close
     assert close is not None  # else the renderer would have refused to think
     requests = [Request(one.name, lm.reader.chat.render(one.messages), range(draws)) for one in asked]
-    samples = source.sample(requests, law, seed=seed, until=[close])
+    samples = source.sample(requests, sampling, seed=seed, until=[close])
     return [
         [thought(lm, one, sample) for sample in samples[i * draws : (i + 1) * draws]] for i, one in enumerate(asked)
     ]
@@ -52,15 +58,15 @@ def thought(lm: LanguageModel, asked: ThoughtRequest, sample: GeneratedText) -> 
     """The trajectory of one sampled thought. One that was not closed is `truncated`."""
     opening = THINK if sample.text.startswith(THINK) else ""
     said = sample.text.removeprefix(THINK)
-    text = cut(said, lm)
-    marks = closes(text)
+    text = before_control_token(said, lm)
+    marks = paragraph_closings(text)
     steps = tuple(text[start:stop].strip() for start, stop in pairwise([0, *marks]))
     return Trajectory(
         name=asked.name,
         draw=sample.draw,
         contexts=(asked.conversation,) * (len(steps) + 1),
         steps=steps,
-        status=status(steps, whole=sample.ids[-1] == lm.reader.chat.close and text == said),
+        status=trajectory_status(steps, whole=sample.ids[-1] == lm.reader.chat.close and text == said),
         asked=asked.messages,
         samples=(sample,),
         thoughts=tuple(_saying(lm, sample.ids, opening + text[:mark]) for mark in marks),

@@ -1,6 +1,6 @@
 """A trajectory: steps, and what stands before a question that is put after each of them."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -43,7 +43,7 @@ class Trajectory:
     """[steps] of a think block: its tokens up to the end of each step. Else empty."""
 
 
-def after(context: Conversation, question: str) -> list[Message]:
+def with_question(context: Conversation, question: str) -> list[Message]:
     """A question put after a context: in a turn of its own after the assistant's, else at the end of the user's."""
     *before, last = context
     if last["role"] == "user":
@@ -51,15 +51,35 @@ def after(context: Conversation, question: str) -> list[Message]:
     return [*context, {"role": "user", "content": question}]
 
 
-def cut(text: str, lm: LanguageModel) -> str:
+def before_control_token(text: str, lm: LanguageModel) -> str:
     """What is said before any control token of the model: no message may hold one."""
     tokens = lm.tokenizer.added_tokens_decoder.values()
     control = [str(token.content) for token in tokens if token.special or str(token.content) in (THINK, CLOSE)]
     return text[: min((text.find(token) for token in control if token in text), default=len(text))]
 
 
-def status(steps: Sequence[str], *, whole: bool) -> str:
+def trajectory_status(steps: Sequence[str], *, whole: bool) -> str:
     """The status of a trajectory that came to its own end, or did not."""
     if not steps:
         return "empty"
     return "truncated" if not whole else "unsplit" if len(steps) == 1 else "ok"
+
+
+def evidence_trajectory(
+    name: str, evidence: Sequence[str], seen: Callable[[Sequence[str]], Conversation]
+) -> Trajectory:
+    """External evidence: the next piece is given, not generated. Nothing is sampled, so there is one trajectory.
+
+    Args:
+        name: of the trajectory.
+        evidence: piece by piece.
+        seen: pieces so far -> the conversation that shows them.
+    """
+    return Trajectory(
+        name=name,
+        draw=0,
+        contexts=tuple(seen(evidence[:k]) for k in range(len(evidence) + 1)),
+        steps=tuple(evidence),
+        status=trajectory_status(evidence, whole=True),
+        asked=seen(()),
+    )

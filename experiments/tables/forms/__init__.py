@@ -1,4 +1,4 @@
-"""The plain forms that a table may have, known by their columns."""
+"""The plain forms that a table may have, told apart by their columns."""
 
 from . import answers, bayes, choices, forecasts, frequencies, judges, options, records, updates, whitebox
 from .form import Form

@@ -1,4 +1,4 @@
-"""What a form of table is: the columns that it is known by, and what it becomes."""
+"""What a form of table is: its columns, and the sample that it becomes."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -48,7 +48,7 @@ class Form:
 
 
 def named(required: Mapping[str, str], optional: Mapping[str, str] | None = None) -> Callable[[Sequence[str]], Columns]:
-    """Columns of a form by their names; a `*` stands for each option.
+    """Columns of a form by their names; a `*` is each option in turn.
 
     The options are what follows the prefix in any required column, at least two. Of optional columns each is taken that
     is there, and so are the counts or probabilities of `other`.

@@ -16,7 +16,6 @@ from doxascope.experiments.bscore.conversations import planned
 from doxascope.experiments.bscore.table import views
 from doxascope.experiments.engine.runner import run
 from doxascope.experiments.engine.together import score_runs
-from doxascope.experiments.experiment import ReadsByItself
 from doxascope.experiments.reading.exact import compile_questions
 from doxascope.hooks.generation.growing import CachedHistories
 from doxascope.hooks.model.spec import resolve_model
@@ -34,7 +33,6 @@ def test_every_turn_is_read_as_an_ordinary_pass_over_its_own_prompt_reads_it(
 ) -> None:
     """The history in the cache is the history that the transcript shows."""
     experiment, config = bscore("confidence=null")
-    assert isinstance(experiment, ReadsByItself)
     item = experiment.items(config)[3]
     read = experiment.read(config, item, model)
     table = belief_table(read.rows)
@@ -163,7 +161,7 @@ def test_a_conversation_that_is_too_long_is_refused_unless_it_may_be_cut(
         ("sources.own.kind=csqa", "kind 'csqa': needs a `file`"),
         ("items=37", "has 36 questions, fewer than 37"),
         ("methods.words.conversations=false", "methods: none holds conversations"),
-        ("sampling.temperature=0.5", "past answers follow the model's own law"),
+        ("sampling.temperature=0.5", "past answers are the model's own"),
     ],
 )
 def test_a_setting_that_cannot_be_run_is_refused_in_one_line(

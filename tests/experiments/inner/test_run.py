@@ -11,7 +11,7 @@ import torch
 from transformers import AutoTokenizer, LlamaForCausalLM
 
 from doxascope import UserError, load
-from doxascope.experiments.addons.inner.fitted import fitted
+from doxascope.experiments.addons.inner.fitted import fitted_translator
 from doxascope.experiments.addons.inner.scores import EXACT
 from doxascope.experiments.runs.folder import RunFolder
 from doxascope.hooks.lens.plan import LensPlan
@@ -105,15 +105,15 @@ def test_a_wrong_setting_is_one_line(run_tiny: Run, change: str, message: str) -
 def test_a_text_that_says_the_items_or_is_short_is_refused(tiny: Any, text: Path) -> None:
     plan = LensPlan(text=str(text))
     with pytest.raises(UserError, match=r"text: says after, that, words of the items"):
-        fitted(tiny, plan, {"That", "after", "thatch"})
+        fitted_translator(tiny, plan, {"That", "after", "thatch"})
     text.write_text("Too little.\n\nMuch too little.")
     with pytest.raises(UserError, match="tokens in 2 documents are too few for 32 dimensions"):
-        fitted(tiny, plan, {"stone"})
+        fitted_translator(tiny, plan, {"stone"})
 
 
 def test_a_kept_translator_of_another_model_is_refused(tiny: Any, tiny_folder: Path, text: Path, cache: Path) -> None:
     plan = LensPlan(text=str(text), layers=(0, 2))
-    fitted(tiny, plan, {"stone"})
+    fitted_translator(tiny, plan, {"stone"})
     (record,) = cache.glob("*.json")
     told = json.loads(record.read_text())
 
@@ -122,24 +122,24 @@ def test_a_kept_translator_of_another_model_is_refused(tiny: Any, tiny_folder: P
 
     with_(origin={"model": told["origin"]["model"] | {"weights": "others"}})
     with pytest.raises(UserError, match="was fitted on weights others, the model has"):
-        fitted(tiny, plan, {"stone"})
+        fitted_translator(tiny, plan, {"stone"})
     with_(origin={"model": told["origin"]["model"] | {"dtype": "bfloat16"}})
     with pytest.raises(UserError, match="was fitted on dtype bfloat16, the model has float32"):
-        fitted(tiny, plan, {"stone"})
+        fitted_translator(tiny, plan, {"stone"})
     with_(layers=[0, 1])
     with pytest.raises(UserError, match="is of layers 0, 1, not 0, 2"):
-        fitted(tiny, plan, {"stone"})
+        fitted_translator(tiny, plan, {"stone"})
     record.write_text("{")
     with pytest.raises(UserError, match="no translator can be read from it"):
-        fitted(tiny, plan, {"stone"})
+        fitted_translator(tiny, plan, {"stone"})
 
 
 def test_own_answers_are_sampled_once_and_cut_where_they_say_an_item(tiny_folder: Path, cache: Path) -> None:
     with load(str(tiny_folder)) as lm:
-        whole = fitted(lm, LensPlan(layers=(0,)), ())
+        whole = fitted_translator(lm, LensPlan(layers=(0,)), ())
         (samples,) = cache.glob("*-samples-*.json")
         sampled_at = samples.stat().st_mtime_ns
-        cut = fitted(lm, LensPlan(layers=(0,)), {"stone"})
+        cut = fitted_translator(lm, LensPlan(layers=(0,)), {"stone"})
         assert samples.stat().st_mtime_ns == sampled_at
     assert cut.name != whole.name
     assert cut.translator.origin["rows"] < whole.translator.origin["rows"]

@@ -191,6 +191,13 @@ def test_targets_of_the_user_and_what_they_must_share(command_line: Call, place:
     assert done.returncode == 0, done.stderr
     meta = Probe.load(next(next((place / "own").iterdir()).glob("probe.json"))).meta
     assert (meta.n_rows, meta.n_groups, meta.target) == (8, 4, "target")
+    table.drop(columns="group").to_csv(place / "new.csv", index=False)
+    trained = next(next((place / "own").iterdir()).glob("probe.json"))
+    new = ("-o", "targets=new.csv", "-o", "target=target", "-o", f"probe={trained}")
+    judged = command_line("probe", "eval", "job.yaml", str(run_folder), *new, cwd=place)
+    assert judged.returncode == 0, judged.stderr
+    assert "gain in log-loss over the base rate" in judged.stdout
+    assert "0 rows of groups that it was trained on are left out" in judged.stdout
     table.assign(readout_id="nobody").to_csv(place / "mine.csv", index=False)
     done = command_line("probe", "train", "job.yaml", str(run_folder), *given, cwd=place)
     assert "shares no readout_id with the activations" in done.stderr

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from doxascope import load
-from doxascope.experiments.materials.trajectories.paragraphs import closes, ends
+from doxascope.experiments.materials.trajectories.paragraphs import paragraph_closings, paragraph_ends
 from doxascope.experiments.materials.trajectories.thought import ThoughtRequest, thought, thoughts
 from doxascope.hooks.generation.generation import GeneratedText, Request
 from doxascope.hooks.generation.sampling import Sampling
@@ -38,8 +38,8 @@ def said(lm: Any, text: str, end: str = "</think>", status: Any = "ok") -> Gener
     ],
 )
 def test_a_paragraph_is_closed_by_its_empty_line(text: str, marks: list[int]) -> None:
-    assert closes(text) == marks
-    assert len(marks) == len(ends(text))
+    assert paragraph_closings(text) == marks
+    assert len(marks) == len(paragraph_ends(text))
 
 
 @pytest.mark.parametrize("opening", ["", "<think>", "<think>\n\n"])

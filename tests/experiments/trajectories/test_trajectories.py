@@ -5,9 +5,8 @@ import pytest
 
 from doxascope.experiments.materials.trajectories.chain import ChainRequest, chain, chains
 from doxascope.experiments.materials.trajectories.debate import DebateRequest, debates
-from doxascope.experiments.materials.trajectories.evidence import evidence_trajectory
-from doxascope.experiments.materials.trajectories.paragraphs import ends
-from doxascope.experiments.materials.trajectories.trajectory import after
+from doxascope.experiments.materials.trajectories.paragraphs import paragraph_ends
+from doxascope.experiments.materials.trajectories.trajectory import evidence_trajectory, with_question
 from doxascope.hooks.generation.generation import GeneratedText
 from doxascope.hooks.generation.sampling import Sampling
 from doxascope.hooks.prompts.chat import Message
@@ -31,7 +30,7 @@ def said(text: str, status: Any = "ok") -> GeneratedText:
     ],
 )
 def test_a_step_is_a_paragraph(text: str, paragraphs: list[str]) -> None:
-    stops = ends(text)
+    stops = paragraph_ends(text)
     starts = [0, *stops]
     assert [text[a:b].strip() for a, b in zip(starts, stops, strict=False)] == paragraphs
 
@@ -63,14 +62,14 @@ def test_a_trajectory_says_how_it_ended(tiny: Any, sample: GeneratedText, status
     made = chain(tiny, REQUEST, sample)
     assert (made.status, len(made.steps), len(made.contexts)) == (status, steps, steps + 1)
     for context in made.contexts:
-        tiny.reader.chat.render(after(context, "Yes or no?"))
+        tiny.reader.chat.render(with_question(context, "Yes or no?"))
 
 
 def test_without_an_opening_the_start_is_the_question_itself(tiny: Any) -> None:
     made = chain(tiny, REQUEST._replace(opening=""), said("a\n\nb"))
     assert made.contexts[0] == ASK
-    assert after(made.contexts[0], "Well?")[-1]["content"] == "Is it an apple?\n\nWell?"
-    assert after(made.contexts[1], "Well?")[-1] == {"role": "user", "content": "Well?"}
+    assert with_question(made.contexts[0], "Well?")[-1]["content"] == "Is it an apple?\n\nWell?"
+    assert with_question(made.contexts[1], "Well?")[-1] == {"role": "user", "content": "Well?"}
 
 
 def test_a_chain_depends_on_its_name_and_number_alone(tiny: Any) -> None:

@@ -1,8 +1,9 @@
 import numpy as np
+import pandas as pd
 import pytest
 
 from doxascope.hooks.generation.generation import GeneratedText
-from doxascope.hooks.verbal.verbalised import match_options, tally_matches, tally_rows
+from doxascope.hooks.verbal.verbalised import match_options, match_rows
 from doxascope.metrics import counts_to_probabilities
 from doxascope.metrics.beliefs import belief_table
 
@@ -37,23 +38,25 @@ def test_the_string_match_of_the_paper(text: str, cut: bool, thinking: bool, opt
     assert match_options(sample(text, cut=cut), NAMES, thinking=thinking) == (option, status)
 
 
+def table_of(texts: list[str], low_coverage: float = 0.5) -> pd.DataFrame:
+    matches = [match_options(sample(text), NAMES) for text in texts]
+    return belief_table({"readout_id": "r"} | row for row in match_rows(matches, NAMES, low_coverage))
+
+
 def test_counts_are_probabilities_with_an_error() -> None:
     texts = ["coral", "coral", "shirt", "none", "coral and shirt"]
-    told = tally_matches([match_options(sample(text), NAMES) for text in texts], 3)
-    np.testing.assert_allclose(counts_to_probabilities(told.counts), [0.4, 0.2, 0, 0.4])
-    assert told.errors == {"unparsed": 1, "ambiguous": 1}
-    table = belief_table({"readout_id": "r"} | row for row in tally_rows(told, NAMES, 0.5))
+    table = table_of(texts)
+    np.testing.assert_allclose(table["prob"] * table["coverage"], counts_to_probabilities([2, 1, 0, 2])[:3])
     np.testing.assert_allclose(table["prob"], [2 / 3, 1 / 3, 0])
     assert set(table["coverage"]) == {0.6}
     assert set(table["status"]) == {"ok"}
-    assert set(belief_table({"readout_id": "r"} | row for row in tally_rows(told, NAMES, 0.7))["status"]) == {
-        "low_coverage"
-    }
+    assert set(table_of(texts, 0.7)["status"]) == {"low_coverage"}
 
 
-@pytest.mark.parametrize(("texts", "status"), [(["a", "b", "coral, shirt"], "unparsed"), ([], "nan")])
+@pytest.mark.parametrize(
+    ("texts", "status"), [(["a", "b", "coral, shirt"], "unparsed"), (["coral, shirt"], "ambiguous"), ([], "nan")]
+)
 def test_answers_that_name_nothing_give_no_number(texts: list[str], status: str) -> None:
-    told = tally_matches([match_options(sample(text), NAMES) for text in texts], 3)
-    table = belief_table({"readout_id": "r"} | row for row in tally_rows(told, NAMES, 0.5))
+    table = table_of(texts)
     assert table["prob"].isna().all()
     assert set(table["status"]) == {status}
