@@ -57,6 +57,6 @@ def martingale_tests(
         n_clusters=slope.n_clusters,
         n_dropped=slope.n_dropped,
         reasons=slope.reasons,
-        status=family.status,
+        status=slope.status if family.status == "ok" else family.status,
         params={"draws": draws, "seed": seed},
     )

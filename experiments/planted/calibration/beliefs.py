@@ -151,6 +151,7 @@ def _persists(rng: Generator, planted: float, scenarios: int) -> dict[str, float
 
 
 EXCESS = Test("user's excess less the agent's, studentised interval by scenario")
+EXCESS_FEW = Test(EXCESS.name, "picture", note="at 40 scenarios a common shift makes it a little short: see 100")
 
 
 @simulation
@@ -160,7 +161,7 @@ def _listens(rng: Generator, agent: Listener, planted: float, worlds: int) -> di
     return {EXCESS.name: excludes(found, planted)}
 
 
-GRETHER = Test("Grether weight of evidence, HC3 interval")
+GRETHER = Test("Grether weight of evidence, CR3 interval")
 
 
 @simulation
@@ -271,12 +272,14 @@ def designs() -> list[Design]:
                _persists(1.0, 40), (PERSISTENCE,)),
         Design("D-excess", d, "Listening, licensed by known reliability, 40 worlds x 6 arms", level, "excess 0",
                _listens(Listener(spread=0.4, blur=0.05), 0.0, 40), (EXCESS,)),
-        Design("D-excess-trust", d, "Listening, and trusting everybody by .8 nats too much", level, "excess 0",
-               _listens(Listener(trust=0.8, spread=0.4, blur=0.05), 0.0, 40), (EXCESS,)),
+        Design("D-excess-trust", d, "Listening, and trusting everybody by .8 nats too much, 40 worlds", level,
+               "excess 0", _listens(Listener(trust=0.8, spread=0.4, blur=0.05), 0.0, 40), (EXCESS_FEW,)),
+        Design("D-excess-trust-100", d, "Listening, and trusting everybody by .8 nats too much, 100 worlds", level,
+               "excess 0", _listens(Listener(trust=0.8, spread=0.4, blur=0.05), 0.0, 100), (EXCESS,)),
         Design("D-excess-flattery", d, "Listening, and flattering by .5 nats, 40 worlds x 6 arms", level, "excess .5",
                _listens(Listener(flattery=0.5, spread=0.4, blur=0.05), 0.5, 40), (EXCESS,)),
-        Design("D-excess-power", d, "Listening, and flattering by .25 nats, 40 worlds x 6 arms", power,
-               "excess .25", _listens(Listener(flattery=0.25, spread=0.4, blur=0.05), 0.0, 40), (EXCESS,)),
+        Design("D-excess-power", d, "Listening, and flattering by .35 nats, 40 worlds x 6 arms", power,
+               "excess .35", _listens(Listener(flattery=0.35, spread=0.4, blur=0.05), 0.0, 40), (EXCESS,)),
         Design("D-grether", d, "Updating with gain .8 and noise .5, 150 judgements", level, "weight .8",
                _weighs(0.8, 0.8, 150), (GRETHER,)),
         Design("D-grether-power", d, "Updating with gain .8 and noise .5, 150 judgements", power, "weight .8, not 1",

