@@ -143,5 +143,6 @@ def _claim(found: Equivalence | CoherenceClaim) -> Mapping[str, str]:
 
 def weighs_clusters(score: Score) -> TypeGuard[ClusterMean]:
     """Whether it is a mean in which it makes a difference that larger clusters weigh more."""
-    known = isinstance(score, ClusterMean) and not math.isnan(score.equal_weight_mean)
-    return known and shown(score.equal_weight_mean) != shown(score.mean)
+    if not isinstance(score, ClusterMean) or math.isnan(score.equal_weight_mean):
+        return False
+    return shown(score.equal_weight_mean) != shown(score.mean)

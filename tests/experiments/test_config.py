@@ -5,6 +5,7 @@ import pytest
 from doxascope import UserError
 from doxascope.experiments.consistency import ConsistencyConfig
 from doxascope.experiments.engine.config import load_config
+from doxascope.experiments.martingale.config import MartingaleConfig
 from doxascope.hooks.model.spec import presets
 
 pytestmark = pytest.mark.place
@@ -26,6 +27,7 @@ def test_every_shipped_file_is_valid() -> None:
 def test_a_preset_says_what_it_changes(preset: str) -> None:
     experiment, shipped = load_config("martingale")
     same, config = load_config(f"martingale-{preset}", ["seed=5"])
+    assert isinstance(config, MartingaleConfig)
     assert same is experiment
     assert config.items > shipped.items
     assert (config.seed, config.token_budget) == (5, shipped.token_budget)

@@ -117,7 +117,7 @@ def half(folder: Path) -> None:
     table.iloc[: len(table) // 2].to_parquet(path, index=False)
 
 
-EDITS: dict[str, Callable[[Path], None]] = {
+EDITS: dict[str, Callable[[Path], object]] = {
     "a part for another": swap("beliefs/part-00000.parquet", "beliefs/part-00001.parquet"),
     "a transcript for another": swap("transcripts/part-00000.jsonl", "transcripts/part-00002.jsonl"),
     "half of the rows": half,

@@ -44,7 +44,7 @@ def fuzz(few: int) -> Fuzz:
         derandomize=not ASKED,
         deadline=None,
         database=None,
-        suppress_health_check=list(HealthCheck),
+        suppress_health_check=[*HealthCheck.__members__.values()],
     )
 
 
@@ -93,7 +93,7 @@ CELLS = st.one_of(NUMBERS, NUMBERS, NUMBERS, WORDS, st.sampled_from(ATOMS), st.t
 
 @st.composite
 def tables(draw: st.DrawFn) -> tuple[list[str], list[list[str]]]:
-    header = draw(st.sampled_from(TABLES)).split(",")
+    header: list[str] = str(draw(st.sampled_from(TABLES))).split(",")
     usual = [WORDS if any(x in c for x in ("item", "id", "kind", "option", "quest")) else NUMBERS for c in header]
     strange = draw(st.integers(0, 3))
     rows = [[draw(cell) for cell in usual] for _ in range(draw(st.integers(0, 8)))]

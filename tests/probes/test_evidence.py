@@ -220,10 +220,11 @@ def test_the_lead_is_that_which_was_planted_and_a_probe_that_always_says_yes_has
         assert found.n_clusters == 20
     assert found.p == 1 / 200
     assert found.ci_lo > found.by_chance + 10
-    always = chains(0, 0) | {"passive": [0.9] * 400}
+    always: dict[str, Any] = {**chains(0, 0), "passive": [0.9] * 400}
     fooled = lead_in_tokens(**always)
     assert fooled.tokens > 7  # it has settled on every yes from the start
     assert fooled.tokens == pytest.approx(fooled.by_chance)
     assert fooled.p == 1
     assert 0 < fooled.n_never < 40
-    assert lead_in_tokens(**chains(0, 0) | {"passive": [np.nan] * 400}).status == "too_few"
+    silent: dict[str, Any] = {**always, "passive": [np.nan] * 400}
+    assert lead_in_tokens(**silent).status == "too_few"

@@ -129,7 +129,7 @@ def decision_exact(sample: Decisions, how: Resampling) -> Iterator[Line]:
         )
         owners = clusters_of(contexts)
         fits = [isotonic_calibration(contexts.belief, y, owners, seed=how.seed) for y in (policy, contexts.p_star)]
-        test = gcm_test(policy, contexts.p_star, *fits, owners)
+        test = gcm_test(policy, contexts.p_star, fits[0], fits[1], owners)
         if _left(contexts.p_star, fits[1]) < NOTHING_LEFT or _left(policy, fits[0]) < NOTHING_LEFT:
             test = replace(test, T=np.nan, p=np.nan, p_method="", status="nothing_left")
         yield Line(

@@ -23,8 +23,11 @@ from doxascope.experiments.martingale.table import readings
 from doxascope.experiments.materials.trajectories.chain import chain, chains
 from doxascope.experiments.reading.exact import compile_questions
 from doxascope.experiments.reading.judge import _loaded
+from doxascope.experiments.runs.folder import RunFolder
 from doxascope.hooks.exact.exact import largest_difference
+from doxascope.hooks.files import file_digest
 from doxascope.hooks.generation.sampling import Sampling
+from doxascope.hooks.store.commits import read_commits, rewrite
 from doxascope.hooks.verbal.plan import Judge
 
 DATA = Path(os.environ.get("DOXASCOPE_DATA", Path(__file__).parents[4] / "../shared/data"))
@@ -111,6 +114,17 @@ def test_a_model_that_judges_itself_is_loaded_once(configured: Configured, tmp_p
     assert _loaded.cache_info() == before
 
 
+def seal_anew(path: Path) -> None:
+    """Give a run that was edited by hand the digests of what it holds now."""
+    commits = [
+        one | {"files": {name: file_digest(path / name) for name in one["files"]}}
+        for one in read_commits(path / "commits.jsonl").values()
+    ]
+    rewrite(path / "commits.jsonl", commits)
+    folder = RunFolder(path)
+    folder.write_manifest({key: value for key, value in folder.manifest.items() if key != "commits"})
+
+
 def test_stored_trajectories_are_read_in_other_ways_without_being_written_again(
     configured: Configured, tmp_path: Path, whole: tuple[Any, Any, Any]
 ) -> None:
@@ -132,6 +146,7 @@ def test_stored_trajectories_are_read_in_other_ways_without_being_written_again(
                 line["messages"] = [*asked, *({"role": "assistant", "content": step} for step in ("Hm.", "So."))]
                 line["answers"][0]["text"] = " Hm.\n\nSo."
         path.write_text("".join(json.dumps(line) + "\n" for line in lines))
+    seal_anew(other)
     table = readings(read("stated.numbers=[]", where=other).beliefs())
     told = table.query("item == 'factual-0000' and reasoning == 'cot' and prompt == 'none' and draw == 1")
     assert sorted(told.query("method == 'words'")["step"]) == [0, 1, 2]

@@ -150,7 +150,7 @@ def test_numbers_and_answers_follow_the_same_thought(pondering: Configured) -> N
 
 
 def test_a_plan_samples_no_thoughts_for_what_is_read_after_given_ones(pondering: Configured) -> None:
-    experiment, config = pondering()
+    experiment, config = pondering("stated={}")
     planned = make_plan(experiment, config)
     assert planned.tokens_sampled == 0
     assert planned.readouts == 2 * sum(len(method.ask) for method in config.methods.values())

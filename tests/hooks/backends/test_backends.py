@@ -162,7 +162,8 @@ def parts_by_hand(lm: LanguageModel, ids: list[int]) -> dict[Site, torch.Tensor]
         projection = attention.c_proj if gpt2 else attention.o_proj
         handles.append(projection.register_forward_pre_hook(lambda m, args: keep("head_out", args[0])))
         handles.append(attention.register_forward_hook(lambda m, args, output: keep("attn_out", output)))
-        handles.append(block.mlp.register_forward_hook(lambda m, args, output: keep("mlp_out", output)))
+        mlp: Any = block.mlp
+        handles.append(mlp.register_forward_hook(lambda m, args, output: keep("mlp_out", output)))
     try:
         with torch.inference_mode():
             lm.model(torch.tensor([ids]), use_cache=False)
@@ -202,7 +203,8 @@ def test_the_parts_of_a_block_add_up_to_what_it_does(tiny: Any) -> None:
     added = taken["resid_pre"] + taken["attn_out"] + taken["mlp_out"]
     torch.testing.assert_close(added, taken["resid_post"], rtol=1e-4, atol=1e-4)
     for layer, block in enumerate(blocks(tiny.model)):
-        projected = block.self_attn.o_proj(taken["head_out"][:, layer])
+        attention: Any = block.self_attn
+        projected = attention.o_proj(taken["head_out"][:, layer])
         torch.testing.assert_close(projected, taken["attn_out"][:, layer], rtol=1e-4, atol=1e-4)
 
 
