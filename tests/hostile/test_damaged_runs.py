@@ -21,7 +21,7 @@ from doxascope.experiments.report.rows import as_row
 from doxascope.experiments.runs.folder import RunFolder
 from doxascope.experiments.runs.integrity import faults
 
-FLIPS = int(os.environ.get("DOXASCOPE_FUZZ", "0")) // 10 or 30
+FLIPS = int(os.environ.get("DOXASCOPE_FUZZ", "0")) // 10 or 12
 READ = ("config.yaml", "items.jsonl", "manifest.json", "commits.jsonl", "beliefs", "transcripts")
 """What scores are made of; the rest is made of it."""
 
