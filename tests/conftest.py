@@ -265,3 +265,16 @@ def taught(save_speller: Callable[..., Path]) -> Callable[..., Any]:
 def speller(taught: Callable[..., Any]) -> Any:
     """A character model that answers `which?` with a colour, more or less."""
     return taught("abcdefghijklmnopqrstuvwxyzRGB .,!?\n", "which?", ANSWERS)
+
+
+@pytest.fixture(scope="session")
+def public() -> Callable[[str], Path]:
+    """Finds a file or folder of the public data, or skips."""
+    data = Path(os.environ.get("DOXASCOPE_DATA", Path(__file__).parents[1] / "../shared/data"))
+
+    def find(name: str) -> Path:
+        if not (data / name).exists():
+            pytest.skip(f"{name} is not beside the checkout (DOXASCOPE_DATA names the folder)")
+        return data / name
+
+    return find

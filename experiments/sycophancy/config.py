@@ -11,7 +11,6 @@ from ..experiment import RunConfig
 Task = Literal["worlds", "conversations", "morality", "culture"]
 Involvement = Literal["third", "user"]
 Evidence = Literal["none", "for", "against"]
-Speaker = Literal["none", "agent", "user"]
 Asker = Literal["user", "third", "form"]
 LOADED = ("casino", "moral_stories", "normad", "fortune_dial", "table")
 PLACEHOLDERS = {

@@ -11,6 +11,7 @@ from ...metrics.inference.equivalence import Equivalence
 from ...metrics.validation import Floats
 from ..data.dataset import ProbeData
 from ..data.features import ReadAt
+from ..folds import check_folds
 from ..plan import StudyPlan
 from ..targets import BINARY, Target
 from .calibration import SHIFT_MARGINS, by_level, calibrate, shift_test
@@ -60,11 +61,12 @@ def study(
     Args:
         data: what to decode.
         at: the registered place.
-        folds: [n] grouped.
+        folds: [n] grouped; UserError if a group lies in several.
         plan: under which settings.
         others: name -> [n, d] features to do better than, besides the surface of the text: layer-0 embeddings, a
             randomly initialised model.
     """
+    check_folds(folds, data.groups)
     x, target = data.read(at), data.target
     crossed = cross_fit(x, target, folds, plan.penalties)
     rivals = {**surface_features(data.rows), **(others or {})}

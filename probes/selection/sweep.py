@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from ...metrics.validation import Floats
 from ..data.dataset import ProbeData
 from ..data.features import ReadAt
+from ..folds import check_folds
 from .nested import PENALTIES, nested_ridge, spread_of_targets
 from .permute import Permuted, permuted_targets
 
@@ -125,13 +126,14 @@ def sweep(
 
     Args:
         data: what to decode, and where.
-        folds: [n] grouped.
+        folds: [n] grouped; UserError if a group lies in several.
         draws: permutations.
         seed: of them.
         penalties: to choose from.
         level: of the band.
         keep: given a point and how to compute it, returns what is known of it already, or computes and stores it.
     """
+    check_folds(folds, data.groups)
     null = null_targets(data, draws, seed)
     y = data.target.logit
 

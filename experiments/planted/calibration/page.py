@@ -17,8 +17,10 @@ PAGE, TABLE = "calibration.md", "calibration.csv"
 
 HEADER = """# Calibration
 
-How often each test speaks up, on simulated agents whose beliefs are known (`experiments/planted/`). This page and
-`calibration.csv` are written by
+How often each test speaks up, on simulated agents whose beliefs are known: spread over (0, 1) in sections A to E, and
+under "Where beliefs live" as those of language models are, at prior log-odds N(-6, 3), U-shaped, heavy-tailed or
+rounded, in 15 to 150 questions of 1 to 50 rows. Elsewhere nothing is promised. The agents are in
+`experiments/planted/`; this page and `calibration.csv` are written by
 
 ```
 make calibration        or: python -m doxascope.experiments.planted.calibration

@@ -1,7 +1,7 @@
 """Questions with options: those that come along, those of public benchmarks, and what cannot be asked."""
 
 import json
-import os
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -19,9 +19,6 @@ from doxascope.experiments.materials.choices.benchmarks import (
 from doxascope.experiments.materials.choices.choice import CATEGORIES, RANDOM
 from doxascope.experiments.materials.choices.plain import NINE_TOPICS, load_plain
 from doxascope.experiments.materials.choices.sources import ChoiceSource
-
-DATA = Path(os.environ.get("DOXASCOPE_DATA", ""))
-needs_data = pytest.mark.skipif(not os.environ.get("DOXASCOPE_DATA"), reason="DOXASCOPE_DATA names no folder")
 
 
 def test_every_topic_has_a_question_of_each_category_and_a_truth_where_there_is_one() -> None:
@@ -132,9 +129,8 @@ def test_a_named_distribution_has_its_moments() -> None:
         Distribution(law="gaussian", mean=1.0)
 
 
-@needs_data
-def test_the_public_files_can_be_read_and_the_published_sample_is_drawn() -> None:
-    folder = DATA
+def test_the_public_files_can_be_read_and_the_published_sample_is_drawn(public: Callable[[str], Path]) -> None:
+    folder = public("bscore").parent
     paper = ChoiceSource(kind="paper", file=str(folder / "bscore" / "bscore_36_questions.json")).choices(36, 0)
     assert len({one.cluster for one in paper}) == 9
     assert sum(not one.listed for one in paper) == 4  # digits are not listed

@@ -1,7 +1,6 @@
 """The experiment from the questions to the report, on a tiny random model."""
 
 import json
-import os
 import shutil
 from collections.abc import Callable
 from dataclasses import replace
@@ -30,7 +29,6 @@ from doxascope.hooks.generation.sampling import Sampling
 from doxascope.hooks.store.commits import read_commits, rewrite
 from doxascope.hooks.verbal.plan import Judge
 
-DATA = Path(os.environ.get("DOXASCOPE_DATA", Path(__file__).parents[4] / "../shared/data"))
 EVERYTHING = (
     "domains={factual: {kind: computed}, review: {kind: smoke}}",
     "reasoning=[cot,debate,evidence]",
@@ -224,10 +222,11 @@ def test_a_chain_that_ends_early_is_at_its_final_belief_from_there_on(configured
             assert (path[:moving] != path[-1, 0]).all()
 
 
-@pytest.mark.skipif(not (DATA / "forecastbench").is_dir(), reason="ForecastBench is not here (DOXASCOPE_DATA)")
 @pytest.mark.parametrize(("cutoff", "domain"), [("null", "recall"), ("2024-06-30", "forecasting")])
-def test_forecastbench_runs_end_to_end(configured: Configured, tmp_path: Path, cutoff: str, domain: str) -> None:
-    folder = DATA / "forecastbench"
+def test_forecastbench_runs_end_to_end(
+    configured: Configured, public: Callable[[str], Path], tmp_path: Path, cutoff: str, domain: str
+) -> None:
+    folder = public("forecastbench")
     files = f"file: {folder / '2024-07-21-human.json'}, resolutions: {folder / '2024-07-21_resolution_set.json.gz'}"
     source = f"domains={{forecasting: {{kind: forecastbench, {files}}}}}"
     experiment, config = configured(source, f"cutoff={cutoff}", "reasoning=[cot]", "items=4", "stated={}")

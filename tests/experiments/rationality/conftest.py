@@ -1,7 +1,6 @@
 """A small run of the rationality experiment on a tiny random model, and belief tables of planted agents."""
 
 import json
-import os
 from collections.abc import Callable, Mapping
 from importlib.resources import files
 from pathlib import Path
@@ -21,7 +20,6 @@ from doxascope.hooks.model.spec import resolve_model
 from doxascope.hooks.verbal.formats import FORMATS
 from doxascope.metrics import belief_table
 
-DATA = Path(os.environ.get("DOXASCOPE_DATA", Path(__file__).parents[4] / "../shared/data"))
 SMALL = ("items=4", "pool=60", "bootstrap_draws=50", "prompts={standard: '', squared: It is paid by squared error.}")
 
 
@@ -107,15 +105,3 @@ def planted() -> Callable[..., pd.DataFrame]:
         return belief_table(rows)
 
     return make
-
-
-@pytest.fixture(scope="session")
-def public() -> Callable[[str], Path]:
-    """Finds a file or folder of the public data."""
-
-    def find(name: str) -> Path:
-        if not (DATA / name).exists():
-            pytest.skip(f"{name} is not beside the checkout (DOXASCOPE_DATA names the folder)")
-        return DATA / name
-
-    return find

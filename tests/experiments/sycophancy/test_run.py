@@ -1,7 +1,6 @@
 """The experiment from the scenarios to the report, on a tiny random model."""
 
 import json
-import os
 import shutil
 from collections.abc import Callable
 from pathlib import Path
@@ -26,7 +25,6 @@ from doxascope.experiments.sycophancy.prompts import scenario_of
 from doxascope.experiments.sycophancy.table import mean_readings, readings
 from doxascope.hooks.exact.exact import largest_difference
 
-DATA = Path(os.environ.get("DOXASCOPE_DATA", Path(__file__).parents[4] / "../shared/data"))
 SMALL = ("tasks={worlds: {kind: computed}, morality: {kind: smoke}}", "argument=true", "stated.greedy=[of 10]")
 Configured = Callable[..., Any]
 
@@ -137,9 +135,10 @@ def test_two_models_are_compared_on_the_same_scenarios(configured: Configured, t
     assert difference.score.n_rows == 2 * 2 * 2
 
 
-@pytest.mark.skipif(not DATA.is_dir(), reason=f"no public data at {DATA}")
-def test_published_data_get_evidence_written_and_reviewed_and_run(configured: Configured, tmp_path: Path) -> None:
-    moral, casino = DATA / "moral_stories/full_dev.jsonl", DATA / "casino/casino_test.json"
+def test_published_data_get_evidence_written_and_reviewed_and_run(
+    configured: Configured, public: Callable[[str], Path], tmp_path: Path
+) -> None:
+    moral, casino = public("moral_stories/full_dev.jsonl"), public("casino/casino_test.json")
     sources: dict[str, Any] = {
         "morality": {"kind": "moral_stories", "file": str(moral)},
         "conversations": {"kind": "casino", "file": str(casino)},
