@@ -12,6 +12,7 @@ from ...hooks.verbal.asking import NumberQuestion, ask_number
 from ...hooks.verbal.exact_numbers import read_numbers
 from ...hooks.verbal.formats import UNIT
 from ..experiment import Item, Transcript
+from ..reading.transcripts import number_transcript
 from .asking import CONFIDENCE, answered, choice_of, single_question
 from .config import BScoreConfig
 
@@ -50,20 +51,12 @@ def confidence_rows(
             found = answer_rows(asked[i], "greedy", said, _pair(choice.options[i]), config.low_coverage)
             rows += [told(i) | row for row in found]
             answers[i] += said
-    return rows, [_transcript(*one) for one in zip(asked, choice.options, answers, strict=True)]
+    return rows, [
+        number_transcript(lm.reader.chat, one, _pair(option), own)
+        for one, option, own in zip(asked, choice.options, answers, strict=True)
+    ]
 
 
 def _pair(option: str) -> tuple[str, str]:
     """The number is P(it); the rest is not."""
     return option, f"not {option}"
-
-
-def _transcript(asked: NumberQuestion, option: str, answers: list[Answer]) -> Transcript:
-    return {
-        "readout_id": asked.readout_id,
-        "messages": list(asked.messages),
-        "prefill": asked.prefill,
-        "options": list(_pair(option)),
-        "thoughts": [],
-        "answers": [{"draw": one.draw, "text": one.text, "status": one.status} for one in answers],
-    }

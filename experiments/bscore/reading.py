@@ -12,12 +12,13 @@ from ...hooks.generation.sampling import random_generator
 from ...hooks.lm import LanguageModel
 from ...hooks.tree.memory import Cost, sum_costs
 from ...metrics.validation import Floats
-from ..experiment import Drawn, Item, Question, Read, Transcript
+from ..experiment import Drawn, Item, Question, Read
 from ..reading.exact import compile_questions, reading_rows
+from ..reading.transcripts import question_transcript
 from .asking import SINGLE, asks, choice_of, orders_of, single_questions
 from .confidence import confidence_rows
 from .config import BScoreConfig
-from .conversations import Turn, hold
+from .conversations import hold
 
 SAMPLED = "sampled"
 """What is added to the name of a method whose answers are counted."""
@@ -29,7 +30,7 @@ def read_item(name: str, config: BScoreConfig, item: Item, lm: LanguageModel) ->
     singles = single_questions(config, item)
     readings, cost, captured = _packed(config, singles, lm)
     rows = [row for asked, one in zip(singles, readings, strict=True) for row in _rows(config, asked, one, lm)]
-    said = [_transcript(one) for one in singles]
+    said = [question_transcript(lm.reader.chat, one) for one in singles]
     costs, captures = [cost], [captured] if captured else []
     firsts = {(q.method, q.variant["order"]): one for q, one in zip(singles, readings, strict=True)}
     for method in config.held:
@@ -39,7 +40,8 @@ def read_item(name: str, config: BScoreConfig, item: Item, lm: LanguageModel) ->
         costs += own
         for turns in conversations:
             rows += [row for one in turns for row in _rows(config, one.question, one.reading, lm)]
-            said.append(_transcript(turns[-1].question, turns))
+            last: Drawn = {"draw": 0, "text": turns[-1].form, "status": "ok"}
+            said.append(question_transcript(lm.reader.chat, turns[-1].question, answers=[last]))
             if config.capture:  # one pass over the whole of it, now that it is known
                 _, cost, captured = _packed(config, [one.question for one in turns], lm)
                 costs.append(cost)
@@ -111,16 +113,3 @@ def counted_rows(config: BScoreConfig, item: Item, method: str, law: Floats, cov
             for i, option in enumerate(choice.options)
         ]
     return rows
-
-
-def _transcript(question: Question, turns: list[Turn] | None = None) -> Transcript:
-    """What was said in a read-out; of a conversation, all of it."""
-    answers: list[Drawn] = [] if turns is None else [{"draw": 0, "text": turns[-1].form, "status": "ok"}]
-    return {
-        "readout_id": question.readout_id,
-        "messages": list(question.conversation),
-        "prefill": question.prefill,
-        "options": [option.name for option in question.options],
-        "thoughts": [],
-        "answers": answers,
-    }

@@ -14,8 +14,9 @@ from ...hooks.model.points import Point
 from ...hooks.prompts.places import ResolvedPosition
 from ...hooks.prompts.query import Query, Swap
 from ...hooks.tree.memory import sum_costs
-from ..experiment import Item, Question, Read, Transcript
+from ..experiment import Item, Question, Read
 from ..reading.exact import compile_questions
+from ..reading.transcripts import question_transcript
 from .config import LocateConfig
 from .minimal_pair import MinimalPair, Spans, align
 
@@ -125,7 +126,7 @@ def read_pair(config: LocateConfig, item: Item, lm: LanguageModel) -> Read:
         for own, reading in zip(named, [*asked.plain.readings, *patched.readings], strict=True)
         for row in lm.option_rows(reading, asked.questions[0].options, config.low_coverage)
     ]
-    transcripts = [_transcript(question, lm) for question in asked.questions]
+    transcripts = [question_transcript(lm.reader.chat, question) for question in asked.questions]
     return Read(rows, transcripts, sum_costs([asked.plain.cost, patched.cost]), None)
 
 
@@ -168,15 +169,3 @@ def _swapped(item: Item, query: Query, patch: Patch, streams: _Streams, captured
     rows = {point: streams.rows(captured, patch.source, patch.tokens, point) for point in patch.points}
     prompt = replace(query.prompt, prefilled=())
     return replace(query, readout_id=f"{item.id}/{patch.name}", prompt=prompt, swap=Swap(patch.tokens, rows))
-
-
-def _transcript(question: Question, lm: LanguageModel) -> Transcript:
-    return {
-        "readout_id": question.readout_id,
-        "messages": list(question.conversation),
-        "prefill": question.prefill,
-        "prompt": lm.reader.chat.digest(question.conversation, question.prefill),
-        "options": [option.name for option in question.options],
-        "thoughts": [],
-        "answers": [],
-    }

@@ -11,7 +11,8 @@ from ...hooks.verbal.exact_numbers import NumberReading, read_numbers
 from ...hooks.verbal.formats import FORMATS, UNIT, NumberFormat
 from ..experiment import Item, Transcript
 from ..reading.place import BeliefPlace
-from ..reading.stated import ANSWER_TOKENS, Rows, transcript
+from ..reading.stated import ANSWER_TOKENS, Rows
+from ..reading.transcripts import number_transcript
 from .asking import AUXILIARY, BELIEF, PRIOR, BeliefSite, places, said
 from .config import RationalityConfig
 
@@ -45,12 +46,12 @@ def stated_rows(config: RationalityConfig, item: Item, lm: LanguageModel) -> tup
                         where = place.columns(reading=answer.draw)
                         rows.append(where | row | {"readout_id": f"{row['readout_id']}.{answer.draw}"})
             told += [
-                transcript(lm.reader.chat, place, one, answers)
+                number_transcript(lm.reader.chat, one, place.options, answers)
                 for (place, one), answers in zip(here, written, strict=True)
             ]
             pairs = [pair for pair in pairs if pair not in here]
         if name in config.said.numbers:
-            told += [transcript(lm.reader.chat, *one) for one in pairs]
+            told += [number_transcript(lm.reader.chat, one, place.options) for place, one in pairs]
     return _with_auxiliary(config, item, lm, rows, told)
 
 
@@ -91,10 +92,7 @@ def _with_auxiliary(
         | {"coverage": read.belief.coverage, "status": status}
         for i, (label, line) in enumerate(zip(further["labels"], read.lines, strict=True))
     ]
-    place = BeliefPlace(asked.readout_id, AUXILIARY, 0, [], config.answers)
-    shown = transcript(lm.reader.chat, place, asked)
-    shown["options"] = list(further["labels"])
-    return [*rows, *own], [*told, shown]
+    return [*rows, *own], [*told, number_transcript(lm.reader.chat, asked, further["labels"])]
 
 
 def _states(labels: Sequence[str]) -> NumberFormat:

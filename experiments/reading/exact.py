@@ -20,6 +20,7 @@ from ...hooks.tree.memory import Cost
 from ...hooks.verbal.verbalised import match_options, match_rows
 from ..experiment import Drawn, Item, Question, Read, RunConfig, Transcript
 from .thinking import think
+from .transcripts import question_transcript
 
 SAMPLED, EXPECTED = "sampled", "expected"
 """What is added to a method's name when its answers are sampled and matched, and when the exact chances along them are
@@ -73,17 +74,8 @@ def read_questions(
         said = answers.get(question.readout_id, [])
         rows += [where | row for row in belief.rows]
         rows += [where | row for row in _sampled(config, question, said, lm)]
-        transcripts.append(
-            {
-                "readout_id": question.readout_id,
-                "messages": list(question.conversation),
-                "prefill": question.prefill,
-                "prompt": lm.reader.chat.digest(question.conversation, question.prefill),
-                "options": [option.name for option in question.options],
-                "thoughts": belief.thoughts,
-                "answers": [{"draw": one.draw, "text": one.text, "status": one.status} for one in said],
-            }
-        )
+        drawn: list[Drawn] = [{"draw": one.draw, "text": one.text, "status": one.status} for one in said]
+        transcripts.append(question_transcript(lm.reader.chat, question, thoughts=belief.thoughts, answers=drawn))
     return Read(rows, transcripts, cost, captured)
 
 

@@ -14,7 +14,8 @@ from ...hooks.verbal.formats import UNIT
 from ...hooks.verbal.plan import Judge
 from ..experiment import RunConfig, Transcript
 from .place import BeliefPlace
-from .stated import Rows, transcript
+from .stated import Rows
+from .transcripts import number_transcript
 
 
 class Shown(NamedTuple):
@@ -67,7 +68,9 @@ def _one_judge(
     rows: Rows = []
     for (place, *_), one in zip(shown, read_numbers(lm, asked, budget=config.token_budget), strict=True):
         rows += [place.columns() | row for row in one.rows(place.options, config.low_coverage)]
-    return rows, [transcript(lm.reader.chat, one.place, own) for one, own in zip(shown, asked, strict=True)]
+    return rows, [
+        number_transcript(lm.reader.chat, own, one.place.options) for one, own in zip(shown, asked, strict=True)
+    ]
 
 
 @lru_cache(maxsize=1)

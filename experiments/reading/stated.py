@@ -5,7 +5,6 @@ from typing import Any, Protocol, runtime_checkable
 
 from ...hooks.generation.sampling import Sampling
 from ...hooks.lm import LanguageModel
-from ...hooks.prompts.chat import ChatRenderer
 from ...hooks.prompts.query import PromptReader, Query
 from ...hooks.verbal.answers import Answer, answer_rows, write_answers
 from ...hooks.verbal.asking import NumberQuestion, ask_number
@@ -13,6 +12,7 @@ from ...hooks.verbal.exact_numbers import read_numbers
 from ...hooks.verbal.formats import FORMATS
 from ..experiment import Item, RunConfig, Transcript
 from .place import BeliefPlace
+from .transcripts import number_transcript
 
 ANSWER_TOKENS = 24
 """Room for the longest form of every format, and what closes it."""
@@ -62,7 +62,10 @@ def stated_rows(config: RunConfig, places: Sequence[BeliefPlace], lm: LanguageMo
             for i, one in enumerate(write_answers(lm, asked, sampling, draws=plan.draws, seed=config.seed)):
                 rows += _halves(places[i], asked[i], one, low)
                 answers[i] += one
-        said += [transcript(lm.reader.chat, *one) for one in zip(places, asked, answers, strict=True)]
+        said += [
+            number_transcript(lm.reader.chat, one, place.options, own)
+            for place, one, own in zip(places, asked, answers, strict=True)
+        ]
     return rows, said
 
 
@@ -83,18 +86,3 @@ def _halves(place: BeliefPlace, asked: NumberQuestion, answers: Sequence[Answer]
         for row in answer_rows(asked, "sampled", half, place.options, low_coverage):
             rows.append(place.columns(reading=reading) | row | {"readout_id": f"{row['readout_id']}.{reading}"})
     return rows
-
-
-def transcript(
-    chat: ChatRenderer, place: BeliefPlace, asked: NumberQuestion, answers: Sequence[Answer] = ()
-) -> Transcript:
-    """What was said in one read-out."""
-    return {
-        "readout_id": asked.readout_id,
-        "messages": list(asked.messages),
-        "prefill": asked.prefill,
-        "prompt": chat.digest(asked.messages, asked.prefill),
-        "options": list(place.options),
-        "thoughts": [],
-        "answers": [{"draw": one.draw, "text": one.text, "status": one.status} for one in answers],
-    }
