@@ -11,7 +11,7 @@ import numpy as np
 import pandas as pd
 
 from .design import AGAIN_SEEDS, PERMUTATIONS, RESAMPLES
-from .row import OUTSIDE, Row
+from .row import FLAGGED, OUTSIDE, Row
 
 PAGE, TABLE = "calibration.md", "calibration.csv"
 
@@ -53,7 +53,8 @@ make calibration        or: python -m doxascope.experiments.planted.calibration
 SUMMARY = """## In short
 
 Of {n_ours} levels of ours, {doubtful} lay outside two standard errors in the first stage. In the end {holds} hold,
-{timid} are timid and {liberal} reject too often. Published practice on the same samples: {paper}.
+{flagged} reject too often where the status says so, {timid} are timid and {liberal} reject too often.
+Published practice on the same samples: {paper}.
 
 """
 BEFORE = """## Where beliefs live: before and after
@@ -89,6 +90,7 @@ def markdown(rows: Sequence[Row]) -> str:
         n_ours=ours.total(),
         doubtful=sum(row.first_seeds > 0 for row in levels),
         holds=ours["holds"],
+        flagged=ours[FLAGGED],
         timid=ours["timid"],
         liberal=ours["too many"],
         paper=f"{sum(row.verdict == 'holds' for row in papers)} of {len(papers)} levels hold",
