@@ -3,7 +3,8 @@
 from .addon import AddOn
 from .floors import NoiseFloors
 from .inner.addon import InnerLayers
+from .passing import LensInPassing
 from .probed import ProbeBeliefs
 
-ADDONS: tuple[AddOn, ...] = (NoiseFloors(), InnerLayers(), ProbeBeliefs())
+ADDONS: tuple[AddOn, ...] = (NoiseFloors(), InnerLayers(), ProbeBeliefs(), LensInPassing())
 """In the order of their sections on a page."""
