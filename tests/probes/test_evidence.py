@@ -268,7 +268,7 @@ def test_the_lead_is_that_which_was_planted_and_a_probe_that_always_says_yes_has
     assert lead_in_tokens(**silent).status == "too_few"
 
 
-@pytest.mark.parametrize("slope", [0.0, -0.3])
+@pytest.mark.parametrize("slope", [0.0, 0.3])
 def test_the_slope_behind_a_noisy_probe_is_found_where_the_probe_reads_another(slope: float) -> None:
     """A probe with its own scale at prior and posterior, errors of its own and errors that both share."""
     rng = np.random.default_rng(0)

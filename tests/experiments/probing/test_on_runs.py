@@ -55,12 +55,12 @@ def test_along_trajectories_the_lead_is_over_both_kinds_of_belief_and_the_errors
     apply_job(job.model_copy(update={"probe": probe}), folder)
     scores = json.loads((folder / "scores.json").read_text())["scores"]
     found: dict[str, Any] = {f"{row['metric']} {row['method']}": row for row in scores if row["kind"] == "probe"}
-    for method in ("words probe", "of 10 probe"):
+    for method in ("words probe", "of 10 numbers probe"):
         assert found[f"lead {method}"]["n_clusters"] == 8
         assert found[f"query_effect {method}"]["status"] == "ok"
     behind = found["M_behind words probe"]
     table = pd.read_parquet(folder / "probes" / "probe.parquet")
-    read = table[table["option_index"] == 0].drop_duplicates(["item", "step"]).sort_values(["item", "step"])
+    read = table[(table["option_index"] == 0) & (table["step"] > 0)].drop_duplicates(["item", "step"]).sort_values(["item", "step"])
     prior, post = (
         np.concatenate([own["prob"].to_numpy()[part] for _, own in read.groupby("item")])
         for part in (slice(None, -1), slice(1, None))
