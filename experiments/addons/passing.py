@@ -78,7 +78,7 @@ def _gate(config: RunConfig, gate: Gate, read: pd.DataFrame, asked: pd.DataFrame
     less likely since is what is ruled out; where it is not, a place speaks for coverage and correlation alone.
     """
     inner, exact = _wide(read), _wide(asked)
-    both = inner.join(exact, lsuffix="", rsuffix="_exact", how="inner").sort_values("step")
+    both = inner.join(exact.add_suffix("_exact"), how="inner").sort_values("step")
     first = both.groupby("chain", sort=False)[["truth", "step"]].transform("first")
     prior = (both["step"] == first["step"]).to_numpy()
     moved = (both["truth"] - first["truth"]).to_numpy(dtype=np.float64)

@@ -216,7 +216,7 @@ def test_every_estimator_is_judged_on_the_same_folds(planted: Callable[..., Prob
 
 
 def test_recall_on_neutral_chat_needs_a_direction_that_chat_has_not(planted: Callable[..., ProbeData]) -> None:
-    data = planted({0: 3.0}, layers=1)
+    data = planted({0: 3.0}, layers=1, groups=30, d=5)
     x, folds = read(data)
     plan = StudyPlan(permutations=19, refits=20, penalties=(1.0,), control_draws=1, transfer=())
     neutral = np.random.default_rng(0).normal(size=(200, x.shape[1]))

@@ -113,7 +113,8 @@ def test_a_rival_that_reads_the_same_is_not_beaten(command_line: Call, place: Pa
 def test_an_untrained_model_and_neutral_chat_are_read_once(
     command_line: Call, place: Path, run_folder: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    given = ("-o", "untrained=true", "-o", "neutral=100", "-o", "positions=[]", "-o", "pool=[statement, answer]")
+    chosen = ("untrained=true", "neutral=100", "positions=[]", "pool=[statement, answer]", "study.seed=1")
+    given = [part for one in chosen for part in ("-o", one)]
     done = command_line("probe", "sweep", "job.yaml", str(run_folder), *given, "--out", "again", cwd=place)
     assert done.returncode == 0, done.stderr
     assert "reading 48 prompts by an untrained model, once" in caplog.text
