@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from ...hooks.errors import UserError
+from ...hooks.errors import UserError, in_one_line
 from ...hooks.files import atomic_write
 from ...hooks.prompts.places import Position, ResolvedPosition
 from ...hooks.store import ActivationStore, Header
@@ -99,7 +99,8 @@ def _kept(folder: Path, name: str, decides: object, compute: Callable[[], Floats
     """What was computed, from the job's folder if it is there."""
     path = folder / f"{name}-{digest(json.loads(json.dumps(decides, default=str)))}.npy"
     if path.exists():
-        return np.load(path, allow_pickle=False)
+        with in_one_line(path, "delete it"):
+            return np.load(path, allow_pickle=False)
     found = compute()
     with atomic_write(path) as temporary, temporary.open("wb") as file:
         np.save(file, found)

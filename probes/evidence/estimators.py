@@ -24,7 +24,7 @@ DRAWS = 40
 """Most refits of this table, whose estimators have no shared factorisation."""
 
 
-class Compared(NamedTuple):
+class ByEstimator(NamedTuple):
     """One estimator."""
 
     estimator: str
@@ -45,7 +45,7 @@ def compare_estimators(
     draws: int,
     seed: int,
     level: float = 0.95,
-) -> list[Compared]:
+) -> list[ByEstimator]:
     """Every estimator, its penalty and recalibration from the inner folds; intervals by refits at those penalties.
 
     Args:
@@ -92,7 +92,7 @@ def compare_estimators(
         {"": "contrast-consistent search, no labels"} if "\0auc" in numbers else {}
     )
     return [
-        Compared(shown, numbers[f"{name}\0skill"].within(-np.inf, 1.0), numbers[f"{name}\0auc"].within(0.0, 1.0))
+        ByEstimator(shown, numbers[f"{name}\0skill"].within(-np.inf, 1.0), numbers[f"{name}\0auc"].within(0.0, 1.0))
         for name, shown in names.items()
     ]
 

@@ -19,7 +19,7 @@ from .calibration import SHIFT_MARGINS, by_level, calibrate, shift_test
 from .complement import complement_gaps, pair_rows
 from .controls import CurvePoint, Selectivity, baseline_r2, learning_curve, selectivity, surface_features
 from .crossfit import CrossFitted, cross_fit
-from .estimators import Compared, compare_estimators
+from .estimators import ByEstimator, compare_estimators
 from .incremental import Incremental, incremental_validity
 from .refit import Refitted, refit
 from .skill import Recall, auc, log_loss_skill, out_of_fold_r2, recall_at
@@ -49,7 +49,7 @@ class Study:
     """Name -> R2 of what needs no model, or less of it."""
     curve: tuple[CurvePoint, ...]
     transfers: tuple[Transfer, ...]
-    estimators: Sequence[Compared]
+    estimators: Sequence[ByEstimator]
     """The same place by others than ridge."""
     added: Mapping[str, Incremental]
     """What the probe adds to the model's own beliefs."""
