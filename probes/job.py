@@ -79,6 +79,7 @@ def run_job(
     name: str,
     folder: Path,
     beside: Beside | None = None,
+    workers: int = 1,
     advance: Callable[[int], object] = lambda n: None,
 ) -> Judged:
     """Sweep all points, study the registered one, fill the card and train the probe.
@@ -91,6 +92,7 @@ def run_job(
         name: of the probe.
         folder: keeps what each point gave, by what it depends on, so that the same job goes on where it was.
         beside: features besides those that are swept.
+        workers: threads that sweep, each at a place of its own.
         advance: is told of each point that is done.
 
     Raises UserError if the registered place is not among the points.
@@ -106,7 +108,14 @@ def run_job(
         return found
 
     swept = sweep(
-        data, folds, draws=plan.permutations, seed=plan.seed, penalties=plan.penalties, level=plan.level, keep=keep
+        data,
+        folds,
+        draws=plan.permutations,
+        seed=plan.seed,
+        penalties=plan.penalties,
+        level=plan.level,
+        workers=workers,
+        keep=keep,
     )
     studied = study(data, registered.at, folds, plan, beside)
     card = report_card(swept, studied, registered.site, data.n_groups, plan)

@@ -47,6 +47,7 @@ def sweep_job(job: ProbeJob, out: Path, allow_code: tuple[Path, ...] = ()) -> tu
             name=job.name,
             folder=folder.path,
             beside=_beside(job, loaded, folder.path, allow_code),
+            workers=job.workers,
             advance=advance,
         )
         judged.probe.save(folder.path / job.name)
@@ -138,7 +139,7 @@ def _model(loaded: Loaded) -> str:
 def _folder(job: ProbeJob, loaded: Loaded, out: Path) -> RunFolder:
     """The job's own folder, named by its settings and its data. Raises UserError if it cannot be written."""
     about = [
-        job.model_dump(mode="json", exclude={"runs", "probe"}),
+        job.model_dump(mode="json", exclude={"runs", "probe", "workers", "lens"}),
         _model(loaded),
         sorted(loaded.data.rows["readout_id"]),
     ]

@@ -52,6 +52,8 @@ class ProbeJob(Settings):
     """A trained probe, for `eval` and `apply`."""
     lens: LensPlan = LensPlan(layers=Every(every=4))
     """Of `lens`: which layers are read in passing, the text that their maps are fitted on, and the gate."""
+    workers: int = Field(default=1, ge=1)
+    """Threads that sweep, each at a place of its own, one layer of activations each in memory."""
     name: str = Field(default="probe", pattern=r"^[\w.-]+$")
     study: StudyPlan = StudyPlan()
 

@@ -79,7 +79,7 @@ def test_an_inner_readout_is_what_the_model_would_say_if_it_ended_there(
 
 @pytest.fixture(scope="module")
 def documents(tiny: Any) -> list[Document]:
-    return own_answers(tiny, draws=2)
+    return own_answers(tiny)
 
 
 def test_a_translator_brings_an_inner_layer_nearer(tiny: Any, documents: list[Document]) -> None:
