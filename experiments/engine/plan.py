@@ -9,7 +9,7 @@ from ...hooks.prompts.query import PromptReader
 from ...hooks.tree.tree import cut_into_packs
 from ..experiment import Experiment, PlansByItself, Question, RunConfig
 from ..reading.exact import compile_questions
-from ..reading.stated import StatesBeliefs, planned_answers, planned_numbers
+from ..reading.stated import AskedNumbers, AsksNumbers, StatesBeliefs, planned_answers, planned_numbers
 
 MASK_BYTES = 4
 PLANNED_ITEMS = 8
@@ -50,8 +50,10 @@ def make_plan(experiment: Experiment, config: RunConfig) -> Plan:
         places = experiment.places(config, item) if isinstance(experiment, StatesBeliefs) else ()
         sampled += sum(thoughts for one in questions if one.thought is None)
         sampled += sum(one.draws * config.sampling.max_new_tokens for one in questions)
-        sampled += planned_answers(config, places)
-        for queries in (compile_questions(reader, questions), *planned_numbers(config, places, reader)):
+        own = experiment.numbers(config, item, reader) if isinstance(experiment, AsksNumbers) else AskedNumbers((), 0)
+        sampled += planned_answers(config, places) + own.written
+        trees = [compile_questions(reader, questions), *planned_numbers(config, places, reader), own.queries]
+        for queries in filter(None, trees):
             built = QueryTree(queries)
             packs = cut_into_packs(built.tree, built.read_nodes, config.token_budget)
             readouts += len(queries)

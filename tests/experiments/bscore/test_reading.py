@@ -12,8 +12,10 @@ import pytest
 
 from doxascope import UserError, load
 from doxascope.experiments.bscore.asking import MULTI, choice_of, orders_of, single_questions
+from doxascope.experiments.bscore.confidence import ANSWER_TOKENS
 from doxascope.experiments.bscore.conversations import planned
 from doxascope.experiments.bscore.table import views
+from doxascope.experiments.engine.plan import make_plan
 from doxascope.experiments.engine.runner import run
 from doxascope.experiments.engine.together import score_runs
 from doxascope.experiments.reading.exact import compile_questions
@@ -93,6 +95,17 @@ def test_sampled_answers_are_as_frequent_as_the_exact_law_says(bscore: Callable[
     p = np.exp(exact.logp)
     shares = np.array([named.count(i) / n for i in range(len(p))])
     assert (np.abs(shares - p) <= 4.5 * np.sqrt(p * (1 - p) / n) + 1 / n).all()
+
+
+def test_a_plan_counts_the_confidence_that_is_asked_for(bscore: Callable[..., Any]) -> None:
+    experiment, config = bscore("distributions={}")
+    without = make_plan(experiment, config.model_copy(update={"confidence": None}))
+    planned = make_plan(experiment, config)
+    options = sum(len(item.content["options"]) for item in experiment.items(config))
+    assert planned.readouts - without.readouts == options
+    assert planned.tokens_run > without.tokens_run
+    assert without.tokens_sampled == 0
+    assert planned.tokens_sampled == ANSWER_TOKENS * options
 
 
 def test_answers_that_are_counted_follow_the_exact_law_over_orders(bscore: Callable[..., Any], model: Any) -> None:
