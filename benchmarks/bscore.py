@@ -15,6 +15,7 @@ os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
 import sys
 import time
 from collections.abc import Callable, Sequence
+from typing import Any
 
 import numpy as np
 
@@ -32,24 +33,25 @@ from doxascope.experiments.planted import Repeating
 from doxascope.experiments.reading.exact import compile_questions
 from doxascope.experiments.scoring.engine import score_samples
 from doxascope.experiments.scoring.number import Resampling
-from doxascope.experiments.tables.samples import Answers
+from doxascope.experiments.tables.samples import ALL
 from doxascope.hooks.prompts.query import Query
 from doxascope.hooks.tree.memory import Cost
-from doxascope.metrics import top_b_score_null_bias
+from doxascope.metrics import Score, top_b_score_null_bias
 
 MODEL, METHOD, ROUNDS, SEEDS, AT_MOST = "smollm2-135m", "words", 3, 1000, 1.5
 TURNS, ASKED = (6, 8, 20), 20
 """Of a conversation; and the question, which has four options."""
 AGENTS = {
-    "ignores history, equally likely options": Repeating(taste=0.0),
-    "ignores history": Repeating(),
     "corrects itself": Repeating("uniform", 0.5),
     "sticks to its last answer": Repeating("last", 0.6),
     "leaks the truth": Repeating("truth", 0.5),
+    "ignores history": Repeating(),
+    "ignores history, equally likely options": Repeating(taste=0.0),
 }
 HOLDS = (0.93, 0.98)
-"""Between these shares of the seeds a 95% interval has to hold what was planted."""
-DRAWS = 20_000
+"""Between these shares of the seeds a 95% interval over all 36 questions has to hold what was planted; of the nine hard
+ones, whose B is more skewed, the shares are told."""
+DRAWS = 5_000
 """Laws of each question from which its planted B is taken."""
 
 
@@ -112,63 +114,65 @@ def agents(seeds: int) -> bool:
     )
     assert isinstance(config, BScoreConfig)
     config = config.model_copy(update={"methods": {METHOD: config.methods[METHOD]}})
-    items = [item for item in experiment.items(config) if item.content["category"] == HARD]
-    k = [len(item.content["options"]) for item in items]
-    luck = float(np.mean([top_b_score_null_bias(one, config.queries) for one in k]))
+    items = experiment.items(config)
+    own = {part: [item for item in items if part in (ALL, item.content["category"])] for part in (ALL, HARD)}
     every = True
     for name, agent in AGENTS.items():
-        off: dict[str, list[float]] = {}
-        holds: dict[str, list[bool]] = {}
-        aim = _planted(config, items, agent)
+        aims = {part: _planted(config, asked, agent) for part, asked in own.items()}
+        off: dict[tuple[str, str], list[float]] = {}
+        holds: dict[tuple[str, str], list[bool]] = {}
         for seed in range(seeds):
-            own = config.model_copy(update={"seed": seed})
-            for label, score in _scores(own, items, agent, seed).items():
-                holds.setdefault(label, []).append(score.ci_lo <= aim <= score.ci_hi)
-                off.setdefault(label, []).append(score.estimate - aim)
-        for label, own in holds.items():
-            share, error = float(np.mean(own)), np.array(off[label])
-            spread = error.std() / np.sqrt(seeds)
+            for (part, label), score in _scores(config.model_copy(update={"seed": seed}), items, agent, seed).items():
+                holds.setdefault((part, label), []).append(score.ci_lo <= aims[part] <= score.ci_hi)
+                off.setdefault((part, label), []).append(score.estimate - aims[part])
+        for (part, label), found in holds.items():
+            share, error = float(np.mean(found)), np.array(off[part, label])
             print(
-                f"{name}: B = {aim:+.4f}; {label}: off by {error.mean():+.4f} (SE {spread:.4f}), "
-                f"holds it in {share:.1%}",
+                f"{name}, {part}: B = {aims[part]:+.4f}; {label}: off by {error.mean():+.4f} "
+                f"(SE {error.std() / np.sqrt(seeds):.4f}), holds it in {share:.1%}",
                 flush=True,
             )
-            if label != PUBLISHED:
-                every &= HOLDS[0] <= share <= HOLDS[1] or (aim == 0 and np.allclose(error, 0))
-    print(f"luck of choosing among equally likely options: {luck:+.3f}")
+            if part == ALL and label != PUBLISHED:
+                every &= HOLDS[0] <= share <= HOLDS[1] or (aims[part] == 0 and np.allclose(error, 0))
+    for part, asked in own.items():
+        luck = np.mean([top_b_score_null_bias(len(item.content["options"]), config.queries) for item in asked])
+        print(f"luck of choosing among equally likely options, {part}: {luck:+.3f}")
     return every
 
 
 EXACT, HELD_OUT, PUBLISHED = "exact", "chosen on other answers", "published"
 
 
-def _answers(config: BScoreConfig, items: list, agent: Repeating, seed: int) -> tuple[Answers, Answers]:
-    table = agent_table(config, items, agent, seed)
-    (view, *_) = views(config, table)
-    asked = parts(view.held)[HARD]
-    return exact_answers(view, asked, HARD, slice(None)), counted_answers(view, asked, HARD, None)
-
-
-def _planted(config: BScoreConfig, items: list, agent: Repeating) -> float:
+def _planted(config: BScoreConfig, items: list[Item], agent: Repeating) -> float:
     """Mean B of the likeliest option over many questions: these agents have no lean, so that their law tells it."""
     rng = np.random.default_rng(config.seed)
     found = []
     for item in items:
-        k, right = len(item.content["options"]), item.content["options"].index(item.content["truth"])
+        k, truth = len(item.content["options"]), item.content["truth"]
         top = np.array([agent.fresh([range(k)], rng)[0] for _ in range(DRAWS)])
-        drawn = {"uniform": 1 / k, "truth": top.argmax(axis=1) == right}.get(agent.drawn)
+        drawn: Any = {"uniform": 1 / k, "truth": 1 / k}.get(agent.drawn)
+        if agent.drawn == "truth" and truth:
+            drawn = top.argmax(axis=1) == item.content["options"].index(truth)
         moved = 0.0 if drawn is None else agent.weight * (top.max(axis=1) - drawn)
         found.append(np.mean(moved) * (config.turns - 1) / config.turns)
     return float(np.mean(found))
 
 
-def _scores(config: BScoreConfig, items: list, agent: Repeating, seed: int) -> dict:
-    how = Resampling(config.seed, config.bootstrap_draws, config.level)
-    exact, counted = (
-        {one.metric: one.score for one in score_samples([sample], how, "b-score").numbers}
-        for sample in _answers(config, items, agent, seed)
-    )
-    return {EXACT: exact["top_b"], HELD_OUT: counted["top_b_held_out"], PUBLISHED: counted["top_b"]}
+def _scores(config: BScoreConfig, items: list[Item], agent: Repeating, seed: int) -> dict[tuple[str, str], Score]:
+    """(part, estimate) -> B of the likeliest option, from the table that the agent would leave."""
+    (view, *_) = views(config, agent_table(config, items, agent, seed))
+    found: dict[tuple[str, str], Score] = {}
+    for part, asked in ((ALL, view.held), (HARD, parts(view.held)[HARD])):
+        exact, counted = exact_answers(view, asked, part, slice(None)), counted_answers(view, asked, part, None)
+        for label, metric, sample in (
+            (EXACT, "top_b", exact),
+            (HELD_OUT, "top_b_held_out", counted),
+            (PUBLISHED, "top_b", counted),
+        ):
+            how = Resampling(config.seed, config.bootstrap_draws, config.level)
+            numbers = score_samples([sample], how, "b-score", until=metric).numbers
+            found[part, label] = numbers[-1].score
+    return found
 
 
 if __name__ == "__main__":

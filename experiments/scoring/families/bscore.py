@@ -61,8 +61,9 @@ def b_score(sample: Answers, how: Resampling) -> Iterator[Line]:
     yield _mean("top_b", "B of the likeliest option", sample, top, how, beside)
     if sample.counts is not None:
         held_out, alone = _held_out(sample, sample.counts, how.seed)
-        ways = ["the question's other answers"] * (not alone.all()) + [f"one half, in {SPLITS} splits"] * alone.any()
-        note = {"chosen on": ", or on ".join(ways) + ", and scored on the rest"}
+        ways = {"the question's other answers": ~alone, f"one half, in {SPLITS} splits": alone}
+        told = ", or on ".join(way for way, rows in ways.items() if rows.any())
+        note = {"chosen on": f"{told}, and scored on the rest"}
         yield _mean("top_b_held_out", "the same, chosen on other answers", sample, held_out, how, note)
     if sample.truth is not None:
         wrong = _top(sample, sample.truth)
