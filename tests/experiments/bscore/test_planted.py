@@ -12,11 +12,12 @@ import pytest
 from doxascope.experiments.bscore.agents import agent_table
 from doxascope.experiments.bscore.samples import counted_answers, exact_answers, records, samples
 from doxascope.experiments.bscore.table import NUMBERS, Asked, MethodView, views
+from doxascope.experiments.materials.choices.choice import CATEGORIES, HARD
 from doxascope.experiments.planted import Repeating
 from doxascope.experiments.runs.scores import score_run
 from doxascope.experiments.scoring.engine import score_samples
 from doxascope.experiments.scoring.number import Number, Resampling
-from doxascope.experiments.tables.samples import ALL, Answers, Records
+from doxascope.experiments.tables.samples import ALL, Answers
 from doxascope.metrics import top_b_score_null_bias, verification_accuracy
 
 WORDS = "words"
@@ -24,11 +25,13 @@ WORDS = "words"
 
 @pytest.fixture(scope="module")
 def play(bscore: Callable[..., Any]) -> Callable[..., tuple[MethodView, dict[tuple[str, str, str], Number]]]:
-    """An agent's questions under the first method, and its numbers by (metric, method, subset)."""
+    """An agent's questions of some categories under the first method, and its numbers by (metric, method, subset)."""
 
-    def make(agent: Repeating, *changes: str, seed: int = 0) -> Any:
+    def make(agent: Repeating, *changes: str, of: Sequence[str] = CATEGORIES, seed: int = 0) -> Any:
         experiment, config = bscore("items=36", "distributions={}", "per_question=false", *changes)
-        table = agent_table(config, experiment.items(config), agent, seed)
+        config = config.model_copy(update={"methods": {WORDS: config.methods[WORDS]}})
+        items = [item for item in experiment.items(config) if item.content["category"] in of]
+        table = agent_table(config, items, agent, seed)
         (view, *_) = views(config, table)
         return view, {(n.metric, n.method, n.subset): n for n in score_run(experiment, config, table)}
 
@@ -36,7 +39,7 @@ def play(bscore: Callable[..., Any]) -> Callable[..., tuple[MethodView, dict[tup
 
 
 def test_a_model_that_ignores_history_has_no_b_whatever_its_order_bias(play: Callable[..., Any]) -> None:
-    view, numbers = play(Repeating(lean=1.5))
+    view, numbers = play(Repeating(lean=1.5), of=(HARD,))
     for one in view.held:
         assert np.abs(one.b).max() < 1e-6
     assert abs(numbers["top_b", WORDS, ALL].score.estimate) < 1e-6
@@ -45,14 +48,14 @@ def test_a_model_that_ignores_history_has_no_b_whatever_its_order_bias(play: Cal
     assert numbers["settles", WORDS, ALL].score.estimate == 1
     assert (
         numbers["order_share", WORDS, ALL].score.estimate
-        > play(Repeating(lean=0.2))[1]["order_share", WORDS, ALL].score.estimate
+        > play(Repeating(lean=0.2), of=(HARD,))[1]["order_share", WORDS, ALL].score.estimate
     )
 
 
 @pytest.mark.parametrize("weight", [0.3, 0.8])
 def test_an_agent_that_corrects_itself_has_the_b_that_is_planted(weight: float, play: Callable[..., Any]) -> None:
     """Without a lean its law does not depend on what was drawn, so that B is known to the last digit."""
-    view, numbers = play(Repeating("uniform", weight), "turns=5")
+    view, numbers = play(Repeating("uniform", weight), "turns=5", of=("subjective", "random"))
     planted = {one.item: 4 / 5 * weight * (one.balanced.max() - 1 / one.k) for one in view.held}
     assert numbers["top_b", WORDS, ALL].score.estimate == pytest.approx(np.mean([*planted.values()]))
     for category in ("subjective", "random"):
@@ -64,7 +67,7 @@ def test_an_agent_that_corrects_itself_has_the_b_that_is_planted(weight: float, 
 
 
 def test_an_agent_that_leaks_the_truth_is_caught_where_it_was_wrong(play: Callable[..., Any]) -> None:
-    view, numbers = play(Repeating("truth", 0.6), "turns=4")
+    view, numbers = play(Repeating("truth", 0.6), "turns=4", of=("easy", HARD))
     wrong = [one for one in view.held if one.truth is not None and one.balanced.argmax() != one.truth]
     planted = np.mean([3 / 4 * 0.6 * one.balanced.max() for one in wrong])
     easy_and_hard = numbers["top_b_wrong", WORDS, ALL]
@@ -76,7 +79,7 @@ def test_an_agent_that_leaks_the_truth_is_caught_where_it_was_wrong(play: Callab
 
 def test_an_agent_that_sticks_to_its_answer_returns_to_its_law_as_fast_as_planted(play: Callable[..., Any]) -> None:
     """B is 0 in expectation; the distribution falls back by 1 - weight of its distance at every turn."""
-    view, numbers = play(Repeating("last", 0.6), "turns=6", "runs=30")
+    view, numbers = play(Repeating("last", 0.6), "turns=6", "runs=30", of=("random", HARD))
     top = numbers["top_b", WORDS, ALL].score
     assert abs(top.estimate) < 4 * top.se
     slopes = []
@@ -91,7 +94,7 @@ def test_an_agent_that_sticks_to_its_answer_returns_to_its_law_as_fast_as_plante
 
 
 def test_an_agent_that_learns_from_its_answers_is_a_martingale(play: Callable[..., Any]) -> None:
-    _, numbers = play(Repeating("urn"), "turns=5", "runs=16", seed=3)
+    _, numbers = play(Repeating("urn"), "turns=5", "runs=16", of=("random", HARD), seed=3)
     for turn in range(1, 5):
         score = numbers["M_turn", WORDS, f"turn {turn}"].score
         assert abs(score.estimate) < 4 * score.se
@@ -101,7 +104,7 @@ def test_an_agent_that_learns_from_its_answers_is_a_martingale(play: Callable[..
 
 def test_the_published_way_finds_a_bias_where_there_is_none_and_other_answers_do_not(play: Callable[..., Any]) -> None:
     """Four equally likely options, 30 answers: the luck of choosing is known exactly."""
-    _, numbers = play(Repeating(taste=0.0), "runs=12", "turns=30", seed=2)
+    _, numbers = play(Repeating(taste=0.0), "runs=12", "turns=30", of=(HARD,), seed=2)
     counted = f"{WORDS} sampled"
     published, held_out = (numbers[name, counted, "hard"].score for name in ("top_b", "top_b_held_out"))
     luck = np.mean([top_b_score_null_bias(k, 30) for k in (10, 2, 2, 4, 4, 4, 4, 4, 4)])
@@ -113,21 +116,18 @@ def test_the_published_way_finds_a_bias_where_there_is_none_and_other_answers_do
 
 
 def test_verification_weighs_every_option_and_is_told_beside_what_rejecting_everything_scores(
-    bscore: Callable[..., Any], play: Callable[..., Any]
+    play: Callable[..., Any],
 ) -> None:
-    experiment, config = bscore("items=36", "distributions={}", "per_question=false")
-    table = agent_table(config, experiment.items(config), Repeating("uniform", 0.5), 1)
-    found = {s.method: s for s in samples(config, table) if isinstance(s, Records)}
+    view, numbers = play(Repeating("uniform", 0.5), seed=1)
+    found = {one.method: one for one in records(view, view.held)}
     exact = found[WORDS]
     assert set(exact.category) == {"random", "easy", "hard"}
     assert exact.scores["weight"].sum() == pytest.approx(27)  # every question once
-    assert len(found[f"{WORDS} sampled"].answer) == 27 * config.runs
+    assert len(found[f"{WORDS} sampled"].answer) == 27 * len(view.held[0].multi)
     rejected = verification_accuracy(exact.rows, "single", tau=1.1)
-    _, numbers = play(Repeating("uniform", 0.5), seed=1)
     for category in ("random", "easy", "hard"):
         share = numbers["reject_all", WORDS, category].score.reject_all
         assert share == pytest.approx(rejected.categories[category])
-    (view, *_) = views(config, table)
     right = [one.balanced[one.truth] for one in view.held if one.category == "easy" and one.truth is not None]
     assert 1 - rejected.easy == pytest.approx(np.mean(right))
 
