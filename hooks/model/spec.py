@@ -9,6 +9,7 @@ from typing import Any, Literal, get_args
 
 from pydantic import Field, field_validator, model_validator
 
+from ..documents import user_path
 from ..errors import UserError, in_one_line, nearest
 from ..settings import Settings, parse, read_yaml
 
@@ -116,7 +117,7 @@ def resolve_model(model: str) -> ModelSpec:
     known = presets()
     if model in known:
         return parse(ModelSpec, {"name": model, **known[model]}, f"preset {model}")
-    path = Path(model).expanduser()
+    path = user_path(model)
     if path.exists():
         if path.suffix == ".yaml":
             return parse(ModelSpec, {"name": path.stem} | read_yaml(path), model)

@@ -8,6 +8,7 @@ from typing import Literal
 import numpy as np
 from pydantic import Field, model_validator
 
+from ....hooks.documents import user_path
 from ....hooks.errors import UserError
 from ....hooks.settings import Settings
 from .benchmarks import Rows, load_bbq, load_csqa, load_hle, load_mmlu, load_paper, load_truthfulqa
@@ -61,7 +62,7 @@ class ChoiceSource(Settings):
 
 @cache
 def _loaded(kind: str, file: str | None, categories: tuple[str, ...]) -> Rows:
-    path = NINE_TOPICS if file is None else Path(file).expanduser()
+    path = NINE_TOPICS if file is None else user_path(file)
     if kind in ("nine_topics", "yaml"):
         return tuple(load_plain(path, categories))
     return tuple(load_paper(path) if kind == "paper" else BENCHMARKS[kind](path))

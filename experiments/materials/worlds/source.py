@@ -6,6 +6,7 @@ from typing import Any, Literal
 
 from pydantic import Field, model_validator
 
+from ....hooks.documents import read_csv
 from ....hooks.errors import UserError, nearest
 from ....hooks.settings import Settings
 from .bif import load_bif
@@ -13,7 +14,7 @@ from .contexts import drawn_contexts
 from .description import Description, TargetState, Variable, embedded, load_description
 from .learning import maximum_likelihood
 from .of_network import NetworkWorld, written_network
-from .of_table import TableWorld, read_table, table_world
+from .of_table import TableWorld, table_world
 from .quite import quite_contexts
 from .world import Context, World
 
@@ -92,7 +93,7 @@ def _described(source: WorldSource, description: Description) -> World:
     if source.of == BREAST_CANCER:
         return _table(source, description, breast_cancer(), where)
     if source.data is not None:
-        return _table(source, description, read_table(Path(source.data)), where)
+        return _table(source, description, read_csv(Path(source.data)), where)
     if any(one.table is not None for one in description.variables.values()):
         return NetworkWorld(description, written_network(description, where), where)
     raise UserError(f"{where}: is in words alone; name its figures by world.data, a .csv or .bif file")
@@ -121,7 +122,7 @@ def _bare_network(source: WorldSource) -> NetworkWorld:
 
 def _bare_table(source: WorldSource) -> TableWorld:
     where = f"world {source.of}"
-    table = read_table(Path(source.of))
+    table = read_csv(Path(source.of))
     words = {}
     for name in table.columns:
         states = sorted({str(one).strip() for one in table[name].unique()} - {""})
