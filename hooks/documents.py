@@ -32,6 +32,14 @@ def user_path(name: str | Path) -> Path:
     return Path(os.path.expanduser(name))
 
 
+def version_of(path: Path) -> tuple[int, ...]:
+    """What changes whenever a file does, for what is kept in memory of it; empty if there is none."""
+    with contextlib.suppress(OSError, ValueError):
+        found = path.stat()
+        return found.st_mtime_ns, found.st_size
+    return ()
+
+
 def read_json(path: Path) -> Any:
     """What a JSON file holds. Raises UserError if it cannot be read, or has a key twice in one object."""
     return _parsed(path, read_text(path))

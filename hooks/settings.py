@@ -95,8 +95,9 @@ def check_placeholders(key: str, text: str, names: Iterable[str]) -> None:
     except ValueError as error:
         raise ValueError(f"{key}: {error}; the placeholders are {listed}, a brace is written twice") from None
     for _, name, width, conversion in found:
-        if f"{{{name}}}" not in listed.split() or width or conversion:
-            raise ValueError(f"{key}: placeholder {name!r} is not one of {listed}")
+        said = f"{name}{f'!{conversion}' if conversion else ''}{f':{width}' if width else ''}"
+        if f"{{{said}}}" not in listed.split():
+            raise ValueError(f"{key}: placeholder {said!r} is not one of {listed}")
 
 
 def _suggestion(name: str, model: type[BaseModel]) -> str:

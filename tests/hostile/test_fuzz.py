@@ -49,7 +49,7 @@ def fuzz(few: int) -> Fuzz:
         derandomize=not ASKED,
         deadline=None,
         database=None,
-        suppress_health_check=[*HealthCheck.__members__.values()],
+        suppress_health_check=list(HealthCheck),
     )
 
 

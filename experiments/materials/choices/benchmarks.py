@@ -68,7 +68,7 @@ def load_hle(path: Path) -> Rows:
             return
         stem, options = split_options(str(row["question"]))
         letter = str(row["answer"]).strip()[:1].upper()
-        if len(options) < 2 or letter not in LETTERS[: len(options)]:
+        if len(options) < 2 or letter not in [*LETTERS[: len(options)]]:
             raise UserError(f"answer {row['answer']!r} is the letter of none of its {len(options)} options")
         yield {"text": stem, "options": options, "truth": options[LETTERS.index(letter)]}
 

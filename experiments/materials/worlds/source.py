@@ -6,7 +6,7 @@ from typing import Any, Literal
 
 from pydantic import Field, model_validator
 
-from ....hooks.documents import read_csv
+from ....hooks.documents import read_csv, version_of
 from ....hooks.errors import UserError, nearest
 from ....hooks.settings import Settings
 from .bif import load_bif
@@ -68,11 +68,11 @@ def contexts(
 
 def load_world(source: WorldSource) -> World:
     """The world that settings name, loaded once. Raises UserError for files that are missing or wrong."""
-    return _loaded(source.model_dump_json())
+    return _loaded(source.model_dump_json(), *(version_of(Path(one)) for one in (source.of, source.data or "")))
 
 
 @lru_cache(maxsize=4)
-def _loaded(settings: str) -> World:
+def _loaded(settings: str, *_: tuple[int, ...]) -> World:
     source = WorldSource.model_validate_json(settings)
     if source.of.endswith(BIF):
         return _bare_network(source)
