@@ -33,10 +33,10 @@ def user_path(name: str | Path) -> Path:
 
 
 def version_of(path: Path) -> tuple[int, ...]:
-    """What changes whenever a file does, for what is kept in memory of it; empty if there is none."""
+    """What changes whenever a file does, or one in a folder, for what is kept in memory; empty if there is none."""
     with contextlib.suppress(OSError, ValueError):
-        found = path.stat()
-        return found.st_mtime_ns, found.st_size
+        files = [one.stat() for one in (sorted(path.iterdir()) if path.is_dir() else [path])]
+        return tuple(number for one in files for number in (one.st_mtime_ns, one.st_size))
     return ()
 
 

@@ -4,7 +4,6 @@ not be.
 """
 
 import json
-import os
 import random
 import shutil
 from collections.abc import Callable
@@ -21,7 +20,8 @@ from doxascope.experiments.report.rows import as_row
 from doxascope.experiments.runs.folder import RunFolder
 from doxascope.experiments.runs.integrity import faults
 
-FLIPS = int(os.environ.get("DOXASCOPE_FUZZ", "0")) // 10 or 12
+FLIPS = 12
+"""`make damage` flips a thousand."""
 READ = ("config.yaml", "items.jsonl", "manifest.json", "commits.jsonl", "beliefs", "transcripts")
 """What scores are made of; the rest is made of it."""
 

@@ -14,6 +14,8 @@ from .network import Network, make_network
 
 MOST_BYTES = 10_000_000
 """Of a file: the largest public networks take two."""
+MOST_VARIABLES = 5000
+"""The largest public networks have a thousand."""
 MOST_CELLS = 2**24
 """Of all tables together: a default fills what no file could hold."""
 # Whatever a text holds, each of these takes a time that grows as its length.
@@ -52,6 +54,8 @@ def parse_bif(text: str, where: str = "BIF") -> Network:
         if name in states:
             raise UserError(f"{where}: variable {name!r} is there twice; remove one")
         states[name] = own
+    if len(states) > MOST_VARIABLES:
+        raise UserError(f"{where}: has {len(states):,} variables; give a network of at most {MOST_VARIABLES:,}")
     if not states:
         raise UserError(f"{where}: declares no discrete variable; give a network in BIF")
     parents: dict[str, list[str]] = {}

@@ -55,6 +55,11 @@ class WorldSource(Settings):
             raise ValueError("of 'quite': name its folder, or a file of it, by data")
         return self
 
+    @property
+    def versions(self) -> tuple[int, ...]:
+        """What changes whenever one of its files does."""
+        return tuple(number for one in (self.of, self.data) if one for number in version_of(Path(one)))
+
 
 def contexts(
     source: WorldSource, n: int, *, reveal: tuple[int, int] = (1, 3), seed: int = 0, pool: int = 1000
@@ -68,11 +73,11 @@ def contexts(
 
 def load_world(source: WorldSource) -> World:
     """The world that settings name, loaded once. Raises UserError for files that are missing or wrong."""
-    return _loaded(source.model_dump_json(), *(version_of(Path(one)) for one in (source.of, source.data or "")))
+    return _loaded(source.model_dump_json(), source.versions)
 
 
 @lru_cache(maxsize=4)
-def _loaded(settings: str, *_: tuple[int, ...]) -> World:
+def _loaded(settings: str, _: tuple[int, ...]) -> World:
     source = WorldSource.model_validate_json(settings)
     if source.of.endswith(BIF):
         return _bare_network(source)
