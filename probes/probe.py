@@ -27,6 +27,8 @@ MODEL_KEYS = ("architecture", "n_layers", "d_model", "weights", "tokenizer", "ch
 """What of a model's identity must be the same where a probe is applied."""
 NAME = r"^\w[\w.-]{0,99}$"
 """Of a probe: it names files."""
+LARGEST = 1e100
+"""Of the numbers of a probe: no product of them is beyond floating point."""
 ARRAYS = ("mean", "scale", "weights", "calibration", "groups", "folds")
 
 
@@ -191,8 +193,8 @@ def _arrays(raw: bytes) -> dict[str, Any]:
     wanted = dict.fromkeys(ARRAYS[:3], (fits, d)) | {"calibration": (fits, 3)}
     for name, shape in wanted.items():
         array = found[name]
-        if not fits or array.dtype != np.float64 or array.shape != shape or not np.isfinite(array).all():
-            raise ValueError(f"its {name}, {array.dtype} {array.shape}, are not finite float64 {shape}")
+        if not fits or array.dtype != np.float64 or array.shape != shape or not (np.abs(array) < LARGEST).all():
+            raise ValueError(f"its {name}, {array.dtype} {array.shape}, are not float64 {shape} below {LARGEST:g}")
     if not (found["scale"] > 0).all():
         raise ValueError("a scale is not above 0")
     if found["groups"].dtype.kind != "U" or found["folds"].dtype != np.int64:

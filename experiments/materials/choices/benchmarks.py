@@ -135,14 +135,15 @@ def _load(path: Path, name: str, needed: Sequence[str], read: Callable[[Row], It
         found.append(None)
         try:
             with in_one_line(f"is not as {name} has it"):
-                made = [{**one, "options": tuple(map(option_text, one["options"]))} for one in read(row)]
-            for one in made:
-                if alike(one["options"]):
-                    left_out += 1
-                    continue
-                own_id = one.get("id", f"{name}-{number:05}")
-                known = {"id": own_id, "cluster": own_id, "category": name, "provenance": f"{path.name}, row {number}"}
-                found[-1] = Choice(**{**known, **one, "truth": str(one.get("truth", "")).strip()})
+                for made in read(row):
+                    options = tuple(map(option_text, made["options"]))
+                    if alike(options):
+                        left_out += 1
+                        continue
+                    own_id = made.get("id", f"{name}-{number:05}")
+                    known = {"id": own_id, "cluster": own_id, "category": name}
+                    known |= {"provenance": f"{path.name}, row {number}", **made}
+                    found[-1] = Choice(**{**known, "options": options, "truth": str(made.get("truth", "")).strip()})
         except UserError as error:
             raise UserError(f"{path}: row {number + 1}: {error}") from None
     if left_out:
