@@ -69,12 +69,12 @@ def join_targets(rows: pd.DataFrame, table: pd.DataFrame, where: str) -> pd.Data
     """
     if "readout_id" not in table.columns:
         raise UserError(f"{where}: has no column 'readout_id'")
-    if (twice := table["readout_id"].duplicated()).any():
-        raise UserError(f"{where}: has {table.loc[twice, 'readout_id'].iloc[0]!r} twice; take one away")
     joined = rows.drop(columns=[name for name in table.columns if name in rows.columns and name != "readout_id"])
     joined = joined.merge(table.astype({"readout_id": str}), on="readout_id")
     if joined.empty:
         raise UserError(f"{where}: shares no readout_id with the activations")
+    if (twice := table["readout_id"].duplicated()).any():
+        raise UserError(f"{where}: has {table.loc[twice, 'readout_id'].iloc[0]!r} twice; take one away")
     return joined
 
 
