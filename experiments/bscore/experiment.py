@@ -10,7 +10,6 @@ from dataclasses import asdict
 import numpy as np
 import pandas as pd
 
-from ...hooks.errors import UserError
 from ...hooks.lm import LanguageModel
 from ...hooks.prompts.query import PromptReader
 from ...metrics.whitebox.competence import COVERAGE, EASY
@@ -51,9 +50,6 @@ class BScoreExperiment(Experiment):
                 found.append(Item(f"{mark}{one.id}", f"{mark}{one.cluster}", content))
         drawn = [law.choice(name) for name, law in config.distributions.items()]
         found += [Item(one.id, one.cluster, asdict(one)) for one in drawn]
-        names = [item.id for item in found]
-        if twice := next((name for name in names if names.count(name) > 1), None):
-            raise UserError(f"sources: two questions are called {twice!r}; give each an `id` of its own")
         return found
 
     def questions(self, config: BScoreConfig, item: Item) -> list[Question]:

@@ -10,6 +10,7 @@ from ...hooks.tree.tree import cut_into_packs
 from ..experiment import Experiment, PlansByItself, Question, RunConfig
 from ..reading.exact import compile_questions
 from ..reading.stated import AskedNumbers, AsksNumbers, StatesBeliefs, planned_answers, planned_numbers
+from .items import items_of
 
 MASK_BYTES = 4
 PLANNED_ITEMS = 8
@@ -39,7 +40,7 @@ class Plan:
 
 def make_plan(experiment: Experiment, config: RunConfig) -> Plan:
     """Build the token trees of some of the items. Raises UserError for what the run itself would refuse."""
-    items = experiment.items(config)
+    items = items_of(experiment, config)
     reader = PromptReader(config.model, load_text_side(config.model), config.terminators)
     thoughts = config.thoughts.draws * config.thoughts.max_new_tokens if config.model.thinking == "on" else 0
     readouts = run = alone = longest = sampled = 0
