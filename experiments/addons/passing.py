@@ -12,16 +12,15 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from ...hooks.errors import in_one_line
 from ...hooks.lens.plan import Gate
 from ...hooks.lm import LanguageModel
-from ...metrics import ReadoutGate, check_belief_table, readout_gate
+from ...metrics import ReadoutGate, readout_gate
 from ..experiment import Experiment, Item, RunConfig
 from ..report.blocks import Block, Cell, Prose, TableBlock
 from ..runs.scores import resampling
 from ..scoring.number import Number
 from .addon import Added, Begun, ScoredRun
-from .beside import OF_STEP, OWN, READINGS, beside_asked, known
+from .beside import OF_STEP, OWN, READINGS, beside_asked, known, left_in
 from .inner.scores import GATE, GATE_FAILED, judging
 
 FOLDER = PASSING = "passing"
@@ -40,10 +39,8 @@ class LensInPassing:
         """The gate and the numbers of every layer, and a section for each position."""
         numbers: list[Number] = []
         blocks: list[Block] = []
-        for file in sorted((run.folder.path / FOLDER).glob("*.parquet")):
-            with in_one_line(file, "read it again: `doxascope probe lens`"):
-                record = json.loads(file.with_suffix(".json").read_text(encoding="utf-8"))
-                table = check_belief_table(pd.read_parquet(file))
+        for said, table in left_in(run.folder, FOLDER, "read it again: `doxascope probe lens`"):
+            record = json.loads(said)
             found = list(_numbers(run, table, record))
             numbers += found
             blocks += _section(record, found)

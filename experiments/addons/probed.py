@@ -5,28 +5,28 @@ was trained on it.
 """
 
 import json
-from collections.abc import Iterator, Sequence
-from pathlib import Path
+from collections.abc import Sequence
 
 import pandas as pd
 
-from ...hooks.errors import UserError
+from ...hooks.errors import UserError, in_one_line
 from ...hooks.lm import LanguageModel
-from ...metrics import check_belief_table
 from ...probes.card.site_rule import READ_OUT
 from ...probes.probe import ProbeMeta
 from ..experiment import Experiment, Item, RunConfig
 from ..report.blocks import Block, Cell, Prose, TableBlock
 from ..report.text import HEADINGS, cells
+from ..runs.folder import RunFolder
 from ..runs.scores import resampling
 from ..scoring.engine import score_samples
 from ..scoring.number import Number
 from ..tables.belief_rows import groups
 from .addon import Added, Begun, ScoredRun
-from .beside import OWN, beside_asked, known
+from .beside import OWN, beside_asked, known, left_in
 
 FOLDER = "probes"
 """In a run."""
+AGAIN = "apply the probe again"
 
 
 class ProbeBeliefs:
@@ -40,21 +40,14 @@ class ProbeBeliefs:
         """The numbers of every probe, and a section for each."""
         numbers: list[Number] = []
         blocks: list[Block] = []
-        for meta, table in _applied(run.folder.path):
+        for record, table in left_in(run.folder, FOLDER, AGAIN):
+            with in_one_line(f"{run.folder.path}: a probe that was applied", AGAIN):
+                meta = ProbeMeta.model_validate_json(record)
             early = meta.reading_site == "before the question"
             own = [*_scored(run, table), *beside_asked(run, table, "probe", meta.name, trajectories=early)]
             numbers += own
             blocks += _section(meta, table, own)
         return Added(numbers=numbers, blocks=blocks)
-
-
-def _applied(path: Path) -> Iterator[tuple[ProbeMeta, pd.DataFrame]]:
-    for file in sorted((path / FOLDER).glob("*.parquet")):
-        try:
-            meta = ProbeMeta.model_validate_json(file.with_suffix(".json").read_text(encoding="utf-8"))
-            yield meta, check_belief_table(pd.read_parquet(file))
-        except (OSError, ValueError) as error:
-            raise UserError(f"{file}: cannot be read ({error}); apply the probe again") from error
 
 
 def _scored(run: ScoredRun, table: pd.DataFrame) -> list[Number]:

@@ -1,6 +1,7 @@
 """Lens beliefs in passing: what inner layers would say next at a stored position, with nothing appended."""
 
 import json
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -33,6 +34,8 @@ FORMS = ("{}", " {}")
 ROWS = 64
 """That a lens reads at once: a vocabulary of 50,000 then takes 13 MB a view."""
 SITE = "resid_post"
+NO_NAME = r"[^\w.-]"
+"""What the name of a position may hold and that of a file may not."""
 
 
 def lens_job(job: ProbeJob, run: Path, allow_code: tuple[Path, ...] = ()) -> int:
@@ -67,9 +70,10 @@ def lens_job(job: ProbeJob, run: Path, allow_code: tuple[Path, ...] = ()) -> int
     }
     with folder.writing():
         (run / FOLDER).mkdir(exist_ok=True)
-        folder.write_table(f"{FOLDER}/{job.position}.parquet", table)
-        folder.write_json(f"{FOLDER}/{job.position}.json", record)
-        folder.record(*(f"{FOLDER}/{job.position}{suffix}" for suffix in (".parquet", ".json")))
+        name = f"{FOLDER}/{re.sub(NO_NAME, '_', job.position)}"
+        folder.write_table(f"{name}.parquet", table)
+        folder.write_json(f"{name}.json", record)
+        folder.record(f"{name}.parquet", f"{name}.json")
         report(folder, experiment, config)
     return len(places)
 

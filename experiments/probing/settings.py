@@ -11,6 +11,7 @@ from ...hooks.errors import UserError, nearest
 from ...hooks.lens.plan import LensPlan
 from ...hooks.settings import Settings, parse, read_yaml
 from ...probes.plan import StudyPlan
+from ...probes.probe import NAME
 from ..engine.config import apply_override
 
 Value = str | bool | int | float
@@ -54,7 +55,7 @@ class ProbeJob(Settings):
     """Of `lens`: which layers are read in passing, the text that their maps are fitted on, and the gate."""
     workers: int = Field(default=1, ge=1)
     """Threads that sweep, each at a place of its own, one layer of activations each in memory."""
-    name: str = Field(default="probe", pattern=r"^[\w.-]+$")
+    name: str = Field(default="probe", pattern=NAME)
     study: StudyPlan = StudyPlan()
 
 
