@@ -16,7 +16,6 @@ from ...probes.probe import ProbeMeta
 from ..experiment import Experiment, Item, RunConfig
 from ..report.blocks import Block, Cell, Prose, TableBlock
 from ..report.text import HEADINGS, cells
-from ..runs.folder import RunFolder
 from ..runs.scores import resampling
 from ..scoring.engine import score_samples
 from ..scoring.number import Number
