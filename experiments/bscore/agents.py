@@ -11,7 +11,7 @@ from ...metrics import belief_table
 from ...metrics.validation import Floats
 from ..experiment import Item, Question
 from ..planted.repeating import Repeating
-from .asking import asks, choice_of, orders_of, single_question, turn_question
+from .asking import choice_of, orders_of, single_question, turn_question
 from .config import BScoreConfig
 from .conversations import turn_orders
 from .reading import counted_rows
@@ -34,7 +34,7 @@ def agent_table(config: BScoreConfig, items: Sequence[Item], agent: Repeating, s
         choice = choice_of(item)
         law = agent.fresh(orders_of(choice), np.random.default_rng([seed, number]))
         for which, (name, method) in enumerate(config.methods.items()):
-            if not asks(choice, method):
+            if not method.can_ask(choice):
                 continue
             for order, fresh in enumerate(law):
                 rows += _rows(item, single_question(config, item, name, order), fresh)
