@@ -108,9 +108,7 @@ def _belief(
         variant={**place.variant, "reading": k},
         conversation=said(item, place, config, ask, first=first, second=second),
         prefill="",
-        options=make_options(config.answers, method.forms, labels)
-        if labels
-        else written(config.answers, method.forms),
+        options=make_options(config.answers, method.forms, labels) if labels else written(config.answers, method.forms),
         positions=OF_BELIEF,
     )
 

@@ -212,8 +212,8 @@ class ChatRenderer:
         return tuple(turns)
 
     def continuations(self, boundary: Boundary, texts: Sequence[str]) -> list[tuple[int, ...]]:
-        """The ids of each text as it follows a prompt with this end, canonically tokenised together with it; of one that
-        does not begin with white space, after the gap that the prompt leaves.
+        """The ids of each text as it follows a prompt with this end, canonically tokenised together with it. What does
+        not begin with white space comes after the gap that the prompt leaves.
 
         Raises UserError, showing the tokens, if the prompt's own ids change when a text is appended: then no
         sequence of next tokens *is* that text, and its probability is not defined by the prompt's ids.
@@ -238,7 +238,9 @@ class ChatRenderer:
             return self._start + "\n".join(message["content"] for message in messages)
         if self.template == "plain":
             names = {"system": "", "user": "User: ", "assistant": ANSWER}
-            lines = [names[one["role"]] + _spaced(" " * (one["role"] == "assistant"), one["content"]) for one in messages]
+            lines = [
+                names[one["role"]] + _spaced(" " * (one["role"] == "assistant"), one["content"]) for one in messages
+            ]
             return self._start + "\n".join([*lines, ANSWER])
         if not self._takes_system:
             messages = _fold_system(messages)
