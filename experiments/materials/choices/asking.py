@@ -1,6 +1,7 @@
 """From a question with options, in one of their orders, to what is asked and what counts as an answer."""
 
 from collections.abc import Sequence
+from typing import ClassVar
 
 from pydantic import Field, model_validator
 
@@ -15,6 +16,8 @@ from .orders import Order
 class ChoiceForm(Settings):
     """A form of asking a question with options, and of reading the answer."""
 
+    placeholders: ClassVar[tuple[str, ...]] = ("question", "options")
+    """Of `ask`."""
     ask: str
     """`{question}` and `{options}`, the options as `option` writes them with `between` them."""
     inline: str = "{question}"
@@ -30,7 +33,7 @@ class ChoiceForm(Settings):
 
     @model_validator(mode="after")
     def _placeholders_are_known(self) -> "ChoiceForm":
-        check_placeholders("ask", self.ask, ("question", "options"))
+        check_placeholders("ask", self.ask, self.placeholders)
         check_placeholders("inline", self.inline, ("question",))
         check_placeholders("option", self.option, ("option", "letter"))
         if self.letters and "{letter}" not in self.option:

@@ -50,7 +50,7 @@ class ChoiceSource(Settings):
 
         Raises UserError if there are not so many.
         """
-        rows = _loaded(self.kind, self.file, self.categories)
+        rows = loaded(self.kind, self.file, self.categories)
         drawn = np.random.RandomState(seed).permutation(len(rows)) if self.kind in BENCHMARKS else range(len(rows))
         every = [one for i in drawn if (one := rows[i])]
         wanted = n if self.items is None else self.items
@@ -60,7 +60,8 @@ class ChoiceSource(Settings):
 
 
 @cache
-def _loaded(kind: str, file: str | None, categories: tuple[str, ...]) -> Rows:
+def loaded(kind: str, file: str | None, categories: tuple[str, ...]) -> Rows:
+    """The questions of a file, row by row, by its kind; read once."""
     path = NINE_TOPICS if file is None else Path(file).expanduser()
     if kind in ("nine_topics", "yaml"):
         return tuple(load_plain(path, categories))
