@@ -67,7 +67,7 @@ def _chosen(config: AskConfig, item: str, one: AskedChoice, name: str, form: Ask
             conversation=_conversation(config, one, [*shots, user_turn(choice, form, order)]),
             prefill=form.prefill,
             options=spoken_options(choice, form, order),
-            variant={"order": list(order), **_about(one)},
+            variant={"order": list(order), **about(one)},
             positions=_positions(),
             own_turns=True,
         )
@@ -98,13 +98,13 @@ def _proposed(config: AskConfig, item: str, one: AskedChoice, name: str, form: A
             conversation=_conversation(config, one, [*shots, _proposal(one.choice, form, option)]),
             prefill=form.prefill,
             options=make_options(form.yes_no, form.forms),
-            variant={"proposed": place, **_about(one)},
+            variant={"proposed": place, **about(one)},
             positions=_positions(),
             own_turns=True,
         )
 
 
-def _about(one: AskedChoice) -> dict[str, Any]:
+def about(one: AskedChoice) -> dict[str, Any]:
     """What every read-out of a question says of it."""
     return {"options": list(one.choice.options), "truth": one.choice.right, "topic": one.choice.topic, "more": one.more}
 

@@ -39,7 +39,7 @@ class Candidate(Settings):
     forms: tuple[str, ...] = Field(min_length=1)
 
 
-class Fit(Settings):
+class FormFit(Settings):
     """Forms that are chosen before anything is scored: those under which the options hold most."""
 
     items: int = Field(ge=1)
@@ -59,12 +59,12 @@ class AskConfig(RunConfig):
     answers: tuple[str, ...] = Field(min_length=1)
     """The methods that are read."""
     orders: Rotation = "latin"
-    """Of the options where they are listed: `none`, `latin` (each option once in each place) or `all`. The belief is the
-    mean over them; each is kept."""
+    """In which the options are listed: `none` other than the given, `latin` (each option once in each place) or `all`.
+    The belief is the mean over them; each is kept."""
     by: str | None = None
     """`topic`, or a further column of the questions: scores of each of its values, too."""
     methods: Mapping[MethodName, AskForm] = Field(min_length=1)
-    fit: Fit | None = None
+    fit: FormFit | None = None
     """Choose how answers begin on other questions than those that are scored, by their coverage alone."""
 
     @property

@@ -2,79 +2,69 @@
 
 import json
 import logging
-from collections.abc import Sequence
+from collections.abc import Mapping
 from typing import Any
 
 from ...hooks.belief_rows import option_rows
 from ...hooks.errors import UserError
 from ...hooks.lm import LanguageModel
+from ...hooks.tree.memory import Cost
 from ..experiment import Item, Question, Read
 from ..reading.exact import compile_questions, read_questions
-from .asking import PROPOSED, method_questions
+from .asking import CHOICE, PROPOSED, about, asked_of, method_questions
 from .config import AskConfig
 
 log = logging.getLogger("doxascope")
 
-UNREADABLE = "ambiguous"
-"""Status of a read-out whose options have no probability each: one is part of another, or tokens change at its end."""
+UNREADABLE = "unreadable"
+"""Status where the options have no probability each: one is part of another, tokens change at its end, or the prompt is
+too long."""
 
 
 def read_item(name: str, config: AskConfig, item: Item, lm: LanguageModel) -> Read:
     """Read one question under every method, for the experiment of that name. A method under which its options cannot be
     told apart token by token gives no number there, and says so; the others go on.
-
-    Raises UserError if no method can read it, with what the first said.
     """
     able: list[Question] = []
-    unable: list[dict[str, Any]] = []
-    faults: list[str] = []
+    rows: list[dict[str, Any]] = []
     for method in config.answers:
         try:
             asked = method_questions(config, item, method)
             compile_questions(lm.reader, asked, config.capture)
         except UserError as error:
-            faults.append(str(error))
-            unable += _rows(name, item, method_questions(config, item, method))
+            log.warning("left out: %s", error)
+            rows += _without_number(name, item, method)
         else:
             able += asked
-    if not able:
-        raise UserError(faults[0] if faults else f"question {item.id}: no method of {list(config.answers)} can ask it")
-    for fault in faults:
-        log.warning("left out: %s", fault)
-    read = read_questions(name, config, item, able, lm)
-    return read._replace(rows=[*map(_with_outcome, [*read.rows, *unable])])
+    nothing = Read([], [], Cost(0, 0, 0, config.token_budget, 0), None)
+    read = read_questions(name, config, item, able, lm) if able else nothing
+    return read._replace(rows=[*map(_with_outcome, [*read.rows, *rows])])
 
 
-def _rows(name: str, item: Item, asked: Sequence[Question]) -> list[dict[str, Any]]:
-    """The rows of read-outs without a number."""
-    return [
-        {
-            "experiment": name,
-            "item": item.id,
-            "cluster": item.cluster,
-            "scenario": one.scenario,
-            "readout_id": one.readout_id,
-            "method": one.method,
-            "variant": json.dumps(one.variant, sort_keys=True),
-            **row,
-        }
-        for one in asked
-        for row in option_rows(
-            [option.name for option in one.options],
-            [float("nan")] * len(one.options),
-            kind="exact",
-            coverage=float("nan"),
-            status=UNREADABLE,
-        )
-    ]
+def _without_number(name: str, item: Item, method: str) -> list[dict[str, Any]]:
+    """The rows of a question that a method cannot read."""
+    one = asked_of(item)
+    options = one.choice.options
+    where = {
+        "experiment": name,
+        "item": item.id,
+        "cluster": item.cluster,
+        "scenario": CHOICE,
+        "readout_id": f"{item.id}/{method}/order-0",
+        "method": method,
+        "variant": json.dumps(about(one), sort_keys=True),
+    }
+    nothing = [float("nan")] * len(options)
+    rows = option_rows(options, nothing, kind="exact", coverage=float("nan"), status=UNREADABLE)
+    return [where | row for row in rows]
 
 
-def _with_outcome(row: Any) -> dict[str, Any]:
+def _with_outcome(row: Mapping[str, Any]) -> dict[str, Any]:
     """The row with whether its option is true: of a proposed option, whether yes is, or no."""
     told = json.loads(row["variant"])
     truth, place = told["truth"], row["option_index"]
     if truth is None:
-        return row
+        return {**row}
     if row["scenario"] == PROPOSED:
         return {**row, "outcome": float((told["proposed"] == truth) == (place == 0))}
     return {**row, "outcome": float(place == truth)}

@@ -16,8 +16,8 @@ def samples(config: AskConfig, beliefs: pd.DataFrame) -> Iterator[Sample]:
     for method, asked in answered(beliefs):
         for subset, part in parts(config, asked).items():
             yield _multiclass(method, subset, part)
-            if all(one.yes is not None for one in part):
-                yield _proposed(method, subset, part)
+            if proposed := [one for one in part if one.yes is not None]:
+                yield _proposed(method, subset, proposed)
 
 
 def parts(config: AskConfig, asked: Sequence[Answered]) -> dict[str, list[Answered]]:

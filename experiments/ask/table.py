@@ -44,6 +44,11 @@ class Answered:
         return self.by_order.mean(axis=0)
 
     @property
+    def value_of_truth(self) -> float:
+        """Probability of the true option; NaN where none is known."""
+        return float("nan") if self.truth is None else float(self.belief[self.truth])
+
+    @property
     def value(self) -> str:
         """What answers it most: the likeliest option; empty where there is no belief."""
         return self.options[int(self.belief.argmax())] if np.isfinite(self.belief).all() else ""
@@ -119,7 +124,7 @@ def _row(method: str, one: Answered) -> dict[str, Any]:
         "answer": one.value or None,
         "prob": float(one.belief.max()),
         "truth": one.options[one.truth] if one.truth is not None else None,
-        "truth_prob": float(one.belief[one.truth]) if one.truth is not None else np.nan,
+        "truth_prob": one.value_of_truth,
         "correct": float(scores.correct[0]),
         "brier": float(scores.brier[0]),
         "log_loss": float(scores.log_loss[0]),

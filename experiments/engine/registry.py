@@ -8,6 +8,7 @@ from importlib.metadata import entry_points
 from pathlib import Path
 
 from ...hooks.errors import UserError, nearest
+from ..ask import Ask
 from ..bscore import BScoreExperiment
 from ..consistency import BeliefConsistency
 from ..experiment import Experiment
@@ -18,6 +19,7 @@ from ..sycophancy import Sycophancy
 from ..truth import Truth
 
 SHIPPED: tuple[type[Experiment], ...] = (
+    Ask,
     BScoreExperiment,
     BeliefConsistency,
     Locate,

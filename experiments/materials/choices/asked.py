@@ -2,6 +2,7 @@
 
 import json
 import logging
+import math
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -45,8 +46,8 @@ class QuestionColumns(Settings):
     examples: str | None = None
     topic: str | None = None
     first: int | None = None
-    """Where the truth is a number, that of the first option; None: 0 for lists in JSON, Parquet or a hub data set, whose
-    numbers are places; of a CSV it has to be said."""
+    """Where the truth is a number, that of the first option. None: 0 where a number stands beside texts, as in JSON; of
+    a CSV, where all is text, it has to be said."""
 
 
 @dataclass(frozen=True)
@@ -257,7 +258,7 @@ def _text(cell: Any) -> str:
 
 
 def _missing(cell: Any) -> bool:
-    return cell is None or (isinstance(cell, Real) and cell != cell)  # NaN is unlike itself
+    return cell is None or (isinstance(cell, Real) and math.isnan(cell))
 
 
 def _plain(cell: Any) -> Any:

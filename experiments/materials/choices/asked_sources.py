@@ -23,7 +23,7 @@ class AskedSource(Settings):
     """Questions with options, from one place."""
 
     file: str | None = None
-    """A table: .csv, .jsonl, .json or .parquet; JSON lines also packed by gzip. Or a benchmark's own file, by `kind`."""
+    """A table: .csv, .jsonl (also packed by gzip), .json or .parquet. Or a benchmark's own file, by `kind`."""
     kind: Kind = "table"
     """What the file is, if it is no table with a question in each row."""
     hub: str | None = None

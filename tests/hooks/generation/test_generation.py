@@ -17,7 +17,7 @@ SHORT = Sampling(max_new_tokens=12)
 
 
 def asked(lm: Any, draws: int = 6) -> list[Request]:
-    texts = ["which? ", "which? red or blue?", "why"]
+    texts = ["which?", "which? red or blue?", "why"]
     return [Request(text, lm.reader.chat.render([{"role": "user", "content": text}]), range(draws)) for text in texts]
 
 
@@ -179,7 +179,7 @@ def test_every_sequence_has_numbers_of_its_own() -> None:
 
 
 def test_what_cannot_be_sampled_is_refused(speller: Any, tiny_folder: Path) -> None:
-    with pytest.raises(UserError, match=r"read-out 0: prompt and answer take up to 106 tokens, the model takes 64"):
+    with pytest.raises(UserError, match=r"read-out 0: prompt and answer take up to 107 tokens, the model takes 64"):
         speller.generate("which? ", max_new_tokens=100)
     with pytest.raises(UserError, match=r"generate\(\): unknown key 'topk'; did you mean 'top_k'"):
         speller.generate("which? ", topk=3)

@@ -69,7 +69,7 @@ def test_a_model_without_template_must_choose_one(make_tokenizer: Callable[..., 
         ChatRenderer(tokenizer, "own")
     plain = ChatRenderer(tokenizer, "plain").render(CHAT)
     assert tokenizer.decode(plain.ids).endswith("User: Which word did you choose?\nAssistant:")
-    assert plain.boundary == Boundary(None, tokenizer.decode(plain.ids))
+    assert plain.boundary == Boundary(None, tokenizer.decode(plain.ids), " ")
     assert tokenizer.decode(ChatRenderer(tokenizer, "none").render(CHAT[:2]).ids) == "Be brief.\nIs it coral?"
 
 
