@@ -1,6 +1,6 @@
 """How should an answer begin? Chosen on other questions than those that are scored, by coverage alone."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -68,10 +68,15 @@ def fingerprint(item: Item) -> str:
 
 
 def fit_form(
-    config: AskConfig, method: str, items: Sequence[Item], lm: LanguageModel, candidates: Sequence[Candidate]
+    config: AskConfig,
+    method: str,
+    items: Sequence[Item],
+    lm: LanguageModel,
+    candidates: Sequence[Candidate],
+    advance: Callable[[int], object] = lambda _: None,
 ) -> FittedForm:
     """The candidate under which the options of these questions, in their given order, hold most on average; the form as
-    it is stands where none holds more. No score is looked at.
+    it is stands where none holds more. No score is looked at. `advance` is told of each candidate that was tried.
 
     Raises UserError for a candidate list under which nothing can be read.
     """
@@ -79,7 +84,10 @@ def fit_form(
     form = config.methods[method]
     own = Candidate(prefill=form.prefill, forms=form.forms)
     tried = list({one.model_dump_json(): one for one in (own, *candidates)}.values())
-    found = [_mean_coverage(plain, method, _begun(form, one), items, lm) for one in tried]
+    found: list[float] = []
+    for one in tried:
+        found.append(_mean_coverage(plain, method, _begun(form, one), items, lm))
+        advance(1)
     if not np.isfinite(found).any():
         raise UserError(f"fit: no beginning of {method} can be read on these questions; give other candidates")
     best = tried[int(np.nanargmax(found))]

@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import pandas as pd
 
@@ -14,6 +14,7 @@ from ...hooks.errors import UserError, nearest
 from ...hooks.lm import LanguageModel, loaded
 from ...hooks.model.spec import ModelSpec
 from ...hooks.prompts.options import TERMINATORS
+from ...hooks.prompts.places import LAST
 from ...hooks.settings import parse
 from ...metrics import belief_table
 from ..ask import Ask, AskConfig
@@ -82,7 +83,8 @@ class AskedTable:
         for method, own in self.table.groupby("method", sort=False):
             right = f"accuracy {shown(own['correct'].mean())}, " if "correct" in own else ""
             told.append(f"{method}: {right}coverage {shown(own['coverage'].median())}")
-        return f"AskedTable({self.table['id'].nunique()} questions; {'; '.join(told)}; .table, .scores())"
+        low = ", .help() for the low coverage" if self.help() else ""
+        return f"AskedTable({self.table['id'].nunique()} questions; {'; '.join(told)}; .table, .scores(){low})"
 
     def _repr_html_(self) -> str:
         return f"<p>{self!r}</p>{self.table.to_html(max_rows=10, float_format=shown, index=False)}"
@@ -100,7 +102,7 @@ class AskableModel(LanguageModel):
         system: str = "",
         columns: Mapping[str, Any] | None = None,
         forms: FittedForm | Sequence[FittedForm] = (),
-        capture: CapturePlan | None = None,
+        capture: CapturePlan | Literal["last"] | None = None,
         seed: int = 0,
         **settings: Any,
     ) -> AskedTable:
@@ -114,14 +116,16 @@ class AskableModel(LanguageModel):
             system: the system prompt of questions that bring none.
             columns: where the columns are called otherwise (`QuestionColumns`).
             forms: what `fit_forms` has found, on other questions.
-            capture: sites and layers of the residual stream to take in the same passes.
+            capture: sites and layers of the residual stream to take in the same passes; `last` takes it after each
+                block at the prompt's last token.
             seed: of all resampling, and of thoughts.
             settings: further settings of the experiment `ask`, such as `by="topic"`.
 
         Raises UserError for questions that cannot be asked, by row, and for forms that were fitted on one of them.
         """
         fitted = {one.method: one for one in ([forms] if isinstance(forms, FittedForm) else forms)}
-        own = {"answers": _several(answers), "orders": orders, "system": system, "seed": seed, "capture": capture}
+        plan = CapturePlan(positions={"last": LAST}) if capture == "last" else capture
+        own = {"answers": _several(answers), "orders": orders, "system": system, "seed": seed, "capture": plan}
         config = self._config(own | settings, fitted)
         items = _items(questions, columns)
         for one in fitted.values():
@@ -159,7 +163,8 @@ class AskableModel(LanguageModel):
         config = self._config({"answers": _several(answers)} | settings, {})
         items = _items(questions, columns)
         made = [one if isinstance(one, Candidate) else parse(Candidate, dict(one), "fit_forms()") for one in candidates]
-        return [fit_form(config, name, items, self, made) for name in config.answers]
+        with progress((len(made) + 1) * len(config.answers), "candidate", f"fit_forms {self.spec.name}") as advance:
+            return [fit_form(config, name, items, self, made, advance) for name in config.answers]
 
     def _config(self, changes: Mapping[str, Any], fitted: Mapping[str, FittedForm]) -> AskConfig:
         """The shipped settings of `ask` with changes, for this model."""

@@ -17,7 +17,7 @@ SHORT = Sampling(max_new_tokens=12)
 
 
 def asked(lm: Any, draws: int = 6) -> list[Request]:
-    texts = ["which?", "which? red or blue?", "why"]
+    texts = ["which? ", "which one? red or blue?", "why"]
     return [Request(text, lm.reader.chat.render([{"role": "user", "content": text}]), range(draws)) for text in texts]
 
 
