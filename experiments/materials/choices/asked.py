@@ -182,7 +182,7 @@ def _listed(cell: Any) -> tuple[list[str], list[str]]:
         if text.startswith(("[", "{")):
             try:
                 return _listed(json.loads(text))
-            except json.JSONDecodeError:
+            except (ValueError, RecursionError):
                 raise UserError(f"options {text!r}: is no list in JSON") from None
         return [part.strip() for part in text.split("|") if part.strip()], []
     if isinstance(cell, Mapping):
@@ -231,7 +231,7 @@ def _examples(cell: Any, of: str) -> tuple[Choice, ...]:
     """The solved questions of a cell: a list of questions with options and truth."""
     try:
         rows = json.loads(cell) if isinstance(cell, str) else list(cell)
-    except (json.JSONDecodeError, TypeError):
+    except (ValueError, TypeError, RecursionError):
         raise UserError(f"examples {cell!r}: give a list of questions, each with question, options and truth") from None
     if not all(isinstance(row, Mapping) for row in rows):
         raise UserError(f"examples {cell!r}: give a list of questions, each with question, options and truth")

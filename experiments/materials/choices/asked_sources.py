@@ -1,7 +1,5 @@
 """Where the questions of the everyday job come from: a file of any form, a hub data set, or a task of lm-eval."""
 
-import gzip
-import json
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import islice
 from pathlib import Path
@@ -9,6 +7,7 @@ from typing import Any, Literal
 
 from pydantic import Field, model_validator
 
+from ....hooks.documents import read_json_rows, user_path
 from ....hooks.errors import UserError, in_one_line
 from ....hooks.settings import Settings
 from ...tables.source import open_table
@@ -57,15 +56,15 @@ class AskedSource(Settings):
             return asked_choices(_task_rows(self.task), f"task {self.task}", examples=shots)
         if self.file is None:
             raise UserError("questions: none are given; `doxascope run ask questions.csv`, or questions.hub, or .task")
-        path = Path(self.file).expanduser()
+        path = user_path(self.file)
         if self.kind != "table" or path.suffix == ".yaml":
             kind = "yaml" if path.suffix == ".yaml" else self.kind
-            return [AskedChoice(one, examples=shots) for one in loaded(kind, self.file, ()) if one]
+            return [AskedChoice(one, examples=shots) for one in loaded(kind, self.file) if one]
         return asked_choices(_file_rows(path), str(path), self.columns, shots)
 
 
 def _shots(file: str, n: int, columns: QuestionColumns) -> tuple[Choice, ...]:
-    path = Path(file).expanduser()
+    path = user_path(file)
     found = solved(asked_choices(list(islice(_file_rows(path), n)), str(path), columns))
     if len(found) < n:
         raise UserError(f"{path}: has {len(found)} questions, fewer than shots {n}")
@@ -75,8 +74,7 @@ def _shots(file: str, n: int, columns: QuestionColumns) -> tuple[Choice, ...]:
 def _file_rows(path: Path) -> Iterator[Mapping[str, Any]]:
     """The rows of a table, cells as they are stored."""
     if path.suffix == ".gz":
-        with in_one_line(path), gzip.open(path, "rt", encoding="utf-8") as file:
-            yield from (json.loads(line) for line in file if line.strip())
+        yield from read_json_rows(path, ())
         return
     source = open_table(path)
     for chunk in source.chunks(source.columns):
