@@ -23,6 +23,7 @@ from hypothesis import strategies as st
 
 from doxascope import UserError
 from doxascope.experiments.engine.config import load_config
+from doxascope.experiments.probing.settings import load_job
 from doxascope.experiments.runs.folder import RunFolder
 from doxascope.experiments.runs.manifest import digest
 from doxascope.experiments.scoring.engine import score_understood
@@ -165,14 +166,20 @@ KEYS = (
     *("items", "seed", "methods", "entities", "entities.file", "wording", "fork", "sampled.draws", "temperatures"),
     *("model", "model.name", "model.dtype", "model.threads", "model.date", "model.packaged", "model.path", "capture"),
     *("lens", "stated", "thoughts", "sampling", "level", "orders", "terminators", "domains", "reasoning", "chains"),
+    *("sources", "runs", "turns", "cuts", "confidence", "distributions", "tasks", "names", "asks", "yes", "world"),
+    *("wording.agent", "wording.state", "world.of", "reveal", "pool", "prompts", "said", "answers", "statements"),
+    *("statements.files", "registered", "registered.margin", "temperatures", "batch_items", "where", "rivals", "name"),
+    *("study.depth", "study.folds", "study.penalties", "study.thresholds", "positions", "option", "probe", "targets"),
 )
+EXPERIMENTS = ("consistency", "martingale", "locate", "bscore", "sycophancy", "rationality", "truth")
 
 
 @fuzz(60)
-@given(st.sampled_from(["consistency", "martingale", "locate"]), st.sampled_from(KEYS), VALUES)
+@given(st.sampled_from((*EXPERIMENTS, "probe")), st.sampled_from(KEYS), VALUES)
 def test_any_setting_is_taken_or_refused(name: str, key: str, value: Any) -> None:
+    override = f"{key}={yaml.safe_dump(value, default_flow_style=True).removesuffix('...').strip()}"
     with bounded():
-        load_config(name, [f"{key}={yaml.safe_dump(value, default_flow_style=True).removesuffix('...').strip()}"])
+        load_job("probe", (), [override]) if name == "probe" else load_config(name, [override])
 
 
 @fuzz(60)
