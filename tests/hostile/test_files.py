@@ -10,13 +10,14 @@ from typing import Any
 import numpy as np
 import pytest
 
-from doxascope import Experiment, Item, RunConfig, UserError
+from doxascope import Item, RunConfig, UserError
 from doxascope.experiments.engine.items import items_of
 from doxascope.experiments.materials.choices.benchmarks import load_csqa, load_hle, load_mmlu
 from doxascope.experiments.materials.choices.plain import load_plain
 from doxascope.experiments.materials.choices.sources import ChoiceSource
 from doxascope.experiments.materials.worlds.bif import parse_bif
 from doxascope.experiments.materials.worlds.source import WorldSource, load_world
+from doxascope.experiments.truth import Truth
 from doxascope.hooks.documents import read_csv, read_text
 from doxascope.hooks.settings import check_placeholders
 from doxascope.probes import Probe
@@ -153,13 +154,9 @@ def test_a_placeholder_that_says_more_than_a_name_is_refused(text: str, told: st
 def test_items_that_cannot_be_told_apart_or_written_down_are_refused(
     items: Sequence[tuple[str, str, dict[str, Any]]], told: str
 ) -> None:
-    class Given(Experiment):
-        name = "given"
-
+    class Given(Truth):
         def items(self, config: RunConfig) -> list[Item]:
             return [Item(*one) for one in items]
-
-        questions = samples = findings = lambda *_: []
 
     with pytest.raises(UserError, match=told):
         items_of(Given(), RunConfig.model_construct())
