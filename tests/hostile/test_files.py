@@ -12,6 +12,7 @@ import pytest
 
 from doxascope import Item, RunConfig, UserError
 from doxascope.experiments.engine.items import items_of
+from doxascope.experiments.materials.choices.asked_sources import AskedSource
 from doxascope.experiments.materials.choices.benchmarks import load_csqa, load_hle, load_mmlu
 from doxascope.experiments.materials.choices.plain import load_plain
 from doxascope.experiments.materials.choices.sources import ChoiceSource
@@ -36,6 +37,11 @@ FILES: dict[str, tuple[Callable[[Path], object], str, str]] = {
         load_csqa,
         json.dumps({"question": "q", "choices": {"label": "AB", "text": "xy"}, "answerKey": "A"}),
         "are no two lists",
+    ),
+    "a word for texts": (
+        lambda path: AskedSource(file=str(path.rename(path.with_suffix(".jsonl")))).questions(),
+        json.dumps({"question": "q", "options": {"label": ["A", "B"], "text": "xy"}, "answer": "A"}),
+        "`text` and `label` are no lists",
     ),
     "a key twice": (load_mmlu, '{"question": "q", "question": "r", "choices": ["a", "b"], "answer": 0}', "twice"),
     "yes and no": (load_plain, OWN.format("[yes, no]"), "option True is no text; quote it"),
