@@ -115,9 +115,7 @@ def _belief(
         variant={**place.variant, "reading": k},
         conversation=turn,
         prefill="",
-        options=make_options(config.answers, [config.lead + form for form in method.forms], labels)
-        if labels
-        else written(config.answers, [config.lead + form for form in method.forms]),
+        options=make_options(config.answers, method.forms, labels) if labels else written(config.answers, method.forms),
         positions=captured(turn, place.situation, "answer"),
     )
 
@@ -139,7 +137,7 @@ def _auxiliary(config: RationalityConfig, item: Item) -> Iterator[Question]:
             variant={"reading": reading, "covariate": further["variable"], "shares": further["shares"]},
             conversation=turn,
             prefill="",
-            options=make_options(further["labels"], [f"{config.lead}{{option}}", f"{config.lead}{{Option}}"]),
+            options=make_options(further["labels"], ["{option}", "{Option}"]),
             positions=captured(turn, item.content["situation"], "answer"),
         )
 
@@ -161,7 +159,7 @@ def _lines(config: RationalityConfig, item: Item) -> Iterator[Question]:
                 scenario=LINE_1 if name == LINE_1 else LINE_2,
                 variant={"reading": reading, "line": name, **evidence},
                 conversation=turn,
-                prefill=config.lead + prefill,
+                prefill=prefill,
                 options=written(config.answers, [" {option}"]),
                 positions=captured(turn, own["situation"], "action"),
             )
@@ -187,6 +185,6 @@ def _menus(config: RationalityConfig, item: Item) -> Iterator[Question]:
                 variant={"reading": reading, "menu": len(options)},
                 conversation=turn,
                 prefill="",
-                options=written(options, [f"{config.lead}{{option}}"]),
+                options=written(options, ["{option}"]),
                 positions=captured(turn, own["situation"], "action"),
             )
