@@ -17,13 +17,13 @@ from ...probes.card.site_rule import READ_OUT
 from ...probes.evidence.lead import lead_in_tokens
 from ...probes.probe import ProbeMeta
 from ..experiment import Experiment, Item, RunConfig
-from ..report.blocks import Block, Cell, Prose, TableBlock
-from ..report.text import HEADINGS, cells
+from ..report.blocks import Block, Prose
 from ..runs.scores import resampling
 from ..scoring.engine import score_samples
 from ..scoring.number import Number
 from ..tables.belief_rows import groups
 from .addon import Added, Begun, ScoredRun
+from .beside import named_apart, numbers_table, scored_beside, without
 
 FOLDER = "probes"
 """In a run."""
@@ -45,6 +45,7 @@ class ProbeBeliefs:
         blocks: list[Block] = []
         for meta, table in _applied(run.folder.path):
             own = [*_scored(run, table), *_beside_exact(run, meta, table)]
+            own += scored_beside(run.experiment, run.config, run.beliefs, _named_apart(meta, table))
             numbers += own
             blocks += _section(meta, table, own)
         return Added(numbers=numbers, blocks=blocks)
@@ -61,7 +62,7 @@ def _applied(path: Path) -> Iterator[tuple[ProbeMeta, pd.DataFrame]]:
 
 def _scored(run: ScoredRun, table: pd.DataFrame) -> list[Number]:
     """Every metric that fits what the probe's beliefs are: updates, trajectories, forecasts."""
-    plain = table.assign(variant=[_without_probe(text) for text in table["variant"]])
+    plain = table.assign(variant=[without(text, OWN) for text in table["variant"]])
     data = {name: plain[name].to_numpy(dtype=object) for name in plain.columns if plain[name].notna().any()}
     for name in ("prob", "outcome", "logp", "coverage"):
         if name in data:
@@ -75,9 +76,10 @@ def _scored(run: ScoredRun, table: pd.DataFrame) -> list[Number]:
     return list(score_samples(samples, resampling(run.config), compared=set()).all)
 
 
-def _without_probe(text: str) -> str:
-    told = json.loads(text or "{}")
-    return json.dumps({key: value for key, value in told.items() if key not in OWN}, sort_keys=True)
+def _named_apart(meta: ProbeMeta, table: pd.DataFrame) -> pd.DataFrame:
+    """The rows by the form of the exact read-out that each is of."""
+    methods = [f"{str(name).removesuffix(f' {meta.name}')}/{meta.name}" for name in table["method"]]
+    return named_apart(table, methods, OWN)
 
 
 def _beside_exact(run: ScoredRun, meta: ProbeMeta, table: pd.DataFrame) -> Iterator[Number]:
@@ -103,7 +105,7 @@ def _beside_exact(run: ScoredRun, meta: ProbeMeta, table: pd.DataFrame) -> Itera
             kind="probe",
         )
         told = [json.loads(text) for text in rows["variant"]]
-        chain = rows["item"] + rows["scenario"] + [_without_probe(text) for text in rows["variant"]]
+        chain = rows["item"] + rows["scenario"] + [without(text, OWN) for text in rows["variant"]]
         if meta.reading_site == "before the question" and chain.duplicated().any() and rows["step"].nunique() > 1:
             lead = lead_in_tokens(
                 passive,
@@ -129,16 +131,5 @@ def _section(meta: ProbeMeta, table: pd.DataFrame, numbers: Sequence[Number]) ->
             text=f"{readouts} read-outs at {meta.at}, by a probe of {meta.target}; by its report card this is "
             f"{meta.called}. What it was trained on is read by fits without it.",
         ),
-        TableBlock(
-            head=[(name, "") for name in HEADINGS],
-            rows=[
-                [
-                    Cell(one.quantity or one.metric, [one.method, *(f"{k} {v}" for k, v in one.beside.items())]),
-                    *map(Cell, cells(one.score)),
-                ]
-                for one in numbers
-            ],
-            folded=True,
-            title=f"Numbers of {meta.name}",
-        ),
+        numbers_table(f"Numbers of {meta.name}", numbers),
     ]

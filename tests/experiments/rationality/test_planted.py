@@ -9,6 +9,7 @@ import pandas as pd
 import pytest
 import yaml
 
+from doxascope.experiments.addons.beside import ADJUSTED, scored_beside
 from doxascope.experiments.engine.together import score_runs
 from doxascope.experiments.planted.deciding import Deciding
 from doxascope.experiments.rationality.forest import forest_ratio
@@ -71,6 +72,26 @@ def test_an_agent_who_hides_knowledge_acts_on_more_of_the_truth_than_it_states(f
         assert beyond.ci_lo > 0.3
     assert value(hiding, "latent_action", "words beyond held").status == "nothing_left"
     assert value(hiding, "gcm_exact", "held").status == "nothing_left"
+
+
+def test_a_layer_holds_what_the_agent_hides(configured: Any, planted: Planted) -> None:
+    """As a run scores the layers that pass their gates, beside what is said."""
+    made = configured("bootstrap_draws=100")
+    one = Deciding(hides=True).sample(N, 0)
+    table = planted(one, {"words/raw@9": one.held[:, None]})
+    inner = table["method"] == "words/raw@9"
+    said, held = table[~inner], table[inner].assign(kind="lens")
+    found = {(number.metric, number.method): number for number in scored_beside(*made, said, held)}
+    assert found["sufficiency", "words/raw@9"].score.estimate > 0.99
+    assert found["knows_more", "words/raw@9"].score.status == "nothing_left"
+    assert found["sufficiency_difference", "words - words/raw@9"].score.ci_hi < 0
+    for target in ("action", "truth"):
+        beyond = found[f"latent_{target}", "words/raw@9 beyond words"]
+        assert beyond.score.ci_lo > 0.3
+        assert float(beyond.beside[ADJUSTED].split()[0]) >= beyond.score.p
+    assert found["latent_action", "words beyond words/raw@9"].score.status == "nothing_left"
+    assert not {number for _, number in found if number == "words"}
+    assert scored_beside(*made, said, held[:0]) == []
 
 
 def test_an_agent_who_acts_on_a_distorted_belief_knows_no_more_of_the_truth(found: Callable[..., Found]) -> None:
