@@ -23,7 +23,7 @@ from ..scoring.engine import score_samples
 from ..scoring.number import Number
 from ..tables.belief_rows import groups
 from .addon import Added, Begun, ScoredRun
-from .beside import named_apart, numbers_table, scored_beside, without
+from .paired import named_apart, numbers_table, scored_beside
 
 FOLDER = "probes"
 """In a run."""
@@ -62,7 +62,7 @@ def _applied(path: Path) -> Iterator[tuple[ProbeMeta, pd.DataFrame]]:
 
 def _scored(run: ScoredRun, table: pd.DataFrame) -> list[Number]:
     """Every metric that fits what the probe's beliefs are: updates, trajectories, forecasts."""
-    plain = table.assign(variant=[without(text, OWN) for text in table["variant"]])
+    plain = table.assign(variant=[_without_probe(text) for text in table["variant"]])
     data = {name: plain[name].to_numpy(dtype=object) for name in plain.columns if plain[name].notna().any()}
     for name in ("prob", "outcome", "logp", "coverage"):
         if name in data:
@@ -76,10 +76,9 @@ def _scored(run: ScoredRun, table: pd.DataFrame) -> list[Number]:
     return list(score_samples(samples, resampling(run.config), compared=set()).all)
 
 
-def _named_apart(meta: ProbeMeta, table: pd.DataFrame) -> pd.DataFrame:
-    """The rows by the form of the exact read-out that each is of."""
-    methods = [f"{str(name).removesuffix(f' {meta.name}')}/{meta.name}" for name in table["method"]]
-    return named_apart(table, methods, OWN)
+def _without_probe(text: str) -> str:
+    told = json.loads(text or "{}")
+    return json.dumps({key: value for key, value in told.items() if key not in OWN}, sort_keys=True)
 
 
 def _beside_exact(run: ScoredRun, meta: ProbeMeta, table: pd.DataFrame) -> Iterator[Number]:
@@ -105,7 +104,7 @@ def _beside_exact(run: ScoredRun, meta: ProbeMeta, table: pd.DataFrame) -> Itera
             kind="probe",
         )
         told = [json.loads(text) for text in rows["variant"]]
-        chain = rows["item"] + rows["scenario"] + [without(text, OWN) for text in rows["variant"]]
+        chain = rows["item"] + rows["scenario"] + [_without_probe(text) for text in rows["variant"]]
         if meta.reading_site == "before the question" and chain.duplicated().any() and rows["step"].nunique() > 1:
             lead = lead_in_tokens(
                 passive,
@@ -120,6 +119,12 @@ def _beside_exact(run: ScoredRun, meta: ProbeMeta, table: pd.DataFrame) -> Itera
             beside = {"by chance": f"{lead.by_chance:.1f}", "never settles": str(lead.n_never)}
             quantity = "tokens by which it settles before the exact belief"
             yield Number(metric="lead", score=lead, quantity=quantity, beside=beside, method=str(method), kind="probe")
+
+
+def _named_apart(meta: ProbeMeta, table: pd.DataFrame) -> pd.DataFrame:
+    """The rows by the form of the exact read-out that each is of."""
+    methods = [f"{str(name).removesuffix(f' {meta.name}')}/{meta.name}" for name in table["method"]]
+    return named_apart(table, methods, OWN)
 
 
 def _section(meta: ProbeMeta, table: pd.DataFrame, numbers: Sequence[Number]) -> list[Block]:

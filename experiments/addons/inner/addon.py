@@ -7,7 +7,7 @@ from ....hooks.lens.lens import Lens
 from ....hooks.lm import LanguageModel
 from ...experiment import Experiment, Item, Question, RunConfig
 from ..addon import Added, Begun, ScoredRun
-from ..beside import numbers_table, scored_beside
+from ..paired import numbers_table, scored_beside
 from .declaration import Inner, ReadInside
 from .fitted import fitted_translator
 from .page import inner_blocks

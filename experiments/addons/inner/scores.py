@@ -15,7 +15,7 @@ from ....metrics import ReadoutGate, Score, readout_gate
 from ...experiment import RunConfig
 from ...runs.scores import resampling
 from ...scoring.number import Number
-from ..beside import named_apart
+from ..paired import named_apart
 from .declaration import BESIDE, Inner, InnerScores
 
 GATE = "readout_gate"

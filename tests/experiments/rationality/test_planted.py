@@ -9,7 +9,7 @@ import pandas as pd
 import pytest
 import yaml
 
-from doxascope.experiments.addons.beside import ADJUSTED, scored_beside
+from doxascope.experiments.addons.paired import ADJUSTED, scored_beside
 from doxascope.experiments.engine.together import score_runs
 from doxascope.experiments.planted.deciding import Deciding
 from doxascope.experiments.rationality.forest import forest_ratio

@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from doxascope.experiments.addons.beside import scored_beside
+from doxascope.experiments.addons.paired import scored_beside
 from doxascope.experiments.addons.inner.declaration import BESIDE, PRIOR
 from doxascope.experiments.experiment import Experiment, RunConfig
 from doxascope.experiments.planted.listening import Listener

@@ -27,14 +27,9 @@ def named_apart(rows: pd.DataFrame, methods: Sequence[str], told: Sequence[str])
         methods: [rows] that of the exact read-out, `/`, and a name.
         told: what their variants say besides those of the exact read-outs.
     """
-    plain = [without(text, told) for text in rows["variant"].astype(str)]
+    variants = [json.loads(text or "{}") for text in rows["variant"].astype(str)]
+    plain = [json.dumps({key: v for key, v in one.items() if key not in told}, sort_keys=True) for one in variants]
     return rows.assign(method=methods, variant=plain, layer=pd.NA)
-
-
-def without(variant: str, names: Sequence[str]) -> str:
-    """A variant that does not say these."""
-    told = json.loads(variant or "{}")
-    return json.dumps({key: value for key, value in told.items() if key not in names}, sort_keys=True)
 
 
 def scored_beside(experiment: Experiment, config: RunConfig, said: pd.DataFrame, inner: pd.DataFrame) -> list[Number]:
