@@ -17,7 +17,13 @@ from doxascope.experiments.rationality import RationalityConfig
 from doxascope.experiments.runs.folder import RunFolder
 from doxascope.metrics import belief_table
 
-SMALL = ("items=4", "pool=60", "bootstrap_draws=50", "prompts={standard: '', squared: It is paid by squared error.}")
+SMALL = (
+    "items=4",
+    "pool=60",
+    "bootstrap_draws=50",
+    "iterations=2",
+    "prompts={standard: '', squared: It is paid by squared error.}",
+)
 
 
 @pytest.fixture(scope="session")

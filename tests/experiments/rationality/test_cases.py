@@ -75,3 +75,16 @@ def test_cases_of_a_covariate(worked: Any, scored: Scored) -> None:
     ratio, half = np.array(given["x"]), np.full((len(given["x"]), 2), 0.5)
     score = scored(half[:, 0], cases=(half * (1 - ratio[:, None]), half))["lie_ratio", "words", "all"].score
     assert (score.estimate, score.ci_lo, score.ci_hi) == pytest.approx([expected[x] for x in ("median", "lo", "hi")])
+
+
+def test_equal_actions_and_a_constant_belief_are_no_numbers(scored: Scored) -> None:
+    n = 20
+    spread, half = np.linspace(0.1, 0.9, n), np.full(n, 0.5)
+    equal = scored(spread, 1.0, np.arange(n) % 2)
+    constant = scored(half, np.arange(n) % 2, spread)
+    for found, metric in ((equal, "sufficiency"), (equal, "cyclic"), (constant, "cyclic")):
+        score = found[metric, "words", "all"].score
+        assert (score.status, np.isnan(score.estimate)) == ("constant", True)
+    assert equal["knows_more", "words", "all"].score.status == "nothing_left"
+    assert constant["sufficiency", "words", "all"].score.estimate < 0.1
+    assert constant["logloss_gain", "words", "with the outcome"].score.ll1 == pytest.approx(np.log(2), abs=0.1)

@@ -9,8 +9,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from doxascope.experiments.addons.paired import scored_beside
 from doxascope.experiments.addons.inner.declaration import BESIDE, PRIOR
+from doxascope.experiments.addons.paired import scored_beside
 from doxascope.experiments.experiment import Experiment, RunConfig
 from doxascope.experiments.planted.listening import Listener
 from doxascope.experiments.runs.scores import score_run
