@@ -20,14 +20,14 @@ Scored = Callable[..., Mapping[tuple[str, str, str], Number]]
 
 @pytest.fixture(scope="module")
 def scored(configured: Any, planted: Callable[..., pd.DataFrame]) -> Scored:
-    """(metric, method, subset) -> number of contexts with a belief, a certain action, and what came true."""
+    """(metric, method, subset) -> number of contexts with a belief, a certain action, and a true chance."""
     experiment, config = configured("iterations=1")
 
-    def score(belief: Any, action: Any = 1.0, outcome: Any = 0.5, **more: Any) -> Any:
+    def score(belief: Any, action: Any = 1.0, truth: Any = 0.5, **more: Any) -> Any:
         belief = np.asarray(belief, dtype=np.float64)
-        acted, true = (np.broadcast_to(np.asarray(one, dtype=np.float64), belief.shape) for one in (action, outcome))
+        acted, true = (np.broadcast_to(np.asarray(one, dtype=np.float64), belief.shape) for one in (action, truth))
         tree = np.column_stack([1 - acted, np.zeros(len(acted)), acted])
-        one = Decided(true, true, belief, belief[:, None], tree, np.column_stack([acted, 1 - acted]))
+        one = Decided(true, true.round(), belief, belief[:, None], tree, np.column_stack([acted, 1 - acted]))
         return {(n.metric, n.method, n.subset): n for n in score_run(experiment, config, planted(one, **more))}
 
     return score
