@@ -51,7 +51,7 @@ class RunConfig(Settings):
 
     experiment: str
     model: ModelSpec
-    seed: int = Field(default=0, ge=0)
+    seed: int = Field(default=0, ge=0, lt=2**32)
     """Of the items and of all resampling."""
     items: int = Field(ge=1, le=10**7)
     terminators: tuple[str, ...] = TERMINATORS

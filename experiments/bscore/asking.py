@@ -77,6 +77,7 @@ def turn_question(
     }
     positions = {"question": Position(message=-1), "before-answer": Position(at="before_answer"), "answer": LAST}
     positions |= {"own-last-answer": Position(message=-2)} if history else {}
+    about |= {} if method.conversations else {"alone": True}
     return Question(
         readout_id=readout_id,
         method=name,

@@ -56,15 +56,15 @@ class BScoreConfig(RunConfig):
 
     sources: Mapping[str, ChoiceSource] = Field(min_length=1)
     methods: Mapping[MethodName, Method] = Field(min_length=1)
-    runs: int = Field(ge=2)
+    runs: int = Field(ge=2, le=10**5)
     """Conversations of each question (R); with fewer than two their variance is not known."""
-    turns: int = Field(ge=TURN_FREE)
+    turns: int = Field(ge=TURN_FREE, le=10**4)
     """Of each conversation (N)."""
     keep_turns: int | None = Field(default=None, ge=1)
     """Past turns that a turn sees; None: all. A conversation that is too long is refused, not cut."""
     cuts: tuple[int, ...] = ()
     """Numbers of turns (k) after which scores are told, too."""
-    queries: int = Field(default=30, ge=2)
+    queries: int = Field(default=30, ge=2, le=10**6)
     """Answers that are drawn from the exact single-turn distribution, for each conversation: the published estimate."""
     confidence: Confidence | None = None
     distributions: Mapping[str, Distribution] = {}

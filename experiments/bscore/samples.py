@@ -36,7 +36,7 @@ def samples(config: BScoreConfig, beliefs: pd.DataFrame) -> Iterator[Sample]:
                 for name, turns in spans(config).items():
                     if name != LATER:
                         yield counted_answers(view, part, ", ".join(filter(None, (subset, name))) or ALL, turns.stop)
-            yield from _records(view, own)
+            yield from records(view, own)
 
 
 def parts(asked: Sequence[Asked]) -> dict[str, list[Asked]]:
@@ -74,7 +74,7 @@ def exact_answers(view: MethodView, asked: Sequence[Asked], subset: str, turns: 
 
 def counted_answers(view: MethodView, asked: Sequence[Asked], subset: str, k: int | None) -> Answers:
     """A row per question and conversation, as it is published: the first k answers drawn afresh, and the first k
-    answers of the conversation.
+    answers of the conversation. The rows of a question are its `item`, so that one may choose and another score.
     """
     runs = [(one, run) for one in asked for run in range(len(one.multi))]
     counts = [np.bincount(one.counted[run][:k], minlength=one.k).astype(np.float64) for one, run in runs]
@@ -87,6 +87,7 @@ def counted_answers(view: MethodView, asked: Sequence[Asked], subset: str, k: in
         multi=_padded(said),
         counts=_padded(counts),
         invalid=(0.0, 0.0),
+        item=np.array([one.item for one, _ in runs]),
         **_about([one for one, _ in runs], keyed=False),
     )
 
@@ -127,7 +128,7 @@ def _padded(rows: Sequence[Floats]) -> Floats:
     return np.array([np.pad(row, (0, k - len(row))) for row in rows])
 
 
-def _records(view: MethodView, asked: Sequence[Asked]) -> Iterator[Records]:
+def records(view: MethodView, asked: Sequence[Asked]) -> Iterator[Records]:
     """Every option as the answer, weighed by its chance afresh; and the first of the counted answers, as published."""
     known = [one for one in asked if one.category == RANDOM or one.truth is not None]
     if not known:

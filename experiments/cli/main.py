@@ -9,7 +9,7 @@ from typing import NoReturn
 import click
 
 from ... import __version__
-from ...hooks.errors import UserError, cause
+from ...hooks.errors import UserError, cause, in_one_line
 from ...hooks.model.spec import BACKENDS, presets, resolve_model
 from ...hooks.text import as_csv
 from .activations import activations
@@ -183,11 +183,12 @@ def check(folders: tuple[Path, ...]) -> None:
 
     damaged = 0
     for run in map(RunFolder.open, folders):
-        found = list(faults(run))
-        damaged += bool(found)
-        if not found:
-            missing = f", {run.missing} still to be read" if run.missing else ""
-            found = [f"{run.path}: {len(run.committed())} batches{missing}, every file as it was written"]
+        with in_one_line(run.path):
+            found = list(faults(run))
+            damaged += bool(found)
+            if not found:
+                missing = f", {run.missing} still to be read" if run.missing else ""
+                found = [f"{run.path}: {len(run.committed())} batches{missing}, every file as it was written"]
         echo("\n".join(found))
     if damaged:
         raise UserError(f"{damaged} of {len(folders)} runs damaged; {AGAIN}")

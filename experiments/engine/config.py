@@ -5,12 +5,12 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
-import yaml
 from pydantic import BaseModel
 
+from ...hooks.documents import user_path
 from ...hooks.errors import UserError
 from ...hooks.model.spec import resolve_model
-from ...hooks.settings import parse, read_yaml
+from ...hooks.settings import parse, parse_yaml, read_yaml
 from ..experiment import Experiment, RunConfig
 from .registry import experiment_of, experiments
 
@@ -73,7 +73,7 @@ def _refuse_remote_code(settings: Mapping[str, Any], where: str, asked: Collecti
 def _absolute(name: str, where: Path) -> str:
     """The experiment as a run stores it: found again wherever the run lies."""
     file, colon, made = name.rpartition(":")
-    return f"{(where.parent / Path(file).expanduser()).resolve()}:{made}" if colon else name
+    return f"{(where.parent / user_path(file)).resolve()}:{made}" if colon else name
 
 
 def _model(model: Any, where: str) -> dict[str, Any]:
@@ -102,10 +102,7 @@ def apply_override(data: dict[str, Any], override: str) -> None:
     key, equals, text = override.partition("=")
     if not equals or not key:
         raise UserError(f"-o {override}: give key=value, for example -o items=10")
-    try:
-        value = yaml.safe_load(text)
-    except yaml.YAMLError as error:
-        raise UserError(f"-o {override}: the value is not valid YAML") from error
+    value = parse_yaml(text, f"-o {override}")
     *path, last = key.split(".")
     for part in path:
         data[part] = dict(inner) if isinstance(inner := data.get(part, {}), dict) else {}

@@ -17,7 +17,7 @@ import yaml
 from ...hooks.backends.captured import join_captures
 from ...hooks.certificate.cached import find_certificate
 from ...hooks.certificate.certificate import Certificate
-from ...hooks.errors import UserError
+from ...hooks.errors import UserError, in_one_line
 from ...hooks.exact.exact import largest_difference
 from ...hooks.exact.tokenisations import Vocabulary, other_tokenisations
 from ...hooks.files import file_digest
@@ -51,6 +51,7 @@ from ..runs.manifest import (
 from ..runs.scores import score_and_tell
 from ..runs.shard import WHOLE, Shard
 from ..scoring.verdict import verdicts
+from .items import items_of
 from .progress import progress
 
 PATIENCE = 30.0
@@ -101,7 +102,7 @@ def read(
     restored: bool = False,
 ) -> tuple[RunFolder, RunConfig]:
     """The part of `run` that needs the model; returns the folder, and the settings as they are recorded in it."""
-    items = experiment.items(config)
+    items = items_of(experiment, config)
     with load(config.model, terminators=config.terminators) as lm:
         config = config.model_copy(update={"model": lm.spec.model_copy(update={"threads": lm.identity.threads})})
         settled: dict[str, Any] = {}
@@ -133,7 +134,12 @@ def read(
 
 
 def report(folder: RunFolder, experiment: Experiment, config: RunConfig) -> None:
-    """Scores and report page from the beliefs that are on the disk."""
+    """Scores and report page from the beliefs that are on the disk. Raises UserError if these cannot be scored."""
+    with in_one_line(f"{folder.path}: cannot be scored"):  # a stranger's run may hold anything that is well formed
+        _report(folder, experiment, config)
+
+
+def _report(folder: RunFolder, experiment: Experiment, config: RunConfig) -> None:
     refuse_other_registration(folder.path, folder.manifest["conditions"], config)
     folder.require_as_begun()
     every = folder.beliefs()

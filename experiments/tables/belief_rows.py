@@ -122,7 +122,7 @@ def _told(path: Path, variant: str) -> dict[str, Any]:
     """What a variant says, if it is a mapping. Raises UserError if it is not JSON."""
     try:
         told = json.loads(variant or "{}")
-    except json.JSONDecodeError:
+    except (ValueError, RecursionError):
         raise UserError(f"{path}: variant {variant!r} is not JSON") from None
     return told if isinstance(told, dict) else {}
 
