@@ -12,7 +12,7 @@ from ...metrics import belief_table
 from ...metrics.validation import Floats
 from ..experiment import Item, Question
 from ..planted.repeating import Repeating
-from .asking import MULTI, asks, choice_of, orders_of, single_question
+from .asking import MULTI, choice_of, orders_of, single_question
 from .config import BScoreConfig
 from .conversations import turn_orders
 from .reading import counted_rows
@@ -35,7 +35,7 @@ def agent_table(config: BScoreConfig, items: Sequence[Item], agent: Repeating, s
         choice = choice_of(item)
         law = agent.fresh(orders_of(choice), np.random.default_rng([seed, number]))
         for which, (name, method) in enumerate(config.methods.items()):
-            if not asks(choice, method):
+            if not method.can_ask(choice):
                 continue
             afresh = [single_question(config, item, name, order) for order in range(len(law))]
             for asked, fresh in zip(afresh, law, strict=True):
