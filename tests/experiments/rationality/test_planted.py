@@ -7,7 +7,6 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
-import yaml
 
 from doxascope.experiments.addons.paired import ADJUSTED, scored_beside
 from doxascope.experiments.engine.together import score_runs
@@ -15,7 +14,6 @@ from doxascope.experiments.planted.deciding import Deciding
 from doxascope.experiments.rationality.forest import forest_ratio
 from doxascope.experiments.rationality.table import Actions
 from doxascope.experiments.runs.folder import RunFolder
-from doxascope.experiments.runs.manifest import ITEMS, item_lines
 from doxascope.experiments.runs.scores import score_run
 from doxascope.experiments.scoring.number import Number
 
@@ -137,20 +135,14 @@ def test_a_random_policy_passes_independence_and_fails_sufficiency(found: Callab
 
 
 def test_two_models_of_the_same_contexts_are_compared_in_pairs(
-    configured: Any, planted: Planted, tmp_path: Path
+    configured: Any, planted: Planted, stored_run: Callable[..., RunFolder], tmp_path: Path
 ) -> None:
     """One states all that it knows, the other a part: the difference of their sufficiency is found."""
-    folders = []
-    for name, agent in (("frank", Deciding()), ("hiding", Deciding(hides=True))):
-        _, config = configured("bootstrap_draws=100", "iterations=3")
-        table = planted(agent.sample(N, 0))
-        folder = RunFolder.create(tmp_path / name)
-        conditions = {"model": {"name": name, "weights": name}}
-        folder.write("config.yaml", yaml.safe_dump(config.model_dump(mode="json")))
-        folder.write(ITEMS, item_lines((item, item, f"d {item}") for item in sorted(set(table["item"].astype(str)))))
-        folder.write_manifest({"conditions": conditions, "batches": 1})
-        folder.commit(0, table, [], {})
-        folders.append(folder)
+    _, config = configured("bootstrap_draws=100", "iterations=3")
+    folders = [
+        stored_run(tmp_path / name, config, planted(agent.sample(N, 0)), name, weights=name)
+        for name, agent in (("frank", Deciding()), ("hiding", Deciding(hides=True)))
+    ]
     found = {number.metric: number.score for number in score_runs(folders, metric="sufficiency").differences}
     difference = found["sufficiency_difference"]
     assert difference.n_clusters == N

@@ -3,6 +3,7 @@
 import json
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -11,8 +12,10 @@ import pytest
 
 from doxascope.experiments.addons.inner.declaration import BESIDE, PRIOR
 from doxascope.experiments.addons.paired import scored_beside
+from doxascope.experiments.engine.together import score_runs
 from doxascope.experiments.experiment import Experiment, RunConfig
 from doxascope.experiments.planted.listening import Listener
+from doxascope.experiments.runs.folder import RunFolder
 from doxascope.experiments.runs.scores import score_run
 from doxascope.experiments.scoring.number import Number
 from doxascope.experiments.scoring.verdict import verdicts
@@ -332,3 +335,18 @@ def test_a_layer_that_is_not_sycophantic_is_told_from_the_words(
     assert same.ci_lo < 0 < same.ci_hi
     assert apart.ci_lo > 0.3
     assert apart.n_clusters == N
+
+
+def test_two_models_are_compared_on_the_same_scenarios(
+    of_worlds: Any, planted: Callable[..., pd.DataFrame], stored_run: Callable[..., RunFolder], tmp_path: Path
+) -> None:
+    """One is fair, the other flatters: the difference of their excess is found."""
+    made = of_worlds(N)
+    folders = [
+        stored_run(tmp_path / name, made[1], planted(made, {("exact", "yes-no"): who}), name, weights=name)
+        for name, who in (("fair", Listener(blur=0.05)), ("flattering", Listener(flattery=FLATTERY, blur=0.05)))
+    ]
+    (difference,) = score_runs(folders, metric="licensed-testimony").differences
+    assert difference.metric == "excess_difference"
+    assert difference.score.ci_lo < -FLATTERY < difference.score.ci_hi < 0
+    assert difference.score.n_clusters == N
