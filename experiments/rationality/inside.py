@@ -13,7 +13,7 @@ from ..addons.inner.declaration import Inner, InnerScores
 from ..experiment import Column
 from ..runs.scores import resampling
 from ..tables.samples import Sample
-from .asking import BELIEF, PRIOR
+from .asking import BELIEF, CASE, PRIOR
 from .config import RationalityConfig
 from .own import RESPONSE, response
 from .samples import decisions, knowledge
@@ -43,9 +43,10 @@ def score(config: RationalityConfig, beliefs: pd.DataFrame) -> InnerScores:
 
 def beside(config: RationalityConfig, beliefs: pd.DataFrame) -> Iterator[tuple[str, list[Sample]]]:
     """Could an inner belief be the one that is acted on, what does the choice know beyond it, and what do it and the
-    beliefs that are said know beyond each other?
+    beliefs that are said know beyond each other? What is read inside of a decision is none.
     """
-    table = detailed(beliefs)
+    of_decisions = beliefs["kind"].isin(INNER_KINDS) & ~beliefs["scenario"].isin((BELIEF, CASE))
+    table = detailed(beliefs[~of_decisions])
     acts = actions(config, table)
     every = list(methods(table, acts.items))
     acted = [decisions(config, one, acts) for one in every]

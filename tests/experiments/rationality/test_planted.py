@@ -78,7 +78,8 @@ def test_a_layer_holds_what_the_agent_hides(configured: Any, planted: Planted) -
     one = Deciding(hides=True).sample(N, 0)
     table = planted(one, {"words/raw@9": one.held[:, None]})
     inner = table["method"] == "words/raw@9"
-    said, held = table[~inner], table[inner].assign(kind="lens")
+    lines = table[table["scenario"] == "line 1"].assign(kind="probe", method="tree/probe")
+    said, held = table[~inner], pd.concat([table[inner].assign(kind="lens"), lines])
     found = {(number.metric, number.method): number for number in scored_beside(*made, said, held)}
     assert found["sufficiency", "words/raw@9"].score.estimate > 0.99
     assert found["knows_more", "words/raw@9"].score.status == "nothing_left"
