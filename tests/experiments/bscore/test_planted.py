@@ -3,13 +3,14 @@
 import json
 import os
 from collections.abc import Callable, Sequence
+from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
-from doxascope.experiments.bscore.agents import agent_table
+from doxascope.experiments.bscore.agents import agent_table, agent_views
 from doxascope.experiments.bscore.samples import counted_answers, exact_answers, records, samples
 from doxascope.experiments.bscore.table import NUMBERS, Asked, MethodView, views
 from doxascope.experiments.materials.choices.choice import CATEGORIES, HARD
@@ -130,6 +131,16 @@ def test_verification_weighs_every_option_and_is_told_beside_what_rejecting_ever
         assert share == pytest.approx(rejected.categories[category])
     right = [one.balanced[one.truth] for one in view.held if one.category == "easy" and one.truth is not None]
     assert 1 - rejected.easy == pytest.approx(np.mean(right))
+
+
+def test_the_table_of_an_agent_is_read_as_what_it_answered(bscore: Callable[..., Any]) -> None:
+    experiment, config = bscore("items=3", "runs=3", "distributions={one: {law: uniform}}")
+    given = (config, experiment.items(config), Repeating("last", lean=0.5), 4)
+    for told, read in zip(agent_views(*given), views(config, agent_table(*given)), strict=True):
+        assert (told.method, told.base) == (read.method, read.base)
+        for one, other in zip(told.asked, read.asked, strict=True):
+            for field in fields(Asked):
+                np.testing.assert_equal(getattr(other, field.name), getattr(one, field.name))
 
 
 def test_a_question_has_scores_of_its_own_over_its_conversations(bscore: Callable[..., Any]) -> None:
