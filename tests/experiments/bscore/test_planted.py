@@ -20,6 +20,7 @@ from doxascope.experiments.scoring.engine import score_samples
 from doxascope.experiments.scoring.number import Number, Resampling
 from doxascope.experiments.tables.samples import ALL, Answers
 from doxascope.metrics import top_b_score_null_bias, verification_accuracy
+from doxascope.metrics.bscore import HeldOutVerification
 
 WORDS = "words"
 
@@ -228,6 +229,7 @@ def test_the_worked_cases_of_verification_do_so_too(cases: dict[str, dict[str, A
         assert getattr(found, name) == pytest.approx(value, abs=1e-10)
     searched = cases["C6-005"]["expected"]
     (number,) = [n for n in score_of(counted, "verification") if (n.metric, n.subset) == ("accept_accuracy", "single")]
+    assert isinstance(number.score, HeldOutVerification)
     assert number.score.tuned == pytest.approx(searched["macro"], abs=1e-10)
     assert number.beside[f"tuned on the same answers, at {searched['tau']:.2f},"] == f"{searched['macro']:.3f}"
 
