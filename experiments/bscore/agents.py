@@ -12,7 +12,7 @@ from ...metrics import belief_table
 from ...metrics.validation import Floats
 from ..experiment import Item, Question
 from ..planted.repeating import Repeating
-from .asking import MULTI, asks, choice_of, orders_of, single_question
+from .asking import MULTI, choice_of, orders_of, single_question
 from .config import BScoreConfig
 from .conversations import turn_orders
 from .reading import counted_rows, drawn_answers
@@ -40,7 +40,7 @@ def agent_views(config: BScoreConfig, items: Sequence[Item], agent: Repeating, s
         asked = [
             _asked(config, item, name, agent, laws[number], np.random.default_rng([seed, number, which]))
             for number, item in enumerate(items)
-            if asks(choice_of(item), method)
+            if method.can_ask(choice_of(item))
         ]
         found.append(MethodView(name, name, asked))
     return found

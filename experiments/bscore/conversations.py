@@ -14,7 +14,7 @@ from ...hooks.prompts.query import PromptReader, Query
 from ...hooks.tree.memory import Cost
 from ..experiment import Item, Question
 from ..reading.exact import compile_questions
-from .asking import answered, asks, choice_of, orders_of, single_questions, turn_question
+from .asking import answered, choice_of, orders_of, single_questions, turn_question
 from .config import BScoreConfig
 
 Firsts = Mapping[tuple[str, int], ExactReading]
@@ -122,7 +122,7 @@ def planned(config: BScoreConfig, item: Item) -> list[Question]:
 
 def _planned(config: BScoreConfig, item: Item, name: str, runs: int | None = None) -> list[Question]:
     choice, method = choice_of(item), config.methods[name]
-    if not asks(choice, method):
+    if not method.can_ask(choice):
         return []
     found = []
     for run in range(config.runs if runs is None else runs):

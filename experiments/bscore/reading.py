@@ -16,7 +16,7 @@ from ...metrics.validation import Floats
 from ..experiment import Drawn, Item, Question, Read
 from ..reading.exact import read_packed_questions, reading_rows
 from ..reading.transcripts import question_transcript
-from .asking import SINGLE, asks, choice_of, orders_of, single_questions
+from .asking import SINGLE, choice_of, orders_of, single_questions
 from .confidence import confidence_rows
 from .config import BScoreConfig
 from .conversations import hold
@@ -36,7 +36,7 @@ def read_item(name: str, config: BScoreConfig, item: Item, lm: LanguageModel) ->
     inside = config.lens.methods or () if config.lens else ()
     firsts = {(q.method, q.variant["order"]): one for q, one in zip(singles, readings, strict=True)}
     for method in config.held:
-        if not asks(choice_of(item), config.methods[method]):
+        if not config.methods[method].can_ask(choice_of(item)):
             continue
         conversations, own = hold(config, item, method, firsts, lm)
         costs += own

@@ -6,8 +6,8 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from ...metrics.validation import Floats
 from ..materials.choices.choice import CATEGORIES, RANDOM
+from ..tables.cells import padded
 from ..tables.samples import ALL, Answers, Records, Sample
 from .config import BScoreConfig
 from .distributions import CATEGORY as DISTRIBUTION
@@ -61,9 +61,9 @@ def exact_answers(view: MethodView, asked: Sequence[Asked], subset: str, turns: 
         kind="exact",
         method=view.method,
         subset=subset,
-        single=_padded([fresh for fresh, _ in both]),
-        multi=_padded([multi for _, multi in both]),
-        chosen_by=_padded([one.balanced for one in asked]),
+        single=padded([fresh for fresh, _ in both]),
+        multi=padded([multi for _, multi in both]),
+        chosen_by=padded([one.balanced for one in asked]),
         invalid=(
             float(np.mean([1 - one.coverage.mean() for one in asked])),
             float(np.mean([1 - one.coverage_multi[:, turns].mean() for one in asked])),
@@ -83,9 +83,9 @@ def counted_answers(view: MethodView, asked: Sequence[Asked], subset: str, k: in
         kind="verbal",
         method=f"{view.method} {SAMPLED}",
         subset=subset,
-        single=_padded([row / row.sum() for row in counts]),
-        multi=_padded(said),
-        counts=_padded(counts),
+        single=padded([row / row.sum() for row in counts]),
+        multi=padded(said),
+        counts=padded(counts),
         invalid=(0.0, 0.0),
         item=np.array([one.item for one, _ in runs]),
         **_about([one for one, _ in runs], keyed=False),
@@ -120,12 +120,6 @@ def _about(asked: Sequence[Asked], *, keyed: bool = True) -> dict[str, Any]:
         "clusters": clusters(asked),
         "keys": np.array([one.item for one in asked], dtype=object) if keyed else None,
     }
-
-
-def _padded(rows: Sequence[Floats]) -> Floats:
-    """[n, k] shares of questions that have up to k options; one that a question lacks has none."""
-    k = max(len(row) for row in rows)
-    return np.array([np.pad(row, (0, k - len(row))) for row in rows])
 
 
 def records(view: MethodView, asked: Sequence[Asked]) -> Iterator[Records]:

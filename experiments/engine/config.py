@@ -16,7 +16,11 @@ from .registry import experiment_of, experiments
 
 
 def load_config(
-    target: str, overrides: Sequence[str] = (), model: str | None = None, allow_code: Sequence[Path] = ()
+    target: str,
+    overrides: Sequence[str] = (),
+    model: str | None = None,
+    allow_code: Sequence[Path] = (),
+    material: str | None = None,
 ) -> tuple[Experiment, RunConfig]:
     """The experiment and the configuration that `target`, an experiment's name or a YAML file, names.
 
@@ -26,6 +30,7 @@ def load_config(
         overrides: `key=value` with dots for nesting; values are YAML.
         model: replaces the configured model.
         allow_code: files of experiments (`experiment: ./mine.py:Mine`) that may be run.
+        material: a file of what the experiment asks about, for one that takes a file.
     """
     configs = Path(str(files("doxascope") / "configs"))
     preset = configs / f"{target}.yaml"
@@ -47,6 +52,10 @@ def load_config(
     if model is not None:
         data["model"] = model
     data["model"] = _model(data.get("model"), where)
+    if material is not None:
+        if not experiment.material:
+            raise UserError(f"{material}: {experiment.name} takes no file after its name; settings are given as -o")
+        _set(data, experiment.material, material)
     for override in overrides:
         apply_override(data, override)
     config = parse(experiment.config_type, data, " -o ".join([where, *overrides]))
@@ -103,6 +112,11 @@ def apply_override(data: dict[str, Any], override: str) -> None:
     if not equals or not key:
         raise UserError(f"-o {override}: give key=value, for example -o items=10")
     value = parse_yaml(text, f"-o {override}")
+    _set(data, key, value)
+
+
+def _set(data: dict[str, Any], key: str, value: Any) -> None:
+    """Put a value at a key with dots."""
     *path, last = key.split(".")
     for part in path:
         data[part] = dict(inner) if isinstance(inner := data.get(part, {}), dict) else {}

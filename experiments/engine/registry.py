@@ -9,6 +9,7 @@ from pathlib import Path
 
 from ...hooks.documents import user_path
 from ...hooks.errors import UserError, nearest
+from ..ask import Ask
 from ..bscore import BScoreExperiment
 from ..consistency import BeliefConsistency
 from ..experiment import Experiment
@@ -19,6 +20,7 @@ from ..sycophancy import Sycophancy
 from ..truth import Truth
 
 SHIPPED: tuple[type[Experiment], ...] = (
+    Ask,
     BScoreExperiment,
     BeliefConsistency,
     Locate,

@@ -29,7 +29,7 @@ from ...hooks.text import as_csv
 from ...metrics import INNER_KINDS, belief_table
 from ..addons import ADDONS
 from ..addons.addon import ScoredRun
-from ..experiment import Experiment, Item, Read, ReadsByItself, RunConfig
+from ..experiment import Experiment, Item, Read, ReadsByItself, RunConfig, TabulatesAnswers
 from ..reading.exact import compile_questions, read_questions
 from ..report.blocks import Prose
 from ..report.lead import Lead
@@ -54,6 +54,7 @@ from ..scoring.verdict import verdicts
 from .items import items_of
 from .progress import progress
 
+ANSWERS = "answers.csv"
 PATIENCE = 30.0
 """Seconds that a shard that begins waits for its turn: a whole run lets none in."""
 FOREVER = -1
@@ -162,6 +163,8 @@ def _report(folder: RunFolder, experiment: Experiment, config: RunConfig) -> Non
         folder.write_json(name, jsonable(data))
     if len(published := experiment.published(numbers)):
         folder.write("published.csv", as_csv(published))
+    if isinstance(experiment, TabulatesAnswers):
+        folder.write(ANSWERS, as_csv(experiment.answers(beliefs)))
     findings = experiment.findings(config, beliefs, numbers, folder.transcripts)
     notes = {key: note for one in added for key, note in one.notes.items()}
     blocks = [block for one in added for block in one.blocks]
@@ -170,6 +173,7 @@ def _report(folder: RunFolder, experiment: Experiment, config: RunConfig) -> Non
     folder.write("report.html", page)
     written = ["scores.json", "scores.parquet", "report.html", *(name for one in added for name in one.files)]
     written += ["published.csv"] if len(published) else []
+    written += [ANSWERS] if isinstance(experiment, TabulatesAnswers) else []
     written += [STORE] if (folder.path / STORE).exists() else []
     folder.write_manifest(folder.manifest | {"written": {name: file_digest(folder.path / name) for name in written}})
 

@@ -118,8 +118,3 @@ class RationalityConfig(RunConfig):
         if len({*map(str.casefold, (*self.answers, self.wording.defer))}) < 3:
             raise ValueError("answers and wording.defer: two are the same; give three words")
         return self
-
-    @property
-    def lead(self) -> str:
-        """What stands between the prompt and a form: the plain template ends without a space."""
-        return " " if self.model.template == "plain" else ""

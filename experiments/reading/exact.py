@@ -180,7 +180,9 @@ def _sampled(
     rows = match_rows(matches, names, config.low_coverage)
     rows = [_estimated(question, SAMPLED, len(said)) | row for row in rows]
     if question.mentioned and config.sampling.faithful and not config.sampling.stop:
-        spoken = lm.reader.query(question.readout_id, question.conversation, question.mentioned, question.prefill)
+        spoken = lm.reader.query(
+            question.readout_id, question.conversation, question.mentioned, question.prefill, spaced=False
+        )
         expected = _expected(lm.mentions(said, spoken, config.sampling), question, config.low_coverage)
         rows += [_estimated(question, EXPECTED, len(said)) | row for row in expected]
     return rows

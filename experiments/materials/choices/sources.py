@@ -51,14 +51,19 @@ class ChoiceSource(Settings):
 
         Raises UserError if there are not so many.
         """
-        path = NINE_TOPICS if self.file is None else user_path(self.file)
-        rows = _loaded(self.kind, path, version_of(path), self.categories)
+        rows = loaded(self.kind, self.file, self.categories)
         drawn = np.random.RandomState(seed).permutation(len(rows)) if self.kind in BENCHMARKS else range(len(rows))
         every = [one for i in drawn if (one := rows[i])]
         wanted = n if self.items is None else self.items
         if len(every) < wanted:
             raise UserError(f"{self.file or self.kind}: has {len(every)} questions, fewer than {wanted}; ask for fewer")
         return every[:wanted]
+
+
+def loaded(kind: str, file: str | None, categories: tuple[str, ...] = ()) -> Rows:
+    """The questions of a file, row by row, by its kind; read once until the file changes."""
+    path = NINE_TOPICS if file is None else user_path(file)
+    return _loaded(kind, path, version_of(path), categories)
 
 
 @lru_cache(maxsize=8)
