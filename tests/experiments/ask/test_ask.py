@@ -142,6 +142,18 @@ def test_solved_questions_and_a_system_prompt_go_before_the_question(lm: Any) ->
     np.testing.assert_allclose(found.options["prob"], reading.prob, rtol=1e-4)
 
 
+def test_the_residual_stream_comes_from_the_same_passes(lm: Any) -> None:
+    found = lm.ask(ROWS[:1], "texts", orders="none", capture="last")
+    text = f"{ROWS[0]['question']}\nChoose one of: {', '.join(ROWS[0]['options'])}."
+    ids = lm.reader.chat.render([{"role": "user", "content": text}], "My answer is:").ids
+    with torch.inference_mode():
+        states = lm.model(torch.tensor([ids]), output_hidden_states=True).hidden_states
+    kept = found.captured.residuals["resid_post"][0]
+    np.testing.assert_allclose(kept[0], states[1][0, -1], atol=1e-4)  # the last layer's is normalised there
+    assert kept.shape == (2, 32)
+    assert "capture" not in found.table
+
+
 def test_a_beginning_is_found_on_other_questions_by_coverage_alone(lm: Any) -> None:
     tried = [{"prefill": "Answer:", "forms": [" {option}"]}, {"forms": ["{option}", "I choose {option}"]}]
     (fitted,) = lm.fit_forms(ROWS[:2], "texts", candidates=tried)
