@@ -2,12 +2,13 @@
 
 import json
 import logging
-import math
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from numbers import Integral, Real
 from typing import Any
+
+import pandas as pd
 
 from ....hooks.errors import UserError, nearest
 from ....hooks.settings import Settings
@@ -186,8 +187,8 @@ def _listed(cell: Any) -> tuple[list[str], list[str]]:
                 raise UserError(f"options {text!r}: is no list in JSON") from None
         return [part.strip() for part in text.split("|") if part.strip()], []
     if isinstance(cell, Mapping):
-        if "text" not in cell:
-            raise UserError(f"options {dict(cell)!r}: give `text`, and `label` where they have one")
+        if isinstance(cell.get("text"), str | None):
+            raise UserError(f"options {dict(cell)!r}: give a list as `text`, and as `label` where they have one")
         return [_text(one) for one in cell["text"]], [_text(one) for one in cell.get("label", ())]
     if isinstance(cell, Iterable):
         parts = list(cell)
@@ -258,7 +259,7 @@ def _text(cell: Any) -> str:
 
 
 def _missing(cell: Any) -> bool:
-    return cell is None or (isinstance(cell, Real) and math.isnan(cell))
+    return bool(pd.api.types.is_scalar(cell) and pd.isna(cell))
 
 
 def _plain(cell: Any) -> Any:

@@ -93,6 +93,14 @@ def test_the_table_joins_with_the_user_s_own_and_has_no_empty_columns(lm: Any) -
     assert "3 questions" in repr(found)
 
 
+def test_ids_keep_their_type_and_a_frame_without_them_has_its_index(lm: Any) -> None:
+    own = pd.DataFrame(ROWS).drop(columns="id")
+    assert lm.ask(own.assign(id=[7, 8, 9]), orders="none").table["id"].tolist() == [7, 8, 9]
+    own.index = [40, 50, 60]
+    joined = own.join(lm.ask(own, orders="none").table.set_index("id").add_suffix("_asked"))
+    assert (joined["hard"] == joined["hard_asked"]).all()
+
+
 def test_scores_are_those_of_the_table(lm: Any) -> None:
     found = lm.ask(ROWS, "letters")
     scores = found.scores().set_index(["metric", "subset"])["estimate"]
