@@ -232,6 +232,8 @@ def test_a_run_registers_the_forms_that_it_fitted_on_questions_that_it_does_not_
     (run,) = (tmp_path / "runs").iterdir()
     record = RunFolder(run).manifest["conditions"]["fitted_forms"]["texts"]
     assert len(record["coverage"]) == 2
+    other = command_line("run", "truth", "q.jsonl", cwd=tmp_path)
+    assert (other.returncode, "truth takes no file after its name" in other.stderr) == (2, True)
     many = command_line("run", "ask", "q.jsonl", *told[:-1], fit.replace("2", "3"), cwd=tmp_path)
     assert many.returncode == 2
     assert "fit.items: 3 questions besides the 1" in many.stderr
