@@ -78,7 +78,7 @@ def test_a_file_carries_its_further_columns_and_its_ids(tmp_path: Path, suffix: 
             [{**WHALE, "examples": [{"question": "?", "options": ["a", "b"]}]}],
             "an example is a question with its answer",
         ),
-        ([{**WHALE, "options": {"text": "ab"}}], "give a list as `text`"),
+        ([{**WHALE, "options": {"text": "ab"}}], "`text` and `label` are no lists of one length"),
         ([{**WHALE, "options": 3}], "options 3: give a list of texts"),
         ([], "has no rows"),
     ],
