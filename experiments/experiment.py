@@ -182,6 +182,8 @@ class Column:
     title: str
     explanation: str
     percent: bool = False
+    whole: bool = False
+    """Whether it is a whole number."""
     to: str | None = None
     """A second metric: the column then shows the range from the first to it."""
     field: str | None = None
