@@ -14,14 +14,14 @@ from ...hooks.lm import LanguageModel
 from ...probes.card.site_rule import READ_OUT
 from ...probes.probe import ProbeMeta
 from ..experiment import Experiment, Item, RunConfig
-from ..report.blocks import Block, Cell, Prose, TableBlock
-from ..report.text import HEADINGS, cells
+from ..report.blocks import Block, Prose
 from ..runs.scores import resampling
 from ..scoring.engine import score_samples
 from ..scoring.number import Number
 from ..tables.belief_rows import groups
 from .addon import Added, Begun, ScoredRun
 from .beside import OWN, beside_asked, known, left_in
+from .paired import named_apart, numbers_table, scored_beside
 
 FOLDER = "probes"
 """In a run."""
@@ -44,6 +44,7 @@ class ProbeBeliefs:
                 meta = ProbeMeta.model_validate_json(record)
             early = meta.reading_site == "before the question"
             own = [*_scored(run, table), *beside_asked(run, table, "probe", meta.name, trajectories=early)]
+            own += scored_beside(run.experiment, run.config, run.beliefs, _named_apart(meta, table))
             numbers += own
             blocks += _section(meta, table, own)
         return Added(numbers=numbers, blocks=blocks)
@@ -65,6 +66,12 @@ def _scored(run: ScoredRun, table: pd.DataFrame) -> list[Number]:
     return list(score_samples(samples, resampling(run.config), compared=set()).all)
 
 
+def _named_apart(meta: ProbeMeta, table: pd.DataFrame) -> pd.DataFrame:
+    """The rows by the form of the exact read-out that each is of."""
+    methods = [f"{str(name).removesuffix(f' {meta.name}')}/{meta.name}" for name in table["method"]]
+    return named_apart(table, methods, OWN)
+
+
 def _section(meta: ProbeMeta, table: pd.DataFrame, numbers: Sequence[Number]) -> list[Block]:
     readouts = table["readout_id"].nunique()
     what = "read-out" if meta.called == READ_OUT else "probe"
@@ -74,16 +81,5 @@ def _section(meta: ProbeMeta, table: pd.DataFrame, numbers: Sequence[Number]) ->
             text=f"{readouts} read-outs at {meta.at}, by a probe of {meta.target}; by its report card this is "
             f"{meta.called}. What it was trained on is read by fits without it.",
         ),
-        TableBlock(
-            head=[(name, "") for name in HEADINGS],
-            rows=[
-                [
-                    Cell(one.quantity or one.metric, [one.method, *(f"{k} {v}" for k, v in one.beside.items())]),
-                    *map(Cell, cells(one.score)),
-                ]
-                for one in numbers
-            ],
-            folded=True,
-            title=f"Numbers of {meta.name}",
-        ),
+        numbers_table(f"Numbers of {meta.name}", numbers),
     ]
