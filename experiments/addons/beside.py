@@ -84,16 +84,16 @@ def _along(own: pd.DataFrame, kind: str, how: Resampling) -> Iterator[tuple[str,
     chain = own["item"] + "\0" + own["scenario"] + "\0" + own["chain"]
     if not chain.duplicated().any():
         return
-    columns = [own[column].to_numpy() for column in ("prob", "prob_asked", TOKEN, "step")]
+    passive, asked, token, step = (own[column].to_numpy() for column in ("prob", "prob_asked", TOKEN, "step"))
     groups = own["cluster"].to_numpy()
-    lead = lead_in_tokens(*columns, chain.to_numpy(), groups, seed=how.seed, level=how.level or 0.95)
+    lead = lead_in_tokens(passive, asked, token, step, chain.to_numpy(), groups, seed=how.seed, level=how.level or 0.95)
     beside = {"by chance": f"{lead.by_chance:.1f}", "never settles": str(lead.n_never)}
     yield "lead", lead, f"tokens by which it settles before the {kind} belief", beside, "W6"
     if kind == "exact":
         after = own.groupby(chain, sort=False)[["prob", "prob_asked"]].shift(-1)
         there = after["prob"].notna().to_numpy()
-        read = (own["prob"], after["prob"], own["prob_asked"], after["prob_asked"])
-        behind = update_behind_probe(*(one[there] for one in read), groups[there], **how.interval)
+        read, known_there = after["prob"].to_numpy()[there], after["prob_asked"].to_numpy()[there]
+        behind = update_behind_probe(passive[there], read, asked[there], known_there, groups[there], **how.interval)
         beside = {"as read": f"{behind.M_read:.3f}", "of a coherent belief": f"{behind.M_coherent:.3f}"}
         yield "M_behind", behind, "slope of the update behind the errors of reading", beside, "A5"
 

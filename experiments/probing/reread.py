@@ -120,10 +120,10 @@ def _prompts(job: ProbeJob, loaded: Loaded, lm: "LanguageModel") -> list[Tokens]
             name = line["readout_id"]
             if name not in wanted:
                 continue
-            place = there.loc[name]
+            token, known = there.at[name, "token_index"], there.at[name, "ids_hash"]
             prompt = lm.reader.chat.render(line["messages"], line["prefill"], own_turns=True)
-            ids = prompt.ids[: int(place["token_index"]) + 1]
-            if ids_hash(ids) != place["ids_hash"]:
+            ids = prompt.ids[: int(str(token)) + 1]
+            if ids_hash(ids) != known:
                 raise UserError(f"untrained: the prompt of {name!r} cannot be rendered as it was read; {AGAIN}")
             found[number, name] = Tokens(ids)
     names = list(zip(rows["store"].tolist(), rows["readout_id"].tolist(), strict=True))

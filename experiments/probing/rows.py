@@ -142,10 +142,10 @@ def site_of_position(run: Path, store: ActivationStore, name: str, allow_code: S
 def _site(asked: Sequence[tuple[Position, Question]], rows: pd.DataFrame, prompts: Mapping[str, str]) -> ReadingSite:
     """The least that can be said of a position in all questions."""
     every = {reading_site(position, len(question.conversation)) for position, question in asked}
-    if "read-out" in every and _asked_later(asked, rows, prompts):
-        every = every - {"read-out"} | {"before the question"}
-    order: tuple[ReadingSite, ...] = ("read-out", "unknown", "before the question")
-    return next((site for site in order if site in every), "unknown")
+    early: ReadingSite = "before the question"
+    if "read-out" in every:
+        return early if every <= {"read-out", early} and _asked_later(asked, rows, prompts) else "read-out"
+    return early if every == {early} else "unknown"
 
 
 def _prompts(folder: RunFolder) -> dict[str, str]:

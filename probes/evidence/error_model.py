@@ -77,7 +77,8 @@ def update_behind_probe(
     estimate = float(_behind(both.sum(axis=0)[None])[0])
     found: dict[str, Any] = {name: float(value[0]) for name, value in errors.items()} | {"M_behind": estimate}
     if not found["reliability"] > 0 or np.isnan(estimate):
-        return UpdateBehindProbe(status="no_reliability", **rows.counts, **found | {"M_behind": NAN})
+        found["M_behind"] = NAN
+        return UpdateBehindProbe(status="no_reliability", **rows.counts, **found)
     made = moment_interval(both, rows.codes, _behind, seed=seed, draws=draws, level=level)
     return UpdateBehindProbe(**found, **rows.counts, **made.fields(), **made.test_of_zero(estimate))
 
