@@ -69,6 +69,7 @@ ROOMS = (
         "truth",
         "engine",
         "probing",
+        "comparing",
         "cli",
     ),
 )

@@ -43,14 +43,15 @@ class ProbeBeliefs:
         """The numbers of every probe, and a section for each."""
         numbers: list[Number] = []
         blocks: list[Block] = []
-        for meta, table in _applied(run.folder.path):
+        for meta, table in applied(run.folder.path):
             own = [*_scored(run, table), *_beside_exact(run, meta, table)]
             numbers += own
             blocks += _section(meta, table, own)
         return Added(numbers=numbers, blocks=blocks)
 
 
-def _applied(path: Path) -> Iterator[tuple[ProbeMeta, pd.DataFrame]]:
+def applied(path: Path) -> Iterator[tuple[ProbeMeta, pd.DataFrame]]:
+    """The probes that were applied to a run, each with what it read."""
     for file in sorted((path / FOLDER).glob("*.parquet")):
         try:
             meta = ProbeMeta.model_validate_json(file.with_suffix(".json").read_text(encoding="utf-8"))

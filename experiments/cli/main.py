@@ -317,6 +317,62 @@ def score(
 
 
 @cli.command()
+@click.argument("paths", metavar="RUN|TABLE...", nargs=-1, required=True, type=click.Path(path_type=Path))
+@click.option("--metric", "metrics", multiple=True, metavar="NAME", help="A number to confirm, as in scores.json.")
+@click.option("--margin", "margins", multiple=True, metavar="NAME=VALUE", help="Below this two are the same.")
+@click.option("--cluster", metavar="COLUMN", help="Of tables: what was sampled.")
+@click.option("--map", "names", multiple=True, metavar="NAME=COLUMN", help="Of tables: a name, and your column for it.")
+@click.option("--seed", type=click.IntRange(0), help="Of all resampling; the first run's own, or 0, if not given.")
+@click.option("--out", type=click.Path(path_type=Path), help="Folder for comparison.json and report.html.")
+@ALLOW_CODE
+def compare(
+    paths: tuple[Path, ...],
+    metrics: tuple[str, ...],
+    margins: tuple[str, ...],
+    cluster: str | None,
+    names: tuple[str, ...],
+    seed: int | None,
+    out: Path | None,
+    allow_code: tuple[Path, ...],
+) -> None:
+    """Compare runs, or tables, on the items that both have; or the kinds of belief of one run.
+
+    What differs between runs is told first, and what cannot be compared is refused. Names given by --metric are the
+    family of tests (Holm); without them it is what the runs were made for. All else is exploratory.
+
+    \b
+    doxascope compare runs/martingale-a runs/martingale-b             two models, templates, back ends, checkpoints
+    doxascope compare runs/martingale-a                               exact, stated, inner and probed beliefs of one run
+    doxascope compare runs/martingale-a runs/truth-a runs/martingale-b runs/truth-b
+    doxascope compare mine.csv theirs.csv --metric brier --margin brier=0.01
+    doxascope compare a.eval b.eval                                   logs of Inspect; samples_*.jsonl of lm-eval
+    """
+    from ..comparing import compare as compared
+    from ..comparing.told import prepare, text, write
+
+    folder = None if out is None else prepare(out)
+    within = {name: _number("--margin", name, value) for name, value in _settings("--margin", margins).items()}
+    known = {"cluster": cluster, "names": _settings("--map", names), "seed": seed, "allow_code": allow_code}
+    found = compared(paths, metrics=metrics, margins=within, **known)
+    echo(text(found))
+    if folder is not None:
+        settings = {"metric": ", ".join(metrics), "margin": ", ".join(margins), "cluster": cluster, "seed": seed}
+        settings |= {"map": ", ".join(names)}
+        write(folder, found, {key: value for key, value in settings.items() if value not in (None, "")})
+        echo(f"\nreport: {folder.path / 'report.html'}")
+
+
+def _number(option: str, name: str, text: str) -> float:
+    try:
+        value = float(text)
+    except ValueError:
+        value = 0.0
+    if not 0 < value < float("inf"):
+        raise UserError(f"{option} {name}={text}: give a number above 0")
+    return value
+
+
+@cli.command()
 @click.argument("run", type=click.Path(path_type=Path))
 @click.argument("file", type=click.Path(path_type=Path))
 def sheet(run: Path, file: Path) -> None:

@@ -7,7 +7,7 @@ from .choice import (
     menu_shift,
     probability_weighting,
 )
-from .dutch_book import DutchBook, dutch_book
+from .dutch_book import DutchBook, bet_payoffs, dutch_book
 from .iterated_expectation import Lie, MedianCi, lie, median_ci
 from .knn import KnnCmi, knn_cmi
 from .monotone import (
@@ -60,6 +60,7 @@ __all__ = [
     "PrizeIndependence",
     "ProbabilityWeighting",
     "SufficiencyR2",
+    "bet_payoffs",
     "cmh_test",
     "cyclic_monotonicity",
     "dutch_book",

@@ -5,10 +5,12 @@ from .equivalence import MARGINS, CoherenceClaim, Equivalence, coherence_claim, 
 from .gstudy import WordingStudy, wording_study
 from .intervals import ClusterMean, Interval, bca_interval, cluster_mean, moment_interval
 from .jackknife import effective_clusters
+from .multimethod import MethodCorrelation, MethodReliability, method_correlation, method_reliability
 from .multiplicity import Adjusted, adjust
 from .paired import PairedDifference, paired_difference, paired_difference_moments, paired_family
 from .permutation import SignFlip, sign_flip_test
 from .pooling import Pooled, random_effects_pool
+from .power import minimum_detectable
 from .reliability import Reliability, reliability_icc
 from .resampling import bootstrap_moments, bootstrap_rows
 from .studentised import studentised_bounds, studentised_mean
@@ -22,6 +24,8 @@ __all__ = [
     "CrossedMean",
     "Equivalence",
     "Interval",
+    "MethodCorrelation",
+    "MethodReliability",
     "PairedDifference",
     "Pooled",
     "Reliability",
@@ -36,6 +40,9 @@ __all__ = [
     "coherence_claim",
     "crossed_mean",
     "effective_clusters",
+    "method_correlation",
+    "method_reliability",
+    "minimum_detectable",
     "moment_interval",
     "paired_difference",
     "paired_difference_moments",

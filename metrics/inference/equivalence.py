@@ -23,8 +23,10 @@ MARGINS: Mapping[str, float] = {
     "cmi": 0.005,
     "lie": 0.02,
     "logodds": 0.1,
+    "dutch_book": 2.0,
 }
-"""Smallest effects of interest, in each metric's units (JSD bits, CMI nats, log-odds). Fix yours before reading.
+"""Smallest effects of interest, in each metric's units (JSD bits, CMI nats, log-odds, cents of a Dutch book). Fix yours
+before reading.
 
 Where beliefs are extreme only the margin of log-odds means anything: .02 is all of a belief of .02."""
 NONE_BAD = 3.0

@@ -9,6 +9,7 @@ from . import (
     consistency,
     decision,
     drift,
+    dutch_book,
     factors,
     frequencies,
     iterated_expectation,
@@ -43,6 +44,7 @@ METRICS: Sequence[Metric] = (
     *iterated_expectation.METRICS,
     *reliability.METRICS,
     *whitebox.METRICS,
+    *dutch_book.METRICS,
 )
 """In the order in which they are printed."""
 
