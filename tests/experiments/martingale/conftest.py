@@ -2,15 +2,21 @@
 
 import json
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pandas as pd
 import pytest
+import yaml
 
 from doxascope.experiments.engine.runner import run
 from doxascope.experiments.runs.folder import RunFolder
+from doxascope.experiments.runs.manifest import ITEMS, item_lines
 from doxascope.metrics import belief_table
+
+DRAWS = 400
+"""Of the runs that `stored` makes."""
 
 
 @pytest.fixture(scope="session")
@@ -32,6 +38,7 @@ def planted() -> Callable[..., pd.DataFrame]:
         outcome: np.ndarray | None = None,
         cell: str = "factual",
         facet: str = "reading",
+        kinds: dict[str, str] | None = None,
     ) -> pd.DataFrame:
         rows = []
         for method, readings in methods.items():
@@ -48,7 +55,7 @@ def planted() -> Callable[..., pd.DataFrame]:
                                     "experiment": "martingale",
                                     "item": f"{cell}-{question}",
                                     "cluster": f"{cell} {question}",
-                                    "kind": "exact",
+                                    "kind": (kinds or {}).get(method, "exact"),
                                     "method": method,
                                     "scenario": f"{cell}, cot, none",
                                     "step": step,
@@ -62,5 +69,23 @@ def planted() -> Callable[..., pd.DataFrame]:
                                 }
                             )
         return belief_table(rows)
+
+    return make
+
+
+@pytest.fixture
+def stored(configured: Any, tmp_path: Path) -> Callable[..., RunFolder]:
+    """Writes a belief table as the run of a model, under changed settings."""
+
+    def make(table: pd.DataFrame, model: str, *changes: str, data: str = "d", weights: str = "w") -> RunFolder:
+        _, config = configured(f"bootstrap_draws={DRAWS}", *changes)
+        folder = RunFolder.create(tmp_path / f"{model}-{len(list(tmp_path.iterdir()))}")
+        conditions = {"model": {"name": model, "weights": weights}}
+        folder.write("config.yaml", yaml.safe_dump(config.model_dump(mode="json")))
+        items = sorted({*zip(table["item"].astype(str), table["cluster"].astype(str), strict=True)})
+        folder.write(ITEMS, item_lines((item, cluster, f"{data} {item}") for item, cluster in items))
+        folder.write_manifest({"conditions": conditions, "batches": 1})
+        folder.commit(0, table, [], {})
+        return folder
 
     return make
