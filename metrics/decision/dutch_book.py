@@ -9,7 +9,7 @@ import scipy
 from numpy.typing import ArrayLike
 
 from ..score import Score, row_counts
-from ..validation import Floats, floats, probabilities
+from ..validation import TIE, Floats, floats, probabilities
 
 AT_ONCE = 256
 """Sets of prices in one linear program; of so many, the overhead of a program is small beside its work."""
@@ -60,7 +60,7 @@ def dutch_book(p: ArrayLike, payoffs: ArrayLike) -> DutchBook:
         costs = np.nan_to_num(prices[rows, None] - pays)  # [rows, worlds, bets] what a unit of a bet costs the agent
         stakes[rows] = _best_stakes(costs)
         sure = np.einsum("nwb,nb->nw", costs, stakes[rows]).min(axis=1)
-        losses[rows] = np.maximum(0.0, sure)  # the solver's own value has its tolerance in it
+        losses[rows] = np.where(sure > TIE, sure, 0.0)  # the solver's own value has its tolerance in it
         distances[rows] = [_shortest(one) for one in costs]
     fields: dict[str, Any] = {
         "loss": losses,

@@ -137,7 +137,7 @@ def _beside(sample: Sample, book: Book, found: Any, floor: Callable[[], Array | 
         for bet, stake, price in zip(book.bets, found.stakes[worst], book.prices[worst], strict=True)
         if abs(stake) > LEAST_STAKE
     ]
-    if bets:
+    if bets and found.loss[worst] > 0:
         at = shown(str((keys_of(sample) if sample.keys_known else clusters_of(sample))[worst]))
         beside[f"most is lost at {at}, {CENTS * found.loss[worst]:.1f} cents:"] = ", ".join(bets)
     return beside
