@@ -1,6 +1,8 @@
 """`doxascope compare`: every two sides that have a counterpart, by every number that both have."""
 
+import math
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from ...hooks.errors import UserError, nearest
@@ -9,7 +11,7 @@ from ..scoring.number import Resampling
 from ..scoring.paired import Pair, paired_differences, pairs_of
 from ..tables.samples import Sample, sample_name
 from .drivers import drivers_of
-from .found import Comparison, Group, Record, Struck
+from .found import Comparison, Group, Record
 from .matrix import matrix_of
 from .sides import Side, sides_of, what_differs
 
@@ -49,25 +51,33 @@ def compare(
     how = next((side.how for side in sides if side.how is not None), Resampling())
     how = how if seed is None else Resampling(seed, how.draws, how.level)
     made: list[Group] = []
-    kept: list[Pair] = []
-    struck: list[Struck] = []
+    every: list[Pair] = []
+    struck: dict[int, str] = {}
     for name, own in groups.items():
         found, failed = measured(_samples(own), how, only_compared=True), _failed(own)
         pairs = _pairs(own, found)
         _require_common(own, pairs)
-        why = [_why_struck(pair, failed) for pair in pairs]
-        kept += [pair for pair, told in zip(pairs, why, strict=True) if not told]
-        struck += [Struck(pair, told) for pair, told in zip(pairs, why, strict=True) if told]
+        struck |= {len(every) + i: why for i, pair in enumerate(pairs) if (why := _why_struck(pair, failed))}
+        every += pairs
         matrix = matrix_of(_samples(own), how)
         made.append(Group(name, own, found.numbers, list(found.comparable), failed, what_differs(own), matrix))
-    known = list(dict.fromkeys(pair.metric for pair in (*kept, *(one.pair for one in struck))))
+    known = list(dict.fromkeys(pair.metric for pair in every))
     for name in (*metrics, *(margins or {})):
         if name not in known:
             raise UserError(f"{name!r} is no number that can be compared here; {nearest(name, known)}")
     family, named_by = _family(sides, metrics, known)
+    kept = [pair for i, pair in enumerate(every) if i not in struck]
     confirmed = _records([pair for pair in kept if pair.metric in family], how, margins, "holm")
     explored = _records([pair for pair in kept if pair.metric not in family], how, margins, "bh")
-    return Comparison(made, family, named_by, confirmed, explored, struck, margins or {})
+    out = _records([every[i] for i in struck], how, margins, "holm")
+    out = [_struck(record, why) for record, why in zip(out, struck.values(), strict=True)]
+    return Comparison(made, family, named_by, confirmed, explored, out, margins or {})
+
+
+def _struck(record: Record, why: str) -> Record:
+    """Without the tests that a family adjusts: nothing is concluded."""
+    score = replace(record.score, p_adjusted=math.nan, family_size=0)
+    return replace(record, number=replace(record.number, score=score, equivalence=None), struck=why)
 
 
 def _groups(sides: Sequence[Side]) -> dict[str, list[Side]]:

@@ -11,7 +11,9 @@ from .drivers import Driver
 from .matrix import Matrix
 from .sides import Side
 
-Finding = Literal["differ", "differ by less than the margin", "the same within the margin", "undecided", "no test"]
+Finding = Literal[
+    "differ", "differ by less than the margin", "the same within the margin", "undecided", "no test", "struck out"
+]
 ALPHA = 0.05
 
 
@@ -24,6 +26,8 @@ class Record:
     """Their difference; its score is a `PairedDifference`."""
     drivers: Sequence[Driver] = ()
     """Clusters that make the difference, the largest before all."""
+    struck: str = ""
+    """Why one of the two is no belief measurement: then the number is shown, and nothing is concluded from it."""
 
     @property
     def score(self) -> PairedDifference:
@@ -34,6 +38,8 @@ class Record:
     @property
     def finding(self) -> Finding:
         """What the tests say, each adjusted over its family."""
+        if self.struck:
+            return "struck out"
         same = isinstance(self.number.equivalence, Equivalence) and self.number.equivalence.equivalent
         if not self.score.p_adjusted >= 0:
             return "no test"
@@ -48,16 +54,9 @@ class Record:
             "first": self.pair.names[0],
             "second": self.pair.names[1],
             "finding": self.finding,
+            "struck": self.struck or None,
             "drivers": [{"cluster": one.cluster, "moves": one.moves} for one in self.drivers],
         }
-
-
-@dataclass(frozen=True)
-class Struck:
-    """A pair that is not compared, because one of the two is no belief measurement."""
-
-    pair: Pair
-    why: str
 
 
 @dataclass(frozen=True)
@@ -90,6 +89,7 @@ class Comparison:
     """Of the family, adjusted by Holm."""
     explored: Sequence[Record]
     """Of all others, adjusted by Benjamini and Hochberg."""
-    struck: Sequence[Struck]
+    struck: Sequence[Record]
+    """Of what fails its gate, in no family."""
     margins: Mapping[str, float] = field(default_factory=dict)
     """That were given."""

@@ -1,11 +1,12 @@
 """The page of a comparison, in blocks."""
 
 import math
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from ... import __version__
-from ...metrics import Equivalence
+from ...metrics import NOT_A_BELIEF, Equivalence
 from ..experiment import Gallery
 from ..report.blocks import Block, Cell, Instances, Prose, Stamp, TableBlock
 from ..report.page import render_page
@@ -17,6 +18,7 @@ from .matrix import Matrix
 
 NONE = "–"
 MOST_INSTANCES = 60
+STRUCK = "One of the two fails its gate: these numbers are about answers, not about beliefs, and nothing follows."
 
 
 def page(found: Comparison, settings: Mapping[str, Any]) -> str:
@@ -32,6 +34,7 @@ def blocks_of(found: Comparison) -> list[Block]:
         *_lead(found),
         *(block for group in found.groups for block in _head(group)),
         _differences("Do they differ?", family_caption(found), found.confirmed),
+        *([_differences("Struck out", STRUCK, found.struck)] if found.struck else []),
         *(_numbers(group) for group in found.groups),
         *(block for group in found.groups if group.matrix for block in _matrix(group.name, group.matrix)),
         *_drivers(found),
@@ -47,12 +50,12 @@ def _lead(found: Comparison) -> Iterator[Block]:
     """The findings in words, and what is struck out."""
     for record in found.confirmed:
         yield Prose(text=sentence(record), strong=True)
-    struck = {one.why: one for one in found.struck}
-    if struck:
+    if found.struck:
+        counts = Counter(one.struck for one in found.struck)
         yield Stamp(
-            says="Struck out: not a belief measurement.",
-            lines=[(f"{len([s for s in found.struck if s.why == why])} comparisons", why) for why in struck],
-            note="What fails its gate is shown, and enters no difference and no mean.",
+            says=f"Struck out: {NOT_A_BELIEF}.",
+            lines=[(f"{n} comparison{'s' * (n > 1)}:", why) for why, n in counts.items()],
+            note="What fails its gate is shown below, struck out, and enters no family of tests and no finding.",
         )
     for group in found.groups:
         for side in group.sides:
@@ -138,7 +141,7 @@ def _differences(title: str, caption: str, records: Sequence[Record], *, folded:
 
 
 def _row(record: Record) -> list[Cell]:
-    score, test = record.score, record.number.equivalence
+    score, test, out = record.score, record.number.equivalence, bool(record.struck)
     same = Cell(NONE, ["no margin, or no test"])
     if isinstance(test, Equivalence):
         same = Cell(f"{test.p:.3g}" if math.isfinite(test.p) else NONE, [f"within ±{test.params['hi']:g}"])
@@ -146,12 +149,12 @@ def _row(record: Record) -> list[Cell]:
     status = [] if score.status == "ok" else [score.status]
     return [
         Cell(" - ".join(record.pair.names), [record.pair.metric]),
-        Cell(shown(score.first)),
-        Cell(shown(score.second)),
-        Cell(shown(score.difference), [interval(score.ci_lo, score.ci_hi), score.ci_method, *status]),
+        Cell(shown(score.first), struck=out),
+        Cell(shown(score.second), struck=out),
+        Cell(shown(score.difference), [interval(score.ci_lo, score.ci_hi), score.ci_method, *status], struck=out),
         Cell(adjusted_p(score) or NONE),
         same,
-        Cell(record.finding),
+        Cell(record.finding, [record.struck]),
         Cell(shown(score.mde)),
         Cell(str(score.n_rows), [f"{score.n_clusters} clusters", f"{score.n_dropped} undefined", alone]),
     ]
@@ -224,7 +227,7 @@ def _drivers(found: Comparison) -> Iterator[Block]:
             Cell(shown(record.score.difference)),
             Cell(", ".join(f"{one.cluster} ({shown(one.moves)})" for one in record.drivers)),
         ]
-        for record in found.confirmed
+        for record in (*found.confirmed, *(one for one in found.struck if one.pair.metric in found.family))
         if record.drivers
     ]
     if rows:
@@ -236,7 +239,7 @@ def _drivers(found: Comparison) -> Iterator[Block]:
         )
     shown_here = [
         instance
-        for record in found.confirmed
+        for record in (*found.confirmed, *(one for one in found.struck if one.pair.metric in found.family))
         for group in found.groups
         if record.pair.one in [sample for side in group.sides for sample in side.samples]
         for instance in instances_of(record.pair, record.drivers, group.sides)

@@ -16,7 +16,7 @@ from ..experiment import RunConfig
 from ..runs.folder import run_at
 from ..runs.manifest import ITEMS, item_digests
 from ..runs.scores import resampling
-from ..scoring.engine import measured
+from ..scoring.engine import chosen, measured
 from ..scoring.number import Number, Resampling
 from ..scoring.verdict import GATE, Verdict, verdicts
 from ..tables.samples import Sample, Updates, with_key
@@ -28,6 +28,8 @@ VERSIONS = ("doxascope", "code")
 UNTOLD = frozenset({"config", "dataset", "prompts", "registered"})
 """Conditions that are digests of what is told in full beside them."""
 DIFFERENCES_IN_A_NAME = 2
+JUDGE = "competence"
+"""The engine's metric that judges samples."""
 
 
 @dataclass(frozen=True)
@@ -113,6 +115,7 @@ def _of_run(run: Run, label: str, several: bool) -> Side:
     said = every[~every["kind"].isin(INNER_KINDS)]
     admitted = Admitted(said, {}) if several else inner_beliefs(run, every)
     samples = list(run.experiment.samples(run.config, admitted.beliefs))
+    gates = verdicts(_gates(run, said, samples))
     if several:
         known = item_digests(run.folder.recorded(ITEMS))
         samples = [replace(with_key(sample, known), run=label) for sample in samples]
@@ -123,16 +126,17 @@ def _of_run(run: Run, label: str, several: bool) -> Side:
         samples=samples,
         run=run,
         beliefs=admitted.beliefs,
-        verdicts=verdicts(_gates(run, said)),
+        verdicts=gates,
         refused=admitted.refused,
     )
 
 
-def _gates(run: Run, said: pd.DataFrame) -> list[Number]:
+def _gates(run: Run, said: pd.DataFrame, samples: Sequence[Sample]) -> list[Number]:
     """As the run's own page has them: the experiment's, and those that its samples are judged by."""
-    own = run.experiment.own_scores(run.config, said)
-    judged = measured(list(run.experiment.samples(run.config, said)), resampling(run.config), GATES)
-    return [number for number in (*own, *judged.numbers) if number.metric == GATE]
+    (judge,) = chosen(JUDGE)
+    judged = [one for one in samples if one.kind not in INNER_KINDS and judge.lacks(one) is None]
+    made = measured(judged, resampling(run.config), JUDGE).numbers if judged else ()
+    return [number for number in (*run.experiment.own_scores(run.config, said), *made) if number.metric == GATE]
 
 
 def run_labels(runs: Sequence[Run]) -> list[str]:
@@ -189,7 +193,3 @@ def _keyed(path: Path, sample: Sample) -> Sample:
     if sample.clusters is None or len(np.unique(sample.clusters.astype(str))) < len(sample.clusters):
         raise UserError(f"{path}: its rows have no names to pair them by; give a column `item`, one row for each item")
     return replace(sample, keys=sample.clusters)
-
-
-GATES = "competence"
-"""The engine's metric that judges."""

@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from ... import __version__
+from ...metrics import NOT_A_BELIEF
 from ..report.aligned import aligned
 from ..report.output import prepared
 from ..report.rows import as_row, jsonable
@@ -26,8 +27,10 @@ def text(found: Comparison) -> str:
         lines += [f"  {name}: {' | '.join(values)}" for name, values in group.differs]
         lines += [f"  left out: {name}, for {why}" for side in group.sides for name, why in side.refused.items()]
     lines += ["", family_caption(found), ""]
-    lines += aligned([HEAD, *(_cells(record) for record in found.confirmed)])
-    lines += [f"struck out: {one.pair.metric}, {' - '.join(one.pair.names)}: {one.why}" for one in found.struck]
+    lines += aligned([HEAD, *(_cells(record) for record in found.confirmed)]) if found.confirmed else []
+    if found.struck:
+        lines += ["", f"struck out, {NOT_A_BELIEF}: {'; '.join(dict.fromkeys(one.struck for one in found.struck))}"]
+        lines += aligned([HEAD, *(_cells(record) for record in found.struck)])
     if found.explored:
         told = [record for record in found.explored if record.finding.startswith("differ")]
         lines += ["", f"exploratory: {len(told)} of {len(found.explored)} other differences after Benjamini-Hochberg"]
@@ -74,10 +77,7 @@ def as_data(found: Comparison, settings: Mapping[str, Any]) -> dict[str, Any]:
         "family": {"numbers": list(found.family), "named_by": found.named_by},
         "confirmed": [as_row(one.number) | one.as_dict() for one in found.confirmed],
         "explored": [as_row(one.number) | one.as_dict() for one in found.explored],
-        "struck": [
-            {"metric": one.pair.metric, "first": one.pair.names[0], "second": one.pair.names[1], "why": one.why}
-            for one in found.struck
-        ],
+        "struck": [as_row(one.number) | one.as_dict() for one in found.struck],
     }
 
 

@@ -1,4 +1,4 @@
-"""Do two ways of reading order the same things alike, once the noise of each is allowed for? (METRICS A5, F5, F7)"""
+"""Do two ways of reading order the same things alike, once the noise of each is allowed for? (METRICS F9)"""
 
 from dataclasses import dataclass
 from typing import Any, ClassVar
@@ -45,7 +45,7 @@ def method_reliability(
     draws: int = 2000,
     seed: int = 0,
 ) -> MethodReliability:
-    """Reliability of the mean of the readings [n, r] of n things (METRICS F7: coefficient alpha).
+    """Reliability of the mean of the readings [n, r] of n things (METRICS F9).
 
     What one reading adds to all things alike, as a wording may, is no noise: it moves no correlation. Statuses:
     `one_reading`, `too_few`, `zero_variance`, and `weak_reliability` where the interval reaches zero: then the
@@ -85,7 +85,7 @@ def method_correlation(
     draws: int = 2000,
     seed: int = 0,
 ) -> MethodCorrelation:
-    """Correlation of two kinds of belief about the same things, as read and disattenuated (Spearman 1904).
+    """Correlation of two kinds of belief about the same things, as read and disattenuated (METRICS F9).
 
     Args:
         first: [n], or [n, r] readings whose mean is the belief.

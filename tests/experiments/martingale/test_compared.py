@@ -6,10 +6,12 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pytest
 
 from doxascope import UserError
 from doxascope.experiments.comparing import Comparison, compare
+from doxascope.experiments.comparing.page import page
 from doxascope.experiments.comparing.told import as_data
 from doxascope.experiments.planted import Anchored, Bayesian
 from doxascope.experiments.runs.folder import RunFolder
@@ -21,7 +23,22 @@ STATED = {"numbers": "verbal"}
 
 
 @pytest.fixture
-def two_kinds(stored: Stored, planted: Any) -> Callable[[float], RunFolder]:
+def gated(planted: Any) -> Callable[..., pd.DataFrame]:
+    """A planted table, with the urns of the gate, whose posterior every method knows, or not."""
+
+    def make(methods: dict[str, list[np.ndarray]], *rest: Any, knows: bool = True, **more: Any) -> pd.DataFrame:
+        urns = np.random.default_rng(0).uniform(0.1, 0.9, (10, 3))
+        told = planted({name: [urns if knows else 0 * urns + 0.5] for name in methods}, cell="gate", **more)
+        places = zip(told["item"].str.removeprefix("gate-").astype(int), told["step"], strict=True)
+        truth = [urns[place] for place in places]
+        variants = [json.dumps({**json.loads(v), "truth": t}) for v, t in zip(told["variant"], truth, strict=True)]
+        return pd.concat([planted(methods, *rest, **more), told.assign(variant=variants)], ignore_index=True)
+
+    return make
+
+
+@pytest.fixture
+def two_kinds(stored: Stored, gated: Any) -> Callable[[float], RunFolder]:
     """A run whose stated beliefs are pulled by so much more than its exact ones, each read twice."""
 
     def make(pull: float) -> RunFolder:
@@ -31,7 +48,7 @@ def two_kinds(stored: Stored, planted: Any) -> Callable[[float], RunFolder]:
             [np.clip(one + 0.02 * rng.standard_normal(one.shape), 0, 1) for _ in (0, 1)]
             for one in (exact.read, stated.read)
         ]
-        return stored(planted(dict(zip(("words", "numbers"), read, strict=True)), exact.outcome, kinds=STATED), "m")
+        return stored(gated(dict(zip(("words", "numbers"), read, strict=True)), exact.outcome, kinds=STATED), "m")
 
     return make
 
@@ -68,10 +85,10 @@ def test_kinds_that_are_alike_are_the_same_within_a_margin_and_only_then(
     assert of_metric(compare([folder], margins={"M": 0.001}), "M").finding == "undecided"
 
 
-def test_runs_are_paired_on_what_both_have_and_the_rest_is_counted(stored: Stored, planted: Any) -> None:
+def test_runs_are_paired_on_what_both_have_and_the_rest_is_counted(stored: Stored, gated: Any) -> None:
     fair, pulled = Bayesian().sample(N, 0), Anchored(pull=PULL).sample(N, 0)
-    longer = stored(planted({"words": [fair.read]}, fair.outcome), "fair")
-    shorter = stored(planted({"words": [pulled.read[: N - 20]]}, pulled.outcome), "pulled")
+    longer = stored(gated({"words": [fair.read]}, fair.outcome), "fair")
+    shorter = stored(gated({"words": [pulled.read[: N - 20]]}, pulled.outcome), "pulled")
     found = compare([longer.path, shorter.path], metrics=["M", "brier_post"])
     record = of_metric(found, "M")
     assert [one.pair.metric for one in found.confirmed] == ["M", "brier_post"]
@@ -81,11 +98,11 @@ def test_runs_are_paired_on_what_both_have_and_the_rest_is_counted(stored: Store
     assert ("model.name", ["fair", "pulled"]) in found.groups[0].differs
 
 
-def test_the_item_that_makes_a_difference_is_named(stored: Stored, planted: Any) -> None:
+def test_the_item_that_makes_a_difference_is_named(stored: Stored, gated: Any) -> None:
     fair = Bayesian().sample(N, 0)
     other = fair.read.copy()
     other[17, 1] = 1 - other[17, 1]
-    runs = [stored(planted({"words": [read]}, fair.outcome), name) for name, read in (("a", fair.read), ("b", other))]
+    runs = [stored(gated({"words": [read]}, fair.outcome), name) for name, read in (("a", fair.read), ("b", other))]
     record = of_metric(compare([run.path for run in runs], metrics=["brier_post"]), "brier_post")
     first, *rest = record.drivers
     assert first.cluster == "factual 17"
@@ -93,9 +110,9 @@ def test_the_item_that_makes_a_difference_is_named(stored: Stored, planted: Any)
     assert all(one.moves == pytest.approx(0, abs=abs(first.moves) / 50) for one in rest)
 
 
-def test_what_cannot_be_compared_is_refused_in_a_line(stored: Stored, planted: Any, tmp_path: Path) -> None:
+def test_what_cannot_be_compared_is_refused_in_a_line(stored: Stored, gated: Any, tmp_path: Path) -> None:
     fair = Bayesian().sample(30, 0)
-    table = planted({"words": [fair.read]}, fair.outcome)
+    table = gated({"words": [fair.read]}, fair.outcome)
     first = stored(table, "fair")
 
     def refused(*paths: Path, **more: Any) -> str:
@@ -112,7 +129,7 @@ def test_what_cannot_be_compared_is_refused_in_a_line(stored: Stored, planted: A
     part = stored(table, "part")
     part.write_manifest(part.manifest | {"batches": 3})
     assert "2 batches are still to be read" in refused(first.path, part.path)
-    named = stored(planted({"letters": [fair.read]}), "named")
+    named = stored(gated({"letters": [fair.read]}), "named")
     assert "has no kind and method of belief in common" in refused(first.path, named.path)
     other = stored(table, "other")
     assert "'brie' is no number that can be compared here" in refused(first.path, other.path, metrics=["brie"])
@@ -120,9 +137,25 @@ def test_what_cannot_be_compared_is_refused_in_a_line(stored: Stored, planted: A
     assert "give each its counterpart" in refused(first.path, tmp_path / "t.csv")
 
 
-def test_prompts_are_compared_though_they_cannot_be_scored_together(stored: Stored, planted: Any) -> None:
+def test_what_fails_its_gate_is_shown_and_enters_no_family(stored: Stored, gated: Any) -> None:
+    fair, pulled = Bayesian().sample(N, 0), Anchored(pull=PULL).sample(N, 0)
+    knows = stored(gated({"words": [fair.read]}, fair.outcome), "fair")
+    deaf = stored(gated({"words": [pulled.read]}, pulled.outcome, knows=False), "deaf")
+    found = compare([knows.path, deaf.path])
+    assert (found.confirmed, found.explored) == ([], [])
+    record = next(one for one in found.struck if one.pair.metric == "M")
+    assert record.finding == "struck out"
+    assert record.struck == "exact/words, deaf fails response to evidence"
+    assert record.score.ci_lo < PULL < record.score.ci_hi
+    assert np.isnan(record.score.p_adjusted)
+    told = page(found, {})
+    assert "<s>" in told
+    assert "not a belief measurement" in told
+
+
+def test_prompts_are_compared_though_they_cannot_be_scored_together(stored: Stored, gated: Any) -> None:
     fair = Bayesian().sample(30, 0)
-    table = planted({"words": [fair.read]}, fair.outcome)
+    table = gated({"words": [fair.read]}, fair.outcome)
     found = compare([stored(table, "fair").path, stored(table, "fair", "wording.opening=Well.").path])
     assert any(name == "settings.wording.opening" for name, _ in found.groups[0].differs)
     assert of_metric(found, "brier_post").score.difference == 0
