@@ -90,7 +90,7 @@ def harness(tmp_path_factory: pytest.TempPathFactory) -> Callable[[int], Path]:
     docs = [{"q": f"What colour is {i}?", "options": list(OPTIONS), "right": RIGHT[i]} for i in range(QUESTIONS)]
     (folder / "docs.json").write_text("\n".join(map(json.dumps, docs)))
     task = {
-        "task": "colours", "dataset_path": "json", "dataset_kwargs": {"data_files": {"test": str(folder / "docs.json")}},
+        "task": "colours", "dataset_path": "json", "dataset_kwargs": {"data_files": {"test": f"{folder}/docs.json"}},
         "test_split": "test", "output_type": "multiple_choice", "doc_to_text": "{{q}}", "doc_to_choice": "{{options}}",
         "doc_to_target": "{{right}}", "metric_list": [{"metric": "acc"}],
     }  # fmt: skip
