@@ -86,11 +86,8 @@ def _held(beliefs: pd.DataFrame, sample: Sample, cluster: str) -> pd.DataFrame:
     """By place, the belief in the first option, the mean of its readings, and the first of the read-outs."""
     own = beliefs[(beliefs["option_index"] == 0) & (beliefs["cluster"].astype(str) == cluster)]
     own = own[(own["kind"].astype(str) == sample.kind) & (own["method"].astype(str) == sample.method)]
-    of, ids = own["of"].astype(str), own["readout_id"].astype(str)
-    own = own.assign(
-        asked=of.where((of != "") & (sample.kind != "verbal"), ids), **{name: own[name].astype(str) for name in AT[:2]}
-    )
-    return own.groupby(AT, sort=False).agg(prob=("prob", "mean"), asked=("asked", "first"))
+    own = own.assign(**{name: own[name].astype(str) for name in (*AT[:2], "readout_id", "of")})
+    return own.groupby(AT, sort=False).agg(prob=("prob", "mean"), own=("readout_id", "first"), of=("of", "first"))
 
 
 def _transcripts(readout: str, of: str) -> list[str]:

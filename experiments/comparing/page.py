@@ -104,10 +104,13 @@ def _head(group: Group) -> Iterator[Block]:
 
 def family_caption(found: Comparison) -> str:
     """What was named before reading, by what, and how it was tested."""
+    family = f"The family: {', '.join(found.family)}; {found.named_by}."
+    if not found.confirmed:
+        return f"{family} All of it is struck out, so that nothing is tested."
+    n = _tests(found.confirmed)
     return (
-        f"The family: {', '.join(found.family)}; {found.named_by}. Paired on common items, clusters of both resampled "
-        f"together; p adjusted by Holm over {_tests(found.confirmed)} tests. The same: two one-sided tests within the "
-        "margin, adjusted likewise."
+        f"{family} Paired on common items, clusters of both resampled together; p adjusted by Holm over {n} "
+        f"test{'s' * (n != 1)}. The same: two one-sided tests within the margin, adjusted likewise."
     )
 
 
@@ -241,7 +244,7 @@ def _drivers(found: Comparison) -> Iterator[Block]:
         instance
         for record in (*found.confirmed, *(one for one in found.struck if one.pair.metric in found.family))
         for group in found.groups
-        if record.pair.one in [sample for side in group.sides for sample in side.samples]
+        if any(record.pair.one is sample for side in group.sides for sample in side.samples)
         for instance in instances_of(record.pair, record.drivers, group.sides)
     ][:MOST_INSTANCES]
     if shown_here:
