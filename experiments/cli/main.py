@@ -98,17 +98,30 @@ def run(
 @MODEL
 @OVERRIDE
 @click.option("--item", metavar="ID", help="Read one item, or one of its read-outs, and show its tokens and masses.")
+@click.option(
+    "--power", "pilots", multiple=True, metavar="RUN", type=click.Path(path_type=Path), help="A pilot run, or several."
+)
+@click.option("--effect", "effects", multiple=True, metavar="NAME=VALUE", help="What --power is to find.")
 @ALLOW_CODE
 def plan(
-    target: str, model: str | None, overrides: tuple[str, ...], item: str | None, allow_code: tuple[Path, ...]
+    target: str,
+    model: str | None,
+    overrides: tuple[str, ...],
+    item: str | None,
+    pilots: tuple[Path, ...],
+    effects: tuple[str, ...],
+    allow_code: tuple[Path, ...],
 ) -> None:
     """Show what a run would do and cost; needs the tokenizer but, without --item, no forward pass.
+
+    With --power the clusters that it needs, by the spread of a pilot run; of several pilots, to tell them apart.
 
     \b
     doxascope plan consistency
     doxascope plan my-study.yaml -o items=1000
     doxascope plan consistency --item t0000-012             masses of all its read-outs
     doxascope plan consistency --item t0000-012/prior/free  ids, boundary, every surface form
+    doxascope plan martingale --power runs/pilot --effect M=0.1
     """
     from ..engine.config import load_config
     from ..engine.item_plan import describe_item
@@ -118,6 +131,17 @@ def plan(
     if item is not None:
         for line in describe_item(experiment, config, item):
             echo(line)
+        return
+    if effects or pilots:
+        if not (effects and pilots):
+            raise UserError("--power and --effect go together: a pilot run, and what is to be found (--effect M=0.1)")
+        from ..comparing.power import needed
+
+        asked = {name: _number("--effect", name, value) for name, value in _settings("--effect", effects).items()}
+        for one in needed(pilots, asked, seed=config.seed, allow_code=allow_code):
+            echo(one.line)
+            if one.registered:
+                echo(f"  to register it: {one.registered}")
         return
     planned = make_plan(experiment, config)
     first = planned.example[0]

@@ -9,11 +9,11 @@ from ...hooks.errors import UserError, nearest
 from ..scoring.engine import Measured, measured
 from ..scoring.number import Resampling
 from ..scoring.paired import Pair, paired_differences, pairs_of
-from ..tables.samples import Sample, sample_name
+from ..tables.samples import sample_name
 from .drivers import drivers_of
 from .found import Comparison, Group, Record
 from .matrix import matrix_of
-from .sides import Side, sides_of, what_differs
+from .sides import Side, samples_of, sides_of, what_differs
 
 BY_COMMAND, BY_HEADLINE, BY_ALL = (
     "named in the command, before anything was compared",
@@ -47,19 +47,19 @@ def compare(
     runs that are not whole; and a number or a margin of one that is not there.
     """
     sides = sides_of(paths, cluster=cluster, names=names, allow_code=allow_code)
-    groups = _groups(sides)
+    groups = groups_of(sides)
     how = next((side.how for side in sides if side.how is not None), Resampling())
     how = how if seed is None else Resampling(seed, how.draws, how.level)
     made: list[Group] = []
     every: list[Pair] = []
     struck: dict[int, str] = {}
     for name, own in groups.items():
-        found, failed = measured(_samples(own), how, only_compared=True), _failed(own)
-        pairs = _pairs(own, found)
+        found, failed = measured(samples_of(own), how, only_compared=True), _failed(own)
+        pairs = pairs_between(own, found)
         _require_common(own, pairs)
         struck |= {len(every) + i: why for i, pair in enumerate(pairs) if (why := _why_struck(pair, failed))}
         every += pairs
-        matrix = matrix_of(_samples(own), how)
+        matrix = matrix_of(samples_of(own), how)
         made.append(Group(name, own, found.numbers, list(found.comparable), failed, what_differs(own), matrix))
     known = list(dict.fromkeys(pair.metric for pair in every))
     for name in (*metrics, *(margins or {})):
@@ -80,7 +80,7 @@ def _struck(record: Record, why: str) -> Record:
     return replace(record, number=replace(record.number, score=score, equivalence=None), struck=why)
 
 
-def _groups(sides: Sequence[Side]) -> dict[str, list[Side]]:
+def groups_of(sides: Sequence[Side]) -> dict[str, list[Side]]:
     """Experiment, or form of table -> its sides. Raises UserError if one of them lacks a counterpart."""
     found: dict[str, list[Side]] = {}
     for side in sides:
@@ -95,18 +95,14 @@ def _groups(sides: Sequence[Side]) -> dict[str, list[Side]]:
     return found
 
 
-def _samples(sides: Sequence[Side]) -> list[Sample]:
-    return [sample for side in sides for sample in side.samples]
-
-
-def _pairs(sides: Sequence[Side], found: Measured) -> list[Pair]:
+def pairs_between(sides: Sequence[Side], found: Measured) -> list[Pair]:
     """Between sides a kind and method with itself; within one side every two kinds, or its methods if there is one."""
     if len(sides) > 1:
         rivals: dict[tuple[str, str], dict[str, None]] = {}
-        for sample in _samples(sides):
+        for sample in samples_of(sides):
             rivals.setdefault((sample.kind, sample.method), {})[sample.name] = None
-        return pairs_of(found.comparable, [list(names) for names in rivals.values()], _samples(sides))
-    pairs = pairs_of(found.comparable, (), _samples(sides))
+        return pairs_of(found.comparable, [list(names) for names in rivals.values()], samples_of(sides))
+    pairs = pairs_of(found.comparable, (), samples_of(sides))
     across = [pair for pair in pairs if pair.one.kind != pair.two.kind]
     return across or pairs
 

@@ -66,6 +66,11 @@ class Side:
         return plan.metric if plan else self.run.experiment.headline
 
 
+def samples_of(sides: Sequence[Side]) -> list[Sample]:
+    """Those of all sides."""
+    return [sample for side in sides for sample in side.samples]
+
+
 def sides_of(
     paths: Sequence[Path],
     *,

@@ -2,7 +2,7 @@
 
 import math
 from collections import Counter
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import combinations
@@ -10,6 +10,7 @@ from itertools import combinations
 import numpy as np
 
 from ...metrics import INNER_KINDS, MARGINS, Equivalence, PairedDifference, adjust, paired_family, tost
+from ...metrics.inference.rows import cluster_sums
 from ..tables.cells import Array
 from ..tables.samples import Sample
 from .families import Compared, dutch_book
@@ -58,26 +59,32 @@ class Pair:
         alone = (len(set(made.keys.astype(str))) - len(mine) for made in (self.first, self.second))
         return replace(found, **dict(zip(("n_only_first", "n_only_second"), alone, strict=True)))
 
+    @property
+    def moments(self) -> tuple[Array, Array, Callable[[Array], Array]]:
+        """The difference as a function of sums: moments [n, k] of the common rows, their clusters, and the function
+        from sums [m, k] to differences [m].
+        """
+        mine, theirs = self.rows
+        k = self.first.moments.shape[1]
+        both = np.hstack([self.first.moments[mine], self.second.moments[theirs]])
+
+        def difference(sums: Array) -> Array:
+            return self.first.statistic(sums[:, :k]) - self.second.statistic(sums[:, k:])
+
+        return both, self.first.clusters[mine], difference
+
     def influence(self) -> dict[str, float]:
         """Cluster -> by how much the difference falls when it is left out, the largest before all; those of undefined
         rows are left out.
         """
-        mine, theirs = self.rows
-        if not len(mine):
-            return {}
-        own = self.first.moments[mine], self.second.moments[theirs]
-        known = np.isfinite(np.hstack(own)).all(axis=1)
-        names, codes = np.unique(self.first.clusters[mine][known].astype(str), return_inverse=True)
+        both, clusters, difference = self.moments
+        known = np.isfinite(both).all(axis=1)
+        names, codes = np.unique(clusters[known].astype(str), return_inverse=True)
         if len(names) < 2:
             return {}
-        values = []
+        sums = cluster_sums(both[known], codes, len(names))
         with np.errstate(divide="ignore", invalid="ignore"):
-            for made, moments in zip((self.first, self.second), own, strict=True):
-                sums = np.zeros((len(names), moments.shape[1]))
-                np.add.at(sums, codes, moments[known])
-                total = sums.sum(axis=0)
-                values.append(made.statistic(total[None]) - made.statistic(total - sums))
-        moved = values[0] - values[1]
+            moved = difference(sums.sum(axis=0)[None]) - difference(sums.sum(axis=0) - sums)
         order = np.argsort(-np.abs(np.where(np.isfinite(moved), moved, 0.0)), kind="stable")
         return {str(names[i]): float(moved[i]) for i in order if math.isfinite(moved[i])}
 

@@ -104,6 +104,8 @@ NEEDED = {
     "repeated": "replicate readings, named by --replicates",
     "bayes": "column 'bayes', or p_x, p_y and p_y_given_x",
     "factors": "a column factor_<name>",
+    "negated": "the negated question",
+    "readings": "several readings of each belief",
     "words_prior": "the words of each read-out, which a belief table has",
     "three": "three options, of which two remain",
 }

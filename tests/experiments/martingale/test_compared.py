@@ -12,6 +12,7 @@ import pytest
 from doxascope import UserError
 from doxascope.experiments.comparing import Comparison, compare
 from doxascope.experiments.comparing.page import page
+from doxascope.experiments.comparing.power import needed
 from doxascope.experiments.comparing.told import as_data
 from doxascope.experiments.planted import Anchored, Bayesian
 from doxascope.experiments.runs.folder import RunFolder
@@ -179,3 +180,23 @@ def test_the_page_and_the_files_say_the_same_each_time(
     assert json.loads(json.dumps(as_data(compare([Path(folder)], metrics=["M"]), data["settings"]))) == data
     wrong = command_line("compare", folder, "--margin", "M=0", cwd=tmp_path)
     assert (wrong.returncode, "give a number above 0" in wrong.stderr) == (2, True)
+
+
+def test_a_pilot_says_how_many_clusters_find_an_effect(
+    stored: Stored, gated: Any, command_line: Callable[..., Any], tmp_path: Path
+) -> None:
+    """By the standard error of the pilot: ((1.96 + 0.84) SE / effect)^2 as many."""
+    fair = Bayesian().sample(N, 0)
+    pilot = stored(gated({"words": [fair.read]}, fair.outcome), "fair")
+    (brier,) = needed([pilot.path], {"brier_post": 0.02})
+    se = np.std((fair.read[:, -1] - fair.outcome) ** 2, ddof=1) / np.sqrt(N)
+    assert brier.clusters == pytest.approx(N * (2.8 * se / 0.02) ** 2, rel=0.12)
+    assert brier.power < 0.8
+    told = command_line(
+        "plan", str(pilot.config), "--power", str(pilot.path), "--effect", "brier_post=0.02", cwd=tmp_path
+    )
+    assert told.returncode == 0, told.stderr
+    assert f"{brier.clusters} clusters find 0.02 with 80% power" in told.stdout
+    assert '"metric": "brier_post", "method": "words"' in told.stdout
+    alone = command_line("plan", str(pilot.config), "--effect", "M=0.1", cwd=tmp_path)
+    assert (alone.returncode, "--power and --effect go together" in alone.stderr) == (2, True)
