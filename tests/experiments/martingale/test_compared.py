@@ -10,6 +10,7 @@ import pandas as pd
 import pytest
 
 from doxascope import UserError
+from doxascope import compare as compare_by_name
 from doxascope.experiments.comparing import Comparison, compare
 from doxascope.experiments.comparing.page import page
 from doxascope.experiments.comparing.power import needed
@@ -96,6 +97,8 @@ def test_runs_are_paired_on_what_both_have_and_the_rest_is_counted(stored: Store
     assert record.score.family_size == 2
     assert (record.score.n_rows, record.score.n_only_first, record.score.n_only_second) == (N - 20, 20, 0)
     assert record.score.ci_lo < PULL < record.score.ci_hi
+    again = of_metric(compare_by_name(str(longer.path), str(shorter.path), metrics=["M"]), "M")
+    assert again.score.difference == record.score.difference
     assert ("model.name", ["fair", "pulled"]) in found.groups[0].differs
 
 
