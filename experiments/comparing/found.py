@@ -93,3 +93,10 @@ class Comparison:
     """Of what fails its gate, in no family."""
     margins: Mapping[str, float] = field(default_factory=dict)
     """That were given."""
+
+    @property
+    def failures(self) -> list[tuple[str, str]]:
+        """(name of a sample that is struck out, the conditions of its gate that fail)."""
+        named = {one.name for record in self.struck for one in (record.pair.one, record.pair.two)}
+        found = {name: f"fails {why}" for group in self.groups for name, why in group.failed.items() if name in named}
+        return list(found.items())

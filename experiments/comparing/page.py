@@ -1,7 +1,6 @@
 """The page of a comparison, in blocks."""
 
 import math
-from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
@@ -51,10 +50,9 @@ def _lead(found: Comparison) -> Iterator[Block]:
     for record in found.confirmed:
         yield Prose(text=sentence(record), strong=True)
     if found.struck:
-        counts = Counter(one.struck for one in found.struck)
         yield Stamp(
             says=f"Struck out: {NOT_A_BELIEF}.",
-            lines=[(f"{n} comparison{'s' * (n > 1)}:", why) for why, n in counts.items()],
+            lines=found.failures,
             note="What fails its gate is shown below, struck out, and enters no family of tests and no finding.",
         )
     for group in found.groups:

@@ -29,7 +29,7 @@ def text(found: Comparison) -> str:
     lines += ["", family_caption(found), ""]
     lines += aligned([HEAD, *(_cells(record) for record in found.confirmed)]) if found.confirmed else []
     if found.struck:
-        lines += ["", f"struck out, {NOT_A_BELIEF}: {'; '.join(dict.fromkeys(one.struck for one in found.struck))}"]
+        lines += ["", f"struck out, {NOT_A_BELIEF}:", *(f"  {name} {why}" for name, why in found.failures)]
         lines += aligned([HEAD, *(_cells(record) for record in found.struck)])
     if found.explored:
         told = [record for record in found.explored if record.finding.startswith("differ")]
