@@ -13,7 +13,7 @@ from ...metrics import crossed_mean
 from ...metrics.inference.intervals import MIN_BOOTSTRAP_CLUSTERS
 from ..tables.samples import ALL, Sample, with_references
 from ..tables.understand import Understood, understand
-from .families import METRICS, WITHHELD, Compared, Line, Metric, size
+from .families import METRICS, WITHHELD, Compared, Line, Metric, dutch_book, size
 from .number import Number, Resampling
 from .paired import Comparable, paired_differences, pairs_of
 from .progress import progress
@@ -21,8 +21,8 @@ from .registered import Registered
 
 EVERY = "all"
 SLOW_ROWS = 200_000
-"""Above this, `all` leaves out the tests that resample signs row by row; they run when asked for by name."""
-SLOW = ("martingale-tests",)
+"""Above this, `all` leaves out what resamples signs, or solves a program, row by row; by name it runs."""
+SLOW = ("martingale-tests", *(book.name for book in dutch_book.METRICS))
 OVER_MODELS = "_over_models"
 """What is added to a metric's name in its mean over models."""
 

@@ -11,7 +11,7 @@ from ...scoring.paired import paired_differences, pairs_of
 from ...tables.samples import Sample, YesNo
 from ..trajectories import Floats
 from ..updating import Anchored
-from .design import RESAMPLES, Design, Test, excludes, simulation
+from .design import ALPHA, RESAMPLES, Design, Test, excludes, simulation
 from .scored import names, updates
 
 FAMILY = "F. Shared inference"
@@ -46,7 +46,9 @@ def differences(samples: list[Sample], draws: int = RESAMPLES) -> dict[str, Numb
     return {pair.metric: number for pair, number in zip(pairs, paired_differences(pairs, how), strict=True)}
 
 
-def two_kinds(rng: Generator, questions: int, apart: float) -> tuple[list[Sample], dict[str, float]]:
+def two_kinds(
+    rng: Generator, questions: int, apart: float, noise: float = NOISE
+) -> tuple[list[Sample], dict[str, float]]:
     """Two kinds that share questions and half of what makes them incoherent, and what each number of the first is less
     that of the second: all of it if `apart` is 1, nothing if it is 0.
 
@@ -56,39 +58,47 @@ def two_kinds(rng: Generator, questions: int, apart: float) -> tuple[list[Sample
     seed = int(rng.integers(2**31))
     shared, own = rng.uniform(0, EXCESS / 2, questions), rng.uniform(0, EXCESS / 2, (2, questions))
     excess = [shared + own[0], shared + (1 - apart) * own[1]]
-    silent = NOISE * np.sqrt(1 - apart)
+    less = noise * np.sqrt(1 - apart)
     samples = [
-        *_read(rng, 0.3, NOISE, excess[0], "exact", seed),
-        *_read(rng, 0.3, silent, excess[1], "verbal", seed),
+        *_read(rng, 0.3, noise, excess[0], "exact", seed),
+        *_read(rng, 0.3, less, excess[1], "verbal", seed),
     ]
-    return samples, {SLOPE: 0.0, BRIER: apart * NOISE**2 / 3, BOOK: apart * 100 * EXCESS / 4}
+    return samples, {SLOPE: 0.0, BRIER: apart * noise**2 / 3, BOOK: apart * 100 * EXCESS / 4}
 
 
 @simulation
-def _apart(rng: Generator, questions: int, apart: float) -> dict[str, float]:
-    samples, truth = two_kinds(rng, questions, apart)
+def _apart(
+    rng: Generator, questions: int, apart: float, noise: float = NOISE, against_none: bool = False
+) -> dict[str, float]:
+    """Does an interval miss what was planted, or, `against_none`, leave out zero?"""
+    samples, truth = two_kinds(rng, questions, apart, noise)
     found = differences(samples)
-    told = {test.name: excludes(found[name].score, truth[name]) for name, test in INTERVALS.items()}
-    called = any(number.value("p_adjusted") <= 0.05 for number in found.values())
+    nulls = dict.fromkeys(truth, 0.0) if against_none else truth
+    told = {test.name: excludes(found[name].score, nulls[name]) for name, test in INTERVALS.items()}
+    called = any(number.value("p_adjusted") <= ALPHA for number in found.values())
     return told | {ANY.name: float(called)}
 
 
 @simulation
-def _pulled(rng: Generator, questions: int, apart: float) -> dict[str, float]:
+def _pulled(rng: Generator, questions: int, apart: float, null: float) -> dict[str, float]:
     seed = int(rng.integers(2**31))
     none = np.zeros(questions)
     samples = [*_read(rng, 0.1, NOISE, none, "exact", seed), *_read(rng, 0.1 + apart, NOISE, none, "verbal", seed)]
-    return {INTERVALS[SLOPE].name: excludes(differences(samples)[SLOPE].score, apart)}
+    return {INTERVALS[SLOPE].name: excludes(differences(samples)[SLOPE].score, null)}
 
 
 def designs() -> list[Design]:
     """The designs of comparisons."""
-    by_hand = tuple(INTERVALS.values())
+    each, level, power = tuple(INTERVALS.values()), "level", "power"
     return [
-        Design("F-compare-same", FAMILY, "two kinds of one law, 80 questions", "level", "differences 0",
-               _apart(80, 0.0), (*by_hand, ANY)),
-        Design("F-compare-apart", FAMILY, "two kinds, the second without noise, 80 questions", "level",
-               "Brier score .0075 apart, sure loss 2.5 cents", _apart(80, 1.0), by_hand),
-        Design("F-compare-pull", FAMILY, "two kinds, the second pulled by .2 more, 80 questions", "level",
-               "M .2 apart", _pulled(80, 0.2), (INTERVALS[SLOPE],)),
+        Design("F-compare-same", FAMILY, "two kinds of one law, 80 questions", level, "differences 0",
+               _apart(80, 0.0), (*each, ANY)),
+        Design("F-compare-apart", FAMILY, "two kinds, the second without noise, 80 questions", level,
+               "Brier score .0075 apart, sure loss 2.5 cents", _apart(80, 1.0), each),
+        Design("F-compare-pull", FAMILY, "two kinds, the second pulled by .2 more, 80 questions", level,
+               "M .2 apart", _pulled(80, 0.2, 0.2), each[:1]),
+        Design("F-compare-power", FAMILY, "two kinds, the second without noise, 400 questions", power,
+               "Brier score .021 apart, sure loss 2.5 cents", _apart(400, 1.0, 0.25, True), (*each[1:], ANY)),
+        Design("F-compare-pull-power", FAMILY, "two kinds, the second pulled by .2 more, 80 questions", power,
+               "M .2 apart", _pulled(80, 0.2, 0.0), each[:1]),
     ]  # fmt: skip
