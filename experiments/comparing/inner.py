@@ -55,8 +55,8 @@ def _layers(run: Run, experiment: ReadInside, every: pd.DataFrame) -> Iterator[t
             continue
         view = max(passed, key=lambda one: passed[one].gate.partial_corr)
         own = every[(every["kind"] == "lens") & (every["method"] == profile.method) & (every["layer"] == view.layer)]
-        lens = [json.loads(text).get(LENS) == view.lens for text in own["variant"].astype(str)]
-        own = own[lens & ~own["cluster"].isin(judges)]
+        seen = own["variant"].astype(str).map(lambda text, view=view: json.loads(text).get(LENS) == view.lens)
+        own = own[seen & ~own["cluster"].isin(judges)]
         name = f"{profile.method}/{view.lens}@{view.layer}"
         yield name, _as_asked(own, name, (LENS,))
 
