@@ -29,20 +29,23 @@ def page(found: Comparison, settings: Mapping[str, Any]) -> str:
 
 def blocks_of(found: Comparison) -> list[Block]:
     """The sections of a page, for this one and for others that hold a comparison."""
-    return [
-        *_lead(found),
-        *(block for group in found.groups for block in _head(group)),
-        _differences("Do they differ?", family_caption(found), found.confirmed),
-        *([_differences("Struck out", STRUCK, found.struck)] if found.struck else []),
-        *(_numbers(group) for group in found.groups),
-        *(block for group in found.groups if group.matrix for block in _matrix(group.name, group.matrix)),
-        *_drivers(found),
-        *(
-            [_differences("What was not named", _explored_caption(found), found.explored, folded=True)]
-            if found.explored
-            else []
-        ),
-    ]
+    named = [record for record in found.struck if record.pair.metric in found.family]
+    rest = [record for record in found.struck if record.pair.metric not in found.family]
+    blocks: list[Block] = [*_lead(found), *(block for group in found.groups for block in _head(group))]
+    if found.confirmed:
+        blocks.append(_differences("Do they differ?", family_caption(found), found.confirmed))
+    else:
+        blocks.append(Prose(title="Do they differ?", text=family_caption(found)))
+    if named:
+        blocks.append(_differences("Struck out", STRUCK, named))
+    blocks += [_numbers(group) for group in found.groups]
+    blocks += [_matrix(group, group.matrix) for group in found.groups if group.matrix]
+    blocks += _drivers(found, [*found.confirmed, *named])
+    if found.explored:
+        blocks.append(_differences("What was not named", _explored_caption(found), found.explored, folded=True))
+    if rest:
+        blocks.append(_differences("Struck out, and not named", STRUCK, rest, folded=True))
+    return blocks
 
 
 def _lead(found: Comparison) -> Iterator[Block]:
@@ -155,7 +158,7 @@ def _row(record: Record) -> list[Cell]:
         Cell(shown(score.difference), [interval(score.ci_lo, score.ci_hi), score.ci_method, *status], struck=out),
         Cell(adjusted_p(score) or NONE),
         same,
-        Cell(record.finding, [record.struck]),
+        Cell(record.finding),
         Cell(shown(score.mde)),
         Cell(str(score.n_rows), [f"{score.n_clusters} clusters", f"{score.n_dropped} undefined", alone]),
     ]
@@ -188,27 +191,30 @@ def _cell(number: Number | None, *, struck: bool) -> Cell:
     return Cell(shown(score.estimate), [told, _status(score.status)], struck=struck)
 
 
-def _matrix(name: str, matrix: Matrix) -> Iterator[Block]:
+def _matrix(group: Group, matrix: Matrix) -> TableBlock:
     n = len(matrix.names)
-    yield TableBlock(
-        title=f"Do they order the same things alike? {name}",
+    return TableBlock(
+        title=f"Do they order the same things alike? {group.name}",
         caption="On the diagonal the reliability of each kind over its readings; below it correlations as read; above "
         "it what they would be without the noise of reading in either, which supposes that the noise of two kinds is "
-        "independent. 1: one belief, however often each errs.",
+        "independent. 1: one belief, however often each errs. Struck out: one of the two fails its gate.",
         head=[("", ""), *((name, "") for name in matrix.names)],
-        rows=[[Cell(one), *(_entry(matrix, i, j) for j in range(n))] for i, one in enumerate(matrix.names)],
+        rows=[[Cell(one), *(_entry(group, matrix, i, j) for j in range(n))] for i, one in enumerate(matrix.names)],
         notes=[("left out", f"{matrix.left_out} further kinds")] if matrix.left_out else [],
     )
 
 
-def _entry(matrix: Matrix, i: int, j: int) -> Cell:
+def _entry(group: Group, matrix: Matrix, i: int, j: int) -> Cell:
+    struck = matrix.names[i] in group.failed or matrix.names[j] in group.failed
     if i == j:
         own = matrix.reliabilities[i]
-        return Cell(shown(own.reliability), ["reliability", interval(own.ci_lo, own.ci_hi), _status(own.status)])
+        below = ["reliability", interval(own.ci_lo, own.ci_hi), _status(own.status)]
+        return Cell(shown(own.reliability), below, struck=struck)
     score = matrix.correlations[min(i, j), max(i, j)]
     if i < j:
-        return Cell(shown(score.disattenuated), [interval(score.ci_lo, score.ci_hi), _status(score.status)])
-    return Cell(shown(score.correlation), [interval(score.correlation_lo, score.correlation_hi)])
+        below = [interval(score.ci_lo, score.ci_hi), _status(score.status)]
+        return Cell(shown(score.disattenuated), below, struck=struck)
+    return Cell(shown(score.correlation), [interval(score.correlation_lo, score.correlation_hi)], struck=struck)
 
 
 def _status(status: str) -> str:
@@ -220,7 +226,7 @@ def interval(lo: float, hi: float) -> str:
     return f"[{shown(lo)}, {shown(hi)}]" if math.isfinite(lo) else ""
 
 
-def _drivers(found: Comparison) -> Iterator[Block]:
+def _drivers(found: Comparison, records: Sequence[Record]) -> Iterator[Block]:
     """Which items make each difference of the family, and what was said there."""
     rows = [
         [
@@ -228,7 +234,7 @@ def _drivers(found: Comparison) -> Iterator[Block]:
             Cell(shown(record.score.difference)),
             Cell(", ".join(f"{one.cluster} ({shown(one.moves)})" for one in record.drivers)),
         ]
-        for record in (*found.confirmed, *(one for one in found.struck if one.pair.metric in found.family))
+        for record in records
         if record.drivers
     ]
     if rows:
@@ -240,7 +246,7 @@ def _drivers(found: Comparison) -> Iterator[Block]:
         )
     shown_here = [
         instance
-        for record in (*found.confirmed, *(one for one in found.struck if one.pair.metric in found.family))
+        for record in records
         for group in found.groups
         if any(record.pair.one is sample for side in group.sides for sample in side.samples)
         for instance in instances_of(record.pair, record.drivers, group.sides)

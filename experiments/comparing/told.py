@@ -27,10 +27,12 @@ def text(found: Comparison) -> str:
         lines += [f"  {name}: {' | '.join(values)}" for name, values in group.differs]
         lines += [f"  left out: {name}, for {why}" for side in group.sides for name, why in side.refused.items()]
     lines += ["", family_caption(found), ""]
-    lines += aligned([HEAD, *(_cells(record) for record in found.confirmed)]) if found.confirmed else []
+    lines += aligned([HEAD, *map(_cells, found.confirmed)]) if found.confirmed else []
     if found.struck:
         lines += ["", f"struck out, {NOT_A_BELIEF}:", *(f"  {name} {why}" for name, why in found.failures)]
-        lines += aligned([HEAD, *(_cells(record) for record in found.struck)])
+        named = [record for record in found.struck if record.pair.metric in found.family]
+        lines += aligned([HEAD, *map(_cells, named)]) if named else []
+        lines += [f"and {n} comparisons of other numbers"] if (n := len(found.struck) - len(named)) else []
     if found.explored:
         told = [record for record in found.explored if record.finding.startswith("differ")]
         lines += ["", f"exploratory: {len(told)} of {len(found.explored)} other differences after Benjamini-Hochberg"]
