@@ -148,6 +148,7 @@ def inspect(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., Path]:
         Logprob,
         Logprobs,
         ModelOutput,
+        ModelUsage,
         TopLogprob,
         get_model,
     )
@@ -163,6 +164,7 @@ def inspect(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., Path]:
     def output(held: np.ndarray, told: bool) -> Any:
         letter = "ABC"[int(held.argmax())]
         made = ModelOutput.from_content("mockllm/model", f"ANSWER: {letter}")
+        made.usage = ModelUsage(input_tokens=1, output_tokens=1)  # else it is counted by what a download holds
         top = [TopLogprob(token=f" {'ABC'[i]}", logprob=float(np.log(0.9 * p)), bytes=None) for i, p in enumerate(held)]
         said = Logprob(token=f" {letter}", logprob=max(one.logprob for one in top), bytes=None, top_logprobs=top)
         if told:
