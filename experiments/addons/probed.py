@@ -46,7 +46,7 @@ class ProbeBeliefs:
         blocks: list[Block] = []
         for meta, table in applied(run.folder):
             own = [*_scored(run, table), *_beside_exact(run, meta, table)]
-            own += scored_beside(run.experiment, run.config, run.beliefs, _named_apart(meta, table))
+            own += scored_beside(run.experiment, run.config, run.beliefs, by_exact_method(meta, table))
             numbers += own
             blocks += _section(meta, table, own)
         return Added(numbers=numbers, blocks=blocks)
@@ -125,7 +125,7 @@ def _beside_exact(run: ScoredRun, meta: ProbeMeta, table: pd.DataFrame) -> Itera
             yield Number(metric="lead", score=lead, quantity=quantity, beside=beside, method=str(method), kind="probe")
 
 
-def _named_apart(meta: ProbeMeta, table: pd.DataFrame) -> pd.DataFrame:
+def by_exact_method(meta: ProbeMeta, table: pd.DataFrame) -> pd.DataFrame:
     """The rows by the form of the exact read-out that each is of."""
     methods = [f"{str(name).removesuffix(f' {meta.name}')}/{meta.name}" for name in table["method"]]
     return named_apart(table, methods, OWN)

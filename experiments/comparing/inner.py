@@ -10,7 +10,7 @@ from ...metrics import INNER_KINDS
 from ..addons.inner.declaration import ReadInside
 from ..addons.inner.scores import profiles
 from ..addons.paired import named_apart
-from ..addons.probed import OWN, applied
+from ..addons.probed import applied, by_exact_method
 from ..engine.comparable import Run
 
 OF_ONE_OPTION = 2
@@ -67,5 +67,4 @@ def _probes(run: Run, said: pd.DataFrame) -> Iterator[tuple[str, pd.DataFrame | 
         if (options.reindex(table["of"].unique()) > OF_ONE_OPTION).any():
             yield f"probe {meta.name}", "reads one option, and these beliefs are over more than two"
             continue
-        method = table["method"].str.removesuffix(f" {meta.name}") + f"/{meta.name}"
-        yield f"probe {meta.name}", named_apart(table, method.tolist(), OWN)
+        yield f"probe {meta.name}", by_exact_method(meta, table)
