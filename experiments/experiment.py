@@ -249,6 +249,8 @@ class Findings:
     figures: Sequence[Figure] = ()
     gallery: Gallery | None = None
     """None: there is nothing to look at but the numbers."""
+    advice: Sequence[str] = ()
+    """What a reader of the terminal may do about what was found."""
 
 
 class Experiment(ABC):
