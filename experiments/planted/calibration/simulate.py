@@ -72,7 +72,7 @@ def _rows(designs: Sequence[Design], seeds: Mapping[str, range], workers: int) -
 def _simulate(task: tuple[str, int, int]) -> Counter[tuple[str, str, str]]:
     """Counts of one stretch of seeds. Designs travel by key: their functions do not pickle."""
     key, start, stop = task
-    design = next(design for design in all_designs() if design.key == key)
+    design = next(design for design in (*all_designs(), *comparisons.designs()) if design.key == key)
     counts: Counter[tuple[str, str, str]] = Counter()
     for seed in range(start, stop):
         found = design.simulate(np.random.default_rng([zlib.crc32(key.encode()), seed]))
