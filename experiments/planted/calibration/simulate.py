@@ -130,7 +130,7 @@ def merged(old: Iterable[Row], new: Iterable[Row]) -> list[Row]:
     found = {(row.key, row.test): row for rows in (old, new) for row in rows}
     return [
         replace(found[design.key, test.name], **_words(design, test))
-        for design in all_designs()
+        for design in (*all_designs(), *comparisons.designs())
         for test in design.tests
         if (design.key, test.name) in found
     ]
