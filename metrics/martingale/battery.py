@@ -38,7 +38,7 @@ def martingale_tests(
 
     Arguments as in `martingale_icm_test`. The slope is tested by CR3, the joint null by studentised sign flips; without
     groups every row is a cluster. A test that is undefined (NaN) is not of the family, and a sample without any is
-    `too_few`.
+    `too_few`. Otherwise the status is that of the slope, or else that of the joint test.
     """
     slope = martingale_score(prior, post, groups, se="CR3")
     joint = martingale_joint_test(prior, post, groups, se="CR3", draws=draws, seed=seed)
@@ -57,6 +57,6 @@ def martingale_tests(
         n_clusters=slope.n_clusters,
         n_dropped=slope.n_dropped,
         reasons=slope.reasons,
-        status=slope.status if family.status == "ok" else family.status,
+        status=next((s for s in (family.status, slope.status, joint.status) if s != "ok"), "ok"),
         params={"draws": draws, "seed": seed},
     )

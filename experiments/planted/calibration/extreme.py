@@ -47,11 +47,13 @@ MARGIN = 0.05
 """Of a claim that a mean loss is small."""
 
 
-def _now(name: str, instead_of: str, note: str = "") -> Test:
+def instead(name: str, instead_of: str, note: str = "") -> Test:
+    """What is reported, and which test it replaced."""
     return Test(name, bound=True, note=note or "at most the level is promised", instead_of=instead_of)
 
 
-def _before(name: str) -> Test:
+def formerly(name: str) -> Test:
+    """What was reported before, or would be."""
     return Test(name, "picture", note="what was reported before")
 
 
@@ -61,10 +63,10 @@ def _told(score: Any) -> float:
 
 
 SLOPE = (
-    _before("slope, CR1 t(G-1)"),
-    _now("slope, CR3 t(G*-1)", "slope, CR1 t(G-1)"),
-    _before("shift and slope, wild cluster bootstrap"),
-    _now("shift and slope, studentised sign flips", "shift and slope, wild cluster bootstrap"),
+    formerly("slope, CR1 t(G-1)"),
+    instead("slope, CR3 t(G*-1)", "slope, CR1 t(G-1)"),
+    formerly("shift and slope, wild cluster bootstrap"),
+    instead("shift and slope, studentised sign flips", "shift and slope, wild cluster bootstrap"),
 )
 
 
@@ -110,7 +112,7 @@ def _entrenched(rng: Generator, questions: int, slope: float) -> dict[str, float
     return _slopes(extreme.entrenched(rng, questions, slope))
 
 
-WITHIN = (_before("slope over all rows, CR1"), _now("slope within cells, CR3", "slope over all rows, CR1"))
+WITHIN = (formerly("slope over all rows, CR1"), instead("slope within cells, CR3", "slope over all rows, CR1"))
 
 
 @simulation
@@ -128,10 +130,10 @@ def _cells(rng: Generator, questions: int, slope: float | None = None) -> dict[s
 
 
 MODELS = (
-    _before("contrast of slopes, CR1"),
-    _now("contrast of slopes, CR3", "contrast of slopes, CR1"),
-    _before("paired difference of slopes, bootstrap"),
-    _now("paired difference of slopes, CR3", "paired difference of slopes, bootstrap"),
+    formerly("contrast of slopes, CR1"),
+    instead("contrast of slopes, CR3", "contrast of slopes, CR1"),
+    formerly("paired difference of slopes, bootstrap"),
+    instead("paired difference of slopes, CR3", "paired difference of slopes, bootstrap"),
 )
 
 
@@ -157,7 +159,7 @@ def _models(rng: Generator, questions: int, slope: float | None = None) -> dict[
     return {test.name: value for test, value in zip(MODELS, tests, strict=True)}
 
 
-CALIBRATED = (_before("calibration slope, HC3"), _now("calibration slope, CR3", "calibration slope, HC3"))
+CALIBRATED = (formerly("calibration slope, HC3"), instead("calibration slope, CR3", "calibration slope, HC3"))
 
 
 @simulation
@@ -170,8 +172,8 @@ def _calibrated(rng: Generator, beliefs: tuple[float, ...], n: int, slope: float
 
 
 DRIFTS = (
-    _before("does any question drift? t tests, Bonferroni"),
-    _now("does any question drift? bound, Holm", "does any question drift? t tests, Bonferroni"),
+    formerly("does any question drift? t tests, Bonferroni"),
+    instead("does any question drift? bound, Holm", "does any question drift? t tests, Bonferroni"),
 )
 
 
@@ -189,8 +191,8 @@ def _settled(rng: Generator, questions: int, chains: int, shift: float = 0.0) ->
 
 
 CORRECTED = (
-    _before("corrected slope, reliability as known"),
-    _now("corrected slope, drawn with its reliability", "corrected slope, reliability as known"),
+    formerly("corrected slope, reliability as known"),
+    instead("corrected slope, drawn with its reliability", "corrected slope, reliability as known"),
 )
 
 
@@ -208,9 +210,9 @@ def _corrected(rng: Generator, n: int, slope: float = 0.0) -> dict[str, float]:
 
 
 CLAIM = (
-    _before("claim that a mean loss is small, BCa"),
-    _before("claim that a mean loss is small, two t tests"),
-    _now("claim that a mean loss is small, bootstrap-t", "claim that a mean loss is small, BCa"),
+    formerly("claim that a mean loss is small, BCa"),
+    formerly("claim that a mean loss is small, two t tests"),
+    instead("claim that a mean loss is small, bootstrap-t", "claim that a mean loss is small, BCa"),
 )
 
 
@@ -226,9 +228,9 @@ def _claimed(rng: Generator, items: int, mean: float, bad: bool) -> dict[str, fl
 
 
 CAVING = (
-    _before("mean shift by testimony, BCa"),
-    _now("mean shift by testimony, studentised", "mean shift by testimony, BCa"),
-    _before("mean shift by testimony, sign flips"),
+    formerly("mean shift by testimony, BCa"),
+    instead("mean shift by testimony, studentised", "mean shift by testimony, BCa"),
+    formerly("mean shift by testimony, sign flips"),
 )
 
 
