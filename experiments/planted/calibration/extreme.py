@@ -1,7 +1,5 @@
 """Calibration where beliefs of language models live, of what tested before and of what tests now."""
 
-from typing import Any
-
 import numpy as np
 from numpy.random import Generator
 from scipy import stats
@@ -38,6 +36,7 @@ from .design import (
     excludes,
     rejects,
     simulation,
+    told,
     unless_flagged,
 )
 from .scored import score_of, updates
@@ -57,11 +56,6 @@ def formerly(name: str) -> Test:
     return Test(name, "picture", note="what was reported before")
 
 
-def _told(score: Any) -> float:
-    """Whether its p rejects, marked if it is flagged."""
-    return unless_flagged(score, rejects(score.p))
-
-
 SLOPE = (
     formerly("slope, CR1 t(G-1)"),
     instead("slope, CR3 t(G*-1)", "slope, CR1 t(G-1)"),
@@ -75,9 +69,9 @@ def _slopes(sample: Sample) -> dict[str, float]:
     was = martingale_joint_test(*sample, se="CR1", draws=199)
     tests = [
         rejects(martingale_score(*sample, se="CR1", draws=1).p),
-        _told(score_of("martingale", "M", updates(*sample), 1)),
+        told(score_of("martingale", "M", updates(*sample), 1)),
         rejects(was.p),
-        _told(joint),
+        told(joint),
     ]
     return {test.name: value for test, value in zip(SLOPE, tests, strict=True)}
 
@@ -126,7 +120,7 @@ def _cells(rng: Generator, questions: int, slope: float | None = None) -> dict[s
         b = np.array([0.2, 0.5, 0.8])[cell] + own
         q = b + slope * own + rng.uniform(-0.05, 0.05, questions)
     before = martingale_score(b, q, question, se="CR1", draws=1)
-    return {WITHIN[0].name: rejects(before.p), WITHIN[1].name: _told(martingale_within(b, q, question, cell))}
+    return {WITHIN[0].name: rejects(before.p), WITHIN[1].name: told(martingale_within(b, q, question, cell))}
 
 
 MODELS = (
@@ -155,7 +149,7 @@ def _models(rng: Generator, questions: int, slope: float | None = None) -> dict[
     moments = [martingale_moments(*kind[:2]) for kind in (one, two)]
     drawn = paired_difference_moments(moments[0], moments[1], martingale_slope, one[2], draws=RESAMPLES)
     paired = paired_slope_difference(one[:2], two[:2], one[2])
-    tests = [rejects(was.p), _told(now), rejects(drawn.p), _told(paired)]
+    tests = [rejects(was.p), told(now), rejects(drawn.p), told(paired)]
     return {test.name: value for test, value in zip(MODELS, tests, strict=True)}
 
 
@@ -168,7 +162,7 @@ def _calibrated(rng: Generator, beliefs: tuple[float, ...], n: int, slope: float
     p = rng.choice(beliefs, n)
     y = (rng.random(n) < 0.5 + slope * (p - 0.5)).astype(float)
     was, now = (calibration_slope(p, y, se=se) for se in ("HC3", "CR3"))
-    return {CALIBRATED[0].name: rejects(was.p), CALIBRATED[1].name: _told(now)}
+    return {CALIBRATED[0].name: rejects(was.p), CALIBRATED[1].name: told(now)}
 
 
 DRIFTS = (
@@ -206,7 +200,7 @@ def _corrected(rng: Generator, n: int, slope: float = 0.0) -> dict[str, float]:
     plain = martingale_score(both.mean(axis=1), q, se="CR3")
     was = disattenuated_slope(plain.M, now.reliability, se=plain.se)
     p = 2 * float(stats.t.sf(abs(was.beta1 / was.se), n - 2))
-    return {CORRECTED[0].name: rejects(p), CORRECTED[1].name: _told(now)}
+    return {CORRECTED[0].name: rejects(p), CORRECTED[1].name: told(now)}
 
 
 CLAIM = (

@@ -3,7 +3,7 @@ import pytest
 from scipy import stats
 from statsmodels.stats.weightstats import DescrStatsW
 
-from doxascope.metrics import MARGINS, cluster_mean, coherence_claim, tost
+from doxascope.metrics import MARGINS, claim_clusters, cluster_mean, coherence_claim, tost, unless_missed
 
 
 def test_it_is_the_larger_of_two_one_sided_tests() -> None:
@@ -70,6 +70,24 @@ def test_coherence_is_claimed_only_with_a_bound_and_clusters_enough() -> None:
     one_bad = coherence_claim(np.r_[np.zeros(399), 1.0], None, 0.01)
     assert (one_bad.upper, one_bad.claimed, one_bad.largest_share) == (np.inf, False, 1)
     assert coherence_claim([], [], 0.01).status == "too_few"
+
+
+def test_what_hardly_varies_is_claimed_only_where_what_is_off_would_have_been_sampled() -> None:
+    """One unit in twenty is off by 1, at the margin: a sample of 36 has none in one case of six."""
+    claimed = {True: 0, False: 0}
+    for seed in range(400):
+        rng = np.random.default_rng(seed)
+        x = np.where(rng.random(36) < 0.05, 1.0, rng.normal(0, 0.01, 36))
+        plain = tost(x.mean(), x.std(ddof=1) / 6, 35, -0.05, 0.05)
+        claimed[False] += plain.equivalent
+        claimed[True] += unless_missed(plain, 36).equivalent
+    assert claimed[False] > 40
+    assert claimed[True] == 0
+    sure = tost(0.0, 0.001, 99, -0.05, 0.05)
+    assert unless_missed(sure, 58).p > 0.05 > unless_missed(sure, 59).p == pytest.approx(0.95**59)
+    assert unless_missed(sure, 5, worst=0.04) == sure  # no unit can be off by the margin
+    assert (claim_clusters(0.05), claim_clusters(0.1, 27.631)) == (60, 829)
+    assert np.isnan(unless_missed(tost(np.nan, 1, 5, -1, 1), 5).p)
 
 
 def test_a_deviation_has_two_sides_and_rows_of_a_cluster_are_one() -> None:
