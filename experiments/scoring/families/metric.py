@@ -198,10 +198,10 @@ def claimed(values: Array, clusters: Array, margin: str, how: Resampling, **kind
 
 
 def tested_mean(values: Array, clusters: Array, how: Resampling) -> ClusterMean:
-    """Mean of values [n] with interval and p of one method, the studentised bootstrap over clusters."""
+    """Mean of values [n] with interval and p of one method, the studentised bootstrap over clusters or t."""
     mean = cluster_mean(values, clusters, **{**how.interval, "draws": 1})
     known = np.isfinite(values)
-    made = studentised_mean(values[known], clusters[known], **{**how.interval, **_fewer(clusters, how)})
+    made = studentised_mean(values[known], clusters[known], longer=True, **{**how.interval, **_fewer(clusters, how)})
     return replace(mean, **made.fields(), **made.test_of_zero(mean.mean))
 
 
