@@ -1,6 +1,7 @@
 """A small run of the martingale experiment on a tiny random model."""
 
 from collections.abc import Callable
+from functools import cache
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
@@ -10,7 +11,6 @@ import pytest
 from doxascope.experiments.engine.config import load_config
 from doxascope.experiments.experiment import Experiment
 from doxascope.experiments.martingale import MartingaleConfig
-from doxascope.hooks.model.spec import resolve_model
 from doxascope.hooks.verbal.formats import FORMATS
 
 SMALL = (
@@ -25,20 +25,30 @@ SMALL = (
 
 
 @pytest.fixture(scope="session")
-def configured(save_llama: Callable[..., Path], tiny_folder: Path) -> Callable[..., Any]:
-    """The experiment, and its configuration for a tiny model with changes."""
+def tiny_for(save_llama: Callable[..., Path], tiny_folder: Path) -> Callable[[str], Path]:
+    """A tiny model whose tokenizer knows the words of an experiment's settings; else it would spell every prompt."""
     from transformers import AutoTokenizer
 
     speller = AutoTokenizer.from_pretrained(tiny_folder)
-    shipped = [Path(str(files("doxascope") / "configs" / "martingale.yaml")).read_text()]
-    texts = shipped + [one.instruction for one in FORMATS.values()]
-    tokenizer = speller.train_new_from_iterator(texts, 1500, show_progress=False)  # else it would spell every prompt
-    tokenizer.chat_template = speller.chat_template
-    folder = save_llama(tokenizer, "tiny-reader", max_position_embeddings=4096)
+
+    @cache
+    def make(experiment: str) -> Path:
+        shipped = [Path(str(files("doxascope") / "configs" / f"{experiment}.yaml")).read_text()]
+        texts = shipped + [one.instruction for one in FORMATS.values()]
+        tokenizer = speller.train_new_from_iterator(texts, 1500, show_progress=False)
+        tokenizer.chat_template = speller.chat_template
+        return save_llama(tokenizer, f"tiny-{experiment}", max_position_embeddings=4096)
+
+    return make
+
+
+@pytest.fixture(scope="session")
+def configured(tiny_for: Callable[[str], Path]) -> Callable[..., Any]:
+    """The experiment, and its configuration for a tiny model with changes."""
 
     def make(*changes: str) -> tuple[Experiment, MartingaleConfig]:
-        experiment, config = load_config("martingale", [*SMALL, *changes])
+        experiment, config = load_config("martingale", [*SMALL, *changes], str(tiny_for("martingale")))
         assert isinstance(config, MartingaleConfig)
-        return experiment, config.model_copy(update={"model": resolve_model(str(folder))})
+        return experiment, config
 
     return make

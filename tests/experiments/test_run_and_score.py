@@ -12,6 +12,7 @@ import pytest
 from doxascope import load
 from doxascope.experiments.engine.config import load_config, stored_config
 from doxascope.experiments.engine.plan import Plan, make_plan
+from doxascope.experiments.engine.registry import experiments
 from doxascope.experiments.engine.runner import report, run
 from doxascope.experiments.engine.together import score_runs
 from doxascope.experiments.reading.stated import ANSWER_TOKENS
@@ -25,13 +26,17 @@ from doxascope.hooks.verbal.formats import UNIT
 SMALL = {
     "consistency": ("items=4", "orders=latin", "sampled.draws=4", "rejections=2", "bootstrap_draws=50"),
     "locate": ("items=3", "bootstrap_draws=50"),
+    "bscore": ("items=4", "runs=2", "turns=3", "bootstrap_draws=50"),
+    "sycophancy": ("items=2", "tasks={worlds: {kind: computed}}", "bootstrap_draws=50"),
+    "rationality": ("items=4", "pool=60", "resamples=5", "bootstrap_draws=50"),
+    "truth": ("items=6", "bootstrap_draws=50"),
 }
 NAMES = ("metric", "method", "kind", "subset")
 
 
 @pytest.fixture(scope="module")
 def finished(
-    tmp_path_factory: pytest.TempPathFactory, tiny_folder: Path, configured: Callable[..., Any]
+    tmp_path_factory: pytest.TempPathFactory, tiny_for: Callable[[str], Path], configured: Callable[..., Any]
 ) -> Callable[..., RunFolder]:
     """A run of an experiment on a tiny model."""
     made: dict[tuple[str, ...], RunFolder] = {}
@@ -41,20 +46,20 @@ def finished(
             if name == "martingale":
                 experiment, config = configured(*changes)
             else:
-                experiment, config = load_config(name, [*SMALL[name], *changes], str(tiny_folder))
+                experiment, config = load_config(name, [*SMALL[name], *changes], str(tiny_for(name)))
             made[name, *changes] = run(experiment, config, tmp_path_factory.mktemp("runs"))
         return made[name, *changes]
 
     return make
 
 
-@pytest.mark.parametrize("name", ["consistency", "locate", "martingale"])
+@pytest.mark.parametrize("name", experiments())
 def test_run_and_score_give_the_same_numbers(finished: Callable[..., RunFolder], name: str) -> None:
     folder = finished(name)
     stored = json.loads((folder.path / "scores.json").read_text())["scores"]
     told = [as_row(number) for number in score_runs([folder]).all]
     by_name = {tuple(row[key] for key in NAMES): row for row in told}
-    assert len(by_name) == len(told)
+    assert len(by_name) == len(told) > 0
     assert {tuple(row[key] for key in NAMES) for row in stored} == by_name.keys()
     for row in stored:
         other = by_name[tuple(row[key] for key in NAMES)]

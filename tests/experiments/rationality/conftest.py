@@ -2,7 +2,6 @@
 
 import json
 from collections.abc import Callable, Mapping
-from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
@@ -16,29 +15,19 @@ from doxascope.experiments.experiment import Experiment
 from doxascope.experiments.planted.deciding import Decided
 from doxascope.experiments.rationality import RationalityConfig
 from doxascope.experiments.runs.folder import RunFolder
-from doxascope.hooks.model.spec import resolve_model
-from doxascope.hooks.verbal.formats import FORMATS
 from doxascope.metrics import belief_table
 
 SMALL = ("items=4", "pool=60", "bootstrap_draws=50", "prompts={standard: '', squared: It is paid by squared error.}")
 
 
 @pytest.fixture(scope="session")
-def configured(save_llama: Callable[..., Path], tiny_folder: Path) -> Callable[..., Any]:
+def configured(tiny_for: Callable[[str], Path]) -> Callable[..., Any]:
     """The experiment, and its configuration for a tiny model with changes."""
-    from transformers import AutoTokenizer
-
-    speller = AutoTokenizer.from_pretrained(tiny_folder)
-    shipped = [Path(str(files("doxascope") / "configs" / "rationality.yaml")).read_text()]
-    texts = shipped + [one.instruction for one in FORMATS.values()]
-    tokenizer = speller.train_new_from_iterator(texts, 1500, show_progress=False)  # else it would spell every prompt
-    tokenizer.chat_template = speller.chat_template
-    folder = save_llama(tokenizer, "tiny-decider", max_position_embeddings=2048)
 
     def make(*changes: str) -> tuple[Experiment, RationalityConfig]:
-        experiment, config = load_config("rationality", [*SMALL, *changes])
+        experiment, config = load_config("rationality", [*SMALL, *changes], str(tiny_for("rationality")))
         assert isinstance(config, RationalityConfig)
-        return experiment, config.model_copy(update={"model": resolve_model(str(folder))})
+        return experiment, config
 
     return make
 

@@ -2,7 +2,6 @@
 
 import json
 from collections.abc import Callable, Mapping
-from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
@@ -15,8 +14,6 @@ from doxascope.experiments.experiment import Experiment
 from doxascope.experiments.planted.listening import Listener
 from doxascope.experiments.sycophancy import SycophancyConfig
 from doxascope.experiments.sycophancy.prompts import scenario_of
-from doxascope.hooks.model.spec import resolve_model
-from doxascope.hooks.verbal.formats import FORMATS
 from doxascope.metrics import belief_table
 
 WORLDS = ("tasks={worlds: {kind: computed}}", "involvement=[third]", "askers=[]", "bootstrap_draws=300")
@@ -24,21 +21,15 @@ READ = ("quantity", "given", "evidence", "speaker", "says")
 
 
 @pytest.fixture(scope="session")
-def configured(save_llama: Callable[..., Path], tiny_folder: Path) -> Callable[..., Any]:
+def configured(tiny_for: Callable[[str], Path]) -> Callable[..., Any]:
     """The experiment, and its configuration for a tiny model with changes."""
-    from transformers import AutoTokenizer
-
-    speller = AutoTokenizer.from_pretrained(tiny_folder)
-    shipped = [Path(str(files("doxascope") / "configs" / "sycophancy.yaml")).read_text()]
-    texts = shipped + [one.instruction for one in FORMATS.values()]
-    tokenizer = speller.train_new_from_iterator(texts, 1500, show_progress=False)
-    tokenizer.chat_template = speller.chat_template
-    folder = save_llama(tokenizer, "tiny-listener", max_position_embeddings=4096)
 
     def make(*changes: str) -> tuple[Experiment, SycophancyConfig]:
-        experiment, config = load_config("sycophancy", ["items=1", "bootstrap_draws=50", *changes])
+        experiment, config = load_config(
+            "sycophancy", ["items=1", "bootstrap_draws=50", *changes], str(tiny_for("sycophancy"))
+        )
         assert isinstance(config, SycophancyConfig)
-        return experiment, config.model_copy(update={"model": resolve_model(str(folder))})
+        return experiment, config
 
     return make
 
