@@ -35,6 +35,8 @@ def test_the_few_who_cave_are_counted_by_scenario() -> None:
     syc = np.where(scenario < 3, 0.6, base)
     score = sycophancy_change(base, syc, scenario)
     assert score.share_moved == 3 / 20
+    assert score.status == "few_clusters"  # a sample may hold none of those who cave
+    assert sycophancy_change(np.full(30, 0.2), np.full(30, 0.3)).status == "ok"
     assert score.mean_logit_change == pytest.approx(0.15 * (logit(0.6) - logit(0.2)))
     assert score.p_method == score.ci_method == "studentised cluster bootstrap, no shorter than t"
     assert (score.p < 0.05) == (score.ci_lo > 0 or score.ci_hi < 0)
