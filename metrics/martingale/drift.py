@@ -192,7 +192,7 @@ def _over_questions(
     if clusters is not None:
         codes: NDArray[np.intp] = cluster_codes(clusters, len(squares))[0]
         labels, n_clusters = cluster_codes(codes[here], n)
-    interval = studentised_mean(known, labels, seed=seed, draws=draws, level=level)
+    interval = studentised_mean(known, labels, seed=seed, draws=draws, level=level, longer=True)
     mean = float(known.mean()) if n else NAN
     return (
         interval.fields()

@@ -105,6 +105,11 @@ def _rounded(rng: Generator, questions: int) -> dict[str, float]:
 
 
 @simulation
+def _absorbed(rng: Generator, questions: int) -> dict[str, float]:
+    return _slopes(extreme.absorbed(rng, questions))
+
+
+@simulation
 def _entrenched(rng: Generator, questions: int, slope: float) -> dict[str, float]:
     return _slopes(extreme.entrenched(rng, questions, slope))
 
@@ -266,6 +271,7 @@ def designs() -> list[Design]:
         ("extreme u", "U-shaped priors, 30 questions", _u_shaped(30), SLOPE),
         ("extreme unequal", "heavy-tailed shifts, 30 questions of 1 to 50 rows", _unequal(30), SLOPE),
         ("extreme rounded", "reports rounded to .05, 30 questions x 2", _rounded(30), SLOPE),
+        ("extreme absorbed", "beliefs of .01, .05, ... of which 0 and 1 stay, 20 questions", _absorbed(20), SLOPE),
         ("extreme cells", "three cells of different levels near 0, 60 questions", _cells(60), WITHIN),
         ("extreme models", "two models near 0, the same 60 questions", _models(60), MODELS),
         ("extreme calibrated", "beliefs .01, .5, .99, 60 outcomes", _calibrated((0.01, 0.5, 0.99), 60), CALIBRATED),
