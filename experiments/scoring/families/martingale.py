@@ -189,6 +189,8 @@ def martingale_tests(sample: Updates, how: Resampling) -> Iterator[Line]:
     for name, pairs in sample.views.items():
         score = battery(pairs.prior, pairs.posterior, pairs.clusters, **how.test)
         each = {f"{test} p": f"{score.p_tests[test]:.3g}, adjusted {p:.3g}" for test, p in score.p_holm.items()}
+        if score.joint_status not in ("ok", score.status):
+            each["joint p"] += f" ({score.joint_status})"
         score = with_drop_reasons(score, pairs, pairs.posterior - pairs.prior)
         step, suffix = ("_step" if name == STEPWISE else ""), f", {name}" if name else ""
         yield Line(f"tests{step}", f"smallest adjusted p{suffix}", score, each)
