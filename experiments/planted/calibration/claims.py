@@ -99,7 +99,8 @@ def _crossed(rng: Generator, models: int, questions: int, slope: float | None, s
 
     keys = names(questions)
     runs = [updates(*read(), keys=keys, run=str(model)) for model in range(models)]
-    found = score_samples(runs, Resampling(draws=1), "martingale", until="M", over_models=True).numbers
+    alone = [[run.run] for run in runs]  # no model is compared with another
+    found = score_samples(runs, Resampling(draws=1), "martingale", until="M", rivals=alone, over_models=True).numbers
     score: Score = next(one.score for one in found if one.metric == "M_over_models")
     mean, se_items = float(score.estimate), float(getattr(score, "se_items", np.nan))
     reach = float(stats.t.ppf(0.975, questions - 1)) * se_items
