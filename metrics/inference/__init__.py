@@ -9,6 +9,7 @@ from .multiplicity import Adjusted, adjust
 from .paired import PairedDifference, paired_difference, paired_difference_moments, paired_family
 from .permutation import SignFlip, sign_flip_test
 from .pooling import Pooled, random_effects_pool
+from .ratio import Ratio, ratio_of_sums
 from .reliability import Reliability, reliability_icc
 from .resampling import bootstrap_moments, bootstrap_rows
 from .studentised import studentised_bounds, studentised_mean
@@ -24,6 +25,7 @@ __all__ = [
     "Interval",
     "PairedDifference",
     "Pooled",
+    "Ratio",
     "Reliability",
     "SignFlip",
     "WildTest",
@@ -42,6 +44,7 @@ __all__ = [
     "paired_difference_moments",
     "paired_family",
     "random_effects_pool",
+    "ratio_of_sums",
     "reliability_icc",
     "sign_flip_test",
     "studentised_bounds",
