@@ -92,17 +92,19 @@ def claim_clusters(margin: float, worst: float = 1.0) -> int:
 
 
 def unless_missed(test: Equivalence, clusters: float, worst: float = 1.0) -> Equivalence:
-    """The test, its p no smaller than the chance that so many clusters hold none of those that are off.
+    """The test, its p no smaller than the chance that so many clusters hold so few of those that are off.
 
     A t test knows the spread that it has seen. If one cluster in thirty is far off, every second sample of twenty has
     none of them, hardly any spread, and a p as small as one likes. At the edge of the margin a share margin / worst of
-    the clusters is off by `worst`, and all of them are missed with probability (1 - margin / worst)^clusters: below .05
-    from `claim_clusters` on.
+    the clusters is off by `worst`. The sample speaks of k of them: as many as would make its estimate, or its standard
+    error, whichever is fewer. p is at least the binomial chance of no more than k; if none was seen, that is
+    (1 - margin / worst)^clusters, below .05 from `claim_clusters` on.
     """
     margin = min(-float(test.params["lo"]), float(test.params["hi"]))
     if not np.isfinite(test.p) or not 0 < margin < worst:
         return test
-    p = max(test.p, (1 - margin / worst) ** clusters)
+    seen = clusters * min(abs(test.ci_lo + test.ci_hi) / 2 / worst, clusters * (test.se / worst) ** 2)
+    p = max(test.p, float(scipy.special.betainc(max(clusters - seen, 0.5), seen + 1, 1 - margin / worst)))
     params = {**test.params, "clusters": clusters, "worst": worst}
     method = f"{test.p_method}, and the chance to have missed what is off"
     return replace(test, p=p, equivalent=p < test.params["alpha"], p_method=method, params=params)

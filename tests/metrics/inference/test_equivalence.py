@@ -83,6 +83,9 @@ def test_what_hardly_varies_is_claimed_only_where_what_is_off_would_have_been_sa
         claimed[True] += unless_missed(plain, 36).equivalent
     assert claimed[False] > 40
     assert claimed[True] == 0
+    one = tost(1 / 72, 1 / 72, 71, -0.05, 0.05)  # one of 72 was seen, where one in twenty may be off
+    assert one.equivalent
+    assert unless_missed(one, 72).p == pytest.approx(stats.binom.cdf(1, 72, 0.05))
     sure = tost(0.0, 0.001, 99, -0.05, 0.05)
     assert unless_missed(sure, 58).p > 0.05 > unless_missed(sure, 59).p == pytest.approx(0.95**59)
     assert unless_missed(sure, 5, worst=0.04) == sure  # no unit can be off by the margin
