@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from numbers import Integral, Real
 from typing import Any
 
-from ....hooks.errors import UserError, nearest
+from ....hooks.errors import UserError, in_one_line, nearest
 from ....hooks.settings import Settings
 from .benchmarks import LETTERS
 from .choice import Choice, alike
@@ -90,7 +90,8 @@ def asked_choices(
     for number, row in enumerate(rows, 1):
         cells = {str(name).strip().lower(): value for name, value in row.items()}
         try:
-            one = _question(cells, wanted, number, where, of_text, examples)
+            with in_one_line("is no question"):
+                one = _question(cells, wanted, number, where, of_text, examples)
         except UserError as error:
             raise UserError(f"{where}: row {number}: {error}") from None
         left_out += one is None
@@ -188,11 +189,17 @@ def _listed(cell: Any) -> tuple[list[str], list[str]]:
     if isinstance(cell, Mapping):
         if "text" not in cell:
             raise UserError(f"options {dict(cell)!r}: give `text`, and `label` where they have one")
-        return [_text(one) for one in cell["text"]], [_text(one) for one in cell.get("label", ())]
+        texts, labels = cell["text"], cell.get("label", ())
+        if isinstance(texts, str) or isinstance(labels, str) or len(labels) not in (0, len(texts)):
+            raise UserError(f"options {dict(cell)!r}: `text` and `label` are no lists of one length")
+        return [_text(one) for one in texts], [_text(one) for one in labels]
     if isinstance(cell, Iterable):
         parts = list(cell)
         if parts and all(isinstance(one, Mapping) and "text" in one for one in parts):
-            return [_text(one["text"]) for one in parts], [_text(one["label"]) for one in parts if "label" in one]
+            labels = [_text(one["label"]) for one in parts if "label" in one]
+            if len(labels) not in (0, len(parts)):
+                raise UserError(f"options {parts!r}: give every one a `label`, or none")
+            return [_text(one["text"]) for one in parts], labels
         return [_text(one) for one in parts], []
     raise UserError(f"options {cell!r}: give a list of texts")
 

@@ -12,6 +12,8 @@ import pytest
 from doxascope import ActivationStore
 from doxascope.experiments.probing.rows import load_runs
 from doxascope.experiments.probing.settings import load_job
+from doxascope.experiments.runs.folder import RunFolder
+from doxascope.experiments.runs.integrity import restore
 from doxascope.probes import Probe
 
 JOB = """
@@ -156,6 +158,12 @@ def test_a_probe_gives_a_run_cross_fitted_beliefs_of_kind_probe(
     assert "Read by the probe probe" in (run_folder / "report.html").read_text()
     judged = command_line("probe", "eval", "job.yaml", str(run_folder), *asked, cwd=place)
     assert (judged.returncode, "was trained on every group" in judged.stderr) == (2, True)
+    (run_folder / "probes" / "probe.json").unlink()
+    refused = command_line("report", str(run_folder), cwd=place)
+    assert (refused.returncode, "probe.json" in refused.stderr) == (2, True)
+    restore(RunFolder(run_folder))
+    assert command_line("report", str(run_folder), cwd=place).returncode == 0
+    assert "Read by the probe probe" not in (run_folder / "report.html").read_text()
 
 
 @pytest.mark.parametrize(
