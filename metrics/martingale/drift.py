@@ -103,8 +103,8 @@ def drift_variance(
         seed: of the bootstrap.
 
     A question needs two chains and is otherwise dropped and counted. b_0 must be exact: noise in it is shared
-    by the chains and counts as drift (then use `drift_covariance`). `p` is one-sided: drift only adds. Where more than a
-    quarter of the priors lie within .05 of 0 or 1 the interval misses in 8 to 10%, mostly below 0, for few chains end
+    by the chains and counts as drift (then use `drift_covariance`). `p` is one-sided: drift only adds. Where more than
+    a quarter of the priors lie within .05 of 0 or 1 the interval misses in 8 to 10%, mostly below 0, for few chains end
     where it matters: `few_surprises`. p holds its level there.
     """
     n = len(deltas)

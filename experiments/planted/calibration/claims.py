@@ -87,14 +87,14 @@ CROSSED = (
 @simulation
 def _crossed(rng: Generator, models: int, questions: int, slope: float | None, spread: float) -> dict[str, float]:
     """Models that read the same questions: exact Bayesians near 0, or with slopes that spread about a mean."""
-    logits, b = extreme.log_odds(rng, questions), rng.uniform(0.2, 0.8, questions)
+    logits, b = extreme.log_odds(rng, questions), rng.uniform(0.3, 0.7, questions)
     shared = rng.uniform(-0.05, 0.05, questions)
 
     def read() -> tuple[Floats, Floats]:
         if slope is None:
             prior, post, _ = extreme.signalled(rng, logits + rng.normal(0, 0.5, questions))
             return prior, post
-        own = rng.normal(slope, spread)
+        own = float(np.clip(rng.normal(slope, spread), slope - 4 * spread, slope + 4 * spread))
         return b, b + own * (b - 0.5) + shared + rng.uniform(-0.05, 0.05, questions)
 
     keys = names(questions)
