@@ -2,12 +2,13 @@
 
 import json
 import logging
-import math
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from numbers import Integral, Real
 from typing import Any
+
+import pandas as pd
 
 from ....hooks.errors import UserError, in_one_line, nearest
 from ....hooks.settings import Settings
@@ -182,9 +183,10 @@ def _listed(cell: Any) -> tuple[list[str], list[str]]:
         text = cell.strip()
         if text.startswith(("[", "{")):
             try:
-                return _listed(json.loads(text))
+                parsed = json.loads(text)
             except (ValueError, RecursionError):
                 raise UserError(f"options {text!r}: is no list in JSON") from None
+            return _listed(parsed)
         return [part.strip() for part in text.split("|") if part.strip()], []
     if isinstance(cell, Mapping):
         if "text" not in cell:
@@ -265,7 +267,7 @@ def _text(cell: Any) -> str:
 
 
 def _missing(cell: Any) -> bool:
-    return cell is None or (isinstance(cell, Real) and math.isnan(cell))
+    return bool(pd.api.types.is_scalar(cell) and pd.isna(cell))
 
 
 def _plain(cell: Any) -> Any:

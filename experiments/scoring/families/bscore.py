@@ -112,7 +112,7 @@ def _held_out(sample: Answers, counts: Array, seed: int) -> tuple[Array, Array]:
     every = np.zeros((of.max(initial=-1) + 1, counts.shape[1]), dtype=np.int64)
     np.add.at(every, of, total)
     others = every[of] - total
-    alone = ~others.any(axis=1)
+    alone = others.sum(axis=1) == 0
     for i, own in enumerate(total):
         if own.sum() < 1 + alone[i]:
             continue
