@@ -132,11 +132,8 @@ def designs() -> list[Design]:
         ),
         ("extreme crossed near 0", "five models near 0, a sample, too, the same 60 questions", "every M = 0",
          _crossed(5, 60, None, 0.0), CROSSED),
-        *(
-            (f"extreme crossed {models}", f"{models} models whose slopes spread by .1, the same 60 questions",
-             "mean M over all models 0", _crossed(models, 60, 0.0, 0.1), CROSSED)
-            for models in (3, 10)
-        ),
+        ("extreme crossed 3", "3 models whose slopes spread by .1, the same 60 questions", "mean M over all models 0",
+         _crossed(3, 60, 0.0, 0.1), CROSSED),
     ]  # fmt: skip
     power: list[Named] = [
         ("extreme eliminator", "who eliminates by three nats and copies by half a nat, 60 triples x 9", "eliminates",

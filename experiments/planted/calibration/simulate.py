@@ -9,7 +9,7 @@ from dataclasses import replace
 import numpy as np
 from tqdm import tqdm
 
-from . import added, beliefs, claims, decisions, extreme, martingale, shifts
+from . import beliefs, claims, decisions, extreme, martingale, shifts
 from .design import AGAIN_SEEDS, POWER_SEEDS, SEEDS, Design, Flagged, Test
 from .row import FLAGGED, OUTSIDE, Row, verdict
 
@@ -26,7 +26,6 @@ def all_designs() -> list[Design]:
         *extreme.designs(),
         *shifts.designs(),
         *claims.designs(),
-        *added.designs(),
     ]
     return sorted(found, key=lambda design: design.family)
 
