@@ -182,9 +182,11 @@ class Interval:
         """One-sided p of H0: the mean is at most zero, of the studentised bootstrap or of t; likewise."""
         if not self.se > 0:
             return {}
-        by_t = float(scipy.stats.t.sf(estimate / self.se, self.df))
-        drawn = NAN if self.t is None else float(((self.t >= estimate / self.se).sum() + 1) / (len(self.t) + 1))
-        return {"p": float(np.fmax(drawn, by_t)), "p_method": f"one-sided {self.method}"}
+        method = f"one-sided {self.method.removesuffix(NO_SHORTER)}"
+        if self.t is None:
+            return {"p": float(scipy.stats.t.sf(estimate / self.se, self.df)), "p_method": method}
+        above = (self.t >= estimate / self.se).sum()
+        return {"p": float((above + 1) / (len(self.t) + 1)), "p_method": method}
 
 
 def cluster_interval(

@@ -1,17 +1,15 @@
-"""Calibration of mean updates, drift and split readings where beliefs live (METRICS A3, A5, A9)."""
+"""Calibration of mean updates and split readings where beliefs live (METRICS A3, A5)."""
 
 import numpy as np
 from numpy.random import Generator
-from scipy.special import expit
 
 from ....metrics import martingale_iv, studentised_mean
-from ...tables.samples import Chains, Pairs
 from .. import extreme
 from ..extreme import Sample
 from ..trajectories import Floats
-from .design import RESAMPLES, Design, Simulation, Test, misses, rejects, simulation, told
+from .design import RESAMPLES, Design, Simulation, Test, misses, simulation, told
 from .extreme import FAMILY, formerly, instead
-from .scored import names, score_of, updates
+from .scored import score_of, updates
 
 MEAN_UPDATE = (
     formerly("mean update, bootstrap-t"),
@@ -47,27 +45,6 @@ def _drifting(rng: Generator, questions: int) -> dict[str, float]:
     """Updates of spread beliefs that are all shifted by .02."""
     prior = rng.uniform(0.2, 0.8, questions)
     return _mean_update((prior, prior + 0.02 + rng.uniform(-0.1, 0.1, questions), np.arange(questions)))
-
-
-DRIFT2 = (
-    formerly("mean square drift above 0, bootstrap-t"),
-    instead("mean square drift above 0, bootstrap-t or t, the longer", "mean square drift above 0, bootstrap-t"),
-)
-
-
-@simulation
-def _settling(rng: Generator, questions: int, shift: float = 0.0) -> dict[str, float]:
-    """Eight chains that end at .001 or .999, as often as the first belief says, or `shift` nats more often."""
-    odds = rng.normal(-3, 3, questions)
-    prior, ends = np.clip(expit(odds), 0.001, 0.999), np.clip(expit(odds + shift), 0.001, 0.999)
-    last = 0.001 + 0.998 * (rng.random((questions, 8)) < ((ends - 0.001) / 0.998)[:, None])
-    moves = Pairs(prior=np.repeat(prior, 8), posterior=last.ravel())
-    sample = Chains(views={"": moves}, question=np.repeat(names(questions), 8))
-    deltas = last - prior[:, None]
-    squares = deltas.mean(axis=1) ** 2 - deltas.var(axis=1, ddof=1) / 8
-    was = studentised_mean(squares, seed=0, draws=RESAMPLES).test_above_zero(float(squares.mean()))["p"]
-    both = rejects(was), told(score_of("drift", "drift2", sample, RESAMPLES))
-    return {test.name: value for test, value in zip(DRIFT2, both, strict=True)}
 
 
 SPLIT = (
@@ -114,8 +91,6 @@ def designs() -> list[Design]:
          MEAN_UPDATE),
         ("extreme shift rounded", "mean update of beliefs of .01, .05, ... of which 0 and 1 stay, 20 questions",
          _absorbed(20), MEAN_UPDATE),
-        ("extreme chains 20", "20 questions x 8 chains that settle at .001 or .999", _settling(20), DRIFT2),
-        ("extreme chains 60", "60 questions x 8 chains that settle at .001 or .999", _settling(60), DRIFT2),
         ("extreme wordings", "three wordings that err alike before and after, 80 questions", _reworded(80, False),
          SPLIT),
         ("extreme wordings near 0", "the same near 0, 60 questions", _reworded(60, True), SPLIT),
@@ -123,7 +98,6 @@ def designs() -> list[Design]:
     power: list[tuple[Named, str]] = [
         (("extreme shift power", "updates of spread beliefs, 100 questions", _drifting(100), MEAN_UPDATE),
          "mean update .02"),
-        (("extreme chains power", "60 questions x 8 chains", _settling(60, 3.0), DRIFT2), "drift by three nats"),
         (("extreme wordings power", "three wordings, 200 questions", _reworded(200, False, -0.3), SPLIT), "M = -.3"),
     ]  # fmt: skip
     nothing = "nothing is planted but what the test allows"
