@@ -8,7 +8,6 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
-import yaml
 from click.testing import CliRunner
 
 from doxascope import UserError
@@ -17,7 +16,6 @@ from doxascope.experiments.engine.together import score_runs
 from doxascope.experiments.planted import Anchored, Bayesian
 from doxascope.experiments.report.lead import Lead
 from doxascope.experiments.runs.folder import RunFolder
-from doxascope.experiments.runs.manifest import ITEMS, item_lines
 from doxascope.experiments.scoring.engine import ScoredTable
 from doxascope.metrics import brier_on_split_martingale
 
@@ -28,19 +26,13 @@ Stored = Callable[..., RunFolder]
 
 
 @pytest.fixture
-def stored(configured: Any, tmp_path: Path) -> Stored:
+def stored(configured: Any, stored_run: Callable[..., RunFolder], tmp_path: Path) -> Stored:
     """Writes a belief table as the run of a model, under changed settings."""
 
     def make(table: pd.DataFrame, model: str, *changes: str, data: str = "d", weights: str = "w") -> RunFolder:
         _, config = configured(f"bootstrap_draws={DRAWS}", *changes)
-        folder = RunFolder.create(tmp_path / f"{model}-{len(list(tmp_path.iterdir()))}")
-        conditions = {"model": {"name": model, "weights": weights}}
-        folder.write("config.yaml", yaml.safe_dump(config.model_dump(mode="json")))
-        items = sorted({*zip(table["item"].astype(str), table["cluster"].astype(str), strict=True)})
-        folder.write(ITEMS, item_lines((item, cluster, f"{data} {item}") for item, cluster in items))
-        folder.write_manifest({"conditions": conditions, "batches": 1})
-        folder.commit(0, table, [], {})
-        return folder
+        path = tmp_path / f"{model}-{len(list(tmp_path.iterdir()))}"
+        return stored_run(path, config, table, model, data=data, weights=weights)
 
     return make
 
