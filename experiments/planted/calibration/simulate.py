@@ -9,7 +9,7 @@ from dataclasses import replace
 import numpy as np
 from tqdm import tqdm
 
-from . import beliefs, comparisons, decisions, extreme, martingale
+from . import beliefs, claims, comparisons, decisions, extreme, martingale, shifts
 from .design import AGAIN_SEEDS, POWER_SEEDS, SEEDS, Design, Flagged, Test
 from .row import FLAGGED, OUTSIDE, Row, verdict
 
@@ -22,9 +22,10 @@ def all_designs() -> list[Design]:
     found = [
         *martingale.designs(),
         *beliefs.designs(),
-        *comparisons.designs(),
         *decisions.designs(),
         *extreme.designs(),
+        *shifts.designs(),
+        *claims.designs(),
     ]
     return sorted(found, key=lambda design: design.family)
 
