@@ -9,7 +9,7 @@ from dataclasses import replace
 import numpy as np
 from tqdm import tqdm
 
-from . import beliefs, decisions, extreme, martingale
+from . import beliefs, claims, decisions, extreme, martingale, shifts
 from .design import AGAIN_SEEDS, POWER_SEEDS, SEEDS, Design, Flagged, Test
 from .row import FLAGGED, OUTSIDE, Row, verdict
 
@@ -19,7 +19,14 @@ CHUNK = 50
 
 def all_designs() -> list[Design]:
     """Every design of the page, in its order."""
-    found = [*martingale.designs(), *beliefs.designs(), *decisions.designs(), *extreme.designs()]
+    found = [
+        *martingale.designs(),
+        *beliefs.designs(),
+        *decisions.designs(),
+        *extreme.designs(),
+        *shifts.designs(),
+        *claims.designs(),
+    ]
     return sorted(found, key=lambda design: design.family)
 
 
