@@ -70,6 +70,7 @@ ROOMS = (
         "truth",
         "engine",
         "probing",
+        "comparing",
         "cli",
     ),
 )

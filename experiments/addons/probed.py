@@ -5,7 +5,7 @@ was trained on it.
 """
 
 import json
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 import pandas as pd
 
@@ -15,6 +15,7 @@ from ...probes.card.site_rule import READ_OUT
 from ...probes.probe import ProbeMeta
 from ..experiment import Experiment, Item, RunConfig
 from ..report.blocks import Block, Prose
+from ..runs.folder import RunFolder
 from ..runs.scores import resampling
 from ..scoring.engine import score_samples
 from ..scoring.number import Number
@@ -39,15 +40,21 @@ class ProbeBeliefs:
         """The numbers of every probe, and a section for each."""
         numbers: list[Number] = []
         blocks: list[Block] = []
-        for record, table in left_in(run.folder, FOLDER, AGAIN):
-            with in_one_line(f"{run.folder.path}: a probe that was applied", AGAIN):
-                meta = ProbeMeta.model_validate_json(record)
+        for meta, table in applied(run.folder):
             early = meta.reading_site == "before the question"
             own = [*_scored(run, table), *beside_asked(run, table, "probe", meta.name, trajectories=early)]
-            own += scored_beside(run.experiment, run.config, run.beliefs, _named_apart(meta, table))
+            own += scored_beside(run.experiment, run.config, run.beliefs, by_exact_method(meta, table))
             numbers += own
             blocks += _section(meta, table, own)
         return Added(numbers=numbers, blocks=blocks)
+
+
+def applied(folder: RunFolder) -> Iterator[tuple[ProbeMeta, pd.DataFrame]]:
+    """The probes that were applied to a run, and what they read there."""
+    for record, table in left_in(folder, FOLDER, AGAIN):
+        with in_one_line(f"{folder.path}: a probe that was applied", AGAIN):
+            meta = ProbeMeta.model_validate_json(record)
+        yield meta, table
 
 
 def _scored(run: ScoredRun, table: pd.DataFrame) -> list[Number]:
@@ -66,7 +73,7 @@ def _scored(run: ScoredRun, table: pd.DataFrame) -> list[Number]:
     return list(score_samples(samples, resampling(run.config), compared=set()).all)
 
 
-def _named_apart(meta: ProbeMeta, table: pd.DataFrame) -> pd.DataFrame:
+def by_exact_method(meta: ProbeMeta, table: pd.DataFrame) -> pd.DataFrame:
     """The rows by the form of the exact read-out that each is of."""
     methods = [f"{str(name).removesuffix(f' {meta.name}')}/{meta.name}" for name in table["method"]]
     return named_apart(table, methods, OWN)

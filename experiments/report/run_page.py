@@ -10,8 +10,8 @@ from markupsafe import Markup
 
 from ...metrics import PairedDifference, Score
 from ..experiment import Column, Experiment, Findings, RunConfig, Table
-from ..scoring.engine import DIFFERENCE
 from ..scoring.number import Key, Number
+from ..scoring.paired import DIFFERENCE
 from ..scoring.verdict import Verdict
 from ..tables.samples import ALL
 from .blocks import Block, Cell, Folded, Instances, Picture, Prose, Stamp, TableBlock
@@ -88,7 +88,7 @@ class _Told:
         score = number.score
         if column.field is not None:
             value = number.value(column.field)
-            return Cell(NONE if math.isnan(value) else f"{value:.3g}")
+            return Cell(NONE if math.isnan(value) else _percent(value) if column.percent else f"{value:.3g}")
         if not score.ci_method and score.status == "ok":
             raise ValueError(f"{column.metric}: a number without an interval's method must not be printed")
         if math.isnan(score.estimate):

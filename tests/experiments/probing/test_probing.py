@@ -182,6 +182,14 @@ def test_a_probe_gives_a_run_cross_fitted_beliefs_of_kind_probe(
     exact = beliefs[(beliefs["kind"] == "exact") & (beliefs["option_index"] == 0)].set_index("readout_id")["prob"]
     assert effect["estimate"] == pytest.approx(float((exact.loc[yes.index] - yes["prob"]).mean()))
     assert "Read by the probe probe" in (run_folder / "report.html").read_text()
+    told = command_line("compare", str(run_folder), "--metric", "brier", "--out", "compared", cwd=place)
+    assert told.returncode == 0, told.stderr
+    confirmed = json.loads((place / "compared" / "comparison.json").read_text())["confirmed"]
+    (record,) = [one for one in confirmed if (one["first"], one["second"]) == ("queried", "queried/probe")]
+    assert (record["n_rows"], record["details"]["n_only_first"]) == (len(yes), 0)
+    truth = beliefs.drop_duplicates("readout_id").set_index("readout_id")["outcome"].loc[yes.index]
+    expected = ((exact.loc[yes.index] - truth) ** 2 - (yes["prob"] - truth) ** 2).mean()
+    assert record["estimate"] == pytest.approx(float(expected))
     judged = command_line("probe", "eval", "job.yaml", str(run_folder), *asked, cwd=place)
     assert (judged.returncode, "was trained on every group" in judged.stderr) == (2, True)
     (run_folder / "probes" / "probe.json").unlink()
