@@ -70,6 +70,7 @@ ROOMS = (
         "engine",
         "probing",
         "comparing",
+        "card",
         "cli",
     ),
 )

@@ -1,0 +1,132 @@
+"""A card on a tiny random model: from the command line, resumed, and against itself and a worse model."""
+
+import json
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+import yaml
+from safetensors.torch import load_file, save_file
+
+from doxascope import UserError
+from doxascope.experiments.card import Card, against, make_card
+from doxascope.experiments.card.settings import load_set
+
+TINY = {
+    "version": 1,
+    "runs": {
+        "consistency": {"items": 12, "registered.n": 12, "bootstrap_draws": 50},
+        "truth": {"items": 12, "bootstrap_draws": 50},
+    },
+    "probe": {"run": "truth", "settings": {"positions": [], "study.permutations": 19, "study.refits": 5}},
+}
+Made = Callable[..., Card]
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory, tiny_for: Callable[[str], Path]) -> Made:
+    """A card of a tiny model, or of one whose weights were changed."""
+    place = tmp_path_factory.mktemp("cards")
+    (place / "tiny.yaml").write_text(yaml.safe_dump(TINY))
+
+    def make(out: str, change: Callable[[torch.Tensor], torch.Tensor] | None = None, seed: int = 0) -> Card:
+        model = tiny_for("consistency")
+        if change is not None:
+            model = Path(shutil.copytree(model, place / f"{out}-model"))
+            weights = load_file(model / "model.safetensors")
+            save_file(
+                {k: change(v).contiguous() for k, v in weights.items()}, model / "model.safetensors", {"format": "pt"}
+            )
+        return make_card(str(model), place / out, chosen=str(place / "tiny.yaml"), seed=seed)
+
+    return make
+
+
+@pytest.fixture(scope="module")
+def card(made: Made) -> Card:
+    """Of the tiny model."""
+    return made("one")
+
+
+def test_a_card_leads_with_gates_and_shows_kinds_gaps_and_the_probe(card: Card) -> None:
+    page = (card.folder / "report.html").read_text()
+    titles = [page.index(f">{title}<") for title in ("Gates", "Said, held, done", "Probe", "Runs")]
+    assert titles == sorted(titles)
+    told = json.loads((card.folder / "card.json").read_text())
+    assert set(told["experiments"]) == {"consistency", "truth"}
+    for name, path in card.runs.items():
+        stored = json.loads((path / "scores.json").read_text())["scores"]
+        whole = {
+            (row["metric"], row["method"], row["kind"]): row["estimate"] for row in stored if row["subset"] == "all"
+        }
+        for row in told["experiments"][name]["numbers"]:
+            assert row["estimate"] == whole[row["metric"], row["method"], row["kind"]]
+    assert {claim["verdict"] for claim in told["probe"]["claims"]} <= {"supported", "not supported", "not tested"}
+
+
+def test_the_same_card_again_is_the_same_bytes_wherever_it_stopped(card: Card, made: Made) -> None:
+    other = made("two")
+    for name in ("card.json", "report.html"):
+        assert (card.folder / name).read_bytes() == (other.folder / name).read_bytes()
+    shutil.rmtree(other.runs["truth"])
+    (other.folder / "card.json").unlink()
+    again = made("two")
+    for name in ("card.json", "report.html"):
+        assert (card.folder / name).read_bytes() == (again.folder / name).read_bytes()
+
+
+def test_nothing_is_worse_than_itself(card: Card, made: Made) -> None:
+    assert against(card, card).regressions == []
+    found = against(made("two"), Card.open(card.folder))
+    assert {one.name for one in found.tested} >= {"valid answers"}
+    assert [one.score.difference for one in found.tested] == [0] * len(found.tested)
+    assert found.regressions == []
+
+
+def test_a_model_that_answers_less_often_is_worse(card: Card, made: Made, command_line: Callable[..., Any]) -> None:
+    """With louder weights the tiny model begins its answers with other tokens."""
+    louder = made("louder", lambda weight: 6 * weight if weight.ndim == 2 else weight)
+    worse, before = (louder, card) if against(louder, card).regressions else (card, louder)
+    assert not against(before, worse).regressions
+    lines = against(worse, before).regressions
+    assert lines
+    assert all("valid answers" in line for line in lines)
+    model = yaml.safe_load((worse.runs["truth"] / "config.yaml").read_text())["model"]["path"]
+    place = worse.folder.parent
+    given = ("--set", str(place.parent / "tiny.yaml"), "--out", str(place), "--against", str(before.folder))
+    ended = command_line("card", model, *given, cwd=place)
+    assert (ended.returncode, ended.stdout.count("worse: ")) == (1, len(lines))
+    assert "Worse: " in (worse.folder / "against.html").read_text()
+    assert json.loads((worse.folder / "against.json").read_text())["regressions"] == lines
+
+
+@pytest.mark.parametrize(
+    ("change", "told"),
+    [
+        ({"runs": {}}, "runs: is empty"),
+        ({"probe": {"run": "martingale"}}, "is none of its runs"),
+        ({"version": 0}, "version"),
+        ({"runs": {"consistency": {"itmes": 3}}}, "itmes"),
+        ({"runs": {"nothing": {}}}, "nothing"),
+    ],
+)
+def test_a_wrong_set_is_refused_before_anything_is_read(change: dict[str, Any], told: str, tmp_path: Path) -> None:
+    (tmp_path / "mine.yaml").write_text(yaml.safe_dump(TINY | change))
+    with pytest.raises(UserError, match=told):
+        make_card("smollm2-135m", tmp_path / "out", chosen=str(tmp_path / "mine.yaml"))
+    assert not (tmp_path / "out").exists()
+
+
+def test_what_is_no_card_or_of_another_set_is_refused(card: Card, made: Made, tmp_path: Path) -> None:
+    with pytest.raises(UserError, match="is no card that is whole"):
+        Card.open(tmp_path)
+    (tmp_path / "card.json").write_text("[]")
+    with pytest.raises(UserError, match="is no card that is whole"):
+        Card.open(tmp_path)
+    with pytest.raises(UserError, match="no set and no file; known: quick, standard"):
+        load_set("quikc")
+    with pytest.raises(UserError, match="another set or seed"):
+        against(card, made("seeded", seed=1))
