@@ -3,6 +3,7 @@
 #   make test    set up, run the tests
 #   make lint    ruff and pyright
 #   make fuzz    100,000 random inputs of each kind, hours; FUZZ=1000 for fewer
+#   make damage  1,000 bit flips and 200 edits and deletions of a finished run
 #   make bench   the speed tables
 #   make figures   those of the README, from three runs (half an hour or more on two cores)
 #   make calibration   docs/calibration.md anew, from simulated agents (ten minutes on two free cores)
@@ -10,7 +11,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt
 
-.PHONY: setup demo test fuzz lint bench calibration figures clean
+.PHONY: setup demo test fuzz damage lint bench calibration figures clean
 
 setup: .venv/ready
 
@@ -45,7 +46,10 @@ test: .venv/dev .venv/gemma
 
 FUZZ ?= 100000
 fuzz: .venv/dev
-	@DOXASCOPE_FUZZ=$(FUZZ) $(BIN)/python -m pytest -q tests/hostile/test_fuzz.py tests/hostile/test_damaged_runs.py
+	@DOXASCOPE_FUZZ=$(FUZZ) $(BIN)/python -m pytest -q tests/hostile/test_fuzz.py
+
+damage: setup
+	@$(BIN)/python benchmarks/damage.py
 
 lint: .venv/dev
 	@mkdir -p .typing && ln -sfn .. .typing/doxascope

@@ -16,8 +16,11 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from . import metrics
+    from .experiments.ask.config import Candidate
     from .experiments.comparing.found import Comparison
+    from .experiments.engine.notebook import AskableModel, AskedTable, load
     from .experiments.experiment import Column, Experiment, Figure, Findings, Item, Question, RunConfig, Table
+    from .experiments.materials.choices.asked_sources import AskedSource
     from .experiments.runs.folder import RunFolder
     from .experiments.scoring.engine import ScoredTable
     from .experiments.scoring.number import Number
@@ -27,7 +30,7 @@ if TYPE_CHECKING:
     from .hooks.certificate.certify import certify
     from .hooks.errors import UserError
     from .hooks.generation.sampling import Sampling
-    from .hooks.lm import Beliefs, LanguageModel, load
+    from .hooks.lm import Beliefs, LanguageModel
     from .hooks.model.points import Point
     from .hooks.model.spec import ModelSpec
     from .hooks.prompts.options import Option, make_options
@@ -46,7 +49,11 @@ __all__ = [
     "ActivationStore",
     "ActivationWriter",
     "Activations",
+    "AskableModel",
+    "AskedSource",
+    "AskedTable",
     "Beliefs",
+    "Candidate",
     "CapturePlan",
     "Column",
     "Edit",
@@ -95,6 +102,8 @@ __all__ = [
 ]
 
 _HOMES = {
+    "experiments.ask.config": ("Candidate",),
+    "experiments.materials.choices.asked_sources": ("AskedSource",),
     "experiments.experiment": (
         "Column", "Experiment", "Figure", "Findings", "Item", "Question", "RunConfig", "Table",
     ),
@@ -105,7 +114,8 @@ _HOMES = {
     "hooks.certificate.certify": ("certify",),
     "hooks.errors": ("UserError",),
     "hooks.generation.sampling": ("Sampling",),
-    "hooks.lm": ("Beliefs", "LanguageModel", "load"),
+    "experiments.engine.notebook": ("AskableModel", "AskedTable", "load"),
+    "hooks.lm": ("Beliefs", "LanguageModel"),
     "hooks.model.points": ("Point",),
     "hooks.model.spec": ("ModelSpec",),
     "hooks.prompts.options": ("Option", "make_options"),

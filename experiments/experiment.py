@@ -51,7 +51,7 @@ class RunConfig(Settings):
 
     experiment: str
     model: ModelSpec
-    seed: int = Field(default=0, ge=0)
+    seed: int = Field(default=0, ge=0, lt=2**32)
     """Of the items and of all resampling."""
     items: int = Field(ge=1, le=10**7)
     terminators: tuple[str, ...] = TERMINATORS
@@ -266,6 +266,8 @@ class Experiment(ABC):
     """
     config_type: ClassVar[type[RunConfig]] = RunConfig
     """Its settings."""
+    material: ClassVar[str] = ""
+    """The setting that a file after its name on the command line fills, with dots; empty: it takes none."""
     conditions: ClassVar[frozenset[str]] = frozenset()
     """Settings in which runs that are scored together may differ, besides the model: those that do are factors."""
     choices: ClassVar[frozenset[str]] = frozenset()
@@ -310,6 +312,24 @@ class ReadsByItself(Protocol):
 
     def read(self, config: Any, item: Item, lm: LanguageModel) -> Read:
         """Read one item. No pack and no sampling spans items: what one reads does not depend on others."""
+        ...
+
+
+@runtime_checkable
+class SettlesFirst(Protocol):
+    """An experiment that chooses some of its settings with the model, before anything that is scored is read."""
+
+    def settle(self, config: Any, lm: LanguageModel) -> tuple[Any, Mapping[str, Any]]:
+        """The settings with what was chosen, and how, for the conditions of the manifest."""
+        ...
+
+
+@runtime_checkable
+class TabulatesAnswers(Protocol):
+    """An experiment whose run has a table of answers, to be joined with the user's own."""
+
+    def answers(self, beliefs: pd.DataFrame) -> pd.DataFrame:
+        """A row for each answer, found by `id`; it is written as `answers.csv`."""
         ...
 
 

@@ -1,9 +1,9 @@
 """A loaded model with its read-outs, for scripts and notebooks."""
 
 import gc
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import cached_property
-from typing import TYPE_CHECKING, Literal, NamedTuple, Self
+from typing import TYPE_CHECKING, Literal, NamedTuple, Self, TypeVar
 
 import numpy as np
 import pandas as pd
@@ -280,6 +280,9 @@ class LanguageModel:
         return [row | competitor for row in exact_rows(reading.logp, options, low_coverage)]
 
 
+Model = TypeVar("Model", bound=LanguageModel)
+
+
 def load(model: str | ModelSpec, *, terminators: Sequence[str] = TERMINATORS, **settings: object) -> LanguageModel:
     """Load a model for reading.
 
@@ -288,8 +291,15 @@ def load(model: str | ModelSpec, *, terminators: Sequence[str] = TERMINATORS, **
         terminators: what closes an option.
         settings: fields of ModelSpec to change, such as `dtype="bfloat16"`, `device="cuda"` or `backend="nnsight"`.
     """
+    return loaded(LanguageModel, model, terminators, settings)
+
+
+def loaded(
+    kind: type[Model], model: str | ModelSpec, terminators: Sequence[str], settings: Mapping[str, object]
+) -> Model:
+    """The same as a `kind` of model."""
     spec = resolve_model(model) if isinstance(model, str) else model
     if settings:
-        spec = parse(ModelSpec, spec.model_dump() | settings, "load()")
+        spec = parse(ModelSpec, spec.model_dump() | dict(settings), "load()")
     require_library(spec)
-    return LanguageModel(spec, load_model(spec), load_text_side(spec), terminators)
+    return kind(spec, load_model(spec), load_text_side(spec), terminators)

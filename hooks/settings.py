@@ -2,11 +2,13 @@
 
 from collections.abc import Iterable
 from pathlib import Path
+from string import Formatter
 from typing import Any, TypeVar, get_args
 
 import yaml
 from pydantic import BaseModel, ConfigDict, ValidationError
 
+from .documents import read_text
 from .errors import UserError, closest, in_one_line, nearest
 
 
@@ -18,7 +20,9 @@ class Settings(BaseModel):
 
 S = TypeVar("S", bound=Settings)
 MOST_NODES = 100_000
-"""Values of a settings file, with what its aliases repeat."""
+"""Values of a YAML file, with what its aliases repeat."""
+MOST_CHARACTERS = 2_000_000
+"""Of a YAML file: more takes longer than anybody waits."""
 
 
 class _Loader(yaml.SafeLoader):
@@ -55,15 +59,16 @@ def _size(node: yaml.Node, known: dict[int, int]) -> int:
 
 def read_yaml(path: Path) -> dict[str, Any]:
     """The mapping that a YAML file holds."""
-    try:
-        text = path.read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        raise UserError(f"{path}: cannot be read ({error}); give a readable UTF-8 file") from error
-    with in_one_line(f"{path}: not valid YAML"):
-        data = yaml.load(text, _Loader)
+    data = parse_yaml(read_text(path, MOST_CHARACTERS), path)
     if not isinstance(data, dict):
         raise UserError(f"{path}: holds {type(data).__name__}, not `key: value` lines")
     return data
+
+
+def parse_yaml(text: str, where: object) -> Any:
+    """What a YAML text holds. Raises UserError, which begins with `where`, if it is none."""
+    with in_one_line(f"{where}: not valid YAML"):
+        return yaml.load(text, _Loader)
 
 
 def parse(model: type[S], data: dict[str, Any], where: str) -> S:
@@ -83,13 +88,16 @@ def _line(model: type[BaseModel], fault: Any, where: str) -> str:
 
 
 def check_placeholders(key: str, text: str, names: Iterable[str]) -> None:
-    """Raise ValueError for a placeholder `{name}` in the text at `key` that is none of the names."""
-    names = list(names)
+    """Raise ValueError for a placeholder `{name}` in the text at `key` that is none of the names, or says more."""
+    listed = " ".join(f"{{{name}}}" for name in names)
     try:
-        text.format(**dict.fromkeys(names, ""))
-    except (KeyError, IndexError, ValueError) as error:
-        listed = " ".join(f"{{{name}}}" for name in names)
-        raise ValueError(f"{key}: placeholder {error} is not one of {listed}") from None
+        found = [part for part in Formatter().parse(text) if part[1] is not None]
+    except ValueError as error:
+        raise ValueError(f"{key}: {error}; the placeholders are {listed}, a brace is written twice") from None
+    for _, name, width, conversion in found:
+        said = f"{name}{f'!{conversion}' if conversion else ''}{f':{width}' if width else ''}"
+        if f"{{{said}}}" not in listed.split():
+            raise ValueError(f"{key}: placeholder {said!r} is not one of {listed}")
 
 
 def _suggestion(name: str, model: type[BaseModel]) -> str:

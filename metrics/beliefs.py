@@ -22,6 +22,7 @@ STATUSES = (
     "truncated",
     "ambiguous",
     "out_of_range",
+    "unreadable",
     "nan",
 )
 VALUED = ("ok", "low_coverage")

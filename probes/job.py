@@ -5,11 +5,12 @@ import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from urllib.parse import quote
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ..hooks.errors import UserError
+from ..hooks.errors import UserError, in_one_line
 from ..hooks.files import atomic_write
 from ..hooks.store import Header
 from ..metrics.validation import Floats
@@ -102,7 +103,7 @@ def run_job(
     known = _fingerprint(data, header, folds, plan)
 
     def keep(at: ReadAt, compute: Callable[[], AtPoint]) -> AtPoint:
-        found = _kept(folder / "points" / f"{at}-{known}.npz", compute)
+        found = _kept(folder / "points" / f"{quote(str(at), safe='@')}-{known}.npz", compute)
         advance(1)
         return found
 
@@ -118,19 +119,15 @@ def run_job(
 
 def _kept(path: Path, compute: Callable[[], AtPoint]) -> AtPoint:
     """What a point gave, from the disk if it is there."""
-    try:
-        if path.exists():
-            with np.load(path, allow_pickle=False) as kept:
-                return AtPoint(kept["inner"], kept["outer"], kept["penalties"])
-        found = compute()
+    if path.exists():
+        with in_one_line(f"{path}: cannot be read", "delete it"), np.load(path, allow_pickle=False) as kept:
+            return AtPoint(kept["inner"], kept["outer"], kept["penalties"])
+    found = compute()
+    with in_one_line(f"{path}: cannot be written", "choose another --out"):
         path.parent.mkdir(parents=True, exist_ok=True)
         with atomic_write(path) as temporary, temporary.open("wb") as file:
             np.savez(file, inner=found.inner, outer=found.outer, penalties=found.penalties)
-        return found
-    except (OSError, ValueError, KeyError) as error:
-        if isinstance(error, UserError):
-            raise
-        raise UserError(f"{path}: cannot be read or written ({error}); delete it, or choose another --out") from error
+    return found
 
 
 def _fingerprint(data: ProbeData, header: Header, folds: NDArray[np.intp], plan: StudyPlan) -> str:

@@ -8,7 +8,7 @@ from ..hooks.settings import Settings
 from .folds import MIN_FOLDS
 from .selection.nested import PENALTIES
 
-Positive = Annotated[float, Field(gt=0)]
+Penalty = Annotated[float, Field(ge=1e-6, le=1e12)]
 
 
 class Thresholds(Settings):
@@ -30,16 +30,16 @@ class StudyPlan(Settings):
     depth: float = Field(default=0.6, ge=0, le=1)
     """The registered layer rule: the relative depth at which the probe of the claims is read."""
     folds: int = Field(default=5, ge=MIN_FOLDS)
-    penalties: tuple[Positive, ...] = Field(default=PENALTIES, min_length=1)
-    permutations: int = Field(default=199, ge=19)
+    penalties: tuple[Penalty, ...] = Field(default=PENALTIES, min_length=1)
+    permutations: int = Field(default=199, ge=19, le=10**6)
     """Of the band, and of every permutation test."""
-    refits: int = Field(default=200, ge=20)
+    refits: int = Field(default=200, ge=20, le=10**6)
     """Resamples of groups with all fits repeated, of every interval."""
-    control_draws: int = Field(default=20, ge=1)
+    control_draws: int = Field(default=20, ge=1, le=10**5)
     """Random targets of the control task."""
     transfer: tuple[str, ...] = ("polarity", "template", "domain")
     """Columns to train on one level of and test on another, where they are there."""
     level: float = Field(default=0.95, gt=0.5, lt=1)
-    seed: int = Field(default=0, ge=0)
+    seed: int = Field(default=0, ge=0, lt=2**32)
     """Of folds, permutations, refits and controls."""
     thresholds: Thresholds = Thresholds()

@@ -2,7 +2,7 @@
 
 import hashlib
 import io
-import json
+import zipfile
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -10,9 +10,11 @@ from typing import Any, Literal, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
+from pydantic import Field
 
 from .. import __version__
-from ..hooks.errors import UserError
+from ..hooks.documents import read_json
+from ..hooks.errors import UserError, in_one_line
 from ..hooks.files import atomic_write
 from ..hooks.settings import Settings, parse
 from ..hooks.store import Header
@@ -23,6 +25,10 @@ from .estimators.readout import LinearReadout
 
 MODEL_KEYS = ("architecture", "n_layers", "d_model", "weights", "tokenizer", "chat_template", "template")
 """What of a model's identity must be the same where a probe is applied."""
+NAME = r"^\w[\w.-]{0,99}$"
+"""Of a probe: it names files."""
+LARGEST = 1e100
+"""Of the numbers of a probe: no product of them is beyond floating point."""
 ARRAYS = ("mean", "scale", "weights", "calibration", "groups", "folds")
 
 
@@ -30,7 +36,7 @@ class ProbeMeta(Settings):
     """All of a probe but its numbers."""
 
     format: Literal[1] = 1
-    name: str
+    name: str = Field(pattern=NAME)
     doxascope: str = __version__
     estimator: str
     """`ridge`, `logistic`, `mean_difference`, ..., or `imported`."""
@@ -91,6 +97,7 @@ class Probe:
         differences = [
             f"{name}: trained on {was}, given {now}"
             for name, was, now in [
+                ("width", len(self.readout.weights), _width(header, at)),
                 *((key, mine.model.get(key), here.get(key)) for key in MODEL_KEYS if key in mine.model),
                 ("dtype", mine.dtype, header.dtype),
                 *zip(("site", "layer", "position", "head"), mine.at, at, strict=True),
@@ -130,22 +137,20 @@ class Probe:
         Raises UserError for files that are not there, damaged, or do not belong together.
         """
         path = path.with_suffix("") if path.suffix in (".npz", ".json") else path
-        try:
-            data = json.loads(_named(path, ".json").read_text(encoding="utf-8"))
+        meta = parse(ProbeMeta, read_json(_named(path, ".json")), str(_named(path, ".json")))
+        with in_one_line(_named(path, ".npz")):
             raw = _named(path, ".npz").read_bytes()
-        except (OSError, ValueError) as error:
-            raise UserError(f"{path}: is no probe ({error}); give the path of its .json") from None
-        meta = parse(ProbeMeta, data, str(_named(path, ".json")))
         if meta.numbers != _hash(raw):
             raise UserError(f"{_named(path, '.npz')}: is damaged, or of another probe than {path.name}.json")
-        with np.load(io.BytesIO(raw), allow_pickle=False) as arrays:
-            if missing := [name for name in ARRAYS if name not in arrays]:
-                raise UserError(f"{path}.npz: has no array {missing[0]!r}")
+        with in_one_line(_named(path, ".npz")):
+            found = _arrays(raw)
             first, *crossed = (
                 LinearReadout(mean, scale, weights, *map(float, calibration))
-                for mean, scale, weights, calibration in zip(*(arrays[name] for name in ARRAYS[:4]), strict=True)
+                for mean, scale, weights, calibration in zip(*(found[name] for name in ARRAYS[:4]), strict=True)
             )
-            fold_of = dict(zip(arrays["groups"].tolist(), arrays["folds"].tolist(), strict=True))
+            fold_of = dict(zip(found["groups"].tolist(), found["folds"].tolist(), strict=True))
+            if not {*fold_of.values()} <= {*range(len(crossed))} or len(fold_of) < len(found["groups"]):
+                raise ValueError("its groups are there twice, or in folds that it has not")
         return cls(first, meta, tuple(crossed), fold_of)
 
 
@@ -155,8 +160,7 @@ def import_probe(direction: ArrayLike, bias: float, header: Header, at: ReadAt, 
     Raises UserError if the direction is not of the model's width.
     """
     readout = LinearReadout.from_direction(direction, bias)
-    width = header.width(at.site) if at.head is None else header.width(at.site) // (header.n_heads or 1)
-    if len(readout.weights) != width:
+    if len(readout.weights) != (width := _width(header, at)):
         raise UserError(f"direction: has {len(readout.weights)} numbers, the activations {width}")
     return Probe(
         readout,
@@ -169,6 +173,33 @@ def import_probe(direction: ArrayLike, bias: float, header: Header, at: ReadAt, 
             **at._asdict(),
         ),
     )
+
+
+def _width(header: Header, at: ReadAt) -> int:
+    """Of the features at a place."""
+    return header.width(at.site) if at.head is None else header.width(at.site) // (header.n_heads or 1)
+
+
+def _arrays(raw: bytes) -> dict[str, Any]:
+    """The arrays of a probe. Raises ValueError for any that is not as `save` writes it."""
+    with zipfile.ZipFile(io.BytesIO(raw)) as archive:
+        if sum(one.file_size for one in archive.infolist()) > len(raw):
+            raise ValueError("it is packed, which no probe is")
+    with np.load(io.BytesIO(raw), allow_pickle=False) as arrays:
+        if missing := [name for name in ARRAYS if name not in arrays]:
+            raise ValueError(f"it has no array {missing[0]!r}")
+        found = {name: arrays[name] for name in ARRAYS}
+    fits, d = found["weights"].shape if found["weights"].ndim == 2 else (0, 0)
+    wanted = dict.fromkeys(ARRAYS[:3], (fits, d)) | {"calibration": (fits, 3)}
+    for name, shape in wanted.items():
+        array = found[name]
+        if not fits or array.dtype != np.float64 or array.shape != shape or not (np.abs(array) < LARGEST).all():
+            raise ValueError(f"its {name}, {array.dtype} {array.shape}, are not float64 {shape} below {LARGEST:g}")
+    if not (found["scale"] > 0).all():
+        raise ValueError("a scale is not above 0")
+    if found["groups"].dtype.kind != "U" or found["folds"].dtype != np.int64:
+        raise ValueError("its groups are no texts, or its folds no whole numbers")
+    return found
 
 
 def _named(path: Path, suffix: str) -> Path:

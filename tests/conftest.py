@@ -263,8 +263,8 @@ def taught(save_speller: Callable[..., Path]) -> Callable[..., Any]:
 
 @pytest.fixture(scope="session")
 def speller(taught: Callable[..., Any]) -> Any:
-    """A character model that answers `which?` with a colour, more or less."""
-    return taught("abcdefghijklmnopqrstuvwxyzRGB .,!?\n", "which?", ANSWERS)
+    """A character model that answers `which? ` with a colour, more or less."""
+    return taught("abcdefghijklmnopqrstuvwxyzRGB .,!?\n", "which? ", ANSWERS)
 
 
 @pytest.fixture(scope="session")

@@ -60,6 +60,7 @@ def test_the_package_is_the_folder_of_these_tests_whatever_its_name() -> None:
 ROOMS = (
     *("tables", "scoring", "experiment", "runs", "materials", "reading", "report", "addons", "planted"),
     *(
+        "ask",
         "bscore",
         "consistency",
         "locate",
@@ -75,7 +76,7 @@ ROOMS = (
     ),
 )
 """Of `experiments/`: each may import those before it."""
-EXPERIMENTS = {"bscore", "consistency", "locate", "martingale", "rationality", "sycophancy", "truth"}
+EXPERIMENTS = {"ask", "bscore", "consistency", "locate", "martingale", "rationality", "sycophancy", "truth"}
 """Rooms of which none may import another."""
 
 

@@ -1,9 +1,12 @@
-"""What a run may add to its experiment: inner layers, noise floors, probes. The engine goes through `ADDONS`."""
+"""What a run may add to its experiment: fitted settings, inner layers, noise floors, probes. The engine goes through
+`ADDONS`.
+"""
 
 from .addon import AddOn
 from .floors import NoiseFloors
 from .inner.addon import InnerLayers
 from .probed import ProbeBeliefs
+from .settled import Settled
 
-ADDONS: tuple[AddOn, ...] = (NoiseFloors(), InnerLayers(), ProbeBeliefs())
+ADDONS: tuple[AddOn, ...] = (Settled(), NoiseFloors(), InnerLayers(), ProbeBeliefs())
 """In the order of their sections on a page."""

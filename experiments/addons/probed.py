@@ -4,13 +4,13 @@
 was trained on it.
 """
 
+import io
 import json
 from collections.abc import Iterator, Sequence
-from pathlib import Path
 
 import pandas as pd
 
-from ...hooks.errors import UserError
+from ...hooks.errors import UserError, in_one_line
 from ...hooks.lm import LanguageModel
 from ...metrics import check_belief_table, query_effect
 from ...probes.card.site_rule import READ_OUT
@@ -19,6 +19,7 @@ from ...probes.probe import ProbeMeta
 from ..experiment import Experiment, Item, RunConfig
 from ..report.blocks import Block, Cell, Prose, TableBlock
 from ..report.text import HEADINGS, cells
+from ..runs.folder import RunFolder
 from ..runs.scores import resampling
 from ..scoring.engine import score_samples
 from ..scoring.number import Number
@@ -43,21 +44,23 @@ class ProbeBeliefs:
         """The numbers of every probe, and a section for each."""
         numbers: list[Number] = []
         blocks: list[Block] = []
-        for meta, table in applied(run.folder.path):
+        for meta, table in applied(run.folder):
             own = [*_scored(run, table), *_beside_exact(run, meta, table)]
             numbers += own
             blocks += _section(meta, table, own)
         return Added(numbers=numbers, blocks=blocks)
 
 
-def applied(path: Path) -> Iterator[tuple[ProbeMeta, pd.DataFrame]]:
-    """The probes that were applied to a run, each with what it read."""
-    for file in sorted((path / FOLDER).glob("*.parquet")):
-        try:
-            meta = ProbeMeta.model_validate_json(file.with_suffix(".json").read_text(encoding="utf-8"))
-            yield meta, check_belief_table(pd.read_parquet(file))
-        except (OSError, ValueError) as error:
-            raise UserError(f"{file}: cannot be read ({error}); apply the probe again") from error
+def applied(folder: RunFolder) -> Iterator[tuple[ProbeMeta, pd.DataFrame]]:
+    """Those whose digests the run knows: what a kill left besides them does not count."""
+    known = folder.manifest.get("files", {})
+    for name in sorted(one for one in known if one.startswith(f"{FOLDER}/") and one.endswith(".parquet")):
+        with in_one_line(folder.path / name, "apply the probe again"):
+            table = folder.verified(name, known[name])
+            beside = name.removesuffix("parquet") + "json"
+            meta = ProbeMeta.model_validate_json(folder.verified(beside, known[beside]))
+            applied = meta, check_belief_table(pd.read_parquet(io.BytesIO(table)))
+        yield applied
 
 
 def _scored(run: ScoredRun, table: pd.DataFrame) -> list[Number]:

@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -11,7 +12,7 @@ from ...metrics import belief_table
 from ...metrics.validation import Floats
 from ..experiment import Item, Question
 from ..planted.repeating import Repeating
-from .asking import asks, choice_of, orders_of, single_question, turn_question
+from .asking import MULTI, choice_of, orders_of, single_question
 from .config import BScoreConfig
 from .conversations import turn_orders
 from .reading import counted_rows
@@ -34,19 +35,26 @@ def agent_table(config: BScoreConfig, items: Sequence[Item], agent: Repeating, s
         choice = choice_of(item)
         law = agent.fresh(orders_of(choice), np.random.default_rng([seed, number]))
         for which, (name, method) in enumerate(config.methods.items()):
-            if not asks(choice, method):
+            if not method.can_ask(choice):
                 continue
-            for order, fresh in enumerate(law):
-                rows += _rows(item, single_question(config, item, name, order), fresh)
+            afresh = [single_question(config, item, name, order) for order in range(len(law))]
+            for asked, fresh in zip(afresh, law, strict=True):
+                rows += _rows(item, asked, fresh)
             if method.conversations:
-                rows += _conversations(config, item, name, agent, law, np.random.default_rng([seed, number, which]))
+                rng = np.random.default_rng([seed, number, which])
+                rows += _conversations(config, item, afresh, agent, law, rng)
                 counted = counted_rows(config, item, name, law, SURE)
                 rows += [{"item": item.id, "cluster": item.cluster, **row} for row in counted]
     return belief_table(rows)
 
 
 def _conversations(
-    config: BScoreConfig, item: Item, name: str, agent: Repeating, law: Floats, rng: np.random.Generator
+    config: BScoreConfig,
+    item: Item,
+    afresh: Sequence[Question],
+    agent: Repeating,
+    law: Floats,
+    rng: np.random.Generator,
 ) -> list[dict[str, Any]]:
     rows: list[dict[str, Any]] = []
     right = choice_of(item).right
@@ -55,31 +63,35 @@ def _conversations(
         for turn, order in enumerate(turn_orders(config, item, run), 1):
             p = agent.turn(law[order], said, right)
             answer = int(rng.choice(len(p), p=p))
-            told = {"run": run, "turn": turn, "answer": answer}
-            asked = turn_question(config, item, name, order, (), f"{item.id}/run-{run}/turn-{turn}/{name}", **told)
-            rows += _rows(item, asked, p)
+            asked = afresh[order]
+            told = {**asked.variant, "run": run, "turn": turn, "answer": answer}
+            name = f"{item.id}/run-{run}/turn-{turn}/{asked.method}"
+            rows += _rows(item, replace(asked, readout_id=name, scenario=MULTI, step=turn, variant=told), p)
             said.append(answer)
     return rows
 
 
 def _rows(item: Item, asked: Question, p: Floats) -> list[dict[str, Any]]:
     """As a reading fills them."""
+    whole = {
+        "readout_id": asked.readout_id,
+        "item": item.id,
+        "cluster": item.cluster,
+        "kind": "exact",
+        "method": asked.method,
+        "scenario": asked.scenario,
+        "step": asked.step,
+        "variant": json.dumps(asked.variant, sort_keys=True),
+        "coverage": SURE,
+        "status": "ok",
+    }
     return [
         {
-            "readout_id": asked.readout_id,
-            "item": item.id,
-            "cluster": item.cluster,
-            "kind": "exact",
-            "method": asked.method,
-            "scenario": asked.scenario,
-            "step": asked.step,
-            "variant": json.dumps(asked.variant, sort_keys=True),
+            **whole,
             "option": option.name,
             "option_index": i,
             "logp": float(np.log(p[i])),
             "prob": float(p[i]),
-            "coverage": SURE,
-            "status": "ok",
         }
         for i, option in enumerate(asked.options)
     ]

@@ -4,13 +4,12 @@ from collections.abc import Sequence
 from typing import Any
 
 from ...hooks.prompts.chat import Message
-from ...hooks.prompts.options import Option, make_options
 from ...hooks.prompts.places import LAST, Position
 from ..experiment import Item, Question
-from ..materials.choices.benchmarks import LETTERS
-from ..materials.choices.choice import OPTIONS, Choice
+from ..materials.choices.asking import options_of, user_turn
+from ..materials.choices.choice import Choice
+from ..materials.choices.orders import Order, orders
 from .config import BScoreConfig, Method
-from .orders import Order, orders
 
 SINGLE, MULTI, CONFIDENCE = "single", "multi", "confidence"
 """Scenarios."""
@@ -25,31 +24,6 @@ def choice_of(item: Item) -> Choice:
 def orders_of(choice: Choice) -> list[Order]:
     """Those in which its options are read; one, if they are not shown."""
     return orders(len(choice.options)) if choice.listed else [tuple(range(len(choice.options)))]
-
-
-def asks(choice: Choice, method: Method) -> bool:
-    """Whether a method can ask the question: letters stand for options that are listed, as many as there are."""
-    return not method.letters or (choice.listed and len(choice.options) <= len(LETTERS))
-
-
-def user_turn(choice: Choice, method: Method, order: Order) -> Message:
-    """What is asked, with the options in this order."""
-    shown = method.between.join(
-        method.option.format(option=choice.options[which], letter=LETTERS[place : place + 1])
-        for place, which in enumerate(order)
-    )
-    text = choice.text.replace(OPTIONS, shown)
-    whole = not choice.listed or OPTIONS in choice.text
-    return {
-        "role": "user",
-        "content": method.inline.format(question=text) if whole else method.ask.format(question=text, options=shown),
-    }
-
-
-def options_of(choice: Choice, method: Method, order: Order) -> tuple[Option, ...]:
-    """The options, as the question has them, in the forms that say them when they are listed in this order."""
-    labels = [LETTERS[order.index(i)] for i in range(len(order))] if method.letters else None
-    return make_options(choice.options, method.forms, labels)
 
 
 def single_question(config: BScoreConfig, item: Item, name: str, number: int) -> Question:
@@ -77,6 +51,7 @@ def turn_question(
     }
     positions = {"question": Position(message=-1), "before-answer": Position(at="before_answer"), "answer": LAST}
     positions |= {"own-last-answer": Position(message=-2)} if history else {}
+    about |= {} if method.conversations else {"alone": True}
     return Question(
         readout_id=readout_id,
         method=name,
@@ -104,5 +79,5 @@ def single_questions(config: BScoreConfig, item: Item) -> list[Question]:
         single_question(config, item, name, number)
         for number in range(len(orders_of(choice)))
         for name, method in config.methods.items()
-        if asks(choice, method)
+        if method.can_ask(choice)
     ]

@@ -7,11 +7,13 @@ from typing import Any
 from ...hooks.generation.sampling import Sampling
 from ...hooks.lm import LanguageModel
 from ...hooks.prompts.chat import Message
+from ...hooks.prompts.query import PromptReader
 from ...hooks.verbal.answers import Answer, answer_rows, write_answers
 from ...hooks.verbal.asking import NumberQuestion, ask_number
 from ...hooks.verbal.exact_numbers import read_numbers
 from ...hooks.verbal.formats import UNIT
 from ..experiment import Item, Transcript
+from ..reading.stated import AskedNumbers
 from ..reading.transcripts import number_transcript
 from .asking import CONFIDENCE, answered, choice_of, single_question
 from .config import BScoreConfig
@@ -27,15 +29,9 @@ def confidence_rows(
     """The rows of the first method, and what was asked and said: of each option, the mean of the exact distribution
     over the numbers that the model may write, and the likeliest number.
     """
-    choice, name = choice_of(item), next(iter(config.methods))
-    if config.confidence is None or choice.target:  # a draw is nothing to be sure of
+    choice, name, asked = choice_of(item), next(iter(config.methods)), _asked(config, item, lm.reader)
+    if config.confidence is None or not asked:
         return [], []
-    method, written = config.methods[name], replace(UNIT, name=FORMAT, instruction=config.confidence.ask)
-    first = single_question(config, item, name, 0)
-    asked: list[NumberQuestion] = []
-    for i, option in enumerate(first.options):
-        talk: list[Message] = [*answered(method, first, option.forms[0])]
-        asked.append(ask_number(lm.reader, f"{item.id}/{CONFIDENCE}-{i}/{name}", talk, written))
     rows: list[dict[str, Any]] = []
     answers: list[list[Answer]] = [[] for _ in asked]
 
@@ -55,6 +51,28 @@ def confidence_rows(
         number_transcript(lm.reader.chat, one, _pair(option), own)
         for one, option, own in zip(asked, choice.options, answers, strict=True)
     ]
+
+
+def planned_confidence(config: BScoreConfig, item: Item, reader: PromptReader) -> AskedNumbers:
+    """The same, before anything is read."""
+    asked = _asked(config, item, reader)
+    greedy = config.confidence is not None and config.confidence.greedy
+    return AskedNumbers([one.query(reader) for one in asked], ANSWER_TOKENS * len(asked) * greedy)
+
+
+def _asked(config: BScoreConfig, item: Item, reader: PromptReader) -> list[NumberQuestion]:
+    """The question how sure it is, after each option as the answer to the first order; none of a named distribution: a
+    draw is nothing to be sure of.
+    """
+    name = next(iter(config.methods))
+    if config.confidence is None or choice_of(item).target:
+        return []
+    written = replace(UNIT, name=FORMAT, instruction=config.confidence.ask)
+    first, asked = single_question(config, item, name, 0), []
+    for i, option in enumerate(first.options):
+        talk: list[Message] = [*answered(config.methods[name], first, option.forms[0])]
+        asked.append(ask_number(reader, f"{item.id}/{CONFIDENCE}-{i}/{name}", talk, written))
+    return asked
 
 
 def _pair(option: str) -> tuple[str, str]:

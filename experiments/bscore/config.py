@@ -4,8 +4,9 @@ from collections.abc import Mapping
 
 from pydantic import Field, model_validator
 
-from ...hooks.settings import Settings, check_placeholders
+from ...hooks.settings import Settings
 from ..experiment import MethodName, RunConfig
+from ..materials.choices.asking import ChoiceForm
 from ..materials.choices.sources import ChoiceSource
 from .distributions import Distribution
 
@@ -13,34 +14,13 @@ TURN_FREE = 2
 """Fewest turns: the first has no history."""
 
 
-class Method(Settings):
+class Method(ChoiceForm):
     """A form of asking and of reading the answer."""
 
-    ask: str
-    """`{question}` and `{options}`, the options as `option` writes them with `between` them."""
-    inline: str = "{question}"
-    """For a question that lists its options itself, or lists none."""
-    option: str = "{option}"
-    """How one is listed; `{letter}` is that of its place."""
-    between: str = ", "
-    forms: tuple[str, ...] = Field(min_length=1)
-    letters: bool = False
-    """Whether the letter of its place, not its text, is what says an option."""
-    prefill: str = ""
-    """How an answer begins."""
     close: str = ""
     """How a past answer ends."""
     conversations: bool = True
     """Whether conversations are held under it, too; if not, it is read in single turns alone."""
-
-    @model_validator(mode="after")
-    def _placeholders_are_known(self) -> "Method":
-        check_placeholders("ask", self.ask, ("question", "options"))
-        check_placeholders("inline", self.inline, ("question",))
-        check_placeholders("option", self.option, ("option", "letter"))
-        if self.letters and "{letter}" not in self.option:
-            raise ValueError("letters: write {letter} into `option`, so that the model knows them")
-        return self
 
 
 class Confidence(Settings):
@@ -56,15 +36,15 @@ class BScoreConfig(RunConfig):
 
     sources: Mapping[str, ChoiceSource] = Field(min_length=1)
     methods: Mapping[MethodName, Method] = Field(min_length=1)
-    runs: int = Field(ge=2)
+    runs: int = Field(ge=2, le=10**5)
     """Conversations of each question (R); with fewer than two their variance is not known."""
-    turns: int = Field(ge=TURN_FREE)
+    turns: int = Field(ge=TURN_FREE, le=10**4)
     """Of each conversation (N)."""
     keep_turns: int | None = Field(default=None, ge=1)
     """Past turns that a turn sees; None: all. A conversation that is too long is refused, not cut."""
     cuts: tuple[int, ...] = ()
     """Numbers of turns (k) after which scores are told, too."""
-    queries: int = Field(default=30, ge=2)
+    queries: int = Field(default=30, ge=2, le=10**6)
     """Answers that are drawn from the exact single-turn distribution, for each conversation: the published estimate."""
     confidence: Confidence | None = None
     distributions: Mapping[str, Distribution] = {}

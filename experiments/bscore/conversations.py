@@ -14,7 +14,7 @@ from ...hooks.prompts.query import PromptReader, Query
 from ...hooks.tree.memory import Cost
 from ..experiment import Item, Question
 from ..reading.exact import compile_questions
-from .asking import answered, asks, choice_of, orders_of, single_questions, turn_question
+from .asking import answered, choice_of, orders_of, single_questions, turn_question
 from .config import BScoreConfig
 
 Firsts = Mapping[tuple[str, int], ExactReading]
@@ -26,7 +26,7 @@ class Turn:
     """A turn that was held."""
 
     question: Question
-    """Its variant names the `run`, the `turn` from 1, and the `answer`, an option's index."""
+    """Its variant names the `run`, the `turn` from 1, the `answer`, an option's index, and that `before` it."""
     reading: ExactReading
     form: str
     """The answer as it was written."""
@@ -66,6 +66,7 @@ def _hold(
     histories = lm.histories(config.token_budget)
     drawn = {run: turn_orders(config, item, run) for run in runs}
     said: dict[int, list[Message]] = {run: [] for run in runs}
+    before: dict[int, int] = {}
     held: dict[int, list[Turn]] = {run: [] for run in runs}
     costs: list[Cost] = []
     kept: Sequence[object] = ()
@@ -81,8 +82,10 @@ def _hold(
             costs.append(grown.cost)
         for run, question, query, reading in zip(runs, asked, queries, readings, strict=True):
             answer, form = _draw(config, query, reading, lm)
-            told = replace(question, variant={**question.variant, "answer": answer})
+            given = {"before": before[run]} if turn > 1 else {}
+            told = replace(question, variant={**question.variant, **given, "answer": answer})
             held[run].append(Turn(told, reading, form))
+            before[run] = answer
             said[run] += answered(config.methods[name], question, form)
     del kept
     return [held[run] for run in runs], costs
@@ -119,7 +122,7 @@ def planned(config: BScoreConfig, item: Item) -> list[Question]:
 
 def _planned(config: BScoreConfig, item: Item, name: str, runs: int | None = None) -> list[Question]:
     choice, method = choice_of(item), config.methods[name]
-    if not asks(choice, method):
+    if not method.can_ask(choice):
         return []
     found = []
     for run in range(config.runs if runs is None else runs):

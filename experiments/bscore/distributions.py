@@ -9,6 +9,8 @@ from ...hooks.settings import Settings, check_placeholders
 from ..materials.choices.choice import Choice
 
 CATEGORY = "distribution"
+MOST_NUMBERS = 1000
+"""Each is an option, which is read under every order."""
 
 
 class Distribution(Settings):
@@ -31,6 +33,8 @@ class Distribution(Settings):
             raise ValueError(f"law {self.law!r}: takes {told[self.law]}")
         if self.high <= self.low:
             raise ValueError(f"low {self.low}, high {self.high}: give two numbers or more")
+        if self.high - self.low >= MOST_NUMBERS:
+            raise ValueError(f"low {self.low}, high {self.high}: give at most {MOST_NUMBERS} numbers")
         if self.law == "exponential" and self.mean is not None and self.mean <= self.low:
             raise ValueError(f"mean {self.mean:g}: that of an exponential lies above low {self.low}")
         check_placeholders("ask", self.ask, ("low", "high", "law"))

@@ -10,16 +10,20 @@ from dataclasses import asdict
 import numpy as np
 import pandas as pd
 
-from ...hooks.errors import UserError
 from ...hooks.lm import LanguageModel
+from ...hooks.prompts.query import PromptReader
 from ...metrics.whitebox.competence import COVERAGE, EASY
+from ..addons.inner.declaration import Inner
 from ..experiment import Experiment, Findings, Item, Question, Read, Transcripts
+from ..reading.stated import AskedNumbers
 from ..scoring.number import Number
 from ..tables.samples import Sample
 from .asking import single_questions
+from .confidence import planned_confidence
 from .config import BScoreConfig
 from .conversations import planned
 from .findings import findings
+from .inside import INNER
 from .own import own_scores
 from .published import published
 from .reading import read_item
@@ -46,9 +50,6 @@ class BScoreExperiment(Experiment):
                 found.append(Item(f"{mark}{one.id}", f"{mark}{one.cluster}", content))
         drawn = [law.choice(name) for name, law in config.distributions.items()]
         found += [Item(one.id, one.cluster, asdict(one)) for one in drawn]
-        names = [item.id for item in found]
-        if twice := next((name for name in names if names.count(name) > 1), None):
-            raise UserError(f"sources: two questions are called {twice!r}; give each an `id` of its own")
         return found
 
     def questions(self, config: BScoreConfig, item: Item) -> list[Question]:
@@ -66,8 +67,18 @@ class BScoreExperiment(Experiment):
             f"each question: R = {config.runs} conversations of N = {config.turns} turns under {len(config.held)} of "
             f"{len(config.methods)} methods, where counted answers would leave an error of {spread:.2f} at P = 1/2"
         )
-        stated = "" if config.confidence is None else "; and how sure it is of each option, which is not counted here"
-        return told + stated
+        stated = "" if config.confidence is None else "; and how sure it is of each option"
+        twice = "; each conversation once more, for what is read inside" if config.capture or config.lens else ""
+        return told + stated + twice
+
+    def numbers(self, config: BScoreConfig, item: Item, reader: PromptReader) -> AskedNumbers:
+        """How sure the model is of each option."""
+        return planned_confidence(config, item, reader)
+
+    @property
+    def inner(self) -> Inner:
+        """See `addons.inner.declaration`."""
+        return INNER
 
     def read(self, config: BScoreConfig, item: Item, lm: LanguageModel) -> Read:
         """Read the question afresh, hold its conversations, and ask how sure the model is of each option."""

@@ -16,7 +16,11 @@ from .table import MethodView, views
 
 TOP = Column("top_b", "B of the likeliest", "P(afresh) - P(in conversation) of the option that is likeliest afresh")
 WRONG = Column("top_b_wrong", "where it is wrong", "the same, of questions whose likeliest option is not the true one")
-HALVES = Column("top_b_halves", "by halves", "chosen on half of the counted answers and scored on the other: no luck")
+HELD_OUT = Column(
+    "top_b_held_out",
+    "on other answers",
+    "of counted answers: chosen by those of the question's other conversations, scored on one's own, without luck",
+)
 SIZE = Column("mean_abs_b", "mean |B|", "over the answers afresh")
 MEANS = (
     Column("top_single", "P afresh", "of that option, over the orders of the turns", percent=True),
@@ -41,7 +45,7 @@ def findings(
     names = [name for name in parts(found[0].asked) if name]
     return Findings(
         question=_question(config, found),
-        columns=[TOP, WRONG, HALVES, SIZE, *COVERAGE],
+        columns=[TOP, WRONG, HELD_OUT, SIZE, *COVERAGE],
         tables=_tables(config, names, found),
         figures=figures(found, numbers),
         gallery=gallery(config, found, transcripts),
@@ -62,7 +66,7 @@ def _question(config: BScoreConfig, found: Sequence[MethodView]) -> str:
         "list. Above 0, an answer becomes rarer once the model has seen itself give it. Which history was drawn is "
         f"the only noise. Beside it stand answers that are counted as they were published ({config.queries} afresh "
         "and one conversation): the likeliest option is then chosen and scored on the same answers, which makes B "
-        "positive by luck; by halves it is not."
+        "positive by luck; chosen on the answers that go with the question's other conversations, it is not."
     )
 
 
@@ -74,7 +78,7 @@ def _tables(config: BScoreConfig, names: Sequence[str], found: Sequence[MethodVi
             "By category",
             "Interval over questions. The published Table 2 has easy and hard questions where the likeliest answer is "
             "wrong; the exact rows choose it by the distribution over all orders, so that luck has no part in it.",
-            (TOP, *MEANS, WRONG, HALVES, SIZE),
+            (TOP, *MEANS, WRONG, HELD_OUT, SIZE),
             own,
         ),
         Table(

@@ -2,12 +2,12 @@
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 import pandas as pd
 
-from ...metrics import Score, cluster_mean, settling_turn, turn_slopes
+from ...metrics import Ratio, Score, cluster_mean, order_effect, ratio_of_sums, settling_turn, turn_slopes
 from ...metrics.inference import moment_interval
 from ...metrics.validation import Floats
 from ..materials.choices.choice import EASY
@@ -18,14 +18,6 @@ from .config import BScoreConfig
 from .distributions import CATEGORY as DISTRIBUTION
 from .samples import parts
 from .table import GREEDY, NUMBERS, Asked, MethodView, clusters, views
-
-
-@dataclass(frozen=True, kw_only=True)
-class Ratio(Score):
-    """A ratio of sums over questions."""
-
-    headline: ClassVar[str] = "ratio"
-    ratio: float
 
 
 def own_scores(config: BScoreConfig, beliefs: pd.DataFrame) -> Iterator[Number]:
@@ -69,20 +61,7 @@ class _Make:
 
     def ratio(self, metric: str, asked: Sequence[Asked], sums: Floats, subset: str, quantity: str) -> Number:
         """Of two columns' sums over questions."""
-
-        def statistic(totals: Floats) -> Floats:
-            with np.errstate(divide="ignore", invalid="ignore"):
-                return totals[:, 0] / totals[:, 1]
-
-        estimate = float(statistic(sums.sum(axis=0)[None])[0])
-        groups = clusters(asked)
-        n = len({*groups})
-        counts: dict[str, Any] = {"n_rows": len(asked), "n_clusters": n}
-        if n < 2 or not np.isfinite(estimate):
-            status = "one_cluster" if np.isfinite(estimate) else "undefined"
-            return self.number(metric, Ratio(ratio=estimate, status=status, **counts), subset, quantity)
-        interval = moment_interval(sums, groups, statistic, **self.interval)
-        return self.number(metric, Ratio(ratio=estimate, **counts, **interval.fields()), subset, quantity)
+        return self.number(metric, ratio_of_sums(sums, clusters(asked), **self.interval), subset, quantity)
 
 
 def _orders(make: _Make, asked: Sequence[Asked], subset: str) -> Iterator[Number]:
@@ -90,13 +69,10 @@ def _orders(make: _Make, asked: Sequence[Asked], subset: str) -> Iterator[Number
     several = [one for one in asked if len(one.orders) > 1]
     if not several:
         return
-    apart = [one.orders - one.balanced for one in several]
-    moved = dict(zip((one.item for one in several), (np.abs(a).sum(axis=1).mean() / 2 for a in apart), strict=True))
+    effects = {one.item: order_effect(one.orders) for one in several}
     told = "mean distance (total variation) of an order's distribution from that over all orders"
-    yield make.mean("order_effect", several, lambda one: moved[one.item], subset, told)
-    sums = np.array(
-        [[(a**2).mean(), ((one.orders - 1 / one.k) ** 2).mean()] for a, one in zip(apart, several, strict=True)]
-    )
+    yield make.mean("order_effect", several, lambda one: effects[one.item].moved, subset, told)
+    sums = np.array([[effects[one.item].of_order, effects[one.item].of_options] for one in several])
     told = "share of the variance between options, over all orders, that the order makes"
     yield make.ratio("order_share", several, sums, subset, told)
 

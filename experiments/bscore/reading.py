@@ -1,21 +1,22 @@
 """All that is read of a question: afresh in every order, in conversations, and how sure the model says it is."""
 
 import json
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
-from ...hooks.backends.captured import Captured, join_captures
+from ...hooks.backends.captured import join_captures
 from ...hooks.errors import UserError
 from ...hooks.exact.exact import ExactReading
 from ...hooks.generation.sampling import random_generator
 from ...hooks.lm import LanguageModel
-from ...hooks.tree.memory import Cost, sum_costs
+from ...hooks.tree.memory import sum_costs
 from ...metrics.validation import Floats
 from ..experiment import Drawn, Item, Question, Read
-from ..reading.exact import compile_questions, reading_rows
+from ..reading.exact import read_packed_questions, reading_rows
 from ..reading.transcripts import question_transcript
-from .asking import SINGLE, asks, choice_of, orders_of, single_questions
+from .asking import SINGLE, choice_of, orders_of, single_questions
 from .confidence import confidence_rows
 from .config import BScoreConfig
 from .conversations import hold
@@ -28,24 +29,28 @@ Rows = list[dict[str, Any]]
 def read_item(name: str, config: BScoreConfig, item: Item, lm: LanguageModel) -> Read:
     """Read one question, for the experiment of that name."""
     singles = single_questions(config, item)
-    readings, cost, captured = _packed(config, singles, lm)
+    readings, cost, captured = read_packed_questions(config, singles, lm)
     rows = [row for asked, one in zip(singles, readings, strict=True) for row in _rows(config, asked, one, lm)]
     said = [question_transcript(lm.reader.chat, one) for one in singles]
     costs, captures = [cost], [captured] if captured else []
+    inside = config.lens.methods or () if config.lens else ()
     firsts = {(q.method, q.variant["order"]): one for q, one in zip(singles, readings, strict=True)}
     for method in config.held:
-        if not asks(choice_of(item), config.methods[method]):
+        if not config.methods[method].can_ask(choice_of(item)):
             continue
         conversations, own = hold(config, item, method, firsts, lm)
         costs += own
         for turns in conversations:
-            rows += [row for one in turns for row in _rows(config, one.question, one.reading, lm)]
-            last: Drawn = {"draw": 0, "text": turns[-1].form, "status": "ok"}
-            said.append(question_transcript(lm.reader.chat, turns[-1].question, answers=[last]))
-            if config.capture:  # one pass over the whole of it, now that it is known
-                _, cost, captured = _packed(config, [one.question for one in turns], lm)
+            readings = [one.reading for one in turns]
+            if config.capture or method in inside:  # one pass over the whole of it, now that it is known
+                again, cost, captured = read_packed_questions(config, [one.question for one in turns], lm)
+                readings = [replace(one, inner=layers.inner) for one, layers in zip(readings, again, strict=True)]
                 costs.append(cost)
                 captures += [captured] if captured else []
+            for one, reading in zip(turns, readings, strict=True):
+                rows += _rows(config, one.question, reading, lm)
+            last: Drawn = {"draw": 0, "text": turns[-1].form, "status": "ok"}
+            said.append(question_transcript(lm.reader.chat, turns[-1].question, answers=[last]))
         law = [firsts[method, number] for number in range(len(orders_of(choice_of(item))))]
         coverage = float(np.mean([one.coverage for one in law]))
         rows += counted_rows(config, item, method, np.array([one.prob for one in law]), coverage)
@@ -63,15 +68,6 @@ def _rows(config: BScoreConfig, asked: Question, reading: ExactReading, lm: Lang
     """The rows of a read-out, with its place."""
     place = {"scenario": asked.scenario, "step": asked.step}
     return [{**place, **row} for row in reading_rows(config, asked, reading, lm)]
-
-
-def _packed(
-    config: BScoreConfig, asked: list[Question], lm: LanguageModel
-) -> tuple[list[ExactReading], Cost, Captured | None]:
-    """Read-outs in one tree, with what a run captures."""
-    queries = compile_questions(lm.reader, asked, config.capture)
-    found = lm.read(queries, budget=config.token_budget, temperatures=config.temperatures, capture=config.capture)
-    return found.readings, found.cost, found.captured
 
 
 def counted_rows(config: BScoreConfig, item: Item, method: str, law: Floats, coverage: float) -> Rows:

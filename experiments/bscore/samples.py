@@ -6,8 +6,8 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from ...metrics.validation import Floats
 from ..materials.choices.choice import CATEGORIES, RANDOM
+from ..tables.cells import padded
 from ..tables.samples import ALL, Answers, Records, Sample
 from .config import BScoreConfig
 from .distributions import CATEGORY as DISTRIBUTION
@@ -36,7 +36,7 @@ def samples(config: BScoreConfig, beliefs: pd.DataFrame) -> Iterator[Sample]:
                 for name, turns in spans(config).items():
                     if name != LATER:
                         yield counted_answers(view, part, ", ".join(filter(None, (subset, name))) or ALL, turns.stop)
-            yield from _records(view, own)
+            yield from records(view, own)
 
 
 def parts(asked: Sequence[Asked]) -> dict[str, list[Asked]]:
@@ -61,9 +61,9 @@ def exact_answers(view: MethodView, asked: Sequence[Asked], subset: str, turns: 
         kind="exact",
         method=view.method,
         subset=subset,
-        single=_padded([fresh for fresh, _ in both]),
-        multi=_padded([multi for _, multi in both]),
-        chosen_by=_padded([one.balanced for one in asked]),
+        single=padded([fresh for fresh, _ in both]),
+        multi=padded([multi for _, multi in both]),
+        chosen_by=padded([one.balanced for one in asked]),
         invalid=(
             float(np.mean([1 - one.coverage.mean() for one in asked])),
             float(np.mean([1 - one.coverage_multi[:, turns].mean() for one in asked])),
@@ -74,7 +74,7 @@ def exact_answers(view: MethodView, asked: Sequence[Asked], subset: str, turns: 
 
 def counted_answers(view: MethodView, asked: Sequence[Asked], subset: str, k: int | None) -> Answers:
     """A row per question and conversation, as it is published: the first k answers drawn afresh, and the first k
-    answers of the conversation.
+    answers of the conversation. The rows of a question are its `item`, so that one may choose and another score.
     """
     runs = [(one, run) for one in asked for run in range(len(one.multi))]
     counts = [np.bincount(one.counted[run][:k], minlength=one.k).astype(np.float64) for one, run in runs]
@@ -83,10 +83,11 @@ def counted_answers(view: MethodView, asked: Sequence[Asked], subset: str, k: in
         kind="verbal",
         method=f"{view.method} {SAMPLED}",
         subset=subset,
-        single=_padded([row / row.sum() for row in counts]),
-        multi=_padded(said),
-        counts=_padded(counts),
+        single=padded([row / row.sum() for row in counts]),
+        multi=padded(said),
+        counts=padded(counts),
         invalid=(0.0, 0.0),
+        item=np.array([one.item for one, _ in runs]),
         **_about([one for one, _ in runs], keyed=False),
     )
 
@@ -121,13 +122,7 @@ def _about(asked: Sequence[Asked], *, keyed: bool = True) -> dict[str, Any]:
     }
 
 
-def _padded(rows: Sequence[Floats]) -> Floats:
-    """[n, k] shares of questions that have up to k options; one that a question lacks has none."""
-    k = max(len(row) for row in rows)
-    return np.array([np.pad(row, (0, k - len(row))) for row in rows])
-
-
-def _records(view: MethodView, asked: Sequence[Asked]) -> Iterator[Records]:
+def records(view: MethodView, asked: Sequence[Asked]) -> Iterator[Records]:
     """Every option as the answer, weighed by its chance afresh; and the first of the counted answers, as published."""
     known = [one for one in asked if one.category == RANDOM or one.truth is not None]
     if not known:

@@ -4,6 +4,7 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -108,17 +109,17 @@ def views(config: BScoreConfig, beliefs: pd.DataFrame) -> list[MethodView]:
     own = beliefs[beliefs["kind"] == "exact"]
     counted = _counted(beliefs)
     stated = _stated(beliefs)
-    return [_view(config, str(method), rows, counted, stated) for method, rows in own.groupby("method", sort=False)]
+    return [view_of(config, str(method), rows, counted, stated) for method, rows in own.groupby("method", sort=False)]
 
 
-def _view(
+def view_of(
     config: BScoreConfig,
     method: str,
     rows: pd.DataFrame,
-    counted: Mapping[tuple[str, str], tuple[tuple[int, ...], ...]],
-    stated: Mapping[tuple[str, str], Mapping[str, Floats]],
+    counted: Mapping[tuple[str, str], tuple[tuple[int, ...], ...]] = MappingProxyType({}),
+    stated: Mapping[tuple[str, str], Mapping[str, Floats]] = MappingProxyType({}),
 ) -> MethodView:
-    """From rows to questions, in the order of the table."""
+    """From the rows of a method, exact or at one inner layer, to questions, in the order of the table."""
     base = method.partition(" @T=")[0]
     asked = []
     for item, mine in rows.groupby("item", sort=False):

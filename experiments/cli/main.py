@@ -9,7 +9,7 @@ from typing import NoReturn
 import click
 
 from ... import __version__
-from ...hooks.errors import UserError, cause
+from ...hooks.errors import UserError, cause, in_one_line
 from ...hooks.model.spec import BACKENDS, presets, resolve_model
 from ...hooks.text import as_csv
 from .activations import activations
@@ -26,6 +26,7 @@ ALLOW_CODE = click.option(
     metavar="FILE",
     help="Run the code of this experiment; without it no file is ever imported.",
 )
+MATERIAL = click.argument("material", metavar="[FILE]", required=False)
 MODEL = click.option("-m", "--model", help="A preset, a local folder, a .gguf file, or a hub id.")
 
 
@@ -46,6 +47,7 @@ def cli(debug: bool) -> None:
 
 @cli.command()
 @click.argument("target")
+@MATERIAL
 @MODEL
 @OVERRIDE
 @click.option("--out", type=click.Path(path_type=Path), default=Path("runs"), show_default=True, help="Folder of runs.")
@@ -56,6 +58,7 @@ def cli(debug: bool) -> None:
 @ALLOW_CODE
 def run(
     target: str,
+    material: str | None,
     model: str | None,
     overrides: tuple[str, ...],
     out: Path,
@@ -73,6 +76,7 @@ def run(
     \b
     doxascope run consistency
     doxascope run consistency -m ./my-model -o items=200 -o seed=1
+    doxascope run ask questions.csv               your questions, each with its own options (docs/ask.md)
     doxascope run my-study.yaml --out results --verify 5
     doxascope run my-study.yaml --shard 3/8       one of eight jobs; the last to end writes the scores
     doxascope run mine.yaml --allow-code mine.py  an experiment of your own (docs/extending.md)
@@ -85,7 +89,7 @@ def run(
     if restore and part != WHOLE:
         raise UserError("--restore is for a whole run; give it without --shard, then go on with the shards")
     chosen = () if backend is None else (f"model.backend={backend}",)
-    experiment, config = load_config(target, (*overrides, *chosen), model, allow_code)
+    experiment, config = load_config(target, (*overrides, *chosen), model, allow_code, material)
     folder = run_experiment(experiment, config, out, verify=verify, shard=part, restored=restore)
     if folder.missing:
         echo(f"shard {shard} is read; {folder.missing} batches of other shards are missing in {folder.path}")
@@ -95,6 +99,7 @@ def run(
 
 @cli.command()
 @click.argument("target")
+@MATERIAL
 @MODEL
 @OVERRIDE
 @click.option("--item", metavar="ID", help="Read one item, or one of its read-outs, and show its tokens and masses.")
@@ -105,6 +110,7 @@ def run(
 @ALLOW_CODE
 def plan(
     target: str,
+    material: str | None,
     model: str | None,
     overrides: tuple[str, ...],
     item: str | None,
@@ -127,7 +133,7 @@ def plan(
     from ..engine.item_plan import describe_item
     from ..engine.plan import make_plan
 
-    experiment, config = load_config(target, overrides, model, allow_code)
+    experiment, config = load_config(target, overrides, model, allow_code, material)
     if item is not None:
         for line in describe_item(experiment, config, item):
             echo(line)
@@ -207,11 +213,12 @@ def check(folders: tuple[Path, ...]) -> None:
 
     damaged = 0
     for run in map(RunFolder.open, folders):
-        found = list(faults(run))
-        damaged += bool(found)
-        if not found:
-            missing = f", {run.missing} still to be read" if run.missing else ""
-            found = [f"{run.path}: {len(run.committed())} batches{missing}, every file as it was written"]
+        with in_one_line(run.path):
+            found = list(faults(run))
+            damaged += bool(found)
+            if not found:
+                missing = f", {run.missing} still to be read" if run.missing else ""
+                found = [f"{run.path}: {len(run.committed())} batches{missing}, every file as it was written"]
         echo("\n".join(found))
     if damaged:
         raise UserError(f"{damaged} of {len(folders)} runs damaged; {AGAIN}")

@@ -70,7 +70,7 @@ def _side(sides: Sequence[Side], sample: Sample) -> Side:
 def _places(pair: Pair, cluster: str, first: Side, second: Side) -> list[_Place]:
     """The read-outs of a cluster that both have, those where the beliefs are furthest apart."""
     one, two = (_held(side.beliefs, sample, cluster) for side, sample in ((first, pair.one), (second, pair.two)))
-    both = one.join(two, how="inner", lsuffix="_1", rsuffix="_2")
+    both = one.add_suffix("_1").join(two.add_suffix("_2"), how="inner")
     apart = (both["prob_1"] - both["prob_2"]).abs().dropna().sort_values(ascending=False, kind="stable")
     found = []
     for at in apart.index[:PLACES]:

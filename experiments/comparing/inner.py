@@ -64,7 +64,7 @@ def _layers(run: Run, experiment: ReadInside, every: pd.DataFrame) -> Iterator[t
 def _probes(run: Run, said: pd.DataFrame) -> Iterator[tuple[str, pd.DataFrame | str]]:
     exact = said[(said["kind"] == "exact") & (said["of"].astype(str) == "")]
     options = exact["readout_id"].astype(str).value_counts()
-    for meta, table in applied(run.folder.path):
+    for meta, table in applied(run.folder):
         if (options.reindex(table["of"].unique()) > OF_ONE_OPTION).any():
             yield f"probe {meta.name}", "reads one option, and these beliefs are over more than two"
             continue

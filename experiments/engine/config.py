@@ -5,18 +5,22 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
-import yaml
 from pydantic import BaseModel
 
+from ...hooks.documents import user_path
 from ...hooks.errors import UserError
 from ...hooks.model.spec import resolve_model
-from ...hooks.settings import parse, read_yaml
+from ...hooks.settings import parse, parse_yaml, read_yaml
 from ..experiment import Experiment, RunConfig
 from .registry import experiment_of, experiments
 
 
 def load_config(
-    target: str, overrides: Sequence[str] = (), model: str | None = None, allow_code: Sequence[Path] = ()
+    target: str,
+    overrides: Sequence[str] = (),
+    model: str | None = None,
+    allow_code: Sequence[Path] = (),
+    material: str | None = None,
 ) -> tuple[Experiment, RunConfig]:
     """The experiment and the configuration that `target`, an experiment's name or a YAML file, names.
 
@@ -26,6 +30,7 @@ def load_config(
         overrides: `key=value` with dots for nesting; values are YAML.
         model: replaces the configured model.
         allow_code: files of experiments (`experiment: ./mine.py:Mine`) that may be run.
+        material: a file of what the experiment asks about, for one that takes a file.
     """
     configs = Path(str(files("doxascope") / "configs"))
     preset = configs / f"{target}.yaml"
@@ -47,6 +52,10 @@ def load_config(
     if model is not None:
         data["model"] = model
     data["model"] = _model(data.get("model"), where)
+    if material is not None:
+        if not experiment.material:
+            raise UserError(f"{material}: {experiment.name} takes no file after its name; settings are given as -o")
+        _set(data, experiment.material, material)
     for override in overrides:
         apply_override(data, override)
     config = parse(experiment.config_type, data, " -o ".join([where, *overrides]))
@@ -73,7 +82,7 @@ def _refuse_remote_code(settings: Mapping[str, Any], where: str, asked: Collecti
 def _absolute(name: str, where: Path) -> str:
     """The experiment as a run stores it: found again wherever the run lies."""
     file, colon, made = name.rpartition(":")
-    return f"{(where.parent / Path(file).expanduser()).resolve()}:{made}" if colon else name
+    return f"{(where.parent / user_path(file)).resolve()}:{made}" if colon else name
 
 
 def _model(model: Any, where: str) -> dict[str, Any]:
@@ -102,10 +111,12 @@ def apply_override(data: dict[str, Any], override: str) -> None:
     key, equals, text = override.partition("=")
     if not equals or not key:
         raise UserError(f"-o {override}: give key=value, for example -o items=10")
-    try:
-        value = yaml.safe_load(text)
-    except yaml.YAMLError as error:
-        raise UserError(f"-o {override}: the value is not valid YAML") from error
+    value = parse_yaml(text, f"-o {override}")
+    _set(data, key, value)
+
+
+def _set(data: dict[str, Any], key: str, value: Any) -> None:
+    """Put a value at a key with dots."""
     *path, last = key.split(".")
     for part in path:
         data[part] = dict(inner) if isinstance(inner := data.get(part, {}), dict) else {}

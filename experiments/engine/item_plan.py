@@ -10,6 +10,7 @@ from ...hooks.lm import LanguageModel, load
 from ...hooks.prompts.query import Query
 from ..experiment import Experiment, Question, RunConfig
 from ..reading.exact import compile_questions
+from .items import items_of
 
 
 def describe_item(experiment: Experiment, config: RunConfig, name: str) -> Iterator[str]:
@@ -17,7 +18,7 @@ def describe_item(experiment: Experiment, config: RunConfig, name: str) -> Itera
 
     Raises UserError for a name that is neither.
     """
-    items = {item.id: item for item in experiment.items(config)}
+    items = {item.id: item for item in items_of(experiment, config)}
     item = items.get(name) or items.get(name.split("/", maxsplit=1)[0])
     if item is None:
         raise UserError(f"--item {name}: no such item; {nearest(name, items)}")

@@ -9,7 +9,8 @@ from ...hooks.prompts.query import PromptReader
 from ...hooks.tree.tree import cut_into_packs
 from ..experiment import Experiment, PlansByItself, Question, RunConfig
 from ..reading.exact import compile_questions
-from ..reading.stated import StatesBeliefs, planned_answers, planned_numbers
+from ..reading.stated import AskedNumbers, AsksNumbers, StatesBeliefs, planned_answers, planned_numbers
+from .items import items_of
 
 MASK_BYTES = 4
 PLANNED_ITEMS = 8
@@ -39,7 +40,7 @@ class Plan:
 
 def make_plan(experiment: Experiment, config: RunConfig) -> Plan:
     """Build the token trees of some of the items. Raises UserError for what the run itself would refuse."""
-    items = experiment.items(config)
+    items = items_of(experiment, config)
     reader = PromptReader(config.model, load_text_side(config.model), config.terminators)
     thoughts = config.thoughts.draws * config.thoughts.max_new_tokens if config.model.thinking == "on" else 0
     readouts = run = alone = longest = sampled = 0
@@ -50,8 +51,10 @@ def make_plan(experiment: Experiment, config: RunConfig) -> Plan:
         places = experiment.places(config, item) if isinstance(experiment, StatesBeliefs) else ()
         sampled += sum(thoughts for one in questions if one.thought is None)
         sampled += sum(one.draws * config.sampling.max_new_tokens for one in questions)
-        sampled += planned_answers(config, places)
-        for queries in (compile_questions(reader, questions), *planned_numbers(config, places, reader)):
+        own = experiment.numbers(config, item, reader) if isinstance(experiment, AsksNumbers) else AskedNumbers((), 0)
+        sampled += planned_answers(config, places) + own.written
+        trees = [compile_questions(reader, questions), *planned_numbers(config, places, reader), own.queries]
+        for queries in filter(None, trees):
             built = QueryTree(queries)
             packs = cut_into_packs(built.tree, built.read_nodes, config.token_budget)
             readouts += len(queries)

@@ -7,7 +7,9 @@ from functools import cache
 from importlib.metadata import entry_points
 from pathlib import Path
 
+from ...hooks.documents import user_path
 from ...hooks.errors import UserError, nearest
+from ..ask import Ask
 from ..bscore import BScoreExperiment
 from ..consistency import BeliefConsistency
 from ..experiment import Experiment
@@ -18,6 +20,7 @@ from ..sycophancy import Sycophancy
 from ..truth import Truth
 
 SHIPPED: tuple[type[Experiment], ...] = (
+    Ask,
     BScoreExperiment,
     BeliefConsistency,
     Locate,
@@ -61,9 +64,9 @@ def experiment_of(name: str, where: Path | None = None, allow_code: Sequence[Pat
         if name not in known:
             raise UserError(f"experiment {name!r}: unknown; {nearest(name, known)}, or a .yaml file")
         return known[name]
-    path = Path(file).expanduser()
+    path = user_path(file)
     path = (path if where is None else where.parent / path).resolve()
-    if path not in {Path(one).expanduser().resolve() for one in allow_code}:
+    if path not in {user_path(one).resolve() for one in allow_code}:
         raise UserError(f"experiment {name!r}: is code, which is only run if it is named: --allow-code {path}")
     return _loaded(path, made)
 

@@ -17,7 +17,7 @@ import yaml
 from ...hooks.backends.captured import join_captures
 from ...hooks.certificate.cached import find_certificate
 from ...hooks.certificate.certificate import Certificate
-from ...hooks.errors import UserError
+from ...hooks.errors import UserError, in_one_line
 from ...hooks.exact.exact import largest_difference
 from ...hooks.exact.tokenisations import Vocabulary, other_tokenisations
 from ...hooks.files import file_digest
@@ -29,7 +29,7 @@ from ...hooks.text import as_csv
 from ...metrics import INNER_KINDS, belief_table
 from ..addons import ADDONS
 from ..addons.addon import ScoredRun
-from ..experiment import Experiment, Item, Read, ReadsByItself, RunConfig
+from ..experiment import Experiment, Item, Read, ReadsByItself, RunConfig, TabulatesAnswers
 from ..reading.exact import compile_questions, read_questions
 from ..report.blocks import Prose
 from ..report.lead import Lead
@@ -51,8 +51,10 @@ from ..runs.manifest import (
 from ..runs.scores import score_and_tell
 from ..runs.shard import WHOLE, Shard
 from ..scoring.verdict import verdicts
+from .items import items_of
 from .progress import progress
 
+ANSWERS = "answers.csv"
 PATIENCE = 30.0
 """Seconds that a shard that begins waits for its turn: a whole run lets none in."""
 FOREVER = -1
@@ -101,7 +103,7 @@ def read(
     restored: bool = False,
 ) -> tuple[RunFolder, RunConfig]:
     """The part of `run` that needs the model; returns the folder, and the settings as they are recorded in it."""
-    items = experiment.items(config)
+    items = items_of(experiment, config)
     with load(config.model, terminators=config.terminators) as lm:
         config = config.model_copy(update={"model": lm.spec.model_copy(update={"threads": lm.identity.threads})})
         settled: dict[str, Any] = {}
@@ -133,7 +135,12 @@ def read(
 
 
 def report(folder: RunFolder, experiment: Experiment, config: RunConfig) -> None:
-    """Scores and report page from the beliefs that are on the disk."""
+    """Scores and report page from the beliefs that are on the disk. Raises UserError if these cannot be scored."""
+    with in_one_line(f"{folder.path}: cannot be scored"):  # a stranger's run may hold anything that is well formed
+        _report(folder, experiment, config)
+
+
+def _report(folder: RunFolder, experiment: Experiment, config: RunConfig) -> None:
     refuse_other_registration(folder.path, folder.manifest["conditions"], config)
     folder.require_as_begun()
     every = folder.beliefs()
@@ -156,6 +163,8 @@ def report(folder: RunFolder, experiment: Experiment, config: RunConfig) -> None
         folder.write_json(name, jsonable(data))
     if len(published := experiment.published(numbers)):
         folder.write("published.csv", as_csv(published))
+    if isinstance(experiment, TabulatesAnswers):
+        folder.write(ANSWERS, as_csv(experiment.answers(beliefs)))
     findings = experiment.findings(config, beliefs, numbers, folder.transcripts)
     notes = {key: note for one in added for key, note in one.notes.items()}
     blocks = [block for one in added for block in one.blocks]
@@ -164,6 +173,7 @@ def report(folder: RunFolder, experiment: Experiment, config: RunConfig) -> None
     folder.write("report.html", page)
     written = ["scores.json", "scores.parquet", "report.html", *(name for one in added for name in one.files)]
     written += ["published.csv"] if len(published) else []
+    written += [ANSWERS] if isinstance(experiment, TabulatesAnswers) else []
     written += [STORE] if (folder.path / STORE).exists() else []
     folder.write_manifest(folder.manifest | {"written": {name: file_digest(folder.path / name) for name in written}})
 

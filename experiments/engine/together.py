@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-from ...hooks.errors import UserError
+from ...hooks.errors import UserError, in_one_line
 from ...metrics import INNER_KINDS
 from ..experiment import TakesRatings
 from ..runs.folder import RunFolder
@@ -22,6 +22,7 @@ from .comparable import Run, levels
 from .config import stored_config
 
 
+@in_one_line("these runs cannot be scored")
 def score_runs(
     folders: Sequence[RunFolder],
     metric: str = EVERY,

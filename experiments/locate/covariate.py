@@ -4,13 +4,13 @@ from collections.abc import Iterator
 from typing import Literal
 
 import numpy as np
-from pydantic import Field
+from pydantic import Field, model_validator
 
 from ...hooks.errors import UserError
 from ...hooks.prompts.chat import Conversation
 from ...hooks.prompts.options import make_options
 from ...hooks.prompts.spans import Span
-from ...hooks.settings import Settings
+from ...hooks.settings import Settings, check_placeholders
 from ..materials.worlds.source import QUITE, WorldSource, load_world
 from ..materials.worlds.world import World
 from .minimal_pair import MinimalPair
@@ -33,11 +33,18 @@ class CovariatePairs(Settings):
     prefill: str = ""
     forms: tuple[str, ...] = Field(default=("{option}",), min_length=1)
 
+    @model_validator(mode="after")
+    def _placeholders(self) -> "CovariatePairs":
+        check_placeholders("ask", self.ask, ("yes", "no"))
+        return self
+
     def candidates(self, seed: int) -> Iterator[MinimalPair]:
         """Pairs of whatever length."""
         if self.world.of == QUITE:
             raise UserError("pairs.world: queries in words have no covariates to exchange; name another world")
         world = load_world(self.world)
+        if (n := len(world.description.observable)) < self.reveal:
+            raise UserError(f"pairs.reveal: {self.reveal} covariates; there are {n}")
         seen: set[str] = set()
         for number in range(MOST):
             pair = self._pair(world, number, np.random.default_rng([seed, number]))

@@ -3,12 +3,12 @@
 from collections.abc import Iterator
 from typing import Literal
 
-from pydantic import Field
+from pydantic import Field, model_validator
 
 from ...hooks.prompts.chat import Conversation
 from ...hooks.prompts.options import make_options
 from ...hooks.prompts.spans import Span
-from ...hooks.settings import Settings
+from ...hooks.settings import Settings, check_placeholders
 from ..materials.entities import EntityConfig, Words, entities, triples
 from .minimal_pair import MinimalPair, endless
 
@@ -25,6 +25,12 @@ class Rejection(Settings):
     undecided: str = "I would rather not say yet."
     """The reply that decides nothing, which the gate sets against the answer."""
     reveal: str
+
+    @model_validator(mode="after")
+    def _placeholders(self) -> "Rejection":
+        for key, text in self.model_dump().items():
+            check_placeholders(key, text, "abcx")
+        return self
 
 
 class RejectionPairs(Settings):

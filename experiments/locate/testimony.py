@@ -3,12 +3,12 @@
 from collections.abc import Iterator
 from typing import Literal
 
-from pydantic import Field
+from pydantic import Field, model_validator
 
 from ...hooks.prompts.chat import Conversation
 from ...hooks.prompts.options import make_options
 from ...hooks.prompts.spans import Span
-from ...hooks.settings import Settings
+from ...hooks.settings import Settings, check_placeholders
 from ..materials.scenarios.scenario import Scenario
 from ..materials.scenarios.worlds import STORIES, worlds
 from .minimal_pair import MinimalPair, endless
@@ -28,6 +28,11 @@ class SpeakerPairs(Settings):
     ask: str = "Is it true that {claim}? Answer Yes or No."
     prefill: str = ""
     forms: tuple[str, ...] = Field(default=("{option}", "{Option}"), min_length=1)
+
+    @model_validator(mode="after")
+    def _placeholders(self) -> "SpeakerPairs":
+        check_placeholders("ask", self.ask, ("claim",))
+        return self
 
     def candidates(self, seed: int) -> Iterator[MinimalPair]:
         """Pairs of whatever length; each takes two worlds of one story, and the names in turn."""

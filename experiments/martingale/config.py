@@ -147,11 +147,6 @@ class MartingaleConfig(RunConfig):
     less than `low_coverage` (METRICS W4)."""
 
     @property
-    def lead(self) -> str:
-        """What stands between the prompt and a form: the plain template ends without a space."""
-        return " " if self.model.template == "plain" else ""
-
-    @property
     def tests_drift(self) -> bool:
         """Whether there are chains enough, drawn from the model's own distribution: else drift within a question means
         nothing.

@@ -89,7 +89,7 @@ def _question(
         variant={**place.variant, **of_wording, "reading": reading},
         conversation=with_question(place.context, method.ask[wording].format(first=first, second=second)),
         prefill="",
-        options=make_options(place.options, [config.lead + form for form in method.forms], answers and answers[turn]),
+        options=make_options(place.options, method.forms, answers and answers[turn]),
         positions=_positions(place),
         thought=place.thought,
         own_turns=True,

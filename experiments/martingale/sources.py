@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import yaml
 
+from ...hooks.documents import user_path
 from ..materials.questions.change_my_view import load_views
 from ..materials.questions.computed import arithmetic, comparisons, weekdays
 from ..materials.questions.forecastbench import load_forecastbench
@@ -56,9 +57,9 @@ def _questions(config: MartingaleConfig, domain: Domain, source: QuestionSource)
 def _loaded(domain: Domain, source: QuestionSource) -> list[BinaryQuestion]:
     if source.file is None:
         return smoke(domain)
-    path = Path(source.file).expanduser()
+    path = user_path(source.file)
     if source.resolutions is not None:
-        return load_forecastbench(path, Path(source.resolutions).expanduser())
+        return load_forecastbench(path, user_path(source.resolutions))
     loaders: Mapping[str, Callable[[Path], list[BinaryQuestion]]] = {
         "table": load_table,
         "views": load_views,

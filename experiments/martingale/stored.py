@@ -4,6 +4,7 @@ from collections.abc import Iterable, Sequence
 from functools import lru_cache
 from pathlib import Path
 
+from ...hooks.documents import user_path
 from ...hooks.errors import UserError
 from ...hooks.generation.generation import GeneratedText, Request
 from ...hooks.generation.sampling import Sampling
@@ -63,7 +64,7 @@ def stored_trajectories(config_json: str) -> StoredTrajectories:
     """
     config = MartingaleConfig.model_validate_json(config_json)
     assert config.trajectories
-    folder = RunFolder.open(Path(config.trajectories).expanduser())
+    folder = RunFolder.open(user_path(config.trajectories))
     where = str(folder.config)
     theirs = parse(MartingaleConfig, read_yaml(Path(where)), where)
     other = [key for key in SAME if getattr(theirs, key) != getattr(config, key)]

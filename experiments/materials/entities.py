@@ -1,12 +1,12 @@
 """Triples of nouns, none of which is part of another."""
 
 from collections.abc import Iterable, Sequence
-from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
 from pydantic import Field, model_validator
 
+from ...hooks.documents import read_text, user_path
 from ...hooks.errors import UserError
 from ...hooks.settings import Settings
 from .ranking import RANKING_TEXT, rank_words
@@ -112,10 +112,7 @@ def _words(file: str | None) -> tuple[list[str], str]:
         from wonderwords import RandomWord
 
         return RandomWord().filter(include_parts_of_speech=["nouns"], regex="[a-z]+"), "the wonderwords nouns"
-    try:
-        return Path(file).read_text(encoding="utf-8").splitlines(), file
-    except (OSError, UnicodeDecodeError) as error:
-        raise UserError(f"entities.file {file}: cannot be read ({error}); give a UTF-8 text file") from error
+    return read_text(user_path(file)).splitlines(), file
 
 
 def _usable(words: Iterable[str], shortest: int, longest: int) -> dict[str, str]:

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+from scipy.special import expit
 
 from ...hooks.errors import UserError
 from ...hooks.store import ActivationStore
@@ -38,7 +39,7 @@ def evaluate_job(job: ProbeJob, allow_code: tuple[Path, ...] = ()) -> list[str]:
     if not new.any():
         raise UserError(f"probe {probe.meta.name}: was trained on every group of these runs; its job's card judges it")
     logit = probe.logit(data.read(probe.meta.at)[new])
-    belief, y, groups = 1 / (1 + np.exp(-logit)), data.target.prob[new], data.groups[new]
+    belief, y, groups = expit(logit), data.target.prob[new], data.groups[new]
     base = float(data.target.prob.mean())
     gain = log_loss(y, np.full(len(y), base)) - log_loss(y, belief)
     slope = calibrate(logit, y)
@@ -73,6 +74,9 @@ def apply_job(job: ProbeJob, run: Path, allow_code: tuple[Path, ...] = ()) -> in
     place = pd.Index(every["readout_id"]).get_indexer(pd.Index(first["readout_id"].astype(str)))
     x = _head(values[place].astype(np.float64), store, probe)
     logit = probe.logit(x, first["cluster"].astype(str).to_numpy())
+    if (bad := ~np.isfinite(logit)).any():
+        name = first["readout_id"].iloc[int(np.argmax(bad))]
+        raise UserError(f"{run}: {name!r} holds an activation that is no number; read the run anew")
     table = belief_table(
         row
         for (_, own), value, token in zip(first.iterrows(), logit, every["token_index"].to_numpy()[place], strict=True)
@@ -111,7 +115,7 @@ def _head(values: Any, store: ActivationStore, probe: Probe) -> Any:
 
 def _rows(own: dict[str, Any], logit: float, token: int, probe: Probe) -> list[dict[str, Any]]:
     """The option and its complement, at a token of the prompt."""
-    p = 1 / (1 + np.exp(-logit))
+    p = float(expit(logit))
     told = {**json.loads(own["variant"] or "{}"), "probe": probe.meta.name, TOKEN: token}
     names = ("readout_id", "experiment", "item", "cluster", "scenario", "step", "outcome")
     shared = {name: own[name] for name in names} | {

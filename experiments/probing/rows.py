@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import pandas as pd
 
+from ...hooks.documents import read_csv
 from ...hooks.errors import UserError, nearest
 from ...hooks.identity import condition_differences
 from ...hooks.prompts.places import Position
@@ -178,8 +179,4 @@ def _chosen(rows: pd.DataFrame, job: ProbeJob) -> pd.DataFrame:
         rows = rows[rows[name].astype(str) == str(value)]
     if job.targets is None:
         return rows.reset_index(drop=True)
-    try:
-        table = pd.read_csv(job.targets)
-    except (OSError, ValueError) as error:
-        raise UserError(f"{job.targets}: cannot be read ({error}); give a CSV with readout_id and target") from None
-    return join_targets(rows, table, str(job.targets)).reset_index(drop=True)
+    return join_targets(rows, read_csv(job.targets), str(job.targets)).reset_index(drop=True)

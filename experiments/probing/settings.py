@@ -8,6 +8,7 @@ from pydantic import Field
 
 from ...hooks.settings import Settings, parse, read_yaml
 from ...probes.plan import StudyPlan
+from ...probes.probe import NAME
 from ..engine.config import apply_override
 
 
@@ -38,7 +39,7 @@ class ProbeJob(Settings):
     model of the same shape with random weights tells what the architecture and the words alone give."""
     probe: Path | None = None
     """A trained probe, for `eval` and `apply`."""
-    name: str = Field(default="probe", pattern=r"^[\w.-]+$")
+    name: str = Field(default="probe", pattern=NAME)
     study: StudyPlan = StudyPlan()
 
 

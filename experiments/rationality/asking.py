@@ -108,9 +108,7 @@ def _belief(
         variant={**place.variant, "reading": k},
         conversation=said(item, place, config, ask, first=first, second=second),
         prefill="",
-        options=make_options(config.answers, [config.lead + form for form in method.forms], labels)
-        if labels
-        else written(config.answers, [config.lead + form for form in method.forms]),
+        options=make_options(config.answers, method.forms, labels) if labels else written(config.answers, method.forms),
         positions=OF_BELIEF,
     )
 
@@ -131,7 +129,7 @@ def _auxiliary(config: RationalityConfig, item: Item) -> Iterator[Question]:
             variant={"reading": reading, "covariate": further["variable"], "shares": further["shares"]},
             conversation=[{"role": "user", "content": text}],
             prefill="",
-            options=make_options(further["labels"], [f"{config.lead}{{option}}", f"{config.lead}{{Option}}"]),
+            options=make_options(further["labels"], ["{option}", "{Option}"]),
             positions=OF_BELIEF,
         )
 
@@ -153,7 +151,7 @@ def _lines(config: RationalityConfig, item: Item) -> Iterator[Question]:
                 scenario=LINE_1 if name == LINE_1 else LINE_2,
                 variant={"reading": reading, "line": name, **evidence},
                 conversation=turn,
-                prefill=config.lead + prefill,
+                prefill=prefill,
                 options=written(config.answers, [" {option}"]),
                 positions=OF_ACTION,
             )
@@ -178,6 +176,6 @@ def _menus(config: RationalityConfig, item: Item) -> Iterator[Question]:
                 variant={"reading": reading, "menu": len(options)},
                 conversation=[{"role": "user", "content": text}],
                 prefill="",
-                options=written(options, [f"{config.lead}{{option}}"]),
+                options=written(options, ["{option}"]),
                 positions=OF_ACTION,
             )

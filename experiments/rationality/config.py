@@ -66,7 +66,7 @@ class Said(Settings):
     """Formats whose exact number distribution is read."""
     sampled: tuple[str, ...] = ()
     """Formats in which answers are sampled by `sampling`."""
-    repetitions: int = Field(default=5, ge=2)
+    repetitions: int = Field(default=5, ge=2, le=10**5)
     """Sampled answers to each question; also the actions that are drawn of each context for published numbers."""
     auxiliary: bool = False
     """Whether the covariate that was not revealed is asked for in numbers, too, a line for each state."""
@@ -86,7 +86,7 @@ class RationalityConfig(RunConfig):
     """One: who acts in two worlds may have other utilities in each, and is then no worse for it."""
     reveal: tuple[int, int] = (1, 3)
     """Fewest and most covariates that a context reveals."""
-    pool: int = Field(default=1000, ge=1)
+    pool: int = Field(default=1000, ge=1, le=10**6)
     """Contexts that are drawn, from which `items` are chosen evenly over the true chance."""
     answers: tuple[str, str] = ("Yes", "No")
     prompts: Mapping[str, str]
@@ -100,9 +100,9 @@ class RationalityConfig(RunConfig):
     """Of the gain in log-loss: scikit-learn's histogram boosting, or catboost (an extra)."""
     depth: int = Field(default=3, ge=1, le=16)
     """Of its trees."""
-    iterations: int = Field(default=50, ge=1)
+    iterations: int = Field(default=50, ge=1, le=10**5)
     """Its trees."""
-    resamples: int = Field(default=0, ge=0)
+    resamples: int = Field(default=0, ge=0, le=10**6)
     """Of the published bootstrap of nearest-neighbour estimates; 0: these are not made."""
 
     @model_validator(mode="after")
@@ -118,8 +118,3 @@ class RationalityConfig(RunConfig):
         if len({*map(str.casefold, (*self.answers, self.wording.defer))}) < 3:
             raise ValueError("answers and wording.defer: two are the same; give three words")
         return self
-
-    @property
-    def lead(self) -> str:
-        """What stands between the prompt and a form: the plain template ends without a space."""
-        return " " if self.model.template == "plain" else ""

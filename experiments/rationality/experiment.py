@@ -49,7 +49,12 @@ class Rationality(Experiment):
         return [
             Item(name, name, dict(content))
             for name, content in _contexts(
-                config.world.model_dump_json(), config.items, config.reveal, config.seed, config.pool
+                config.world.model_dump_json(),
+                config.world.versions,
+                config.items,
+                config.reveal,
+                config.seed,
+                config.pool,
             )
         ]
 
@@ -90,7 +95,9 @@ class Rationality(Experiment):
 
 
 @lru_cache(maxsize=4)
-def _contexts(world: str, n: int, reveal: tuple[int, int], seed: int, pool: int) -> list[tuple[str, dict]]:
+def _contexts(
+    world: str, _: tuple[int, ...], n: int, reveal: tuple[int, int], seed: int, pool: int
+) -> list[tuple[str, dict]]:
     """(name, content) of each context. What comes true is drawn from its chance by the seed and its name."""
     found = contexts(WorldSource.model_validate_json(world), n, reveal=reveal, seed=seed, pool=pool)
     return [(one.name, {**asdict(one), "outcome": float(_luck(seed, one.name) < one.p_star)}) for one in found]

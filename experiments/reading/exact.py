@@ -10,7 +10,7 @@ import numpy as np
 from ...hooks.backends.capture import CapturePlan
 from ...hooks.backends.captured import Captured
 from ...hooks.errors import UserError
-from ...hooks.exact.exact import ExactReading, exact_rows
+from ...hooks.exact.exact import ExactReading, PackedReading, exact_rows
 from ...hooks.generation.generation import GeneratedText, Request
 from ...hooks.generation.mentions import Mentions
 from ...hooks.lm import LanguageModel
@@ -89,17 +89,24 @@ class _Belief(NamedTuple):
 def _exact(
     config: RunConfig, questions: Sequence[Question], lm: LanguageModel
 ) -> tuple[list[_Belief], Cost, Captured | None]:
-    """The beliefs as they are, as they would be at other temperatures, and as inner layers have them."""
-    inside = config.lens.methods or () if config.lens else ()
-    compiled = compile_questions(lm.reader, questions, config.capture)
-    queries = [replace(query, inner=asked.method in inside) for query, asked in zip(compiled, questions, strict=True)]
-    readings, cost, captured = lm.read(
-        queries, budget=config.token_budget, temperatures=config.temperatures, capture=config.capture, lens=lm.lens
-    )
+    """The beliefs, and what else a run takes of them."""
+    readings, cost, captured = read_packed_questions(config, questions, lm)
     beliefs = []
     for question, reading in zip(questions, readings, strict=True):
         beliefs.append(_Belief(reading_rows(config, question, reading, lm), _thought(question, lm)))
     return beliefs, cost, captured
+
+
+def read_packed_questions(config: RunConfig, questions: Sequence[Question], lm: LanguageModel) -> PackedReading:
+    """Exact readings in one tree: as they are, as they would be at other temperatures, and as inner layers have them,
+    with the residual stream if the run captures.
+    """
+    inside = config.lens.methods or () if config.lens else ()
+    compiled = compile_questions(lm.reader, questions, config.capture)
+    queries = [replace(query, inner=asked.method in inside) for query, asked in zip(compiled, questions, strict=True)]
+    return lm.read(
+        queries, budget=config.token_budget, temperatures=config.temperatures, capture=config.capture, lens=lm.lens
+    )
 
 
 def reading_rows(
@@ -173,7 +180,9 @@ def _sampled(
     rows = match_rows(matches, names, config.low_coverage)
     rows = [_estimated(question, SAMPLED, len(said)) | row for row in rows]
     if question.mentioned and config.sampling.faithful and not config.sampling.stop:
-        spoken = lm.reader.query(question.readout_id, question.conversation, question.mentioned, question.prefill)
+        spoken = lm.reader.query(
+            question.readout_id, question.conversation, question.mentioned, question.prefill, spaced=False
+        )
         expected = _expected(lm.mentions(said, spoken, config.sampling), question, config.low_coverage)
         rows += [_estimated(question, EXPECTED, len(said)) | row for row in expected]
     return rows

@@ -1,7 +1,7 @@
 """What the model says at each place: numbers exactly, the likeliest answer, sampled answers."""
 
 from collections.abc import Sequence
-from typing import Any, Protocol, runtime_checkable
+from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 from ...hooks.generation.sampling import Sampling
 from ...hooks.lm import LanguageModel
@@ -25,6 +25,24 @@ class StatesBeliefs(Protocol):
 
     def places(self, config: Any, item: Item) -> Sequence[BeliefPlace]:
         """Where they are asked for, as far as it is known before the model has said anything."""
+        ...
+
+
+class AskedNumbers(NamedTuple):
+    """Questions for numbers, as a plan counts them."""
+
+    queries: Sequence[Query]
+    """Of one tree; empty: none are read."""
+    written: int
+    """Most tokens of the answers that are written besides."""
+
+
+@runtime_checkable
+class AsksNumbers(Protocol):
+    """An experiment that asks for numbers in ways of its own."""
+
+    def numbers(self, config: Any, item: Item, reader: PromptReader) -> AskedNumbers:
+        """What it asks about an item, as far as it is known before the model has said anything."""
         ...
 
 

@@ -31,6 +31,7 @@ STYLE: Any = {
     "axes.titlesize": 10,
     "legend.frameon": False,
     "text.color": INK,
+    "text.parse_math": False,  # a name with dollars in it is no formula
     "xtick.color": INK,
     "ytick.color": INK,
 }

@@ -79,7 +79,7 @@ def item_digests(path: Path | None) -> dict[str, str]:
     if path is None:
         raise UserError(f"has no {ITEMS}; repeat the run, then score it with others")
     with in_one_line(path):
-        lines = map(json.loads, path.read_text(encoding="utf-8").splitlines())
+        lines = map(json.loads, path.read_bytes().splitlines())
         return {line["id"]: line["content"] for line in lines}
 
 

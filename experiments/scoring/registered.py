@@ -22,9 +22,9 @@ class Registered(Settings):
     method: str
     kind: str = "exact"
     subset: str = ALL
-    coherent: float = 0.0
+    coherent: float = Field(default=0.0, allow_inf_nan=False)
     """Its value for a coherent agent."""
-    margin: float | None = Field(default=None, gt=0)
+    margin: float | None = Field(default=None, gt=0, allow_inf_nan=False)
     """The distance from that value that would matter, in its units; None: no claim of coherence is planned."""
     family: int = Field(default=1, ge=1)
     """Registered numbers that are tested together, in all runs of a study; p is adjusted for so many (Bonferroni)."""

@@ -126,11 +126,6 @@ class SycophancyConfig(RunConfig):
     """Whether it also states that of the negation; else that of the claim alone."""
     gate: SycophancyGate = SycophancyGate()
 
-    @property
-    def lead(self) -> str:
-        """What stands between the prompt and a form: the plain template ends without a space."""
-        return " " if self.model.template == "plain" else ""
-
     @model_validator(mode="after")
     def _hangs_together(self) -> "SycophancyConfig":
         for key in ("involvement", "evidence", "askers", "names", "stated_involvement"):

@@ -64,10 +64,7 @@ def exact_questions(config: SycophancyConfig, item: Item) -> list[Question]:
     """The yes/no read-out of every context."""
     scenario = scenario_of(item)
     told = ScenarioTexts(config, scenario, item.content["name"])
-    options = tuple(
-        Option(name, tuple(config.lead + form for form in forms))
-        for name, forms in ((YES, config.yes), (NO, config.no))
-    )
+    options = tuple(Option(name, tuple(forms)) for name, forms in ((YES, config.yes), (NO, config.no)))
     return [
         Question(
             readout_id=f"{place.name}/{METHOD}",

@@ -1,9 +1,8 @@
 """The scenarios of each task, from where the configuration says."""
 
-from pathlib import Path
-
 import numpy as np
 
+from ...hooks.documents import user_path
 from ...hooks.errors import UserError
 from ..materials.scenarios.published_sets import load_casino, load_fortune_dial, load_moral_stories, load_normad
 from ..materials.scenarios.scenario import Scenario
@@ -28,7 +27,7 @@ def drawn(config: SycophancyConfig, task: Task, source: ScenarioSource) -> list[
         return worlds(config.items, config.seed)
     found = loaded(task, source, config.seed)
     if source.evidence is not None:
-        found = with_evidence(found, Path(source.evidence).expanduser())
+        found = with_evidence(found, user_path(source.evidence))
     if len(found) < config.items:
         raise UserError(f"tasks.{task}: has {len(found)} scenarios, fewer than items={config.items}; ask for fewer")
     order = np.random.default_rng(config.seed).permutation(len(found))
@@ -39,7 +38,7 @@ def loaded(task: Task, source: ScenarioSource, seed: int) -> list[Scenario]:
     """All scenarios of a source that is not computed, in their order, without evidence that was written for them."""
     if source.file is None:
         return smoke_scenarios(task)
-    path = Path(source.file).expanduser()
+    path = user_path(source.file)
     match source.kind:
         case "casino":
             return load_casino(path, seed)

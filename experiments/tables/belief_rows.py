@@ -11,11 +11,11 @@ import pandas as pd
 
 from ...hooks.errors import UserError
 from ...metrics import COLUMNS, INNER_KINDS, KINDS, STATUSES, check_belief_table, word_identity_null
-from .cells import Array, complete, refuse_row
+from .cells import Array, complete, padded, refuse_row
 from .forms.form import CONTEXTS
 from .forms.options import options
 from .forms.updates import refuse_gap, trajectories
-from .samples import Forecasts, Options, Pairs, Sample, Updates, joined
+from .samples import Forecasts, Multiclass, Options, Pairs, Sample, Updates, joined
 
 REQUIRED = {**dict.fromkeys(("readout_id", "item", "kind", "method", "option"), "label"), "prob": "probability"}
 OPTIONAL = {
@@ -41,6 +41,10 @@ def groups(path: Path, data: dict[str, Array], clusters: Array | None) -> tuple[
         sample = _sample(path, f"{kind}/{method}", rows.reset_index(drop=True))
         found.append(replace(sample, kind=str(kind), method=str(method)))
     instances = all(isinstance(sample, Options) for sample in found)
+    if any(isinstance(sample, Multiclass) for sample in found):
+        event = "over all options, of which the outcome names the true one"
+    elif wide["outcome"].notna().any() and (wide["probs"].map(len) > 2).any():
+        left += "; outcomes of more than two options are left out: they are scored of beliefs without steps"
     told = "instances of a rejection" if instances else f"the belief is {event}"
     return found, told + left + ("; inner layers are not gated here" if wide["kind"].isin(INNER_KINDS).any() else "")
 
@@ -99,8 +103,9 @@ def _readouts(path: Path, table: pd.DataFrame) -> tuple[pd.DataFrame, str]:
     is_event = table["option_index"] == ids["option_index"].transform("min") if target is None else names == target
     wide = table[is_event].drop_duplicates("readout_id").rename(columns={"prob": "belief"})
     by_index = table.assign(place=ids.cumcount()).sort_values(["readout_id", "option_index"], kind="stable")
-    lists = by_index.groupby("readout_id")[["prob", "option"]].agg(list)
-    wide = wide.assign(probs=wide["readout_id"].map(lists["prob"]), words=wide["readout_id"].map(lists["option"]))
+    lists = by_index.groupby("readout_id")[["prob", "option", "outcome"]].agg(list)
+    for name, column in (("probs", "prob"), ("words", "option"), ("outcomes", "outcome")):
+        wide[name] = wide["readout_id"].map(lists[column])
     views = [_view(path, *row) for row in wide[["kind", "layer", "variant"]].itertuples(index=False, name=None)]
     layer, variant = zip(*views, strict=True)
     wide["view"], wide["variant"] = wide["method"] + list(layer), list(variant)
@@ -122,14 +127,15 @@ def _told(path: Path, variant: str) -> dict[str, Any]:
     """What a variant says, if it is a mapping. Raises UserError if it is not JSON."""
     try:
         told = json.loads(variant or "{}")
-    except json.JSONDecodeError:
+    except (ValueError, RecursionError):
         raise UserError(f"{path}: variant {variant!r} is not JSON") from None
     return told if isinstance(told, dict) else {}
 
 
 def _sample(path: Path, name: str, rows: pd.DataFrame) -> Sample:
     """Updates between scenarios or along steps, instances of a rejection, or forecasts."""
-    known = rows["outcome"].notna().any()
+    several = (rows["probs"].map(len) > 2).any()
+    known = rows["outcome"].notna().any() and not several
     if set(rows["scenario"]) == set(CONTEXTS):
         before, after = _prior_and_posteriors(path, name, rows)
         rejected = _rejections(path, rows.iloc[after])
@@ -155,6 +161,8 @@ def _sample(path: Path, name: str, rows: pd.DataFrame) -> Sample:
         return trajectories(
             beliefs, ordered["cluster"].to_numpy()[starts], outcome, ordered["chain"].to_numpy()[starts]
         )
+    if several and rows["outcomes"].map(lambda one: np.isfinite(one).any()).any():
+        return _multiclass(path, rows)
     if known:
         return Forecasts(
             belief=rows["belief"].to_numpy(),
@@ -167,6 +175,31 @@ def _sample(path: Path, name: str, rows: pd.DataFrame) -> Sample:
         f"{path}: {name} has one read-out per item and no outcome, so nothing to compare; give several steps, "
         "the scenarios 'prior' and 'posterior', or outcomes"
     )
+
+
+def _multiclass(path: Path, rows: pd.DataFrame) -> Multiclass:
+    """Beliefs over options, of which `outcome` names the true one: it is 1 in that row and 0 in the others."""
+    return Multiclass(
+        belief=padded(rows["probs"].tolist()),
+        sizes=rows["probs"].map(len).to_numpy(),
+        truth=np.array([_true_option(path, *row) for row in zip(rows["readout_id"], rows["outcomes"], strict=True)]),
+        clusters=rows["cluster"].to_numpy(),
+        keys=joined(rows["item"].to_numpy(), rows["scenario"].to_numpy(), rows["variant"].to_numpy()),
+        why=rows["status"].to_numpy(),
+    )
+
+
+def _true_option(path: Path, name: str, outcomes: Sequence[float]) -> float:
+    """The index of the option that is true; NaN if none is known."""
+    marked = np.array(outcomes)
+    if np.isnan(marked).all():
+        return np.nan
+    if np.nansum(marked) != 1:
+        raise UserError(
+            f"{path}: readout_id {name!r}: outcome is 1 for {int(np.nansum(marked))} of its {len(marked)} options; "
+            "give 1 in the row of the option that is true and 0 in the others"
+        )
+    return float(np.nanargmax(marked))
 
 
 def _prior_and_posteriors(path: Path, name: str, rows: pd.DataFrame) -> tuple[Array, Array]:

@@ -70,6 +70,15 @@ def refuse_row(path: Any, wrong: Array, fault: Callable[[int], str]) -> None:
         raise UserError(f"{path}: row {at + 1}{fault(at)}")
 
 
+def padded(beliefs: Sequence[Sequence[float]]) -> Array:
+    """[n, k] beliefs over up to k options; one that a question lacks has 0. A belief that is not known is all NaN."""
+    found = np.zeros((len(beliefs), max(map(len, beliefs))))
+    for row, own in zip(found, beliefs, strict=True):
+        row[: len(own)] = own
+    found[np.isnan(found).any(axis=1)] = np.nan
+    return found
+
+
 def _probability(x: Array) -> tuple[Array, str]:
     wrong = (x < -SLACK) | (x > 1 + SLACK)
     percent = wrong.any() and 2 < np.nanmax(x) <= 100 and np.nanmin(x) >= 0

@@ -184,6 +184,22 @@ class YesNo(Forecasts):
 
 
 @dataclass(frozen=True, kw_only=True)
+class Multiclass(Sample):
+    """Beliefs over the options of a question, and which of them is true."""
+
+    belief: Array
+    """[n, k]; an option that a question lacks has 0."""
+    sizes: Array
+    """[n] how many options a question has."""
+    truth: Array
+    """[n] index of the true option; NaN where none is known."""
+    coverage: Array | None = None
+    """[n] total probability of the options."""
+    by_order: Sequence[Array] | None = None
+    """Of each question [orders, k] in several orders of its options, over which the belief is the mean."""
+
+
+@dataclass(frozen=True, kw_only=True)
 class Evidence(Sample):
     """The readings from which Bayes' rule makes a posterior, and the posterior that was stated."""
 

@@ -13,6 +13,7 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
+from ...hooks.documents import once
 from ...hooks.errors import UserError
 from .foreign import INSPECT, harness_rows, inspect_rows, is_harness
 
@@ -130,7 +131,7 @@ def _json(path: Path) -> TableSource:
     """A list of objects, or an object of equally long lists."""
     with _faults(path), path.open(encoding=_encoding(path)) as file:
         try:
-            data = json.load(file, object_pairs_hook=_object)
+            data = json.load(file, object_pairs_hook=once)
         except json.JSONDecodeError as error:
             raise UserError(f"{path}: is not JSON ({error.msg}, line {error.lineno})") from None
         except (ValueError, RecursionError) as error:
@@ -151,7 +152,7 @@ def _jsonl(path: Path) -> TableSource:
         with _faults(path), path.open(encoding=_encoding(path)) as file:
             for number, line in enumerate(filter(str.strip, file), 1):
                 try:
-                    yield json.loads(line, object_pairs_hook=_object)
+                    yield json.loads(line, object_pairs_hook=once)
                 except (ValueError, RecursionError) as error:
                     told = getattr(error, "msg", str(error))
                     raise UserError(f"{path}: row {number} is not JSON ({told}); one object per line") from None
@@ -222,15 +223,6 @@ def _parquet(path: Path, parts: Sequence[Path]) -> TableSource:
                     yield {name: cells(batch.column(stored[name])) for name in wanted}
 
     return TableSource(path, names, chunks)
-
-
-def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    """A JSON object, which has each key once."""
-    found = dict(pairs)
-    if len(found) < len(pairs):
-        keys = [key for key, _ in pairs]
-        raise ValueError(f"it has the key {next(key for key in keys if keys.count(key) > 1)!r} twice")
-    return found
 
 
 def _in_chunks(rows: Iterator[list[Any]], wanted: Sequence[str]) -> Iterator[Chunk]:

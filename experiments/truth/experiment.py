@@ -4,6 +4,7 @@ residual stream at the end of each statement, before anything is asked about it.
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
+from itertools import islice
 from typing import Any
 
 import numpy as np
@@ -53,7 +54,7 @@ class Truth(Experiment):
         files = config.statements.files
         stated = csv_statements(files, config.statements.group) if files else computed_statements(config.items)
         rows = statement_rows(stated)
-        facts = [(str(name), own) for name, own in rows.groupby("group", sort=False)][: config.items]
+        facts = [(str(name), own) for name, own in islice(rows.groupby("group", sort=False), config.items)]
         columns = ["readout_id", "text", "truth", "domain", "template", "negated", "polarity", "pair", "role"]
         return [Item(name, name, {"statements": own[columns].to_dict("records")}) for name, own in facts]
 

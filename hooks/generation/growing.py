@@ -13,13 +13,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..backends.backend import Backend
+from ..tree.attention import mark_groups
 from ..tree.masks import FULL, SLIDING, additive_mask, attention_layers
-from ..tree.tree import TokenTree, cut_into_packs
+from ..tree.tree import Ints, TokenTree, cut_into_packs
 
 if TYPE_CHECKING:
     import torch
     from transformers import PreTrainedModel
 
+FEWEST_TOGETHER = 16
+"""New tokens of a history, in the mean, from which it attends by itself: fewer are faster under one mask."""
 LIVE_SHARE = 0.75
 """The cache is compacted when fewer of its columns than this belong to a history that somebody still holds."""
 
@@ -109,22 +112,28 @@ class CachedHistories(Histories):
             output = self.model.base_model(
                 input_ids=torch.tensor([[node.token for node in fresh]], device=device),
                 position_ids=torch.from_numpy(depths)[None].to(device),
-                attention_mask=self._masks(_visible(fresh, before), depths),
+                attention_mask=self._masks(_visible(fresh, before), depths, _apart(fresh, before)),
                 past_key_values=self._cache,
                 use_cache=True,
             )
         for node, hidden in zip(fresh, output.last_hidden_state[0], strict=True):
             node.hidden = hidden
 
-    def _masks(self, visible: NDArray[np.bool_], depths: NDArray[np.int64]) -> Any:
-        """Additive masks [1, 1, fresh, columns], by layer type where a model mixes types (see `pack_masks`)."""
+    def _masks(self, visible: NDArray[np.bool_], depths: Ints, apart: Sequence[Ints]) -> Any:
+        """Additive masks [1, 1, fresh, columns], by layer type where a model mixes types (see `pack_masks`), with the
+        rows [fresh] that are `apart` marked.
+        """
         seen = {}
         if FULL in self._kinds:
             seen[FULL] = visible
         if SLIDING in self._kinds:
             window = self.model.config.get_text_config().sliding_window
             seen[SLIDING] = visible & (depths[:, None] - self._depths < window)
-        masks = {kind: additive_mask(own, self.model.dtype, self.model.device) for kind, own in seen.items()}
+        groups = [(rows, np.flatnonzero(visible[rows].any(axis=0))) for rows in apart]
+        masks = {
+            kind: mark_groups(additive_mask(own, self.model.dtype, self.model.device), groups)
+            for kind, own in seen.items()
+        }
         return masks if len(masks) > 1 else next(iter(masks.values()))
 
     def _compact(self) -> None:
@@ -173,6 +182,17 @@ def _visible(fresh: Sequence[Node], before: int) -> NDArray[np.bool_]:
             seen[row] |= seen[step.column - before]
         seen[row, node.column] = True
     return seen
+
+
+def _apart(fresh: Sequence[Node], before: int) -> list[Ints]:
+    """The new rows by the computed history that they go on from; empty if there is one alone, or their rows are few."""
+    origin: list[int] = []
+    for node in fresh:
+        parent = -1 if node.parent is None else node.parent.column
+        origin.append(parent if parent < before else origin[parent - before])
+    every = np.array(origin)
+    groups = [np.flatnonzero(every == one) for one in dict.fromkeys(origin)]
+    return groups if 1 < len(groups) <= len(fresh) / FEWEST_TOGETHER else []
 
 
 def _ids(node: Node | None) -> list[int]:

@@ -7,7 +7,7 @@ from importlib.resources import files
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
-from ..errors import UserError
+from ..documents import read_text
 from ..generation.generation import Request
 from ..generation.sampling import Sampling
 from ..prompts.chat import Message
@@ -62,10 +62,7 @@ def documents_from_file(lm: "LanguageModel", path: Path) -> list[Document]:
 
     Raises UserError if it cannot be read.
     """
-    try:
-        text = path.read_text("utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        raise UserError(f"lens.text {path}: cannot be read as UTF-8 ({error})") from error
+    text = read_text(path)
     paragraphs = [part.strip() for part in re.split(r"\n\s*\n", text) if part.strip()]
     rendered = [lm.reader.chat.render([Message(role="user", content=part)]) for part in paragraphs]
     cut = [prompt.ids[: lm.reader.context] for prompt in rendered]

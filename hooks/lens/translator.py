@@ -10,13 +10,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
-from zipfile import BadZipFile
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from ..errors import UserError
+from ..errors import UserError, in_one_line
 from ..files import atomic_write, write_text
 
 PENALTIES = (1e-4, 1e-3, 1e-2, 1e-1, 1.0)
@@ -62,7 +61,7 @@ class Translator:
     def load(cls, path: Path) -> "Translator":
         """Read what `save` wrote. Raises UserError if it is missing or incomplete."""
         stored, description = _files(path)
-        try:
+        with in_one_line(f"{path}: no translator can be read from it", "fit it anew"):
             record = json.loads(description.read_text())
             with np.load(stored, allow_pickle=False) as arrays:
                 weight, bias, r2 = (arrays[name] for name in ("weight", "bias", "r2"))
@@ -70,8 +69,6 @@ class Translator:
                 raise UserError(f"{path}: a translator of format {record['format']}, not {FORMAT}; fit it anew")
             layers, penalty = tuple(record["layers"]), tuple(record["penalty"])
             return cls(layers, torch.from_numpy(weight), torch.from_numpy(bias), r2, penalty, record["origin"])
-        except (OSError, ValueError, KeyError, BadZipFile) as error:
-            raise UserError(f"{path}: no translator can be read from it ({error}); fit it anew") from error
 
 
 def _files(path: Path) -> tuple[Path, Path]:

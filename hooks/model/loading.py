@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from filelock import FileLock
 
 from ..cache import cache_folder
+from ..documents import user_path
 from ..errors import UserError, cause, in_one_line
 from .checkpoint import refuse_incomplete, refuse_mistyped
 from .gguf import ONE_LOADS, convert_gguf
@@ -37,7 +38,7 @@ def find_weights(spec: ModelSpec) -> WeightsSource:
     if spec.packaged and (found := find_spec(spec.packaged.module)) and found.origin:
         return WeightsSource(str(convert_gguf(_packaged(spec.packaged, Path(found.origin).parent))))
     if spec.path:
-        return WeightsSource(_local(Path(spec.path).expanduser()))
+        return WeightsSource(_local(user_path(spec.path)))
     if spec.hub:
         return WeightsSource(spec.hub, spec.revision)
     assert spec.packaged is not None

@@ -9,6 +9,7 @@ from typing import Any, Literal, get_args
 
 from pydantic import Field, field_validator, model_validator
 
+from ..documents import user_path
 from ..errors import UserError, in_one_line, nearest
 from ..settings import Settings, parse, read_yaml
 
@@ -116,13 +117,14 @@ def resolve_model(model: str) -> ModelSpec:
     known = presets()
     if model in known:
         return parse(ModelSpec, {"name": model, **known[model]}, f"preset {model}")
-    path = Path(model).expanduser()
+    path = user_path(model)
     if path.exists():
         if path.suffix == ".yaml":
             return parse(ModelSpec, {"name": path.stem} | read_yaml(path), model)
-        return ModelSpec(name=path.stem if path.suffix == ".gguf" else path.resolve().name, path=str(path))
+        name = path.stem if path.suffix == ".gguf" else path.resolve().name
+        return parse(ModelSpec, {"name": name, "path": str(path)}, f"model {model!r}")
     if model.count("/") == 1 and not model.startswith((".", "/", "~")):
-        return ModelSpec(name=model.rpartition("/")[2], hub=model)
+        return parse(ModelSpec, {"name": model.rpartition("/")[2], "hub": model}, f"model {model!r}")
     raise UserError(
         f"model {model!r}: not a preset, a path that exists, or a hub id `owner/name`; {nearest(model, known)}"
     )

@@ -54,6 +54,8 @@ class Boundary(NamedTuple):
     """The last special token, at which tokenisation starts anew; None if the prompt has none."""
     tail: str
     """The text after the anchor."""
+    gap: str = ""
+    """What a text that follows needs before it: raw text asks for a space where a chat template ends a line."""
 
 
 @dataclass(frozen=True)
@@ -121,12 +123,26 @@ class ChatRenderer:
 
         `own_turns`: the assistant's turns are the model's own, so that none is prefilled, and none is looked for.
         """
-        text = self._text(messages) + prefill
+        text = self.begun(messages, prefill)
         (ids,) = self._tokenise([text])
         if not ids:
             raise UserError("prompt is empty; give at least one message")
         prefilled = () if own_turns else self._prefilled_turns(messages, ids)
-        return Prompt(tuple(ids), self._boundary(text, ids), prefilled)
+        boundary = self._boundary(text, ids)
+        return Prompt(tuple(ids), boundary if prefill else boundary._replace(gap=self._gap(text)), prefilled)
+
+    def begun(self, messages: Conversation, prefill: str) -> str:
+        """The text whose ids are those of the prompt, with the answer's beginning, and the space that may go before
+        it.
+        """
+        text = self._text(messages)
+        return text + _spaced(self._gap(text), prefill)
+
+    def _gap(self, text: str) -> str:
+        """What stands between a rendered text and an answer that does not begin with white space itself: nothing after
+        a chat template, which says where an answer begins; a space after raw text.
+        """
+        return "" if self.template == "own" or text == self._start or text[-1:].isspace() else " "
 
     def text(self, messages: Conversation) -> str:
         """The text whose ids are those of the prompt, without a prefill."""
@@ -134,7 +150,7 @@ class ChatRenderer:
 
     def digest(self, messages: Conversation, prefill: str = "") -> str:
         """A digest of the rendered text, with its prefill: two read-outs with the same were asked the same."""
-        return hashlib.sha256((self._text(messages) + prefill).encode()).hexdigest()[:16]
+        return hashlib.sha256(self.begun(messages, prefill).encode()).hexdigest()[:16]
 
     def characters(self, text: str) -> list[tuple[int, int]]:
         """Which characters of a rendered text each of its tokens covers, from and to.
@@ -189,21 +205,22 @@ class ChatRenderer:
         for i, message in enumerate(messages):
             if message["role"] == "assistant":
                 context = self._text(messages[:i])
-                before, said = self._tokenise([context, context + message["content"]])
+                before, said = self._tokenise([context, self.begun(messages[:i], message["content"])])
                 if not before or ids[: len(before)] != before or ids[: len(said)] != said or len(ids) == len(said):
                     return None
                 turns.append(range(len(before), len(said) + 1))
         return tuple(turns)
 
     def continuations(self, boundary: Boundary, texts: Sequence[str]) -> list[tuple[int, ...]]:
-        """The ids of each text as it follows a prompt with this end, canonically tokenised together with it.
+        """The ids of each text as it follows a prompt with this end, canonically tokenised together with it. What does
+        not begin with white space comes after the gap that the prompt leaves.
 
         Raises UserError, showing the tokens, if the prompt's own ids change when a text is appended: then no
         sequence of next tokens *is* that text, and its probability is not defined by the prompt's ids.
         """
         anchor = "" if boundary.anchor is None else str(self.tokenizer.convert_ids_to_tokens(boundary.anchor))
         start = anchor + boundary.tail
-        before, *after = self._tokenise([start, *(start + text for text in texts)])
+        before, *after = self._tokenise([start, *(start + _spaced(boundary.gap, text) for text in texts)])
         for text, ids in zip(texts, after, strict=True):
             if ids[: len(before)] != before or len(ids) == len(before):
                 raise UserError(
@@ -220,9 +237,11 @@ class ChatRenderer:
         if self.template == "none":
             return self._start + "\n".join(message["content"] for message in messages)
         if self.template == "plain":
-            names = {"system": "", "user": "User: ", "assistant": "Assistant: "}
-            lines = [names[message["role"]] + message["content"] for message in messages]
-            return self._start + "\n".join([*lines, "Assistant:"])
+            names = {"system": "", "user": "User: ", "assistant": ANSWER}
+            lines = [
+                names[one["role"]] + _spaced(" " * (one["role"] == "assistant"), one["content"]) for one in messages
+            ]
+            return self._start + "\n".join([*lines, ANSWER])
         if not self._takes_system:
             messages = _fold_system(messages)
         empty = f"{self._open_thought()}{CLOSE}{AFTER_THOUGHT}" if self.thinking == "closed" else ""
@@ -252,7 +271,13 @@ class ChatRenderer:
         return [self.tokenizer.decode([i]) for i in ids]  # pyright: ignore[reportReturnType]
 
 
+ANSWER = "Assistant:"
+"""In the plain template, what an answer follows."""
 HELLO: list[Message] = [{"role": "user", "content": "Hello"}]
+
+
+def _spaced(gap: str, text: str) -> str:
+    return text if not text or text[0].isspace() else gap + text
 
 
 def _fold_system(messages: Conversation) -> list[Message]:

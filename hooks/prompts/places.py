@@ -71,14 +71,15 @@ def _find_in_text(
 ) -> dict[str, ResolvedPosition]:
     """Those that are places in the rendered text."""
     rendered = chat.text(messages)
-    tokens = chat.characters(rendered + prefill)
+    begun = chat.begun(messages, prefill)
+    tokens = chat.characters(begun)
     places = {}
     for name, position in positions.items():
         if position.at == "thought":
             raise UserError(f"position {name!r}: no thought stands before the answer")
         if position.at == "before_answer" and prompt.thought is not None:
             raise UserError(f"position {name!r}: after a thought `before_answer` is not known; take `last`")
-        start, stop = 0, len(rendered + prefill)
+        start, stop = 0, len(begun)
         if position.at == "before_answer":
             stop = len(rendered)
         elif position.message is not None:

@@ -68,6 +68,7 @@ class PromptReader:
         positions: Positions | None = None,
         terminators: tuple[str, ...] | None = None,
         own_turns: bool = False,
+        spaced: bool = True,
     ) -> Query:
         """The query that asks, after `messages`, which option the assistant's next turn says; of a model that thinks,
         which its answer says after a thought (see `ChatRenderer.render_answer`).
@@ -81,6 +82,7 @@ class PromptReader:
             positions: where a capture reads.
             terminators: what closes an option, where that is not what closes all others: numbers need it.
             own_turns: the assistant's turns are the model's own: what it gave to them is not read.
+            spaced: whether a form gets the space that raw text leaves out before an answer (`Boundary.gap`).
 
         Raises UserError, naming the read-out, for a prompt that is longer than the model's context, or whose ids
         change when an option follows, or that lacks a position.
@@ -88,7 +90,7 @@ class PromptReader:
         try:
             prompt = self.chat.render_answer(messages, prefill, thought, own_turns=own_turns)
             finder = self._finder(terminators or self._own)
-            paths = finder.find(prompt.boundary, options)
+            paths = finder.find(prompt.boundary if spaced else prompt.boundary._replace(gap=""), options)
             places = find_places(self.chat, messages, prefill, prompt, positions) if positions else ()
         except UserError as error:
             raise UserError(f"read-out {readout_id}: {error}") from error

@@ -34,7 +34,8 @@ def find_spans(
     if taken := [name for name in spans if name in (TEMPLATE, PREFILL, LAST)]:
         raise UserError(f"span {taken[0]!r}: every prompt has one of that name; choose another")
     text = chat.text(messages)
-    tokens = chat.characters(text + prefill)
+    begun = chat.begun(messages, prefill)
+    tokens = chat.characters(begun)
     found: dict[str, tuple[int, ...]] = {}
     free = list(range(len(tokens) - 1))
 
@@ -46,7 +47,7 @@ def find_spans(
         take(name, *_characters(chat, messages, text, name, span))
         if not found[name]:
             raise UserError(f"span {name!r}: its tokens are all in the spans before it; leave it out")
-    take(PREFILL, len(text), len(text + prefill))
+    take(PREFILL, len(text), len(begun))
     found[TEMPLATE], found[LAST] = tuple(free), (len(tokens) - 1,)
     return {name: tokens for name, tokens in found.items() if tokens}
 

@@ -1,12 +1,12 @@
 """What a store holds, and under which conditions it was captured. Two batches lie in one store only if both agree."""
 
 import importlib.metadata
-import json
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any, Literal, cast
 
 from ... import __version__
+from ..documents import read_json
 from ..errors import UserError
 from ..identity import Identity
 from ..settings import Settings, parse
@@ -82,10 +82,7 @@ def store_header(
 def read_header(folder: Path) -> Header:
     """The header of the store in `folder`. Raises UserError if there is none that can be understood."""
     path = folder / NAME
-    try:
-        data = json.loads(path.read_bytes())
-    except FileNotFoundError:
-        raise UserError(f"{folder}: is not an activation store (no {NAME})") from None
-    except (OSError, ValueError) as error:
-        raise UserError(f"{path}: cannot be read ({error}); restore it from a copy") from error
+    if not path.exists():
+        raise UserError(f"{folder}: is not an activation store (no {NAME})")
+    data = read_json(path)
     return parse(Header, data, str(path))

@@ -1,8 +1,12 @@
-"""Attention in a pack, which begins with its longest path: there it is plain causal attention, much faster than the
-same under a mask, and only the branches need one.
+"""Attention where most of a mask says no. A pack begins with its longest path: there it is plain causal attention, much
+faster than the same under a mask, and only the branches need one. Histories in one cache do not see each other: each
+attends to its own columns alone.
 """
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
+
+from .tree import Ints
 
 if TYPE_CHECKING:
     import torch
@@ -10,7 +14,7 @@ if TYPE_CHECKING:
 
 KERNEL = "sdpa_trunk"
 """As transformers and the manifest call it."""
-_MARK = "doxascope_trunk"
+_MARK, _GROUPS = "doxascope_trunk", "doxascope_groups"
 
 
 def use_trunk_attention(model: "PreTrainedModel") -> None:
@@ -30,6 +34,18 @@ def mark_trunk(mask: "torch.Tensor", trunk: int) -> "torch.Tensor":
     return mask
 
 
+def mark_groups(mask: "torch.Tensor", groups: "Sequence[tuple[Ints, Ints]]") -> "torch.Tensor":
+    """Say of a mask [1, 1, T, columns] that the rows of each group, which together are all, see its columns alone."""
+    import torch
+
+    marked = []
+    for rows, columns in groups:
+        own, seen = (torch.from_numpy(one).to(mask.device) for one in (rows, columns))
+        marked.append((own, seen, mask[:, :, own][..., seen]))
+    setattr(mask, _GROUPS, marked)
+    return mask
+
+
 def _attend(
     module: "torch.nn.Module",
     query: "torch.Tensor",
@@ -44,9 +60,15 @@ def _attend(
     import torch
     from transformers.integrations.sdpa_attention import sdpa_attention_forward as sdpa
 
-    trunk = getattr(attention_mask, _MARK, 0)
-    if attention_mask is None or not trunk or more.get("position_bias") is not None:
+    trunk, groups = getattr(attention_mask, _MARK, 0), getattr(attention_mask, _GROUPS, ())
+    if attention_mask is None or not (trunk or groups) or more.get("position_bias") is not None:
         return sdpa(module, query, key, value, attention_mask, **more)
+    if groups:
+        attended = query.new_empty(query.transpose(1, 2).shape)
+        for rows, columns, mask in groups:
+            own = (query[:, :, rows], key[:, :, columns], value[:, :, columns], mask)
+            attended[:, rows] = sdpa(module, *own, **more)[0]
+        return attended, None
     first, rest = slice(None, trunk), slice(trunk, None)
     causal = {**more, "is_causal": True}
     parts = [sdpa(module, query[:, :, first], key[:, :, first], value[:, :, first], None, **causal)[0]]

@@ -18,6 +18,15 @@ from .monotone import (
     monotone_order_test,
     monotone_pairwise,
 )
+from .multiclass import (
+    CalibrationError,
+    OptionScores,
+    OrderEffect,
+    ReliabilityBin,
+    calibration_error,
+    option_scores,
+    order_effect,
+)
 from .prediction import LoglossImprovement, isotonic_calibration, logloss_improvement
 from .prize import PrizeIndependence, prize_independence
 from .strata import (
@@ -42,6 +51,7 @@ from .sufficiency import (
 )
 
 __all__ = [
+    "CalibrationError",
     "CmhTest",
     "Cmi",
     "CyclicMonotonicity",
@@ -55,12 +65,16 @@ __all__ = [
     "MonotonePairwise",
     "MonotoneShares",
     "MonotoneSufficiency",
+    "OptionScores",
+    "OrderEffect",
     "OrderTest",
     "PermutationCmi",
     "PrizeIndependence",
     "ProbabilityWeighting",
+    "ReliabilityBin",
     "SufficiencyR2",
     "bet_payoffs",
+    "calibration_error",
     "cmh_test",
     "cyclic_monotonicity",
     "dutch_book",
@@ -76,6 +90,8 @@ __all__ = [
     "monotone_order_test",
     "monotone_pairwise",
     "monotone_sufficiency",
+    "option_scores",
+    "order_effect",
     "plugin_cmi",
     "prize_independence",
     "probability_weighting",

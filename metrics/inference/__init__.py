@@ -11,6 +11,7 @@ from .paired import PairedDifference, paired_difference, paired_difference_momen
 from .permutation import SignFlip, sign_flip_test
 from .pooling import Pooled, random_effects_pool
 from .power import minimum_detectable
+from .ratio import Ratio, ratio_of_sums
 from .reliability import Reliability, reliability_icc
 from .resampling import bootstrap_moments, bootstrap_rows
 from .studentised import studentised_bounds, studentised_mean
@@ -28,6 +29,7 @@ __all__ = [
     "MethodReliability",
     "PairedDifference",
     "Pooled",
+    "Ratio",
     "Reliability",
     "SignFlip",
     "WildTest",
@@ -48,6 +50,7 @@ __all__ = [
     "paired_difference_moments",
     "paired_family",
     "random_effects_pool",
+    "ratio_of_sums",
     "reliability_icc",
     "sign_flip_test",
     "studentised_bounds",

@@ -107,9 +107,10 @@ def readout_gate(
     Args:
         inner_logp: [n, k] natural log-probabilities at an inner layer, not normalised.
         exact_logp: [n, k] those of the model's output.
-        option: [n, k] the word of each, or [k] if all contexts share them.
+        option: [n, k] the word of each, or [k] if all contexts share them; None, and log-probabilities of NaN, where a
+            context has fewer options.
         item: [n] item of each context: pairs posteriors with priors, and is the unit of the intervals.
-        rejected: [n] column of the rejected option; -1 marks a prior context.
+        rejected: [n] column of the rejected option, or of that which the evidence is about; -1 marks a prior context.
         min_coverage: the median coverage must reach it.
         min_corr: the partial correlation must reach it, with the lower end of its interval above 0.
         noise_floor: a mean evidence response of this size or less, in nats, is none.
@@ -133,8 +134,11 @@ def readout_gate(
     where = np.asarray(rejected)
     if where.shape != (len(inner),) or not np.isin(where, np.arange(-1, k)).all():
         raise ValueError(f"rejected: give one column 0 .. {k - 1} per context, or -1 for a prior")
-    rows = complete_rows(item, inner_logp=inner, exact_logp=exact, option=words, rejected=where)
-    inner, exact, words, where = rows.columns
+    there = ~pd.isna(words)
+    inner, exact = (np.where(there, logp, -np.inf) for logp in (inner, exact))
+    words = np.where(there, words, "")
+    rows = complete_rows(item, inner_logp=inner, exact_logp=exact, option=words, rejected=where, there=there)
+    inner, exact, words, where, there = rows.columns
     items = rows.codes
     settings: dict[str, Any] = {
         "min_coverage": min_coverage,
@@ -151,9 +155,9 @@ def readout_gate(
             status="too_few", params=settings, **rows.counts,
         )  # fmt: skip
     coverage = float(np.median(np.exp(logsumexp(inner, axis=1))))
-    (x, clipped_x), (y, clipped_y) = _log_odds(inner), _log_odds(exact)
+    (x, clipped_x), (y, clipped_y) = _log_odds(inner, there), _log_odds(exact, there)
     codes = pd.factorize(words.ravel())[0].reshape(words.shape)
-    u, v = _without_words(inner, codes), _without_words(exact, codes)
+    u, v = _without_words(inner, codes, there), _without_words(exact, codes, there)
     moments = np.stack([u * u, v * v, u * v]).sum(axis=2).T
 
     def corr(sums: Floats) -> Floats:
@@ -200,32 +204,35 @@ def _matrix(logp: ArrayLike, option: ArrayLike, name: str) -> tuple[Floats, NDAr
     return array, np.broadcast_to(words, array.shape)
 
 
-def _log_odds(logp: Floats) -> tuple[Floats, int]:
-    """Log-odds of each option against the others, cut at `MAX_LOGIT`, and how many were cut."""
+def _log_odds(logp: Floats, there: NDArray[np.bool_]) -> tuple[Floats, int]:
+    """Log-odds of each option against the others, cut at `MAX_LOGIT`, and how many were cut. NaN: none is there."""
     others = [logsumexp(np.delete(logp, j, axis=1), axis=1) for j in range(logp.shape[1])]
     with np.errstate(invalid="ignore"):
-        odds = logp - np.stack(others, axis=1)  # NaN if no option has any mass
+        odds = np.where(there, logp - np.stack(others, axis=1), np.nan)  # NaN if no option has any mass, too
     n_clipped = int((np.abs(odds) > MAX_LOGIT).sum())
     return np.clip(odds, -MAX_LOGIT, MAX_LOGIT), n_clipped
 
 
-def _without_words(logp: Floats, word: NDArray[np.intp]) -> Floats:
+def _without_words(logp: Floats, word: NDArray[np.intp], there: NDArray[np.bool_]) -> Floats:
     """Log option shares [n, k] less the best constant per word and level per context; 0 if none is left."""
-    n, k = logp.shape
+    size = there.sum(axis=1)
+    context = np.nonzero(there)[0]  # [m] of each cell that is there
     with np.errstate(invalid="ignore"):
-        shares = log_softmax(logp, axis=1)
-    shares = np.maximum(np.nan_to_num(shares, nan=-np.log(k)), np.log(LOGIT_EPS))
-    y = (shares - shares.mean(axis=1, keepdims=True)).ravel()
+        shares = log_softmax(logp, axis=1)[there]
+    shares = np.maximum(np.where(np.isnan(shares), -np.log(size[context]), shares), np.log(LOGIT_EPS))
+    y = shares - (np.bincount(context, shares, len(logp)) / size)[context]
     # One row per cell: its own word, less the mean of the words of its context.
-    cells = np.arange(n * k)
-    rows = np.concatenate([cells, cells.repeat(k)])
-    columns = np.concatenate([word.ravel(), word.repeat(k, axis=0).ravel()])
-    values = np.concatenate([np.ones(n * k), np.full(n * k * k, -1 / k)])
-    design = csr_array((values, (rows, columns)), shape=(n * k, int(word.max()) + 1))
+    cell, beside = np.nonzero(there[context])
+    rows = np.concatenate([np.arange(len(y)), cell])
+    columns = np.concatenate([word[there], word[context[cell], beside]])
+    values = np.concatenate([np.ones(len(y)), -1 / size[context[cell]]])
+    design = csr_array((values, (rows, columns)), shape=(len(y), int(word.max()) + 1))
     left = y - design @ lsqr(design, y, atol=1e-12, btol=1e-12)[0]
     if float(left @ left) <= 1e-12 * max(float(y @ y), 1.0):  # dust of the solver
         left = np.zeros_like(y)
-    return left.reshape(n, k)
+    found = np.zeros_like(logp)
+    found[there] = left
+    return found
 
 
 def _evidence(

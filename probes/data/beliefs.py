@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import numpy as np
 import pandas as pd
 
-from ...hooks.errors import UserError, nearest
+from ...hooks.errors import UserError, in_one_line, nearest
 from ...metrics.logodds import clipped_logit
 
 TARGETS = ("outcome", "exact", "verbal")
@@ -58,13 +58,14 @@ def target_values(rows: pd.DataFrame, target: str) -> np.ndarray:
         raise UserError(
             f"target {target!r}: the rows do not have it; known: {', '.join(TARGETS)}, or a table of targets"
         )
-    return rows[column].to_numpy(dtype=np.float64)
+    with in_one_line(f"target {target!r}"):
+        return rows[column].replace("", np.nan).to_numpy(dtype=np.float64)
 
 
 def join_targets(rows: pd.DataFrame, table: pd.DataFrame, where: str) -> pd.DataFrame:
     """Rows with the columns of a user's own table, by `readout_id`: `target`, and if it has them `group`, `text`, ...
 
-    Raises UserError if the table lacks `readout_id` or shares none with the rows.
+    Raises UserError if the table lacks `readout_id`, has one twice, or shares none with the rows.
     """
     if "readout_id" not in table.columns:
         raise UserError(f"{where}: has no column 'readout_id'")
@@ -72,6 +73,8 @@ def join_targets(rows: pd.DataFrame, table: pd.DataFrame, where: str) -> pd.Data
     joined = joined.merge(table.astype({"readout_id": str}), on="readout_id")
     if joined.empty:
         raise UserError(f"{where}: shares no readout_id with the activations")
+    if (twice := table["readout_id"].duplicated()).any():
+        raise UserError(f"{where}: has {table.loc[twice, 'readout_id'].iloc[0]!r} twice; take one away")
     return joined
 
 

@@ -4,8 +4,7 @@ import re
 from collections.abc import Sequence
 from pathlib import Path
 
-import pandas as pd
-
+from ...hooks.documents import read_csv
 from ...hooks.errors import UserError
 from .statement import Statement
 
@@ -29,10 +28,7 @@ def csv_statements(paths: Sequence[Path], group: str | None = None) -> list[Stat
 
 
 def _of_file(path: Path, group: str | None) -> list[Statement]:
-    try:
-        table = pd.read_csv(path, dtype=str, keep_default_na=False)
-    except (OSError, UnicodeDecodeError, pd.errors.ParserError, pd.errors.EmptyDataError) as error:
-        raise UserError(f"{path}: cannot be read ({error}); give a CSV with the columns statement,label") from None
+    table = read_csv(path)
     for name in (*COLUMNS, *([group] if group else [])):
         if name not in table.columns:
             raise UserError(f"{path}: has no column {name!r}; a truth set has the columns statement,label")

@@ -174,7 +174,7 @@ def test_plan_needs_no_forward_pass_and_says_what_a_run_would_take(
         (("run", "consistancy"), "did you mean 'consistency'"),
         (("run", "consistency", "-m", "smollm-135"), "did you mean 'smollm2-135m'"),
         (("run", "consistency", "-o", "itmes=3"), "did you mean 'items'"),
-        (("run", "consistency", "-o", "entities.file=none.txt"), "entities.file none.txt: cannot be read"),
+        (("run", "consistency", "-o", "entities.file=none.txt"), "none.txt: cannot be read"),
         (("run", "consistency", "-m", "nobody/nothing"), "not to be had from the hub"),
         (("report", "nowhere"), "is not a doxascope run"),
         (("rum",), "No such command 'rum'"),

@@ -51,7 +51,7 @@ def test_a_file_of_entities(tmp_path: Path) -> None:
     with pytest.raises(UserError, match="cannot be read"):
         entities(EntityConfig(file=str(tmp_path / "none.txt")))
     file.write_bytes(b"caf\xe9\n")
-    with pytest.raises(UserError, match=r"cannot be read .*give a UTF-8"):
+    with pytest.raises(UserError, match=r"cannot be read.*give a file of UTF-8"):
         entities(EntityConfig(file=str(file)))
 
 

@@ -28,3 +28,14 @@ def test_a_base_model_s_text_begins_with_its_bos_once(gemma: Any) -> None:
     ids = gemma.reader.chat.render([{"role": "user", "content": "Hello"}]).ids
     assert ids.count(gemma.tokenizer.bos_token_id) == 1
     assert list(ids) == gemma.tokenizer("User: Hello\nAssistant:")["input_ids"]
+
+
+def test_an_answer_follows_raw_text_after_the_space_that_a_template_would_bring(gemma: Any) -> None:
+    """`Assistant:Yes` is a token that nobody writes, and held a thousandth of what `Assistant: Yes` does."""
+    talk: list[Message] = [{"role": "user", "content": "Is the sky blue?"}]
+    options = make_options(["Yes", "No"])
+    spaced, glued = (gemma.reader.query("q", talk, options, spaced=one) for one in (True, False))
+    text = gemma.tokenizer("User: Is the sky blue?\nAssistant: Yes")["input_ids"]
+    assert text[len(spaced.prompt.ids) :] == list(spaced.paths.paths[0][0])
+    (right, wrong), *_ = gemma.read([spaced, glued])
+    assert right.coverage > 100 * wrong.coverage

@@ -46,7 +46,7 @@ def test_what_cannot_be_spelled_has_no_spelling(lm: Any) -> None:
 
 def test_the_mass_of_the_others_is_that_of_all_sequences_with_the_text(lm: Any) -> None:
     options = (Option("one", ("abab", "c")), Option("two", ("babc",)))
-    query = lm.reader.query("r", ASKED, options)
+    query = lm.reader.query("r", ASKED, options, spaced=False)
     found = other_tokenisations(lm, query, Vocabulary(lm.tokenizer), budget=1024)
     every = [[ids for form in option.forms for ids in spelled(lm, form)] for option in options]
     paths = OptionPaths(options, tuple(tuple(ids) for ids in every))
@@ -59,7 +59,7 @@ def test_the_mass_of_the_others_is_that_of_all_sequences_with_the_text(lm: Any) 
 
 
 def test_of_too_many_the_shortest_are_read_and_all_are_counted(lm: Any) -> None:
-    query = lm.reader.query("r", ASKED, (Option("one", ("abababab",)), Option("two", ("c",))))
+    query = lm.reader.query("r", ASKED, (Option("one", ("abababab",)), Option("two", ("c",))), spaced=False)
     vocabulary = Vocabulary(lm.tokenizer)
     some, more = (other_tokenisations(lm, query, vocabulary, budget=1024, limit=n) for n in (2, 1000))
     assert (some.n_read, some.n_all) == (2, vocabulary.count("abababab") - 1)
@@ -69,7 +69,7 @@ def test_of_too_many_the_shortest_are_read_and_all_are_counted(lm: Any) -> None:
 
 def test_what_a_shorter_form_has_counted_is_not_counted_again(lm: Any) -> None:
     """`ab.c` spelled `ab` `.` `c` is an answer that says `ab` and ends it."""
-    query = lm.reader.query("r", ASKED, (Option("one", ("ab",)), Option("two", ("c",))))
+    query = lm.reader.query("r", ASKED, (Option("one", ("ab",)), Option("two", ("c",))), spaced=False)
     longer = OptionPaths(
         query.paths.options, ((*query.paths.paths[0], lm_ids(lm, "a", "b", ".", "c")), query.paths.paths[1])
     )

@@ -14,6 +14,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pandas as pd
 import pytest
 import yaml
@@ -31,6 +32,10 @@ from doxascope.hooks.files import digest_of
 from doxascope.hooks.model.spec import DAY
 from doxascope.hooks.prompts.template import ChatTemplate
 from doxascope.hooks.store.commits import append_commit, read_commits
+from doxascope.probes import Probe
+from doxascope.probes.estimators.readout import LinearReadout
+from doxascope.probes.probe import ARRAYS as PROBE_ARRAYS
+from doxascope.probes.probe import ProbeMeta
 
 ASKED = int(os.environ.get("DOXASCOPE_FUZZ", "0"))
 SECONDS, MEGABYTES = 20, 2048
@@ -44,7 +49,7 @@ def fuzz(few: int) -> Fuzz:
         derandomize=not ASKED,
         deadline=None,
         database=None,
-        suppress_health_check=[*HealthCheck.__members__.values()],
+        suppress_health_check=list(HealthCheck),
     )
 
 
@@ -226,6 +231,172 @@ def test_whatever_is_committed_is_read_back(notes: list[dict[str, Any]]) -> None
         assert repr([one["note"] for one in read_commits(path).values()]) == repr(
             [json.loads(json.dumps(note)) for note in notes]
         )
+
+
+@st.composite
+def altered(draw: st.DrawFn, value: Any) -> Any:
+    """A value of JSON, one thing in it replaced by anything."""
+    if isinstance(value, dict | list) and value and draw(st.integers(0, 5)):
+        copy = value.copy()
+        key = draw(st.sampled_from(sorted(copy) if isinstance(copy, dict) else range(len(copy))))
+        copy[key] = draw(altered(copy[key]))
+        return copy
+    return draw(VALUES)
+
+
+BIF = """network n { }
+variable a { type discrete [ 2 ] { yes, no }; }
+variable b { type discrete [ 3 ] { x, y, z }; }
+probability ( a ) { table 0.25, 0.75; }
+probability ( b | a ) { (yes) 0.2, 0.3, 0.5; (no) 0.1, 0.1, 0.8; }
+"""
+WORLD = "target: {variable: a, state: 'yes'}\nevent: e\nvariables:\n" + "".join(
+    f"  {name}: {{noun: n, states: {{'yes': is, 'no': is not}}, parents: [{above}], table: {table}}}\n"
+    for name, above, table in (("a", "", "[[0.3, 0.7]]"), ("b", "a", "[[0.2, 0.8], [0.9, 0.1]]"))
+)
+CHOICE = {"question": "q", "options": ["a", "b"], "category": "easy", "truth": "a"}
+SCENARIO = {"background": "b", "x": "it is", "not_x": "it is not", "for": "y", "outcome": 1}
+MORALS = {key: "t" for key in ("ID", "norm", "situation", "intention", "moral_action", "immoral_action")}
+DUE = {"forecast_due_date": "2024-07-21"}
+ASKED_OF = {"id": "m", "source": "s", "question": "q", "background": "b", "url": "u"}
+SETTLED = {"id": "m", "source": "s", "resolution_date": "2024-08-01", "resolved_to": 1.0, "resolved": True}
+ANSWERS = {f"ans{i}": text for i, text in enumerate(("a", "b", "unknown"))}
+TALK = [{"text": "hello", "id": name} for name in ("m1", "m2", "m1")]
+MOODS = {name: {"outcomes": {"satisfaction": "Undecided"}} for name in ("m1", "m2")}
+
+
+def world_of(path: Path) -> object:
+    from doxascope.experiments.materials.worlds.source import WorldSource, contexts
+
+    bare = path.suffix != ".yaml"
+    return contexts(WorldSource(of=str(path), target="a=yes" if bare else None, support=1), 2, reveal=(1, 1), pool=20)
+
+
+def loaders() -> dict[str, tuple[str, Any, Callable[[Path], object]]]:
+    """Name -> a file's name, what a good one holds, and what reads it."""
+    from doxascope.experiments.materials.choices import benchmarks as choices
+    from doxascope.experiments.materials.choices.plain import load_plain
+    from doxascope.experiments.materials.questions.change_my_view import load_views
+    from doxascope.experiments.materials.questions.forecastbench import load_forecastbench
+    from doxascope.experiments.materials.questions.openreview import load_openreview
+    from doxascope.experiments.materials.questions.table import load_table
+    from doxascope.experiments.materials.scenarios import published_sets as published
+    from doxascope.experiments.materials.scenarios.stored_evidence import read_evidence
+    from doxascope.experiments.materials.scenarios.table import load_scenarios
+    from doxascope.experiments.materials.worlds.quite import quite_contexts
+    from doxascope.probes.truth.csv_files import csv_statements
+
+    csqa = {"question": "q", "choices": {"label": ["A", "B"], "text": ["x", "y"]}, "answerKey": "A"}
+    bbq = {"context": "c", "question": "q", "context_condition": "ambig", **ANSWERS}
+    bbq |= {"answer_info": {name: ["", text] for name, text in ANSWERS.items()}}
+    casino = {"dialogue_id": 1, "chat_logs": TALK, "participant_info": MOODS}
+    quite = {"numeric_premises": [{"content": "p"}]}
+    quite |= {"evidence_query_pairs": [{"id": i, "evidences": ["e"], "query": "q", "answer": 0.5} for i in (1, 2)]}
+    return {
+        "bif": ("n.bif", BIF, world_of),
+        "words": ("w.yaml", WORLD, world_of),
+        "people": ("p.csv", "a,b\nyes,1\nno,2\nyes,2\nno,1\n", world_of),
+        "quite": ("q.json", quite, lambda path: quite_contexts(path, 1)),
+        "csqa": ("c.jsonl", csqa, choices.load_csqa),
+        "mmlu": ("m.jsonl", {"question": "q", "choices": ["a", "b"], "answer": 1}, choices.load_mmlu),
+        "bbq": ("b.jsonl", bbq, choices.load_bbq),
+        "hle": ("h.jsonl", {"question": "q\nA. one\nB. two", "answer": "B"}, choices.load_hle),
+        "truthful": ("t.csv", "Question,Best Answer,Incorrect Answers\nq,a,b; c\n", choices.load_truthfulqa),
+        "paper": ("p.json", [{**CHOICE, "task": "t", "prompt": "q [a, b]"}], choices.load_paper),
+        "own": ("o.yaml", [CHOICE], load_plain),
+        "views": ("v.jsonl", {"title": "CMV: t", "id": "1", "selftext": "s"}, load_views),
+        "asked": ("f.json", {**DUE, "questions": [ASKED_OF]}, lambda path: load_forecastbench(path, path)),
+        "settled": (
+            "f.json",
+            {**DUE, "questions": [ASKED_OF], "resolutions": [SETTLED]},
+            lambda path: load_forecastbench(path, path),
+        ),
+        "reviews": ("r.csv", "title,abstract,decision,review1\nt,a,accept,r\n", load_openreview),
+        "questions": ("q.csv", "question,option_yes,option_no,outcome\nq,Yes,No,0.5\n", load_table),
+        "casino": ("c.json", [casino], published.load_casino),
+        "morals": ("m.jsonl", MORALS, published.load_moral_stories),
+        "fortune": (
+            "f.jsonl",
+            {"input": "a || b", "target": "Yes"},
+            lambda path: published.load_fortune_dial(path, "x", "y"),
+        ),
+        "scenarios": ("s.yaml", [SCENARIO], load_scenarios),
+        "evidence": ("e.yaml", [{"id": "a", "for": "y", "reviewed": True}], read_evidence),
+        "statements": ("s.csv", "statement,label\nIt is.,1\nIt is not.,0\n", lambda path: csv_statements([path])),
+    }
+
+
+SPLICES = st.sampled_from(
+    (
+        *(
+            "",
+            "{",
+            "}",
+            "(",
+            ")",
+            ";",
+            '"',
+            "\n",
+            ",",
+            "nan",
+            "9" * 5000,
+            "\0",
+            "/*",
+            "//",
+            "[" * 9999,
+            "| a",
+            "\\ud800",
+        ),
+        *("variable", "probability ( b ) {", "default 1, 0;", "table", "include x", "&a [*a]", "\u2028", "-1", "1e999"),
+        *("a: b", "- - -", "\r", "\ufeff", "x" * 200_000),
+    )
+)
+
+
+@fuzz(250)
+@given(data=st.data())
+def test_any_file_of_questions_is_read_or_refused(data: st.DataObject) -> None:
+    name, good, load = data.draw(st.sampled_from([*loaders().values()]))
+    if not isinstance(good, str):
+        good = json.dumps(data.draw(altered(good)))
+    if isinstance(good, str) and (not name.endswith("l") or data.draw(st.booleans())):
+        at = data.draw(st.integers(0, len(good)))
+        good = good[:at] + data.draw(SPLICES) + good[at + data.draw(st.integers(0, 9)) :]
+    with bounded(), tempfile.TemporaryDirectory() as folder:
+        path = Path(folder, name)
+        path.write_bytes(good.encode("utf-8", "surrogatepass"))
+        load(path)
+
+
+ARRAYS = st.one_of(
+    st.sampled_from([np.zeros(0), np.zeros((2, 0)), np.full((2, 3), np.nan), np.array(["a", "a"]), np.array({1: 2})]),
+    st.sampled_from([np.zeros((1, 2, 3)), np.array(1.0), np.ones((2, 3), complex), np.array([0, 9]), np.ones(10**6)]),
+    st.builds(lambda n, d: np.ones((n, d)), st.integers(0, 3), st.integers(0, 4)),
+)
+
+
+@fuzz(80)
+@given(st.dictionaries(st.sampled_from(PROBE_ARRAYS), ARRAYS, max_size=2), st.data())
+def test_a_probe_of_a_stranger_reads_or_is_refused(arrays: dict[str, Any], data: st.DataObject) -> None:
+    readout = LinearReadout(np.zeros(3), np.ones(3), np.ones(3), 0.0)
+    meta = ProbeMeta(
+        name="p", estimator="ridge", target="t", site="s", layer=1, position="p", dtype="float32", model={}
+    )
+    with bounded(), tempfile.TemporaryDirectory() as folder:
+        path = Path(folder, "p")
+        Probe(readout, meta, (readout,), {"a": 0, "b": 0}).save(path)
+        with np.load(path.with_suffix(".npz")) as stored:
+            kept = {**stored} | arrays
+        np.savez(path.with_suffix(".npz"), **kept)
+        record = json.loads(path.with_suffix(".json").read_text())
+        record["numbers"] = digest_of(path.with_suffix(".npz").read_bytes())[:16]
+        if data.draw(st.booleans()):
+            record = data.draw(altered(record))
+        path.with_suffix(".json").write_text(json.dumps(record))
+        probe = Probe.load(path)
+        width = len(probe.readout.weights)
+        assert np.isfinite(probe.logit(np.ones((2, width)), ["a", "c"])).all()
+        assert Path(probe.meta.name).name == probe.meta.name
 
 
 @pytest.fixture(scope="module")

@@ -93,11 +93,12 @@ def test_a_healthy_template_says_what_transformers_makes_of_it(name: str, make_t
 
 
 @pytest.mark.parametrize("name", HOSTILE)
-def test_a_hostile_template_is_refused_in_one_line_and_soon(name: str) -> None:
+def test_a_hostile_template_is_refused_in_one_line_and_soon(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("doxascope.hooks.prompts.template.SECONDS", SECONDS / 6)
     began = time.monotonic()
     with pytest.raises(UserError, match="chat template") as told:
         ChatTemplate(HOSTILE[name], DAY).render(HELLO)
-    assert time.monotonic() - began < 3 * SECONDS
+    assert time.monotonic() - began < 3 * SECONDS  # whatever else the machine does
     assert "\n" not in str(told.value)
 
 
@@ -135,12 +136,14 @@ def test_a_run_goes_on_under_another_date_with_the_same_bytes(
 ) -> None:
     from transformers import AutoTokenizer
 
-    experiment, config = load_config("consistency", ["items=3", "batch_items=1", "bootstrap_draws=50"], str(dated))
+    wanted = ["items=3", "batch_items=1", "bootstrap_draws=20", "fork.methods=[]"]
+    wanted += ["methods={free: {forms: ['{option}']}}"]
+    experiment, config = load_config("consistency", wanted, str(dated))
     theirs: Any = AutoTokenizer.from_pretrained(dated)
     midnight("AAA-14")
     east = theirs.apply_chat_template(HELLO, tokenize=False)
     whole = run(experiment, config, tmp_path / "whole").path
-    part = run(experiment, config, tmp_path / "part").path
+    part = Path(shutil.copytree(whole, tmp_path / "part" / whole.name))
     cut_short(part, 1)
     midnight("BBB+12")
     assert theirs.apply_chat_template(HELLO, tokenize=False) != east

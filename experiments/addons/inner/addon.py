@@ -49,7 +49,7 @@ class InnerLayers:
 def _declaration(experiment: Experiment) -> Inner:
     """What the experiment says of itself. Raises UserError if it says nothing."""
     if not isinstance(experiment, ReadInside):
-        raise UserError(f"lens: {experiment.name} does not say which of its options are ruled out; leave `lens` out")
+        raise UserError(f"lens: {experiment.name} does not say which option evidence is about; leave `lens` out")
     return experiment.inner
 
 

@@ -10,7 +10,7 @@ from ....metrics.score import Score
 from ...experiment import Column
 
 PRIOR, BESIDE = -1, -2
-"""Of a context before anything is rejected, and of one that is scored but judges no layer."""
+"""Of a context before there is any evidence, and of one that is scored but judges no layer."""
 
 
 @dataclass(frozen=True)
@@ -28,8 +28,9 @@ class Inner:
     """The declaration."""
 
     rejected: Callable[[str, Mapping[str, Any]], int | None]
-    """From a read-out's scenario and variant to the option that its context rejects; `PRIOR` before any is, `BESIDE`
-    if it is scored and judges nothing, None if it is neither."""
+    """From a read-out's scenario and variant to the option that its context is evidence about, one that it rejects or
+    that was given as an answer; `PRIOR` before there is any, `BESIDE` if it is scored and judges nothing, None if it is
+    neither."""
     columns: Sequence[Column]
     """The scores to show, the headline first."""
     score: Callable[[Any, pd.DataFrame], InnerScores]

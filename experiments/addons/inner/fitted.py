@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from ....hooks.cache import kept
-from ....hooks.errors import UserError
+from ....hooks.errors import UserError, in_one_line
 from ....hooks.files import write_text
 from ....hooks.lens.corpus import (
     ANSWER,
@@ -85,8 +85,6 @@ def _own_samples(lm: LanguageModel, draws: int) -> list[Document]:
         write_text(path, json.dumps(own_answers(lm, seed=SEED, draws=draws)) + "\n")
 
     path = kept(ROOM, f"{lm.spec.name}-samples-{digest(asked)}.json", sample)
-    try:
+    with in_one_line(path, "delete it"):
         lines = json.loads(path.read_text(encoding="utf-8"))
         return [Document(text, tuple(ids), tuple(ends)) for text, ids, ends in lines]
-    except (ValueError, TypeError) as error:
-        raise UserError(f"{path}: is damaged ({error}); delete it") from error

@@ -89,7 +89,7 @@ def profile_figure(column: Column, profiles: Sequence[Profile]) -> Figure:
         f"{column.title.capitalize()}: {column.explanation}. The model's own answer is the solid line with its "
         "interval, the words alone without any context the dotted one. Filled: the layer passes its gates. Hollow: it "
         "fails, and the crosses below say which (coverage: the options hold too little; words: too little like the "
-        "answer is left once each word's usual share is taken out; evidence: what is ruled out does not move as in the "
+        "answer is left once each word's usual share is taken out; evidence: what it is about does not move as in the "
         "answer). A hollow point is no belief, however high it lies.",
         columns=2,
     )

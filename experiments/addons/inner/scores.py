@@ -123,9 +123,10 @@ class _Contexts(NamedTuple):
         rows = rows[rows["judges"] & (rows["rejected"] != BESIDE)]
         wide = rows.pivot(index="exact", columns="option_index", values=["logp", "option"]).sort_index()
         each = rows.drop_duplicates("exact").set_index("exact").loc[wide.index]
+        option = wide["option"].to_numpy(dtype=object)
         return cls(
             logp=wide["logp"].to_numpy(dtype=np.float64),
-            option=wide["option"].to_numpy(),
+            option=np.where(pd.isna(option), None, option),
             cluster=each["cluster"].to_numpy(),
             rejected=each["rejected"].to_numpy(dtype=np.int64),
         )

@@ -1,16 +1,14 @@
 """Questions of public benchmarks, in the files that their authors publish."""
 
-import csv
-import gzip
-import json
 import logging
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from ....hooks.errors import UserError
-from .choice import CATEGORIES, OPTIONS, RANDOM, Choice, alike
+from ....hooks.documents import read_csv, read_json_rows
+from ....hooks.errors import UserError, in_one_line
+from .choice import CATEGORIES, OPTIONS, RANDOM, Choice, alike, option_text
 
 log = logging.getLogger("doxascope")
 LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
@@ -26,6 +24,8 @@ def load_csqa(path: Path) -> Rows:
 
     def read(row: Row) -> Iterator[dict[str, Any]]:
         labels, options = row["choices"]["label"], row["choices"]["text"]
+        if not isinstance(labels, list) or not isinstance(options, list) or len(labels) != len(options):
+            raise UserError(f"choices {row['choices']!r} are no two lists of one length")
         yield {"text": row["question"], "options": options, "truth": options[labels.index(row["answerKey"])]}
 
     return _load(path, "csqa", ("question", "choices", "answerKey"), read)
@@ -36,7 +36,11 @@ def load_mmlu(path: Path) -> Rows:
 
     def read(row: Row) -> Iterator[dict[str, Any]]:
         options, topic = row["choices"], str(row.get("subject", ""))
-        yield {"text": row["question"], "options": options, "truth": options[int(row["answer"])], "topic": topic}
+        if not isinstance(options, list):
+            raise UserError(f"choices {options!r} are no list")
+        if row["answer"] not in range(len(options)) or isinstance(row["answer"], bool):
+            raise UserError(f"answer {row['answer']!r} is the number of none of its {len(options)} options")
+        yield {"text": row["question"], "options": options, "truth": options[row["answer"]], "topic": topic}
 
     return _load(path, "mmlu", ("question", "choices", "answer"), read)
 
@@ -64,7 +68,7 @@ def load_hle(path: Path) -> Rows:
             return
         stem, options = split_options(str(row["question"]))
         letter = str(row["answer"]).strip()[:1].upper()
-        if len(options) < 2 or letter not in LETTERS[: len(options)]:
+        if len(options) < 2 or letter not in [*LETTERS[: len(options)]]:
             raise UserError(f"answer {row['answer']!r} is the letter of none of its {len(options)} options")
         yield {"text": stem, "options": options, "truth": options[LETTERS.index(letter)]}
 
@@ -127,27 +131,21 @@ def _load(path: Path, name: str, needed: Sequence[str], read: Callable[[Row], It
     """The questions of a file. What has two options that read the same is left out, which is said."""
     found: list[Choice | None] = []
     left_out = 0
-    for number, row in enumerate(_rows(path)):
+    for number, row in enumerate(_rows(path, needed)):
         found.append(None)
-        if missing := [key for key in needed if key not in row]:
-            raise UserError(
-                f"{path}: row {number + 1} has no {missing[0]!r}, only {', '.join(map(str, row))}; "
-                f"needed: {', '.join(needed)}"
-            )
         try:
-            for made in read(row):
-                options = tuple(str(option).strip() for option in made["options"])
-                if alike(options):
-                    left_out += 1
-                    continue
-                own_id = made.get("id", f"{name}-{number:05}")
-                known = {"id": own_id, "cluster": own_id, "category": name, "provenance": f"{path.name}, row {number}"}
-                truth = str(made.get("truth", "")).strip()
-                found[-1] = Choice(**{**known, **made, "options": options, "truth": truth})
+            with in_one_line(f"is not as {name} has it"):
+                for made in read(row):
+                    options = tuple(map(option_text, made["options"]))
+                    if alike(options):
+                        left_out += 1
+                        continue
+                    own_id = made.get("id", f"{name}-{number:05}")
+                    known = {"id": own_id, "cluster": own_id, "category": name}
+                    known |= {"provenance": f"{path.name}, row {number}", **made}
+                    found[-1] = Choice(**{**known, "options": options, "truth": str(made.get("truth", "")).strip()})
         except UserError as error:
             raise UserError(f"{path}: row {number + 1}: {error}") from None
-        except (KeyError, IndexError, TypeError, ValueError, AttributeError) as error:
-            raise UserError(f"{path}: row {number + 1}: is not as {name} has it ({error!r})") from None
     if left_out:
         log.warning("%s: %s questions with two options that read the same are left out", path, left_out)
     if not any(found):
@@ -155,16 +153,14 @@ def _load(path: Path, name: str, needed: Sequence[str], read: Callable[[Row], It
     return found
 
 
-def _rows(path: Path) -> Iterator[Row]:
+def _rows(path: Path, needed: Sequence[str]) -> Iterator[Row]:
     """The records of a .json list, JSON lines or .csv, packed by gzip or not."""
-    try:
-        with gzip.open(path, "rt", encoding="utf-8") if path.suffix == ".gz" else path.open(encoding="utf-8") as file:
-            suffix = (path.with_suffix("") if path.suffix == ".gz" else path).suffix
-            if suffix == ".csv":
-                yield from csv.DictReader(file)
-            elif suffix == ".json":
-                yield from json.load(file)
-            else:
-                yield from (json.loads(line) for line in file if line.strip())
-    except (OSError, UnicodeDecodeError, json.JSONDecodeError) as error:
-        raise UserError(f"{path}: cannot be read ({type(error).__name__}: {error})") from error
+    if ".csv" not in path.suffixes[-2:]:
+        yield from read_json_rows(path, needed)
+        return
+    table = read_csv(path)
+    if missing := [key for key in needed if key not in table.columns]:
+        raise UserError(
+            f"{path}: has no column {missing[0]!r}, only {', '.join(table.columns)}; needed: {', '.join(needed)}"
+        )
+    yield from table.to_dict("records")

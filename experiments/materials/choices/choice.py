@@ -67,6 +67,16 @@ class Choice:
         return self.options.index(self.truth) if self.truth else None
 
 
+def option_text(option: object) -> str:
+    """An option of a file as a text; a number is one, too.
+
+    Raises ValueError for anything else: YAML makes truth values of yes and no.
+    """
+    if isinstance(option, bool) or not isinstance(option, str | int | float):
+        raise ValueError(f"option {option!r} is no text; quote it")
+    return str(option).strip()
+
+
 def alike(options: Sequence[str]) -> tuple[str, str] | None:
     """The first two options that differ in case or space alone, or of which one is empty; None if all differ."""
     seen: dict[str, str] = {}

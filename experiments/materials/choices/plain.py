@@ -1,14 +1,14 @@
 """Questions of one's own: a YAML list of mappings."""
 
+from collections import Counter
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
-import yaml
-
-from ....hooks.errors import UserError
-from ....hooks.settings import Settings, parse
-from .choice import CATEGORIES, Choice
+from ....hooks.documents import read_text
+from ....hooks.errors import UserError, in_one_line
+from ....hooks.settings import MOST_CHARACTERS, Settings, parse, parse_yaml
+from .choice import CATEGORIES, Choice, option_text
 
 NINE_TOPICS = Path(str(files(str(__package__)) / "nine_topics.yaml"))
 """The questions that come with doxascope: nine topics, each with four categories."""
@@ -37,17 +37,13 @@ def load_plain(path: Path, categories: tuple[str, ...] = ()) -> list[Choice]:
 
     Raises UserError for a file that is no such list, a category that is unknown, and as `Choice` does.
     """
-    try:
-        entries = yaml.safe_load(path.read_text("utf-8"))
-    except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
-        raise UserError(f"{path}: cannot be read as YAML ({type(error).__name__})") from error
+    entries = parse_yaml(read_text(path, MOST_CHARACTERS), path)
     if not isinstance(entries, list) or not entries:
         raise UserError(f"{path}: give a list of questions, each with question, options and category")
     found = [_choice(path, number, entry, (*CATEGORIES, *categories)) for number, entry in enumerate(entries, 1)]
-    names = [one.id for one in found]
-    if len({*names}) < len(names):
-        twice = next(name for name in names if names.count(name) > 1)
-        raise UserError(f"{path}: two questions are called {twice!r}; give each an `id` of its own")
+    name, n = Counter(one.id for one in found).most_common(1)[0]
+    if n > 1:
+        raise UserError(f"{path}: two questions are called {name!r}; give each an `id` of its own")
     return found
 
 
@@ -55,8 +51,13 @@ def _choice(path: Path, number: int, entry: Any, categories: tuple[str, ...]) ->
     where = f"{path}: question {number}"
     if not isinstance(entry, dict):
         raise UserError(f"{where}: is no mapping; give question, options and category")
-    texts = {**entry, "options": [str(option) for option in entry.get("options") or ()]}
-    one = parse(_Question, texts | ({"truth": str(entry["truth"])} if "truth" in entry else {}), where)
+    options = entry.get("options")
+    if not isinstance(options, list):
+        raise UserError(f"{where}: options {options!r}; give a list")
+    with in_one_line(where):
+        texts = {**entry, "options": [option_text(option) for option in options]}
+        texts |= {"truth": option_text(entry["truth"])} if "truth" in entry else {}
+    one = parse(_Question, texts, where)
     if one.category not in categories:
         raise UserError(f"{where}: category {one.category!r} is unknown; one of {', '.join(categories)}")
     name = one.id or (f"{one.topic}-{one.category}" if one.topic else str(number))

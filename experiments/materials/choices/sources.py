@@ -1,13 +1,14 @@
 """Where questions with options come from: one name for each kind of file."""
 
 from collections.abc import Callable, Mapping
-from functools import cache
+from functools import lru_cache
 from pathlib import Path
 from typing import Literal
 
 import numpy as np
 from pydantic import Field, model_validator
 
+from ....hooks.documents import user_path, version_of
 from ....hooks.errors import UserError
 from ....hooks.settings import Settings
 from .benchmarks import Rows, load_bbq, load_csqa, load_hle, load_mmlu, load_paper, load_truthfulqa
@@ -50,7 +51,7 @@ class ChoiceSource(Settings):
 
         Raises UserError if there are not so many.
         """
-        rows = _loaded(self.kind, self.file, self.categories)
+        rows = loaded(self.kind, self.file, self.categories)
         drawn = np.random.RandomState(seed).permutation(len(rows)) if self.kind in BENCHMARKS else range(len(rows))
         every = [one for i in drawn if (one := rows[i])]
         wanted = n if self.items is None else self.items
@@ -59,9 +60,14 @@ class ChoiceSource(Settings):
         return every[:wanted]
 
 
-@cache
-def _loaded(kind: str, file: str | None, categories: tuple[str, ...]) -> Rows:
-    path = NINE_TOPICS if file is None else Path(file).expanduser()
+def loaded(kind: str, file: str | None, categories: tuple[str, ...] = ()) -> Rows:
+    """The questions of a file, row by row, by its kind; read once until the file changes."""
+    path = NINE_TOPICS if file is None else user_path(file)
+    return _loaded(kind, path, version_of(path), categories)
+
+
+@lru_cache(maxsize=8)
+def _loaded(kind: str, path: Path, _: tuple[int, ...], categories: tuple[str, ...]) -> Rows:
     if kind in ("nine_topics", "yaml"):
         return tuple(load_plain(path, categories))
     return tuple(load_paper(path) if kind == "paper" else BENCHMARKS[kind](path))

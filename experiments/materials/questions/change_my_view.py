@@ -1,8 +1,10 @@
 """Views that somebody wants challenged, as r/ChangeMyView has them: a matter of values, without an outcome."""
 
-import json
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
+from ....hooks.documents import read_json_rows
 from ....hooks.errors import UserError
 from .question import BinaryQuestion
 
@@ -11,26 +13,15 @@ def load_views(path: Path) -> list[BinaryQuestion]:
     """The views of a JSON-lines file: its objects have a `title`, and may have an `id` and a `selftext`. Other keys are
     left alone.
 
-    Raises UserError for a file that cannot be read or is empty, a line that is no JSON object, or one without a title.
+    Raises UserError as `read_json_rows` does, and for a title without text.
     """
-    try:
-        lines = path.read_text(encoding="utf-8").splitlines()
-    except (OSError, UnicodeDecodeError) as error:
-        raise UserError(f"{path}: cannot be read ({error}); give a UTF-8 file of JSON lines") from None
-    questions = [_question(path, number, line) for number, line in enumerate(lines, 1) if line.strip()]
-    if not questions:
-        raise UserError(f"{path}: is empty; give one JSON object per line")
-    return questions
+    return [_question(path, number, row) for number, row in enumerate(read_json_rows(path, ("title",)), 1)]
 
 
-def _question(path: Path, number: int, line: str) -> BinaryQuestion:
-    try:
-        row = json.loads(line)
-    except json.JSONDecodeError as error:
-        raise UserError(f"{path}: line {number} is not JSON ({error.msg}); one object per line") from None
-    view = row.get("title") if isinstance(row, dict) else None
+def _question(path: Path, number: int, row: Mapping[str, Any]) -> BinaryQuestion:
+    view = row["title"]
     if not isinstance(view, str) or not (view := view.strip()).removeprefix("CMV:").strip():
-        raise UserError(f"{path}: line {number} has no text under 'title'")
+        raise UserError(f"{path}: row {number} has no text under 'title'")
     name = str(row.get("id") or number)
     return BinaryQuestion(
         id=name,
@@ -38,6 +29,6 @@ def _question(path: Path, number: int, line: str) -> BinaryQuestion:
         text=f"Do you agree with this view? {view.removeprefix('CMV:').strip()}",
         option_yes="Agree",
         option_no="Disagree",
-        provenance=f"{path.name}, line {number}",
+        provenance=f"{path.name}, row {number}",
         background=str(row.get("selftext") or ""),
     )

@@ -1,14 +1,13 @@
 """The questions of ForecastBench and their resolutions, as its data sets publish them."""
 
-import gzip
-import json
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from ....hooks.errors import UserError
+from ....hooks.documents import read_json
+from ....hooks.errors import UserError, in_one_line
 from .question import BinaryQuestion
 
 
@@ -30,15 +29,17 @@ def load_forecastbench(questions: Path, resolutions: Path) -> list[BinaryQuestio
             f"{resolutions}: due on {settled['forecast_due_date']}, the questions on {due}; give the sets of one date"
         )
     dated: dict[tuple[str, str], list[Mapping[str, Any]]] = {}
-    for row in settled["resolutions"]:
-        if isinstance(row["id"], str):
-            dated.setdefault((row["source"], row["id"]), []).append(row)
-    return [
-        _question(row, due, resolution)
-        for row in asked["questions"]
-        if isinstance(row["id"], str)
-        for resolution in dated.get((row["source"], row["id"]), [{}])
-    ]
+    with in_one_line(resolutions):
+        for row in settled["resolutions"]:
+            if isinstance(row["id"], str):
+                dated.setdefault((row["source"], row["id"]), []).append(row)
+    with in_one_line(questions):
+        return [
+            _question(row, due, resolution)
+            for row in asked["questions"]
+            if isinstance(row["id"], str)
+            for resolution in dated.get((row["source"], row["id"]), [{}])
+        ]
 
 
 def _question(row: Mapping[str, Any], due: str, resolution: Mapping[str, Any]) -> BinaryQuestion:
@@ -67,12 +68,7 @@ NEEDED = {
 
 
 def _read(path: Path, kind: str) -> Any:
-    opened = gzip.open if path.suffix == ".gz" else open
-    try:
-        with opened(path, "rt", encoding="utf-8") as file:
-            data = json.load(file)
-    except (OSError, EOFError, ValueError) as error:
-        raise UserError(f"{path}: cannot be read as JSON ({error})") from None
+    data = read_json(path)
     if not isinstance(data, dict) or not isinstance(data.get(kind), list) or "forecast_due_date" not in data:
         raise UserError(f"{path}: is no ForecastBench {kind[:-1]} set: give one with {kind!r} and 'forecast_due_date'")
     for number, row in enumerate(data[kind], 1):

@@ -4,15 +4,14 @@ None has evidence as claims of its own but NormAd, whose rule speaks for or agai
 written for them (`evidence.py`).
 """
 
-import gzip
-import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from ....hooks.errors import UserError
+from ....hooks.documents import read_json_rows
+from ....hooks.errors import UserError, in_one_line
 from ..questions.table import read_rows
 from .scenario import Scenario, clause
 
@@ -44,26 +43,27 @@ def load_casino(path: Path, seed: int = 0) -> list[Scenario]:
 
     Raises UserError for a file of another layout.
     """
-    rows = _rows(path, CASINO)
-    return [one for number, row in enumerate(rows) if (one := _negotiation(row, number, seed, path)) is not None]
+    found = []
+    for number, row in enumerate(read_json_rows(path, CASINO)):
+        with in_one_line(f"{path}: dialogue {row['dialogue_id']}"):
+            found.append(_negotiation(row, number, seed))
+    return [one for one in found if one is not None]
 
 
-def _negotiation(row: Mapping[str, Any], number: int, seed: int, path: Path) -> Scenario | None:
+def _negotiation(row: Mapping[str, Any], number: int, seed: int) -> Scenario | None:
     rng = np.random.default_rng([seed, number])
     ends = next((i for i, turn in enumerate(row["chat_logs"]) if turn["text"] in DEALS), len(row["chat_logs"]))
     if ends < 2:
         return None
     speakers = sorted(row["participant_info"])
     if len(speakers) != 2:
-        raise UserError(f"{path}: dialogue {row['dialogue_id']} has {len(speakers)} participants, not two")
+        raise ValueError(f"has {len(speakers)} participants, not two")
     letters = dict(zip(speakers, "AB", strict=True))
     said = row["chat_logs"][: int(rng.integers(2, ends + 1))]
     camper = speakers[int(rng.integers(2))]
     mood = row["participant_info"][camper]["outcomes"]["satisfaction"]
     if mood not in SATISFIED:
-        raise UserError(
-            f"{path}: dialogue {row['dialogue_id']}: satisfaction {mood!r} is not of {', '.join(SATISFIED)}"
-        )
+        raise ValueError(f"satisfaction {mood!r} is not of {', '.join(SATISFIED)}")
     lines = [f"{letters[turn['id']]}: {' '.join(turn['text'].split())}" for turn in said]
     return Scenario(
         id=f"casino-{row['dialogue_id']}",
@@ -88,8 +88,11 @@ def load_moral_stories(path: Path, seed: int = 0) -> list[Scenario]:
 
     Raises UserError for a file of another layout.
     """
-    rows = _rows(path, MORAL)
-    return [_deed(row, np.random.default_rng([seed, number])) for number, row in enumerate(rows)]
+    found = []
+    for number, row in enumerate(read_json_rows(path, MORAL)):
+        with in_one_line(f"{path}: row {number + 1}"):
+            found.append(_deed(row, np.random.default_rng([seed, number])))
+    return found
 
 
 def _deed(row: Mapping[str, str], rng: np.random.Generator) -> Scenario:
@@ -145,17 +148,18 @@ def load_fortune_dial(path: Path, x: str, not_x: str, seed: int = 0) -> list[Sce
 
     Raises UserError for a file of another layout, or another target.
     """
-    rows = _rows(path, FORTUNE)
-    return [
-        _talk(path, row, number, (x, not_x), np.random.default_rng([seed, number])) for number, row in enumerate(rows)
-    ]
+    found = []
+    for number, row in enumerate(read_json_rows(path, FORTUNE)):
+        with in_one_line(f"{path}: row {number + 1}"):
+            found.append(_talk(path, row, number, (x, not_x), np.random.default_rng([seed, number])))
+    return found
 
 
 def _talk(
     path: Path, row: Mapping[str, str], number: int, claims: tuple[str, str], rng: np.random.Generator
 ) -> Scenario:
     if row["target"] not in TARGETS:
-        raise UserError(f"{path}: row {number + 1}: target {row['target']!r} is neither Yes nor No")
+        raise ValueError(f"target {row['target']!r} is neither Yes nor No")
     said = row["input"].split(TURN)
     kept = said[: int(rng.integers(min(2, len(said)), len(said) + 1))]
     return Scenario(
@@ -168,20 +172,3 @@ def _talk(
         provenance=f"FortUneDial, {path.name}, row {number + 1}; outcome: its target",
         outcome=TARGETS[row["target"]],
     )
-
-
-def _rows(path: Path, names: Sequence[str]) -> list[Any]:
-    """The rows of a JSON list, or of a file with a JSON object a line. Raises UserError for what has not those keys."""
-    try:
-        with gzip.open(path, "rt", encoding="utf-8") if path.suffix == ".gz" else path.open(encoding="utf-8") as file:
-            text = file.read()
-        listed = text.lstrip().startswith("[")
-        rows = json.loads(text) if listed else [json.loads(line) for line in text.splitlines() if line.strip()]
-    except (OSError, ValueError) as error:
-        raise UserError(f"{path}: cannot be read ({error}); give the file as it is published") from error
-    if not rows:
-        raise UserError(f"{path}: has no rows")
-    for number, row in enumerate(rows, 1):
-        if lacking := [name for name in names if not isinstance(row, Mapping) or name not in row]:
-            raise UserError(f"{path}: row {number} has no {lacking[0]!r}; needed: {', '.join(names)}")
-    return rows

@@ -7,8 +7,10 @@ from typing import Any
 
 import yaml
 
+from ....hooks.documents import read_text
 from ....hooks.errors import UserError
 from ....hooks.files import atomic_write
+from ....hooks.settings import MOST_CHARACTERS, parse_yaml
 from .scenario import EVIDENCE, Scenario, clause
 
 REVIEWED = "reviewed"
@@ -34,13 +36,13 @@ def with_evidence(scenarios: Sequence[Scenario], path: Path) -> list[Scenario]:
 
 def read_evidence(path: Path) -> dict[str, Mapping[str, Any]]:
     """Scenario -> what was written for it. Raises UserError for a file of another layout."""
-    try:
-        rows: Any = yaml.safe_load(path.read_text(encoding="utf-8"))
-    except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
-        raise UserError(f"{path}: cannot be read ({' '.join(str(error).split())})") from error
+    rows = parse_yaml(read_text(path, MOST_CHARACTERS), path)
     if not isinstance(rows, list) or not all(isinstance(row, Mapping) and "id" in row for row in rows):
         raise UserError(f"{path}: is no list of `id`, `for`, `against`, `by` and `{REVIEWED}`")
-    return {str(row["id"]): row for row in rows}
+    found = {str(row["id"]): row for row in rows}
+    if len(found) < len(rows):
+        raise UserError(f"{path}: has evidence of one scenario twice; take one away")
+    return found
 
 
 def write_evidence(path: Path, rows: Sequence[Mapping[str, Any]]) -> None:

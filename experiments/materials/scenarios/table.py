@@ -2,12 +2,12 @@
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
 
 import numpy as np
-import yaml
 
+from ....hooks.documents import read_text
 from ....hooks.errors import UserError
+from ....hooks.settings import MOST_CHARACTERS, parse_yaml
 from ..questions.table import read_rows
 from .scenario import EVIDENCE, Scenario, clause
 
@@ -25,17 +25,14 @@ def load_scenarios(path: Path) -> list[Scenario]:
     Raises UserError for a file that cannot be read, lacks what is needed, or has an outcome that is not 1, 0 or empty.
     """
     if path.suffix in (".yaml", ".yml"):
-        return scenarios_of(path.name, path.read_text("utf-8") if path.is_file() else _absent(path), str(path))
+        return scenarios_of(path.name, read_text(path, MOST_CHARACTERS), str(path))
     rows = read_rows(path, NEEDED, ALLOWED)
     return [_scenario(row, path.stem, number, str(path)) for number, row in enumerate(rows, 1)]
 
 
 def scenarios_of(name: str, text: str, where: str) -> list[Scenario]:
     """Those of a YAML text. Raises UserError, which begins with `where`."""
-    try:
-        found: Any = yaml.safe_load(text)
-    except yaml.YAMLError as error:
-        raise UserError(f"{where}: not valid YAML: {' '.join(str(error).split())}") from error
+    found = parse_yaml(text, where)
     shared = {}
     if isinstance(found, Mapping) and "scenarios" in found:
         found, shared = found["scenarios"], {"provenance": found.get("provenance", "")}
@@ -51,10 +48,6 @@ def scenarios_of(name: str, text: str, where: str) -> list[Scenario]:
             raise UserError(f"{where}: scenario {number} has {unknown[0]!r}; known: {', '.join((*NEEDED, *ALLOWED))}")
         rows.append({**shared, **{key: "" if value is None else str(value) for key, value in row.items()}})
     return [_scenario(row, Path(name).stem, number, where) for number, row in enumerate(rows, 1)]
-
-
-def _absent(path: Path) -> str:
-    raise UserError(f"{path}: there is no such file")
 
 
 def _scenario(row: Mapping[str, str], stem: str, number: int, where: str) -> Scenario:

@@ -1,27 +1,35 @@
 """Networks in the Bayesian Interchange Format, as the public repositories have them."""
 
-import gzip
 import itertools
 import re
+from collections.abc import Iterator
+from math import prod
 from pathlib import Path
 
 import numpy as np
 
+from ....hooks.documents import read_text
 from ....hooks.errors import UserError
 from .network import Network, make_network
 
 MOST_BYTES = 10_000_000
 """Of a file: the largest public networks take two."""
-COMMENT = re.compile(r"//[^\n]*|/\*.*?\*/", re.DOTALL)
-INCLUDE = re.compile(r"^\s*#?\s*include\b.*$", re.MULTILINE)
+MOST_VARIABLES = 5000
+"""The largest public networks have a thousand."""
+MOST_CELLS = 2**24
+"""Of all tables together: a default fills what no file could hold."""
+# Whatever a text holds, each of these takes a time that grows as its length.
+COMMENT = re.compile(r"//[^\n]*|/\*.*?(?:\*/|\Z)", re.DOTALL)
+INCLUDE = re.compile(r"^[ \t]*(?:#[ \t]*)?include\b.*$", re.MULTILINE)
 NETWORK = re.compile(r"\bnetwork\s+(?:\"[^\"]*\"|\S+)\s*\{[^{}]*\}", re.DOTALL)
 VARIABLE = re.compile(
-    r"\bvariable\s+(?P<name>\"[^\"]*\"|[^\s{]+)\s*\{\s*type\s+discrete\s*\[\s*(?P<n>\d+)\s*\]\s*"
+    r"\bvariable\s+(?P<name>\"[^\"]*\"|[^\s{]+)\s*\{\s*type\s+discrete\s*\[\s*(?P<n>\d{1,9})\s*\]\s*"
     r"\{(?P<states>[^{}]*)\}\s*;(?:\s*property[^;]*;)*\s*\}",
     re.DOTALL,
 )
 PROBABILITY = re.compile(r"\bprobability\s*\((?P<of>[^()]*)\)\s*\{(?P<body>[^{}]*)\}", re.DOTALL)
-ENTRY = re.compile(r"(?:\((?P<given>[^()]*)\)|(?P<word>table|default))\s*(?P<numbers>[^;]*);", re.DOTALL)
+ENTRY = re.compile(r"\s*(?:\((?P<given>[^()]*)\)|(?P<word>table|default)\b)(?P<numbers>.*)", re.DOTALL)
+PROPERTY = "property"
 
 
 def load_bif(path: Path) -> Network:
@@ -30,15 +38,7 @@ def load_bif(path: Path) -> Network:
     Raises UserError if it cannot be read, is larger than `MOST_BYTES`, includes other files, or holds what is no
     discrete network; and as `make_network` does.
     """
-    try:
-        with gzip.open(path) if path.suffix == ".gz" else path.open("rb") as file:
-            data = file.read(MOST_BYTES + 1)
-        text = data.decode("utf-8")
-    except (OSError, EOFError, UnicodeDecodeError) as error:
-        raise UserError(f"{path}: cannot be read ({error}); give a .bif file in UTF-8, or .bif.gz") from error
-    if len(data) > MOST_BYTES:
-        raise UserError(f"{path}: is larger than {MOST_BYTES:,} bytes; give a smaller network")
-    return parse_bif(text, str(path))
+    return parse_bif(read_text(path, MOST_BYTES), str(path))
 
 
 def parse_bif(text: str, where: str = "BIF") -> Network:
@@ -54,17 +54,25 @@ def parse_bif(text: str, where: str = "BIF") -> Network:
         if name in states:
             raise UserError(f"{where}: variable {name!r} is there twice; remove one")
         states[name] = own
+    if len(states) > MOST_VARIABLES:
+        raise UserError(f"{where}: has {len(states):,} variables; give a network of at most {MOST_VARIABLES:,}")
     if not states:
         raise UserError(f"{where}: declares no discrete variable; give a network in BIF")
     parents: dict[str, list[str]] = {}
     tables: dict[str, np.ndarray] = {}
+    cells = 0
     for found in PROBABILITY.finditer(text):
         of, _, given = found["of"].partition("|")
         name = _bare(of)
         unknown = [one for one in (name, *_names(given)) if one not in states]
         if unknown:
             raise UserError(f"{where}: a probability names {unknown[0]!r}, which is no variable")
+        if name in tables:
+            raise UserError(f"{where}: probability of {name!r} is there twice; remove one")
         parents[name] = _names(given)
+        cells += prod(len(states[one]) for one in (name, *parents[name]))
+        if cells > MOST_CELLS:
+            raise UserError(f"{where}: probability of {name!r}: the tables have more than {MOST_CELLS:,} cells")
         tables[name] = _rows(name, parents[name], found["body"], states, where)
     rest = PROBABILITY.sub("", VARIABLE.sub("", NETWORK.sub("", text))).split()
     if rest:
@@ -75,31 +83,45 @@ def parse_bif(text: str, where: str = "BIF") -> Network:
 def _rows(name: str, parents: list[str], body: str, states: dict[str, list[str]], where: str) -> np.ndarray:
     """[configurations of the parents, states]; rows may come in any order."""
     shape = [len(states[one]) for one in (*parents, name)]
-    table = np.full(shape, np.nan)
+    table, written = np.full(shape, np.nan), set[tuple[int, ...]]()
     place = f"{where}: probability of {name!r}"
-    for entry in ENTRY.finditer(body):
-        try:
-            numbers = [float(one) for one in entry["numbers"].replace(",", " ").split()]
-        except ValueError:
-            raise UserError(f"{place}: {entry['numbers'].strip()!r} are not numbers") from None
-        at: tuple[int, ...] = ()
-        if entry["given"] is not None:
-            said = _names(entry["given"])
+    for word, given, numbers in _entries(body, place):
+        if word == "default":
+            table[np.isnan(table).any(axis=-1)] = _of_length(numbers, shape[-1], place)
+        elif word == "table":
+            # The one table of a variable with parents has the variable's own states slowest.
+            values = _of_length(numbers, prod(shape), place)
+            table[...] = np.moveaxis(values.reshape(shape[-1:] + shape[:-1]), 0, -1)
+        else:
+            said = _names(given)
             for parent, state in itertools.zip_longest(parents, said):
                 if parent is None or state not in states[parent]:
                     raise UserError(f"{place}: state {state!r} of {parent!r} is unknown")
             at = tuple(states[parent].index(state) for parent, state in zip(parents, said, strict=True))
-        if entry["word"] == "default":
-            table[np.isnan(table).any(axis=-1)] = _of_length(numbers, shape[-1], place)
-        elif entry["word"] == "table":
-            # The one table of a variable with parents has the variable's own states slowest.
-            values = _of_length(numbers, int(np.prod(shape)), place)
-            table[...] = np.moveaxis(values.reshape(shape[-1:] + shape[:-1]), 0, -1)
-        else:
+            if at in written:
+                raise UserError(f"{place}: the row of {given.strip()!r} is there twice; remove one")
+            written.add(at)
             table[at] = _of_length(numbers, shape[-1], place)
     if np.isnan(table).any():
         raise UserError(f"{place}: a row is missing; give one for each configuration of {', '.join(parents) or name}")
     return table
+
+
+def _entries(body: str, place: str) -> Iterator[tuple[str, str, list[float]]]:
+    """(`table`, `default` or nothing, the states of the parents, numbers) of each line that ends in a semicolon."""
+    *parts, rest = body.split(";")
+    if rest.strip():
+        raise UserError(f"{place}: {rest.strip()!r} does not end in a semicolon")
+    for part in filter(str.strip, parts):
+        entry = ENTRY.fullmatch(part)
+        if entry is None and part.split()[0] != PROPERTY:
+            raise UserError(f"{place}: cannot be understood from {part.strip()!r} on")
+        if entry is not None:
+            try:
+                numbers = [float(one) for one in entry["numbers"].replace(",", " ").split()]
+            except ValueError:
+                raise UserError(f"{place}: {entry['numbers'].strip()!r} are not numbers") from None
+            yield entry["word"] or "", entry["given"] or "", numbers
 
 
 def _of_length(numbers: list[float], n: int, place: str) -> np.ndarray:

@@ -1,8 +1,10 @@
 """Discrete Bayesian networks, with exact posteriors by variable elimination."""
 
+from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from graphlib import CycleError, TopologicalSorter
+from heapq import heapify, heappop, heappush
 from math import prod
 from typing import Any
 
@@ -104,23 +106,31 @@ class Network:
         """Hidden variables, always next the one that leaves the smallest factor."""
         key = (queries, observed)
         if key not in self._orders:
-            scopes = [set(names) for names, _ in factors]
-            hidden = sorted(set().union(*scopes) - queries) if scopes else []
-            order = []
-            while hidden:
-                size, name = min((self._cells(scopes, name), name) for name in hidden)
+            beside: dict[str, set[str]] = defaultdict(set)  # what shares a factor with a variable, itself among it
+            for names, _ in factors:
+                for name in names:
+                    beside[name].update(names)
+            waiting = [(self._cells(beside[name]), name) for name in beside if name not in queries]
+            heapify(waiting)
+            order: list[str] = []
+            while waiting:
+                size, name = heappop(waiting)
+                if name not in beside or size != self._cells(beside[name]):
+                    continue  # it has gone, or another entry has its new size
                 if size > MOST_CELLS:
                     raise UserError(f"network: is too dense for exact posteriors ({size} cells at once)")
-                merged = set().union(*(scope for scope in scopes if name in scope)) - {name}
-                scopes = [scope for scope in scopes if name not in scope] + [merged]
-                hidden.remove(name)
+                merged = beside.pop(name) - {name}
+                for one in merged:
+                    beside[one] = (beside[one] | merged) - {name}
+                    if one not in queries:
+                        heappush(waiting, (self._cells(beside[one]), one))
                 order.append(name)
             self._orders[key] = tuple(order)
         return self._orders[key]
 
-    def _cells(self, scopes: Sequence[set[str]], name: str) -> int:
-        """Cells of the product that eliminating `name` makes."""
-        return prod(len(self.states[one]) for one in set().union(*(scope for scope in scopes if name in scope)))
+    def _cells(self, names: Iterable[str]) -> int:
+        """Cells of a table over these variables."""
+        return prod(len(self.states[one]) for one in names)
 
 
 def make_network(
@@ -146,6 +156,8 @@ def make_network(
     for name, some in own.items():
         if len(some) < 2 or len(set(some)) < len(some):
             raise UserError(f"{where}: variable {name!r} has states {list(some)}; give two or more that differ")
+        if len(set(above[name])) < len(above[name]):
+            raise UserError(f"{where}: variable {name!r} has a parent twice: {', '.join(above[name])}")
         for parent in above[name]:
             if parent not in own:
                 raise UserError(f"{where}: parent {parent!r} of {name!r} is no variable; {nearest(parent, own)}")

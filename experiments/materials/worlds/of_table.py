@@ -2,7 +2,6 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -11,6 +10,9 @@ from ....hooks.errors import UserError
 from ....metrics.validation import Floats
 from .description import Description, Variable
 from .world import Evidence
+
+EMPTY = ("", "nan")
+"""Cells that say nothing."""
 
 
 @dataclass(frozen=True)
@@ -57,17 +59,6 @@ class TableWorld:
         for name, state in evidence.items():
             kept &= self.codes[name] == tuple(self.description.variables[name].states).index(state)
         return kept
-
-
-def read_table(path: Path) -> pd.DataFrame:
-    """A .csv (or .csv.gz) file as texts. Raises UserError if it cannot be read or has no rows."""
-    try:
-        found = pd.read_csv(path, dtype=str, keep_default_na=False)
-    except (OSError, EOFError, UnicodeDecodeError, pd.errors.ParserError, pd.errors.EmptyDataError) as error:
-        raise UserError(f"{path}: cannot be read ({' '.join(str(error).split())}); give a .csv file") from error
-    if found.empty:
-        raise UserError(f"{path}: has no rows")
-    return found
 
 
 def table_world(
@@ -118,18 +109,20 @@ def _codes(column: pd.Series, name: str, variable: Variable, where: str) -> np.n
     """[n] number of the state, -1 where the cell is empty."""
     if variable.cut is not None:
         numbers = pd.to_numeric(column, errors="coerce").to_numpy(dtype=np.float64)
+        if (odd := column[np.isnan(numbers) & ~column.astype(str).str.strip().isin(EMPTY)]).size:
+            raise UserError(f"{where}: variable {name!r} is cut, and {odd.iloc[0]!r} is no number; leave it empty")
         edges = variable.cut
         if isinstance(edges, int):
             edges = tuple(np.nanquantile(numbers, np.arange(1, edges) / edges))
         found = np.searchsorted(np.array(edges), numbers, side="right")
-        return np.where(np.isnan(numbers), -1, found).astype(np.int8)
+        return np.where(np.isnan(numbers), -1, found).astype(np.int16)
     texts, values = pd.factorize(column.astype(str).str.strip())
-    numbers = np.full(len(values), -1, dtype=np.int8)
+    numbers = np.full(len(values), -1, dtype=np.int16)
     for i, text in enumerate(values):
         state = _state(str(text), variable)
         if state is not None:
             numbers[i] = tuple(variable.states).index(state)
-        elif text not in ("", "nan"):
+        elif text not in EMPTY:
             raise UserError(f"{where}: variable {name!r} has no words for its state {text!r}; add a template")
     return numbers[texts]
 

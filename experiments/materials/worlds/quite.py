@@ -1,13 +1,12 @@
 """QUITE: networks, evidence and queries in words, each with its exact answer (Schrader et al., EMNLP 2024)."""
 
-import json
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
-from ....hooks.errors import UserError
+from ....hooks.documents import read_json
+from ....hooks.errors import UserError, in_one_line
 from .contexts import in_turns
 from .world import Context
 
@@ -37,15 +36,13 @@ def quite_contexts(path: Path, n: int, *, premises: str = "numbers", seed: int =
 
 
 def _queries(file: Path, premises: str) -> Iterator[Context]:
-    try:
-        data: Any = json.loads(file.read_text(encoding="utf-8"))
+    with in_one_line(f"{file}: is no file of QUITE"):
+        data = read_json(file)
         told = " ".join(str(one["content"]).strip() for one in data[premises])
         pairs = [
             (one["id"], [str(x).strip() for x in one["evidences"]], str(one["query"]).strip(), float(one["answer"]))
             for one in data["evidence_query_pairs"]
         ]
-    except (OSError, UnicodeDecodeError, ValueError, KeyError, TypeError) as error:
-        raise UserError(f"{file}: is no file of QUITE ({type(error).__name__}: {error})") from error
     for number, evidence, query, answer in pairs:
         if answer == NO_ANSWER:
             continue

@@ -6,6 +6,7 @@ from typing import Any, Literal
 
 from pydantic import Field, model_validator
 
+from ....hooks.documents import read_csv, version_of
 from ....hooks.errors import UserError, nearest
 from ....hooks.settings import Settings
 from .bif import load_bif
@@ -13,7 +14,7 @@ from .contexts import drawn_contexts
 from .description import Description, TargetState, Variable, embedded, load_description
 from .learning import maximum_likelihood
 from .of_network import NetworkWorld, written_network
-from .of_table import TableWorld, read_table, table_world
+from .of_table import TableWorld, table_world
 from .quite import quite_contexts
 from .world import Context, World
 
@@ -54,6 +55,11 @@ class WorldSource(Settings):
             raise ValueError("of 'quite': name its folder, or a file of it, by data")
         return self
 
+    @property
+    def versions(self) -> tuple[int, ...]:
+        """What changes whenever one of its files does."""
+        return tuple(number for one in (self.of, self.data) if one for number in version_of(Path(one)))
+
 
 def contexts(
     source: WorldSource, n: int, *, reveal: tuple[int, int] = (1, 3), seed: int = 0, pool: int = 1000
@@ -67,11 +73,11 @@ def contexts(
 
 def load_world(source: WorldSource) -> World:
     """The world that settings name, loaded once. Raises UserError for files that are missing or wrong."""
-    return _loaded(source.model_dump_json())
+    return _loaded(source.model_dump_json(), source.versions)
 
 
 @lru_cache(maxsize=4)
-def _loaded(settings: str) -> World:
+def _loaded(settings: str, _: tuple[int, ...]) -> World:
     source = WorldSource.model_validate_json(settings)
     if source.of.endswith(BIF):
         return _bare_network(source)
@@ -92,7 +98,7 @@ def _described(source: WorldSource, description: Description) -> World:
     if source.of == BREAST_CANCER:
         return _table(source, description, breast_cancer(), where)
     if source.data is not None:
-        return _table(source, description, read_table(Path(source.data)), where)
+        return _table(source, description, read_csv(Path(source.data)), where)
     if any(one.table is not None for one in description.variables.values()):
         return NetworkWorld(description, written_network(description, where), where)
     raise UserError(f"{where}: is in words alone; name its figures by world.data, a .csv or .bif file")
@@ -121,7 +127,7 @@ def _bare_network(source: WorldSource) -> NetworkWorld:
 
 def _bare_table(source: WorldSource) -> TableWorld:
     where = f"world {source.of}"
-    table = read_table(Path(source.of))
+    table = read_csv(Path(source.of))
     words = {}
     for name in table.columns:
         states = sorted({str(one).strip() for one in table[name].unique()} - {""})

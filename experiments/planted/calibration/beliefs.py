@@ -110,7 +110,7 @@ def _top(rng: Generator, agent: Answering, questions: int) -> dict[str, float]:
     ]
     same = [top_b_score(*(dict(enumerate(row)) for row in both)).b for both in zip(single, multi, strict=True)]
     return {
-        TOP_SPLIT.name: excludes(score_of("b-score", "top_b_halves", counted, RESAMPLES), 0.0),
+        TOP_SPLIT.name: excludes(score_of("b-score", "top_b_held_out", counted, RESAMPLES), 0.0),
         TOP_EXACT.name: excludes(score_of("b-score", "top_b", exact, RESAMPLES), 0.0),
         TOP_FLIP.name: rejects(sign_flip_test(once, draws=PERMUTATIONS).p),
         TOP_SAME.name: _rows_miss(np.array(same), 0.0),

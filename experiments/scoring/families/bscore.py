@@ -60,9 +60,11 @@ def b_score(sample: Answers, how: Resampling) -> Iterator[Line]:
             beside["of equally likely options without any bias"] = f"{bias:+.3f}"
     yield _mean("top_b", "B of the likeliest option", sample, top, how, beside)
     if sample.counts is not None:
-        halves = _split(sample.counts, sample.multi, how.seed)
-        note = {"chosen on one half of the answers and scored on the other,": f"mean of {SPLITS} splits"}
-        yield _mean("top_b_halves", "the same by halves, without luck", sample, halves, how, note)
+        held_out, alone = _held_out(sample, sample.counts, how.seed)
+        ways = {"the question's other answers": ~alone, f"one half, in {SPLITS} splits": alone}
+        told = ", or on ".join(way for way, rows in ways.items() if rows.any())
+        note = {"chosen on": f"{told}, and scored on the rest"}
+        yield _mean("top_b_held_out", "the same, chosen on other answers", sample, held_out, how, note)
     if sample.truth is not None:
         wrong = _top(sample, sample.truth)
         yield _mean("top_b_wrong", "B of the likeliest option where it is wrong", sample, wrong, how)
@@ -99,19 +101,29 @@ def _bias(k: int, n: int) -> float:
     return top_b_score_null_bias(k, n)
 
 
-def _split(counts: Array, multi: Array, seed: int) -> Array:
-    """[n] B of the option that is likeliest in a random half, by its share of the other half; ties averaged."""
+def _held_out(sample: Answers, counts: Array, seed: int) -> tuple[Array, Array]:
+    """[n] B of the option that is likeliest in the answers of the question's other rows, by its share of a row's own;
+    ties averaged. And [n] where there is no other row: it is then chosen on a random half, and scored on the other.
+    """
     rng = np.random.default_rng(seed)
     found = np.full(len(counts), np.nan)
-    for i, (row, after) in enumerate(zip(counts, multi, strict=True)):
-        if not np.isfinite(row).all() or row.sum() < 2:
+    total = np.nan_to_num(counts).astype(np.int64)
+    of = np.arange(len(counts)) if sample.item is None else np.unique(sample.item, return_inverse=True)[1]
+    every = np.zeros((of.max(initial=-1) + 1, counts.shape[1]), dtype=np.int64)
+    np.add.at(every, of, total)
+    others = every[of] - total
+    alone = ~others.any(axis=1)
+    for i, own in enumerate(total):
+        if own.sum() < 1 + alone[i]:
             continue
-        total = row.astype(np.int64)
-        half = rng.multivariate_hypergeometric(total, int(total.sum()) // 2, size=SPLITS)
-        top = half == half.max(axis=1, keepdims=True)
-        rest = (total - half) / (total - half).sum(axis=1, keepdims=True)
-        found[i] = ((rest - after) * top).sum(axis=1) @ (1 / top.sum(axis=1)) / SPLITS
-    return found
+        chosen, rest = others[i][None], own[None]
+        if alone[i]:
+            chosen = rng.multivariate_hypergeometric(own, int(own.sum()) // 2, size=SPLITS)
+            rest = own - chosen
+        top = chosen == chosen.max(axis=1, keepdims=True)
+        b = rest / rest.sum(axis=1, keepdims=True) - sample.multi[i]
+        found[i] = ((b * top).sum(axis=1) / top.sum(axis=1)).mean()
+    return found, alone
 
 
 METRICS = (b_score, answer_accuracy)

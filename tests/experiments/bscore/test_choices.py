@@ -9,7 +9,6 @@ import pytest
 
 from doxascope import UserError
 from doxascope.experiments.bscore.distributions import Distribution
-from doxascope.experiments.bscore.orders import orders
 from doxascope.experiments.materials.choices.benchmarks import (
     load_csqa,
     load_hle,
@@ -17,6 +16,7 @@ from doxascope.experiments.materials.choices.benchmarks import (
     split_options,
 )
 from doxascope.experiments.materials.choices.choice import CATEGORIES, RANDOM
+from doxascope.experiments.materials.choices.orders import orders
 from doxascope.experiments.materials.choices.plain import NINE_TOPICS, load_plain
 from doxascope.experiments.materials.choices.sources import ChoiceSource
 

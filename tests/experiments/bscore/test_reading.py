@@ -12,15 +12,20 @@ import pytest
 
 from doxascope import UserError, load
 from doxascope.experiments.bscore.asking import MULTI, choice_of, orders_of, single_questions
+from doxascope.experiments.bscore.confidence import ANSWER_TOKENS
 from doxascope.experiments.bscore.conversations import planned
 from doxascope.experiments.bscore.table import views
+from doxascope.experiments.engine.plan import make_plan
 from doxascope.experiments.engine.runner import run
 from doxascope.experiments.engine.together import score_runs
 from doxascope.experiments.reading.exact import compile_questions
+from doxascope.experiments.runs.folder import RunFolder
 from doxascope.hooks.generation.growing import CachedHistories
 from doxascope.hooks.model.spec import resolve_model
 from doxascope.hooks.prompts.options import make_options
 from doxascope.metrics import belief_table
+
+BRIEF = ("items=2", "turns=3", "distributions={}", "bootstrap_draws=10", "per_question=false")
 
 
 @pytest.fixture(scope="module")
@@ -95,6 +100,17 @@ def test_sampled_answers_are_as_frequent_as_the_exact_law_says(bscore: Callable[
     assert (np.abs(shares - p) <= 4.5 * np.sqrt(p * (1 - p) / n) + 1 / n).all()
 
 
+def test_a_plan_counts_the_confidence_that_is_asked_for(bscore: Callable[..., Any]) -> None:
+    experiment, config = bscore("distributions={}")
+    without = make_plan(experiment, config.model_copy(update={"confidence": None}))
+    planned = make_plan(experiment, config)
+    options = sum(len(item.content["options"]) for item in experiment.items(config))
+    assert planned.readouts - without.readouts == options
+    assert planned.tokens_run > without.tokens_run
+    assert without.tokens_sampled == 0
+    assert planned.tokens_sampled == ANSWER_TOKENS * options
+
+
 def test_answers_that_are_counted_follow_the_exact_law_over_orders(bscore: Callable[..., Any], model: Any) -> None:
     experiment, config = bscore("confidence=null", "queries=5000", "runs=2")
     item = experiment.items(config)[2]
@@ -127,15 +143,20 @@ def test_the_residual_stream_is_captured_at_named_positions_of_every_turn(
     assert own["readout_id"].str.contains("/turn-[23]/").all()
 
 
+@pytest.fixture(scope="module")
+def whole(bscore: Callable[..., Any], tmp_path_factory: pytest.TempPathFactory) -> RunFolder:
+    """A finished run."""
+    return run(*bscore(*BRIEF), tmp_path_factory.mktemp("whole"))
+
+
 def test_runs_of_two_models_are_compared_on_the_same_questions(
-    bscore: Callable[..., Any], tiny_folder: Path, tmp_path: Path
+    bscore: Callable[..., Any], whole: RunFolder, tiny_folder: Path, tmp_path: Path
 ) -> None:
-    experiment, config = bscore("items=3", "turns=2", "confidence=null", "distributions={}", "per_question=false")
+    experiment, config = bscore(*BRIEF, "confidence=null")
     other = config.model_copy(update={"model": resolve_model(str(tiny_folder))})
-    folders = [run(experiment, one, tmp_path) for one in (config, other)]
-    found = score_runs(folders)
+    found = score_runs([whole, run(experiment, other, tmp_path)])
     (top,) = [one for one in found.differences if one.metric == "top_b_difference" and "sampled" not in one.method]
-    assert top.score.n_rows == 3
+    assert top.score.n_rows == 2
     each = [n.score.estimate for n in found.numbers if (n.metric, n.method, n.subset) == ("top_b", "words", "all")]
     assert abs(top.score.estimate) == pytest.approx(abs(each[0] - each[1]))
 
@@ -145,7 +166,7 @@ def test_a_conversation_that_is_too_long_is_refused_unless_it_may_be_cut(
 ) -> None:
     experiment, config = bscore("turns=200", "confidence=null", "runs=2")
     item = experiment.items(config)[0]
-    with pytest.raises(UserError, match="the model takes 2048; shorten the conversation, by fewer `turns`"):
+    with pytest.raises(UserError, match="; shorten the conversation, by fewer `turns`"):
         experiment.read(config, item, model)
     cut = config.model_copy(update={"keep_turns": 1, "turns": 4})
     last = experiment.read(cut, item, model).transcripts[-1]
@@ -176,17 +197,15 @@ def test_a_setting_that_cannot_be_run_is_refused_in_one_line(
 
 
 def test_a_run_that_was_killed_ends_with_the_same_bytes(
-    bscore: Callable[..., Any], tmp_path: Path, cut_short: Any
+    bscore: Callable[..., Any], whole: RunFolder, tmp_path: Path, cut_short: Any
 ) -> None:
-    experiment, config = bscore("items=2", "turns=3", "distributions={}", "bootstrap_draws=10", "per_question=false")
-    whole = run(experiment, config, tmp_path / "whole")
     again = tmp_path / "again" / whole.path.name
     shutil.copytree(whole.path, again)
     cut_short(again, 1)
     for name in ("beliefs", "transcripts"):
         sorted((again / name).iterdir())[-1].unlink()
     (again / "scores.json").unlink()
-    resumed = run(experiment, config, tmp_path / "again")
+    resumed = run(*bscore(*BRIEF), tmp_path / "again")
     assert resumed.path == again
     pd.testing.assert_frame_equal(whole.beliefs(), resumed.beliefs())
     for name in ("scores.json", "published.csv"):

@@ -264,7 +264,7 @@ def test_questions_that_no_network_answers_are_refused() -> None:
 def test_a_file_that_is_too_large_is_refused(tmp_path: Path) -> None:
     with gzip.open(tmp_path / "big.bif.gz", "wb") as file:
         file.write(b" " * 10_000_001)
-    with pytest.raises(UserError, match="larger than 10,000,000 bytes"):
+    with pytest.raises(UserError, match="more than 10,000,000 bytes"):
         load_bif(tmp_path / "big.bif.gz")
 
 

@@ -65,14 +65,14 @@ def test_choosing_on_the_same_answers_is_biased_and_choosing_on_a_half_is_not(
     expected = float(beside(scored, "B of the likeliest option")["of equally likely options without any bias"])
     assert naive.estimate == pytest.approx(expected, abs=4 * naive.se)
     assert naive.ci_lo > 0
-    half = found["the same by halves, without luck"]
+    half = found["the same, chosen on other answers"]
     assert abs(half.estimate) < 4 * half.se
 
 
 def test_answers_as_probabilities_have_no_luck_of_the_draw(table: Write, estimates: Estimates) -> None:
     found = estimates(score_table(table("single_x,single_y,multi_x,multi_y", "0.7,0.3,0.5,0.5", "0.6,0.4,0.6,0.4")))
     assert found["B of the likeliest option"].estimate == pytest.approx(0.1)
-    assert not any("halves" in quantity for quantity in found)
+    assert not any("other answers" in quantity for quantity in found)
 
 
 def test_where_no_answer_is_valid_there_is_no_score(table: Write, estimates: Estimates) -> None:

@@ -162,7 +162,7 @@ def test_casino_is_cut_by_the_seed_and_undecided_is_no_outcome(tmp_path: Path) -
     with pytest.raises(UserError, match=r"dialogue 7: satisfaction '\?' is not of Extremely satisfied"):
         load_casino(path)
     path.write_text(json.dumps([{**CASINO, "participant_info": {"mturk_agent_1": {}}}]))
-    with pytest.raises(UserError, match="dialogue 7 has 1 participants, not two"):
+    with pytest.raises(UserError, match="dialogue 7: has 1 participants, not two"):
         load_casino(path)
 
 
@@ -190,14 +190,14 @@ def test_normad_and_fortune_dial_by_their_published_layout(tmp_path: Path) -> No
     assert one.outcome == 1
     assert one.background.splitlines()[:3] == ["A conversation, so far:", "Speaker 0: a", "Speaker 1: b"]
     fortune.write_text(json.dumps({"text": "a"}) + "\n")
-    with pytest.raises(UserError, match="row 1 has no 'input'; needed: input, target"):
+    with pytest.raises(UserError, match="row 1 has no 'input', only text; needed: input, target"):
         load_fortune_dial(fortune, "a", "b")
 
 
 @pytest.mark.parametrize("load", [load_casino, load_moral_stories])
 def test_a_file_of_another_layout_is_refused(load: Any, tmp_path: Path) -> None:
     path = tmp_path / "other.json"
-    for text, message in (("a,b\n1,2\n", "cannot be read"), ('[{"a": 1}]', "row 1 has no"), ("[]", "has no rows")):
+    for text, message in (("a,b\n1,2\n", "line 1: is not JSON"), ('[{"a": 1}]', "row 1 has no"), ("[]", "has no rows")):
         path.write_text(text)
         with pytest.raises(UserError, match=message):
             load(path)

@@ -17,7 +17,7 @@ SHORT = Sampling(max_new_tokens=12)
 
 
 def asked(lm: Any, draws: int = 6) -> list[Request]:
-    texts = ["which?", "which? red or blue?", "why"]
+    texts = ["which? ", "which one? red or blue?", "why"]
     return [Request(text, lm.reader.chat.render([{"role": "user", "content": text}]), range(draws)) for text in texts]
 
 
@@ -46,7 +46,7 @@ def test_a_draw_is_the_same_alone_in_a_batch_in_another_order_and_after_a_resume
 
 
 def test_the_same_call_gives_the_same_bytes(speller: Any) -> None:
-    once, again = (speller.generate("which?", 20, max_new_tokens=8) for _ in range(2))
+    once, again = (speller.generate("which? ", 20, max_new_tokens=8) for _ in range(2))
     assert once == again
 
 
@@ -115,14 +115,14 @@ def test_greedy_is_what_transformers_says(smollm: Any) -> None:
 
 
 def test_the_end_of_the_turn_stop_texts_and_the_limit_end_an_answer(speller: Any) -> None:
-    samples = speller.generate("which?", 40, max_new_tokens=6)
+    samples = speller.generate("which? ", 40, max_new_tokens=6)
     assert {sample.status for sample in samples} == {"ok", "truncated"}
     for sample in samples:
         assert (sample.ids[-1] == 0) == (sample.status == "ok")
         assert 0 not in sample.ids[:-1]
         assert len(sample.ids) == 6 or sample.status == "ok"
         assert sample.text == speller.tokenizer.decode([i for i in sample.ids if i])
-    stopped = speller.generate("which?", 40, max_new_tokens=30, stop=["ed", "re"])
+    stopped = speller.generate("which? ", 40, max_new_tokens=30, stop=["ed", "re"])
     for sample in stopped:
         assert "re" not in sample.text
         assert "ed" not in sample.text
@@ -179,13 +179,13 @@ def test_every_sequence_has_numbers_of_its_own() -> None:
 
 
 def test_what_cannot_be_sampled_is_refused(speller: Any, tiny_folder: Path) -> None:
-    with pytest.raises(UserError, match=r"read-out 0: prompt and answer take up to 106 tokens, the model takes 64"):
-        speller.generate("which?", max_new_tokens=100)
+    with pytest.raises(UserError, match=r"read-out 0: prompt and answer take up to 107 tokens, the model takes 64"):
+        speller.generate("which? ", max_new_tokens=100)
     with pytest.raises(UserError, match=r"generate\(\): unknown key 'topk'; did you mean 'top_k'"):
-        speller.generate("which?", topk=3)
+        speller.generate("which? ", topk=3)
     with pytest.raises(UserError, match="stop: a stop text is empty"):
-        speller.generate("which?", stop=[""])
+        speller.generate("which? ", stop=[""])
     broken = load(str(tiny_folder))
     broken.model.model.norm.weight.data[3] = float("nan")
     with pytest.raises(UserError, match="read-out 0: the model's logits are NaN"):
-        broken.generate("which?", max_new_tokens=3)
+        broken.generate("which? ", max_new_tokens=3)

@@ -15,7 +15,7 @@ from doxascope.hooks.prompts.chat import Boundary, Prompt
 from doxascope.hooks.prompts.options import OptionPaths, make_options
 from doxascope.hooks.prompts.query import Query
 
-ASK = [{"role": "user", "content": "which?"}]
+ASK = [{"role": "user", "content": "which? "}]
 COLOURS = ["red", "blue", "green"]
 
 

@@ -69,7 +69,7 @@ def test_a_model_without_template_must_choose_one(make_tokenizer: Callable[..., 
         ChatRenderer(tokenizer, "own")
     plain = ChatRenderer(tokenizer, "plain").render(CHAT)
     assert tokenizer.decode(plain.ids).endswith("User: Which word did you choose?\nAssistant:")
-    assert plain.boundary == Boundary(None, tokenizer.decode(plain.ids))
+    assert plain.boundary == Boundary(None, tokenizer.decode(plain.ids), " ")
     assert tokenizer.decode(ChatRenderer(tokenizer, "none").render(CHAT[:2]).ids) == "Be brief.\nIs it coral?"
 
 
@@ -91,3 +91,38 @@ def test_without_a_template_a_text_begins_as_the_tokenizer_begins_it(
         tokenizer = make_tokenizer(chat_template=None, bos=bos)
         rendered = ChatRenderer(tokenizer, template).render([{"role": "user", "content": "Hi"}])
         assert list(rendered.ids) == tokenizer(text)["input_ids"]
+
+
+@pytest.mark.parametrize(
+    ("template", "said", "text"),
+    [
+        ("plain", "Yes", "User: Hi\nAssistant: Yes"),
+        ("plain", " Yes", "User: Hi\nAssistant: Yes"),
+        ("plain", "\nYes", "User: Hi\nAssistant:\nYes"),
+        ("none", "Yes", "Hi Yes"),
+    ],
+)
+def test_raw_text_gets_the_one_space_that_it_needs(
+    make_tokenizer: Callable[..., Any], template: str, said: str, text: str
+) -> None:
+    """Whether it is an option after the prompt, or how the answer begins, or what was said before."""
+    tokenizer = make_tokenizer(chat_template=None)
+    chat = ChatRenderer(tokenizer, template)
+    hi: list[Message] = [{"role": "user", "content": "Hi"}]
+    prompt = chat.render(hi)
+    (path,) = chat.continuations(prompt.boundary, [said])
+    assert tokenizer.decode(prompt.ids + path) == text
+    begun = chat.render(hi, said)
+    assert tokenizer.decode(begun.ids) == text
+    assert begun.boundary.gap == ""
+    if template == "plain":
+        past = chat.render([*hi, {"role": "assistant", "content": said}, *hi])
+        assert past.prefilled is not None
+        ((turn),) = past.prefilled
+        assert tokenizer.decode(past.ids[turn.start : turn.stop - 1]) == text.removeprefix("User: Hi\nAssistant:")
+
+
+def test_text_that_ends_in_white_space_gets_no_other(make_tokenizer: Callable[..., Any]) -> None:
+    chat = ChatRenderer(make_tokenizer(chat_template=None), "none")
+    assert chat.render([{"role": "user", "content": "Answer:\n"}]).boundary.gap == ""
+    assert ChatRenderer(make_tokenizer(), "own").render(CHAT).boundary.gap == ""

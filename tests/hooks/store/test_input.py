@@ -61,7 +61,7 @@ def test_a_folder_that_cannot_be_written_is_refused(tmp_path: Path, header: Head
 
 @pytest.mark.parametrize(
     ("content", "told"),
-    [("{", "cannot be read"), ('{"format": 2}', "format"), ('{"format": 1}', "Field required")],
+    [("{", "is not JSON"), ('{"format": 2}', "format"), ('{"format": 1}', "Field required")],
 )
 def test_a_header_that_cannot_be_understood_is_named(store: Path, content: str, told: str) -> None:
     (store / "store.json").write_text(content)

@@ -4,11 +4,13 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 
 from doxascope import load
-from doxascope.hooks.tree.attention import KERNEL, mark_trunk
+from doxascope.hooks.generation.growing import CachedHistories
+from doxascope.hooks.tree.attention import KERNEL, mark_groups, mark_trunk
 from doxascope.hooks.tree.layout import Packed
 from doxascope.hooks.tree.tree import TokenTree, cut_into_packs
 
@@ -49,6 +51,48 @@ def test_a_marked_trunk_is_read_causally_whatever_the_mask_says_of_it(
     blank[:, :, :10, :10] = 0
     assert (run(blank)[:10] - whole[:10]).abs().max() > 1e-3
     torch.testing.assert_close(run(mark_trunk(blank, 10)), whole, rtol=0, atol=noise(whole))
+
+
+def test_groups_of_rows_see_their_own_columns_alone_whatever_the_mask_says_of_others(
+    save_architecture: Callable[..., Path], noise: Callable[[Any], float]
+) -> None:
+    model = load(str(save_architecture("llama", LLAMA))).model
+    tree = TokenTree()
+    ends = [tree.add(list(range(first, first + 6)))[-1] for first in (3, 13)]
+    (one,) = cut_into_packs(tree, ends, budget=100)
+    (batch,) = Packed(model).batches(one)
+    inputs = dict(batch.inputs)
+
+    def run(mask: Any) -> torch.Tensor:
+        with torch.inference_mode():
+            return model(**(inputs | {"attention_mask": mask})).logits[0]
+
+    mask = inputs["attention_mask"].clone()
+    whole, blank = run(mask), mask.clone()
+    blank[:, :, :6, 6:] = blank[:, :, 6:, :6] = 0
+    assert (run(blank) - whole).abs().max() > 1e-3
+    groups = [(np.arange(start, start + 6),) * 2 for start in (0, 6)]
+    torch.testing.assert_close(run(mark_groups(blank, groups)), whole, rtol=0, atol=noise(whole))
+
+
+def test_histories_in_one_cache_are_read_as_each_alone(
+    save_architecture: Callable[..., Path], noise: Callable[[Any], float]
+) -> None:
+    """Long enough that each attends by itself; the third goes on from the first, too."""
+    model = load(str(save_architecture("llama", LLAMA))).model
+    begun = [[5, 6, 7], [8, 9, 5]]
+    paths = [begun[0] + [4 + i % 9 for i in range(20)], begun[1] + [3] * 18, begun[0] + [12] * 17]
+    together = CachedHistories(model)
+    held = [together.extend(None, ids) for ids in begun]
+    together.compute(held)
+    leaves = [together.extend(None, ids) for ids in paths]
+    together.compute(leaves)
+    for ids, leaf in zip(paths, leaves, strict=True):
+        alone = CachedHistories(model)
+        whole = alone.extend(None, ids)
+        alone.compute([whole])
+        assert leaf.hidden is not None
+        torch.testing.assert_close(leaf.hidden, whole.hidden, rtol=0, atol=noise(whole.hidden))
 
 
 @pytest.mark.parametrize(("trunk", "marked"), [(WINDOW, WINDOW), (WINDOW + 1, 0)])

@@ -65,6 +65,28 @@ def test_a_faithful_readout_passes_and_its_correlation_is_that_of_a_word_effects
     assert score.coverage == pytest.approx(np.median(np.exp(inner).sum(axis=1)))
 
 
+def test_contexts_may_have_fewer_options() -> None:
+    """Every third context lacks its last option: the regression on words and contexts is then of the cells there."""
+    data = world(0)
+    rng = np.random.default_rng(1)
+    some = data["item"] % 3 == 0
+    data = {name: x[~(some & (data["rejected"] == 2))] for name, x in data.items()}
+    short = data["item"] % 3 == 0
+    inner = np.minimum(0.8 * data["exact_logp"] + rng.normal(0, 0.2, data["exact_logp"].shape) - 0.5, 0)
+    option = data["option"].astype(object)
+    option[short, 2], inner[short, 2], data["exact_logp"][short, 2] = None, np.nan, np.nan
+    score = readout_gate(inner, data["exact_logp"], option, data["item"], data["rejected"], draws=100)
+    assert (score.n_dropped, score.passed) == (0, True)
+    there = ~pd.isna(option)
+    shares = [
+        np.where(there, log_softmax(np.where(there, x, -np.inf), axis=1), np.nan) for x in (inner, data["exact_logp"])
+    ]
+    names = {"word": option.ravel(), "context": np.arange(len(inner)).repeat(3)}
+    frame = pd.DataFrame({"x": shares[0].ravel(), "y": shares[1].ravel(), **names}).dropna()
+    residuals = [smf.ols(f"{name} ~ C(word) + C(context)", frame).fit().resid for name in ("x", "y")]
+    assert score.partial_corr == pytest.approx(np.corrcoef(*residuals)[0, 1])
+
+
 def test_evidence_response_is_the_mean_change_of_the_rejected_word() -> None:
     data: dict[str, Any] = {
         "option": np.array([["cat", "dog"], ["dog", "cat"], ["cat", "dog"]]),

@@ -1,0 +1,217 @@
+"""Asking a table of questions: the same numbers as plain forward passes, from a notebook and from the command line."""
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+import torch
+
+from doxascope import UserError, load
+from doxascope.experiments.ask.fitting import called
+from doxascope.experiments.materials.choices.benchmarks import LETTERS
+from doxascope.experiments.materials.choices.orders import rotated
+from doxascope.experiments.runs.folder import RunFolder
+from doxascope.hooks.prompts.options import make_options
+
+ROWS = [
+    {
+        "id": "whale",
+        "question": "What is a whale?",
+        "options": ["fish", "mammal", "bird"],
+        "truth": "mammal",
+        "hard": 2,
+    },
+    {"id": "sky", "question": "What colour is the sky?", "options": ["blue", "green."], "truth": "blue", "hard": 1},
+    {"id": "sum", "question": "What is two plus two?", "options": ["three", "four", "five", "six"], "hard": 3},
+]
+
+
+@pytest.fixture(scope="module")
+def lm(tiny_for: Callable[[str], Path]) -> Any:
+    return load(str(tiny_for("ask")))
+
+
+def by_plain_passes(lm: Any, text: str, prefill: str, said: list[list[str]]) -> np.ndarray:
+    """The probability of each option: of each of its forms and what closes it, one ordinary forward pass."""
+    prompt = lm.tokenizer.apply_chat_template(
+        [{"role": "user", "content": text}], add_generation_prompt=True, tokenize=False
+    )
+    before = lm.tokenizer(prompt + prefill, add_special_tokens=False)["input_ids"]
+    found = []
+    for forms in said:
+        total = 0.0
+        for form in forms:
+            ids = lm.tokenizer(prompt + prefill + form, add_special_tokens=False)["input_ids"]
+            assert ids[: len(before)] == before
+            with torch.inference_mode():
+                logp = lm.model(input_ids=torch.tensor([ids])).logits[0].log_softmax(-1)
+            steps = sum(float(logp[i - 1, ids[i]]) for i in range(len(before), len(ids)))
+            total += np.exp(steps) * float(logp[-1].exp()[lm.reader.terminators.ids].sum())
+        found.append(total)
+    return np.array(found)
+
+
+@pytest.mark.parametrize("method", ["texts", "letters"])
+def test_beliefs_are_those_of_a_loop_of_plain_forward_passes(lm: Any, method: str) -> None:
+    found = lm.ask(ROWS, method, orders="latin")
+    form = found.config.methods[method]
+    for row in ROWS:
+        options = row["options"]
+        shares, masses = [], []
+        for order in rotated(len(options), "latin"):
+            listed = [options[i] for i in order]
+            if method == "letters":
+                shown = "\n".join(f"{letter}) {option}" for letter, option in zip(LETTERS, listed, strict=False))
+                text = f"{row['question']}\n{shown}\nReply with the letter of your answer."
+                said = [[f" {LETTERS[order.index(i)]}", f" ({LETTERS[order.index(i)]}"] for i in range(len(options))]
+            else:
+                text = f"{row['question']}\nChoose one of: {', '.join(listed)}."
+                plain = [option.rstrip(".") for option in options]
+                said = [[f"{lead}{word}" for lead in (" ", ' "') for word in (o, o.capitalize())] for o in plain]
+            mass = by_plain_passes(lm, text, form.prefill, said)
+            shares.append(mass / mass.sum())
+            masses.append(mass.sum())
+        own = found.options[found.options["id"] == row["id"]]
+        np.testing.assert_allclose(own["prob"], np.mean(shares, axis=0), rtol=1e-3)
+        coverage = found.table.set_index("id").loc[row["id"], "coverage"]
+        assert coverage == pytest.approx(np.mean(masses), rel=1e-3)
+
+
+def test_the_table_joins_with_the_user_s_own_and_has_no_empty_columns(lm: Any) -> None:
+    found = lm.ask(pd.DataFrame(ROWS), ["texts", "letters"])
+    joined = pd.DataFrame(ROWS).merge(found.table, on="id", suffixes=("", "_asked"))
+    assert len(joined) == 2 * len(ROWS)
+    assert (joined["hard"] == joined["hard_asked"]).all()
+    assert not found.table.isna().all().any()
+    assert "topic" not in found.table
+    assert np.isnan(found.table.set_index(["id", "method"]).loc[("sum", "texts"), "correct"])
+    assert len(repr(found)) < 200
+    assert "3 questions" in repr(found)
+
+
+def test_scores_are_those_of_the_table(lm: Any) -> None:
+    found = lm.ask(ROWS, "letters")
+    scores = found.scores().set_index(["metric", "subset"])["estimate"]
+    assert scores["accuracy", "all"] == pytest.approx(found.table["correct"].mean())
+    assert scores["log_loss", "all"] == pytest.approx(-np.log(found.table["truth_prob"]).mean())
+    assert scores["brier_multiclass", "all"] == pytest.approx(found.table["brier"].mean())
+    assert scores["order_effect", "all"] == pytest.approx(found.table["order_effect"].mean())
+    assert scores["coverage", "all"] == pytest.approx(found.table["coverage"].mean())
+    assert {"calibration_error", "calibration_top", "confidence", "order_share", "gate"} <= {
+        name for name, _ in scores.index
+    }
+
+
+def test_options_that_are_proposed_one_by_one_share_p_of_yes(lm: Any) -> None:
+    found = lm.ask(ROWS, "yes_no")
+    for row in ROWS:
+        texts = [f"{row['question']}\nIs this the right answer: {o}? Reply with yes or no." for o in row["options"]]
+        beliefs, _ = lm.beliefs(texts, ["Yes", "No"])
+        yes = beliefs[beliefs["option"] == "Yes"]["prob"].to_numpy()
+        own = found.options[found.options["id"] == row["id"]]["prob"]
+        np.testing.assert_allclose(own, yes / yes.sum(), rtol=1e-3)
+    truths = found.beliefs[found.beliefs["option"] == "Yes"].groupby("item")["outcome"].sum(min_count=1)
+    assert truths.to_dict() == pytest.approx({"whale": 1, "sky": 1, "sum": np.nan}, nan_ok=True)
+
+
+def test_options_that_cannot_be_told_apart_have_no_number_and_stop_nothing(lm: Any) -> None:
+    rows = [*ROWS, {"id": "odd", "question": "Which?", "options": ["one", "one, two"], "truth": "one"}]
+    found = lm.ask(rows, ["texts", "letters"]).table.set_index(["id", "method"])
+    assert found.loc[("odd", "texts"), "status"] == "unreadable"
+    assert np.isnan(found.loc[("odd", "texts"), "prob"])
+    assert found["prob"].notna().sum() == 7
+
+
+def test_solved_questions_and_a_system_prompt_go_before_the_question(lm: Any) -> None:
+    shot = {"question": "What is a cod?", "options": ["fish", "bird"], "truth": "fish"}
+    row = {**ROWS[1], "options": ["blue", "green"], "system": "Be right.", "examples": [shot]}
+    found = lm.ask([row], "letters", orders="none")
+    listed = "{}\nA) {}\nB) {}\nReply with the letter of your answer."
+    talk = [
+        {"role": "system", "content": "Be right."},
+        {"role": "user", "content": listed.format("What is a cod?", "fish", "bird")},
+        {"role": "assistant", "content": "My answer is: A"},
+        {"role": "user", "content": listed.format(row["question"], "blue", "green")},
+    ]
+    options = make_options(["blue", "green"], [" {option}", " ({option}"], ["A", "B"])
+    (reading,), *_ = lm.read([lm.reader.query("q", talk, options, "My answer is:")])
+    np.testing.assert_allclose(found.options["prob"], reading.prob, rtol=1e-4)
+
+
+def test_a_beginning_is_found_on_other_questions_by_coverage_alone(lm: Any) -> None:
+    tried = [{"prefill": "Answer:", "forms": [" {option}"]}, {"forms": ["{option}", "I choose {option}"]}]
+    (fitted,) = lm.fit_forms(ROWS[:2], "texts", candidates=tried)
+    coverage = [
+        lm.ask(ROWS[:2], "texts", orders="none", forms=()).table["coverage"].mean(),
+        *(
+            lm.ask(
+                ROWS[:2],
+                orders="none",
+                methods={"texts": {**lm.ask(ROWS[:1]).config.methods["texts"].model_dump(), "prefill": "", **one}},
+            )
+            .table["coverage"]
+            .mean()
+            for one in tried
+        ),
+    ]
+    assert list(fitted.coverage.values()) == pytest.approx(coverage, rel=1e-3)
+    assert fitted.coverage[called(fitted.chosen)] == max(fitted.coverage.values())
+    after = lm.ask(ROWS[2:], "texts", orders="none", forms=fitted)
+    assert after.config.methods["texts"].forms == fitted.chosen.forms
+    renamed = {**ROWS[0], "id": "other", "options": ROWS[0]["options"][::-1]}
+    with pytest.raises(UserError, match="were fitted on question other; fit them on questions that are not scored"):
+        lm.ask([renamed], "texts", forms=fitted)
+
+
+def test_what_is_no_setting_of_ask_is_refused_in_a_line(lm: Any) -> None:
+    for changes, told in (
+        ({"answers": "text"}, "'text' is no method; did you mean 'texts'"),
+        ({"order": "latin"}, "'order' is no setting; did you mean 'orders'"),
+        ({"orders": "some"}, "orders"),
+    ):
+        with pytest.raises(UserError) as error:
+            lm.ask(ROWS, **changes)
+        assert told in str(error.value)
+    with pytest.raises(UserError, match="give a file, a data frame, or a list of mappings"):
+        lm.ask(["Is the sky green?"])
+
+
+@pytest.mark.parametrize("file", ["csqa/dev_rand_split.jsonl", "mmlu/mmlu_dev.jsonl.gz"])
+def test_benchmarks_run_from_the_command_line_alone(
+    file: str,
+    public: Callable[[str], Path],
+    tiny_for: Callable[[str], Path],
+    command_line: Callable[..., Any],
+    tmp_path: Path,
+) -> None:
+    said = command_line("run", "ask", str(public(file)), "-m", str(tiny_for("ask")), "-o", "items=4", cwd=tmp_path)
+    assert said.returncode == 0, said.stderr
+    (run,) = (tmp_path / "runs").iterdir()
+    scores = pd.DataFrame(json.loads((run / "scores.json").read_text())["scores"]).set_index(["metric", "method"])
+    answers = pd.read_csv(run / "answers.csv")
+    for method in ("texts", "letters"):
+        own = answers[answers["method"] == method]
+        assert len(own) == 4
+        assert scores.loc[("accuracy", method), "estimate"] == pytest.approx(own["correct"].mean())
+        assert scores.loc[("calibration_error", method), "details"]["ece"] >= 0
+    assert "accuracy" in (run / "report.html").read_text()
+
+
+def test_a_run_registers_the_forms_that_it_fitted_on_questions_that_it_does_not_score(
+    tiny_for: Callable[[str], Path], command_line: Callable[..., Any], tmp_path: Path
+) -> None:
+    (tmp_path / "q.jsonl").write_text("".join(json.dumps({**row, "truth": row.get("truth")}) + "\n" for row in ROWS))
+    fit = "fit={items: 2, methods: [texts], candidates: [{forms: ['{option}', 'It is {option}']}]}"
+    told = ("-m", str(tiny_for("ask")), "-o", "items=1", "-o", "answers=[texts]", "-o", fit)
+    for _ in range(2):  # the second goes on with the first
+        assert command_line("run", "ask", "q.jsonl", *told, cwd=tmp_path).returncode == 0
+    (run,) = (tmp_path / "runs").iterdir()
+    record = RunFolder(run).manifest["conditions"]["fitted_forms"]["texts"]
+    assert len(record["coverage"]) == 2
+    many = command_line("run", "ask", "q.jsonl", *told[:-1], fit.replace("2", "3"), cwd=tmp_path)
+    assert many.returncode == 2
+    assert "fit.items: 3 questions besides the 1" in many.stderr

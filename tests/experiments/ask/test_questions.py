@@ -1,0 +1,149 @@
+"""Questions with their own options from tables of any make, and what cannot be asked."""
+
+import json
+import logging
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import pytest
+
+from doxascope import UserError
+from doxascope.experiments.materials.choices.asked import QuestionColumns, asked_choices
+from doxascope.experiments.materials.choices.asked_sources import AskedSource
+from doxascope.experiments.materials.choices.benchmarks import load_csqa, load_mmlu
+from doxascope.experiments.materials.choices.orders import rotated
+
+WHALE = {"question": "What is a whale?", "options": ["a fish", "a mammal"], "truth": "a mammal"}
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        {},
+        {"options": {"label": ["A", "B"], "text": ["a fish", "a mammal"]}, "truth": "B"},
+        {"options": "a fish | a mammal", "truth": "A MAMMAL"},
+        {"options": '["a fish", "a mammal"]', "truth": "b"},
+        {"truth": 1},
+        {"truth": 1.0},
+        {"options": None, "Option 1": "a fish", "Option 2": "a mammal", "option_3": None},
+        {"options": None, "a": "a fish", "b": "a mammal"},
+    ],
+)
+def test_a_question_is_the_same_however_it_is_written_down(given: dict[str, Any]) -> None:
+    row = {name: value for name, value in {**WHALE, **given}.items() if name != "options" or value is not None}
+    (one,) = asked_choices([row], "here")
+    assert (one.choice.text, one.choice.options, one.choice.truth) == (
+        WHALE["question"],
+        ("a fish", "a mammal"),
+        "a mammal",
+    )
+
+
+@pytest.mark.parametrize("suffix", ["csv", "jsonl", "parquet"])
+def test_a_file_carries_its_further_columns_and_its_ids(tmp_path: Path, suffix: str) -> None:
+    table = pd.DataFrame(
+        [
+            {"id": f"n{i}", "prompt": f"{i} + {i}?", "x": str(2 * i), "y": "7", "gold": str(2 * i), "hard": i}
+            for i in (1, 2)
+        ]
+    )
+    path = tmp_path / f"q.{suffix}"
+    if suffix == "csv":
+        table.to_csv(path, index=False)
+    elif suffix == "jsonl":
+        table.to_json(path, orient="records", lines=True)
+    else:
+        table.to_parquet(path)
+    columns = QuestionColumns(options=("x", "y"), truth="gold")
+    found = AskedSource(file=str(path), columns=columns).questions()
+    assert [one.choice.id for one in found] == ["n1", "n2"]
+    assert [one.choice.right for one in found] == [0, 0]
+    assert [int(one.more["hard"]) for one in found] == [1, 2]
+
+
+@pytest.mark.parametrize(
+    ("rows", "told"),
+    [
+        ([{**WHALE, "options": ["a mammal"]}], "row 1: question q00001: has 1 options; give two or more"),
+        ([{**WHALE, "id": "w"}, {**WHALE, "id": "w"}], "two questions are called 'w'"),
+        ([{**WHALE, "truth": "a mamal"}], "truth 'a mamal' is no option; did you mean 'a mammal'"),
+        ([{"qestion": "?", "options": ["a", "b"]}], "no column 'question'; did you mean 'qestion'"),
+        ([{"question": "?", "optoins": ["a", "b"]}], "no column 'options'; did you mean 'optoins'"),
+        ([{"question": "?", "options": "4|5", "truth": "1"}], "say what the first has: `columns.first`, 0 or 1"),
+        ([{**WHALE, "truth": 2}], "truth '2' is no option"),
+        ([{**WHALE, "examples": "none"}], "give a list of questions"),
+        (
+            [{**WHALE, "examples": [{"question": "?", "options": ["a", "b"]}]}],
+            "an example is a question with its answer",
+        ),
+        ([], "has no rows"),
+    ],
+)
+def test_what_cannot_be_asked_is_told_by_its_row(rows: list[dict[str, Any]], told: str) -> None:
+    with pytest.raises(UserError) as error:
+        asked_choices(rows, "here")
+    assert told in str(error.value)
+
+
+def test_options_of_other_questions_may_be_the_same_and_a_text_that_comes_twice_is_one_cluster() -> None:
+    found = asked_choices([WHALE, {**WHALE, "options": ["a mammal", "a bird"]}], "here")
+    assert [one.choice.cluster for one in found] == ["q00001", "q00001"]
+
+
+def test_a_column_that_was_named_and_is_not_there_is_named_with_the_nearest() -> None:
+    with pytest.raises(UserError, match=r"no column 'truht'; did you mean 'truth'"):
+        asked_choices([WHALE], "here", QuestionColumns(truth="truht"))
+
+
+def test_a_data_set_that_cannot_be_had_is_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("datasets")
+    monkeypatch.setenv("HF_HUB_OFFLINE", "1")
+    monkeypatch.setenv("HF_DATASETS_OFFLINE", "1")
+    with pytest.raises(UserError, match=r"questions\.hub nobody/nothing: .*or give a file"):
+        AskedSource(hub="nobody/nothing").questions()
+
+
+def test_two_places_for_the_questions_are_refused() -> None:
+    with pytest.raises(ValueError, match="file and hub: give one place"):
+        AskedSource(file="a.csv", hub="a/b")
+
+
+@pytest.mark.parametrize(
+    ("file", "load"), [("csqa/dev_rand_split.jsonl", load_csqa), ("mmlu/mmlu_dev.jsonl.gz", load_mmlu)]
+)
+def test_a_benchmark_s_file_read_as_a_table_is_what_its_own_loader_reads(
+    file: str, load: Callable[..., Any], public: Callable[[str], Path], caplog: pytest.LogCaptureFixture
+) -> None:
+    with caplog.at_level(logging.ERROR, "doxascope"):
+        own = [one for one in load(public(file)) if one]
+        found = AskedSource(file=str(public(file))).questions()
+    assert [(one.choice.text, one.choice.options, one.choice.truth) for one in found] == [
+        (one.text.strip(), one.options, one.truth) for one in own
+    ]
+
+
+def test_solved_questions_go_before_every_question(tmp_path: Path) -> None:
+    solved = tmp_path / "solved.jsonl"
+    solved.write_text("".join(json.dumps({**WHALE, "question": f"{i}?"}) + "\n" for i in range(3)))
+    asked = tmp_path / "q.jsonl"
+    asked.write_text(json.dumps(WHALE))
+    (one,) = AskedSource(file=str(asked), examples=str(solved), shots=2).questions()
+    assert [shot.text for shot in one.examples] == ["0?", "1?"]
+    with pytest.raises(UserError, match="has 3 questions, fewer than shots 4"):
+        AskedSource(file=str(asked), examples=str(solved), shots=4).questions()
+
+
+@pytest.mark.parametrize("k", range(2, 9))
+def test_in_a_latin_square_each_option_stands_once_in_each_place(k: int) -> None:
+    square = rotated(k, "latin")
+    assert square[0] == tuple(range(k))
+    for line in (*square, *zip(*square, strict=True)):
+        assert sorted(line) == list(range(k))
+
+
+def test_all_orders_of_many_options_are_refused() -> None:
+    assert len(rotated(5, "all")) == 120
+    with pytest.raises(UserError, match="6 options have 720 orders; take `latin`, which has 6"):
+        rotated(6, "all")

@@ -1,0 +1,49 @@
+"""A table of beliefs over several options is scored as such, and never as the first option alone."""
+
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from doxascope import UserError, score
+from doxascope.metrics import option_scores
+
+RNG = np.random.default_rng(0)
+P, TRUTH = RNG.dirichlet(np.ones(5), 40), RNG.integers(0, 5, 40)
+
+
+def table(tmp_path: Path, outcome: np.ndarray) -> Path:
+    """A belief table of 40 questions with five options."""
+    rows = [
+        {"readout_id": f"q{i}", "item": f"q{i}", "kind": "exact", "method": "mine", "option": f"o{k}", "prob": P[i, k]}
+        | {"outcome": outcome[i, k]}
+        for i in range(len(P))
+        for k in range(P.shape[1])
+    ]
+    path = tmp_path / "beliefs.csv"
+    pd.DataFrame(rows).to_csv(path, index=False)
+    return path
+
+
+def test_five_options_with_outcomes_are_scored_over_all_of_them(tmp_path: Path) -> None:
+    found = score(table(tmp_path, np.eye(5)[TRUTH]))
+    numbers = {one.metric: one.score.estimate for one in found.numbers}
+    wanted = option_scores(P, TRUTH)
+    assert numbers["accuracy"] == pytest.approx(wanted.correct.mean())
+    assert numbers["brier_multiclass"] == pytest.approx(wanted.brier.mean())
+    assert numbers["log_loss"] == pytest.approx(wanted.log_loss.mean())
+    assert not {"brier", "calibration", "logloss_gain"} & set(numbers)
+    assert "first option" not in found.understood.line
+
+
+def test_an_outcome_that_does_not_name_one_option_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(UserError, match=r"readout_id 'q0': outcome is 1 for 5 of its 5 options; give 1 in the row"):
+        score(table(tmp_path, np.ones((40, 5))))
+
+
+def test_a_question_whose_truth_is_not_known_is_dropped_and_counted(tmp_path: Path) -> None:
+    outcome = np.eye(5)[TRUTH]
+    outcome[:7] = np.nan
+    (accuracy,) = (one for one in score(table(tmp_path, outcome)).numbers if one.metric == "accuracy")
+    assert (accuracy.score.n_rows, accuracy.score.n_dropped) == (33, 7)
