@@ -17,6 +17,8 @@ from .card import Card
 
 ALPHA = 0.05
 VALID = "valid answers"
+LEAST = 0.01
+"""A smaller change of the share of valid answers does not matter."""
 
 
 @dataclass(frozen=True)
@@ -29,12 +31,14 @@ class Tested:
     """The other card's less this one's, adjusted over the family."""
     coherent: float
     """What the number is for a coherent agent."""
+    least: float
+    """The change that would matter."""
 
     @property
     def regressed(self) -> bool:
-        """Whether this card lies further from coherence, and that is no chance."""
-        further = abs(self.score.second - self.coherent) > abs(self.score.first - self.coherent)
-        return bool(self.score.p_adjusted < ALPHA and further)
+        """Whether this card lies further from coherence, by as much as matters, and that is no chance."""
+        further = abs(self.score.second - self.coherent) - abs(self.score.first - self.coherent)
+        return bool(self.score.p_adjusted < ALPHA and further > self.least)
 
     @property
     def told(self) -> str:
@@ -49,6 +53,7 @@ class Tested:
             "experiment": self.experiment,
             "name": self.name,
             "coherent": self.coherent,
+            "least": self.least,
             "regressed": self.regressed,
             **self.score.as_dict(),
         }
@@ -76,7 +81,8 @@ def against(card: Card, other: Card) -> Against:
     """Compare a card with another of the same set, on the items of both.
 
     Tested over one family (Holm): the registered number of each experiment, where no gate strikes it out, and the mean
-    share of valid answers of its exact read-outs. Raises UserError for cards of other sets, and as `compare` does.
+    share of valid answers of its exact read-outs. Worse is what differs, and lies further from coherence by more than the
+    registered margin, or .01 of the answers. Raises UserError for cards of other sets, and as `compare` does.
     """
     if (card.chosen, card.seed) != (other.chosen, other.seed):
         theirs, own = (f"{one.chosen.name} {one.chosen.version}, seed {one.seed}" for one in (other, card))
@@ -100,7 +106,9 @@ def _registered(found: Comparison) -> Iterator[Tested]:
             if plan and _is_of(record, first) and record.pair.metric == plan.metric:
                 sample = record.pair.one
                 if (sample.method, sample.kind) == (plan.method, plan.kind):
-                    yield Tested(group.name, f"{plan.metric} of {plan.method}", record.score, plan.coherent)
+                    yield Tested(
+                        group.name, f"{plan.metric} of {plan.method}", record.score, plan.coherent, plan.margin or 0
+                    )
 
 
 def _is_of(record: Record, side: Side) -> bool:
@@ -115,7 +123,7 @@ def _sides(group: Group) -> tuple[Side, Side]:
 def _valid(group: Group) -> Tested:
     """The share of all answers that are one of the options, a mean over items, on those that both have."""
     before, now = (_coverage(side) for side in _sides(group))
-    both = before.join(now, how="inner", lsuffix="_before", rsuffix="_now")
+    both = before.add_suffix("_before").join(now.add_suffix("_now"), how="inner")
     how = _sides(group)[0].how or Resampling()
 
     def mean(values: np.ndarray) -> float:
@@ -123,7 +131,7 @@ def _valid(group: Group) -> Tested:
 
     clusters = both["cluster_before"].to_numpy()
     columns = ([both["coverage_before"].to_numpy()], [both["coverage_now"].to_numpy()])
-    return Tested(group.name, VALID, paired_difference(*columns, mean, clusters, **how.interval), 1.0)
+    return Tested(group.name, VALID, paired_difference(*columns, mean, clusters, **how.interval), 1, LEAST)
 
 
 def _coverage(side: Side) -> pd.DataFrame:

@@ -1,12 +1,13 @@
 """Make a card, or go on with one: its runs, its probe, its page."""
 
+from collections.abc import Mapping
 from pathlib import Path
 
 from ...hooks.errors import UserError
 from ..engine.config import load_config
 from ..engine.runner import run
 from ..probing.job import sweep_job
-from ..probing.settings import load_job
+from ..probing.settings import ProbeJob, load_job
 from ..runs.folder import RunFolder
 from ..runs.manifest import digest
 from .card import CARD, Card
@@ -33,8 +34,10 @@ def make_card(model: str, out: Path, *, chosen: str = "quick", seed: int = 0, ov
     spec = next(iter(planned.values()))[1].model
     settings = [given.model_dump(mode="json"), spec.model_dump(mode="json", exclude={"threads"}), common]
     folder = out / f"{given.name}-{given.version}-{spec.name}-{digest(settings)[:8]}"
+    _job(given, {name: folder for name in given.runs})  # what is wrong in it is said before anything is read
     runs = {name: run(experiment, config, folder / "runs").path for name, (experiment, config) in planned.items()}
-    probe = _probe(given, runs, folder)
+    job = _job(given, runs)
+    probe = sweep_job(job, folder / "probes")[0] if job else None
     card = Card(folder, given, spec.name, seed, runs, probe)
     written = RunFolder(folder)
     try:
@@ -45,8 +48,7 @@ def make_card(model: str, out: Path, *, chosen: str = "quick", seed: int = 0, ov
     return card
 
 
-def _probe(given: CardSet, runs: dict[str, Path], folder: Path) -> Path | None:
+def _job(given: CardSet, runs: Mapping[str, Path]) -> ProbeJob | None:
     if given.probe is None:
         return None
-    job = load_job("probe", [runs[given.probe.run]], as_overrides(given.probe.settings))
-    return sweep_job(job, folder / "probes")[0]
+    return load_job("probe", [runs[given.probe.run]], as_overrides(given.probe.settings))

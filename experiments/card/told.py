@@ -34,7 +34,8 @@ def text(card: Card) -> str:
 
 def as_data(card: Card) -> dict[str, Any]:
     """The card for `card.json`: where everything lies, and the numbers that the page shows."""
-    probe = {"folder": card.probe.name, **card.probed} if card.probe else None
+    told = {key: value for key, value in card.probed.items() if key != "settings"}  # they name the folders of runs
+    probe = {"folder": card.probe.name, **told} if card.probe else None
     return {
         "doxascope": __version__,
         "set": card.chosen.model_dump(mode="json"),

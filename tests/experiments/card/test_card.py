@@ -3,6 +3,7 @@
 import json
 import shutil
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +11,7 @@ import pytest
 import torch
 import yaml
 from safetensors.torch import load_file, save_file
+from transformers import AutoTokenizer
 
 from doxascope import UserError
 from doxascope.experiments.card import Card, against, make_card
@@ -18,10 +20,10 @@ from doxascope.experiments.card.settings import load_set
 TINY = {
     "version": 1,
     "runs": {
-        "consistency": {"items": 12, "registered.n": 12, "bootstrap_draws": 50},
+        "consistency": {"items": 3, "registered.n": 3, "bootstrap_draws": 50},
         "truth": {"items": 12, "bootstrap_draws": 50},
     },
-    "probe": {"run": "truth", "settings": {"positions": [], "study.permutations": 19, "study.refits": 5}},
+    "probe": {"run": "truth", "settings": {"positions": [], "study.permutations": 19, "study.refits": 20}},
 }
 Made = Callable[..., Card]
 
@@ -32,15 +34,15 @@ def made(tmp_path_factory: pytest.TempPathFactory, tiny_for: Callable[[str], Pat
     place = tmp_path_factory.mktemp("cards")
     (place / "tiny.yaml").write_text(yaml.safe_dump(TINY))
 
-    def make(out: str, change: Callable[[torch.Tensor], torch.Tensor] | None = None, seed: int = 0) -> Card:
+    def make(out: str, change: Callable[[dict[str, torch.Tensor], list[int]], None] | None = None) -> Card:
         model = tiny_for("consistency")
         if change is not None:
             model = Path(shutil.copytree(model, place / f"{out}-model"))
             weights = load_file(model / "model.safetensors")
-            save_file(
-                {k: change(v).contiguous() for k, v in weights.items()}, model / "model.safetensors", {"format": "pt"}
-            )
-        return make_card(str(model), place / out, chosen=str(place / "tiny.yaml"), seed=seed)
+            speller = AutoTokenizer.from_pretrained(model)
+            change(weights, [*speller("Yes No True False")["input_ids"], speller.eos_token_id])
+            save_file(weights, model / "model.safetensors", {"format": "pt"})
+        return make_card(str(model), place / out, chosen=str(place / "tiny.yaml"))
 
     return make
 
@@ -87,13 +89,17 @@ def test_nothing_is_worse_than_itself(card: Card, made: Made) -> None:
 
 
 def test_a_model_that_answers_less_often_is_worse(card: Card, made: Made, command_line: Callable[..., Any]) -> None:
-    """With louder weights the tiny model begins its answers with other tokens."""
-    louder = made("louder", lambda weight: 6 * weight if weight.ndim == 2 else weight)
-    worse, before = (louder, card) if against(louder, card).regressions else (card, louder)
+    """A constant in one dimension of the residual stream lets the other model answer, and end its answers, more often."""
+
+    def often(weights: dict[str, torch.Tensor], answers: list[int]) -> None:
+        weights["model.embed_tokens.weight"][:, 0] = 1
+        weights["lm_head.weight"][answers, 0] = 2
+
+    before, worse = made("often", often), card
     assert not against(before, worse).regressions
     lines = against(worse, before).regressions
     assert lines
-    assert all("valid answers" in line for line in lines)
+    assert all("truth: valid answers" in line for line in lines)
     model = yaml.safe_load((worse.runs["truth"] / "config.yaml").read_text())["model"]["path"]
     place = worse.folder.parent
     given = ("--set", str(place.parent / "tiny.yaml"), "--out", str(place), "--against", str(before.folder))
@@ -108,6 +114,7 @@ def test_a_model_that_answers_less_often_is_worse(card: Card, made: Made, comman
     [
         ({"runs": {}}, "runs: is empty"),
         ({"probe": {"run": "martingale"}}, "is none of its runs"),
+        ({"probe": {"run": "truth", "settings": {"study.refits": 2}}}, "study.refits"),
         ({"version": 0}, "version"),
         ({"runs": {"consistency": {"itmes": 3}}}, "itmes"),
         ({"runs": {"nothing": {}}}, "nothing"),
@@ -120,7 +127,7 @@ def test_a_wrong_set_is_refused_before_anything_is_read(change: dict[str, Any], 
     assert not (tmp_path / "out").exists()
 
 
-def test_what_is_no_card_or_of_another_set_is_refused(card: Card, made: Made, tmp_path: Path) -> None:
+def test_what_is_no_card_or_of_another_set_is_refused(card: Card, tmp_path: Path) -> None:
     with pytest.raises(UserError, match="is no card that is whole"):
         Card.open(tmp_path)
     (tmp_path / "card.json").write_text("[]")
@@ -129,4 +136,4 @@ def test_what_is_no_card_or_of_another_set_is_refused(card: Card, made: Made, tm
     with pytest.raises(UserError, match="no set and no file; known: quick, standard"):
         load_set("quikc")
     with pytest.raises(UserError, match="another set or seed"):
-        against(card, made("seeded", seed=1))
+        against(card, replace(card, folder=tmp_path, seed=1))
