@@ -81,8 +81,8 @@ def against(card: Card, other: Card) -> Against:
     """Compare a card with another of the same set, on the items of both.
 
     Tested over one family (Holm): the registered number of each experiment, where no gate strikes it out, and the mean
-    share of valid answers of its exact read-outs. Worse is what differs, and lies further from coherence by more than the
-    registered margin, or .01 of the answers. Raises UserError for cards of other sets, and as `compare` does.
+    share of valid answers of its exact read-outs. Worse is what differs, and lies further from coherence by more than
+    the registered margin, or .01 of the answers. Raises UserError for cards of other sets, and as `compare` does.
     """
     if (card.chosen, card.seed) != (other.chosen, other.seed):
         theirs, own = (f"{one.chosen.name} {one.chosen.version}, seed {one.seed}" for one in (other, card))
@@ -90,7 +90,8 @@ def against(card: Card, other: Card) -> Against:
     if card.folder.resolve() == other.folder.resolve():
         return Against(card, other, [], [], None)
     found = compare([*other.runs.values(), *card.runs.values()])
-    untested = [*_registered(found), *(_valid(group) for group in found.groups)]
+    own = list(_registered(found))
+    untested = [*own, *(_valid(group, len(own) + len(found.groups)) for group in found.groups)]
     adjusted = paired_family({i: one.score for i, one in enumerate(untested)})
     tested = [replace(one, score=adjusted[i]) for i, one in enumerate(untested)]
     gates = [line for group in found.groups for line in _fallen(group)]
@@ -120,7 +121,7 @@ def _sides(group: Group) -> tuple[Side, Side]:
     return first, second
 
 
-def _valid(group: Group) -> Tested:
+def _valid(group: Group, family_size: int) -> Tested:
     """The share of all answers that are one of the options, a mean over items, on those that both have."""
     before, now = (_coverage(side) for side in _sides(group))
     both = before.add_suffix("_before").join(now.add_suffix("_now"), how="inner")
@@ -131,7 +132,8 @@ def _valid(group: Group) -> Tested:
 
     clusters = both["cluster_before"].to_numpy()
     columns = ([both["coverage_before"].to_numpy()], [both["coverage_now"].to_numpy()])
-    return Tested(group.name, VALID, paired_difference(*columns, mean, clusters, **how.interval), 1, LEAST)
+    score = paired_difference(*columns, mean, clusters, family_size=family_size, **how.interval)
+    return Tested(group.name, VALID, score, 1, LEAST)
 
 
 def _coverage(side: Side) -> pd.DataFrame:

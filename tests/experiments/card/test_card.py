@@ -89,11 +89,11 @@ def test_nothing_is_worse_than_itself(card: Card, made: Made) -> None:
 
 
 def test_a_model_that_answers_less_often_is_worse(card: Card, made: Made, command_line: Callable[..., Any]) -> None:
-    """A constant in one dimension of the residual stream lets the other model answer, and end its answers, more often."""
+    """A constant in one dimension of the residual stream lets the other model say, and end, answers more often."""
 
     def often(weights: dict[str, torch.Tensor], answers: list[int]) -> None:
-        weights["model.embed_tokens.weight"][:, 0] = 1
-        weights["lm_head.weight"][answers, 0] = 2
+        weights["model.embed_tokens.weight"][:, 0] = 20
+        weights["lm_head.weight"][answers, 0] = 3
 
     before, worse = made("often", often), card
     assert not against(before, worse).regressions
@@ -116,8 +116,8 @@ def test_a_model_that_answers_less_often_is_worse(card: Card, made: Made, comman
         ({"probe": {"run": "martingale"}}, "is none of its runs"),
         ({"probe": {"run": "truth", "settings": {"study.refits": 2}}}, "study.refits"),
         ({"version": 0}, "version"),
-        ({"runs": {"consistency": {"itmes": 3}}}, "itmes"),
-        ({"runs": {"nothing": {}}}, "nothing"),
+        ({"runs": {"truth": {"itmes": 3}}}, "itmes"),
+        ({"runs": {"truth": {}, "nothing": {}}}, "nothing"),
     ],
 )
 def test_a_wrong_set_is_refused_before_anything_is_read(change: dict[str, Any], told: str, tmp_path: Path) -> None:
