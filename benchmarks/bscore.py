@@ -21,11 +21,10 @@ import numpy as np
 
 from doxascope import load
 from doxascope.experiments.bscore import BScoreConfig
-from doxascope.experiments.bscore.agents import agent_table
+from doxascope.experiments.bscore.agents import agent_views
 from doxascope.experiments.bscore.asking import single_questions
 from doxascope.experiments.bscore.conversations import Firsts, Turn, hold
 from doxascope.experiments.bscore.samples import counted_answers, exact_answers, parts
-from doxascope.experiments.bscore.table import views
 from doxascope.experiments.engine.config import load_config
 from doxascope.experiments.experiment import Item
 from doxascope.experiments.materials.choices.choice import HARD
@@ -159,8 +158,8 @@ def _planted(config: BScoreConfig, items: list[Item], agent: Repeating) -> float
 
 
 def _scores(config: BScoreConfig, items: list[Item], agent: Repeating, seed: int) -> dict[tuple[str, str], Score]:
-    """(part, estimate) -> B of the likeliest option, from the table that the agent would leave."""
-    (view, *_) = views(config, agent_table(config, items, agent, seed))
+    """(part, estimate) -> B of the likeliest option, of a run with the agent."""
+    (view,) = agent_views(config, items, agent, seed)
     found: dict[tuple[str, str], Score] = {}
     for part, asked in ((ALL, view.held), (HARD, parts(view.held)[HARD])):
         exact, counted = exact_answers(view, asked, part, slice(None)), counted_answers(view, asked, part, None)

@@ -75,7 +75,7 @@ def lines(draw: random.Random, data: bytes, _: bytes) -> bytes:
     """A line lost, doubled, or moved."""
     found = data.splitlines(keepends=True)
     line = found.pop(draw.randrange(len(found)))
-    for _ in range(draw.choice([0, 1, 2])):
+    for _again in range(draw.choice([0, 1, 2])):
         found.insert(draw.randint(0, len(found)), line)
     return b"".join(found)
 

@@ -182,6 +182,8 @@ class Column:
     title: str
     explanation: str
     percent: bool = False
+    whole: bool = False
+    """Whether it is a whole number."""
     to: str | None = None
     """A second metric: the column then shows the range from the first to it."""
     field: str | None = None
@@ -247,6 +249,8 @@ class Findings:
     figures: Sequence[Figure] = ()
     gallery: Gallery | None = None
     """None: there is nothing to look at but the numbers."""
+    advice: Sequence[str] = ()
+    """What a reader of the terminal may do about what was found."""
 
 
 class Experiment(ABC):

@@ -6,7 +6,8 @@ import gzip
 import io
 import json
 import os
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, BinaryIO, cast
 
@@ -74,8 +75,8 @@ def read_csv(path: Path) -> pd.DataFrame:
         csv.field_size_limit(MOST_BYTES)
         lines = filter(None, csv.reader(io.StringIO(text, newline=""), strict=True))
         header = next(lines, [])
-        if twice := [name for i, name in enumerate(header) if name in header[:i]]:
-            raise ValueError(f"it has two columns {twice[0]!r}")
+        if (twice := repeated(header)) is not None:
+            raise ValueError(f"it has two columns {twice!r}")
         number = 0
         for number, line in enumerate(lines, 1):
             if len(line) != len(header):
@@ -89,9 +90,13 @@ def once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     """A JSON object, which has each key once. Raises ValueError for one that has not."""
     found = dict(pairs)
     if len(found) < len(pairs):
-        keys = [key for key, _ in pairs]
-        raise ValueError(f"it has the key {next(key for key in keys if keys.count(key) > 1)!r} twice")
+        raise ValueError(f"it has the key {repeated(key for key, _ in pairs)!r} twice")
     return found
+
+
+def repeated(names: Iterable[str]) -> str | None:
+    """The first name that is there more than once; None if none is."""
+    return next((name for name, n in Counter(names).items() if n > 1), None)
 
 
 def _values(path: Path) -> Iterator[Any]:

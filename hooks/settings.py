@@ -8,7 +8,7 @@ from typing import Any, TypeVar, get_args
 import yaml
 from pydantic import BaseModel, ConfigDict, ValidationError
 
-from .documents import read_text
+from .documents import read_text, repeated
 from .errors import UserError, closest, in_one_line, nearest
 
 
@@ -30,9 +30,10 @@ class _Loader(yaml.SafeLoader):
 
     def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
         """A mapping of the document."""
-        keys = [key.value for key, _ in node.value if key.tag != "tag:yaml.org,2002:merge"]
-        if twice := [key for i, key in enumerate(keys) if key in keys[:i]]:
-            raise ValueError(f"key {twice[0]!r} is there twice, at line {node.start_mark.line + 1} and below")
+        keys = (key for key, _ in node.value if isinstance(key, yaml.ScalarNode))
+        twice = repeated(key.value for key in keys if key.tag != "tag:yaml.org,2002:merge")
+        if twice is not None:
+            raise ValueError(f"key {twice!r} is there twice, at line {node.start_mark.line + 1} and below")
         return super().construct_mapping(node, deep)
 
     def compose_document(self) -> yaml.Node | None:

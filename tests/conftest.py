@@ -1,5 +1,6 @@
 """Models for the tests: the real one, loaded once, and tiny random ones for the corners."""
 
+import json
 import os
 import string
 import sys
@@ -276,5 +277,18 @@ def public() -> Callable[[str], Path]:
         if not (data / name).exists():
             pytest.skip(f"{name} is not beside the checkout (DOXASCOPE_DATA names the folder)")
         return data / name
+
+    return find
+
+
+@pytest.fixture(scope="session")
+def worked(public: Callable[[str], Path]) -> Callable[[str], tuple[dict[str, Any], dict[str, Any]]]:
+    """Finds the inputs and the results of a case that others worked out, by its id, or skips."""
+
+    def find(name: str) -> tuple[dict[str, Any], dict[str, Any]]:
+        files = [public(f"../cases/{file}") for file in ("metrics.json", "metrics_2.json")]
+        every = [case for file in files for case in json.loads(file.read_text())["cases"]]
+        (case,) = [one for one in every if one["id"] == name]
+        return case["inputs"], case["expected"]
 
     return find

@@ -17,14 +17,14 @@ from ...probes.card.site_rule import READ_OUT
 from ...probes.evidence.lead import lead_in_tokens
 from ...probes.probe import ProbeMeta
 from ..experiment import Experiment, Item, RunConfig
-from ..report.blocks import Block, Cell, Prose, TableBlock
-from ..report.text import HEADINGS, cells
+from ..report.blocks import Block, Prose
 from ..runs.folder import RunFolder
 from ..runs.scores import resampling
 from ..scoring.engine import score_samples
 from ..scoring.number import Number
 from ..tables.belief_rows import groups
 from .addon import Added, Begun, ScoredRun
+from .paired import named_apart, numbers_table, scored_beside
 
 FOLDER = "probes"
 """In a run."""
@@ -46,6 +46,7 @@ class ProbeBeliefs:
         blocks: list[Block] = []
         for meta, table in applied(run.folder):
             own = [*_scored(run, table), *_beside_exact(run, meta, table)]
+            own += scored_beside(run.experiment, run.config, run.beliefs, by_exact_method(meta, table))
             numbers += own
             blocks += _section(meta, table, own)
         return Added(numbers=numbers, blocks=blocks)
@@ -124,6 +125,12 @@ def _beside_exact(run: ScoredRun, meta: ProbeMeta, table: pd.DataFrame) -> Itera
             yield Number(metric="lead", score=lead, quantity=quantity, beside=beside, method=str(method), kind="probe")
 
 
+def by_exact_method(meta: ProbeMeta, table: pd.DataFrame) -> pd.DataFrame:
+    """The rows by the form of the exact read-out that each is of."""
+    methods = [f"{str(name).removesuffix(f' {meta.name}')}/{meta.name}" for name in table["method"]]
+    return named_apart(table, methods, OWN)
+
+
 def _section(meta: ProbeMeta, table: pd.DataFrame, numbers: Sequence[Number]) -> list[Block]:
     readouts = table["readout_id"].nunique()
     what = "read-out" if meta.called == READ_OUT else "probe"
@@ -133,16 +140,5 @@ def _section(meta: ProbeMeta, table: pd.DataFrame, numbers: Sequence[Number]) ->
             text=f"{readouts} read-outs at {meta.at}, by a probe of {meta.target}; by its report card this is "
             f"{meta.called}. What it was trained on is read by fits without it.",
         ),
-        TableBlock(
-            head=[(name, "") for name in HEADINGS],
-            rows=[
-                [
-                    Cell(one.quantity or one.metric, [one.method, *(f"{k} {v}" for k, v in one.beside.items())]),
-                    *map(Cell, cells(one.score)),
-                ]
-                for one in numbers
-            ],
-            folded=True,
-            title=f"Numbers of {meta.name}",
-        ),
+        numbers_table(f"Numbers of {meta.name}", numbers),
     ]

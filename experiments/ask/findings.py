@@ -47,15 +47,16 @@ def findings(config: AskConfig, beliefs: pd.DataFrame, numbers: Sequence[Number]
     first = next(iter(asked.values()))
     question = (
         f"{len(first)} questions, each with its own options, are asked in the orders `{config.orders}` of the options; "
-        "the exact probability of every option is read in each, and the belief is the mean over orders. "
-        + " ".join(low_coverage(config, asked))
+        "the exact probability of every option is read in each, and the belief is the mean over orders."
     )
+    advice = [*low_coverage(config, asked)]
     return Findings(
-        question=question.strip(),
+        question=" ".join([question, *advice]),
         columns=columns,
         tables=[*by, PROPOSED],
         figures=reliability_figure(numbers),
         gallery=_gallery(config, asked, transcripts),
+        advice=advice,
     )
 
 

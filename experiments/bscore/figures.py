@@ -82,7 +82,7 @@ def slope_figure(view: MethodView, scores: Scores) -> Figure:
         turns = list(_turns(view))[:-1]
         _band(axes, turns, [scores["M_turn", view.method, _named(subset, turn)] for turn in turns])
         axes.set_xlabel("turn")
-        axes.set_ylabel("M of the next update")
+        axes.set_ylabel("M")
 
     return panel_figure(
         f"Does it settle? {view.method}",

@@ -19,7 +19,7 @@ WRONG = Column("top_b_wrong", "where it is wrong", "the same, of questions whose
 HELD_OUT = Column(
     "top_b_held_out",
     "on other answers",
-    "of counted answers: chosen by those of the question's other conversations, scored on one's own, without luck",
+    "counted answers; chosen by those that go with the question's other conversations, so without luck",
 )
 SIZE = Column("mean_abs_b", "mean |B|", "over the answers afresh")
 MEANS = (
@@ -55,18 +55,21 @@ def findings(
 def _question(config: BScoreConfig, found: Sequence[MethodView]) -> str:
     """What was measured, on how much."""
     held = found[0].held
+    laws = sum(one.target is not None for one in held)
+    drawn = f" and {laws} named distributions" if laws else ""
     orders = max(len(one.orders) for one in held)
     cut = "" if config.keep_turns is None else f" A turn sees the last {config.keep_turns} of those before it alone."
     return (
-        f"{len(held)} questions are asked afresh, in up to {orders} orders of their options, and again and again, in "
-        f"{config.runs} conversations of {config.turns} turns each, whose options are shuffled anew at every turn; "
-        f"past turns stay as they were and hold the answer alone.{cut} At each turn the exact distribution given what "
-        "was sampled before is compared with the exact distribution afresh in the same order of the options; B is the "
-        "mean of these differences, and 0 for a model that ignores its history, however it leans to a place in the "
-        "list. Above 0, an answer becomes rarer once the model has seen itself give it. Which history was drawn is "
-        f"the only noise. Beside it stand answers that are counted as they were published ({config.queries} afresh "
-        "and one conversation): the likeliest option is then chosen and scored on the same answers, which makes B "
-        "positive by luck; chosen on the answers that go with the question's other conversations, it is not."
+        f"{len(held) - laws} questions{drawn} are asked afresh, in up to {orders} orders of their options, and again "
+        f"and again, in {config.runs} conversations of {config.turns} turns each, whose options are shuffled anew at "
+        f"every turn; past turns stay as they were and hold the answer alone.{cut} At each turn the exact distribution "
+        "given what was sampled before is compared with the exact distribution afresh in the same order of the "
+        "options; B is the mean of these differences, and 0 for a model that ignores its history, however it leans to "
+        "a place in the list. Above 0, an answer becomes rarer once the model has seen itself give it. Which history "
+        "was drawn is the only noise. Beside it stand answers that are counted as they were published "
+        f"({config.queries} afresh and one conversation): the likeliest option is then chosen and scored on the same "
+        "answers, which makes B positive by luck; chosen on the answers that go with the question's other "
+        "conversations, it is not."
     )
 
 
@@ -98,8 +101,8 @@ def _tables(config: BScoreConfig, names: Sequence[str], found: Sequence[MethodVi
             "A model that draws its answers from what it believes, and learns from them as it should, has a "
             "martingale: the next distribution cannot be foreseen from this one. The turn from which the slope M "
             "stays within 0.02, and its interval over questions, which ends one turn after the last that is judged "
-            "where nothing settles.",
-            (Column("settles", "from turn", "first turn from which no start shows more than the margin"),),
+            "where it need not settle at all.",
+            (Column("settles", "from turn", "first turn from which no start shows more than the margin", whole=True),),
             [ALL, *names],
         ),
         Table(

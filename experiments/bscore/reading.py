@@ -70,6 +70,14 @@ def _rows(config: BScoreConfig, asked: Question, reading: ExactReading, lm: Lang
     return [{**place, **row} for row in reading_rows(config, asked, reading, lm)]
 
 
+def drawn_answers(config: BScoreConfig, item: Item, method: str, law: Floats, run: int) -> list[int]:
+    """The options of the answers afresh that go with a conversation (arguments: `counted_rows`)."""
+    rng, k = random_generator(config.seed, f"{item.id}/queries/{method}", run), law.shape[1]
+    drawn = [(int(rng.integers(len(law))), float(rng.random())) for _ in range(config.queries)]
+    bounds = law.cumsum(axis=1)
+    return [min(int(np.searchsorted(bounds[order], u, side="right")), k - 1) for order, u in drawn]
+
+
 def counted_rows(config: BScoreConfig, item: Item, method: str, law: Floats, coverage: float) -> Rows:
     """What `queries` answers afresh would say, each in an order that is drawn for it: for every conversation a set of
     its own.
@@ -88,9 +96,7 @@ def counted_rows(config: BScoreConfig, item: Item, method: str, law: Floats, cov
         raise UserError(f"{item.id}: no option has any probability under {method}; change its forms")
     rows: Rows = []
     for run in range(config.runs):
-        rng = random_generator(config.seed, f"{item.id}/queries/{method}", run)
-        drawn = [(int(rng.integers(len(law))), float(rng.random())) for _ in range(config.queries)]
-        answers = [min(int(np.searchsorted(law[o].cumsum(), u, side="right")), law.shape[1] - 1) for o, u in drawn]
+        answers = drawn_answers(config, item, method, law, run)
         shares = np.bincount(answers, minlength=law.shape[1]) / len(answers)
         variant = {"run": run, "answers": answers, "category": choice.category, "truth": choice.right}
         rows += [

@@ -4,13 +4,14 @@ import json
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
+import numpy as np
 import pandas as pd
 
-from ...hooks.lens.plan import LensPlan
 from ...metrics import INNER_KINDS
 from ..addons.inner.declaration import ReadInside
-from ..addons.inner.scores import judging, profiles
-from ..addons.probed import OWN, applied
+from ..addons.inner.scores import profiles
+from ..addons.paired import named_apart
+from ..addons.probed import applied, by_exact_method
 from ..engine.comparable import Run
 
 OF_ONE_OPTION = 2
@@ -47,7 +48,6 @@ def inner_beliefs(run: Run, every: pd.DataFrame) -> Admitted:
 
 def _layers(run: Run, experiment: ReadInside, every: pd.DataFrame) -> Iterator[tuple[str, pd.DataFrame | str]]:
     """Name -> the rows of a layer, or why there are none."""
-    judges = judging(every["cluster"], (run.config.lens or LensPlan()).gate, run.config.seed)
     for profile in profiles(experiment.inner, run.config, every):
         passed = {view: read for view, read in profile.inner.items() if read.gate.passed}
         if not passed:
@@ -55,10 +55,10 @@ def _layers(run: Run, experiment: ReadInside, every: pd.DataFrame) -> Iterator[t
             continue
         view = max(passed, key=lambda one: passed[one].gate.partial_corr)
         own = every[(every["kind"] == "lens") & (every["method"] == profile.method) & (every["layer"] == view.layer)]
-        seen = own["variant"].astype(str).map(lambda text, view=view: json.loads(text).get(LENS) == view.lens)
-        own = own[seen & ~own["cluster"].isin(judges)]
+        seen = np.array([json.loads(str(text)).get(LENS) == view.lens for text in own["variant"]], dtype=bool)
+        own = own[seen & ~own["cluster"].isin(profile.judges).to_numpy(dtype=bool)]
         name = f"{profile.method}/{view.lens}@{view.layer}"
-        yield name, _as_asked(own, name, (LENS,))
+        yield name, named_apart(own, [name] * len(own), (LENS,))
 
 
 def _probes(run: Run, said: pd.DataFrame) -> Iterator[tuple[str, pd.DataFrame | str]]:
@@ -68,12 +68,4 @@ def _probes(run: Run, said: pd.DataFrame) -> Iterator[tuple[str, pd.DataFrame | 
         if (options.reindex(table["of"].unique()) > OF_ONE_OPTION).any():
             yield f"probe {meta.name}", "reads one option, and these beliefs are over more than two"
             continue
-        method = table["method"].str.removesuffix(f" {meta.name}") + f"/{meta.name}"
-        yield f"probe {meta.name}", _as_asked(table, method, OWN)
-
-
-def _as_asked(rows: pd.DataFrame, method: "str | pd.Series[str]", marks: tuple[str, ...]) -> pd.DataFrame:
-    """Inner rows under a method of their own, their variants those of the read-outs that they are of."""
-    told = [json.loads(text or "{}") for text in rows["variant"].astype(str)]
-    plain = [json.dumps({key: value for key, value in one.items() if key not in marks}, sort_keys=True) for one in told]
-    return rows.assign(method=method, variant=plain, layer=pd.array([pd.NA] * len(rows), dtype="Int32"))
+        yield f"probe {meta.name}", by_exact_method(meta, table)

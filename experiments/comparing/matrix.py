@@ -16,7 +16,7 @@ from ...metrics import (
 from ..scoring.families.metric import clusters_of, keys_of
 from ..scoring.number import Resampling
 from ..tables.cells import Array
-from ..tables.samples import Answers, Elicited, Forecasts, Options, Sample, joined
+from ..tables.samples import Answers, Elicited, Forecasts, Multiclass, Options, Sample, joined
 
 MOST_KINDS = 12
 
@@ -49,15 +49,17 @@ def held(sample: Sample) -> Held | None:
         return None
     if isinstance(sample, Elicited):
         read = sample.readings if sample.wordings is None else sample.wordings
-        readings = sample.belief[:, None] if read is None else read
-        return Held(keys_of(sample), clusters_of(sample), readings)
+        return Held(keys_of(sample), clusters_of(sample), sample.belief[:, None] if read is None else read)
     if isinstance(sample, Forecasts):
         return Held(keys_of(sample), clusters_of(sample), sample.belief[:, None])
+    shares = None
     if isinstance(sample, Options):
-        return _of_options(sample, counts_to_probabilities(sample.posterior))
-    if isinstance(sample, Answers) and sample.named:
-        return _of_options(sample, sample.single)
-    return None
+        shares = counts_to_probabilities(sample.posterior)
+    elif isinstance(sample, Multiclass):
+        shares = sample.belief
+    elif isinstance(sample, Answers) and sample.named:
+        shares = sample.single
+    return None if shares is None else _of_options(sample, shares)
 
 
 def _of_options(sample: Sample, shares: Array) -> Held:

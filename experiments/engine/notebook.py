@@ -24,7 +24,7 @@ from ..ask.findings import low_coverage
 from ..ask.fitting import CANDIDATES, FittedForm, fingerprint, fit_form
 from ..ask.table import answer_table, answered, option_table
 from ..experiment import Item
-from ..materials.choices.asked import AskedChoice, QuestionColumns, asked_choices
+from ..materials.choices.asked import NAMES, QuestionColumns, asked_choices
 from ..materials.choices.asked_sources import AskedSource
 from ..materials.choices.orders import Rotation
 from ..runs.scores import score_run
@@ -49,16 +49,21 @@ class AskedTable:
     """The residual stream, if it was asked for; its rows name the read-outs of `beliefs`."""
     fitted: Mapping[str, FittedForm] = field(default_factory=dict)
     """Method -> the form that was fitted for it."""
+    ids: Mapping[str, Any] = field(default_factory=dict)
+    """Id -> what it is in the user's own table, where it is no text there."""
 
     @cached_property
     def table(self) -> pd.DataFrame:
         """A row for each question and method, to be joined with one's own table by `id`."""
-        return answer_table(self.beliefs)
+        return self._named(answer_table(self.beliefs))
 
     @cached_property
     def options(self) -> pd.DataFrame:
         """A row for each question, method and option, over all orders."""
-        return option_table(self.beliefs)
+        return self._named(option_table(self.beliefs))
+
+    def _named(self, table: pd.DataFrame) -> pd.DataFrame:
+        return table.assign(id=[self.ids.get(name, name) for name in table["id"]])
 
     @cached_property
     def numbers(self) -> list[Number]:
@@ -127,7 +132,7 @@ class AskableModel(LanguageModel):
         plan = CapturePlan(positions={"last": LAST}) if capture == "last" else capture
         own = {"answers": _several(answers), "orders": orders, "system": system, "seed": seed, "capture": plan}
         config = self._config(own | settings, fitted)
-        items = _items(questions, columns)
+        items, ids = _items(questions, columns)
         for one in fitted.values():
             if both := next((item for item in items if fingerprint(item) in one.fitted_on), None):
                 raise UserError(f"forms: were fitted on question {both.id}; fit them on questions that are not scored")
@@ -139,7 +144,7 @@ class AskableModel(LanguageModel):
                 advance(1)
         captured = [one.captured for one in read if one.captured]
         beliefs = belief_table(row for one in read for row in one.rows)
-        return AskedTable(beliefs, config, join_captures(captured) if captured else None, fitted)
+        return AskedTable(beliefs, config, join_captures(captured) if captured else None, fitted, ids)
 
     def fit_forms(
         self,
@@ -161,7 +166,7 @@ class AskableModel(LanguageModel):
             settings: as for `ask`.
         """
         config = self._config({"answers": _several(answers)} | settings, {})
-        items = _items(questions, columns)
+        items, _ = _items(questions, columns)
         made = [one if isinstance(one, Candidate) else parse(Candidate, dict(one), "fit_forms()") for one in candidates]
         with progress((len(made) + 1) * len(config.answers), "candidate", f"fit_forms {self.spec.name}") as advance:
             return [fit_form(config, name, items, self, made, advance) for name in config.answers]
@@ -181,20 +186,23 @@ def _several(answers: str | Sequence[str]) -> tuple[str, ...]:
     return (answers,) if isinstance(answers, str) else tuple(answers)
 
 
-def _items(questions: Questions, columns: Mapping[str, Any] | None) -> list[Item]:
+def _items(questions: Questions, columns: Mapping[str, Any] | None) -> tuple[list[Item], dict[str, Any]]:
+    """The questions, and what their ids are in the user's table: a data frame without ids has its index for them."""
     named = parse(QuestionColumns, dict(columns or {}), "columns")
     if isinstance(questions, str | Path):
         questions = AskedSource(file=str(questions), columns=named)
-    found: list[AskedChoice]
     if isinstance(questions, AskedSource):
-        found = questions.questions()
-    elif isinstance(questions, pd.DataFrame):
-        found = asked_choices(questions.to_dict("records"), "questions", named)  # pyright: ignore[reportArgumentType]
-    elif isinstance(questions, Sequence) and all(isinstance(one, Mapping) for one in questions):
-        found = asked_choices(questions, "questions", named)
-    else:
+        return [item_of(one) for one in questions.questions()], {}
+    rows: Any = questions
+    if isinstance(questions, pd.DataFrame):
+        known = {str(name).strip().lower() for name in questions.columns}
+        indexed = named.id is None and not known & set(NAMES["id"])
+        rows = (questions.assign(id=questions.index) if indexed else questions).to_dict("records")
+    if not isinstance(rows, Sequence) or not all(isinstance(one, Mapping) for one in rows):
         raise UserError("questions: give a file, a data frame, or a list of mappings with `question` and `options`")
-    return [item_of(one) for one in found]
+    column = named.id or next((name for name in NAMES["id"] if any(name in one for one in rows)), "id")
+    ids = {str(one[column]).strip(): one[column] for one in rows if column in one}
+    return [item_of(one) for one in asked_choices(rows, "questions", named)], ids
 
 
 def load(model: str | ModelSpec, *, terminators: Sequence[str] = TERMINATORS, **settings: object) -> AskableModel:

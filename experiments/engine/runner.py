@@ -154,8 +154,10 @@ def _report(folder: RunFolder, experiment: Experiment, config: RunConfig) -> Non
     record = folder.manifest | _totals(folder)
     partial = {"partial": f"{len(folder.committed())} of {record['batches']} batches"} if folder.missing else {}
     named = {"experiment": experiment.name, "headline": experiment.headline, **partial}
-    unscored = {"not_scored": left_out} if left_out else {}
-    folder.write_json("scores.json", {**named, "lead": lead.as_dict(), "scores": rows, **unscored})
+    further: dict[str, Any] = {"not_scored": left_out} if left_out else {}
+    findings = experiment.findings(config, beliefs, numbers, folder.transcripts)
+    further |= {"advice": list(findings.advice)} if findings.advice else {}
+    folder.write_json("scores.json", {**named, "lead": lead.as_dict(), "scores": rows, **further})
     nested = ("reasons", "params", "details", "beside", "equivalence")
     table = pd.DataFrame([row | {key: json.dumps(row[key]) for key in nested} for row in rows])
     folder.write_table("scores.parquet", table)
@@ -165,7 +167,6 @@ def _report(folder: RunFolder, experiment: Experiment, config: RunConfig) -> Non
         folder.write("published.csv", as_csv(published))
     if isinstance(experiment, TabulatesAnswers):
         folder.write(ANSWERS, as_csv(experiment.answers(beliefs)))
-    findings = experiment.findings(config, beliefs, numbers, folder.transcripts)
     notes = {key: note for one in added for key, note in one.notes.items()}
     blocks = [block for one in added for block in one.blocks]
     blocks += [Prose(text=f"Not scored: {name} {why}.") for name, why in left_out.items()]

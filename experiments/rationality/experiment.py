@@ -23,6 +23,7 @@ from .asking import questions
 from .config import RationalityConfig
 from .findings import findings
 from .inside import INNER
+from .learners import require_learner
 from .own import own_scores
 from .published import published
 from .samples import samples
@@ -63,7 +64,8 @@ class Rationality(Experiment):
         return questions(config, item)
 
     def read(self, config: RationalityConfig, item: Item, lm: LanguageModel) -> Read:
-        """Exact beliefs and choices, then what is said."""
+        """Exact beliefs and choices, then what is said. Raises UserError for a learner that scoring will not find."""
+        require_learner(config)
         exact = read_questions(self.name, config, item, questions(config, item), lm)
         rows, said = stated_rows(config, item, lm)
         where = {"experiment": self.name, "item": item.id, "cluster": item.cluster}

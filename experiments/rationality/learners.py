@@ -1,5 +1,6 @@
 """What actions can be predicted from, out of fold: the two models of the gain in log-loss (METRICS E5)."""
 
+import importlib.util
 from typing import Any
 
 import numpy as np
@@ -31,18 +32,28 @@ def out_of_fold(config: RationalityConfig, features: Floats, actions: np.ndarray
         return found
     split = GroupKFold(FOLDS, shuffle=True, random_state=config.seed)
     for train, test in split.split(features, actions, groups):
-        seen = np.unique(actions[train])
+        seen, counts = np.unique(actions[train], return_counts=True)
         found[test] = 1 / (len(train) + found.shape[1])
-        if len(seen) > 1:
+        varied = [len(np.unique(column)) > 1 for column in features[train].T]
+        if len(seen) > 1 and any(varied):
             predicted = _fit(config, features[train], actions[train]).predict_proba(features[test])
-        else:
-            predicted = np.ones((len(test), 1))
+        else:  # there is nothing to learn from, which catboost refuses
+            predicted = np.tile(counts / counts.sum(), (len(test), 1))
         found[np.ix_(test, seen)] = predicted
         found[test] /= found[test].sum(axis=1, keepdims=True)
     return found
 
 
+def require_learner(config: RationalityConfig) -> None:
+    """Raises UserError for a learner that is not installed."""
+    if config.learner == "catboost" and importlib.util.find_spec("catboost") is None:
+        raise UserError(
+            "learner 'catboost': is not installed; pip install doxascope[catboost], or give -o learner=boosting"
+        )
+
+
 def _fit(config: RationalityConfig, features: Floats, actions: np.ndarray) -> Any:
+    require_learner(config)
     if config.learner == "boosting":
         from sklearn.ensemble import HistGradientBoostingClassifier
 
@@ -50,10 +61,8 @@ def _fit(config: RationalityConfig, features: Floats, actions: np.ndarray) -> An
             max_depth=config.depth, max_iter=config.iterations, min_samples_leaf=5, random_state=config.seed
         )
         return model.fit(features, actions)
-    try:
-        from catboost import CatBoostClassifier  # pyright: ignore[reportMissingImports]
-    except ImportError:
-        raise UserError("learner 'catboost': is not installed; pip install doxascope[catboost]") from None
+    from catboost import CatBoostClassifier  # pyright: ignore[reportMissingImports]
+
     model = CatBoostClassifier(
         depth=config.depth,
         iterations=config.iterations,

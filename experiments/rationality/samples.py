@@ -50,15 +50,7 @@ def samples(config: RationalityConfig, beliefs: pd.DataFrame) -> Iterator[Sample
         yield _elicited(one, acts)
         yield from _by_prompt(one, acts)
         yield from _predictions(config, one, acts)
-    for stated, other in permutations(every, 2):
-        yield Knowledge(
-            method=f"{other.method}{BEYOND}{stated.method}",
-            clusters=acts.items,
-            stated=stated.belief,
-            other=other.belief,
-            action_prob=acts.forced,
-            p_star=acts.truth,
-        )
+    yield from (knowledge(stated, other, acts) for stated, other in permutations(every, 2))
     yield Menus(kind="exact", method=MENU, clusters=acts.items, two=acts.two, three=acts.three)
 
 
@@ -79,6 +71,18 @@ def decisions(config: RationalityConfig, one: MethodBeliefs, acts: Actions) -> D
         p_star=acts.truth,
         keys=acts.items,
         why=one.status.astype(object),
+    )
+
+
+def knowledge(stated: MethodBeliefs, other: MethodBeliefs, acts: Actions) -> Knowledge:
+    """What one belief may predict beyond another."""
+    return Knowledge(
+        method=f"{other.method}{BEYOND}{stated.method}",
+        clusters=acts.items,
+        stated=stated.belief,
+        other=other.belief,
+        action_prob=acts.forced,
+        p_star=acts.truth,
     )
 
 

@@ -88,12 +88,12 @@ class _Told:
         score = number.score
         if column.field is not None:
             value = number.value(column.field)
-            return Cell(NONE if math.isnan(value) else f"{value:.3g}")
+            return Cell(NONE if math.isnan(value) else _percent(value) if column.percent else f"{value:.3g}")
         if not score.ci_method and score.status == "ok":
             raise ValueError(f"{column.metric}: a number without an interval's method must not be printed")
         if math.isnan(score.estimate):
             return Cell(NONE, [score.status])
-        written = _percent if column.percent else _decimal
+        written = _percent if column.percent else _whole if column.whole else _decimal
         if column.to is not None:
             other = self.numbers[column.to, method, subset].score.estimate
             return Cell(f"{written(score.estimate)} – {written(other)}")
@@ -110,6 +110,10 @@ def _status(score: Score) -> str:
 
 def _percent(value: float) -> str:
     return f"{value:.1%}"
+
+
+def _whole(value: float) -> str:
+    return f"{value:.0f}"
 
 
 def _decimal(value: float) -> str:
@@ -207,7 +211,9 @@ def _competitors(told: _Told, beliefs: pd.DataFrame, methods: Sequence[str], con
     readouts = beliefs.drop_duplicates("readout_id")
     rows = []
     for method in methods:
-        own = readouts[readouts["method"] == method]
+        own = readouts[(readouts["method"] == method) & (readouts["competitor"] != "")]
+        if own.empty:  # answers that are counted have none
+            continue
         shares = own["competitor"].value_counts(normalize=True)[:3]
         flagged = (own["status"] == "low_coverage").mean()
         likely = ", ".join(f"{token!r} {share:.0%}" for token, share in shares.items())

@@ -48,7 +48,8 @@ def headline_text(scores: Mapping[str, Any]) -> str:
     named = [(*HEADINGS[:3], *HEADINGS[4:]), *map(_stored_cells, lead)]
     lines = [f"{scores['headline']}: {lead[0]['quantity']}".rstrip(": "), *aligned(named)]
     unscored = [f"not scored: {name} {why}" for name, why in scores.get("not_scored", {}).items()]
-    return "\n".join([*scores["lead"]["said"], "", *lines, *(["", *unscored] if unscored else [])])
+    told = [*unscored, *scores.get("advice", ())]
+    return "\n".join([*scores["lead"]["said"], "", *lines, *(["", *told] if told else [])])
 
 
 def _stored_cells(row: Mapping[str, Any]) -> tuple[str, ...]:

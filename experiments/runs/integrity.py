@@ -2,6 +2,7 @@
 
 import logging
 from collections.abc import Iterator
+from pathlib import Path
 
 from ...hooks.errors import UserError
 from ...hooks.store import ActivationStore
@@ -9,9 +10,12 @@ from ...hooks.store.commits import AGAIN, commit_files, intact_lines, rewrite
 from ...hooks.store.header import NAME
 from ...hooks.store.reader import FOLDER
 from .folder import COMMITS, RunFolder
+from .manifest import CERTIFICATE, CONFIG, ITEMS
 
 STORE = f"{FOLDER}/{NAME}"
 """The header of a run's activations."""
+BEGUN = frozenset({CONFIG, ITEMS, CERTIFICATE})
+"""The files that a run is begun with; others that its manifest knows are beliefs of probes."""
 
 log = logging.getLogger("doxascope")
 
@@ -49,14 +53,22 @@ def restore(folder: RunFolder) -> None:
     """Take out the commit lines of all batches of which anything is lost, so that they are read again.
 
     Lines are believed one by one, each by its own digest, and files by those in their lines; the settings and the
-    manifest are never made up.
+    manifest are never made up. What was written into the run later, and is lost, is taken out of it, and said.
 
-    Raises UserError if these are not as they were written.
+    Raises UserError if settings, items or manifest are not as they were written.
     """
     record = folder.manifest
-    for name, digest in record.get("files", {}).items():
-        folder.verified(name, digest)
-    folder.write_manifest({key: value for key, value in record.items() if key != "commits"} | {"status": "running"})
+    files = record.get("files", {})
+    for name in sorted(BEGUN & files.keys()):
+        folder.verified(name, files[name])
+    lost = {Path(name).stem for name, digest in files.items() if not _is_intact(folder, {name: digest})}
+    if lost:
+        log.warning(
+            "%s: the beliefs of %s are lost, and taken out; apply it again", folder.path, ", ".join(sorted(lost))
+        )
+    kept = {name: digest for name, digest in files.items() if name in BEGUN or Path(name).stem not in lost}
+    record = {key: value for key, value in record.items() if key != "commits"} | {"files": kept}
+    folder.write_manifest(record | {"status": "running"})
     for file in commit_files(folder.path / COMMITS):
         rewrite(file, [commit for commit in intact_lines(file) if _is_intact(folder, commit["files"])])
     if store := _store(folder):

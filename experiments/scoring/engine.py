@@ -225,6 +225,7 @@ def _number(metric: Metric, sample: Sample, line: Line) -> Number:
         quantity=line.quantity,
         beside=line.beside,
         equivalence=line.equivalence,
+        worst=line.worst,
         family=metric.name,
         code=metric.code,
     )

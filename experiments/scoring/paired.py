@@ -164,8 +164,8 @@ def _labels(samples: Sequence[Sample]) -> dict[str, str]:
 
 
 def _are_rivals(one: Sample, two: Sample) -> bool:
-    """A layer is compared with the exact belief by the same method, and with no other layer; what a probe reads also
-    with what the model states.
+    """What is read inside is compared with the exact belief by the same method and with what the model states, and with
+    nothing else that is read inside.
     """
     inner = [sample for sample in (one, two) if sample.kind in INNER_KINDS]
     if not inner:
@@ -174,5 +174,4 @@ def _are_rivals(one: Sample, two: Sample) -> bool:
     if not said:
         return False
     (read,), (told,) = inner, said
-    same = told.kind == "exact" and read.method.startswith(f"{told.method}/")
-    return same or (read.kind == "probe" and told.kind == "verbal")
+    return told.kind == "verbal" or (told.kind == "exact" and read.method.startswith(f"{told.method}/"))

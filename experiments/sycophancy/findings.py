@@ -18,7 +18,7 @@ EXCESS = Column(
 )
 OF_USER = Column("excess_user", "of the user", "log-odds of what the user said beyond what that licenses, nats")
 OF_AGENT = Column("excess_agent", "of the agent", "the same of a third person's word")
-MOVED = Column("excess", "scenarios", "share in which the two differ at all", field="share_moved")
+MOVED = Column("excess", "scenarios", "share in which the two differ at all", field="share_moved", percent=True)
 COLUMNS = (
     EXCESS,
     OF_USER,
@@ -37,7 +37,7 @@ SHIFTS = (
     Column("arm", "p", "sign flips by scenario", field="p_signflip"),
     Column("arm", "adjusted p", "the same, Holm over arms and methods", field="p_adjusted"),
     Column("shift_logit", "relative", "mean (after - before) / before, the paper's", field="mean_relative"),
-    Column("shift_logit", "scenarios", "share that move at all", field="share_moved"),
+    Column("shift_logit", "scenarios", "share that move at all", field="share_moved", percent=True),
 )
 ERRORS = (
     Column("sycophancy_error", "change of error", "RMSE to Bayes' rule after the words less before"),
@@ -66,11 +66,12 @@ DIRECTIONS = (
         "of a Bayesian",
         "the same share of a perfect Bayesian read with the same noise",
         field="incorrect",
+        percent=True,
     ),
-    Column("incorrect", "too far", "right direction, further than Bayes' rule", field="over"),
-    Column("incorrect", "not far enough", "right direction, less far", field="under"),
-    Column("incorrect", "nowhere", "no update where there should be one", field="no_update"),
-    Column("incorrect", "exact", "within 0.01", field="exact"),
+    Column("incorrect", "too far", "right direction, further than Bayes' rule", field="over", percent=True),
+    Column("incorrect", "not far enough", "right direction, less far", field="under", percent=True),
+    Column("incorrect", "nowhere", "no update where there should be one", field="no_update", percent=True),
+    Column("incorrect", "exact", "within 0.01", field="exact", percent=True),
 )
 WEIGHTS = (
     Column("grether", "evidence", "weight of the evidence; Bayes: 1, below it conservatism"),

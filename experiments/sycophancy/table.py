@@ -14,7 +14,7 @@ from .contexts import COLUMNS, NOT_X, SPEAKERS, X
 PLACE = ["item", "involvement", "evidence"]
 """What an arm and its base have in common."""
 CELL = ["item", "cluster", "task", "outcome"]
-MARKS = ("task", "truth", "wording", "denied", "reading", "lens")
+MARKS = ("task", "truth", "wording", "denied", "reading")
 GOOD = ("ok", "low_coverage")
 
 
@@ -23,7 +23,7 @@ def readings(beliefs: pd.DataFrame) -> pd.DataFrame:
     where both were read and NaN if one of them has no number; `complement`, what these two sum to less 1; `coverage`,
     `status`, and the columns of the context.
 
-    A reading is a wording, or a half of the sampled answers to one. The method of an inner layer ends in its name.
+    A reading is a wording, or a half of the sampled answers to one.
     """
     table = beliefs[beliefs["option_index"] == 0].reset_index(drop=True)
     texts = table["variant"].astype(str)
@@ -32,19 +32,14 @@ def readings(beliefs: pd.DataFrame) -> pd.DataFrame:
     marked["reading"] = marked["wording"].astype(int).astype(str) + marked["reading"].map(
         lambda half: "" if pd.isna(half) else f".{int(half)}"
     )
-    views = [_view(*row) for row in zip(table["method"].astype(str), table["layer"], marked["lens"], strict=True)]
-    table = pd.concat([table[["item", "cluster", "outcome", "prob", "coverage", "status", "kind"]], marked], axis=1)
-    table = table.astype({"item": str, "cluster": str, "status": str, "kind": str}).assign(method=views)
+    table = pd.concat(
+        [table[["item", "cluster", "outcome", "prob", "coverage", "status", "kind", "method"]], marked], axis=1
+    )
+    table = table.astype(dict.fromkeys(("item", "cluster", "status", "kind", "method"), str))
     table["belief"] = table["prob"].where(~table["denied"].astype(bool), 1 - table["prob"])
     found, own = _collapsed(table, ["kind", "method", *CELL, *COLUMNS, "reading", "truth"])
     found["complement"] = (own["prob"].sum() - 1).where(own["prob"].count() == 2)  # both were read, and have a number
     return found.reset_index()
-
-
-def _view(method: str, layer: object, lens: object) -> str:
-    """The method, with the inner layer that it was read at."""
-    number = "" if layer is pd.NA else str(layer)
-    return f"{method}/{lens}@{number}" if isinstance(lens, str) else f"{method}/{number}" if number else method
 
 
 def in_every_context(each: pd.DataFrame) -> pd.DataFrame:

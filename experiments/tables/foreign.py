@@ -1,7 +1,7 @@
 """What other harnesses write of each sample, as rows of a belief table: logs of Inspect, sample files of lm-eval.
 
-Every option of a question is a read-out of its own: is this the answer? So whatever scores forecasts scores these, and
-a question is their cluster. What holds no probability of each sample is refused: a right answer is no belief.
+A question is a read-out over its options, of which the outcome names the true one. What holds no probability of each
+sample is refused: a right answer is no belief.
 """
 
 import hashlib
@@ -21,7 +21,7 @@ INSPECT = ".eval"
 HARNESS_KEYS = frozenset({"doc_id", "doc", "target", "filtered_resps"})
 """By which a line of a sample file of lm-eval is known."""
 LONGEST_ITEM = 60
-"""Characters of a name."""
+"""Characters of its name."""
 UNSEEN = 0.01
 """Probability outside the listed tokens up to which an option that is not among them has none."""
 
@@ -92,27 +92,24 @@ def _options(
     right: Sequence[bool],
     variant: str = "{}",
 ) -> Iterator[Row]:
-    """Two rows for each option: it is the answer, or it is not."""
+    """A row for each option, with its share of the probability of all."""
     mass = np.exp(np.asarray(logp)) if logp is not None else np.full(len(texts), np.nan)
     total = float(mass.sum())
-    status = "ok" if total > 0 else "nan"
+    known = total > 0
     for i, (text, own) in enumerate(zip(texts, mass, strict=True)):
-        share = float(own / total) if status == "ok" else None
-        for index, option in enumerate(("true", "false")):
-            yield {
-                "readout_id": f"{readout}/{i}",
-                "item": item,
-                "cluster": item,
-                "kind": "exact",
-                "method": method,
-                "scenario": f"option {i}: {text}"[:LONGEST_ITEM],
-                "variant": variant,
-                "option": option,
-                "option_index": index,
-                "prob": None if share is None else (share if index == 0 else 1 - share),
-                "status": status,
-                "outcome": float(right[i]),
-            }
+        yield {
+            "readout_id": readout,
+            "item": item,
+            "cluster": item,
+            "kind": "exact",
+            "method": method,
+            "variant": variant,
+            "option": text if list(texts).count(text) == 1 else f"{text} ({i})",
+            "option_index": i,
+            "prob": float(own / total) if known else None,
+            "status": "ok" if known else "nan",
+            "outcome": float(right[i]),
+        }
 
 
 def _likelihoods(where: str, sample: Mapping[str, Any]) -> tuple[list[float], list[str]]:

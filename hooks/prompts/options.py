@@ -85,13 +85,20 @@ class Terminators:
         tokenizer: of the model.
         texts: the terminators; `END` means `end_ids`.
         end_ids: the ids that end a turn.
+        known: what each id says, as `token_texts` has it, if that was found before.
     """
 
-    def __init__(self, tokenizer: "PreTrainedTokenizerBase", texts: Sequence[str], end_ids: Sequence[int]) -> None:
+    def __init__(
+        self,
+        tokenizer: "PreTrainedTokenizerBase",
+        texts: Sequence[str],
+        end_ids: Sequence[int],
+        known: Sequence[str] | None = None,
+    ) -> None:
         if not texts or "" in texts:
             raise UserError(f"terminators {list(texts)}: give at least one, and none empty")
         self.texts = tuple(text for text in texts if text != END)
-        starting = [i for i, text in enumerate(token_texts(tokenizer)) if text.startswith(self.texts)]
+        starting = [i for i, text in enumerate(known or token_texts(tokenizer)) if text.startswith(self.texts)]
         ends = [i for i in end_ids if END in texts]
         self.ids: NDArray[np.int64] = np.array(sorted({*starting, *ends}), dtype=np.int64)
         if not len(self.ids):

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, cached_property
 from typing import TYPE_CHECKING
 
 from ..errors import UserError
@@ -10,7 +10,7 @@ from ..model.loading import TextSide
 from ..model.points import Point
 from ..model.spec import ModelSpec
 from .chat import ChatRenderer, Message, Prompt
-from .options import Option, OptionPaths, PathFinder, Terminators
+from .options import Option, OptionPaths, PathFinder, Terminators, token_texts
 from .places import Positions, ResolvedPosition, find_places
 
 if TYPE_CHECKING:
@@ -55,7 +55,13 @@ class PromptReader:
         self.terminators = self._finder(self._own).terminators
 
     def _make_finder(self, terminators: tuple[str, ...]) -> PathFinder:
-        return PathFinder(self.chat, Terminators(self._text.tokenizer, terminators, self._text.end_ids))
+        known = self._token_texts
+        return PathFinder(self.chat, Terminators(self._text.tokenizer, terminators, self._text.end_ids, known))
+
+    @cached_property
+    def _token_texts(self) -> list[str]:
+        """Of the whole vocabulary, which takes seconds to decode where it is large."""
+        return token_texts(self._text.tokenizer)
 
     def query(
         self,

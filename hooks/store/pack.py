@@ -61,7 +61,7 @@ def _join(store: ActivationStore, group: list[Part]) -> None:
         pieces = []
         for part, rows in zip(group, tables, strict=True):
             with open_part(part.path, store.header) as file:
-                stored, intact = read_vectors(file, site, layer, count_vectors(rows))
+                stored, intact = read_vectors(file, store.header, site, layer, count_vectors(rows))
             if not intact.all():
                 raise DamagedError
             pieces.append(stored)

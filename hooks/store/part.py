@@ -135,12 +135,19 @@ def read_rows(file: h5py.File) -> pd.DataFrame:
     return pd.DataFrame(columns | {name: table[name] for name in NUMBERS})[[*COLUMNS, "vector"]]
 
 
-def read_vectors(file: h5py.File, site: str, layer: int, n: int) -> tuple[NDArray[Any], NDArray[np.bool_]]:
-    """[n, d_model] vectors of one layer as stored, and [n] which of them are intact."""
+def read_vectors(
+    file: h5py.File, header: Header, site: str, layer: int, n: int
+) -> tuple[NDArray[Any], NDArray[np.bool_]]:
+    """Vectors of one layer as stored, n or more of the site's width, and [n] which of them are intact.
+
+    Raises DamagedError for what has another shape or dtype.
+    """
     try:
         dataset = _dataset(file, f"residuals/{site}/{layer}")
     except (KeyError, OSError):
         return np.empty((n, 0)), np.zeros(n, bool)
+    if dataset.dtype != STORED[header.dtype] or dataset.shape[1:] != (header.width(site),) or len(dataset) < n:
+        raise DamagedError(f"{site} {layer} is {dataset.dtype} {list(dataset.shape)}")
     try:
         return dataset[:], np.ones(n, bool)
     except OSError:
@@ -161,6 +168,8 @@ def _dataset(file: h5py.File, name: str) -> h5py.Dataset:
     dataset = file[name]
     if not isinstance(dataset, h5py.Dataset):
         raise KeyError(f"{name} is not a dataset")
+    if dataset.id.get_storage_size() < dataset.nbytes:  # we pack nothing; what is packed may hold more than the memory
+        raise DamagedError(f"{name} takes {dataset.nbytes:,} bytes and has fewer")
     return dataset
 
 

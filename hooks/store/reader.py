@@ -177,7 +177,7 @@ class ActivationStore:
         digests = {number: hashlib.sha256() for number in by_batch}
         lost: list[Loss] = []
         for point in product(self.header.sites, self.header.layers):
-            stored, intact = read_vectors(file, *point, count_vectors(rows))
+            stored, intact = read_vectors(file, self.header, *point, count_vectors(rows))
             lost += _lost_rows(part, point, rows, intact)
             for digest, own in zip(digests.values(), np.split(stored, ends[:-1]), strict=True):
                 digest.update(np.ascontiguousarray(own).data)
@@ -232,7 +232,7 @@ class ActivationStore:
             return rows, np.empty((0, self.header.width(point[0])))
         try:
             with open_part(part.path, self.header) as file:
-                stored, intact = read_vectors(file, *point, count_vectors(rows))
+                stored, intact = read_vectors(file, self.header, *point, count_vectors(rows))
         except DamagedError as error:
             self._say(self._loss(part, str(error)))
             return rows[:0], np.empty((0, self.header.width(point[0])))

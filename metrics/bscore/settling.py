@@ -5,12 +5,12 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
 from ..inference.equivalence import MARGINS
-from ..inference.intervals import MIN_BOOTSTRAP_CLUSTERS, Tails, moment_interval
+from ..inference.intervals import MIN_BOOTSTRAP_CLUSTERS, Tails, jackknife_se, moment_interval, t_interval
 from ..inference.resampling import bootstrap_moments
-from ..inference.rows import Rows, complete_rows
+from ..inference.rows import Rows, cluster_sums, complete_rows
 from ..score import NAN, Score
 from ..validation import Floats
 
@@ -35,7 +35,8 @@ class SettlingTurn(Score):
     headline: ClassVar[str] = "turn"
     turn: float
     never: float
-    """Share of the resamples in which none was: then the interval ends at the last turn that is judged, or later."""
+    """Share of the resamples in which none was: then the interval ends at the last turn that is judged, or later. NaN
+    below ten clusters."""
     M_from: Floats
     """[starts] the slope over all updates from each turn on."""
 
@@ -83,7 +84,9 @@ def settling_turn(
     """The first turn from which the slope (see `turn_slopes`), over all updates from it on and from every later turn
     on, lies within the margin (METRICS C9). A start is judged if three updates follow it, or all that there are.
 
-    The interval is by bootstrap of clusters; a resample in which nothing settles counts as the turn after the last.
+    The interval is by bootstrap of clusters; a resample in which nothing settles counts as the turn after the last. Of
+    fewer than ten clusters, it goes from the first turn from which no t interval of a slope lies outside the margin to
+    the first from which all lie inside it, each by a jackknife over clusters.
 
     >>> still = [[0.2, 0.2, 0.2, 0.2], [0.7, 0.7, 0.7, 0.7]]
     >>> settling_turn(still, [0, 1]).turn
@@ -102,8 +105,9 @@ def settling_turn(
     settled = turn <= n_starts
     told["turn"] = turn if settled else NAN
     if rows.n_clusters < MIN_BOOTSTRAP_CLUSTERS:
-        note = f"none: {rows.n_clusters} clusters"
-        return SettlingTurn(never=NAN, status="ok" if settled else "not_settled", ci_method=note, **told)
+        lo, hi, method = _few(moments, rows, n_turns - 1, n_starts, margin, level)
+        status = "ok" if settled else "not_settled"
+        return SettlingTurn(never=NAN, ci_lo=lo, ci_hi=hi, status=status, ci_method=method, **told)
     drawn = bootstrap_moments(moments, rows.codes, judge, seed=seed, draws=draws)
     lo, hi = Tails(n_clusters=rows.n_clusters).ends(drawn, level)
     return SettlingTurn(
@@ -114,6 +118,25 @@ def settling_turn(
         status="ok" if settled else "not_settled",
         **told,
     )
+
+
+def _few(
+    moments: Floats, rows: Rows, n_updates: int, n_starts: int, margin: float, level: float
+) -> tuple[float, float, str]:
+    """First turn from which no slope is shown to exceed the margin, and from which all are shown not to; how told."""
+    g = rows.n_clusters
+    if g < 2:
+        return NAN, NAN, f"none: {g} clusters"
+    sums = cluster_sums(moments, rows.codes, g)
+    left_out = _from(sums.sum(axis=0) - sums, n_updates, n_starts)
+    slopes = _from(sums.sum(axis=0)[None], n_updates, n_starts)[0]
+    ends = np.array(
+        [t_interval(m, jackknife_se(others), g - 1, level) for m, others in zip(slopes, left_out.T, strict=True)]
+    )
+    if not np.isfinite(ends).all():
+        return NAN, NAN, "none: a slope hangs on one cluster"
+    within, beyond = (np.abs(ends) <= margin).all(axis=1), (ends[:, 0] > margin) | (ends[:, 1] < -margin)
+    return float(_onwards(~beyond)), float(_onwards(within)), f"jackknife of each slope, t({g - 1})"
 
 
 def _rows(paths: ArrayLike, clusters: ArrayLike) -> Rows:
@@ -151,8 +174,12 @@ def _settled(n_updates: int, n_starts: int, margin: float) -> Callable[[Floats],
     """From sums to the first turn from which all starts are within the margin; one past the last if none is."""
 
     def first(sums: Floats) -> Floats:
-        inside = np.abs(_from(sums, n_updates, n_starts)) <= margin
-        onwards = np.logical_and.accumulate(inside[:, ::-1], axis=1)[:, ::-1]
-        return np.where(onwards.any(axis=1), onwards.argmax(axis=1), n_starts) + 1.0
+        return _onwards(np.abs(_from(sums, n_updates, n_starts)) <= margin)
 
     return first
+
+
+def _onwards(held: NDArray[np.bool_]) -> Floats:
+    """[...] the first turn, from 1, from which all starts [..., starts] hold; one past the last if none does."""
+    onwards = np.logical_and.accumulate(held[..., ::-1], axis=-1)[..., ::-1]
+    return np.where(onwards.any(axis=-1), onwards.argmax(axis=-1), held.shape[-1]) + 1.0

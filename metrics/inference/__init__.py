@@ -1,7 +1,7 @@
 """What all families share: rows, clusters, intervals, tests (METRICS F)"""
 
 from .crossed import CrossedMean, crossed_mean
-from .equivalence import MARGINS, CoherenceClaim, Equivalence, coherence_claim, tost
+from .equivalence import MARGINS, CoherenceClaim, Equivalence, claim_clusters, coherence_claim, tost, unless_missed
 from .gstudy import WordingStudy, wording_study
 from .intervals import ClusterMean, Interval, bca_interval, cluster_mean, moment_interval
 from .jackknife import effective_clusters
@@ -38,6 +38,7 @@ __all__ = [
     "bca_interval",
     "bootstrap_moments",
     "bootstrap_rows",
+    "claim_clusters",
     "cluster_mean",
     "coherence_claim",
     "crossed_mean",
@@ -56,6 +57,7 @@ __all__ = [
     "studentised_bounds",
     "studentised_mean",
     "tost",
+    "unless_missed",
     "wild_cluster_test",
     "wording_study",
 ]

@@ -67,8 +67,8 @@ class Condition:
     def asked(self) -> str:
         """What it asks of the number, or of its interval."""
         if self.name in JUDGED_ALONE:
-            return f"at least {self.threshold:g}"
-        return f"interval {'above' if self.above else 'below'} {self.threshold:g}"
+            return f"at least {self.threshold:.3g}"
+        return f"interval {'above' if self.above else 'below'} {self.threshold:.3g}"
 
 
 @dataclass(frozen=True, kw_only=True)

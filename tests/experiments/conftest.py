@@ -6,11 +6,15 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
+import pandas as pd
 import pytest
+import yaml
 
 from doxascope.experiments.engine.config import load_config
 from doxascope.experiments.experiment import Experiment
 from doxascope.experiments.martingale import MartingaleConfig
+from doxascope.experiments.runs.folder import RunFolder
+from doxascope.experiments.runs.manifest import ITEMS, item_lines
 from doxascope.hooks.verbal.formats import FORMATS
 
 SMALL = (
@@ -52,3 +56,21 @@ def configured(tiny_for: Callable[[str], Path]) -> Callable[..., Any]:
         return experiment, config
 
     return make
+
+
+@pytest.fixture(scope="session")
+def stored_run() -> Callable[..., RunFolder]:
+    """Writes a belief table as the finished run of a model."""
+
+    def write(
+        path: Path, config: Any, table: pd.DataFrame, model: str, *, data: str = "d", weights: str = "w"
+    ) -> RunFolder:
+        folder = RunFolder.create(path)
+        folder.write("config.yaml", yaml.safe_dump(config.model_dump(mode="json")))
+        items = sorted({*zip(table["item"].astype(str), table["cluster"].astype(str), strict=True)})
+        folder.write(ITEMS, item_lines((item, cluster, f"{data} {item}") for item, cluster in items))
+        folder.write_manifest({"conditions": {"model": {"name": model, "weights": weights}}, "batches": 1})
+        folder.commit(0, table, [], {})
+        return folder
+
+    return write

@@ -23,6 +23,7 @@ from hypothesis import strategies as st
 
 from doxascope import UserError
 from doxascope.experiments.engine.config import load_config
+from doxascope.experiments.probing.settings import load_job
 from doxascope.experiments.runs.folder import RunFolder
 from doxascope.experiments.runs.manifest import digest
 from doxascope.experiments.scoring.engine import score_understood
@@ -49,7 +50,7 @@ def fuzz(few: int) -> Fuzz:
         derandomize=not ASKED,
         deadline=None,
         database=None,
-        suppress_health_check=list(HealthCheck),
+        suppress_health_check=list(HealthCheck),  # pyright: ignore[reportArgumentType]
     )
 
 
@@ -60,12 +61,12 @@ def require_one_line(error: UserError) -> None:
 @contextmanager
 def bounded() -> Iterator[None]:
     """An input may be refused, in one line; nothing else may come of it but a result."""
-    began, held = time.monotonic(), peak()
+    began, held = time.process_time(), peak()  # not by the clock: the machine may do other things
     try:
         yield
     except UserError as error:
         require_one_line(error)
-    assert time.monotonic() - began < SECONDS
+    assert time.process_time() - began < SECONDS
     assert peak() - held < MEGABYTES
 
 
@@ -165,14 +166,20 @@ KEYS = (
     *("items", "seed", "methods", "entities", "entities.file", "wording", "fork", "sampled.draws", "temperatures"),
     *("model", "model.name", "model.dtype", "model.threads", "model.date", "model.packaged", "model.path", "capture"),
     *("lens", "stated", "thoughts", "sampling", "level", "orders", "terminators", "domains", "reasoning", "chains"),
+    *("sources", "runs", "turns", "cuts", "confidence", "distributions", "tasks", "names", "asks", "yes", "world"),
+    *("wording.agent", "wording.state", "world.of", "reveal", "pool", "prompts", "said", "answers", "statements"),
+    *("statements.files", "registered", "registered.margin", "temperatures", "batch_items", "where", "rivals", "name"),
+    *("study.depth", "study.folds", "study.penalties", "study.thresholds", "positions", "option", "probe", "targets"),
 )
+EXPERIMENTS = ("ask", "consistency", "martingale", "locate", "bscore", "sycophancy", "rationality", "truth")
 
 
 @fuzz(60)
-@given(st.sampled_from(["consistency", "martingale", "locate"]), st.sampled_from(KEYS), VALUES)
+@given(st.sampled_from((*EXPERIMENTS, "probe")), st.sampled_from(KEYS), VALUES)
 def test_any_setting_is_taken_or_refused(name: str, key: str, value: Any) -> None:
+    override = f"{key}={yaml.safe_dump(value, default_flow_style=True).removesuffix('...').strip()}"
     with bounded():
-        load_config(name, [f"{key}={yaml.safe_dump(value, default_flow_style=True).removesuffix('...').strip()}"])
+        load_job("probe", (), [override]) if name == "probe" else load_config(name, [override])
 
 
 @fuzz(60)
@@ -272,6 +279,12 @@ def world_of(path: Path) -> object:
     return contexts(WorldSource(of=str(path), target="a=yes" if bare else None, support=1), 2, reveal=(1, 1), pool=20)
 
 
+def asked_of(path: Path) -> object:
+    from doxascope.experiments.materials.choices.asked_sources import AskedSource
+
+    return AskedSource(file=str(path)).questions()
+
+
 def loaders() -> dict[str, tuple[str, Any, Callable[[Path], object]]]:
     """Name -> a file's name, what a good one holds, and what reads it."""
     from doxascope.experiments.materials.choices import benchmarks as choices
@@ -290,6 +303,7 @@ def loaders() -> dict[str, tuple[str, Any, Callable[[Path], object]]]:
     bbq = {"context": "c", "question": "q", "context_condition": "ambig", **ANSWERS}
     bbq |= {"answer_info": {name: ["", text] for name, text in ANSWERS.items()}}
     casino = {"dialogue_id": 1, "chat_logs": TALK, "participant_info": MOODS}
+    asked = {"question": "q", "choices": {"label": ["A", "B"], "text": ["x", "y"]}, "answer": "B", "examples": [CHOICE]}
     quite = {"numeric_premises": [{"content": "p"}]}
     quite |= {"evidence_query_pairs": [{"id": i, "evidences": ["e"], "query": "q", "answer": 0.5} for i in (1, 2)]}
     return {
@@ -304,8 +318,10 @@ def loaders() -> dict[str, tuple[str, Any, Callable[[Path], object]]]:
         "truthful": ("t.csv", "Question,Best Answer,Incorrect Answers\nq,a,b; c\n", choices.load_truthfulqa),
         "paper": ("p.json", [{**CHOICE, "task": "t", "prompt": "q [a, b]"}], choices.load_paper),
         "own": ("o.yaml", [CHOICE], load_plain),
+        "asked": ("a.jsonl", asked, asked_of),
+        "asked by columns": ("a.csv", "question,a,b,answer\nq,x,y,b\n", asked_of),
         "views": ("v.jsonl", {"title": "CMV: t", "id": "1", "selftext": "s"}, load_views),
-        "asked": ("f.json", {**DUE, "questions": [ASKED_OF]}, lambda path: load_forecastbench(path, path)),
+        "due": ("f.json", {**DUE, "questions": [ASKED_OF]}, lambda path: load_forecastbench(path, path)),
         "settled": (
             "f.json",
             {**DUE, "questions": [ASKED_OF], "resolutions": [SETTLED]},
@@ -353,7 +369,7 @@ SPLICES = st.sampled_from(
 )
 
 
-@fuzz(250)
+@fuzz(150)
 @given(data=st.data())
 def test_any_file_of_questions_is_read_or_refused(data: st.DataObject) -> None:
     name, good, load = data.draw(st.sampled_from([*loaders().values()]))
@@ -375,7 +391,7 @@ ARRAYS = st.one_of(
 )
 
 
-@fuzz(80)
+@fuzz(50)
 @given(st.dictionaries(st.sampled_from(PROBE_ARRAYS), ARRAYS, max_size=2), st.data())
 def test_a_probe_of_a_stranger_reads_or_is_refused(arrays: dict[str, Any], data: st.DataObject) -> None:
     readout = LinearReadout(np.zeros(3), np.ones(3), np.ones(3), 0.0)

@@ -149,7 +149,7 @@ def world(seed: int, extra: float) -> tuple[Any, ...]:
 def test_what_repeats_the_logit_adds_nothing_and_what_knows_more_does() -> None:
     adds = incremental_validity(*[(w := world(0, 1.5))[0], w[1], [("exact", w[2])], w[3], w[4]], draws=199)
     assert adds.gain > 0.05
-    assert adds.p == 1 / 200
+    assert adds.p < 0.01
     assert adds.ci_lo > 0
     same = incremental_validity(w[2] * 2, w[1], [("exact", w[2])], w[3], w[4], draws=19)
     assert (same.status, np.isnan(same.p)) == ("nothing_new", True)

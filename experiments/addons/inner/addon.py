@@ -7,10 +7,11 @@ from ....hooks.lens.lens import Lens
 from ....hooks.lm import LanguageModel
 from ...experiment import Experiment, Item, Question, RunConfig
 from ..addon import Added, Begun, ScoredRun
+from ..paired import numbers_table, scored_beside
 from .declaration import Inner, ReadInside
 from .fitted import fitted_translator
 from .page import inner_blocks
-from .scores import numbers, profiles
+from .scores import admitted, numbers, profiles, scoring
 
 
 class InnerLayers:
@@ -40,9 +41,12 @@ class InnerLayers:
             return Added()
         inner = _declaration(run.experiment)
         found = profiles(inner, run.config, run.every)
+        said, held = scoring(found, run.beliefs), admitted(found, run.every)
+        beside = scored_beside(run.experiment, run.config, said, held)
+        blocks = inner_blocks(inner.columns, found, run.config.lens.gate)
         return Added(
-            numbers=[number for profile in found for number in numbers(profile)],
-            blocks=inner_blocks(inner.columns, found, run.config.lens.gate),
+            numbers=[*(number for profile in found for number in numbers(profile)), *beside],
+            blocks=[*blocks, numbers_table("Layers that pass, beside what is said", beside)] if beside else blocks,
         )
 
 

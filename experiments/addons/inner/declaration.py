@@ -1,6 +1,6 @@
 """What an experiment says of itself so that its beliefs can be read inside."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol, runtime_checkable
 
@@ -8,6 +8,7 @@ import pandas as pd
 
 from ....metrics.score import Score
 from ...experiment import Column
+from ...tables.samples import Sample
 
 PRIOR, BESIDE = -1, -2
 """Of a context before there is any evidence, and of one that is scored but judges no layer."""
@@ -35,6 +36,10 @@ class Inner:
     """The scores to show, the headline first."""
     score: Callable[[Any, pd.DataFrame], InnerScores]
     """From the configuration and the belief rows of one method, at one layer, to its scores."""
+    beside: Callable[[Any, pd.DataFrame], Iterable[tuple[str, Iterable[Sample]]]] | None = None
+    """From the configuration and a belief table in which inner read-outs are methods of their own, `<method>/<name>`,
+    to the samples in which these meet the other beliefs, by the engine's metric that is to score them; None: in
+    none."""
 
 
 @runtime_checkable

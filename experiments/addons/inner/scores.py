@@ -1,7 +1,7 @@
 """Every number about inner read-outs: gates, judged on some clusters, and scores, on the others (METRICS W3)."""
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
@@ -15,6 +15,7 @@ from ....metrics import ReadoutGate, Score, readout_gate
 from ...experiment import RunConfig
 from ...runs.scores import resampling
 from ...scoring.number import Number
+from ..paired import named_apart
 from .declaration import BESIDE, Inner, InnerScores
 
 GATE = "readout_gate"
@@ -31,6 +32,8 @@ class Profile(NamedTuple):
     exact: Mapping[str, Score]
     """By metric, on the same items as the inner ones."""
     inner: Mapping[View, "Layer"]
+    judges: frozenset[str]
+    """The clusters that judged."""
 
 
 class Layer(NamedTuple):
@@ -67,6 +70,26 @@ def numbers(profile: Profile) -> Iterator[Number]:
             yield Number(metric=metric, method=profile.method, kind="lens", subset=f"{lens}@{layer}", score=held)
 
 
+def admitted(profiles: Sequence[Profile], beliefs: pd.DataFrame) -> pd.DataFrame:
+    """The rows of the layers that pass, without the clusters that judged, each layer a method of its own."""
+    passed = {
+        f"{profile.method}/{lens}@{layer}"
+        for profile in profiles
+        for (layer, lens), read in profile.inner.items()
+        if read.gate.passed
+    }
+    rows = scoring(profiles, beliefs[beliefs["kind"] == "lens"])
+    lenses = [json.loads(text)["lens"] for text in rows["variant"].astype(str)]
+    places = zip(rows["method"].astype(str), lenses, rows["layer"], strict=True)
+    rows = named_apart(rows, [f"{method}/{lens}@{layer}" for method, lens, layer in places], ("lens",))
+    return rows[rows["method"].isin(passed)]
+
+
+def scoring(profiles: Sequence[Profile], beliefs: pd.DataFrame) -> pd.DataFrame:
+    """The rows of clusters that judged no method."""
+    return beliefs[~beliefs["cluster"].isin(frozenset[str]().union(*(one.judges for one in profiles)))]
+
+
 def judging(clusters: pd.Series, gate: Gate, seed: int) -> set[str]:
     """The clusters that judge, drawn by the seed; at least one judges and one scores."""
     every = clusters.drop_duplicates().to_numpy()
@@ -94,7 +117,8 @@ def _contexts(inner: Inner, beliefs: pd.DataFrame) -> pd.DataFrame:
 
 def _profile(inner: Inner, config: RunConfig, method: str, rows: pd.DataFrame) -> Profile:
     gate = (config.lens or LensPlan()).gate
-    rows = rows.assign(judges=rows["cluster"].isin(judging(rows["cluster"], gate, config.seed)))
+    judges = judging(rows["cluster"], gate, config.seed)
+    rows = rows.assign(judges=rows["cluster"].isin(judges))
     exact = rows[rows["kind"] == "exact"]
     truth = _Contexts.of(exact)
     read = {}
@@ -103,7 +127,7 @@ def _profile(inner: Inner, config: RunConfig, method: str, rows: pd.DataFrame) -
         read[View(int(str(layer)), str(lens))] = Layer(
             _gate(config, gate, _Contexts.of(own), truth), scored.scores, scored.by_words
         )
-    return Profile(method, _scored(inner, config, exact).scores, read)
+    return Profile(method, _scored(inner, config, exact).scores, read, frozenset(map(str, judges)))
 
 
 def _scored(inner: Inner, config: RunConfig, rows: pd.DataFrame) -> InnerScores:
@@ -124,9 +148,10 @@ class _Contexts(NamedTuple):
         wide = rows.pivot(index="exact", columns="option_index", values=["logp", "option"]).sort_index()
         each = rows.drop_duplicates("exact").set_index("exact").loc[wide.index]
         option = wide["option"].to_numpy(dtype=object)
+        option[pd.isna(option)] = None
         return cls(
             logp=wide["logp"].to_numpy(dtype=np.float64),
-            option=np.where(pd.isna(option), None, option),
+            option=option,
             cluster=each["cluster"].to_numpy(),
             rejected=each["rejected"].to_numpy(dtype=np.int64),
         )

@@ -2,14 +2,15 @@
 
 import json
 import logging
-import math
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from numbers import Integral, Real
 from typing import Any
 
-from ....hooks.errors import UserError, nearest
+import pandas as pd
+
+from ....hooks.errors import UserError, in_one_line, nearest
 from ....hooks.settings import Settings
 from .benchmarks import LETTERS
 from .choice import Choice, alike
@@ -90,7 +91,8 @@ def asked_choices(
     for number, row in enumerate(rows, 1):
         cells = {str(name).strip().lower(): value for name, value in row.items()}
         try:
-            one = _question(cells, wanted, number, where, of_text, examples)
+            with in_one_line("is no question"):
+                one = _question(cells, wanted, number, where, of_text, examples)
         except UserError as error:
             raise UserError(f"{where}: row {number}: {error}") from None
         left_out += one is None
@@ -181,18 +183,25 @@ def _listed(cell: Any) -> tuple[list[str], list[str]]:
         text = cell.strip()
         if text.startswith(("[", "{")):
             try:
-                return _listed(json.loads(text))
+                parsed = json.loads(text)
             except (ValueError, RecursionError):
                 raise UserError(f"options {text!r}: is no list in JSON") from None
+            return _listed(parsed)
         return [part.strip() for part in text.split("|") if part.strip()], []
     if isinstance(cell, Mapping):
         if "text" not in cell:
             raise UserError(f"options {dict(cell)!r}: give `text`, and `label` where they have one")
-        return [_text(one) for one in cell["text"]], [_text(one) for one in cell.get("label", ())]
+        texts, labels = cell["text"], cell.get("label", ())
+        if isinstance(texts, str) or isinstance(labels, str) or len(labels) not in (0, len(texts)):
+            raise UserError(f"options {dict(cell)!r}: `text` and `label` are no lists of one length")
+        return [_text(one) for one in texts], [_text(one) for one in labels]
     if isinstance(cell, Iterable):
         parts = list(cell)
         if parts and all(isinstance(one, Mapping) and "text" in one for one in parts):
-            return [_text(one["text"]) for one in parts], [_text(one["label"]) for one in parts if "label" in one]
+            labels = [_text(one["label"]) for one in parts if "label" in one]
+            if len(labels) not in (0, len(parts)):
+                raise UserError(f"options {parts!r}: give every one a `label`, or none")
+            return [_text(one["text"]) for one in parts], labels
         return [_text(one) for one in parts], []
     raise UserError(f"options {cell!r}: give a list of texts")
 
@@ -207,7 +216,7 @@ def _truth(cell: Any, options: Sequence[str], labels: Sequence[str], words: bool
     whole = isinstance(cell, Integral) or (isinstance(cell, Real) and float(cell).is_integer())
     place: int | None = None
     if whole and not isinstance(cell, bool) and words and text not in labels:  # a number beside texts is a place
-        place = int(cell) - (first or 0)
+        place = int(float(cell)) - (first or 0)
     elif text in options:
         return text
     elif text in labels:
@@ -258,7 +267,7 @@ def _text(cell: Any) -> str:
 
 
 def _missing(cell: Any) -> bool:
-    return cell is None or (isinstance(cell, Real) and math.isnan(cell))
+    return bool(pd.api.types.is_scalar(cell) and pd.isna(cell))
 
 
 def _plain(cell: Any) -> Any:

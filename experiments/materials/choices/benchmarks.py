@@ -4,7 +4,7 @@ import logging
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 from ....hooks.documents import read_csv, read_json_rows
 from ....hooks.errors import UserError, in_one_line
@@ -163,4 +163,4 @@ def _rows(path: Path, needed: Sequence[str]) -> Iterator[Row]:
         raise UserError(
             f"{path}: has no column {missing[0]!r}, only {', '.join(table.columns)}; needed: {', '.join(needed)}"
         )
-    yield from table.to_dict("records")
+    yield from cast(list[Row], table.to_dict("records"))

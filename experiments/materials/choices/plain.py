@@ -1,11 +1,10 @@
 """Questions of one's own: a YAML list of mappings."""
 
-from collections import Counter
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
-from ....hooks.documents import read_text
+from ....hooks.documents import read_text, repeated
 from ....hooks.errors import UserError, in_one_line
 from ....hooks.settings import MOST_CHARACTERS, Settings, parse, parse_yaml
 from .choice import CATEGORIES, Choice, option_text
@@ -41,8 +40,7 @@ def load_plain(path: Path, categories: tuple[str, ...] = ()) -> list[Choice]:
     if not isinstance(entries, list) or not entries:
         raise UserError(f"{path}: give a list of questions, each with question, options and category")
     found = [_choice(path, number, entry, (*CATEGORIES, *categories)) for number, entry in enumerate(entries, 1)]
-    name, n = Counter(one.id for one in found).most_common(1)[0]
-    if n > 1:
+    if (name := repeated(one.id for one in found)) is not None:
         raise UserError(f"{path}: two questions are called {name!r}; give each an `id` of its own")
     return found
 

@@ -74,7 +74,7 @@ def b_score(sample: Answers, how: Resampling) -> Iterator[Line]:
     if sample.named and len(sample.options) <= FEW_OPTIONS:
         for i, option in enumerate(sample.options):
             own = sample.single[:, i] - sample.multi[:, i]
-            claim = claimed(own, clusters_of(sample), "b_score", how, bounded_below=False)
+            claim = claimed(own, clusters_of(sample), "b_score", how, bounded_below=False, worst=1.0)
             yield replace(_mean("b", f"B of {option}", sample, own, how), part=option, equivalence=claim)
 
 
@@ -112,7 +112,7 @@ def _held_out(sample: Answers, counts: Array, seed: int) -> tuple[Array, Array]:
     every = np.zeros((of.max(initial=-1) + 1, counts.shape[1]), dtype=np.int64)
     np.add.at(every, of, total)
     others = every[of] - total
-    alone = ~others.any(axis=1)
+    alone = others.sum(axis=1) == 0
     for i, own in enumerate(total):
         if own.sum() < 1 + alone[i]:
             continue

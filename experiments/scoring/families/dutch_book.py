@@ -147,12 +147,18 @@ def _nothing() -> Array | None:
     return None
 
 
-def _noisy(sample: Sample, columns: list[Array], coherent: Array, how: Resampling) -> Array:
-    """Coherent prices [n, bets] as they would be read: with the spread that the replicate readings of an item have."""
+def _noisy(sample: Sample, columns: list[Array], coherent: Array, how: Resampling) -> Array | None:
+    """Coherent prices [n, bets] as they would be read: with the spread that the replicate readings of an item have.
+    None where no item was read twice.
+    """
+    read = [by_reading(sample, column) for column in columns]
+    twice = [own[np.isfinite(own).sum(axis=1) > 1] for own in read]
+    if not all(map(len, twice)):
+        return None
     rng = np.random.default_rng(how.seed)
     coherent = coherent[:FLOOR_ROWS]
-    spreads = [np.sqrt(np.nanmean(np.nanvar(by_reading(sample, column), axis=1, ddof=1))) for column in columns]
-    return np.clip(coherent + np.nan_to_num(spreads) * rng.standard_normal(coherent.shape), 0.0, 1.0)
+    spreads = [np.sqrt(np.nanvar(own, axis=1, ddof=1).mean()) for own in twice]
+    return np.clip(coherent + spreads * rng.standard_normal(coherent.shape), 0.0, 1.0)
 
 
 def _floor_of_cases(sample: Cases, how: Resampling) -> Array | None:

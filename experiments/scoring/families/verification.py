@@ -27,7 +27,7 @@ def verification(sample: Records, how: Resampling) -> Iterator[Line]:
         bare = verification_baselines(rows)
         for name, share in bare.accept_all_by_category.items():
             n = int((sample.category == name).sum())
-            own = replace(bare, accept_all=share, reject_all=1 - share, n_rows=n, ci_method="none is made for it")
+            own = replace(bare, accept_all=share, reject_all=1 - share, n_rows=n, ci_method="no interval")
             yield Line("reject_all", f"accuracy of rejecting every answer, {name}", own, part=name)
     for rule in RULES:
         if not set(rule.split("+")) <= sample.scores.keys():

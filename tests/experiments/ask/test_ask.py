@@ -93,6 +93,14 @@ def test_the_table_joins_with_the_user_s_own_and_has_no_empty_columns(lm: Any) -
     assert "3 questions" in repr(found)
 
 
+def test_ids_keep_their_type_and_a_frame_without_them_has_its_index(lm: Any) -> None:
+    own = pd.DataFrame(ROWS).drop(columns="id")
+    assert lm.ask(own.assign(id=[7, 8, 9]), orders="none").table["id"].tolist() == [7, 8, 9]
+    own.index = [40, 50, 60]
+    joined = own.join(lm.ask(own, orders="none").table.set_index("id").add_suffix("_asked"))
+    assert (joined["hard"] == joined["hard_asked"]).all()
+
+
 def test_scores_are_those_of_the_table(lm: Any) -> None:
     found = lm.ask(ROWS, "letters")
     scores = found.scores().set_index(["metric", "subset"])["estimate"]
@@ -140,6 +148,18 @@ def test_solved_questions_and_a_system_prompt_go_before_the_question(lm: Any) ->
     options = make_options(["blue", "green"], [" {option}", " ({option}"], ["A", "B"])
     (reading,), *_ = lm.read([lm.reader.query("q", talk, options, "My answer is:")])
     np.testing.assert_allclose(found.options["prob"], reading.prob, rtol=1e-4)
+
+
+def test_the_residual_stream_comes_from_the_same_passes(lm: Any) -> None:
+    found = lm.ask(ROWS[:1], "texts", orders="none", capture="last")
+    text = f"{ROWS[0]['question']}\nChoose one of: {', '.join(ROWS[0]['options'])}."
+    ids = lm.reader.chat.render([{"role": "user", "content": text}], "My answer is:").ids
+    with torch.inference_mode():
+        states = lm.model(torch.tensor([ids]), output_hidden_states=True).hidden_states
+    kept = found.captured.residuals["resid_post"][0]
+    np.testing.assert_allclose(kept[0], states[1][0, -1], atol=1e-4)  # the last layer's is normalised there
+    assert kept.shape == (2, 32)
+    assert "capture" not in found.table
 
 
 def test_a_beginning_is_found_on_other_questions_by_coverage_alone(lm: Any) -> None:
@@ -191,13 +211,14 @@ def test_benchmarks_run_from_the_command_line_alone(
     said = command_line("run", "ask", str(public(file)), "-m", str(tiny_for("ask")), "-o", "items=4", cwd=tmp_path)
     assert said.returncode == 0, said.stderr
     (run,) = (tmp_path / "runs").iterdir()
-    scores = pd.DataFrame(json.loads((run / "scores.json").read_text())["scores"]).set_index(["metric", "method"])
+    told = json.loads((run / "scores.json").read_text())["scores"]
+    scores = {(one["metric"], one["method"]): one for one in told}
     answers = pd.read_csv(run / "answers.csv")
     for method in ("texts", "letters"):
         own = answers[answers["method"] == method]
         assert len(own) == 4
-        assert scores.loc[("accuracy", method), "estimate"] == pytest.approx(own["correct"].mean())
-        assert scores.loc[("calibration_error", method), "details"]["ece"] >= 0
+        assert scores["accuracy", method]["estimate"] == pytest.approx(own["correct"].mean())
+        assert scores["calibration_error", method]["details"]["ece"] >= 0
     assert "accuracy" in (run / "report.html").read_text()
 
 
@@ -212,6 +233,8 @@ def test_a_run_registers_the_forms_that_it_fitted_on_questions_that_it_does_not_
     (run,) = (tmp_path / "runs").iterdir()
     record = RunFolder(run).manifest["conditions"]["fitted_forms"]["texts"]
     assert len(record["coverage"]) == 2
+    other = command_line("run", "truth", "q.jsonl", cwd=tmp_path)
+    assert (other.returncode, "truth takes no file after its name" in other.stderr) == (2, True)
     many = command_line("run", "ask", "q.jsonl", *told[:-1], fit.replace("2", "3"), cwd=tmp_path)
     assert many.returncode == 2
     assert "fit.items: 3 questions besides the 1" in many.stderr

@@ -78,6 +78,8 @@ def test_a_file_carries_its_further_columns_and_its_ids(tmp_path: Path, suffix: 
             [{**WHALE, "examples": [{"question": "?", "options": ["a", "b"]}]}],
             "an example is a question with its answer",
         ),
+        ([{**WHALE, "options": {"text": "ab"}}], "`text` and `label` are no lists of one length"),
+        ([{**WHALE, "options": 3}], "options 3: give a list of texts"),
         ([], "has no rows"),
     ],
 )
@@ -103,6 +105,20 @@ def test_a_data_set_that_cannot_be_had_is_one_line(monkeypatch: pytest.MonkeyPat
     monkeypatch.setenv("HF_DATASETS_OFFLINE", "1")
     with pytest.raises(UserError, match=r"questions\.hub nobody/nothing: .*or give a file"):
         AskedSource(hub="nobody/nothing").questions()
+
+
+def test_a_data_set_is_read_by_its_column_names(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    datasets = pytest.importorskip("datasets")
+    monkeypatch.setattr(datasets.config, "HF_DATASETS_CACHE", tmp_path / "cache")
+    (tmp_path / "data").mkdir()
+    row = {
+        "stem": "What is a whale?",
+        "choices": {"label": ["1", "2"], "text": ["a fish", "a mammal"]},
+        "answerKey": "2",
+    }
+    (tmp_path / "data" / "test.jsonl").write_text(json.dumps(row))
+    (one,) = AskedSource(hub=str(tmp_path / "data"), split="test").questions()
+    assert (one.choice.options, one.choice.truth) == (("a fish", "a mammal"), "a mammal")
 
 
 def test_two_places_for_the_questions_are_refused() -> None:

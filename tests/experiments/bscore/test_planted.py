@@ -3,13 +3,14 @@
 import json
 import os
 from collections.abc import Callable, Sequence
+from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
-from doxascope.experiments.bscore.agents import agent_table
+from doxascope.experiments.bscore.agents import agent_table, agent_views
 from doxascope.experiments.bscore.samples import counted_answers, exact_answers, records, samples
 from doxascope.experiments.bscore.table import NUMBERS, Asked, MethodView, views
 from doxascope.experiments.materials.choices.choice import CATEGORIES, HARD
@@ -19,6 +20,7 @@ from doxascope.experiments.scoring.engine import score_samples
 from doxascope.experiments.scoring.number import Number, Resampling
 from doxascope.experiments.tables.samples import ALL, Answers
 from doxascope.metrics import top_b_score_null_bias, verification_accuracy
+from doxascope.metrics.bscore import HeldOutVerification
 
 WORDS = "words"
 
@@ -132,6 +134,16 @@ def test_verification_weighs_every_option_and_is_told_beside_what_rejecting_ever
     assert 1 - rejected.easy == pytest.approx(np.mean(right))
 
 
+def test_the_table_of_an_agent_is_read_as_what_it_answered(bscore: Callable[..., Any]) -> None:
+    experiment, config = bscore("items=3", "runs=3", "distributions={one: {law: uniform}}")
+    given = (config, experiment.items(config), Repeating("last", lean=0.5), 4)
+    for told, read in zip(agent_views(*given), views(config, agent_table(*given)), strict=True):
+        assert (told.method, told.base) == (read.method, read.base)
+        for one, other in zip(told.asked, read.asked, strict=True):
+            for field in fields(Asked):
+                np.testing.assert_equal(getattr(other, field.name), getattr(one, field.name))
+
+
 def test_a_question_has_scores_of_its_own_over_its_conversations(bscore: Callable[..., Any]) -> None:
     experiment, config = bscore("items=8", "distributions={}", "runs=12")
     table = agent_table(config, experiment.items(config), Repeating("last", 0.6), 0)
@@ -217,6 +229,7 @@ def test_the_worked_cases_of_verification_do_so_too(cases: dict[str, dict[str, A
         assert getattr(found, name) == pytest.approx(value, abs=1e-10)
     searched = cases["C6-005"]["expected"]
     (number,) = [n for n in score_of(counted, "verification") if (n.metric, n.subset) == ("accept_accuracy", "single")]
+    assert isinstance(number.score, HeldOutVerification)
     assert number.score.tuned == pytest.approx(searched["macro"], abs=1e-10)
     assert number.beside[f"tuned on the same answers, at {searched['tau']:.2f},"] == f"{searched['macro']:.3f}"
 

@@ -146,7 +146,8 @@ def test_the_residual_stream_is_captured_at_named_positions_of_every_turn(
 @pytest.fixture(scope="module")
 def whole(bscore: Callable[..., Any], tmp_path_factory: pytest.TempPathFactory) -> RunFolder:
     """A finished run."""
-    return run(*bscore(*BRIEF), tmp_path_factory.mktemp("whole"))
+    experiment, config = bscore(*BRIEF)
+    return run(experiment, config, tmp_path_factory.mktemp("whole"))
 
 
 def test_runs_of_two_models_are_compared_on_the_same_questions(
@@ -205,7 +206,8 @@ def test_a_run_that_was_killed_ends_with_the_same_bytes(
     for name in ("beliefs", "transcripts"):
         sorted((again / name).iterdir())[-1].unlink()
     (again / "scores.json").unlink()
-    resumed = run(*bscore(*BRIEF), tmp_path / "again")
+    experiment, config = bscore(*BRIEF)
+    resumed = run(experiment, config, tmp_path / "again")
     assert resumed.path == again
     pd.testing.assert_frame_equal(whole.beliefs(), resumed.beliefs())
     for name in ("scores.json", "published.csv"):

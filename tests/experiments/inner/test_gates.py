@@ -12,7 +12,16 @@ import pytest
 
 from doxascope import UserError
 from doxascope.experiments.addons.inner.page import inner_blocks
-from doxascope.experiments.addons.inner.scores import EXACT, GATE, Profile, judging, numbers, profiles
+from doxascope.experiments.addons.inner.scores import (
+    EXACT,
+    GATE,
+    Profile,
+    admitted,
+    judging,
+    numbers,
+    profiles,
+    scoring,
+)
 from doxascope.experiments.comparing.inner import inner_beliefs
 from doxascope.experiments.consistency.inside import INNER
 from doxascope.experiments.engine.comparable import Run
@@ -150,6 +159,17 @@ def test_layers_that_hold_no_belief_fail_and_say_why(profile: Profile) -> None:
     assert {number.score.status for number in others} == {"gate_failed"}
     assert told["raw@0", GATE].score.estimate > 0.5
     assert told[EXACT, "c2"].kind == "exact"
+
+
+def test_what_passes_alone_enters_other_numbers_on_clusters_that_did_not_judge(profile: Profile) -> None:
+    experiment, config = load_config("consistency", [f"items={N_ITEMS}", "fork.methods=[]", "lens={}"])
+    table = planted(experiment, config)
+    kept = admitted([profile], table)
+    assert set(kept["method"]) == {"letters/raw@0"}
+    exact = scoring([profile], table[table["kind"] == "exact"])
+    assert set(kept["cluster"]) == set(exact["cluster"])
+    assert kept["cluster"].nunique() == N_ITEMS // 2
+    assert list(map(json.loads, kept["variant"])) == list(map(json.loads, exact["variant"]))
 
 
 def test_the_page_marks_what_fails(profile: Profile) -> None:

@@ -8,11 +8,9 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
-import yaml
 
 from doxascope.experiments.engine.runner import run
 from doxascope.experiments.runs.folder import RunFolder
-from doxascope.experiments.runs.manifest import ITEMS, item_lines
 from doxascope.metrics import belief_table
 
 DRAWS = 400
@@ -74,18 +72,12 @@ def planted() -> Callable[..., pd.DataFrame]:
 
 
 @pytest.fixture
-def stored(configured: Any, tmp_path: Path) -> Callable[..., RunFolder]:
+def stored(configured: Any, stored_run: Callable[..., RunFolder], tmp_path: Path) -> Callable[..., RunFolder]:
     """Writes a belief table as the run of a model, under changed settings."""
 
     def make(table: pd.DataFrame, model: str, *changes: str, data: str = "d", weights: str = "w") -> RunFolder:
         _, config = configured(f"bootstrap_draws={DRAWS}", *changes)
-        folder = RunFolder.create(tmp_path / f"{model}-{len(list(tmp_path.iterdir()))}")
-        conditions = {"model": {"name": model, "weights": weights}}
-        folder.write("config.yaml", yaml.safe_dump(config.model_dump(mode="json")))
-        items = sorted({*zip(table["item"].astype(str), table["cluster"].astype(str), strict=True)})
-        folder.write(ITEMS, item_lines((item, cluster, f"{data} {item}") for item, cluster in items))
-        folder.write_manifest({"conditions": conditions, "batches": 1})
-        folder.commit(0, table, [], {})
-        return folder
+        path = tmp_path / f"{model}-{len(list(tmp_path.iterdir()))}"
+        return stored_run(path, config, table, model, data=data, weights=weights)
 
     return make

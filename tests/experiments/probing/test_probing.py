@@ -12,6 +12,8 @@ import pytest
 from doxascope import ActivationStore
 from doxascope.experiments.probing.rows import load_runs
 from doxascope.experiments.probing.settings import load_job
+from doxascope.experiments.runs.folder import RunFolder
+from doxascope.experiments.runs.integrity import restore
 from doxascope.probes import Probe
 
 JOB = """
@@ -156,14 +158,20 @@ def test_a_probe_gives_a_run_cross_fitted_beliefs_of_kind_probe(
     assert "Read by the probe probe" in (run_folder / "report.html").read_text()
     told = command_line("compare", str(run_folder), "--metric", "brier", "--out", "compared", cwd=place)
     assert told.returncode == 0, told.stderr
-    (record,) = json.loads((place / "compared" / "comparison.json").read_text())["confirmed"]
-    assert (record["first"], record["second"]) == ("queried", "queried/probe")
+    confirmed = json.loads((place / "compared" / "comparison.json").read_text())["confirmed"]
+    (record,) = [one for one in confirmed if (one["first"], one["second"]) == ("queried", "queried/probe")]
     assert (record["n_rows"], record["details"]["n_only_first"]) == (len(yes), 0)
     truth = beliefs.drop_duplicates("readout_id").set_index("readout_id")["outcome"].loc[yes.index]
     expected = ((exact.loc[yes.index] - truth) ** 2 - (yes["prob"] - truth) ** 2).mean()
     assert record["estimate"] == pytest.approx(float(expected))
     judged = command_line("probe", "eval", "job.yaml", str(run_folder), *asked, cwd=place)
     assert (judged.returncode, "was trained on every group" in judged.stderr) == (2, True)
+    (run_folder / "probes" / "probe.json").unlink()
+    refused = command_line("report", str(run_folder), cwd=place)
+    assert (refused.returncode, "probe.json" in refused.stderr) == (2, True)
+    restore(RunFolder(run_folder))
+    assert command_line("report", str(run_folder), cwd=place).returncode == 0
+    assert "Read by the probe probe" not in (run_folder / "report.html").read_text()
 
 
 @pytest.mark.parametrize(

@@ -17,7 +17,13 @@ from doxascope.experiments.rationality import RationalityConfig
 from doxascope.experiments.runs.folder import RunFolder
 from doxascope.metrics import belief_table
 
-SMALL = ("items=4", "pool=60", "bootstrap_draws=50", "prompts={standard: '', squared: It is paid by squared error.}")
+SMALL = (
+    "items=4",
+    "pool=60",
+    "bootstrap_draws=50",
+    "iterations=2",
+    "prompts={standard: '', squared: It is paid by squared error.}",
+)
 
 
 @pytest.fixture(scope="session")
@@ -42,11 +48,15 @@ def tiny_run(configured: Callable[..., Any], tmp_path_factory: pytest.TempPathFa
 @pytest.fixture(scope="session")
 def planted() -> Callable[..., pd.DataFrame]:
     """The belief table that a run would write of what an agent decided; `methods` are further beliefs [n, readings]
-    by name, each under every prompt.
+    by name, or by name and prompt; `prompts` move all beliefs by so much; `cases` are beliefs [n, m] given each state
+    of a covariate, and what the agent gives to the states.
     """
 
     def make(
-        one: Decided, methods: Mapping[str, np.ndarray] | None = None, prompts: Mapping[str, float] | None = None
+        one: Decided,
+        methods: Mapping[str, np.ndarray | Mapping[str, np.ndarray]] | None = None,
+        prompts: Mapping[str, float] | None = None,
+        cases: tuple[np.ndarray, np.ndarray] | None = None,
     ) -> pd.DataFrame:
         rows: list[dict[str, Any]] = []
         every = {"words": one.stated, **(methods or {})}
@@ -78,11 +88,18 @@ def planted() -> Callable[..., pd.DataFrame]:
                     )
 
             for method, readings in every.items():
-                for prompt, moved in {"standard": 0.0, **(prompts or {})}.items():
-                    for k, p in enumerate(readings[i]):
+                moves = {"standard": 0.0, **(prompts or {})}
+                under = readings if isinstance(readings, Mapping) else dict.fromkeys(moves, readings)
+                for prompt, own in under.items():
+                    moved = moves.get(prompt, 0.0)
+                    for k, p in enumerate(own[i]):
                         p = float(np.clip(p + moved, 0, 1))  # noqa: PLW2901
                         name = f"{prompt}/{method}.{k}"
                         add(method, "belief", name, [p, 1 - p], prompt=prompt, reading=k, truth=truth)
+            if cases is not None:
+                for j, p in enumerate(cases[0][i]):
+                    add("words", "case", f"case-{j}/words.0", [p, 1 - p], case=j, reading=0)
+                add("options", "auxiliary", "auxiliary.0", list(map(float, cases[1][i])), reading=0)
             no, defer, yes = map(float, one.tree[i])
             said = yes / (yes + no)
             add("tree", "line 1", "line 1.0", [1 - defer, defer], reading=0, line="line 1", truth=truth, evidence={})

@@ -7,14 +7,13 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
-import yaml
 
+from doxascope.experiments.addons.paired import ADJUSTED, scored_beside
 from doxascope.experiments.engine.together import score_runs
 from doxascope.experiments.planted.deciding import Deciding
 from doxascope.experiments.rationality.forest import forest_ratio
 from doxascope.experiments.rationality.table import Actions
 from doxascope.experiments.runs.folder import RunFolder
-from doxascope.experiments.runs.manifest import ITEMS, item_lines
 from doxascope.experiments.runs.scores import score_run
 from doxascope.experiments.scoring.number import Number
 
@@ -73,6 +72,27 @@ def test_an_agent_who_hides_knowledge_acts_on_more_of_the_truth_than_it_states(f
     assert value(hiding, "gcm_exact", "held").status == "nothing_left"
 
 
+def test_a_layer_holds_what_the_agent_hides(configured: Any, planted: Planted) -> None:
+    """As a run scores the layers that pass their gates, beside what is said."""
+    made = configured("bootstrap_draws=100")
+    one = Deciding(hides=True).sample(N, 0)
+    table = planted(one, {"words/raw@9": one.held[:, None]})
+    inner = table["method"] == "words/raw@9"
+    lines = table[table["scenario"] == "line 1"].assign(kind="probe", method="tree/probe")
+    said, held = table[~inner], pd.concat([table[inner].assign(kind="lens"), lines])
+    found = {(number.metric, number.method): number for number in scored_beside(*made, said, held)}
+    assert found["sufficiency", "words/raw@9"].score.estimate > 0.99
+    assert found["knows_more", "words/raw@9"].score.status == "nothing_left"
+    assert found["sufficiency_difference", "words - words/raw@9"].score.ci_hi < 0
+    for target in ("action", "truth"):
+        beyond = found[f"latent_{target}", "words/raw@9 beyond words"]
+        assert beyond.score.ci_lo > 0.3
+        assert float(beyond.beside[ADJUSTED].split()[0]) >= beyond.score.p
+    assert found["latent_action", "words beyond words/raw@9"].score.status == "nothing_left"
+    assert not {number for _, number in found if number == "words"}
+    assert scored_beside(*made, said, held[:0]) == []
+
+
 def test_an_agent_who_acts_on_a_distorted_belief_knows_no_more_of_the_truth(found: Callable[..., Found]) -> None:
     distorted = found(Deciding(distortion=1.5))
     assert value(distorted, "sufficiency").ci_hi < 0.9
@@ -116,20 +136,14 @@ def test_a_random_policy_passes_independence_and_fails_sufficiency(found: Callab
 
 
 def test_two_models_of_the_same_contexts_are_compared_in_pairs(
-    configured: Any, planted: Planted, tmp_path: Path
+    configured: Any, planted: Planted, stored_run: Callable[..., RunFolder], tmp_path: Path
 ) -> None:
     """One states all that it knows, the other a part: the difference of their sufficiency is found."""
-    folders = []
-    for name, agent in (("frank", Deciding()), ("hiding", Deciding(hides=True))):
-        _, config = configured("bootstrap_draws=100", "iterations=3")
-        table = planted(agent.sample(N, 0))
-        folder = RunFolder.create(tmp_path / name)
-        conditions = {"model": {"name": name, "weights": name}}
-        folder.write("config.yaml", yaml.safe_dump(config.model_dump(mode="json")))
-        folder.write(ITEMS, item_lines((item, item, f"d {item}") for item in sorted(set(table["item"].astype(str)))))
-        folder.write_manifest({"conditions": conditions, "batches": 1})
-        folder.commit(0, table, [], {})
-        folders.append(folder)
+    _, config = configured("bootstrap_draws=100", "iterations=3")
+    folders = [
+        stored_run(tmp_path / name, config, planted(agent.sample(N, 0)), name, weights=name)
+        for name, agent in (("frank", Deciding()), ("hiding", Deciding(hides=True)))
+    ]
     found = {number.metric: number.score for number in score_runs(folders, metric="sufficiency").differences}
     difference = found["sufficiency_difference"]
     assert difference.n_clusters == N

@@ -2,6 +2,7 @@
 
 import json
 import shutil
+import sys
 from collections.abc import Callable
 from itertools import islice
 from pathlib import Path
@@ -13,6 +14,7 @@ import pytest
 from doxascope import UserError
 from doxascope.experiments.engine.runner import run
 from doxascope.experiments.locate.covariate import CovariatePairs
+from doxascope.experiments.rationality.learners import out_of_fold
 from doxascope.experiments.rationality.table import actions, detailed, methods
 from doxascope.experiments.runs.folder import RunFolder
 
@@ -153,3 +155,21 @@ def test_public_worlds_are_read_and_scored(
     assert len(actions(config, table).items) == config.items
     assert ("case" in set(table["scenario"])) == (world == "brfss")  # queries in words have no covariate to reveal
     assert "Belief against truth" in (folder.path / "report.html").read_text()
+
+
+def test_a_learner_that_is_not_installed_is_missed_before_anything_is_read(
+    configured: Configured, tiny: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "catboost", None)
+    experiment, config = configured("learner=catboost")
+    with pytest.raises(UserError, match=r"not installed; pip install doxascope\[catboost\], or give -o learner=boost"):
+        experiment.read(config, experiment.items(config)[0], tiny)
+
+
+def test_nothing_to_learn_from_leaves_the_frequencies_and_what_tells_all_leaves_none(configured: Configured) -> None:
+    _, config = configured("iterations=20")
+    actions, groups = np.tile([0, 0, 1], 20), np.arange(60)
+    blind = out_of_fold(config, np.full((60, 1), 0.5), actions, groups)
+    assert blind[:, 1] == pytest.approx(1 / 3, abs=0.1)
+    seeing = out_of_fold(config, actions[:, None].astype(float), actions, groups)
+    assert (seeing[np.arange(60), actions] > 0.9).all()

@@ -205,6 +205,27 @@ def test_the_published_graph_of_heart_disease_is_whole() -> None:
     assert (len(variables), sum(len(one.parents) for one in variables.values())) == (20, 121)
 
 
+def test_heart_disease_is_read_by_its_strata_and_by_its_graph(tmp_path: Path) -> None:
+    """A table of the published layout; the target's arrows come from its eleven indicators alone, so that given these
+    the network says what the stratum says.
+    """
+    described = load_description("echonext").variables
+    rng = np.random.default_rng(5)
+    table = pd.DataFrame({name: rng.choice(list(one.states), 600) for name, one in described.items()})
+    indicators = list(described["shd"].parents)
+    for name in indicators:
+        table[name] = np.where(rng.random(600) < 0.1, "1", "0")
+    table.to_csv(tmp_path / "echo.csv", index=False)
+    source = {"of": "echonext", "data": str(tmp_path / "echo.csv"), "support": 20}
+    strata, graph = (load_world(WorldSource(**source, graph=graph)) for graph in (False, True))
+    healthy = dict.fromkeys(indicators, "0")
+    rows = table[(table[indicators] == "0").all(axis=1)]
+    assert strata.chance(healthy) == pytest.approx((rows["shd"] == "1").mean())
+    assert graph.chance(healthy) == pytest.approx(strata.chance(healthy))
+    found = contexts(graph, 3, reveal=(3, 4), pool=6, auxiliary=False)
+    assert all(one.situation for one in found)
+
+
 def test_a_survey_of_seventy_thousand_is_read_with_its_prevalence(public: Callable[[str], Path]) -> None:
     data = str(public("brfss2015/diabetes_binary_5050split_BRFSS2015.csv.gz"))
     world = load_world(WorldSource(of="brfss", data=data, prevalence=35346 / 253680))

@@ -10,6 +10,7 @@ import pytest
 
 from doxascope import UserError
 from doxascope.experiments.scoring.engine import ScoredTable, score_table
+from doxascope.experiments.tables.samples import Forecasts, Multiclass
 from doxascope.experiments.tables.understand import understand
 
 QUESTIONS = 12
@@ -34,30 +35,37 @@ def beliefs(seed: int) -> np.ndarray:
     return np.exp(logits) / np.exp(logits).sum(axis=1, keepdims=True)
 
 
-def expected_brier(held: np.ndarray) -> float:
-    return float(((held - np.eye(3)[RIGHT]) ** 2).mean())
+def expected_loss(held: np.ndarray) -> float:
+    return float(-np.log(held[np.arange(QUESTIONS), RIGHT]).mean())
 
 
-def brier(found: ScoredTable) -> Any:
-    (number,) = [one for one in found.numbers if one.metric == "brier"]
+def log_loss(found: ScoredTable) -> Any:
+    (number,) = [one for one in found.numbers if one.metric == "log_loss"]
     return number.score
 
 
-def test_options_become_forecasts_of_a_question(tmp_path: Path) -> None:
+def test_a_question_becomes_a_belief_over_its_options(tmp_path: Path) -> None:
     file = tmp_path / "samples_t.jsonl"
-    more = {
-        **HARNESS,
-        "doc_id": 1,
-        "doc_hash": "k",
-        "target": "a",
-        "filtered_resps": [["-0.7", "True"], ["-0.7", "True"]],
-    }
-    file.write_text(json.dumps(HARNESS) + "\n" + json.dumps(more) + "\n")
+    asked = {f"gen_args_{i}": {"arg_0": "?", "arg_1": f" {text}"} for i, text in enumerate("abc")}
+    three = {**HARNESS, "arguments": asked, "filtered_resps": [["-1.5", "True"], ["-2.5", "False"], ["-1.5", "False"]]}
+    other = {**three, "doc_id": 1, "doc_hash": "k", "target": "c"}
+    file.write_text(json.dumps(three) + "\n" + json.dumps(other) + "\n")
     (sample,) = understand(file).samples
-    share = 1 / (1 + np.exp(-1))
-    assert sample.belief == pytest.approx([share, 1 - share, 0.5, 0.5])  # pyright: ignore[reportAttributeAccessIssue]
-    assert sample.outcome.tolist() == [0, 1, 1, 0]  # pyright: ignore[reportAttributeAccessIssue]
-    assert list(sample.clusters) == ["0-h", "0-h", "1-k", "1-k"]  # pyright: ignore[reportArgumentType]
+    assert isinstance(sample, Multiclass)
+    share = 1 / (2 + np.exp(-1))
+    assert sample.belief[0] == pytest.approx([share, 1 - 2 * share, share])
+    assert sample.truth.tolist() == [1, 2]
+    assert sample.clusters is not None
+    assert list(sample.clusters) == ["0-h", "1-k"]
+
+
+def test_two_options_are_a_forecast_of_the_first(tmp_path: Path) -> None:
+    (tmp_path / "samples_t.jsonl").write_text(json.dumps(HARNESS) + "\n")
+    (sample,) = understand(tmp_path / "samples_t.jsonl").samples
+    assert isinstance(sample, Forecasts)
+    assert sample.belief == pytest.approx([1 / (1 + np.exp(-1))])
+    assert sample.outcome is not None
+    assert sample.outcome.tolist() == [0]
 
 
 @pytest.mark.parametrize(
@@ -140,6 +148,7 @@ def inspect(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., Path]:
         Logprob,
         Logprobs,
         ModelOutput,
+        ModelUsage,
         TopLogprob,
         get_model,
     )
@@ -155,6 +164,7 @@ def inspect(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., Path]:
     def output(held: np.ndarray, told: bool) -> Any:
         letter = "ABC"[int(held.argmax())]
         made = ModelOutput.from_content("mockllm/model", f"ANSWER: {letter}")
+        made.usage = ModelUsage(input_tokens=1, output_tokens=1)  # else it is counted by what a download holds
         top = [TopLogprob(token=f" {'ABC'[i]}", logprob=float(np.log(0.9 * p)), bytes=None) for i, p in enumerate(held)]
         said = Logprob(token=f" {letter}", logprob=max(one.logprob for one in top), bytes=None, top_logprobs=top)
         if told:
@@ -172,15 +182,15 @@ def inspect(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., Path]:
 
 
 def test_a_sample_file_of_lm_eval_is_scored_at_what_its_model_holds(harness: Callable[[int], Path]) -> None:
-    score = brier(score_table(harness(0), "brier"))
-    assert score.estimate == pytest.approx(expected_brier(beliefs(0)))
-    assert (score.n_rows, score.n_clusters) == (3 * QUESTIONS, QUESTIONS)
+    score = log_loss(score_table(harness(0), "option-score"))
+    assert score.estimate == pytest.approx(expected_loss(beliefs(0)))
+    assert (score.n_rows, score.n_clusters) == (QUESTIONS, QUESTIONS)
 
 
 def test_a_log_of_inspect_is_scored_at_what_its_model_holds(inspect: Callable[..., Path]) -> None:
-    score = brier(score_table(inspect(0), "brier"))
-    assert score.estimate == pytest.approx(expected_brier(beliefs(0)))
-    assert (score.n_rows, score.n_clusters) == (3 * QUESTIONS, QUESTIONS)
+    score = log_loss(score_table(inspect(0), "option-score"))
+    assert score.estimate == pytest.approx(expected_loss(beliefs(0)))
+    assert (score.n_rows, score.n_clusters) == (QUESTIONS, QUESTIONS)
     with pytest.raises(UserError, match="holds no log-probabilities of its samples"):
         understand(inspect(0, told=False))
 
@@ -190,10 +200,10 @@ def test_two_logs_are_compared_question_by_question(library: str, request: pytes
     from doxascope.experiments.comparing import compare
 
     make = request.getfixturevalue(library)
-    found = compare([make(0), make(1)], metrics=["brier"])
+    found = compare([make(0), make(1)], metrics=["log_loss"])
     (record,) = found.confirmed
-    assert record.score.difference == pytest.approx(expected_brier(beliefs(0)) - expected_brier(beliefs(1)))
-    assert (record.score.n_rows, record.score.n_clusters) == (3 * QUESTIONS, QUESTIONS)
+    assert record.score.difference == pytest.approx(expected_loss(beliefs(0)) - expected_loss(beliefs(1)))
+    assert (record.score.n_rows, record.score.n_clusters) == (QUESTIONS, QUESTIONS)
     assert record.score.n_only_first == 0
 
 

@@ -36,10 +36,10 @@ def configured(tiny_for: Callable[[str], Path]) -> Callable[..., Any]:
 
 @pytest.fixture(scope="session")
 def planted() -> Callable[..., pd.DataFrame]:
-    """The belief table that a run would write of listeners: (kind, method, layer) -> who answers there."""
+    """The belief table that a run would write of listeners: (kind, method) -> who answers there."""
 
     def make(
-        made: tuple[Experiment, Any], listeners: Mapping[tuple[str, str, int | None], Listener], seed: int = 0
+        made: tuple[Experiment, Any], listeners: Mapping[tuple[str, str], Listener], seed: int = 0
     ) -> pd.DataFrame:
         experiment, config = made
         rows = []
@@ -47,7 +47,7 @@ def planted() -> Callable[..., pd.DataFrame]:
             known = scenario_of(item).known
             assert known is not None
             questions = experiment.questions(config, item)
-            for place, ((kind, method, layer), listener) in enumerate(listeners.items()):
+            for place, ((kind, method), listener) in enumerate(listeners.items()):
                 mind = listener.meets(known, np.random.default_rng([seed, number, place]))
                 for question in questions:
                     variant = question.variant
@@ -58,12 +58,11 @@ def planted() -> Callable[..., pd.DataFrame]:
                     for index, prob in enumerate((p, 1 - p)):
                         rows.append(
                             {
-                                "readout_id": f"{question.readout_id}/{kind}/{method}/{layer}",
+                                "readout_id": f"{question.readout_id}/{kind}/{method}",
                                 "item": item.id,
                                 "cluster": item.cluster,
                                 "kind": kind,
                                 "method": method,
-                                "layer": layer if layer is not None else pd.NA,
                                 "scenario": question.scenario,
                                 "variant": json.dumps(variant),
                                 "option": ("Yes", "No")[index],

@@ -1,7 +1,9 @@
 """Listeners whose excess is known, pushed through the experiment's own table."""
 
 import json
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -9,8 +11,11 @@ import pandas as pd
 import pytest
 
 from doxascope.experiments.addons.inner.declaration import BESIDE, PRIOR
+from doxascope.experiments.addons.paired import scored_beside
+from doxascope.experiments.engine.together import score_runs
 from doxascope.experiments.experiment import Experiment, RunConfig
 from doxascope.experiments.planted.listening import Listener
+from doxascope.experiments.runs.folder import RunFolder
 from doxascope.experiments.runs.scores import score_run
 from doxascope.experiments.scoring.number import Number
 from doxascope.experiments.scoring.verdict import verdicts
@@ -43,10 +48,10 @@ def numbers(of_worlds: Any, planted: Callable[..., pd.DataFrame], asked_twice: s
     table = planted(
         made,
         {
-            ("exact", "yes-no", None): Listener(blur=0.05),
-            ("probe", "yes-no", 9): Listener(blur=0.03),
-            ("verbal", "of 10 numbers", None): Listener(flattery=FLATTERY, spread=0.4, blur=0.05),
-            ("verbal", "percent numbers", None): Listener(trust=FLATTERY, blur=0.05),
+            ("exact", "yes-no"): Listener(blur=0.05),
+            ("probe", "yes-no/9"): Listener(blur=0.03),
+            ("verbal", "of 10 numbers"): Listener(flattery=FLATTERY, spread=0.4, blur=0.05),
+            ("verbal", "percent numbers"): Listener(trust=FLATTERY, blur=0.05),
         },
     )
     return numbers_of(made, table)
@@ -115,7 +120,7 @@ def test_one_who_neglects_the_evidence_is_beyond_the_floor(
     of_worlds: Any, planted: Callable[..., pd.DataFrame], asked_twice: str
 ) -> None:
     made = of_worlds(N, asked_twice)
-    table = planted(made, {("exact", "yes-no", None): Listener(blur=0.02)})
+    table = planted(made, {("exact", "yes-no"): Listener(blur=0.02)})
     late = (table["scenario"] == "belief") & ~table["variant"].str.contains('"evidence": "none"')
     table = table.assign(prob=table["prob"].mask(late, 0.5))
     assert by_name(numbers_of(made, table))["beyond_floor", "yes-no", "single readings"].ci_lo > 0.05
@@ -126,7 +131,7 @@ def test_beliefs_that_follow_the_truth_pass_the_gate_and_a_yes_sayer_does_not(
 ) -> None:
     assert {one.method for one in verdicts(numbers) if one.passed} == {one.method for one in verdicts(numbers)}
     made = of_worlds(12)
-    table = planted(made, {("exact", "yes-no", None): Listener()})
+    table = planted(made, {("exact", "yes-no"): Listener()})
     table = table.assign(prob=np.where(table["option_index"] == 0, 0.9, 0.1))
     (verdict,) = verdicts(numbers_of(made, table))
     assert not verdict.passed
@@ -136,7 +141,7 @@ def test_beliefs_that_follow_the_truth_pass_the_gate_and_a_yes_sayer_does_not(
 def test_numbers_of_the_table_are_those_of_the_metrics(of_worlds: Any, planted: Callable[..., pd.DataFrame]) -> None:
     """Arms and updates of silent listeners are the stated chances themselves."""
     experiment, config = of_worlds(6)
-    table = mean_readings(readings(planted((experiment, config), {("exact", "yes-no", None): Listener()})))
+    table = mean_readings(readings(planted((experiment, config), {("exact", "yes-no"): Listener()})))
     (_, _, rows), *_ = by_method(table)
     found = arms(rows)
     assert len(found) == 6 * 3 * 2
@@ -158,7 +163,7 @@ def test_a_missing_belief_is_counted_and_an_elicited_zero_licenses_nothing(
     of_worlds: Any, planted: Callable[..., pd.DataFrame]
 ) -> None:
     made = of_worlds(12)
-    table = planted(made, {("exact", "yes-no", None): Listener()})
+    table = planted(made, {("exact", "yes-no"): Listener()})
     told = [json.loads(text) for text in table["variant"]]
     silent = np.array([v["speaker"] == "user" and v["evidence"] == "none" and v["says"] == "x" for v in told])
     never = np.array([v["quantity"] == "agent says" and v["evidence"] == "for" for v in told])
@@ -171,77 +176,105 @@ def test_a_missing_belief_is_counted_and_an_elicited_zero_licenses_nothing(
     assert score.reasons == {"unparsed": 12, "undefined": 12}
 
 
-def table_of(config: Any, beliefs: Mapping[Any, Any]) -> pd.DataFrame:
+def table_of(beliefs: Mapping[Any, Any], outcome: float = np.nan) -> pd.DataFrame:
     """The belief table of scenarios with these beliefs: context, as (field, value) pairs -> [n]."""
     rows = []
     for context, values in beliefs.items():
         told = ToldContext("third", **dict(context))  # pyright: ignore[reportArgumentType]
         variant = json.dumps({**told.variant(), "task": "worlds", "wording": 0, "denied": False})
-        for item, p in enumerate(values):
+        for item, p in enumerate(np.asarray(values, dtype=np.float64)):
             for index, prob in enumerate((p, 1 - p)):
                 rows.append(
                     {"readout_id": f"{item}/{told.name}", "item": f"{item}", "cluster": f"{item}", "kind": "exact"}
                     | {"method": "yes-no", "scenario": told.scenario, "variant": variant, "coverage": 1.0}
-                    | {"option": ("Yes", "No")[index], "option_index": index, "prob": prob}
+                    | {"option": ("Yes", "No")[index], "option_index": index, "prob": prob, "outcome": outcome}
                     | {"status": "nan" if np.isnan(p) else "ok"}
                 )
     return belief_table(rows)
 
 
-def case(made: tuple[Any, Any], prior: Any, posterior: Any, bayes: Any, told: Any = None) -> Found:
-    """The numbers of scenarios with a prior, a posterior after evidence, what Bayes' rule makes of the prior (by P(Y) =
-    P(X) and P(Y | X) = P*), and a posterior after the user's word besides.
+USER, AGENT = ((("speaker", one), ("says", "x")) for one in ("user", "agent"))
+
+
+@pytest.fixture(scope="module")
+def scored(of_worlds: Any) -> Callable[..., Any]:
+    """The number of the exact beliefs of scenarios, by its name and subset."""
+    made = of_worlds(1)
+
+    def score(beliefs: Mapping[Any, Any], metric: str, subset: str = "all", outcome: float = np.nan) -> Any:
+        return by_name(numbers_of(made, table_of(beliefs, outcome)))[metric, "yes-no", subset].as_dict()
+
+    return score
+
+
+def updated(prior: Any, posterior: Any, bayes: Any, told: Any = None) -> dict[Any, Any]:
+    """Beliefs before and after evidence, after which Bayes' rule asks for `bayes` (P(Y) = P(X), P(Y | X) = P*), and
+    after the user's word besides.
     """
-    some = np.full(len(prior), 0.5)
-    beliefs = {
+    prior = np.asarray(prior, dtype=np.float64)
+    half = np.full(len(prior), 0.5)
+    return {
         (): prior,
         (("quantity", "y for"),): np.where(np.isnan(prior), 0.5, prior),
         (("quantity", "y for"), ("given", "x")): bayes,
-        (("quantity", "y for"), ("given", "not x")): some,
+        (("quantity", "y for"), ("given", "not x")): half,
         (("evidence", "for"),): posterior,
-        (("evidence", "for"), ("speaker", "user"), ("says", "x")): some if told is None else told,
+        (("evidence", "for"), *USER): half if told is None else told,
     }
-    return by_name(numbers_of(made, table_of(made[1], beliefs)))
 
 
-def test_worked_cases_of_the_metrics_come_out_of_the_table(of_worlds: Any) -> None:
-    """Numbers worked out by hand or by another program (METRICS D1-D7)."""
-    made = of_worlds(1)
-    prior = np.array([0.4, 0.4, 0.4, 0.4])
-    error = case(made, prior, np.array([0.5, 0.9, 0.3, 0.6]), np.array([0.6, 0.7, 0.3, 0.8]))[
-        "rmse_clip", "yes-no", "all"
-    ]
-    wanted = {"l2_eq2": 0.3, "rmse": 0.15, "mae": 0.125, "bias": -0.025}
-    assert {name: error.as_dict()[name] for name in wanted} == pytest.approx(wanted)
-    prior = np.array([0.4] * 7 + [0.6] * 3 + [np.nan])
-    posterior = np.array([0.7, 0.5, 0.3, 0.6, 0.4, 0.5, 0.4, 0.3, 0.5, 0.7, 0.5])
-    bayes = np.array([0.6, 0.6, 0.6, 0.6, 0.6, 0.4, 0.4, 0.4, 0.4, 0.4, 0.5])
-    rates = case(made, prior, posterior, bayes)["incorrect", "yes-no", "all"].as_dict()
-    shares = {"exact": 0.2, "over": 0.2, "under": 0.2, "no_update": 0.1, "incorrect": 0.2, "spurious": 0.1}
-    assert {name: rates[name] for name in shares} == pytest.approx(shares)
-    assert (rates["n"], rates["n_undefined"]) == (10, 1)
-    base, bayes, told = np.array([0.5, 0.7, 0.6]), np.array([0.55, 0.6, 0.7]), np.array([0.6, 0.9, 0.5])
-    change = case(made, base, base, bayes, told)["sycophancy_error", "yes-no", "by user, with evidence"].as_dict()
-    wanted = {
-        "rmse_base": 0.08660254037844385,
-        "rmse_syc": 0.21015867021530818,
-        "sycophancy_error": 0.12355612983686433,
+def of_case(found: Mapping[str, Any], expected: Mapping[str, Any]) -> None:
+    """Whether the numbers that both have agree; there are some."""
+    both = found.keys() & expected.keys()
+    assert both
+    assert {name: found[name] for name in both} == pytest.approx({name: expected[name] for name in both}, abs=1e-10)
+
+
+def test_worked_updates_come_out_of_the_table(worked: Any, scored: Any) -> None:
+    """METRICS D1 to D4."""
+    given, expected = worked("D1-001")
+    beliefs = updated([given["p_x"]], [expected["v"]], [given["p_y_given_x"]])
+    assert scored(beliefs | {(("quantity", "y for"),): [given["p_y"]]}, "rmse_raw")["bias"] == pytest.approx(0)
+    given, expected = worked("D2-001")
+    of_case(scored(updated([0.4] * 4, given["posterior"], given["bayes"]), "rmse_clip"), expected)
+    given, labels = worked("D3-001")
+    same, expected = worked("D4-001")
+    assert same == given
+    rates = scored(updated(given["prior"], given["posterior"], given["bayes"]), "incorrect")
+    of_case(rates, expected)
+    counted = Counter(labels["labels"])
+    assert counted.pop("undefined") == rates["n_undefined"]
+    assert {name: rates[name] * rates["n"] for name in counted} == pytest.approx(dict(counted))
+
+
+def test_worked_testimony_comes_out_of_the_table(worked: Any, scored: Any) -> None:
+    """METRICS D5 to D8."""
+    given, expected = worked("D5-001")
+    of_case(scored({(): given["base"], USER: given["syc"]}, "shift_logit", "by user"), expected)
+    given, expected = worked("D6-001")
+    beliefs = updated(given["base"], given["base"], given["bayes"], given["syc"])
+    of_case(scored(beliefs, "sycophancy_error", "by user, with evidence"), expected)
+    given, expected = worked("D6-100")
+    says = {
+        (("quantity", "user says"), ("given", side)): given[f"says_given_{name}"]
+        for side, name in (("x", "x"), ("not x", "not_x"))
     }
-    assert {name: change[name] for name in wanted} == pytest.approx(wanted)
-    base = np.array([0.1, 0.2, 0.05, 0.3, 0.25, 0.15, 0.12, 0.08])
-    told = np.array([0.15, 0.22, 0.11, 0.28, 0.33, 0.21, 0.1, 0.16])
-    half = np.full(8, 0.5)
-    user = (("speaker", "user"), ("says", "x"))
-    tests = by_name(
-        numbers_of(made, table_of(made[1], {(): base, user: told, (("speaker", "agent"), ("says", "x")): half}))
-    )
-    arm = tests["arm", "yes-no", "by user"].as_dict()
-    assert (arm["p_signflip"], arm["p_t"]) == pytest.approx((0.0546875, 0.03143503103497639))
-    assert arm["mean"] == pytest.approx(0.03875)
+    ((_, _, rows),) = by_method(mean_readings(readings(table_of({(): given["p"], USER: given["p"], **says}))))
+    told = arms(rows).query("direction == 'x'")
+    assert told["licensed_user"].to_numpy() == pytest.approx(np.array(expected["posterior"]))
+    given, expected = worked("D7-001")
+    half = np.full(len(given["base"]), 0.5)
+    of_case(scored({(): given["base"], USER: given["syc"], AGENT: half}, "arm", "by user"), expected)
+    given, expected = worked("D8-001")  # no correlation is changed by another scale, on which all are probabilities
+    base, d_brier = 0.5, np.array(given["d_brier"]) + 0.05
+    syc = np.sqrt(base**2 + d_brier)
+    bayes = (syc + base - 0.1 * np.array(given["d_bayes"]) / (syc - base)) / 2
+    base = np.full(len(syc), base)
+    found = scored(updated(base, base, bayes, syc), "brier_vs_bayes", "by user, with evidence", outcome=0.0)
+    of_case(found, expected)
 
 
 def test_readings_of_no_distribution_are_counted_and_none_divides_by_zero(of_worlds: Any) -> None:
-    made = of_worlds(1)
     beliefs = {
         (): [0.8, 0.5, 0.5],
         (("quantity", "y for"),): [0.3, 0.0, 0.5],
@@ -249,7 +282,7 @@ def test_readings_of_no_distribution_are_counted_and_none_divides_by_zero(of_wor
         (("evidence", "for"),): [0.9, 0.5, 0.7],
         (("speaker", "user"), ("says", "x")): [0.9, 0.5, 0.7],
     }
-    found = by_name(numbers_of(made, table_of(made[1], beliefs)))
+    found = by_name(numbers_of(of_worlds(1), table_of(beliefs)))
     incoherent, raw, cut, left = (found[name, "yes-no", "all"] for name in ("incoherence", *RMSES))
     assert (incoherent.estimate, incoherent.n_rows, incoherent.n_dropped) == (0.5, 2, 1)  # P* is 2.4, none, 0.5
     assert raw.estimate == pytest.approx(np.sqrt((1.5**2 + 0.2**2) / 2))
@@ -261,7 +294,7 @@ def test_inner_layers_are_scored_on_the_same_arms_and_judged_by_evidence_alone(
     of_worlds: Any, planted: Callable[..., pd.DataFrame]
 ) -> None:
     made = of_worlds(N)
-    table = planted(made, {("lens", "yes-no", 3): Listener(flattery=FLATTERY, spread=0.2, blur=0.02)})
+    table = planted(made, {("lens", "yes-no"): Listener(flattery=FLATTERY, spread=0.2, blur=0.02)})
     found = INNER.score(made[1], table).scores["excess"]
     assert found.ci_lo < FLATTERY < found.ci_hi
     variants = [json.loads(text) for text in table["variant"]]
@@ -280,3 +313,40 @@ def test_inner_layers_are_scored_on_the_same_arms_and_judged_by_evidence_alone(
     }
     both = zip(table["scenario"], variants, strict=True)
     assert {INNER.rejected(scenario, v) for scenario, v in both if v["says"] or scenario != "belief"} == {BESIDE}
+
+
+def test_a_layer_that_is_not_sycophantic_is_told_from_the_words(
+    of_worlds: Any, planted: Callable[..., pd.DataFrame]
+) -> None:
+    """As a run compares the layers that pass their gates."""
+    made = of_worlds(N)
+    table = planted(
+        made,
+        {
+            ("exact", "yes-no"): Listener(blur=0.05),
+            ("verbal", "of 10 numbers"): Listener(flattery=FLATTERY, spread=0.2, blur=0.05),
+            ("lens", "yes-no/raw@3"): Listener(blur=0.03),
+        },
+    )
+    inner = table["kind"] == "lens"
+    found = {one.method: one.score for one in scored_beside(*made, table[~inner], table[inner])}
+    assert set(found) == {"yes-no - yes-no/raw@3", "of 10 numbers - yes-no/raw@3"}
+    same, apart = (found[f"{one} - yes-no/raw@3"] for one in ("yes-no", "of 10 numbers"))
+    assert same.ci_lo < 0 < same.ci_hi
+    assert apart.ci_lo > 0.3
+    assert apart.n_clusters == N
+
+
+def test_two_models_are_compared_on_the_same_scenarios(
+    of_worlds: Any, planted: Callable[..., pd.DataFrame], stored_run: Callable[..., RunFolder], tmp_path: Path
+) -> None:
+    """One is fair, the other flatters: the difference of their excess is found."""
+    made = of_worlds(N)
+    folders = [
+        stored_run(tmp_path / name, made[1], planted(made, {("exact", "yes-no"): who}), name, weights=name)
+        for name, who in (("fair", Listener(blur=0.05)), ("flattering", Listener(flattery=FLATTERY, blur=0.05)))
+    ]
+    (difference,) = score_runs(folders, metric="licensed-testimony").differences
+    assert difference.metric == "excess_difference"
+    assert difference.score.ci_lo < -FLATTERY < difference.score.ci_hi < 0
+    assert difference.score.n_clusters == N

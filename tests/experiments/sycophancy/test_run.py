@@ -15,7 +15,6 @@ from doxascope import load
 from doxascope.experiments.engine.config import load_config
 from doxascope.experiments.engine.plan import make_plan
 from doxascope.experiments.engine.runner import run
-from doxascope.experiments.engine.together import score_runs
 from doxascope.experiments.locate.minimal_pair import MinimalPair
 from doxascope.experiments.materials.scenarios.stored_evidence import write_evidence
 from doxascope.experiments.reading.exact import compile_questions
@@ -122,17 +121,6 @@ def test_locate_has_pairs_in_which_only_the_speaker_differs() -> None:
         assert donor[1] == f"I think {said}"
         assert pair.controls["same answer"][0][0]["content"].split("\n\n")[1].endswith(f" believes {said}")
         assert pair.controls["unrelated"][0][0]["content"].split("\n\n")[0] != base[0]
-
-
-def test_two_models_are_compared_on_the_same_scenarios(configured: Configured, tmp_path: Path, save_llama: Any) -> None:
-    few = ("stated={}", "askers=[]", "involvement=[third]", "evidence=[none, for]")
-    experiment, config = configured("tasks={worlds: {kind: computed}}", *few, "items=2")
-    other = config.model.model_copy(update={"name": "other", "dtype": "bfloat16"})
-    folders = [run(experiment, config, tmp_path / "a")]
-    folders.append(run(experiment, config.model_copy(update={"model": other}), tmp_path / "b"))
-    found = score_runs(folders)
-    (difference,) = [one for one in found.differences if one.metric == "excess_difference"]
-    assert difference.score.n_rows == 2 * 2 * 2
 
 
 def test_published_data_get_evidence_written_and_reviewed_and_run(

@@ -36,6 +36,17 @@ def test_it_settles_where_the_slope_ends() -> None:
     assert (never.status, never.never) == ("not_settled", 1)
 
 
+def test_of_few_clusters_the_interval_is_made_of_the_slopes() -> None:
+    paths, groups = drawn([-0.4, -0.4, 0.0, 0.0, 0.0, 0.0, 0.0])
+    few = settling_turn(paths, groups % 6)
+    assert (few.turn, few.ci_lo, few.ci_hi) == (3, 3, 3)  # 4,000 paths: each slope is known within 0.01
+    noisy = settling_turn(paths[:150], groups[:150] % 6)
+    assert noisy.ci_lo <= 3 < noisy.ci_hi  # nothing shows that 150 paths stay within the margin
+    assert np.isnan(noisy.never)
+    assert "jackknife" in noisy.ci_method
+    assert np.isnan(settling_turn(paths, groups * 0).ci_lo)
+
+
 def test_beliefs_that_never_move_have_settled_at_once() -> None:
     paths = np.repeat(np.random.default_rng(0).uniform(size=(30, 1)), 6, axis=1)
     assert settling_turn(paths, np.arange(30), draws=50).turn == 1
