@@ -13,7 +13,7 @@ from ...metrics import PairedDifference, paired_difference, paired_family
 from ..comparing import Comparison, Group, Record, Side, compare
 from ..runs.manifest import ITEMS, item_digests
 from ..scoring.number import Resampling, shown
-from .card import Card
+from .card import ModelCard
 
 ALPHA = 0.05
 VALID = "valid answers"
@@ -63,8 +63,8 @@ class Tested:
 class Against:
     """What was tested, and what failed."""
 
-    card: Card
-    other: Card
+    card: ModelCard
+    other: ModelCard
     tested: list[Tested]
     gates: list[str]
     """That failed here and held there."""
@@ -77,7 +77,7 @@ class Against:
         return [*self.gates, *(one.told for one in self.tested if one.regressed)]
 
 
-def against(card: Card, other: Card) -> Against:
+def against(card: ModelCard, other: ModelCard) -> Against:
     """Compare a card with another of the same set, on the items of both.
 
     Tested over one family (Holm): the registered number of each experiment, where no gate strikes it out, and the mean

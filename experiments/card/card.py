@@ -17,7 +17,7 @@ CARD = "card.json"
 
 
 @dataclass(frozen=True)
-class Card:
+class ModelCard:
     """One model, by one set."""
 
     folder: Path
@@ -30,7 +30,7 @@ class Card:
     """The folder of its probe job."""
 
     @classmethod
-    def open(cls, folder: Path) -> "Card":
+    def open(cls, folder: Path) -> "ModelCard":
         """The card of a folder. Raises UserError if there is none that is whole."""
         path = folder / CARD
         try:

@@ -10,13 +10,15 @@ from ..probing.job import sweep_job
 from ..probing.settings import ProbeJob, load_job
 from ..runs.folder import RunFolder
 from ..runs.manifest import digest
-from .card import CARD, Card
+from .card import CARD, ModelCard
 from .page import card_page
 from .settings import CardSet, as_overrides, load_set
 from .told import as_data
 
 
-def make_card(model: str, out: Path, *, chosen: str = "quick", seed: int = 0, overrides: tuple[str, ...] = ()) -> Card:
+def make_card(
+    model: str, out: Path, *, chosen: str = "quick", seed: int = 0, overrides: tuple[str, ...] = ()
+) -> ModelCard:
     """Run what a set names, and write `card.json` and `report.html`; what is there already is not read again.
 
     Args:
@@ -38,7 +40,7 @@ def make_card(model: str, out: Path, *, chosen: str = "quick", seed: int = 0, ov
     runs = {name: run(experiment, config, folder / "runs").path for name, (experiment, config) in planned.items()}
     job = _job(given, runs)
     probe = sweep_job(job, folder / "probes")[0] if job else None
-    card = Card(folder, given, spec.name, seed, runs, probe)
+    card = ModelCard(folder, given, spec.name, seed, runs, probe)
     written = RunFolder(folder)
     try:
         written.write_json(CARD, as_data(card))

@@ -11,19 +11,19 @@ from ..report.lead import Lead
 from ..report.page import render_page
 from ..scoring.number import Number, shown
 from .against import VALID, Against
-from .card import Card, registered
+from .card import ModelCard, registered
 
 NONE = "–"
 
 
-def card_page(card: Card) -> str:
+def card_page(card: ModelCard) -> str:
     """Gates first; then what was said, held and done side by side; the probe; and what is not supported."""
     blocks: list[Block] = [*_gates(card), _numbers(card), *_gaps(card), *_probe(card), _runs(card)]
     made = f"Set {card.chosen.name}, version {card.chosen.version}; seed {card.seed}; doxascope {__version__}."
     return render_page("Card", f"of {card.model}", [*blocks, Prose(text=made, soft=True)])
 
 
-def _gates(card: Card) -> Iterator[Block]:
+def _gates(card: ModelCard) -> Iterator[Block]:
     leads = {name: Lead(found.groups[0].sides[0].verdicts, ()) for name, found in card.within.items()}
     judged = {name: lead for name, lead in leads.items() if lead.verdicts}
     passing = [name for name, lead in judged.items() if any(one.passed for one in lead.verdicts)]
@@ -55,7 +55,7 @@ def _told(lines: list[str]) -> tuple[str, list[str]]:
     return (lines[0], lines[1:]) if lines else (NONE, [])
 
 
-def _numbers(card: Card) -> TableBlock:
+def _numbers(card: ModelCard) -> TableBlock:
     """The registered number of each experiment, by kind and method."""
     rows = []
     for name, found in card.within.items():
@@ -92,7 +92,7 @@ def _number(name: str, group: Group, one: Number, floor: float | None) -> list[C
     ]
 
 
-def _gaps(card: Card) -> Iterator[Block]:
+def _gaps(card: ModelCard) -> Iterator[Block]:
     """What the kinds differ by on the same items."""
     for name, found in card.within.items():
         if found.confirmed:
@@ -106,7 +106,7 @@ def _family(found: Comparison) -> str:
     return f"Paired on the same items; p adjusted by Holm over the {found.confirmed[0].score.family_size} tests here."
 
 
-def _probe(card: Card) -> Iterator[Block]:
+def _probe(card: ModelCard) -> Iterator[Block]:
     if not card.probed:
         return
     yield TableBlock(
@@ -121,7 +121,7 @@ def _probe(card: Card) -> Iterator[Block]:
     )
 
 
-def _runs(card: Card) -> TableBlock:
+def _runs(card: ModelCard) -> TableBlock:
     return TableBlock(
         title="Runs",
         caption="Each has a page of its own, with every number and what it is made of.",
@@ -133,7 +133,7 @@ def _runs(card: Card) -> TableBlock:
     )
 
 
-def _settings(card: Card, name: str) -> str:
+def _settings(card: ModelCard, name: str) -> str:
     return ", ".join(f"{key}={value}" for key, value in card.chosen.runs[name].items()) or NONE
 
 

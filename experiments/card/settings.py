@@ -5,32 +5,28 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
-from pydantic import BaseModel, ConfigDict, PositiveInt
+from pydantic import Field, PositiveInt
 
 from ...hooks.errors import UserError
-from ...hooks.settings import parse, read_yaml
+from ...hooks.settings import Settings, parse, read_yaml
 
-Settings = dict[str, Any]
+Changes = dict[str, Any]
 """Key, as `-o` takes it -> value."""
 
 
-class ProbeOf(BaseModel):
+class ProbeOf(Settings):
     """A probe on the activations of one of the runs."""
 
-    model_config = ConfigDict(extra="forbid")
-
     run: str
-    settings: Settings = {}
+    settings: Changes = Field(default_factory=dict)
 
 
-class CardSet(BaseModel):
+class CardSet(Settings):
     """Experiments with their settings, fixed before a model is seen."""
-
-    model_config = ConfigDict(extra="forbid")
 
     name: str
     version: PositiveInt
-    runs: dict[str, Settings]
+    runs: dict[str, Changes]
     probe: ProbeOf | None = None
 
 
@@ -49,6 +45,6 @@ def load_set(target: str) -> CardSet:
     return found
 
 
-def as_overrides(settings: Settings) -> list[str]:
+def as_overrides(settings: Changes) -> list[str]:
     """As the command line takes them."""
     return [f"{key}={json.dumps(value)}" for key, value in settings.items()]

@@ -11,11 +11,11 @@ from ..report.rows import as_row
 from ..runs.folder import RunFolder
 from ..scoring.number import shown
 from .against import Against
-from .card import Card, registered
+from .card import ModelCard, registered
 from .page import against_page
 
 
-def text(card: Card) -> str:
+def text(card: ModelCard) -> str:
     """Gates first, then the registered number of each experiment by kind, then the probe."""
     lines = [f"card of {card.model} by the set {card.chosen.name}, version {card.chosen.version}, seed {card.seed}", ""]
     rows = [("", "", "kind", "estimate", "interval", "gate")]
@@ -32,7 +32,7 @@ def text(card: Card) -> str:
     return "\n".join(lines)
 
 
-def as_data(card: Card) -> dict[str, Any]:
+def as_data(card: ModelCard) -> dict[str, Any]:
     """The card for `card.json`: where everything lies, and the numbers that the page shows."""
     told = {key: value for key, value in card.probed.items() if key != "settings"}  # they name the folders of runs
     probe = {"folder": card.probe.name, **told} if card.probe else None

@@ -421,10 +421,10 @@ def card(model: str, chosen: str, seed: int, overrides: tuple[str, ...], out: Pa
     doxascope card Qwen/Qwen3-0.6B --set standard -o model.dtype=bfloat16
     doxascope card ./checkpoint-2000 --against cards/quick-1-checkpoint-1000-1a2b3c4d
     """
-    from ..card import Card, against, make_card
+    from ..card import ModelCard, against, make_card
     from ..card.told import against_text, text, write_against
 
-    before = None if other is None else Card.open(other)
+    before = None if other is None else ModelCard.open(other)
     made = make_card(model, out, chosen=chosen, seed=seed, overrides=overrides)
     echo(text(made))
     echo(f"\ncard: {made.folder / 'report.html'}")

@@ -14,7 +14,7 @@ from safetensors.torch import load_file, save_file
 from transformers import AutoTokenizer
 
 from doxascope import UserError
-from doxascope.experiments.card import Card, against, make_card
+from doxascope.experiments.card import ModelCard, against, make_card
 from doxascope.experiments.card.settings import load_set
 
 TINY = {
@@ -25,7 +25,7 @@ TINY = {
     },
     "probe": {"run": "truth", "settings": {"positions": [], "study.permutations": 19, "study.refits": 20}},
 }
-Made = Callable[..., Card]
+Made = Callable[..., ModelCard]
 
 
 @pytest.fixture(scope="module")
@@ -34,7 +34,7 @@ def made(tmp_path_factory: pytest.TempPathFactory, tiny_for: Callable[[str], Pat
     place = tmp_path_factory.mktemp("cards")
     (place / "tiny.yaml").write_text(yaml.safe_dump(TINY))
 
-    def make(out: str, change: Callable[[dict[str, torch.Tensor], list[int]], None] | None = None) -> Card:
+    def make(out: str, change: Callable[[dict[str, torch.Tensor], list[int]], None] | None = None) -> ModelCard:
         model = tiny_for("consistency")
         if change is not None:
             model = Path(shutil.copytree(model, place / f"{out}-model"))
@@ -48,12 +48,12 @@ def made(tmp_path_factory: pytest.TempPathFactory, tiny_for: Callable[[str], Pat
 
 
 @pytest.fixture(scope="module")
-def card(made: Made) -> Card:
+def card(made: Made) -> ModelCard:
     """Of the tiny model."""
     return made("one")
 
 
-def test_a_card_leads_with_gates_and_shows_kinds_gaps_and_the_probe(card: Card) -> None:
+def test_a_card_leads_with_gates_and_shows_kinds_gaps_and_the_probe(card: ModelCard) -> None:
     page = (card.folder / "report.html").read_text()
     titles = [page.index(f">{title}<") for title in ("Gates", "Said, held, done", "Probe", "Runs")]
     assert titles == sorted(titles)
@@ -69,7 +69,7 @@ def test_a_card_leads_with_gates_and_shows_kinds_gaps_and_the_probe(card: Card) 
     assert {claim["verdict"] for claim in told["probe"]["claims"]} <= {"supported", "not supported", "not tested"}
 
 
-def test_the_same_card_again_is_the_same_bytes_wherever_it_stopped(card: Card, made: Made) -> None:
+def test_the_same_card_again_is_the_same_bytes_wherever_it_stopped(card: ModelCard, made: Made) -> None:
     other = made("two")
     for name in ("card.json", "report.html"):
         assert (card.folder / name).read_bytes() == (other.folder / name).read_bytes()
@@ -80,15 +80,17 @@ def test_the_same_card_again_is_the_same_bytes_wherever_it_stopped(card: Card, m
         assert (card.folder / name).read_bytes() == (again.folder / name).read_bytes()
 
 
-def test_nothing_is_worse_than_itself(card: Card, made: Made) -> None:
+def test_nothing_is_worse_than_itself(card: ModelCard, made: Made) -> None:
     assert against(card, card).regressions == []
-    found = against(made("two"), Card.open(card.folder))
+    found = against(made("two"), ModelCard.open(card.folder))
     assert {one.name for one in found.tested} >= {"valid answers"}
     assert [one.score.difference for one in found.tested] == [0] * len(found.tested)
     assert found.regressions == []
 
 
-def test_a_model_that_answers_less_often_is_worse(card: Card, made: Made, command_line: Callable[..., Any]) -> None:
+def test_a_model_that_answers_less_often_is_worse(
+    card: ModelCard, made: Made, command_line: Callable[..., Any]
+) -> None:
     """A constant in one dimension of the residual stream lets the other model say, and end, answers more often."""
 
     def often(weights: dict[str, torch.Tensor], answers: list[int]) -> None:
@@ -127,12 +129,12 @@ def test_a_wrong_set_is_refused_before_anything_is_read(change: dict[str, Any], 
     assert not (tmp_path / "out").exists()
 
 
-def test_what_is_no_card_or_of_another_set_is_refused(card: Card, tmp_path: Path) -> None:
+def test_what_is_no_card_or_of_another_set_is_refused(card: ModelCard, tmp_path: Path) -> None:
     with pytest.raises(UserError, match="is no card that is whole"):
-        Card.open(tmp_path)
+        ModelCard.open(tmp_path)
     (tmp_path / "card.json").write_text("[]")
     with pytest.raises(UserError, match="is no card that is whole"):
-        Card.open(tmp_path)
+        ModelCard.open(tmp_path)
     with pytest.raises(UserError, match="no set and no file; known: quick, standard"):
         load_set("quikc")
     with pytest.raises(UserError, match="another set or seed"):
