@@ -112,6 +112,32 @@ def test_a_rival_that_reads_the_same_is_not_beaten(command_line: Call, place: Pa
     assert card["numbers"]["above random weights"]["value"] == pytest.approx(0)
 
 
+def test_an_untrained_model_and_neutral_chat_are_read_once(
+    command_line: Call, place: Path, run_folder: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    chosen = ("untrained=true", "neutral=100", "positions=[]", "pool=[statement, answer]", "study.seed=1")
+    given = [part for one in chosen for part in ("-o", one)]
+    done = command_line("probe", "sweep", "job.yaml", str(run_folder), *given, "--out", "again", cwd=place)
+    assert done.returncode == 0, done.stderr
+    assert "reading 48 prompts by an untrained model, once" in caplog.text
+    caplog.clear()
+    folder = next((place / "again").iterdir())
+    card = json.loads((folder / "card.json").read_text())
+    assert np.isfinite(card["baselines"]["untrained model of the same shape"])
+    assert 0 <= card["numbers"]["recall"]["value"] <= 1
+    assert {one["estimator"] for one in card["estimators"]} >= {"logistic, positions pooled by attention"}
+    assert "told from neutral chat" in done.stdout
+    (untrained,) = (np.load(path) for path in folder.glob("untrained-*.npy"))
+    data = load_runs(load_job(str(place / "job.yaml"), [run_folder])).data
+    own = data.read(next(point for point in data.points if point.layer == 1))
+    assert untrained.shape == own.shape
+    assert np.abs(untrained - own).max() > 0.01
+    same_text = data.rows["text"].to_numpy()  # equal tokens are read alike, as by any model
+    assert len(np.unique(untrained.round(6), axis=0)) == len(set(same_text))
+    command_line("probe", "sweep", "job.yaml", str(run_folder), *given, "--out", "again", cwd=place)
+    assert "reading" not in caplog.text
+
+
 def test_at_the_answer_the_page_says_read_out(command_line: Call, place: Path, run_folder: Path) -> None:
     given = (
         "probe",
