@@ -71,6 +71,7 @@ ROOMS = (
         "engine",
         "probing",
         "comparing",
+        "card",
         "cli",
     ),
 )

@@ -404,6 +404,39 @@ def _number(option: str, name: str, text: str) -> float:
 
 
 @cli.command()
+@click.argument("model")
+@click.option("--set", "chosen", default="quick", show_default=True, help="quick, standard, or a YAML file.")
+@click.option("--seed", type=click.IntRange(0), default=0, show_default=True, help="Of items and of what is drawn.")
+@OVERRIDE
+@click.option("--out", type=click.Path(path_type=Path), default=Path("cards"), show_default=True, help="For cards.")
+@click.option("--against", "other", type=click.Path(path_type=Path), help="A card; exit code 1 if this one is worse.")
+def card(model: str, chosen: str, seed: int, overrides: tuple[str, ...], out: Path, other: Path | None) -> None:
+    """Run a fixed set of small experiments and a probe on MODEL, and write one page.
+
+    The same command again resumes. With --against the registered numbers, the share of valid answers and the gates
+    are tested against those of another card, and the exit code is 1 if one is worse.
+
+    \b
+    doxascope card smollm2-135m
+    doxascope card Qwen/Qwen3-0.6B --set standard -o model.dtype=bfloat16
+    doxascope card ./checkpoint-2000 --against cards/quick-1-checkpoint-1000-1a2b3c4d
+    """
+    from ..card import ModelCard, against, make_card
+    from ..card.told import against_text, text, write_against
+
+    before = None if other is None else ModelCard.open(other)
+    made = make_card(model, out, chosen=chosen, seed=seed, overrides=overrides)
+    echo(text(made))
+    echo(f"\ncard: {made.folder / 'report.html'}")
+    if before is not None:
+        found = against(made, before)
+        echo(f"\n{against_text(found)}")
+        echo(f"\nagainst: {write_against(found)}")
+        if found.regressions:
+            raise SystemExit(1)
+
+
+@cli.command()
 @click.argument("run", type=click.Path(path_type=Path))
 @click.argument("file", type=click.Path(path_type=Path))
 def sheet(run: Path, file: Path) -> None:

@@ -4,6 +4,7 @@ import json
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
+import numpy as np
 import pandas as pd
 
 from ...metrics import INNER_KINDS
@@ -54,8 +55,8 @@ def _layers(run: Run, experiment: ReadInside, every: pd.DataFrame) -> Iterator[t
             continue
         view = max(passed, key=lambda one: passed[one].gate.partial_corr)
         own = every[(every["kind"] == "lens") & (every["method"] == profile.method) & (every["layer"] == view.layer)]
-        seen = own["variant"].astype(str).map(lambda text, view=view: json.loads(text).get(LENS) == view.lens)
-        own = own[seen & ~own["cluster"].isin(profile.judges)]
+        seen = np.array([json.loads(str(text)).get(LENS) == view.lens for text in own["variant"]], dtype=bool)
+        own = own[seen & ~own["cluster"].isin(profile.judges).to_numpy(dtype=bool)]
         name = f"{profile.method}/{view.lens}@{view.layer}"
         yield name, named_apart(own, [name] * len(own), (LENS,))
 

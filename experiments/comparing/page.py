@@ -33,18 +33,18 @@ def blocks_of(found: Comparison) -> list[Block]:
     rest = [record for record in found.struck if record.pair.metric not in found.family]
     blocks: list[Block] = [*_lead(found), *(block for group in found.groups for block in _head(group))]
     if found.confirmed:
-        blocks.append(_differences("Do they differ?", family_caption(found), found.confirmed))
+        blocks.append(differences("Do they differ?", family_caption(found), found.confirmed))
     else:
         blocks.append(Prose(title="Do they differ?", text=family_caption(found)))
     if named:
-        blocks.append(_differences("Struck out", STRUCK, named))
+        blocks.append(differences("Struck out", STRUCK, named))
     blocks += [_numbers(group) for group in found.groups]
     blocks += [_matrix(group, group.matrix) for group in found.groups if group.matrix]
     blocks += _drivers(found, [*found.confirmed, *named])
     if found.explored:
-        blocks.append(_differences("What was not named", _explored_caption(found), found.explored, folded=True))
+        blocks.append(differences("What was not named", _explored_caption(found), found.explored, folded=True))
     if rest:
-        blocks.append(_differences("Struck out, and not named", STRUCK, rest, folded=True))
+        blocks.append(differences("Struck out, and not named", STRUCK, rest, folded=True))
     return blocks
 
 
@@ -126,7 +126,8 @@ def _tests(records: Sequence[Record]) -> int:
     return max((record.score.family_size for record in records), default=0)
 
 
-def _differences(title: str, caption: str, records: Sequence[Record], *, folded: bool = False) -> TableBlock:
+def differences(title: str, caption: str, records: Sequence[Record], *, folded: bool = False) -> TableBlock:
+    """A table of comparisons, a row each."""
     head = [
         (name, told)
         for name, told in (

@@ -118,9 +118,10 @@ def _best_stakes(costs: Floats) -> Floats:
     if not n:
         return np.zeros((0, bets))
     per_row = [scipy.sparse.csr_array(np.hstack([-one, np.ones((worlds, 1))])) for one in costs]
+    costs_of_all: Any = scipy.sparse.block_diag(per_row, format="csr")
     found: Any = scipy.optimize.linprog(
         np.tile(np.append(np.zeros(bets), -1.0), n),
-        A_ub=scipy.sparse.block_diag(per_row, format="csr"),
+        A_ub=costs_of_all,
         b_ub=np.zeros(n * worlds),
         bounds=[*[(-1, 1)] * bets, (None, None)] * n,
     )

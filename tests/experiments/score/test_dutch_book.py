@@ -103,7 +103,9 @@ def test_a_coherent_agent_read_with_noise_loses_what_its_floor_says() -> None:
     """The floor comes from how far replicate readings of an item are apart."""
     rng = np.random.default_rng(3)
     table = {name: np.repeat(values, 4) for name, values in law().items()}
-    read = {name: np.clip(values + 0.03 * rng.standard_normal(4 * N), 0, 1) for name, values in table.items()}
+    read: dict[str, Any] = {
+        name: np.clip(values + 0.03 * rng.standard_normal(4 * N), 0, 1) for name, values in table.items()
+    }
     item = np.repeat(KEYS, 4)
     sample = Evidence(**read, item=item, replicate=np.tile(np.array(list("abcd"), dtype=object), N), clusters=item)
     number = losses(sample, "bayes")["dutch_book_bayes"]
