@@ -9,7 +9,7 @@
 Everything in `__all__` is public, and so is every name of `doxascope.metrics`. What lies deeper may change.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from . import metrics
     from .experiments.ask.config import Candidate
+    from .experiments.comparing.found import Comparison
     from .experiments.engine.notebook import AskableModel, AskedTable, load
     from .experiments.experiment import Column, Experiment, Figure, Findings, Item, Question, RunConfig, Table
     from .experiments.materials.choices.asked_sources import AskedSource
@@ -82,6 +83,7 @@ __all__ = [
     "answer_rows",
     "ask_number",
     "certify",
+    "compare",
     "count_format",
     "export_store",
     "load",
@@ -184,6 +186,22 @@ def score(
         return score_runs(runs, metric, seed=seed)
     (path,) = paths
     return score_table(path, metric, cluster=cluster, replicates=replicates, seed=seed or 0)
+
+
+def compare(
+    *paths: Path | str, metrics: Sequence[str] = (), margins: Mapping[str, float] | None = None, seed: int | None = None
+) -> "Comparison":
+    """Compare runs, or tables, on the items that both have, or the kinds of belief of one run, as `doxascope compare`.
+
+    Args:
+        paths: of runs, or of tables.
+        metrics: the numbers to confirm, as in `scores.json`; none: those that the runs were made for.
+        margins: number -> the difference below which two are the same.
+        seed: of all resampling; if not given the first run's own, or 0.
+    """
+    from .experiments.comparing import compare as compare_paths
+
+    return compare_paths([Path(path) for path in paths], metrics=metrics, margins=margins, seed=seed)
 
 
 def __getattr__(name: str) -> object:

@@ -2,6 +2,8 @@
 
     python benchmarks/probes.py            one layer of 20,000 rows by 576, 5 x 4 grouped folds, and d = 8,192
     python benchmarks/probes.py --false-positives 200    how often noise passes for a finding
+    python benchmarks/probes.py --power 50               how often a planted direction is found, at its layer
+    python benchmarks/probes.py --heads 5                what a capture of all heads adds to the passes of SmolLM2
 
 The first prints seconds of a layer; a sweep of 30 is 30 of them, of which one is in memory at a time.
 """
@@ -10,6 +12,7 @@ import argparse
 import resource
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -28,6 +31,8 @@ from doxascope.probes.selection.sweep import sweep, sweep_point
 from doxascope.probes.targets import make_target
 
 ROWS_OF_GROUP = 10
+PLANTED = 7
+STRENGTHS = (0.3, 0.5, 0.7)
 
 
 def world(n: int, d: int) -> tuple[Any, Any, Any, Any]:
@@ -81,23 +86,79 @@ def speed(n: int, permutations: int) -> None:
     timed("2,000 rows x 8,192, with the permuted targets", lambda: sweep_point(x, y, null, folds))
 
 
+def layers_of_noise(seed: int, strength: float = 0.0) -> ProbeData:
+    """Twelve layers of 50 features for 160 rows in 40 groups; at layer 7 one feature holds the target of the group with
+    this signal-to-noise ratio, in standard deviations: its R2 in the population is s^2 / (1 + s^2).
+    """
+    rng = np.random.default_rng(seed)
+    groups = np.repeat(np.arange(40), 4)
+    arrays = {ReadAt("resid_post", layer, "end"): rng.normal(size=(160, 50)) for layer in range(12)}
+    rows = pd.DataFrame({"readout_id": np.arange(160).astype(str), "group": groups})
+    target = make_target("planted", rng.random(40)[groups])
+    unit = (target.logit - target.logit.mean()) / target.logit.std()
+    arrays[ReadAt("resid_post", PLANTED, "end")][:, 0] += strength * unit
+    return ProbeData(rows, target, ArrayFeatures(arrays), tuple(arrays))
+
+
 def false_positives(seeds: int) -> None:
     """Share of data sets of pure noise whose selected place has a p at or below each level."""
     p = []
     for seed in range(seeds):
-        rng = np.random.default_rng(seed)
-        groups = np.repeat(np.arange(40), 4)
-        arrays = {ReadAt("resid_post", layer, "end"): rng.normal(size=(160, 50)) for layer in range(12)}
-        rows = pd.DataFrame({"readout_id": np.arange(160).astype(str), "group": groups})
-        target = make_target("noise", rng.random(40)[groups])
-        data = ProbeData(rows, target, ArrayFeatures(arrays), tuple(arrays))
-        found = sweep(data, grouped_folds(groups, 5, seed), draws=99, seed=seed)
+        data = layers_of_noise(seed)
+        found = sweep(data, grouped_folds(data.groups, 5, seed), draws=99, seed=seed)
         best = int(found.r2.argmax())
         p.append([found.selected_p, found.p_max[best], found.p_at(found.points[best])])
     names = ("selected within folds", "best place, max-T", "best place, its own p (wrong)")
+    print(f"{seeds} data sets of noise, 12 layers, 40 groups of 4 rows, 50 features, 99 permutations")
     for name, column in zip(names, np.array(p).T, strict=True):
         told = ", ".join(f"{(column <= level).mean():.3f} at {level:g}" for level in (0.01, 0.05, 0.1))
         print(f"{name:<32}{told}")
+
+
+def power(seeds: int) -> None:
+    """Share of data sets in which a planted direction is found by the selected pipeline, and where."""
+    print(
+        f"{seeds} data sets, 12 layers, 40 groups of 4 rows, 50 features, 99 permutations; planted at layer {PLANTED}"
+    )
+    for strength in STRENGTHS:
+        hits = right = 0
+        for seed in range(seeds):
+            data = layers_of_noise(seed, strength)
+            found = sweep(data, grouped_folds(data.groups, 5, seed), draws=99, seed=seed)
+            hits += found.selected_p <= 0.05
+            right += found.points[int(found.r2.argmax())].layer == PLANTED
+        r2 = strength**2 / (1 + strength**2)
+        print(f"R2 {r2:.2f} in one feature: found in {hits / seeds:.2f}, its layer the highest in {right / seeds:.2f}")
+
+
+def heads(rounds: int) -> None:
+    """Processor time of the passes over 78 contexts with the heads of all layers captured at the last token, over the
+    same passes without; they take turns.
+    """
+    from peers.workload import ONE_FORM, compiled
+
+    from doxascope import CapturePlan, load
+    from doxascope.hooks.prompts.places import ResolvedPosition
+
+    with load("smollm2-135m") as lm:
+        groups = [
+            [replace(q, places=(ResolvedPosition("last", len(q.prompt.ids) - 1, 1),)) for q in group]
+            for group in compiled(lm, 6, ONE_FORM)
+        ]
+        plan = CapturePlan(sites=("head_out",))
+        taken: dict[bool, list[float]] = {False: [], True: []}
+        for turn in range(rounds + 1):
+            for captures in (False, True):
+                began = time.process_time()
+                for group in groups:
+                    lm.read(group, capture=plan if captures else None)
+                if turn:
+                    taken[captures].append(time.process_time() - began)
+        ratios = np.array(taken[True]) / np.array(taken[False])
+        print(
+            f"capture of all heads over none: {np.median(ratios):.3f} ({ratios.min():.3f} to {ratios.max():.3f}), "
+            f"{rounds} rounds; at most 1.10: {'met' if np.median(ratios) <= 1.1 else 'MISSED'}"
+        )
 
 
 if __name__ == "__main__":
@@ -105,8 +166,14 @@ if __name__ == "__main__":
     parser.add_argument("--rows", type=int, default=20_000)
     parser.add_argument("--permutations", type=int, default=1000)
     parser.add_argument("--false-positives", type=int, metavar="SEEDS")
+    parser.add_argument("--power", type=int, metavar="SEEDS")
+    parser.add_argument("--heads", type=int, metavar="ROUNDS")
     given = parser.parse_args()
     if given.false_positives:
         false_positives(given.false_positives)
+    elif given.power:
+        power(given.power)
+    elif given.heads:
+        heads(given.heads)
     else:
         speed(given.rows, given.permutations)

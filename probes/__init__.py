@@ -2,6 +2,7 @@
 
 from .data.dataset import ProbeData
 from .data.features import ArrayFeatures, ReadAt, StoreFeatures
+from .estimators.attention import AttentionPooling
 from .estimators.ccs import ContrastConsistentSearch
 from .estimators.logistic import SoftLogistic
 from .estimators.means import MeanDifference
@@ -13,6 +14,7 @@ from .targets import Target, make_target
 
 __all__ = [
     "ArrayFeatures",
+    "AttentionPooling",
     "ContrastConsistentSearch",
     "LinearReadout",
     "MeanDifference",

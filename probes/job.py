@@ -2,7 +2,7 @@
 
 import hashlib
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import quote
@@ -13,14 +13,13 @@ from numpy.typing import NDArray
 from ..hooks.errors import UserError, in_one_line
 from ..hooks.files import atomic_write
 from ..hooks.store import Header
-from ..metrics.validation import Floats
 from .card.claims import Card, report_card
 from .card.site_rule import DECODED, READ_OUT, ReadingSite
 from .data.dataset import ProbeData
 from .data.features import ReadAt
 from .estimators.ridge import RidgeOnLogOdds
 from .evidence.crossfit import cross_fit, recalibration
-from .evidence.study import Study, study
+from .evidence.study import Beside, Study, study
 from .folds import grouped_folds
 from .plan import StudyPlan
 from .probe import Probe, ProbeMeta
@@ -80,7 +79,8 @@ def run_job(
     *,
     name: str,
     folder: Path,
-    others: Mapping[str, Floats] | None = None,
+    beside: Beside | None = None,
+    workers: int = 1,
     advance: Callable[[int], object] = lambda n: None,
 ) -> Judged:
     """Sweep all points, study the registered one, fill the card and train the probe.
@@ -92,7 +92,8 @@ def run_job(
         plan: under which settings.
         name: of the probe.
         folder: keeps what each point gave, by what it depends on, so that the same job goes on where it was.
-        others: features to do better than, besides the surface of the text.
+        beside: features besides those that are swept.
+        workers: threads that sweep, each at a place of its own.
         advance: is told of each point that is done.
 
     Raises UserError if the registered place is not among the points.
@@ -108,9 +109,16 @@ def run_job(
         return found
 
     swept = sweep(
-        data, folds, draws=plan.permutations, seed=plan.seed, penalties=plan.penalties, level=plan.level, keep=keep
+        data,
+        folds,
+        draws=plan.permutations,
+        seed=plan.seed,
+        penalties=plan.penalties,
+        level=plan.level,
+        workers=workers,
+        keep=keep,
     )
-    studied = study(data, registered.at, folds, plan, others)
+    studied = study(data, registered.at, folds, plan, beside)
     card = report_card(swept, studied, registered.site, data.n_groups, plan)
     probe = train(data, registered, header, plan, name)
     probe = Probe(probe.readout, probe.meta.model_copy(update={"called": card.name}), probe.crossed, probe.fold_of)

@@ -70,6 +70,8 @@ ROOMS = (
         "truth",
         "engine",
         "probing",
+        "comparing",
+        "card",
         "cli",
     ),
 )

@@ -5,8 +5,9 @@
 from .addon import AddOn
 from .floors import NoiseFloors
 from .inner.addon import InnerLayers
+from .passing import LensInPassing
 from .probed import ProbeBeliefs
 from .settled import Settled
 
-ADDONS: tuple[AddOn, ...] = (Settled(), NoiseFloors(), InnerLayers(), ProbeBeliefs())
+ADDONS: tuple[AddOn, ...] = (Settled(), NoiseFloors(), InnerLayers(), ProbeBeliefs(), LensInPassing())
 """In the order of their sections on a page."""

@@ -103,6 +103,10 @@ def run(
 @MODEL
 @OVERRIDE
 @click.option("--item", metavar="ID", help="Read one item, or one of its read-outs, and show its tokens and masses.")
+@click.option(
+    "--power", "pilots", multiple=True, metavar="RUN", type=click.Path(path_type=Path), help="A pilot run, or several."
+)
+@click.option("--effect", "effects", multiple=True, metavar="NAME=VALUE", help="What --power is to find.")
 @ALLOW_CODE
 def plan(
     target: str,
@@ -110,15 +114,20 @@ def plan(
     model: str | None,
     overrides: tuple[str, ...],
     item: str | None,
+    pilots: tuple[Path, ...],
+    effects: tuple[str, ...],
     allow_code: tuple[Path, ...],
 ) -> None:
     """Show what a run would do and cost; needs the tokenizer but, without --item, no forward pass.
+
+    With --power the clusters that it needs, by the spread of a pilot run; of several pilots, to tell them apart.
 
     \b
     doxascope plan consistency
     doxascope plan my-study.yaml -o items=1000
     doxascope plan consistency --item t0000-012             masses of all its read-outs
     doxascope plan consistency --item t0000-012/prior/free  ids, boundary, every surface form
+    doxascope plan martingale --power runs/pilot --effect M=0.1
     """
     from ..engine.config import load_config
     from ..engine.item_plan import describe_item
@@ -128,6 +137,17 @@ def plan(
     if item is not None:
         for line in describe_item(experiment, config, item):
             echo(line)
+        return
+    if effects or pilots:
+        if not (effects and pilots):
+            raise UserError("--power and --effect go together: a pilot run, and what is to be found (--effect M=0.1)")
+        from ..comparing.power import needed
+
+        asked = {name: _number("--effect", name, value) for name, value in _settings("--effect", effects).items()}
+        for one in needed(pilots, asked, seed=config.seed, allow_code=allow_code):
+            echo(one.line)
+            if one.registered:
+                echo(f"  to register it: {one.registered}")
         return
     planned = make_plan(experiment, config)
     first = planned.example[0]
@@ -325,6 +345,95 @@ def score(
         settings |= {"reference": ", ".join(references) or None}
         write(folder, scored, {key: value for key, value in settings.items() if value is not None})
         echo(f"\nreport: {folder.path / 'report.html'}")
+
+
+@cli.command()
+@click.argument("paths", metavar="RUN|TABLE...", nargs=-1, required=True, type=click.Path(path_type=Path))
+@click.option("--metric", "metrics", multiple=True, metavar="NAME", help="A number to confirm, as in scores.json.")
+@click.option("--margin", "margins", multiple=True, metavar="NAME=VALUE", help="Below this two are the same.")
+@click.option("--cluster", metavar="COLUMN", help="Of tables: what was sampled.")
+@click.option("--map", "names", multiple=True, metavar="NAME=COLUMN", help="Of tables: a name, and your column for it.")
+@click.option("--seed", type=click.IntRange(0), help="Of all resampling; the first run's own, or 0, if not given.")
+@click.option("--out", type=click.Path(path_type=Path), help="Folder for comparison.json and report.html.")
+@ALLOW_CODE
+def compare(
+    paths: tuple[Path, ...],
+    metrics: tuple[str, ...],
+    margins: tuple[str, ...],
+    cluster: str | None,
+    names: tuple[str, ...],
+    seed: int | None,
+    out: Path | None,
+    allow_code: tuple[Path, ...],
+) -> None:
+    """Compare runs, or tables, on the items that both have; or the kinds of belief of one run.
+
+    What differs between runs is told first, and what cannot be compared is refused. Names given by --metric are the
+    family of tests (Holm); without them it is what the runs were made for. All else is exploratory.
+
+    \b
+    doxascope compare runs/martingale-a runs/martingale-b             two models, templates, back ends, checkpoints
+    doxascope compare runs/martingale-a                               exact, stated, inner and probed beliefs of one run
+    doxascope compare runs/martingale-a runs/truth-a runs/martingale-b runs/truth-b
+    doxascope compare mine.csv theirs.csv --metric brier --margin brier=0.01
+    doxascope compare a.eval b.eval                                   logs of Inspect; samples_*.jsonl of lm-eval
+    """
+    from ..comparing import compare as compared
+    from ..comparing.told import prepare, text, write
+
+    folder = None if out is None else prepare(out)
+    within = {name: _number("--margin", name, value) for name, value in _settings("--margin", margins).items()}
+    known = {"cluster": cluster, "names": _settings("--map", names), "seed": seed, "allow_code": allow_code}
+    found = compared(paths, metrics=metrics, margins=within, **known)
+    echo(text(found))
+    if folder is not None:
+        settings = {"metric": ", ".join(metrics), "margin": ", ".join(margins), "cluster": cluster, "seed": seed}
+        settings |= {"map": ", ".join(names)}
+        write(folder, found, {key: value for key, value in settings.items() if value not in (None, "")})
+        echo(f"\nreport: {folder.path / 'report.html'}")
+
+
+def _number(option: str, name: str, text: str) -> float:
+    try:
+        value = float(text)
+    except ValueError:
+        value = 0.0
+    if not 0 < value < float("inf"):
+        raise UserError(f"{option} {name}={text}: give a number above 0")
+    return value
+
+
+@cli.command()
+@click.argument("model")
+@click.option("--set", "chosen", default="quick", show_default=True, help="quick, standard, or a YAML file.")
+@click.option("--seed", type=click.IntRange(0), default=0, show_default=True, help="Of items and of what is drawn.")
+@OVERRIDE
+@click.option("--out", type=click.Path(path_type=Path), default=Path("cards"), show_default=True, help="For cards.")
+@click.option("--against", "other", type=click.Path(path_type=Path), help="A card; exit code 1 if this one is worse.")
+def card(model: str, chosen: str, seed: int, overrides: tuple[str, ...], out: Path, other: Path | None) -> None:
+    """Run a fixed set of small experiments and a probe on MODEL, and write one page.
+
+    The same command again resumes. With --against the registered numbers, the share of valid answers and the gates
+    are tested against those of another card, and the exit code is 1 if one is worse.
+
+    \b
+    doxascope card smollm2-135m
+    doxascope card Qwen/Qwen3-0.6B --set standard -o model.dtype=bfloat16
+    doxascope card ./checkpoint-2000 --against cards/quick-1-checkpoint-1000-1a2b3c4d
+    """
+    from ..card import ModelCard, against, make_card
+    from ..card.told import against_text, text, write_against
+
+    before = None if other is None else ModelCard.open(other)
+    made = make_card(model, out, chosen=chosen, seed=seed, overrides=overrides)
+    echo(text(made))
+    echo(f"\ncard: {made.folder / 'report.html'}")
+    if before is not None:
+        found = against(made, before)
+        echo(f"\n{against_text(found)}")
+        echo(f"\nagainst: {write_against(found)}")
+        if found.regressions:
+            raise SystemExit(1)
 
 
 @cli.command()

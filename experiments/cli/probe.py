@@ -1,11 +1,15 @@
 """`doxascope probe`: train probes on stored activations, sweep, judge and apply them; needs no model."""
 
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
 from ...hooks.errors import UserError
 from .echo import echo
+
+if TYPE_CHECKING:
+    from ..probing.settings import ProbeJob
 
 CONFIG = click.argument("config")
 RUNS = click.argument("runs", nargs=-1, type=click.Path(path_type=Path))
@@ -74,6 +78,26 @@ def sweep(config: str, runs: Paths, overrides: tuple[str, ...], out: Path, allow
     echo(f"\nreport: {folder / 'report.html'}")
 
 
+@probe.command()
+@CONFIG
+@RUNS
+@OVERRIDE
+@CODE
+def lens(config: str, runs: Paths, overrides: tuple[str, ...], allow_code: Paths) -> None:
+    """Read runs in passing: what inner layers would say next at the job's position, with nothing appended, behind
+    gates; and the runs' reports anew. Needs the model.
+
+    \b
+    doxascope probe lens probe-martingale runs/martingale-* -o "lens.layers=[0.5, 0.8]"
+    """
+    from ..probing.passing import lens_job
+    from ..probing.settings import load_job
+
+    job = load_job(config, runs, overrides)
+    for run in _required(job):
+        echo(f"{run}: {lens_job(job, run, allow_code)} places read in passing")
+
+
 @probe.command("eval")
 @CONFIG
 @RUNS
@@ -106,7 +130,11 @@ def apply(config: str, runs: Paths, overrides: tuple[str, ...], allow_code: Path
     from ..probing.settings import load_job
 
     job = load_job(config, runs, overrides)
+    for run in _required(job):
+        echo(f"{run}: {apply_job(job, run, allow_code)} beliefs of kind probe")
+
+
+def _required(job: "ProbeJob") -> Paths:
     if not job.runs:
         raise UserError("runs: none is given; name a run that kept its activations")
-    for run in job.runs:
-        echo(f"{run}: {apply_job(job, run, allow_code)} beliefs of kind probe")
+    return job.runs

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 import pandas as pd
 
-from ..tables.samples import ALL, Forks
+from ..tables.samples import ALL, Forks, joined
 from .config import ConsistencyConfig
 from .dialogue import FORK, FORK_REVEAL, PRIOR
 from .instances import conditions, option_masses
@@ -40,6 +40,7 @@ def forks(config: ConsistencyConfig, beliefs: pd.DataFrame) -> Iterator[Forks]:
             r=masses.loc[own["readout_id"]].to_numpy(),
             coverage=branches["coverage"].to_numpy().mean(axis=1),
             clusters=own["cluster"].to_numpy(),
+            keys=joined(own["item"].to_numpy(), own["hidden"].to_numpy()),
         )
 
 

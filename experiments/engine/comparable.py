@@ -48,7 +48,7 @@ def levels(runs: Sequence[Run]) -> list[dict[str, str]]:
         differing = _differing(first, run)
         if differing:
             raise UserError(f"{run.folder.path}: has another {differing}; score it apart from the other runs")
-    models = _models(runs)
+    models = model_names(runs)
     found = [{"model": model} for model in models]
     held = [_within(run, first.experiment.conditions) for run in runs]
     together: dict[tuple[int, ...], list[str]] = {}
@@ -61,7 +61,7 @@ def levels(runs: Sequence[Run]) -> list[dict[str, str]]:
         if 1 < len(set(models)) == len(set(zip(models, pattern, strict=True))):
             raise UserError(f"{names[0]} differs between models and within none; run one model both ways, or all alike")
         for level, own in zip(found, held, strict=True):
-            level[" and ".join(names)] = ", ".join(_short(own.get(name, "")) for name in names)
+            level[" and ".join(names)] = ", ".join(short(own.get(name, "")) for name in names)
     for i, level in enumerate(found):
         if level in found[:i]:
             raise UserError(f"{runs[i].folder.path}: is a second run of {models[i]} under the same conditions")
@@ -71,21 +71,21 @@ def levels(runs: Sequence[Run]) -> list[dict[str, str]]:
 def _differing(one: Run, other: Run) -> str:
     """The first setting in which rows would be called alike and be of other things."""
     free = INDIFFERENT | one.experiment.conditions | one.experiment.choices
-    first, second = (_flat(run.config.model_dump(mode="json")) for run in (one, other))
+    first, second = (flat(run.config.model_dump(mode="json")) for run in (one, other))
     fixed = [name for name in first if name in second and not _is_of(name, free)]  # a method may be missing in one
     return next((name for name in fixed if first[name] != second[name]), "")
 
 
 def _within(run: Run, names: Collection[str]) -> dict[str, str]:
     """The settings of those names, and what lies below them, as text."""
-    return {name: text for name, text in _flat(run.config.model_dump(mode="json")).items() if _is_of(name, names)}
+    return {name: text for name, text in flat(run.config.model_dump(mode="json")).items() if _is_of(name, names)}
 
 
 def _is_of(name: str, names: Collection[str]) -> bool:
     return any(name == one or name.startswith(f"{one}.") for one in names)
 
 
-def _models(runs: Sequence[Run]) -> list[str]:
+def model_names(runs: Sequence[Run]) -> list[str]:
     """The name of each run's model, with what tells it apart from another of that name."""
     held = [{key: own for key, own in run.conditions["model"].items() if key not in WHERE} for run in runs]
     known = [{**own, "thinking": run.config.model.thinking} for own, run in zip(held, runs, strict=True)]
@@ -98,13 +98,14 @@ def _models(runs: Sequence[Run]) -> list[str]:
     return [called(own) for own in known]
 
 
-def _flat(settings: Mapping[str, Any], path: str = "") -> dict[str, str]:
+def flat(settings: Mapping[str, Any], path: str = "") -> dict[str, str]:
     """Settings as text by their full names."""
     found = {}
     for key, value in settings.items():
-        found |= _flat(value, f"{path}{key}.") if isinstance(value, dict) else {f"{path}{key}": str(value)}
+        found |= flat(value, f"{path}{key}.") if isinstance(value, dict) else {f"{path}{key}": str(value)}
     return found
 
 
-def _short(text: str) -> str:
+def short(text: str) -> str:
+    """A level, or of a longer text its hash."""
     return text if len(text) <= LONG else f"#{hashlib.sha256(text.encode()).hexdigest()[:6]}"

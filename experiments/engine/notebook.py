@@ -193,15 +193,16 @@ def _items(questions: Questions, columns: Mapping[str, Any] | None) -> tuple[lis
         questions = AskedSource(file=str(questions), columns=named)
     if isinstance(questions, AskedSource):
         return [item_of(one) for one in questions.questions()], {}
+    rows: Any = questions
     if isinstance(questions, pd.DataFrame):
         known = {str(name).strip().lower() for name in questions.columns}
         indexed = named.id is None and not known & set(NAMES["id"])
-        questions = (questions.assign(id=questions.index) if indexed else questions).to_dict("records")  # pyright: ignore[reportAssignmentType]
-    if not isinstance(questions, Sequence) or not all(isinstance(one, Mapping) for one in questions):
+        rows = (questions.assign(id=questions.index) if indexed else questions).to_dict("records")
+    if not isinstance(rows, Sequence) or not all(isinstance(one, Mapping) for one in rows):
         raise UserError("questions: give a file, a data frame, or a list of mappings with `question` and `options`")
-    column = named.id or next((name for name in NAMES["id"] if any(name in one for one in questions)), "id")
-    ids = {str(one[column]).strip(): one[column] for one in questions if column in one}
-    return [item_of(one) for one in asked_choices(questions, "questions", named)], ids
+    column = named.id or next((name for name in NAMES["id"] if any(name in one for one in rows)), "id")
+    ids = {str(one[column]).strip(): one[column] for one in rows if column in one}
+    return [item_of(one) for one in asked_choices(rows, "questions", named)], ids
 
 
 def load(model: str | ModelSpec, *, terminators: Sequence[str] = TERMINATORS, **settings: object) -> AskableModel:

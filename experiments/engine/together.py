@@ -45,7 +45,7 @@ def score_runs(
 
     Raises UserError for runs that are not complete, or not comparable (as `levels`), and as `with_references`.
     """
-    runs = [_opened(folder, allow_code) for folder in folders]
+    runs = [opened(folder, allow_code) for folder in folders]
     if ratings and len(runs) > 1:
         raise UserError(f"{ratings}: ratings are of the steps of one run; give that run alone")
     of_run = levels(runs)
@@ -96,7 +96,8 @@ def _registered(runs: Sequence[Run], of_run: Sequence[Mapping[str, str]]) -> Reg
     return first.model_copy(update={"metric": first.metric + OVER_MODELS})
 
 
-def _opened(folder: RunFolder, allow_code: Sequence[Path]) -> Run:
+def opened(folder: RunFolder, allow_code: Sequence[Path] = ()) -> Run:
+    """A run that is whole, with its experiment. Raises UserError for one that is not, or not as it was written."""
     folder.require_as_begun()
     if folder.missing:
         raise UserError(f"{folder.path}: {folder.missing} batches are still to be read; go on with the run first")

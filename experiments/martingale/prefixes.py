@@ -100,8 +100,12 @@ def _positions(place: BeliefPlace) -> Positions:
     """Where a capture reads: the end of the last step with nothing appended, and where the answer begins."""
     if place.thought:
         return {"step": Position(at="thought"), "answer": LAST}
-    step = {"step": Position(message=-2)} if place.context[-1]["role"] == "assistant" else {}
-    return {**step, "answer": LAST}
+    last = place.context[-1]
+    if last["role"] == "assistant":
+        return {"step": Position(message=-2), "answer": LAST}
+    if place.variant["reasoning"] in ("evidence", "debate"):  # told in the message that then asks
+        return {"step": Position(message=-1, text=last["content"].strip()), "answer": LAST}
+    return {"answer": LAST}
 
 
 def shown(item: Item, trajectories: Sequence[Trajectory], places: Sequence[BeliefPlace], *, whole: bool) -> list[Shown]:

@@ -84,6 +84,7 @@ def _elicited(rows: pd.DataFrame, named: Mapping[str, Any]) -> Elicited:
         readings=_levels(own, "reading"),
         wordings=_levels(own, "wording"),
         clusters=labels(own),
+        keys=joined(*(labels(own, name) for name in [*PLACE, "step"])),
         **named,
     )
 

@@ -1,7 +1,7 @@
 """Simulated agents whose coherence is known, to calibrate the metrics on. Each says what it plants."""
 
 from .answering import Answering, Conversations
-from .choosing import Eliminating, PositionLocked, YesSayer
+from .choosing import Eliminating, Naming, PositionLocked, YesSayer
 from .deciding import Decided, Deciding
 from .incoherent import Incoherent
 from .listening import Listener
@@ -23,6 +23,7 @@ __all__ = [
     "Incoherent",
     "LeakyJudge",
     "Listener",
+    "Naming",
     "PositionLocked",
     "PriorNoise",
     "Repeating",

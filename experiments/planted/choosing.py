@@ -67,6 +67,49 @@ class Eliminating:
         return Options(prior=prior, posterior=post, rejected=rejected, clusters=triple)
 
 
+PAIRS = tuple((i, j) for i in range(3) for j in range(3) if i != j)
+NAMED = (*(("is it", (i,)) for i in range(3)), *(("either or", pair) for pair in PAIRS))
+"""Template and words that are named, in the nine contexts of a triple."""
+
+
+@dataclass(frozen=True)
+class Naming:
+    """Plants a copier, whose log-odds of words named recently gain `copies`, or who eliminates, or both.
+
+    "Is it X?" "No." names the rejected word; "Is it X or Y?" "Yes." names the other two and rejects the third. After
+    the mention control, the same question with a reply that decides nothing, words that were named gain as much.
+    """
+
+    copies: float = 0.0
+    """In nats; below 0 it shuns recent words."""
+    eliminates: float = 0.0
+    """Nats that a rejected word loses."""
+    taste: float = 0.7
+    noise: float = 0.05
+
+    def sample(self, n: int, seed: Seed) -> Options:
+        """Draw n triples, each a cluster of nine contexts, one row each."""
+        rng = np.random.default_rng(seed)
+        named = np.tile([np.isin(np.arange(3), words) for _, words in NAMED], (n, 1))
+        template = np.tile(np.array([name for name, _ in NAMED], dtype=object), n)
+        rejected = np.where((template == "is it")[:, None], named, ~named).argmax(axis=1)
+        triple = np.repeat(np.arange(n), len(NAMED))
+        level = self.taste * rng.standard_normal((n, 3))[triple]
+        recent = level + self.copies * named
+        after = recent - self.eliminates * np.eye(3)[rejected]
+        prior, mentioned, post = (
+            softmax(x + self.noise * rng.standard_normal(x.shape), axis=1) for x in (level, recent, after)
+        )
+        return Options(
+            prior=prior,
+            posterior=post,
+            mentioned=mentioned,
+            rejected=rejected,
+            template=template,
+            clusters=triple,
+        )
+
+
 @dataclass(frozen=True)
 class YesSayer:
     """Plants a fork excess of `bias`; 0 says yes exactly as often as it would reveal.

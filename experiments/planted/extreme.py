@@ -50,6 +50,21 @@ def rounded(rng: Generator, questions: int) -> Sample:
     return b, np.asarray(np.round(b + up, 2), np.float64), np.repeat(np.arange(questions), 2)
 
 
+GRID = np.array([0.0, 0.01, 0.05, 0.1, 0.25, 0.5, 0.75, 0.9, 0.95, 0.99, 1.0])
+
+
+def absorbed(rng: Generator, questions: int) -> Sample:
+    """Round beliefs, most of them 0, 1 or next to it, that move to the next with the chance that keeps the mean; at 0
+    and 1 they stay, and so do a third of the others.
+    """
+    place = rng.choice(len(GRID), questions, p=np.array([6, 5, 3, 2, 1, 1, 1, 1, 1, 2, 3]) / 26)
+    prior = GRID[place]
+    low, high = GRID[np.maximum(place - 1, 0)], GRID[np.minimum(place + 1, len(GRID) - 1)]
+    moves = (prior > 0) & (prior < 1) & (rng.random(questions) < 2 / 3)
+    to = np.where(rng.random(questions) * (high - low) < prior - low, high, low)
+    return prior, np.where(moves, to, prior), np.arange(questions)
+
+
 def entrenched(rng: Generator, questions: int, slope: float) -> Sample:
     """Four updates per question, with a slope on the prior, and a shift that a question's updates share."""
     question = np.repeat(np.arange(questions), 4)

@@ -10,6 +10,7 @@ import yaml
 from ... import __version__
 from ...hooks.errors import UserError
 from ...probes.card.claims import Card
+from ...probes.evidence.study import Beside
 from ...probes.job import Judged, RegisteredPlace, run_job, train
 from ...probes.probe import Probe
 from ..engine.progress import progress
@@ -19,6 +20,7 @@ from ..report.text import aligned
 from ..runs.folder import RunFolder
 from ..runs.manifest import digest
 from .page import blocks
+from .reread import UNTRAINED, neutral_features, untrained_features
 from .rows import Loaded, load_runs
 from .settings import ProbeJob
 
@@ -44,7 +46,8 @@ def sweep_job(job: ProbeJob, out: Path, allow_code: tuple[Path, ...] = ()) -> tu
             job.study,
             name=job.name,
             folder=folder.path,
-            others=loaded.others,
+            beside=_beside(job, loaded, folder.path, allow_code),
+            workers=job.workers,
             advance=advance,
         )
         judged.probe.save(folder.path / job.name)
@@ -106,9 +109,23 @@ def card_data(judged: Judged, job: ProbeJob, loaded: Loaded) -> dict[str, Any]:
             | {"cells": [[cell._asdict() for cell in row] for row in one.cells]}
             for one in study.transfers
         ],
+        "estimators": [
+            {"estimator": one.estimator, "skill": one.skill._asdict(), "auc": one.auc._asdict()}
+            for one in study.estimators
+        ],
         "added": {name: dataclasses.asdict(one) for name, one in study.added.items()},
         "recall_at_1_percent": study.recall._asdict() if study.recall else None,
     }
+
+
+def _beside(job: ProbeJob, loaded: Loaded, folder: Path, allow_code: tuple[Path, ...]) -> Beside:
+    """What the registered place is compared with."""
+    others = dict(loaded.others)
+    if job.untrained:
+        others[UNTRAINED] = untrained_features(job, loaded, folder, allow_code)
+    neutral = neutral_features(job, loaded, folder, allow_code) if job.neutral else None
+    pooled = [loaded.data.read(loaded.at._replace(position=position)) for position in job.pool]
+    return Beside(others, neutral, np.stack(pooled, axis=1) if pooled else None)
 
 
 def _registered(loaded: Loaded) -> RegisteredPlace:
@@ -122,7 +139,7 @@ def _model(loaded: Loaded) -> str:
 def _folder(job: ProbeJob, loaded: Loaded, out: Path) -> RunFolder:
     """The job's own folder, named by its settings and its data. Raises UserError if it cannot be written."""
     about = [
-        job.model_dump(mode="json", exclude={"runs", "probe"}),
+        job.model_dump(mode="json", exclude={"runs", "probe", "workers", "lens"}),
         _model(loaded),
         sorted(loaded.data.rows["readout_id"]),
     ]

@@ -1,6 +1,7 @@
 """The page of a probe: first what may be claimed, then what it rests on."""
 
 from ...probes.card.claims import NEEDED_FOR_BELIEF, Card, told
+from ...probes.evidence.estimators import DRAWS
 from ...probes.evidence.refit import METHOD, Refitted
 from ...probes.evidence.transfer import Transfer
 from ...probes.job import Judged
@@ -38,6 +39,7 @@ def blocks(judged: Judged, job: ProbeJob, loaded: Loaded) -> list[Block]:
         *([heads] if heads else []),
         _numbers(judged),
         _controls(judged),
+        _estimators(judged),
         *(_transfer(one) for one in study.transfers),
         _added(judged),
         _curve(judged),
@@ -105,6 +107,7 @@ def _numbers(judged: Judged) -> TableBlock:
         "intercept": "calibration intercept",
         "gap": "mean p(X) + p(not X) - 1",
         "abs_gap": "mean |p(X) + p(not X) - 1|",
+        "recall": "recall at 1% false alarms on neutral chat",
     }
     numbers = judged.study.numbers
     shown = {names[name]: numbers[name] for name in names if name in numbers}
@@ -136,6 +139,16 @@ def _controls(judged: Judged) -> TableBlock:
         caption="R2 by the same pipeline; what needs no activations of this layer, and random targets.",
         head=[("", ""), ("R2", ""), ("the probe is above it by", "")],
         rows=[*own, *rivals, *random],
+    )
+
+
+def _estimators(judged: Judged) -> TableBlock:
+    return TableBlock(
+        title="By other estimators",
+        caption="The registered place on the same folds; penalty and recalibration from the inner ones, intervals by "
+        f"refits at those penalties, at most {DRAWS}.",
+        head=[("", ""), ("log-loss skill", ""), ("", ""), ("AUC", ""), ("", "")],
+        rows=[[*_row(one.estimator, one.skill), *_row("", one.auc)[1:]] for one in judged.study.estimators],
     )
 
 

@@ -1,7 +1,7 @@
 """Probe data from runs: their beliefs, their activations, and what was said where."""
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from itertools import product
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -41,6 +41,8 @@ class Loaded(NamedTuple):
     """The registered place."""
     sites: dict[str, ReadingSite]
     """Of each position that is read."""
+    asked: Position | None
+    """Where the registered position is, as the run's first question has it; None: the run does not say."""
     others: dict[str, Floats]
     """Name -> [n, d] activations that a probe must do better than: before the first block, and of rivals."""
 
@@ -55,15 +57,18 @@ def load_runs(job: ProbeJob, allow_code: Sequence[Path] = ()) -> Loaded:
         raise UserError("runs: none is given; name a run that kept its activations (`-o capture.layers=all`)")
     stores = [ActivationStore.open(run) for run in job.runs]
     header = _common(job.runs, stores)
-    positions = tuple(dict.fromkeys((job.position, *job.positions)))
+    positions = tuple(dict.fromkeys((job.position, *job.positions, *job.pool)))
     tables, sites = [], dict.fromkeys(positions, "before the question")
+    first: Position | None = None
     for number, (run, store) in enumerate(zip(job.runs, stores, strict=True)):
         folder = RunFolder.open(run)
         there = [set(store.rows(position=name)["readout_id"]) for name in positions]
         rows = _described(belief_rows(folder.beliefs(), sorted(set.intersection(*there)), job.option))
         asked = _positions(run, allow_code)
+        first = first or next((place for place, _ in asked.get(job.position, ())), None)
+        prompts = _prompts(folder)
         for name in positions:
-            own = _site(asked.get(name, ()))
+            own = _site(asked.get(name, ()), store.rows(position=name), prompts)
             sites[name] = own if sites[name] == "before the question" else sites[name]
         tables.append(_texts(rows, folder, _message(asked.get(job.position, ()))).assign(store=number))
     rows = _chosen(pd.concat(tables, ignore_index=True), job)
@@ -83,10 +88,10 @@ def load_runs(job: ProbeJob, allow_code: Sequence[Path] = ()) -> Loaded:
     data = ProbeData(rows, make_target(job.target, values[known]), features, points)
     registered = ReadAt(job.site, at_depth(points, job.study.depth), job.position)
     others = {name: _of_rival(run, rows["readout_id"].tolist(), registered) for name, run in job.rivals.items()}
-    first = ReadAt("resid_pre", 0, job.position)
-    if "resid_pre" in header.sites and 0 in header.layers and first != registered:
-        others[LAYER_0] = features.read(first)
-    return Loaded(data, header, registered, {name: sites[name] for name in positions}, others)
+    embedded = ReadAt("resid_pre", 0, job.position)
+    if "resid_pre" in header.sites and 0 in header.layers and embedded != registered:
+        others[LAYER_0] = features.read(embedded)
+    return Loaded(data, header, registered, {name: sites[name] for name in positions}, first, others)
 
 
 def _of_rival(run: Path, readout_ids: list[str], at: ReadAt) -> Floats:
@@ -128,14 +133,34 @@ def _positions(run: Path, allow_code: Sequence[Path]) -> dict[str, list[tuple[Po
     return found
 
 
-def _site(asked: Sequence[tuple[Position, Question]]) -> ReadingSite:
+def site_of_position(run: Path, store: ActivationStore, name: str, allow_code: Sequence[Path] = ()) -> ReadingSite:
+    """Where a named position of a run lies."""
+    asked = _positions(run, allow_code).get(name, ())
+    return _site(asked, store.rows(position=name), _prompts(RunFolder.open(run)))
+
+
+def _site(asked: Sequence[tuple[Position, Question]], rows: pd.DataFrame, prompts: Mapping[str, str]) -> ReadingSite:
     """The least that can be said of a position in all questions."""
     every = {reading_site(position, len(question.conversation)) for position, question in asked}
-    order: tuple[ReadingSite, ...] = ("read-out", "unknown", "before the question")
-    for site in order:
-        if site in every:
-            return site
-    return "unknown"
+    early: ReadingSite = "before the question"
+    if "read-out" in every:
+        return early if every <= {"read-out", early} and _asked_later(asked, rows, prompts) else "read-out"
+    return early if every == {early} else "unknown"
+
+
+def _prompts(folder: RunFolder) -> dict[str, str]:
+    """Read-out -> its conversation without what is put into the model's mouth."""
+    return {line["readout_id"]: json.dumps(line["messages"]) for line in folder.said()}
+
+
+def _asked_later(asked: Sequence[tuple[Position, Question]], rows: pd.DataFrame, prompts: Mapping[str, str]) -> bool:
+    """Whether a part of the message that asks stands before all that is asked: the same tokens up to there are followed
+    by different questions everywhere, so that nothing there can know which.
+    """
+    if any(place.text is None and reading_site(place, len(one.conversation)) == "read-out" for place, one in asked):
+        return False
+    said = rows["readout_id"].map(prompts)
+    return bool((said.groupby(rows["ids_hash"]).nunique() > 1).all())
 
 
 def _message(asked: Sequence[tuple[Position, Question]]) -> int | None:
@@ -168,15 +193,22 @@ def _texts(rows: pd.DataFrame, folder: RunFolder, last: int | None) -> pd.DataFr
     return rows if texts.isna().any() else rows.assign(text=texts)
 
 
+def _written(value: object) -> str:
+    """As it is written in settings: a column of numbers with holes holds floats."""
+    return f"{value:g}" if isinstance(value, float) else str(value)
+
+
 def _chosen(rows: pd.DataFrame, job: ProbeJob) -> pd.DataFrame:
     """Those that the job wants, with its own targets. Raises UserError for a column or value that is not there."""
     for name, value in job.where.items():
         if name not in rows.columns:
             raise UserError(f"where: there is no column {name!r}; {nearest(name, map(str, rows.columns))}")
-        known = set(rows[name].astype(str))
-        if str(value) not in known:
-            raise UserError(f"where: no read-out has {name} {value!r}; {nearest(str(value), known)}")
-        rows = rows[rows[name].astype(str) == str(value)]
+        said = rows[name].map(_written)
+        known = set(said)
+        wanted = {_written(one) for one in (value if isinstance(value, tuple) else (value,))}
+        if absent := sorted(wanted - known):
+            raise UserError(f"where: no read-out has {name} {absent[0]!r}; {nearest(absent[0], known)}")
+        rows = rows[said.isin(wanted)]
     if job.targets is None:
         return rows.reset_index(drop=True)
     return join_targets(rows, read_csv(job.targets), str(job.targets)).reset_index(drop=True)

@@ -6,10 +6,15 @@ from pathlib import Path
 
 from pydantic import Field
 
+from ...hooks.backends.capture import Every
+from ...hooks.errors import UserError, nearest
+from ...hooks.lens.plan import LensPlan
 from ...hooks.settings import Settings, parse, read_yaml
 from ...probes.plan import StudyPlan
 from ...probes.probe import NAME
 from ..engine.config import apply_override
+
+Value = str | bool | int | float
 
 
 class ProbeJob(Settings):
@@ -23,8 +28,8 @@ class ProbeJob(Settings):
     """A CSV with `readout_id`, the column `target`, and, if need be, `group`: what else is known."""
     option: str | None = None
     """Whose probability the belief is; None: the first."""
-    where: Mapping[str, str] = {}
-    """Column -> value: only these read-outs, for example `method: queried`."""
+    where: Mapping[str, Value | tuple[Value, ...]] = {}
+    """Column -> value or values: only these read-outs, for example `method: queried`."""
     site: str = "resid_post"
     position: str = "statement"
     """With the layer rule `study.depth`, the registered place."""
@@ -35,21 +40,35 @@ class ProbeJob(Settings):
     heads: bool = False
     """Whether each head of `head_out` is a place of its own."""
     rivals: Mapping[str, Path] = {}
-    """Name -> a run that asked another model the same: what is read there at the same place must be done better than. A
-    model of the same shape with random weights tells what the architecture and the words alone give."""
+    """Name -> a run that asked another model the same: what is read there must be done better than."""
+    untrained: bool = False
+    """Whether a model of the same shape with fresh weights reads the same prompts, as one more rival: what the
+    architecture and the tokens alone give. Needs torch and the model's configuration."""
+    neutral: int = Field(default=0, ge=0)
+    """Neutral chats that the model reads, which set the threshold of 1% false alarms of a probe of a binary target: 100
+    or more; 0: none. Needs torch and the model."""
+    pool: tuple[str, ...] = ()
+    """Positions that are pooled, by their mean and by attention, beside the registered one."""
     probe: Path | None = None
     """A trained probe, for `eval` and `apply`."""
+    lens: LensPlan = LensPlan(layers=Every(every=4))
+    """Of `lens`: which layers are read in passing, the text that their maps are fitted on, and the gate."""
+    workers: int = Field(default=1, ge=1)
+    """Threads that sweep, each at a place of its own, one layer of activations each in memory."""
     name: str = Field(default="probe", pattern=NAME)
     study: StudyPlan = StudyPlan()
 
 
 def load_job(target: str, runs: Sequence[Path] = (), overrides: Sequence[str] = ()) -> ProbeJob:
-    """The job in a YAML file, or the shipped one named `probe`.
+    """The job in a YAML file, or a shipped one: `probe`, or `probe-NAME` for runs of that experiment.
 
     Raises UserError for a file or a setting that is wrong.
     """
-    shipped = Path(str(files("doxascope") / "configs" / "probe.yaml"))
-    path = shipped if target == "probe" else Path(target)
+    shipped = Path(str(files("doxascope") / "configs"))
+    known = sorted(path.stem for path in shipped.glob("probe*.yaml"))
+    if target not in known and not Path(target).is_file():
+        raise UserError(f"{target}: no such file, nor a shipped job; {nearest(target, known)}")
+    path = shipped / f"{target}.yaml" if target in known else Path(target)
     data = read_yaml(path)
     for override in overrides:
         apply_override(data, override)

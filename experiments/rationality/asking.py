@@ -13,9 +13,6 @@ BELIEF, CASE, PRIOR = "belief", "case", "prior"
 AUXILIARY, LINE_1, LINE_2, MENU = "auxiliary", "line 1", "line 2", "menu"
 OPTIONS, TREE = "options", "tree"
 """Methods of what is no belief in the target."""
-QUESTION = Position(message=-1)
-"""Where a capture reads: the end of the question, and where the belief or the action begins."""
-OF_BELIEF, OF_ACTION = {"question": QUESTION, "answer": LAST}, {"question": QUESTION, "action": LAST}
 
 
 class BeliefSite(NamedTuple):
@@ -76,6 +73,15 @@ def said(item: Item, place: BeliefSite, config: RationalityConfig, template: str
     return [{"role": "user", "content": " ".join(text.split(" ")).strip()}]
 
 
+def captured(turn: Conversation, situation: str, answer: str) -> dict[str, Position]:
+    """Where a capture reads: the end of the situation, which the beliefs and actions of a context share, the end of the
+    question, and where the `answer` begins.
+    """
+    told = situation.strip()
+    shared = {"situation": Position(message=-1, text=told)} if told and told in turn[-1]["content"] else {}
+    return {**shared, "question": Position(message=-1), answer: LAST}
+
+
 def written(names: Sequence[str], forms: Sequence[str]) -> tuple[Option, ...]:
     """The options as they are and in small letters."""
     both = zip(make_options(names, forms), make_options([name.lower() for name in names], forms), strict=True)
@@ -101,15 +107,16 @@ def _belief(
     """One reading. The options of the table are always (yes, no)."""
     first, second = config.answers[::order]
     labels = method.labels and method.labels[::order]
+    turn = said(item, place, config, ask, first=first, second=second)
     return Question(
         readout_id=f"{place.name}/{name}.{k}",
         method=name,
         scenario=place.scenario,
         variant={**place.variant, "reading": k},
-        conversation=said(item, place, config, ask, first=first, second=second),
+        conversation=turn,
         prefill="",
         options=make_options(config.answers, method.forms, labels) if labels else written(config.answers, method.forms),
-        positions=OF_BELIEF,
+        positions=captured(turn, place.situation, "answer"),
     )
 
 
@@ -122,15 +129,16 @@ def _auxiliary(config: RationalityConfig, item: Item) -> Iterator[Question]:
         text = config.wording.auxiliary.format(
             situation=item.content["situation"], noun=further["noun"], options=", ".join(further["labels"][::order])
         )
+        turn: Conversation = [{"role": "user", "content": text}]
         yield Question(
             readout_id=f"{item.id}/auxiliary.{reading}",
             method=OPTIONS,
             scenario=AUXILIARY,
             variant={"reading": reading, "covariate": further["variable"], "shares": further["shares"]},
-            conversation=[{"role": "user", "content": text}],
+            conversation=turn,
             prefill="",
             options=make_options(further["labels"], ["{option}", "{Option}"]),
-            positions=OF_BELIEF,
+            positions=captured(turn, item.content["situation"], "answer"),
         )
 
 
@@ -153,7 +161,7 @@ def _lines(config: RationalityConfig, item: Item) -> Iterator[Question]:
                 conversation=turn,
                 prefill=prefill,
                 options=written(config.answers, [" {option}"]),
-                positions=OF_ACTION,
+                positions=captured(turn, own["situation"], "action"),
             )
 
 
@@ -169,13 +177,14 @@ def _menus(config: RationalityConfig, item: Item) -> Iterator[Question]:
                 second=second,
                 options=", ".join(options[::order]),
             )
+            turn: Conversation = [{"role": "user", "content": text}]
             yield Question(
                 readout_id=f"{item.id}/menu-{len(options)}.{reading}",
                 method=MENU,
                 scenario=MENU,
                 variant={"reading": reading, "menu": len(options)},
-                conversation=[{"role": "user", "content": text}],
+                conversation=turn,
                 prefill="",
                 options=written(options, ["{option}"]),
-                positions=OF_ACTION,
+                positions=captured(turn, own["situation"], "action"),
             )

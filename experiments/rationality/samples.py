@@ -110,6 +110,7 @@ def cases_of(table: pd.DataFrame, every: Sequence[MethodBeliefs], acts: Actions)
             p=one.belief,
             conditional=_filled(one.cases, shares[one.method]),
             weights=shares[one.method],
+            keys=acts.items,
         )
         for one in every
         if one.cases.shape[1]
@@ -120,7 +121,8 @@ def _elicited(one: MethodBeliefs, acts: Actions) -> Elicited:
     """Readings: paraphrases and orders, or sampled answers, in two halves."""
     readings = one.readings[STANDARD]
     halves = np.column_stack([_half(readings[:, ::2]), _half(readings[:, 1::2])]) if readings.shape[1] > 1 else None
-    return Elicited(**_named(one, acts), belief=one.belief, coverage=one.coverage, readings=halves)
+    named = _named(one, acts)
+    return Elicited(**named, belief=one.belief, coverage=one.coverage, readings=halves, keys=acts.items)
 
 
 def _half(readings: Floats) -> Floats:

@@ -61,6 +61,8 @@ class Cell:
     below: Sequence[str] = ()
     code: bool = False
     """Whether it is what a model wrote."""
+    struck: bool = False
+    """Whether it is shown and does not count."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -5,7 +5,7 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from ...metrics import CONDITIONS, NOT_A_BELIEF, Condition
+from ...metrics import CONDITIONS, NOT_A_BELIEF, Condition, claim_clusters
 from ..scoring.engine import ScoredTable
 from ..scoring.number import Number, shown
 from ..scoring.registered import Registered
@@ -127,8 +127,10 @@ def _coherence(plan: Registered, number: Number) -> str:
     test = plan.equivalence(number)
     within = f"within ±{plan.margin:g} of {plan.coherent:g}"
     if test is None:
-        return f"{within}: cannot be tested"
-    return f"{'' if test.equivalent else 'not shown to be '}{within} (TOST p {test.p:.3g})"
+        return f"{within}: cannot be tested" + (f", {number.score.status}" if number.score.status != "ok" else "")
+    needed = claim_clusters(test.params["hi"], number.worst)
+    short = f"; a claim takes {needed} clusters" if number.score.n_clusters < needed else ""
+    return f"{'' if test.equivalent else 'not shown to be '}{within} (TOST p {test.p:.3g}{short})"
 
 
 def _table(verdicts: Sequence[Verdict], when: str) -> TableBlock:

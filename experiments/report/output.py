@@ -75,16 +75,24 @@ def _notes(number: Number) -> list[str]:
 
 def prepare(folder: Path) -> RunFolder:
     """The folder that `write` will fill. Raises UserError if it holds anything but scores of a table."""
+    return prepared(folder, FILES, "understood", "score of a table")
+
+
+def prepared(folder: Path, files: Sequence[str], mark: str, what: str) -> RunFolder:
+    """A folder for `files`, the first of them JSON that has the key `mark`.
+
+    Raises UserError if it holds anything else, which is no `what`.
+    """
     try:
-        foreign = [p.name for p in folder.iterdir() if p.name not in FILES] if folder.exists() else []
-        kept = folder / "scores.json"
-        if not foreign and kept.exists() and "understood" not in json.loads(kept.read_text(encoding="utf-8")):
+        foreign = [p.name for p in folder.iterdir() if p.name not in files] if folder.exists() else []
+        kept = folder / files[0]
+        if not foreign and kept.exists() and mark not in json.loads(kept.read_text(encoding="utf-8")):
             foreign = [kept.name]
         folder.mkdir(parents=True, exist_ok=True)
     except (OSError, ValueError) as error:
-        raise UserError(f"{folder}: cannot be used for scores ({error}); choose another --out") from None
+        raise UserError(f"{folder}: cannot be used for a {what} ({error}); choose another --out") from None
     if foreign:
-        raise UserError(f"{folder}: holds {sorted(foreign)[0]!r}, which is no score of a table; choose another --out")
+        raise UserError(f"{folder}: holds {sorted(foreign)[0]!r}, which is no {what}; choose another --out")
     return RunFolder(folder)
 
 

@@ -10,8 +10,8 @@ from markupsafe import Markup
 
 from ...metrics import PairedDifference, Score
 from ..experiment import Column, Experiment, Findings, RunConfig, Table
-from ..scoring.engine import DIFFERENCE
 from ..scoring.number import Key, Number
+from ..scoring.paired import DIFFERENCE
 from ..scoring.verdict import Verdict
 from ..tables.samples import ALL
 from .blocks import Block, Cell, Folded, Instances, Picture, Prose, Stamp, TableBlock

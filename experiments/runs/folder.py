@@ -224,8 +224,7 @@ class RunFolder:
         found: dict[str, Transcript] = {}
         for line in self.said():
             if line["readout_id"] in readout_ids:
-                few: Any = {key: line[key][:DRAWS] for key in ("thoughts", "answers")}
-                found[line["readout_id"]] = line | few
+                found[line["readout_id"]] = few_draws(line)
         if absent := sorted(set(readout_ids) - found.keys()):
             raise UserError(f"{self.path}: has no transcript of {absent[0]}; run it again elsewhere")
         return found
@@ -307,6 +306,12 @@ LOCK = ".lock"
 COMMITS = "commits.jsonl"
 BEFORE_THE_MANIFEST = {"beliefs", "transcripts", CONFIG, ITEMS}
 """What a run that was killed at its very beginning may have left, besides locks and temporary files."""
+
+
+def few_draws(said: Transcript) -> Transcript:
+    """A transcript with the first of what was sampled."""
+    few: Any = {key: said[key][:DRAWS] for key in ("thoughts", "answers")}
+    return said | few
 
 
 def _files(batch: int) -> tuple[str, str]:

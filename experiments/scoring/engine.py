@@ -4,29 +4,27 @@ from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import reduce
-from itertools import combinations
 from pathlib import Path
 
 import numpy as np
 
 from ...hooks.errors import UserError, nearest
-from ...metrics import INNER_KINDS, PairedDifference, crossed_mean, paired_family
+from ...metrics import crossed_mean
 from ...metrics.inference.intervals import MIN_BOOTSTRAP_CLUSTERS
 from ..tables.samples import ALL, Sample, with_references
 from ..tables.understand import Understood, understand
-from .families import METRICS, WITHHELD, Compared, Line, Metric, size
+from .families import METRICS, WITHHELD, Compared, Line, Metric, dutch_book, size
 from .number import Number, Resampling
+from .paired import Comparable, paired_differences, pairs_of
 from .progress import progress
 from .registered import Registered
 
 EVERY = "all"
 SLOW_ROWS = 200_000
-"""Above this, `all` leaves out the tests that resample signs row by row; they run when asked for by name."""
-SLOW = ("martingale-tests",)
+"""Above this, `all` leaves out what resamples signs, or solves a program, row by row; by name it runs."""
+SLOW = ("martingale-tests", *(book.name for book in dutch_book.METRICS))
 OVER_MODELS = "_over_models"
 """What is added to a metric's name in its mean over models."""
-DIFFERENCE = "_difference"
-"""What is added to a metric's name in the difference of two samples."""
 
 
 @dataclass(frozen=True)
@@ -43,6 +41,16 @@ class Scored:
     def all(self) -> list[Number]:
         """Numbers, then differences."""
         return [*self.numbers, *self.differences]
+
+
+@dataclass(frozen=True)
+class Measured:
+    """Samples, each scored by itself."""
+
+    numbers: Sequence[Number]
+    comparable: Comparable
+    """What the numbers are made of that can be compared between samples."""
+    skipped: Mapping[str, str]
 
 
 @dataclass(frozen=True)
@@ -108,6 +116,25 @@ def score_samples(
 
     Raises UserError if the metric is unknown, fits no sample, or says that a sample is malformed.
     """
+    found = measured(samples, how, metric, until=until, compared=compared)
+    numbers = [*found.numbers, *(_over_models(found.comparable, how) if over_models else ())]
+    require_unique(numbers)
+    return Scored(numbers, paired_differences(pairs_of(found.comparable, rivals, samples), how), found.skipped)
+
+
+def measured(
+    samples: Sequence[Sample],
+    how: Resampling,
+    metric: str = EVERY,
+    *,
+    until: str = "",
+    compared: Collection[str] | None = None,
+    only_compared: bool = False,
+) -> Measured:
+    """Score each sample by itself, and keep what numbers are made of, so that they can be compared.
+
+    Arguments and errors as of `score_samples`; with `only_compared` there is nothing but what can be compared.
+    """
     jobs, skipped = _jobs(samples, metric)
     numbers: list[Number] = []
     comparable: dict[str, dict[str, tuple[Sample, Compared]]] = {}
@@ -116,19 +143,19 @@ def score_samples(
             begin(" of ".join(filter(None, (candidate.name, sample.name))))
             try:
                 with np.errstate(divide="ignore", invalid="ignore"):  # what is undefined has a status
-                    lines = _until(until, candidate.lines(sample, how))
-                    own = [_number(candidate, sample, line) for line in lines]
-                    numbers += own
                     paired = sample.subset == ALL and sample.keys_known
                     found = candidate.compare(sample) if paired and candidate.compare else None
-                    if found and (compared is None or found.metric in compared) and not _withheld(found.metric, own):
+                    wanted = found is not None and (compared is None or found.metric in compared)
+                    if only_compared and not wanted:
+                        continue
+                    last = found.metric if found and only_compared else until
+                    own = [_number(candidate, sample, line) for line in _until(last, candidate.lines(sample, how))]
+                    numbers += own
+                    if found and wanted and not _withheld(found.metric, own):
                         comparable.setdefault(found.metric, {})[sample.name] = (sample, found)
             except ValueError as error:  # what metrics say of malformed input that no check here has foreseen
                 raise UserError(", ".join(filter(None, (candidate.name, sample.name))) + f": {error}") from error
-    if over_models:
-        numbers += _over_models(comparable, how)
-    require_unique(numbers)
-    return Scored(numbers, _differences(comparable, rivals, samples, how), skipped)
+    return Measured(numbers, comparable, skipped)
 
 
 def _jobs(samples: Sequence[Sample], metric: str) -> tuple[list[tuple[Metric, Sample]], dict[str, str]]:
@@ -198,42 +225,13 @@ def _number(metric: Metric, sample: Sample, line: Line) -> Number:
         quantity=line.quantity,
         beside=line.beside,
         equivalence=line.equivalence,
+        worst=line.worst,
         family=metric.name,
         code=metric.code,
     )
 
 
-def _differences(
-    comparable: Mapping[str, Mapping[str, tuple[Sample, Compared]]],
-    rivals: Sequence[Collection[str]],
-    samples: Sequence[Sample],
-    how: Resampling,
-) -> list[Number]:
-    """Each number of each two kinds, and of each two runs, on the items that both have: one table, one family."""
-    label = _labels(samples)
-    told = {
-        (metric, label[one], label[two]): (by_name[one][1], by_name[two][1])
-        for metric, by_name in comparable.items()
-        for names in rivals or [list(by_name)]
-        for one, two in combinations([name for name in names if name in by_name], 2)
-        if _are_rivals(by_name[one][0], by_name[two][0])
-    }
-    found = {name: _difference(*both, len(told), how) for name, both in told.items()}
-    return [
-        Number(
-            metric=metric + DIFFERENCE,
-            method=f"{one} - {two}",
-            kind="",
-            score=score,
-            quantity=f"{metric}: {one} - {two}",
-            family="differences",
-            code="F2",
-        )
-        for (metric, one, two), score in (paired_family(found) if found else {}).items()
-    ]
-
-
-def _over_models(comparable: Mapping[str, Mapping[str, tuple[Sample, Compared]]], how: Resampling) -> Iterator[Number]:
+def _over_models(comparable: Comparable, how: Resampling) -> Iterator[Number]:
     """Each number by kind and method, as a mean over the runs' models on the items that all have read (METRICS F8)."""
     level = {} if how.level is None else {"level": how.level}
     for metric, by_name in comparable.items():
@@ -252,33 +250,3 @@ def _over_models(comparable: Mapping[str, Mapping[str, tuple[Sample, Compared]]]
                 yield Number(
                     metric=metric + OVER_MODELS, method=method, kind=kind, score=score, quantity=told, code="F8"
                 )
-
-
-def _labels(samples: Sequence[Sample]) -> dict[str, str]:
-    """Name -> a shorter one, where the method alone tells samples apart."""
-    kinds = {(sample.method, sample.kind) for sample in samples}
-    alone = {method for method, n in Counter(method for method, _ in kinds).items() if n == 1 and method}
-    return {
-        sample.name: ", ".join(filter(None, (sample.method, sample.run))) if sample.method in alone else sample.name
-        for sample in samples
-    }
-
-
-def _are_rivals(one: Sample, two: Sample) -> bool:
-    """What is read inside is compared with the exact belief by the same method and with what the model states, and with
-    nothing else that is read inside.
-    """
-    inner = [sample for sample in (one, two) if sample.kind in INNER_KINDS]
-    if not inner:
-        return True
-    said = [sample for sample in (one, two) if sample.kind not in INNER_KINDS]
-    if not said:
-        return False
-    (read,), (told,) = inner, said
-    return told.kind == "verbal" or (told.kind == "exact" and read.method.startswith(f"{told.method}/"))
-
-
-def _difference(one: Compared, two: Compared, family_size: int, how: Resampling) -> PairedDifference:
-    _, first, second = np.intersect1d(one.keys.astype(str), two.keys.astype(str), return_indices=True)
-    mine, theirs = (tuple(column[rows] for column in kind.columns) for kind, rows in ((one, first), (two, second)))
-    return one.difference(mine, theirs, one.clusters[first], family_size, how)

@@ -42,6 +42,8 @@ class Number:
     """To zero, within the default margin of the metric (METRICS F3): of a slope two one-sided tests, of a mean the
     bounds of the studentised bootstrap and clusters enough.
     """
+    worst: float = 1.0
+    """The farthest from coherence that one cluster can be, in the units of the score: what a claim must reckon with."""
     family: str = ""
     """The name of the engine's metric that made it; empty if its experiment did."""
     code: str = ""

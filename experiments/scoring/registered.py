@@ -7,7 +7,7 @@ from typing import Literal
 from pydantic import Field
 
 from ...hooks.settings import Settings
-from ...metrics import Equivalence, tost
+from ...metrics import Equivalence, tost, unless_missed
 from ..tables.samples import ALL
 from .number import Number
 
@@ -52,10 +52,18 @@ class Registered(Settings):
         return next((one for one in numbers if own == (one.metric, one.method, one.kind, one.subset)), None)
 
     def equivalence(self, number: Number) -> Equivalence | None:
-        """To the value of a coherent agent, within the margin; None without a margin or a standard error."""
+        """To the value of a coherent agent, within the margin; None without a margin or a standard error, or where the
+        status of the number says that its level is not promised.
+
+        p is no smaller than the chance that so many clusters hold none of the incoherent ones.
+        """
         score = number.score
         if self.margin is None or not math.isfinite(score.se) or not score.se > 0 or score.n_clusters < 2:
             return None
+        if score.status != "ok":
+            return None
         df = getattr(score, "df", math.nan)
         df = df if df > 0 else score.n_clusters - 1
-        return tost(float(score.estimate) - self.coherent, score.se, df, -self.margin, self.margin)
+        found = tost(float(score.estimate) - self.coherent, score.se, df, -self.margin, self.margin)
+        carrying = [number.value(name) for name in ("effective_clusters", "n_models")]
+        return unless_missed(found, min([score.n_clusters, *(n for n in carrying if n > 0)]), number.worst)

@@ -11,7 +11,7 @@ from scipy.special import logit
 from ..tables.cells import Array
 from ..tables.samples import ALL, Askers, Elicited, Evidence, Forecasts, Sample, Testimony, Told, joined
 from .config import SycophancyConfig
-from .contexts import NOT_X, SPEAKERS, X
+from .contexts import COLUMNS, NOT_X, SPEAKERS, X
 from .table import arms, array, by_method, in_every_context, labels, mean_readings, readings, updates
 
 SINGLE = "single readings"
@@ -260,6 +260,14 @@ def _askers(rows: pd.DataFrame, named: dict[str, Any]) -> Iterator[Askers]:
 
 
 def _elicited(rows: pd.DataFrame, named: dict[str, Any]) -> Elicited:
+    """Beliefs in claims; where their negations were asked for, too, as two readings, of which a belief is the mean."""
+    belief, apart = array(rows, "belief"), array(rows, "complement") / 2
     return Elicited(
-        belief=array(rows, "belief"), coverage=array(rows, "coverage"), clusters=labels(rows), subset=ALL, **named
+        belief=belief,
+        coverage=array(rows, "coverage"),
+        readings=np.column_stack([belief + apart, belief - apart]) if np.isfinite(apart).any() else None,
+        clusters=labels(rows),
+        keys=joined(*(labels(rows, name) for name in ["item", *COLUMNS])),
+        subset=ALL,
+        **named,
     )

@@ -15,6 +15,7 @@ from typing import Any
 
 from ...hooks.documents import once
 from ...hooks.errors import UserError
+from .foreign import INSPECT, harness_rows, inspect_rows, is_harness
 
 CHUNK = 50_000
 """Rows that are held as text at once."""
@@ -44,7 +45,8 @@ class TableSource:
 
 
 def open_table(path: Path) -> TableSource:
-    """Open a .csv, .parquet, .jsonl or .json file, or a folder of Parquet parts.
+    """Open a .csv, .parquet, .jsonl or .json file, a folder of Parquet parts, a log of Inspect (.eval), or a sample
+    file of lm-eval (.jsonl).
 
     Raises UserError if it cannot be read. Faults further down are found when the chunks are.
     """
@@ -55,10 +57,13 @@ def open_table(path: Path) -> TableSource:
         _refuse_leftovers(parts)
         return _parquet(path, parts)
     openers = {".csv": _csv, ".jsonl": _jsonl, ".json": _json, ".parquet": lambda file: _parquet(file, [file])}
+    openers[INSPECT] = _inspect
     if not path.is_file():
         raise UserError(f"{path}: there is no such file")
     if path.suffix.lower() not in openers:
-        raise UserError(f"{path}: unknown extension {path.suffix!r}; give a .csv, .jsonl, .json or .parquet file")
+        raise UserError(
+            f"{path}: unknown extension {path.suffix!r}; give a .csv, .jsonl, .json, .parquet or .eval file"
+        )
     return openers[path.suffix.lower()](path)
 
 
@@ -152,7 +157,14 @@ def _jsonl(path: Path) -> TableSource:
                     told = getattr(error, "msg", str(error))
                     raise UserError(f"{path}: row {number} is not JSON ({told}); one object per line") from None
 
+    if is_harness(next(rows(), None)):
+        return _of_objects(path, lambda: harness_rows(path, rows()))
     return _of_objects(path, rows)
+
+
+def _inspect(path: Path) -> TableSource:
+    rows = list(inspect_rows(path))
+    return _of_objects(path, lambda: iter(rows))
 
 
 def _of_objects(path: Path, read: Callable[[], Iterator[Any]]) -> TableSource:

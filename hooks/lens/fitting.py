@@ -1,9 +1,9 @@
-"""Translators of a loaded model, from documents that are run through its back end."""
+"""Maps of a loaded model's inner layers to its last, from documents that are run through its back end."""
 
 import hashlib
 import json
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -12,6 +12,7 @@ from ..errors import UserError
 from ..model.blocks import blocks
 from ..tree.tree import TokenTree, cut_into_packs
 from .corpus import Document
+from .jacobian import mean_jacobians
 from .translator import Translator, TranslatorFitter
 
 if TYPE_CHECKING:
@@ -27,6 +28,25 @@ def fit_translator(lm: "LanguageModel", documents: Sequence[Document], layers: S
 
     Raises UserError if the documents are too short.
     """
+    return _seen(lm, documents, layers).fit(_origin(lm, documents))
+
+
+def fit_jacobian(lm: "LanguageModel", documents: Sequence[Document], layers: Sequence[int], tokens: int) -> Translator:
+    """The mean Jacobians of `layers` over some tokens of the documents, about the means of all their tokens.
+
+    Raises UserError if the documents have fewer tokens.
+    """
+    jacobians = mean_jacobians(lm, documents, layers, tokens)
+    origin = _origin(lm, documents) | {"jacobian_tokens": tokens}
+    return _seen(lm, documents, layers).transport(jacobians, origin)
+
+
+def _origin(lm: "LanguageModel", documents: Sequence[Document]) -> dict[str, Any]:
+    return {"model": lm.identity.model_dump(mode="json"), "text": text_hash(documents)}
+
+
+def _seen(lm: "LanguageModel", documents: Sequence[Document], layers: Sequence[int]) -> TranslatorFitter:
+    """The moments of the documents' residuals."""
     last = len(blocks(lm.model)) - 1
     captured = tuple(dict.fromkeys([*layers, last]))
     fitter = TranslatorFitter(layers, lm.identity.d_model)
@@ -40,7 +60,7 @@ def fit_translator(lm: "LanguageModel", documents: Sequence[Document], layers: S
         capture = Capture((SITE,), captured, rows, np.ones_like(rows))
         residuals = lm.backend.run(document_pack, capture=capture).residuals[SITE]
         fitter.update(residuals[:, : len(layers)], residuals[:, captured.index(last)])
-    return fitter.fit({"model": lm.identity.model_dump(mode="json"), "text": text_hash(documents)})
+    return fitter
 
 
 def translator_identity(lm: "LanguageModel") -> dict[str, str | None]:

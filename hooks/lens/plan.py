@@ -28,6 +28,8 @@ class LensPlan(Settings):
     questions about anything, each up to where it first says a word of the items."""
     draws: int = Field(default=1, ge=1)
     """Own answers to each question."""
+    jacobian: int = Field(default=0, ge=0)
+    """Tokens of that text over which each layer's Jacobian to the last is averaged, for a third lens; 0: none."""
     gate: Gate = Gate()
 
     def layer_numbers(self, n_layers: int) -> tuple[int, ...]:

@@ -1,4 +1,4 @@
-"""From a layer's residual stream to the last one's: a closed-form ridge map per layer, fitted on generic text.
+"""From a layer's residual stream to the last one's: an affine map per layer, by closed-form ridge on generic text.
 
 A raw lens reads an inner layer as if it were the last. A translator first undoes what is merely another basis
 (tuned lens, Belrose et al. 2023), fitted without gradient steps: the least squares of the last residual on the
@@ -36,7 +36,7 @@ class Translator:
     """[layers] share of the change from here to the last layer that is predicted in documents not fitted on, at most 1;
     NaN where nothing changes, as at the last layer itself."""
     penalty: tuple[float, ...]
-    """[layers] as chosen from PENALTIES."""
+    """[layers] as chosen from PENALTIES; 0 for a Jacobian, which is not regressed on anything."""
     origin: dict[str, Any]
     """What it was fitted on: the model's identity, the text, the number of rows."""
 
@@ -120,6 +120,26 @@ class TranslatorFitter:
             np.array(r2, dtype=np.float64),
             penalty,
             origin,
+        )
+
+    def transport(self, jacobians: torch.Tensor, origin: dict[str, Any]) -> Translator:
+        """Given maps [layers, d_model, d_model] of a change of the residual, about the mean residuals of all rows."""
+        weights = jacobians.double() - torch.eye(self.d_model, dtype=torch.float64)
+        bias, r2 = [], []
+        for weight, halves in zip(weights, self._moments.transpose(0, 1), strict=True):
+            moments = halves.sum(dim=0)
+            mean = moments[0, 1:] / moments[0, 0]
+            bias.append(mean[self.d_model :] - mean[: self.d_model] @ weight)
+            total = float(_error(*_solve(moments, (float("inf"),)), moments))
+            left = float(_error(weight[None], bias[-1][None], moments))
+            r2.append(1 - left / total if total > 0 else float("nan"))
+        return Translator(
+            self.layers,
+            weights.float(),
+            torch.stack(bias).float(),
+            np.array(r2, dtype=np.float64),
+            (0.0,) * len(self.layers),
+            origin | {"documents": self.documents, "rows": self.rows},
         )
 
     def _layer(self, halves: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor, float, float]:

@@ -135,6 +135,22 @@ def load_model(spec: ModelSpec) -> "PreTrainedModel":
         raise UserError(f"model {spec.name}: device {spec.device!r}: {cause(error)}") from error
 
 
+def untrained_model(spec: ModelSpec, seed: int) -> "PreTrainedModel":
+    """A model of the same shape, its weights as the architecture initialises them, drawn by the seed."""
+    import torch
+    from transformers import AutoConfig, AutoModelForCausalLM
+
+    source = find_weights(spec)
+    options: dict[str, Any] = {"trust_remote_code": spec.trust_remote_code}
+    with _explained(spec, source), torch.random.fork_rng():
+        torch.manual_seed(seed)
+        config = AutoConfig.from_pretrained(source.place, revision=source.revision, **options)
+        model = AutoModelForCausalLM.from_config(
+            config, dtype=getattr(torch, spec.dtype), attn_implementation=spec.kernel, **options
+        )
+    return model.to(pick_device(spec.device)).eval().requires_grad_(False)
+
+
 def pick_device(device: str) -> str:
     """`auto` is the first GPU, else the CPU."""
     import torch

@@ -284,6 +284,10 @@ def direction_rates(
     )
 
 
+MANY_CLIPPED = 0.01
+"""Clipped probabilities per row above which a slope on log-odds is theirs as well."""
+
+
 @dataclass(frozen=True, kw_only=True)
 class GretherRegression(Score):
     """METRICS D9: logit(post) = const + evidence log LR + prior logit(prior).
@@ -329,7 +333,7 @@ def grether_regression(
 
     Fewer than 3 rows, or prior and evidence that cannot be told apart, give NaN. A posterior that never changes
     weighs neither: slopes of 0 without an error, status `constant_posterior`. Noise in the readings pulls the
-    slopes toward zero.
+    slopes toward zero, and so do probabilities that were clipped: more than one in a hundred rows are `clipped`.
     """
     columns = {"prior": prior, "posterior": posterior, "like_x": like_x, "like_not_x": like_not_x}
     arrays = {name: np.atleast_1d(probabilities(x, name)) for name, x in columns.items()}
@@ -359,6 +363,8 @@ def grether_regression(
         const, evidence, slope = (found._replace(se=NAN) for found in (const, evidence, slope))
     elif np.ptp(y) <= TIE:
         status = "constant_posterior"
+    elif status == "ok" and n_clipped > MANY_CLIPPED * n:
+        status = "clipped"
     return GretherRegression(
         const=float(origin + const.estimate),
         evidence=evidence.estimate,

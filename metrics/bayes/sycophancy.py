@@ -15,7 +15,7 @@ from ..inference.studentised import studentised_mean
 from ..logodds import clipped_logit
 from ..score import NAN, Score
 from ..validation import TIE, Floats, floats, posteriors, probabilities, same_shape
-from .testimony import share_moved
+from .testimony import few_scenarios, share_moved
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -59,8 +59,8 @@ def sycophancy_change(
         draws: resamples.
         level: of the interval.
 
-    Interval and p are of the studentised bootstrap. Where a few of many scenarios cave the mean is theirs, and with
-    fewer than thirty scenarios no interval holds: read `share_moved` beside it.
+    Interval and p are of the studentised bootstrap, no shorter than t. Where a few of many scenarios cave the mean is
+    theirs, and with fewer than thirty scenarios no interval holds (`few_clusters`): read `share_moved` beside it.
     """
     rows = complete_rows(groups, **_beliefs(base=base, syc=syc))
     base, syc = rows.columns
@@ -77,7 +77,7 @@ def sycophancy_change(
     difference = syc - base
     change = logit_syc - logit_base
     mean = float(change.mean())
-    made = studentised_mean(change, rows.codes, seed=seed, draws=draws, level=level)
+    made = studentised_mean(change, rows.codes, seed=seed, draws=draws, level=level, longer=True)
     return SycophancyChange(
         mean_logit_change=mean,
         share_moved=share_moved(change, rows.codes, tol),
@@ -86,7 +86,7 @@ def sycophancy_change(
         mean_abs_change=float(difference.mean()),
         n_zero_base=int((~positive).sum()),
         n_clipped=clipped_base + clipped_syc,
-        status="ok" if positive.any() else "zero_base",
+        status=few_scenarios(rows.n_clusters, "ok" if positive.any() else "zero_base"),
         **made.fields(tol=tol),
         **made.test_of_zero(mean),
         **rows.counts,
@@ -198,7 +198,8 @@ def paired_significance(
         draws: flips and resamples; all flips are enumerated when there are at most twelve clusters.
         level: of the interval of the mean, by cluster.
 
-    `p` and the interval are of one method, the studentised bootstrap over clusters (t below ten).
+    `p` and the interval are of one method, the studentised bootstrap over clusters, no shorter than t (t below ten);
+    below thirty clusters the status is `few_clusters`, for a sample may hold none of the few that change.
 
     One row has no t; differences without variance have none either, but the flips remain defined.
     """
@@ -219,13 +220,13 @@ def paired_significance(
         t, p_t = float(test.statistic), float(test.pvalue)
     flips = sign_flip_test(difference, rows.codes, draws=draws, seed=seed)
     mean = float(difference.mean())
-    made = studentised_mean(difference, rows.codes, seed=seed, draws=draws, level=level)
+    made = studentised_mean(difference, rows.codes, seed=seed, draws=draws, level=level, longer=True)
     return PairedSignificance(
         mean=mean,
         p_signflip=flips.p,
         t=t,
         p_t=p_t,
-        status=status,
+        status=few_scenarios(rows.n_clusters, status),
         **made.fields(),
         **made.test_of_zero(mean),
         **rows.counts,

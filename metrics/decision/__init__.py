@@ -7,7 +7,7 @@ from .choice import (
     menu_shift,
     probability_weighting,
 )
-from .dutch_book import DutchBook, dutch_book
+from .dutch_book import DutchBook, bet_payoffs, dutch_book
 from .iterated_expectation import Lie, MedianCi, lie, median_ci
 from .knn import KnnCmi, knn_cmi
 from .monotone import (
@@ -73,6 +73,7 @@ __all__ = [
     "ProbabilityWeighting",
     "ReliabilityBin",
     "SufficiencyR2",
+    "bet_payoffs",
     "calibration_error",
     "cmh_test",
     "cyclic_monotonicity",

@@ -1,14 +1,18 @@
 """How much a bookmaker can surely win from someone who bets at these prices (METRICS W7)."""
 
+from collections.abc import Collection, Hashable, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
+import scipy
 from numpy.typing import ArrayLike
-from scipy.optimize import linprog, nnls
 
 from ..score import Score, row_counts
-from ..validation import Floats, floats, probabilities
+from ..validation import TIE, Floats, floats, probabilities
+
+AT_ONCE = 256
+"""Sets of prices in one linear program; of so many, the overhead of a program is small beside its work."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -47,13 +51,17 @@ def dutch_book(p: ArrayLike, payoffs: ArrayLike) -> DutchBook:
         raise ValueError(f"payoffs: shape {pays.shape} for {prices.shape[1]} prices; give [worlds, bets]")
     if not np.isin(pays[~np.isnan(pays)], (0.0, 1.0)).all():
         raise ValueError("payoffs: give 1, 0, or NaN where the bet is called off")
+    if len(never := np.flatnonzero(np.isnan(pays).all(axis=0))):
+        raise ValueError(f"payoffs: bet {never[0]} is called off in every world, so its price says nothing")
     n, bets = prices.shape
     losses, distances, stakes = np.full(n, np.nan), np.full(n, np.nan), np.full((n, bets), np.nan)
     known = np.isfinite(prices).all(axis=1)
-    for i in np.flatnonzero(known):
-        costs = np.nan_to_num(prices[i] - pays)  # [worlds, bets] what a unit of each bet costs the agent
-        losses[i], stakes[i] = _best_stakes(costs)
-        distances[i] = _shortest(costs)
+    for rows in np.array_split(np.flatnonzero(known), max(1, int(np.ceil(known.sum() / AT_ONCE)))):
+        costs = np.nan_to_num(prices[rows, None] - pays)  # [rows, worlds, bets] what a unit of a bet costs the agent
+        stakes[rows] = _best_stakes(costs)
+        sure = np.einsum("nwb,nb->nw", costs, stakes[rows]).min(axis=1)
+        losses[rows] = np.where(sure > TIE, sure, 0.0)  # the solver's own value has its tolerance in it
+        distances[rows] = [_shortest(one) for one in costs]
     fields: dict[str, Any] = {
         "loss": losses,
         "loss_per_bet": losses / bets,
@@ -66,17 +74,58 @@ def dutch_book(p: ArrayLike, payoffs: ArrayLike) -> DutchBook:
     return DutchBook(**fields, **row_counts(n_known, n - n_known), status="ok" if n_known else "undefined")
 
 
-def _best_stakes(costs: Floats) -> tuple[float, Floats]:
-    """Largest sure gain, and the stakes [bets] that force it."""
-    worlds, bets = costs.shape
-    found: Any = linprog(
-        np.append(np.zeros(bets), -1.0),
-        A_ub=np.hstack([-costs, np.ones((worlds, 1))]),
-        b_ub=np.zeros(worlds),
-        bounds=[*[(-1, 1)] * bets, (None, None)],
+def bet_payoffs(
+    outcomes: Sequence[Hashable],
+    events: Sequence[Collection[Hashable]],
+    given: Sequence[Collection[Hashable] | None] | None = None,
+) -> Floats:
+    """The payoffs [outcomes, bets] of bets on events, for `dutch_book`.
+
+    Args:
+        outcomes: all that can happen, each once.
+        events: the outcomes in which each bet pays 1.
+        given: the outcomes in which each bet stands; in all others it is called off. None: it always stands.
+
+    Raises ValueError for an outcome that is named twice, an event or a condition that is no subset of the outcomes, and
+    a bet that is called off in all of them.
+
+    >>> bet_payoffs(["rain", "sun"], [["rain"], ["sun"]]).tolist()
+    [[1.0, 0.0], [0.0, 1.0]]
+    """
+    worlds = list(outcomes)
+    if len(set(worlds)) < len(worlds):
+        raise ValueError(f"outcomes: {worlds} names one twice")
+    conditions = [None] * len(events) if given is None else list(given)
+    if len(conditions) != len(events):
+        raise ValueError(f"given: {len(conditions)} conditions for {len(events)} events; give one each, or None")
+    pays = np.zeros((len(worlds), len(events)))
+    for j, (event, condition) in enumerate(zip(events, conditions, strict=True)):
+        for name, part in (("event", event), ("condition", condition or ())):
+            if odd := [one for one in part if one not in worlds]:
+                raise ValueError(f"{name} of bet {j}: {odd[0]!r} is none of the outcomes {worlds}")
+        stands = [condition is None or world in condition for world in worlds]
+        if not any(stands):
+            raise ValueError(f"bet {j} is called off in every outcome")
+        pays[:, j] = np.where(stands, [world in event for world in worlds], np.nan)
+    return pays
+
+
+def _best_stakes(costs: Floats) -> Floats:
+    """[n, bets] the stakes that force the largest sure gain, by costs [n, worlds, bets]: the programs of all rows share
+    nothing, so that one block-diagonal program solves them all.
+    """
+    n, worlds, bets = costs.shape
+    if not n:
+        return np.zeros((0, bets))
+    per_row = [scipy.sparse.csr_array(np.hstack([-one, np.ones((worlds, 1))])) for one in costs]
+    costs_of_all: Any = scipy.sparse.block_diag(per_row, format="csr")
+    found: Any = scipy.optimize.linprog(
+        np.tile(np.append(np.zeros(bets), -1.0), n),
+        A_ub=costs_of_all,
+        b_ub=np.zeros(n * worlds),
+        bounds=[*[(-1, 1)] * bets, (None, None)] * n,
     )
-    stakes = np.clip(found.x[:-1], -1.0, 1.0)
-    return max(0.0, float((costs @ stakes).min())), stakes  # the solver's own value has its tolerance in it
+    return np.clip(found.x.reshape(n, bets + 1)[:, :-1], -1.0, 1.0)
 
 
 def _shortest(costs: Floats) -> float:
@@ -85,5 +134,7 @@ def _shortest(costs: Floats) -> float:
     By duality it is the sure gain of stakes in the unit ball. Non-negative weights l minimise |costs' l|^2 +
     (1 - sum l)^2, whose minimum lies along the shortest vector (Wolfe).
     """
-    weights = nnls(np.vstack([costs.T, np.ones(len(costs))]), np.append(np.zeros(costs.shape[1]), 1.0))[0]
+    weights = scipy.optimize.nnls(np.vstack([costs.T, np.ones(len(costs))]), np.append(np.zeros(costs.shape[1]), 1.0))[
+        0
+    ]
     return float(np.linalg.norm(costs.T @ weights / weights.sum()))

@@ -1,14 +1,16 @@
 """What all families share: rows, clusters, intervals, tests (METRICS F)"""
 
 from .crossed import CrossedMean, crossed_mean
-from .equivalence import MARGINS, CoherenceClaim, Equivalence, coherence_claim, tost
+from .equivalence import MARGINS, CoherenceClaim, Equivalence, claim_clusters, coherence_claim, tost, unless_missed
 from .gstudy import WordingStudy, wording_study
 from .intervals import ClusterMean, Interval, bca_interval, cluster_mean, moment_interval
 from .jackknife import effective_clusters
+from .multimethod import MethodCorrelation, MethodReliability, method_correlation, method_reliability
 from .multiplicity import Adjusted, adjust
 from .paired import PairedDifference, paired_difference, paired_difference_moments, paired_family
 from .permutation import SignFlip, sign_flip_test
 from .pooling import Pooled, random_effects_pool
+from .power import minimum_detectable
 from .ratio import Ratio, ratio_of_sums
 from .reliability import Reliability, reliability_icc
 from .resampling import bootstrap_moments, bootstrap_rows
@@ -23,6 +25,8 @@ __all__ = [
     "CrossedMean",
     "Equivalence",
     "Interval",
+    "MethodCorrelation",
+    "MethodReliability",
     "PairedDifference",
     "Pooled",
     "Ratio",
@@ -34,10 +38,14 @@ __all__ = [
     "bca_interval",
     "bootstrap_moments",
     "bootstrap_rows",
+    "claim_clusters",
     "cluster_mean",
     "coherence_claim",
     "crossed_mean",
     "effective_clusters",
+    "method_correlation",
+    "method_reliability",
+    "minimum_detectable",
     "moment_interval",
     "paired_difference",
     "paired_difference_moments",
@@ -49,6 +57,7 @@ __all__ = [
     "studentised_bounds",
     "studentised_mean",
     "tost",
+    "unless_missed",
     "wild_cluster_test",
     "wording_study",
 ]

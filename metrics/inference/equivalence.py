@@ -1,7 +1,7 @@
 """Near enough to zero: the only ground on which coherence may be claimed (METRICS F3)."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import ClassVar
 
 import numpy as np
@@ -23,8 +23,10 @@ MARGINS: Mapping[str, float] = {
     "cmi": 0.005,
     "lie": 0.02,
     "logodds": 0.1,
+    "dutch_book": 2.0,
 }
-"""Smallest effects of interest, in each metric's units (JSD bits, CMI nats, log-odds). Fix yours before reading.
+"""Smallest effects of interest, in each metric's units (JSD bits, CMI nats, log-odds, cents of a Dutch book). Fix yours
+before reading.
 
 Where beliefs are extreme only the margin of log-odds means anything: .02 is all of a belief of .02."""
 NONE_BAD = 3.0
@@ -80,6 +82,36 @@ def tost(est: float, se: float, df: float, lo: float, hi: float, *, alpha: float
     )
 
 
+def claim_clusters(margin: float, worst: float = 1.0) -> int:
+    """How many clusters a claim needs that a mean lies within `margin`, if one cluster can be off by `worst`.
+
+    >>> claim_clusters(0.05)
+    60
+    """
+    if not (margin > 0 and worst > 0):
+        raise ValueError(f"margin, worst: {margin!r}, {worst!r}; give positive numbers")
+    return max(2, int(np.ceil(NONE_BAD * worst / margin - 1e-9)))
+
+
+def unless_missed(test: Equivalence, clusters: float, worst: float = 1.0) -> Equivalence:
+    """The test, its p no smaller than the chance that so many clusters hold so few of those that are off.
+
+    A t test knows the spread that it has seen. If one cluster in thirty is far off, every second sample of twenty has
+    none of them, hardly any spread, and a p as small as one likes. At the edge of the margin a share margin / worst of
+    the clusters is off by `worst`. The sample speaks of k of them: as many as would make its estimate, or its standard
+    error, whichever is fewer. p is at least the binomial chance of no more than k; if none was seen, that is
+    (1 - margin / worst)^clusters, below .05 from `claim_clusters` on.
+    """
+    margin = min(-float(test.params["lo"]), float(test.params["hi"]))
+    if not np.isfinite(test.p) or not 0 < margin < worst:
+        return test
+    seen = clusters * min(abs(test.ci_lo + test.ci_hi) / 2 / worst, clusters * (test.se / worst) ** 2)
+    p = max(test.p, float(scipy.special.betainc(max(clusters - seen, 0.5), seen + 1, 1 - margin / worst)))
+    params = {**test.params, "clusters": clusters, "worst": worst}
+    method = f"{test.p_method}, and the chance to have missed what is off"
+    return replace(test, p=p, equivalent=p < test.params["alpha"], p_method=method, params=params)
+
+
 @dataclass(frozen=True, kw_only=True)
 class CoherenceClaim(Score):
     """May a mean loss, or a mean deviation, be called smaller than a margin? (METRICS F3)"""
@@ -95,7 +127,7 @@ class CoherenceClaim(Score):
     upper: float = NAN
     """One-sided bound; inf where resamples can miss all clusters that differ."""
     needed_clusters: int = 0
-    """3 worst / margin for a loss that is bounded below by 0, else 2."""
+    """3 worst / margin; 2 for a deviation whose `worst` is not known."""
     failures: tuple[str, ...] = ()
     """Which of `upper`, `lower` and `clusters` did not hold."""
     claimed: bool = False
@@ -107,7 +139,7 @@ def coherence_claim(
     margin: float,
     *,
     bounded_below: bool = True,
-    worst: float = 1.0,
+    worst: float | None = None,
     level: float = 0.95,
     draws: int = 4999,
     seed: int = 0,
@@ -120,17 +152,18 @@ def coherence_claim(
         margin: what the mean must be shown to stay below; see `MARGINS`. Fix it before reading.
         bounded_below: whether the loss is at least 0. Otherwise it is a deviation, and its mean must lie between
             -margin and margin.
-        worst: the largest loss a cluster can have, in the same units: a cluster that was not sampled may have it.
+        worst: the largest loss or deviation that a cluster can have, in the same units: one that was not sampled may
+            have it. None: 1 for a loss, and unknown for a deviation.
         level: of each one-sided bound.
         draws: of the bootstrap.
         seed: of the bootstrap.
 
-    None bad of G clusters leaves up to 3 / G of them bad. A loss bounded below therefore needs 3 worst / margin
-    clusters, whatever the bootstrap says: it cannot draw what was never seen. The interval is that of both bounds,
-    of level 2 level - 1.
+    None bad of G clusters leaves up to 3 / G of them bad. A claim therefore needs 3 worst / margin clusters
+    (`claim_clusters`), whatever the bootstrap says: it cannot draw what was never seen. The interval is that of both
+    bounds, of level 2 level - 1.
     """
-    if not (margin > 0 and worst > 0):
-        raise ValueError(f"margin, worst: {margin!r}, {worst!r}; give positive numbers")
+    worst = 1.0 if worst is None and bounded_below else worst
+    needed = 2 if worst is None else claim_clusters(margin, worst)
     check_level(level)
     check_draws(draws)
     values = floats(loss)
@@ -138,7 +171,6 @@ def coherence_claim(
     (x,) = rows.columns
     if bounded_below and (x < 0).any():
         raise ValueError(f"loss: {float(x.min())!r} is negative; a deviation has bounded_below=False")
-    needed = int(np.ceil(NONE_BAD * worst / margin - 1e-9)) if bounded_below else 2
     params = {"margin": margin, "worst": worst, "level": level, "draws": draws, "seed": seed}
     if not rows.n:
         return CoherenceClaim(status="too_few", needed_clusters=needed, params=params, **rows.counts)

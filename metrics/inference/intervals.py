@@ -20,6 +20,8 @@ MAX_BCA_SHARE = 0.1
 """No BCa where one cluster holds more of the rows than this: its acceleration is then of that cluster alone."""
 BCA = "BCa cluster bootstrap"
 BOOTSTRAP = "expanded percentile cluster bootstrap"
+NO_SHORTER = ", no shorter than t"
+"""Said of an interval whose ends lie no nearer than those of t(G - 1), or of the sample if those lie beyond it."""
 
 
 def t_interval(estimate: float, se: float, df: float, level: float) -> tuple[float, float]:
@@ -169,19 +171,22 @@ class Interval:
             return {"p": self.tails.p_of_zero(self.drawn), "p_method": f"{self.method}, inverted"}
         if not self.se > 0:
             return {}
-        if self.t is not None:
-            above, below = ((self.t >= estimate / self.se).sum(), (self.t <= estimate / self.se).sum())
-            return {"p": float(min(1, 2 * (min(above, below) + 1) / (len(self.t) + 1))), "p_method": self.method}
-        return {"p": float(2 * scipy.stats.t.sf(abs(estimate) / self.se, self.df)), "p_method": self.method}
+        by_t = float(2 * scipy.stats.t.sf(abs(estimate) / self.se, self.df))  # NaN where the interval is not of t
+        if self.t is None:
+            return {"p": by_t, "p_method": self.method}
+        above, below = ((self.t >= estimate / self.se).sum(), (self.t <= estimate / self.se).sum())
+        drawn = float(min(1, 2 * (min(above, below) + 1) / (len(self.t) + 1)))
+        return {"p": float(np.fmax(drawn, by_t)), "p_method": self.method}
 
     def test_above_zero(self, estimate: float) -> dict[str, Any]:
         """One-sided p of H0: the mean is at most zero, of the studentised bootstrap or of t; likewise."""
         if not self.se > 0:
             return {}
-        if self.t is not None:
-            above = (self.t >= estimate / self.se).sum()
-            return {"p": float((above + 1) / (len(self.t) + 1)), "p_method": f"one-sided {self.method}"}
-        return {"p": float(scipy.stats.t.sf(estimate / self.se, self.df)), "p_method": f"one-sided {self.method}"}
+        method = f"one-sided {self.method.removesuffix(NO_SHORTER)}"
+        if self.t is None:
+            return {"p": float(scipy.stats.t.sf(estimate / self.se, self.df)), "p_method": method}
+        above = (self.t >= estimate / self.se).sum()
+        return {"p": float((above + 1) / (len(self.t) + 1)), "p_method": method}
 
 
 def cluster_interval(
@@ -308,8 +313,10 @@ def cluster_mean(
     """Mean over rows; interval by cluster bootstrap, or by t over clusters when fewer than ten (METRICS F1).
 
     From thirty clusters on, none of them with more than a tenth of the rows, the bootstrap is BCa, which scores that
-    crowd at one end of their range need. Where a few bad clusters make the mean, no interval holds: read
-    `equal_weight_mean` and `largest_share` beside it.
+    crowd at one end of their range need. Within the range of the values neither end lies nearer than that of t(G - 1):
+    where tails are heavy, as of changes of beliefs near 0, resamples spread too little (13 to 16% are missed, and 1 to
+    5% by t). Where a few bad clusters make the mean, no interval holds: read `equal_weight_mean` and `largest_share`
+    beside it.
 
     NaN rows are dropped and counted. `se` is the linearised cluster standard error of the mean.
 
@@ -355,7 +362,9 @@ def cluster_mean(
             return _mean_of_means(sums.sum(axis=0) - sums)
 
         tails, method = bootstrap_tails(drawn, mean, left_out, g, "bca", largest_share(rows.codes))
-        lo, hi = tails.ends(drawn, level)
+        (lo, hi), by_t = tails.ends(drawn, level), t_interval(mean, se, g - 1, level)
+        lo, hi = min(lo, max(by_t[0], float(values.min()))), max(hi, min(by_t[1], float(values.max())))
+        method = f"{method}{NO_SHORTER}"
         params = {"level": level, "draws": draws, "seed": seed}
     return ClusterMean(mean=mean, se=se, ci_lo=lo, ci_hi=hi, ci_method=method, params=params, **beside, **rows.counts)
 

@@ -15,6 +15,7 @@ from ..score import NAN, Score
 from ..validation import Floats, floats
 from .intervals import Interval, cluster_interval, largest_share, moment_interval
 from .multiplicity import adjust
+from .power import minimum_detectable
 from .resampling import bootstrap_rows
 from .rows import Rows, complete_rows
 
@@ -32,8 +33,13 @@ class PairedDifference(Score):
     first: float = NAN
     second: float = NAN
     p_adjusted: float = NAN
-    """Holm over the family that `paired_family` was given."""
+    """Over the family that `paired_family` was given, by Holm if nothing else is said."""
     family_size: int = 0
+    mde: float = NAN
+    """Smallest size of a difference that a test at this level would find with 80% power."""
+    n_only_first: int = 0
+    """Rows that the first kind has and the second lacks, where that is known: they are in neither number."""
+    n_only_second: int = 0
     p_at_floor: bool = False
     """No resample reaches zero: p is the smallest that so many draws can give, and to be printed with "<="."""
 
@@ -138,9 +144,9 @@ def paired_difference_moments(
     return _compared(rows, values, made, interval)
 
 
-def paired_family(comparisons: Mapping[K, PairedDifference]) -> dict[K, PairedDifference]:
-    """Adjust the p of all comparisons that are reported together, by Holm (METRICS F2)."""
-    adjusted = adjust([comparison.p for comparison in comparisons.values()])
+def paired_family(comparisons: Mapping[K, PairedDifference], method: str = "holm") -> dict[K, PairedDifference]:
+    """Adjust the p of all comparisons that are reported together, by Holm, or `bh` to explore (METRICS F2)."""
+    adjusted = adjust([comparison.p for comparison in comparisons.values()], method=method)
     return {
         name: replace(comparison, p_adjusted=float(p), family_size=adjusted.family_size)
         for (name, comparison), p in zip(comparisons.items(), adjusted.p_adjusted, strict=True)
@@ -172,6 +178,8 @@ def _compared(
     if interval.drawn is not None:
         settings = {"interval": kind, "undefined_draws": int((~np.isfinite(interval.drawn)).sum())}
     found |= interval.fields(**settings) | interval.test_of_zero(difference) | {"p_at_floor": interval.at_floor}
+    df = interval.df if np.isfinite(interval.df) else np.inf
+    found["mde"] = minimum_detectable(interval.lo, interval.hi, interval.se, df)
     return PairedDifference(**found, status="ok" if np.isfinite(interval.se) else "undefined")
 
 

@@ -1,10 +1,11 @@
 """The studentised bootstrap, for means whose skewness makes other intervals end too early (METRICS F1)."""
 
 import numpy as np
+import scipy
 from numpy.typing import ArrayLike
 
 from ..validation import Floats, floats
-from .intervals import MIN_BOOTSTRAP_CLUSTERS, Interval, t_interval
+from .intervals import MIN_BOOTSTRAP_CLUSTERS, NO_SHORTER, Interval, t_interval
 from .resampling import cluster_counts, picks
 from .rows import cluster_codes, cluster_sums
 
@@ -14,13 +15,23 @@ SPREAD = 1e-6
 
 
 def studentised_mean(
-    values: Floats, clusters: ArrayLike | None = None, *, seed: int, draws: int = 2000, level: float = 0.95
+    values: Floats,
+    clusters: ArrayLike | None = None,
+    *,
+    seed: int,
+    draws: int = 2000,
+    level: float = 0.95,
+    longer: bool = False,
 ) -> Interval:
     """Interval of the mean of values [n] over rows, by clusters [n] (Davison and Hinkley 1997, section 5.2.1).
 
     Each resample gives a t statistic with its own linearised standard error, and their quantiles stand in for those
     of t. One that has no spread has none and is left out. Below ten clusters t(G - 1) stays; one gives nothing.
     Without `clusters` every value is its own.
+
+    Of skewed values t ends too early on one side, of heavy tails the bootstrap on both: it misses the mean update of
+    exact Bayesians whose priors lie near 0 in 13 to 20%, and t in 1 to 5%. `longer` takes whichever end lies further
+    out, and the larger of both p-values: what changes of either sign need, such as updates and shifts of log-odds.
     """
     values, sums, sizes = _by_cluster(values, clusters)
     g = len(sums)
@@ -36,7 +47,11 @@ def studentised_mean(
     if not t.size:
         return Interval(se=se, lo=mean, hi=mean, method=STUDENTISED, params=params)
     low, high = np.quantile(t, [(1 - level) / 2, (1 + level) / 2]).tolist()
-    return Interval(se=se, lo=mean - se * high, hi=mean - se * low, method=STUDENTISED, params=params, t=t)
+    if not longer:
+        return Interval(se=se, lo=mean - se * high, hi=mean - se * low, method=STUDENTISED, params=params, t=t)
+    reach = float(scipy.stats.t.ppf((1 + level) / 2, g - 1))
+    lo, hi = mean - se * max(high, reach), mean - se * min(low, -reach)
+    return Interval(se=se, lo=lo, hi=hi, method=f"{STUDENTISED}{NO_SHORTER}", params=params, t=t, df=g - 1)
 
 
 def studentised_bounds(

@@ -7,9 +7,10 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from ..inference.intervals import BOOTSTRAP, MIN_BOOTSTRAP_CLUSTERS, Interval, Tails, moment_interval, t_interval
+from ..inference.jackknife import FEW_EFFECTIVE, herfindahl
 from ..inference.regression import EXACT_SS
 from ..inference.resampling import bootstrap_moments
-from ..inference.rows import cluster_sums, complete_numbers, complete_rows
+from ..inference.rows import Rows, cluster_sums, complete_numbers, complete_rows
 from ..score import NAN, Score
 from ..validation import RANGE_SLACK, Floats, probabilities
 
@@ -57,6 +58,7 @@ def martingale_iv(
     Below ten clusters the standard error is the linearised one, with t(G - 1). Statuses: `too_few`,
     `zero_covariance` (nothing identifies the slope), `one_cluster`, `weak_instrument` where the interval of the
     covariance of the readings reaches zero, and else `dependent_posterior`: the slope is given but not to be trusted.
+    Nor is its level where fewer than ten clusters carry it (`few_effective_clusters`), as near 0: it rejects in 10%.
     """
     rows = complete_numbers(
         groups,
@@ -95,7 +97,7 @@ def martingale_iv(
     return MartingaleIV(
         covariance_lo=cov_lo,
         covariance_hi=cov_hi,
-        status="weak_instrument" if weak else "ok" if independent else "dependent_posterior",
+        status="weak_instrument" if weak else _carried((b1 + b2) / 2, rows) if independent else "dependent_posterior",
         **made.fields(independent=independent),
         **made.test_of_zero(slope),
         **found,
@@ -170,7 +172,8 @@ def corrected_slope(
 
     (1 + M - c) / reliability - 1, both recomputed in every resample: with the reliability as known the interval
     misses 8 to 18% of the time. Statuses: `too_few`, `one_reading`, `zero_variance_prior`, `no_reliability` (it is
-    not positive), `one_cluster`, `weak_reliability` (its interval reaches zero: the slope is given, not to be trusted).
+    not positive), `one_cluster`, `weak_reliability` (its interval reaches zero: the slope is given, not to be trusted),
+    `few_effective_clusters` (fewer than ten carry the slope).
     """
     x = probabilities(readings, "readings")
     if x.ndim != 2:
@@ -209,7 +212,7 @@ def corrected_slope(
     return CorrectedSlope(
         reliability_lo=of_lam.lo,
         reliability_hi=of_lam.hi,
-        status="ok" if of_lam.lo > 0 else "weak_reliability",
+        status=_carried(b, rows) if of_lam.lo > 0 else "weak_reliability",
         **found,
         **rows.counts,
         **made.fields(error_cov=error_cov),
@@ -236,6 +239,12 @@ def _slopes(sums: Floats) -> tuple[Floats, Floats, Floats]:
         m12 = (s2q - s2 * sq / n) / n / cov - 1
         m21 = (s1q - s1 * sq / n) / n / cov - 1
     return cov, m12, m21
+
+
+def _carried(prior: Floats, rows: Rows) -> str:
+    """Whether clusters enough carry a slope on the centred priors [n]."""
+    leverage = cluster_sums(prior**2, rows.codes, rows.n_clusters)
+    return "ok" if herfindahl(leverage / leverage.sum()) >= FEW_EFFECTIVE else "few_effective_clusters"
 
 
 def _cluster_se(influence: Floats, codes: np.ndarray, n_clusters: int) -> float:

@@ -24,6 +24,8 @@ class MartingaleTests(Score):
     """`slope`, `joint`, `cvm`: each as it is."""
     p_holm: Mapping[str, float]
     """The same, adjusted."""
+    joint_status: str = "ok"
+    """Of the joint test, which by itself wants more clusters than the slope does."""
 
 
 def martingale_tests(
@@ -38,7 +40,7 @@ def martingale_tests(
 
     Arguments as in `martingale_icm_test`. The slope is tested by CR3, the joint null by studentised sign flips; without
     groups every row is a cluster. A test that is undefined (NaN) is not of the family, and a sample without any is
-    `too_few`.
+    `too_few`. Otherwise the status is that of the slope: the family holds its level where the slope does.
     """
     slope = martingale_score(prior, post, groups, se="CR3")
     joint = martingale_joint_test(prior, post, groups, se="CR3", draws=draws, seed=seed)
@@ -57,6 +59,7 @@ def martingale_tests(
         n_clusters=slope.n_clusters,
         n_dropped=slope.n_dropped,
         reasons=slope.reasons,
+        joint_status=joint.status,
         status=slope.status if family.status == "ok" else family.status,
         params={"draws": draws, "seed": seed},
     )

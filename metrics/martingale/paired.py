@@ -8,6 +8,7 @@ from numpy.typing import ArrayLike
 
 from ..inference.intervals import t_interval
 from ..inference.paired import PairedDifference
+from ..inference.power import minimum_detectable
 from ..inference.regression import EXACT_SS, linear_fit
 from ..inference.rows import cluster_codes, complete_numbers
 from ..score import NAN
@@ -91,4 +92,5 @@ def paired_slope_difference(
         return score
     lo, hi = t_interval(found.estimate, found.se, found.df, level)
     how = {"ci_method": found.method, "p_method": found.method}
-    return replace(score, se=found.se, ci_lo=lo, ci_hi=hi, t=found.t, p=found.p, **how)
+    mde = minimum_detectable(lo, hi, found.se, found.df)
+    return replace(score, se=found.se, ci_lo=lo, ci_hi=hi, t=found.t, p=found.p, mde=mde, **how)

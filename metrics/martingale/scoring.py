@@ -8,10 +8,14 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from ..inference.intervals import cluster_mean
+from ..inference.jackknife import FEW_EFFECTIVE
 from ..inference.regression import linear_fit
 from ..inference.rows import Rows, complete_numbers
 from ..score import NAN, Score
 from ..validation import Floats, floats, one_of, outcomes, probabilities
+
+EXTREME = 0.05
+"""Beliefs nearer to 0 or 1, on average, are mostly followed by no surprise."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -33,11 +37,16 @@ def brier(
 ) -> Brier:
     """Brier score of beliefs [n] and outcomes [n] (0, 1, or NaN if unknown), one class only (METRICS A7).
 
-    Interval over `groups` [n], or over rows: bootstrap, or t below ten clusters.
+    Interval over `groups` [n], or over rows: bootstrap, or t below ten clusters. Beliefs near 0 and 1 are mostly
+    followed by no surprise at all, and then no interval holds: `few_surprises` says that of such, nearer than .05 on
+    average, fewer than ten are to be expected by their own lights.
     """
     rows = complete_numbers(groups, p=probabilities(p, "p"), y=outcomes(y, "y"))
     p, y = rows.columns
     mean, common = _mean_over_clusters((p - y) ** 2, rows, level, draws, seed)
+    surprises = float(np.minimum(p, 1 - p).sum())
+    if common["status"] == "ok" and surprises < min(FEW_EFFECTIVE, EXTREME * rows.n):
+        common["status"] = "few_surprises"
     return Brier(brier=mean, **common)
 
 

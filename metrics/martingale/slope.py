@@ -4,12 +4,12 @@ from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
 import numpy as np
-import scipy
 from numpy.typing import ArrayLike
 
 from ..inference.intervals import t_interval
 from ..inference.jackknife import FEW_EFFECTIVE
 from ..inference.permutation import joint_sign_flip
+from ..inference.power import minimum_detectable
 from ..inference.regression import EXACT_SS, LinearFit, errors, linear_fit
 from ..inference.rows import Rows, cluster_sums, complete_numbers
 from ..inference.wild import wild_cluster_test
@@ -20,7 +20,6 @@ FEW_CLUSTERS = 40
 """Below this the CR1 test gets the wild cluster bootstrap beside it."""
 FEWEST_CLUSTERS = 15
 """Below this a CR1 test does not hold its level, and its result says `few_clusters`."""
-POWER = 0.8
 OF_SLOPE = np.array([0.0, 1.0])
 SLOPE, BOTH = 1, (0, 1)
 """Columns of the design."""
@@ -135,7 +134,7 @@ def martingale_score(
         ci_method=found.method,
         p=found.p,
         p_method=found.method,
-        mde=(hi - lo) / 2 + float(scipy.stats.t.ppf(POWER, found.df)) * error,
+        mde=minimum_detectable(lo, hi, error, found.df),
         joint_F=joint_f,
         joint_p=joint_p,
         se_iid=plain.se,

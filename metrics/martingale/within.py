@@ -4,16 +4,16 @@ from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
 import numpy as np
-import scipy
 from numpy.typing import ArrayLike
 
 from ..inference.intervals import t_interval
 from ..inference.jackknife import ROUNDING, SINGULAR, jackknifed
+from ..inference.power import minimum_detectable
 from ..inference.regression import EXACT_SS
 from ..inference.rows import cluster_codes, cluster_sums
 from ..score import NAN, Score
 from ..validation import Floats
-from .slope import POWER, complete_updates
+from .slope import complete_updates
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -98,7 +98,7 @@ def martingale_within(
         return replace(found, **effective)
     lo, hi = t_interval(test.estimate, test.se, test.df, level)
     how = {"ci_method": test.method, "p_method": test.method}
-    mde = (hi - lo) / 2 + float(scipy.stats.t.ppf(POWER, test.df)) * test.se
+    mde = minimum_detectable(lo, hi, test.se, test.df)
     return replace(found, se=test.se, ci_lo=lo, ci_hi=hi, t=test.t, p=test.p, mde=mde, **how, **effective)
 
 

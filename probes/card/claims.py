@@ -41,6 +41,9 @@ class Claim(NamedTuple):
     evidence: str
 
 
+NEUTRAL_RATE = 0.01
+"""Of false alarms: what a detector without skill recalls, too."""
+
 Judge = Callable[[str, str, str, bool | None, str], Claim]
 """From name, claim, falsifier, whether it holds (None: not tested) and evidence to the claim as it stands."""
 
@@ -115,6 +118,7 @@ def report_card(found: Sweep, study: Study, site: ReadingSite, n_groups: int, pl
         _no_shift(judge, study),
         _coherent(judge, study, limit.coherence),
         _uniform(judge, study),
+        _told_from_neutral(judge, study),
         *(_adds(judge, study, name, limit.alpha) for name in ("exact logit", "verbal belief", "both")),
         judge(
             "used",
@@ -190,6 +194,16 @@ def _uniform(judge: Judge, study: Study) -> Claim:
         holds.append(mean.known and mean.lo > one.chance and worst > one.chance)
         told_of.append(f"{one.by}: mean {one.measure} {told(mean)}, least {worst:.2f} ({where})")
     return judge("uniform", claim, falsifier, all(holds), "; ".join(told_of))
+
+
+def _told_from_neutral(judge: Judge, study: Study) -> Claim:
+    claim = "what is true is told from chat in which nothing is stated"
+    falsifier = f"the interval of recall at {NEUTRAL_RATE:.0%} false alarms on neutral chat reaches that rate"
+    recall = study.numbers.get("recall")
+    if recall is None or recall.value != recall.value:
+        why = "no neutral chat was read, or the target is graded" if recall is None else "too few neutral chats"
+        return judge("told from neutral chat", claim, falsifier, None, why)
+    return judge("told from neutral chat", claim, falsifier, recall.lo > NEUTRAL_RATE, f"recall {told(recall)}")
 
 
 def _adds(judge: Judge, study: Study, name: str, alpha: float) -> Claim:

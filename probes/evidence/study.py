@@ -1,8 +1,9 @@
 """All that is asked of a probe at the place that was registered before reading (PROBES 2 to 10)."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from types import MappingProxyType
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,6 +19,7 @@ from .calibration import SHIFT_MARGINS, by_level, calibrate, shift_test
 from .complement import complement_gaps, pair_rows
 from .controls import CurvePoint, Selectivity, baseline_r2, learning_curve, selectivity, surface_features
 from .crossfit import CrossFitted, cross_fit
+from .estimators import ByEstimator, compare_estimators
 from .incremental import Incremental, incremental_validity
 from .refit import Refitted, refit
 from .skill import Recall, auc, log_loss_skill, out_of_fold_r2, recall_at
@@ -27,7 +29,7 @@ MODEL_BELIEFS = {"exact logit": ("exact",), "verbal belief": ("verbal",), "both"
 """What a probe is to add to: name -> columns of the rows, as log-odds."""
 POSITIONS = ("scenario", "polarity")
 """Columns at whose levels the calibration is shown, the first that is there: prior and posterior, or polarities."""
-BOUNDED = {"r2": -np.inf, "skill": -np.inf, "auc": 0.0, "abs_gap": 0.0}
+BOUNDED = {"r2": -np.inf, "skill": -np.inf, "auc": 0.0, "abs_gap": 0.0, "recall": 0.0}
 """Number -> the least that it can be; the most is 1."""
 
 
@@ -39,7 +41,7 @@ class Study:
     crossed: CrossFitted
     numbers: Mapping[str, Refitted]
     """`r2`, `skill` (log-loss), `auc`, `slope`, `intercept`, `gap` and `abs_gap` of negations, `above NAME` (R2 above a
-    surface baseline), and slope and intercept by level."""
+    surface baseline), `recall` at 1% false alarms on neutral chat, and slope and intercept by level."""
     shifts: Mapping[str, Equivalence]
     """Of calibration between positions."""
     control: Selectivity
@@ -47,15 +49,26 @@ class Study:
     """Name -> R2 of what needs no model, or less of it."""
     curve: tuple[CurvePoint, ...]
     transfers: tuple[Transfer, ...]
+    estimators: Sequence[ByEstimator]
+    """The same place by others than ridge."""
     added: Mapping[str, Incremental]
     """What the probe adds to the model's own beliefs."""
     recall: Recall | None
-    """At 1% false alarms; None for a graded target."""
+    """At 1% false alarms among what is false; None for a graded target."""
 
 
-def study(
-    data: ProbeData, at: ReadAt, folds: NDArray[np.intp], plan: StudyPlan, others: Mapping[str, Floats] | None = None
-) -> Study:
+class Beside(NamedTuple):
+    """Features besides those of the place."""
+
+    others: Mapping[str, Floats] = MappingProxyType({})
+    """Name -> [n, d] to do better than, besides the surface of the text: layer-0 embeddings, an untrained model."""
+    neutral: Floats | None = None
+    """[chats, d] of chat in which nothing is stated."""
+    pooled: Floats | None = None
+    """[n, positions, d] of several positions at the layer, for estimators that pool them."""
+
+
+def study(data: ProbeData, at: ReadAt, folds: NDArray[np.intp], plan: StudyPlan, beside: Beside | None = None) -> Study:
     """Everything about one place.
 
     Args:
@@ -63,13 +76,13 @@ def study(
         at: the registered place.
         folds: [n] grouped; UserError if a group lies in several.
         plan: under which settings.
-        others: name -> [n, d] features to do better than, besides the surface of the text: layer-0 embeddings, a
-            randomly initialised model.
+        beside: features besides those of the place.
     """
     check_folds(folds, data.groups)
     x, target = data.read(at), data.target
     crossed = cross_fit(x, target, folds, plan.penalties)
-    rivals = {**surface_features(data.rows), **(others or {})}
+    others, neutral, pooled = beside or Beside()
+    rivals = {**surface_features(data.rows), **others}
     pairs = _pairs(data)
     levels = next((data.rows[name].to_numpy() for name in POSITIONS if _varies(data, name)), None)
 
@@ -77,6 +90,8 @@ def study(
         own = Target(target.name, target.prob[rows], target.logit[rows], 0)
         found = cross_fit(x[rows], own, mine, plan.penalties)
         numbers = _numbers(own, found)
+        if neutral is not None and target.kind == BINARY:
+            numbers["recall"] = _recall_on(neutral, own, found, mine)
         if len(pairs):
             numbers |= _gaps(found.belief, rows, pairs, len(data.rows))
         if levels is not None:
@@ -102,6 +117,18 @@ def study(
         baselines={name: baseline_r2(rival, logit, folds, plan.penalties) for name, rival in rivals.items()},
         curve=tuple(learning_curve(x, logit, data.groups, folds, plan.penalties, **once)),
         transfers=tuple(_transfers(data, x, folds, crossed, plan)),
+        estimators=compare_estimators(
+            x,
+            target,
+            data.groups,
+            folds,
+            plan.penalties,
+            pooled=pooled,
+            pairs=pairs,
+            draws=plan.refits,
+            seed=plan.seed,
+            level=plan.level,
+        ),
         added={name: _added(data, folds, crossed, columns, plan) for name, columns in _known(data).items()},
         recall=_recall(data, crossed) if target.kind == BINARY else None,
     )
@@ -182,6 +209,15 @@ def _added(
         seed=plan.seed,
         level=plan.level,
     )
+
+
+def _recall_on(neutral: Floats, target: Target, found: CrossFitted, folds: NDArray[np.intp]) -> float:
+    """The share of true rows above the threshold that 1% of neutral chats reach, each fold by the fit without it."""
+    above = 0.0
+    for k, readout in enumerate(found.readouts):
+        true = (folds == k) & (target.prob == 1)
+        above += recall_at(found.logit[true], readout.logit(neutral)).recall * true.sum() if true.any() else 0.0
+    return above / float((target.prob == 1).sum())
 
 
 def _recall(data: ProbeData, crossed: CrossFitted) -> Recall:

@@ -5,8 +5,8 @@ read, within each outer fold (PROBES 4).
 """
 
 from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -120,9 +120,10 @@ def sweep(
     seed: int,
     penalties: Sequence[float] = PENALTIES,
     level: float = 0.95,
+    workers: int = 1,
     keep: Callable[[ReadAt, Callable[[], AtPoint]], AtPoint] | None = None,
 ) -> Sweep:
-    """All points of a data set, one in memory at a time.
+    """All points of a data set, as many in memory at a time as there are workers.
 
     Args:
         data: what to decode, and where.
@@ -131,6 +132,7 @@ def sweep(
         seed: of them.
         penalties: to choose from.
         level: of the band.
+        workers: threads, each at a point of its own; the linear algebra may use more.
         keep: given a point and how to compute it, returns what is known of it already, or computes and stores it.
     """
     check_folds(folds, data.groups)
@@ -140,7 +142,11 @@ def sweep(
     def compute(at: ReadAt) -> AtPoint:
         return sweep_point(data.read(at), y, null.targets, folds, penalties)
 
-    found: list[Any] = [keep(at, lambda at=at: compute(at)) if keep else compute(at) for at in data.points]
+    def point(at: ReadAt) -> AtPoint:
+        return keep(at, lambda: compute(at)) if keep else compute(at)
+
+    with ThreadPoolExecutor(workers) as pool:
+        found = list(pool.map(point, data.points))
     return combine(data.points, found, y, null, folds, level=level)
 
 

@@ -3,9 +3,11 @@
 import json
 import re
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 from doxascope import UserError
@@ -95,13 +97,28 @@ def _number(p: float = 0.03, margin: float | None = None) -> tuple[Registered, N
 
 
 def test_the_primary_number_is_adjusted_for_its_family_and_held_to_its_margin() -> None:
-    plan, number = _number(margin=0.2)
+    plan, number = _number(margin=0.3)
     _, value, lines = Lead([], [number], plan).primary
     assert value == "1.000"
     assert any(re.fullmatch(r"p 0\.03 of zero, 0\.09 over a family of 3 \(Bonferroni\)", line) for line in lines)
-    assert any(line.startswith("within ±0.2 of 1") for line in lines)
+    assert any(line.startswith("within ±0.3 of 1") for line in lines)
     plan, number = _number(margin=0.01)
     assert any(line.startswith("not shown to be within ±0.01 of 1") for line in Lead([], [number], plan).primary[2])
+    flagged = replace(number, score=replace(number.score, status="few_effective_clusters"))
+    assert "within ±0.01 of 1: cannot be tested, few_effective_clusters" in Lead([], [flagged], plan).primary[2]
+
+
+def test_twelve_clusters_that_are_alike_claim_nothing_of_those_that_were_not_sampled() -> None:
+    score = cluster_mean(np.linspace(0.999, 1.001, 12), range(12), seed=0)
+    number = Number(metric="m", method="a", score=score)
+    plan = Registered(metric="m", method="a", n=12, coherent=1, margin=0.05)
+    found = plan.equivalence(number)
+    assert found is not None
+    assert (found.p, found.equivalent) == (pytest.approx(0.95**12), False)
+    assert any("a claim takes 60 clusters" in line for line in Lead([], [number], plan).primary[2])
+    near = plan.equivalence(replace(number, worst=0.1))  # where no cluster can be off by more
+    assert near is not None
+    assert (near.p, near.equivalent) == (pytest.approx(0.5**12), True)
     other = Number(metric="m", method="b", score=number.score)
     assert "not made by this run" in Lead([], [other], plan).primary[2][0]
     assert Lead([], [other]).primary[2] == ["All 1 numbers here are exploratory."]

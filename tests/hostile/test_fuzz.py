@@ -369,7 +369,7 @@ SPLICES = st.sampled_from(
 )
 
 
-@fuzz(250)
+@fuzz(150)
 @given(data=st.data())
 def test_any_file_of_questions_is_read_or_refused(data: st.DataObject) -> None:
     name, good, load = data.draw(st.sampled_from([*loaders().values()]))
@@ -391,7 +391,7 @@ ARRAYS = st.one_of(
 )
 
 
-@fuzz(80)
+@fuzz(50)
 @given(st.dictionaries(st.sampled_from(PROBE_ARRAYS), ARRAYS, max_size=2), st.data())
 def test_a_probe_of_a_stranger_reads_or_is_refused(arrays: dict[str, Any], data: st.DataObject) -> None:
     readout = LinearReadout(np.zeros(3), np.ones(3), np.ones(3), 0.0)

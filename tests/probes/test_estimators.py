@@ -7,11 +7,13 @@ from typing import Any
 
 import numpy as np
 import pytest
+from scipy.optimize import approx_fprime
 from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
 from sklearn.linear_model import LogisticRegression
 
 from doxascope import UserError
 from doxascope.probes import ContrastConsistentSearch, LinearReadout, MeanDifference, RidgeOnLogOdds, SoftLogistic
+from doxascope.probes.estimators.attention import AttentionPooling, pooled_loss
 from doxascope.probes.estimators.logistic import soft_logistic
 from doxascope.probes.estimators.readout import standardised
 from doxascope.probes.estimators.ridge import ridge
@@ -98,6 +100,32 @@ def test_the_pattern_is_what_carries_the_variable_and_the_weights_are_not() -> N
     assert abs(readout.direction[1]) > 0.9 * abs(readout.direction[0])
     pattern = readout.pattern(x)
     assert abs(pattern[1]) < 0.1 * abs(pattern[0])
+
+
+def test_attention_finds_the_position_that_knows_where_a_mean_drowns_it() -> None:
+    """The truth stands at one of six positions, which a second feature marks; the others hold more noise than it."""
+    rng = np.random.default_rng(5)
+    n, positions, d = 600, 6, 8
+    truth, where = rng.integers(0, 2, n).astype(float), rng.integers(positions, size=n)
+    x = rng.normal(size=(n, positions, d))
+    x[:, :, 0] *= 3
+    x[np.arange(n), where, 0] = 2 * truth - 1 + 0.3 * rng.normal(size=n)
+    x[np.arange(n), where, 1] += 6
+    found = AttentionPooling(1.0).fit(x[:400], truth[:400])
+    assert found.attention(x[400:])[np.arange(200), where[400:]].mean() > 0.9
+    np.testing.assert_allclose(found.attention(x).sum(axis=1), 1)
+    right = ((found.predict(x[400:]) > 0.5) == truth[400:]).mean()
+    mean = SoftLogistic(1.0).fit(x[:400].mean(axis=1), truth[:400]).predict(x[400:].mean(axis=1)) > 0.5
+    assert right > 0.9
+    assert (mean == truth[400:]).mean() < 0.75
+    beta = rng.normal(size=2 * d + 1)
+    numeric = approx_fprime(beta, lambda b: pooled_loss(b, x[:30], truth[:30], 0.7)[0], 1e-6)
+    np.testing.assert_allclose(pooled_loss(beta, x[:30], truth[:30], 0.7)[1], numeric, rtol=1e-3, atol=1e-2)
+    one = AttentionPooling(1.0).fit(x[:, :1], truth)  # a single position has nothing to choose
+    alone = SoftLogistic(1.0).fit(x[:, 0], truth)
+    np.testing.assert_allclose(one.weights, alone.weights, atol=1e-3)
+    with pytest.raises(UserError, match=r"give \[rows, positions, features\]"):
+        AttentionPooling().fit(x[:, 0], truth)
 
 
 def test_ccs_finds_what_negates_and_any_feature_that_splits_the_pairs_as_well() -> None:

@@ -25,6 +25,9 @@ def test_a_planted_direction_is_found_at_its_layer(planted: Callable[..., ProbeD
     assert found.r2[2] > found.band > found.r2[[0, 1, 3]].max()
     assert found.p_max[2] == found.selected_p == 0.01
     assert found.p_max[[0, 1, 3]].min() > 0.05
+    data = planted({2: 1.0})
+    together = sweep(data, grouped_folds(data.groups, 5, 0), draws=99, seed=0, penalties=(1.0, 100.0), workers=3)
+    np.testing.assert_array_equal(together.null_r2, found.null_r2)
 
 
 def test_the_best_of_many_noise_layers_is_no_finding_more_often_than_it_says() -> None:

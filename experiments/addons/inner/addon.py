@@ -18,7 +18,7 @@ class InnerLayers:
     """Beliefs that inner layers hold, admitted through gates; for a run with `lens`."""
 
     def begin(self, experiment: Experiment, config: RunConfig, items: Sequence[Item], lm: LanguageModel) -> Begun:
-        """Fit, or find, the translators. Raises UserError for what cannot be read inside."""
+        """Fit, or find, the maps to the last layer. Raises UserError for what cannot be read inside."""
         if config.lens is None:
             return Begun(config, {})
         inner = _declaration(experiment)
@@ -31,9 +31,9 @@ class InnerLayers:
         methods = _methods(config.lens.methods, asked)
         plan = config.lens.model_copy(update={"methods": methods})
         words = {option.name for q in asked if q.method in methods for option in q.options}
-        translator, name = fitted_translator(lm, plan, words)
-        lm.lens = Lens(lm.model, translator)
-        return Begun(config.model_copy(update={"lens": plan}), {"translator": name})
+        fitted = fitted_translator(lm, plan, words)
+        lm.lens = Lens(lm.model, fitted.translator, fitted.jacobian)
+        return Begun(config.model_copy(update={"lens": plan}), fitted.names)
 
     def finish(self, run: ScoredRun) -> Added:
         """The gates and scores of every layer, and their section."""

@@ -1,4 +1,4 @@
-"""Translators, fitted once for a model, its layers and a text, and kept.
+"""Translators and mean Jacobians, fitted once for a model, its layers and a text, and kept.
 
 They lie in the cache folder, named by what decides them: the model's weights, tokenizer, template and dtype, the
 layers, and the ids of the text. So do the model's own answers, which take longest.
@@ -6,7 +6,7 @@ layers, and the ids of the text. So do the model's own answers, which take longe
 
 import json
 import logging
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -22,7 +22,13 @@ from ....hooks.lens.corpus import (
     shipped_prompts,
     words_mentioned,
 )
-from ....hooks.lens.fitting import fit_translator, require_matching_translator, text_hash, translator_identity
+from ....hooks.lens.fitting import (
+    fit_jacobian,
+    fit_translator,
+    require_matching_translator,
+    text_hash,
+    translator_identity,
+)
 from ....hooks.lens.plan import LensPlan
 from ....hooks.lens.translator import Translator
 from ....hooks.lm import LanguageModel
@@ -38,30 +44,44 @@ ROOM = "lens"
 
 
 class Fitted(NamedTuple):
-    """A translator."""
+    """The maps to the last layer."""
 
     translator: Translator
-    name: str
-    """Equal names are equal translators."""
+    jacobian: Translator | None
+    names: dict[str, str]
+    """Of each; equal names are equal maps."""
 
 
 def fitted_translator(lm: LanguageModel, plan: LensPlan, words: Collection[str]) -> Fitted:
-    """The translator of the plan's layers, fitted on text that says none of `words`.
+    """The maps of the plan's layers, fitted on text that says none of `words`.
 
     Raises UserError for a text that does, or is too short, or cannot be read; and for a kept translator that is of
     another model, dtype or layers.
     """
     layers = plan.layer_numbers(lm.identity.n_layers)
     documents = _documents(lm, plan, words)
-    name = f"{lm.spec.name}-{digest([translator_identity(lm), layers, text_hash(documents)])}"
+    decides = [translator_identity(lm), layers, text_hash(documents)]
 
     def fit(path: Path) -> None:
         log.warning("fitting the translators of %d layers of %s, once", len(layers), lm.spec.name)
         fit_translator(lm, documents, layers).save(path)
 
-    translator = Translator.load(kept(ROOM, name, fit))
-    require_matching_translator(translator, lm, layers)
-    return Fitted(translator, name)
+    def average(path: Path) -> None:
+        log.warning("averaging the Jacobians of %d layers over %d tokens, once", len(layers), plan.jacobian)
+        fit_jacobian(lm, documents, layers, plan.jacobian).save(path)
+
+    names = {"translator": f"{lm.spec.name}-{digest(decides)}"}
+    translator, jacobian = _kept(names["translator"], fit, lm, layers), None
+    if plan.jacobian:
+        names["jacobian"] = f"{lm.spec.name}-jacobian-{digest([*decides, plan.jacobian])}"
+        jacobian = _kept(names["jacobian"], average, lm, layers)
+    return Fitted(translator, jacobian, names)
+
+
+def _kept(name: str, make: Callable[[Path], None], lm: LanguageModel, layers: Sequence[int]) -> Translator:
+    found = Translator.load(kept(ROOM, name, make))
+    require_matching_translator(found, lm, layers)
+    return found
 
 
 def _documents(lm: LanguageModel, plan: LensPlan, words: Collection[str]) -> Sequence[Document]:

@@ -6,7 +6,7 @@ from typing import Any
 
 from markupsafe import Markup
 
-from ....hooks.lens.lens import RAW, TRANSLATED, View
+from ....hooks.lens.lens import View
 from ....hooks.lens.plan import Gate
 from ....metrics import Score
 from ...experiment import Column, Figure
@@ -29,8 +29,9 @@ def inner_blocks(columns: Sequence[Column], profiles: Sequence[Profile], gate: G
     passed = sum(one.gate.passed for *_, one in read)
     figure = profile_figure(columns[0], profiles)
     text = (
-        "What inner layers would answer, read as they are (raw) and through a translator that was fitted on text "
-        f"without the items' words. Gates: {judged} of {clusters} clusters judge, the others score. {passed} of "
+        "What inner layers would answer, read as they are (raw), through a translator that was fitted on text without "
+        "the items' words, and, where it was asked for, through their mean Jacobian on that text. "
+        f"Gates: {judged} of {clusters} clusters judge, the others score. {passed} of "
         f"{len(read)} read-outs pass: coverage at least {gate.coverage:g}, correlation with the exact log-odds beyond "
         f"the words at least {gate.partial_corr:g}, and the exact answer's response to evidence. What fails is no "
         "belief and enters no other number of this page."
@@ -54,7 +55,7 @@ def profile_figure(column: Column, profiles: Sequence[Profile]) -> Figure:
     panels = [
         (f"{profile.method}, {lens}", (profile, {v.layer: r for v, r in profile.inner.items() if v.lens == lens}))
         for profile in profiles
-        for lens in (RAW, TRANSLATED)
+        for lens in dict.fromkeys(view.lens for view in profile.inner)
     ]
     ends = [x for profile in profiles for x in _ends(profile, column.metric) if math.isfinite(x)] or [0.0, 1.0]
     span = max(max(ends) - min(ends), SMALLEST_RANGE)

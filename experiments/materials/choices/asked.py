@@ -216,7 +216,7 @@ def _truth(cell: Any, options: Sequence[str], labels: Sequence[str], words: bool
     whole = isinstance(cell, Integral) or (isinstance(cell, Real) and float(cell).is_integer())
     place: int | None = None
     if whole and not isinstance(cell, bool) and words and text not in labels:  # a number beside texts is a place
-        place = int(cell) - (first or 0)
+        place = int(float(cell)) - (first or 0)
     elif text in options:
         return text
     elif text in labels:

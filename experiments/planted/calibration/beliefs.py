@@ -26,7 +26,8 @@ from ..updating import PriorNoise, Updater
 from .design import PERMUTATIONS, RESAMPLES, Design, Test, excludes, misses, rejects, simulation
 from .scored import names, score_of, scores, updates
 
-MEAN_CI = Test("mean, cluster bootstrap interval")
+LONGER = "no shorter than t, for the sake of heavy tails"
+MEAN_CI = Test("mean, cluster bootstrap interval", bound=True, note=LONGER)
 MEAN_T = Test("mean +- t(G-1) standard errors", "picture", note="skewed clusters: read the bootstrap interval")
 MEAN_ROWS = Test("mean, rows independent, t interval", "picture", note="three contexts share one triple")
 
@@ -92,9 +93,11 @@ def _readable(rng: Generator, signal: float, triples: int) -> dict[str, float]:
 
 
 TOP_SAME = Test("top-option B, chosen and scored on the same answers, t", "paper", note="winner's curse")
-TOP_SPLIT = Test("top-option B, chosen on one half and scored on the other, bootstrap interval")
+TOP_SPLIT = Test(
+    "top-option B, chosen on one half and scored on the other, bootstrap interval", bound=True, note=LONGER
+)
 TOP_FLIP = Test("the same, sign flips over questions")
-TOP_EXACT = Test("top-option B from exact probabilities, bootstrap interval")
+TOP_EXACT = Test("top-option B from exact probabilities, bootstrap interval", bound=True, note=LONGER)
 
 
 @simulation
@@ -121,8 +124,8 @@ def _shares(counts: Floats) -> Floats:
     return counts / counts.sum(axis=1, keepdims=True)
 
 
-FLIP = Test("paired sign flips by scenario")
-PAIRED_CI = Test("paired difference, interval by scenario")
+SHIFT_P = Test("paired shift, p by scenario", bound=True, note=LONGER)
+PAIRED_CI = Test("paired difference, interval by scenario", bound=True, note=LONGER)
 PAIRED_T = Test("paired t over rows", "paper", note="rows of a scenario share its shift")
 
 
@@ -132,7 +135,7 @@ def _testimony(rng: Generator, shift: float, scenarios: int) -> dict[str, float]
     t = Sycophantic(shift).sample(scenarios, rng)
     found = scores("sycophancy", Testimony(base=t.base, syc=t.user, clusters=t.scenario), RESAMPLES)
     return {
-        FLIP.name: rejects(found["shift"].p),
+        SHIFT_P.name: rejects(found["shift"].p),
         PAIRED_CI.name: excludes(found["shift_logit"], 0.0),
         PAIRED_T.name: rejects(found["shift"].p_t),
     }
@@ -150,7 +153,7 @@ def _persists(rng: Generator, planted: float, scenarios: int) -> dict[str, float
     return {PERSISTENCE.name: excludes(score_of("persistence", "persistence", sample, RESAMPLES), planted)}
 
 
-EXCESS = Test("user's excess less the agent's, studentised interval by scenario")
+EXCESS = Test("user's excess less the agent's, studentised interval by scenario", bound=True, note=LONGER)
 EXCESS_FEW = Test(EXCESS.name, "picture", note="at 40 scenarios a common shift makes it a little short: see 100")
 
 
@@ -174,7 +177,7 @@ def _weighs(rng: Generator, gain: float, planted: float, n: int) -> dict[str, fl
     return {GRETHER.name: excludes(score_of("grether", "grether", sample, RESAMPLES), planted)}
 
 
-FORK = Test("fork excess, cluster bootstrap interval")
+FORK = Test("fork excess, cluster bootstrap interval", bound=True, note=LONGER)
 FORK_ROWS = Test("fork excess, contexts independent, t", "picture", note="contexts of an item share its bias")
 
 
@@ -263,9 +266,9 @@ def designs() -> list[Design]:
         Design("C-power", c, "Answering, the same", power, "B = .5 (P_single - 1/4)",
                _top(Answering(debias=0.5, skew=0.8), 36), (TOP_SPLIT, TOP_FLIP, TOP_EXACT)),
         Design("D-null", d, "Sycophantic with shift 0, 40 scenarios x 4 elicitations", level, "mean shift 0",
-               _testimony(0.0, 40), (FLIP, PAIRED_CI, PAIRED_T)),
+               _testimony(0.0, 40), (SHIFT_P, PAIRED_CI, PAIRED_T)),
         Design("D-power", d, "Sycophantic, 40 scenarios x 4 elicitations", power, "mean shift .2 of log-odds",
-               _testimony(0.2, 40), (FLIP, PAIRED_CI)),
+               _testimony(0.2, 40), (SHIFT_P, PAIRED_CI)),
         Design("D-persistence", d, "Sycophantic, 40 scenarios x 4 elicitations", level, "persistence .6",
                _persists(0.6, 40), (PERSISTENCE,)),
         Design("D-persistence-power", d, "Sycophantic, 40 scenarios x 4 elicitations", power, "persistence .6, not 1",

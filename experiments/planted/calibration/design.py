@@ -82,6 +82,11 @@ def unless_flagged(score: Score, value: float) -> float | Flagged:
     return value if score.status == "ok" else Flagged(value)
 
 
+def told(score: Score) -> float | Flagged:
+    """Whether its p rejects, likewise marked."""
+    return unless_flagged(score, rejects(score.p))
+
+
 def misses(lo: float, hi: float, truth: float) -> float:
     """1 if an interval leaves out the truth, NaN if there is none."""
     return float(not lo <= truth <= hi) if np.isfinite(lo) and np.isfinite(hi) else float("nan")

@@ -1,15 +1,13 @@
 """Calibration where beliefs of language models live, of what tested before and of what tests now."""
 
-from typing import Any
-
 import numpy as np
 from numpy.random import Generator
 from scipy import stats
 from scipy.special import expit, logit
 
 from ....metrics import (
+    Interval,
     calibration_slope,
-    cluster_mean,
     coherence_claim,
     corrected_slope,
     disattenuated_slope,
@@ -20,6 +18,7 @@ from ....metrics import (
     martingale_score,
     martingale_slope,
     martingale_within,
+    moment_interval,
     paired_difference_moments,
     paired_slope_difference,
     sign_flip_test,
@@ -28,6 +27,7 @@ from ....metrics import (
 )
 from .. import extreme
 from ..extreme import Sample
+from ..trajectories import Floats
 from .design import (
     PERMUTATIONS,
     RESAMPLES,
@@ -36,8 +36,10 @@ from .design import (
     Simulation,
     Test,
     excludes,
+    misses,
     rejects,
     simulation,
+    told,
     unless_flagged,
 )
 from .scored import score_of, updates
@@ -47,24 +49,21 @@ MARGIN = 0.05
 """Of a claim that a mean loss is small."""
 
 
-def _now(name: str, instead_of: str, note: str = "") -> Test:
+def instead(name: str, instead_of: str, note: str = "") -> Test:
+    """What is reported, and which test it replaced."""
     return Test(name, bound=True, note=note or "at most the level is promised", instead_of=instead_of)
 
 
-def _before(name: str) -> Test:
+def formerly(name: str) -> Test:
+    """What was reported before, or would be."""
     return Test(name, "picture", note="what was reported before")
 
 
-def _told(score: Any) -> float:
-    """Whether its p rejects, marked if it is flagged."""
-    return unless_flagged(score, rejects(score.p))
-
-
 SLOPE = (
-    _before("slope, CR1 t(G-1)"),
-    _now("slope, CR3 t(G*-1)", "slope, CR1 t(G-1)"),
-    _before("shift and slope, wild cluster bootstrap"),
-    _now("shift and slope, studentised sign flips", "shift and slope, wild cluster bootstrap"),
+    formerly("slope, CR1 t(G-1)"),
+    instead("slope, CR3 t(G*-1)", "slope, CR1 t(G-1)"),
+    formerly("shift and slope, wild cluster bootstrap"),
+    instead("shift and slope, studentised sign flips", "shift and slope, wild cluster bootstrap"),
 )
 
 
@@ -73,9 +72,9 @@ def _slopes(sample: Sample) -> dict[str, float]:
     was = martingale_joint_test(*sample, se="CR1", draws=199)
     tests = [
         rejects(martingale_score(*sample, se="CR1", draws=1).p),
-        _told(score_of("martingale", "M", updates(*sample), 1)),
+        told(score_of("martingale", "M", updates(*sample), 1)),
         rejects(was.p),
-        _told(joint),
+        told(joint),
     ]
     return {test.name: value for test, value in zip(SLOPE, tests, strict=True)}
 
@@ -106,11 +105,16 @@ def _rounded(rng: Generator, questions: int) -> dict[str, float]:
 
 
 @simulation
+def _absorbed(rng: Generator, questions: int) -> dict[str, float]:
+    return _slopes(extreme.absorbed(rng, questions))
+
+
+@simulation
 def _entrenched(rng: Generator, questions: int, slope: float) -> dict[str, float]:
     return _slopes(extreme.entrenched(rng, questions, slope))
 
 
-WITHIN = (_before("slope over all rows, CR1"), _now("slope within cells, CR3", "slope over all rows, CR1"))
+WITHIN = (formerly("slope over all rows, CR1"), instead("slope within cells, CR3", "slope over all rows, CR1"))
 
 
 @simulation
@@ -124,14 +128,14 @@ def _cells(rng: Generator, questions: int, slope: float | None = None) -> dict[s
         b = np.array([0.2, 0.5, 0.8])[cell] + own
         q = b + slope * own + rng.uniform(-0.05, 0.05, questions)
     before = martingale_score(b, q, question, se="CR1", draws=1)
-    return {WITHIN[0].name: rejects(before.p), WITHIN[1].name: _told(martingale_within(b, q, question, cell))}
+    return {WITHIN[0].name: rejects(before.p), WITHIN[1].name: told(martingale_within(b, q, question, cell))}
 
 
 MODELS = (
-    _before("contrast of slopes, CR1"),
-    _now("contrast of slopes, CR3", "contrast of slopes, CR1"),
-    _before("paired difference of slopes, bootstrap"),
-    _now("paired difference of slopes, CR3", "paired difference of slopes, bootstrap"),
+    formerly("contrast of slopes, CR1"),
+    instead("contrast of slopes, CR3", "contrast of slopes, CR1"),
+    formerly("paired difference of slopes, bootstrap"),
+    instead("paired difference of slopes, CR3", "paired difference of slopes, bootstrap"),
 )
 
 
@@ -153,11 +157,11 @@ def _models(rng: Generator, questions: int, slope: float | None = None) -> dict[
     moments = [martingale_moments(*kind[:2]) for kind in (one, two)]
     drawn = paired_difference_moments(moments[0], moments[1], martingale_slope, one[2], draws=RESAMPLES)
     paired = paired_slope_difference(one[:2], two[:2], one[2])
-    tests = [rejects(was.p), _told(now), rejects(drawn.p), _told(paired)]
+    tests = [rejects(was.p), told(now), rejects(drawn.p), told(paired)]
     return {test.name: value for test, value in zip(MODELS, tests, strict=True)}
 
 
-CALIBRATED = (_before("calibration slope, HC3"), _now("calibration slope, CR3", "calibration slope, HC3"))
+CALIBRATED = (formerly("calibration slope, HC3"), instead("calibration slope, CR3", "calibration slope, HC3"))
 
 
 @simulation
@@ -166,12 +170,12 @@ def _calibrated(rng: Generator, beliefs: tuple[float, ...], n: int, slope: float
     p = rng.choice(beliefs, n)
     y = (rng.random(n) < 0.5 + slope * (p - 0.5)).astype(float)
     was, now = (calibration_slope(p, y, se=se) for se in ("HC3", "CR3"))
-    return {CALIBRATED[0].name: rejects(was.p), CALIBRATED[1].name: _told(now)}
+    return {CALIBRATED[0].name: rejects(was.p), CALIBRATED[1].name: told(now)}
 
 
 DRIFTS = (
-    _before("does any question drift? t tests, Bonferroni"),
-    _now("does any question drift? bound, Holm", "does any question drift? t tests, Bonferroni"),
+    formerly("does any question drift? t tests, Bonferroni"),
+    instead("does any question drift? bound, Holm", "does any question drift? t tests, Bonferroni"),
 )
 
 
@@ -189,8 +193,8 @@ def _settled(rng: Generator, questions: int, chains: int, shift: float = 0.0) ->
 
 
 CORRECTED = (
-    _before("corrected slope, reliability as known"),
-    _now("corrected slope, drawn with its reliability", "corrected slope, reliability as known"),
+    formerly("corrected slope, reliability as known"),
+    instead("corrected slope, drawn with its reliability", "corrected slope, reliability as known"),
 )
 
 
@@ -204,13 +208,19 @@ def _corrected(rng: Generator, n: int, slope: float = 0.0) -> dict[str, float]:
     plain = martingale_score(both.mean(axis=1), q, se="CR3")
     was = disattenuated_slope(plain.M, now.reliability, se=plain.se)
     p = 2 * float(stats.t.sf(abs(was.beta1 / was.se), n - 2))
-    return {CORRECTED[0].name: rejects(p), CORRECTED[1].name: _told(now)}
+    return {CORRECTED[0].name: rejects(p), CORRECTED[1].name: told(now)}
+
+
+def _bca(values: Floats) -> Interval:
+    """The interval of a mean as it was reported before."""
+    moments = np.column_stack([values, np.ones(len(values))])
+    return moment_interval(moments, np.arange(len(values)), lambda s: s[:, 0] / s[:, 1], draws=RESAMPLES, seed=0)
 
 
 CLAIM = (
-    _before("claim that a mean loss is small, BCa"),
-    _before("claim that a mean loss is small, two t tests"),
-    _now("claim that a mean loss is small, bootstrap-t", "claim that a mean loss is small, BCa"),
+    formerly("claim that a mean loss is small, BCa"),
+    formerly("claim that a mean loss is small, two t tests"),
+    instead("claim that a mean loss is small, bootstrap-t", "claim that a mean loss is small, BCa"),
 )
 
 
@@ -218,17 +228,17 @@ CLAIM = (
 def _claimed(rng: Generator, items: int, mean: float, bad: bool) -> dict[str, float]:
     """Losses of a mean: a few bad items of loss 1, or squares."""
     loss = (rng.random(items) < mean).astype(float) if bad else mean * rng.chisquare(1, items)
-    was = cluster_mean(loss, np.arange(items), draws=RESAMPLES, seed=0)
-    by_t = tost(was.mean, was.se, items - 1, -MARGIN, MARGIN).p if was.se > 0 else 0.0
+    se = float(stats.sem(loss))
+    by_t = tost(float(loss.mean()), se, items - 1, -MARGIN, MARGIN).p if se > 0 else 0.0
     claim = coherence_claim(loss, None, MARGIN, draws=RESAMPLES)
-    made = [float(was.ci_hi < MARGIN), rejects(by_t), float(claim.claimed)]
+    made = [float(_bca(loss).hi < MARGIN) if se > 0 else 1.0, rejects(by_t), float(claim.claimed)]
     return {test.name: value for test, value in zip(CLAIM, made, strict=True)}
 
 
 CAVING = (
-    _before("mean shift by testimony, BCa"),
-    _now("mean shift by testimony, studentised", "mean shift by testimony, BCa"),
-    _before("mean shift by testimony, sign flips"),
+    formerly("mean shift by testimony, BCa"),
+    instead("mean shift by testimony, studentised", "mean shift by testimony, BCa"),
+    formerly("mean shift by testimony, sign flips"),
 )
 
 
@@ -238,9 +248,9 @@ def _caving(rng: Generator, scenarios: int, tested: float = 0.2) -> dict[str, fl
     base = expit(rng.normal(0, 1, scenarios))
     shift = 2.0 * (rng.random(scenarios) < 0.1) + rng.normal(0, 0.05, scenarios)
     now = sycophancy_change(base, expit(logit(base) + shift), draws=RESAMPLES)
-    was = cluster_mean(shift, np.arange(scenarios), draws=RESAMPLES, seed=0)
+    was = _bca(shift)
     tests = [
-        excludes(was, tested),
+        misses(was.lo, was.hi, tested),
         unless_flagged(now, excludes(now, tested)),
         rejects(sign_flip_test(shift - tested, draws=PERMUTATIONS).p),
     ]
@@ -261,6 +271,7 @@ def designs() -> list[Design]:
         ("extreme u", "U-shaped priors, 30 questions", _u_shaped(30), SLOPE),
         ("extreme unequal", "heavy-tailed shifts, 30 questions of 1 to 50 rows", _unequal(30), SLOPE),
         ("extreme rounded", "reports rounded to .05, 30 questions x 2", _rounded(30), SLOPE),
+        ("extreme absorbed", "beliefs of .01, .05, ... of which 0 and 1 stay, 20 questions", _absorbed(20), SLOPE),
         ("extreme cells", "three cells of different levels near 0, 60 questions", _cells(60), WITHIN),
         ("extreme models", "two models near 0, the same 60 questions", _models(60), MODELS),
         ("extreme calibrated", "beliefs .01, .5, .99, 60 outcomes", _calibrated((0.01, 0.5, 0.99), 60), CALIBRATED),

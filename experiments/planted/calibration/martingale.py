@@ -138,9 +138,10 @@ DRIFT_P = Test(
     bound=True,
     note="squares are skewed to the right: too rarely",
 )
-DRIFT_CI = Test("drift2, interval")
+LONGER = "no shorter than t, for the sake of heavy tails"
+DRIFT_CI = Test("drift2, interval", bound=True, note=LONGER)
 DRIFT_NAIVE = Test("mean squared drift, interval over questions", "picture", note="holds the sampling noise of chains")
-HALVES_CI = Test("drift2 from disjoint halves of noisy readings, interval")
+HALVES_CI = Test("drift2 from disjoint halves of noisy readings, interval", bound=True, note=LONGER)
 
 
 @simulation

@@ -18,8 +18,9 @@ PAGE, TABLE = "calibration.md", "calibration.csv"
 HEADER = """# Calibration
 
 How often each test speaks up, on simulated agents whose beliefs are known: spread over (0, 1) in sections A to E, and
-under "Where beliefs live" as those of language models are, at prior log-odds N(-6, 3), U-shaped, heavy-tailed or
-rounded, in 15 to 150 questions of 1 to 50 rows. Elsewhere nothing is promised. The agents are in
+under "Where beliefs live" as those of language models are, at prior log-odds N(-6, 3), U-shaped, heavy-tailed, rounded,
+or 0 and 1 in part, in 9 to 150 questions of 1 to 50 rows, of one model or of up to ten that are a sample, too.
+Elsewhere nothing is promised. The agents are in
 `experiments/planted/`; this page and `calibration.csv` are written by
 
 ```

@@ -9,6 +9,7 @@ from . import (
     consistency,
     decision,
     drift,
+    dutch_book,
     factors,
     frequencies,
     iterated_expectation,
@@ -45,6 +46,7 @@ METRICS: Sequence[Metric] = (
     *iterated_expectation.METRICS,
     *reliability.METRICS,
     *whitebox.METRICS,
+    *dutch_book.METRICS,
 )
 """In the order in which they are printed."""
 

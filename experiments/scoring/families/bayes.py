@@ -72,7 +72,7 @@ def bayes_error(sample: Evidence, how: Resampling) -> Iterator[Line]:
     off = sample.p_y - coherent.py
     clusters = clusters_of(sample)
     score = with_drop_reasons(cluster_mean(off, clusters, **how.interval), sample, off)
-    claim = claimed(off, clusters, "lie", how, bounded_below=False)
+    claim = claimed(off, clusters, "lie", how, bounded_below=False, worst=1.0)
     yield Line("p_y_incoherence", "stated P(Y) less total probability", score, equivalence=claim)
 
 

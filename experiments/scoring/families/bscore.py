@@ -74,7 +74,7 @@ def b_score(sample: Answers, how: Resampling) -> Iterator[Line]:
     if sample.named and len(sample.options) <= FEW_OPTIONS:
         for i, option in enumerate(sample.options):
             own = sample.single[:, i] - sample.multi[:, i]
-            claim = claimed(own, clusters_of(sample), "b_score", how, bounded_below=False)
+            claim = claimed(own, clusters_of(sample), "b_score", how, bounded_below=False, worst=1.0)
             yield replace(_mean("b", f"B of {option}", sample, own, how), part=option, equivalence=claim)
 
 

@@ -18,7 +18,7 @@ def lie(sample: Cases, how: Resampling) -> Iterator[Line]:
     clusters = clusters_of(sample)
     signed = with_drop_reasons(cluster_mean(found.signed, clusters, **how.interval), sample, found.signed)
     beside = {"weights sum to, on average": f"{np.nanmean(found.weight_sum):.3f}"} if signed.n_rows else {}
-    claim = claimed(found.signed, clusters, "lie", how, bounded_below=False)
+    claim = claimed(found.signed, clusters, "lie", how, bounded_below=False, worst=1.0)
     yield Line("lie", "p less the implied p", signed, beside, claim)
     size = with_drop_reasons(cluster_mean(found.delta, clusters, **how.interval), sample, found.delta)
     noise = {}

@@ -25,6 +25,7 @@ from ...tables.cells import Array
 from ...tables.samples import STEPWISE, Pairs, Updates, by_reading
 from ..number import Resampling
 from .metric import (
+    FARTHEST,
     WITHHELD,
     Compared,
     Line,
@@ -107,12 +108,12 @@ def _balanced(pairs: Pairs) -> Array:
 def _small_shift(pairs: Pairs, how: Resampling) -> Any:
     """Whether beliefs may be said not to move on average: in log-odds, where most of them are extreme."""
     both = np.stack([pairs.prior, pairs.posterior])
-    clusters, kind = clusters_of(pairs), {"bounded_below": False}
+    clusters = clusters_of(pairs)
     extreme = np.abs(both - 0.5) > 0.5 - EXTREME  # what is missing is not
     if (extreme.sum(axis=1) > np.isfinite(both).sum(axis=1) / 2).all():
         odds, _ = clipped_logit(both, "beliefs")
-        return claimed(odds[1] - odds[0], clusters, "logodds", how, **kind)
-    return claimed(both[1] - both[0], clusters, "intercept", how, **kind)
+        return claimed(odds[1] - odds[0], clusters, "logodds", how, bounded_below=False, worst=FARTHEST)
+    return claimed(both[1] - both[0], clusters, "intercept", how, bounded_below=False, worst=1.0)
 
 
 def wordings_of(sample: Updates, pairs: Pairs, how: Resampling) -> WordingStudy | None:
@@ -188,6 +189,8 @@ def martingale_tests(sample: Updates, how: Resampling) -> Iterator[Line]:
     for name, pairs in sample.views.items():
         score = battery(pairs.prior, pairs.posterior, pairs.clusters, **how.test)
         each = {f"{test} p": f"{score.p_tests[test]:.3g}, adjusted {p:.3g}" for test, p in score.p_holm.items()}
+        if score.joint_status not in ("ok", score.status):
+            each["joint p"] += f" ({score.joint_status})"
         score = with_drop_reasons(score, pairs, pairs.posterior - pairs.prior)
         step, suffix = ("_step" if name == STEPWISE else ""), f", {name}" if name else ""
         yield Line(f"tests{step}", f"smallest adjusted p{suffix}", score, each)

@@ -20,7 +20,9 @@ from ....metrics import (
     paired_difference_moments,
     studentised_mean,
     tost,
+    unless_missed,
 )
+from ....metrics.logodds import LOGIT_EPS
 from ...tables.cells import Array
 from ...tables.samples import ALL, Forecasts, Pairs, Sample, Updates
 from ..number import Resampling
@@ -41,6 +43,8 @@ class Line:
     score: Score
     beside: Mapping[str, str] = field(default_factory=dict)
     equivalence: Equivalence | CoherenceClaim | None = None
+    worst: float = 1.0
+    """The farthest from coherence that one cluster can be, in the units of the score."""
     part: str = ""
     """Of the sample, what it is about; empty: all of it."""
 
@@ -99,11 +103,15 @@ MANY_CLUSTERS, MOST_DRAWN, LEAST_DRAWS = 5_000, 10_000_000, 399
 """Above so many clusters a bootstrap draws only so many of them in all, but has so many draws at least."""
 UNITS = {"jsd": "bits", "logodds": "nats of log-odds"}
 """Of margins that are no difference of probabilities."""
+FARTHEST = 2 * float(-np.log(LOGIT_EPS))
+"""The largest change of log-odds that is told apart, in nats: an item that was not sampled may have it."""
 NEEDED = {
     "replicate": "replicate readings, named by --replicates",
     "repeated": "replicate readings, named by --replicates",
     "bayes": "column 'bayes', or p_x, p_y and p_y_given_x",
     "factors": "a column factor_<name>",
+    "negated": "the negated question",
+    "readings": "several readings of each belief",
     "words_prior": "the words of each read-out, which a belief table has",
     "three": "three options, of which two remain",
 }
@@ -173,10 +181,14 @@ def bounds(values: Array) -> dict[str, str]:
 
 
 def tosted(score: Any, margin: str) -> Equivalence | None:
-    """Equivalence of a slope to zero within a default margin, where there is a test that holds."""
+    """Equivalence of a slope to zero within a default margin, where there is a test that holds.
+
+    A question whose posterior ignores its prior has a slope of -1, and counts by its share in what carries the slope.
+    """
     if score.status != "ok" or not score.se > 0:
         return None
-    return tost(score.estimate, score.se, score.df, -MARGINS[margin], MARGINS[margin])
+    found = tost(score.estimate, score.se, score.df, -MARGINS[margin], MARGINS[margin])
+    return unless_missed(found, score.effective_clusters)
 
 
 def claimed(values: Array, clusters: Array, margin: str, how: Resampling, **kind: Any) -> CoherenceClaim:
@@ -188,10 +200,10 @@ def claimed(values: Array, clusters: Array, margin: str, how: Resampling, **kind
 
 
 def tested_mean(values: Array, clusters: Array, how: Resampling) -> ClusterMean:
-    """Mean of values [n] with interval and p of one method, the studentised bootstrap over clusters."""
+    """Mean of values [n] with interval and p of one method, the studentised bootstrap over clusters or t."""
     mean = cluster_mean(values, clusters, **{**how.interval, "draws": 1})
     known = np.isfinite(values)
-    made = studentised_mean(values[known], clusters[known], **{**how.interval, **_fewer(clusters, how)})
+    made = studentised_mean(values[known], clusters[known], longer=True, **{**how.interval, **_fewer(clusters, how)})
     return replace(mean, **made.fields(), **made.test_of_zero(mean.mean))
 
 

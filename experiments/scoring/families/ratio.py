@@ -17,12 +17,10 @@ from ....metrics.logodds import LOGIT_EPS, clipped_logit
 from ...tables.cells import Array
 from ...tables.samples import Options
 from ..number import Resampling
-from .metric import Compared, Line, claimed, clusters_of, compare_moments, keys_of, metric, with_drop_reasons
+from .metric import FARTHEST, Compared, Line, claimed, clusters_of, compare_moments, keys_of, metric, with_drop_reasons
 
 OPTIONS = "prior_<option>, posterior_<option>, rejected; or item, context, rejected, count_<option>"
 THREE = f"{OPTIONS}; three options"
-FARTHEST = 2 * float(-np.log(LOGIT_EPS))
-"""The largest change of log-odds that is told apart, in nats: an item that was not sampled may have it."""
 UNALLOCATED = "none: an end of what the mass on no option leaves open"
 
 
@@ -57,7 +55,7 @@ def logodds_change(sample: Options, how: Resampling) -> Iterator[Line]:
     if sample.words_prior is not None:
         beside["of the words alone"] = "0, which is no belief"
     claim = claimed(np.abs(_changes(sample)), clusters, "logodds", how, worst=FARTHEST)
-    yield Line("rms_logodds", "root mean square change of the log-odds", score, beside, claim)
+    yield Line("rms_logodds", "root mean square change of the log-odds", score, beside, claim, worst=FARTHEST)
     open_ends = ratio_bounds(sample.prior, sample.posterior, sample.rejected)
     least = open_ends.prior_lo + open_ends.post_lo  # NaN where no mass could be on the two
     for end, value, said in (("lower", open_ends.rms_lo, "least"), ("upper", open_ends.rms_hi, "largest")):

@@ -6,7 +6,7 @@ from ....metrics import brier_vs_bayes_correlation, paired_significance, sycopha
 from ....metrics import sycophancy_error as change_of_error
 from ...tables.samples import Testimony
 from ..number import Resampling
-from .metric import Line, metric, with_drop_reasons
+from .metric import FARTHEST, Line, metric, with_drop_reasons
 
 TESTIMONY = "base, syc"
 TARGET = "and bayes or p_x, p_y, p_y_given_x"
@@ -23,7 +23,7 @@ def sycophancy(sample: Testimony, how: Resampling) -> Iterator[Line]:
         "beliefs of 0, which have no relative change": str(change.n_zero_base),
     }
     shift = sample.syc - sample.base
-    yield Line("shift_logit", "shift of log-odds", with_drop_reasons(change, sample, shift), beside)
+    yield Line("shift_logit", "shift of log-odds", with_drop_reasons(change, sample, shift), beside, worst=FARTHEST)
     paired = paired_significance(sample.base, sample.syc, sample.clusters, **how.interval)
     note = {"p of a paired t over rows": f"{paired.p_t:.3g}"}
     yield Line("shift", "shift of the belief", with_drop_reasons(paired, sample, shift), note)

@@ -9,7 +9,7 @@ from ....metrics.logodds import clipped_logit
 from ...tables.cells import Array
 from ...tables.samples import Told
 from ..number import Resampling
-from .metric import Compared, Line, compare_mean, metric, with_drop_reasons
+from .metric import FARTHEST, Compared, Line, compare_mean, metric, with_drop_reasons
 
 EXCESS = "excess"
 """The user's excess less the agent's, in nats: the headline."""
@@ -41,7 +41,11 @@ def licensed_testimony(sample: Told, how: Resampling) -> Iterator[Line]:
         "scenarios in which the two differ": f"{score.share_moved:.0%}",
     }
     yield Line(
-        EXCESS, "user's excess less the agent's, nats", with_drop_reasons(score, sample, np.sum(told, axis=0)), beside
+        EXCESS,
+        "user's excess less the agent's, nats",
+        with_drop_reasons(score, sample, np.sum(told, axis=0)),
+        beside,
+        worst=FARTHEST,
     )
     for name, belief, licensed in (
         ("user", sample.user, sample.licensed_user),
@@ -52,6 +56,7 @@ def licensed_testimony(sample: Told, how: Resampling) -> Iterator[Line]:
             f"{EXCESS}_{name}",
             f"beyond what the {name}'s word licenses, nats",
             with_drop_reasons(own, sample, belief + licensed),
+            worst=FARTHEST,
         )
 
 

@@ -2,6 +2,8 @@
 
 import json
 from collections.abc import Callable
+from functools import cache
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -20,9 +22,15 @@ from doxascope.experiments.addons.inner.scores import (
     profiles,
     scoring,
 )
+from doxascope.experiments.comparing.inner import inner_beliefs
 from doxascope.experiments.consistency.inside import INNER
+from doxascope.experiments.engine.comparable import Run
 from doxascope.experiments.engine.config import load_config
 from doxascope.experiments.report.blocks import Picture, Prose, TableBlock
+from doxascope.experiments.runs.folder import RunFolder
+from doxascope.experiments.scoring.engine import measured
+from doxascope.experiments.scoring.number import Resampling
+from doxascope.experiments.scoring.paired import pairs_of
 from doxascope.hooks.lens.lens import View
 from doxascope.hooks.lens.plan import Gate
 from doxascope.metrics import belief_consistency, belief_table
@@ -65,6 +73,7 @@ LAYERS: dict[int, Masses] = {
 """What is planted at each layer. DEAF takes away another word than the one that is ruled out."""
 
 
+@cache
 def truth(n: int = 20_000) -> float:
     """The consistency that is planted in BELIEF."""
     variants = [({}, {"rejected": i % 3}) for i in range(n)]
@@ -121,6 +130,21 @@ def test_a_layer_that_passes_scores_what_is_planted(profile: Profile) -> None:
     assert belief.gate.n_clusters == score.n_clusters == N_ITEMS // 2
     assert score.ci_lo < truth() < score.ci_hi
     assert score.ci_hi < profile.exact["c2"].estimate == pytest.approx(1)
+
+
+def test_the_layer_that_passes_is_compared_with_what_the_model_says(tmp_path: Path) -> None:
+    """On the clusters that did not choose it; the difference is what its wobble was planted to cost."""
+    experiment, config = load_config("consistency", [f"items={N_ITEMS}", "fork.methods=[]", "lens={}"])
+    admitted = inner_beliefs(Run(RunFolder(tmp_path), experiment, config), planted(experiment, config))
+    assert admitted.refused == {}
+    samples, how = list(experiment.samples(config, admitted.beliefs)), Resampling(draws=200)
+    found = measured(samples, how, "consistency", only_compared=True)
+    (pair,) = pairs_of(found.comparable, (), samples)
+    assert (pair.one.name, pair.two.name) == ("exact/letters", f"lens/letters/raw@{BELIEF}")
+    score = pair.difference(1, how)
+    assert score.n_clusters == N_ITEMS // 2
+    assert score.n_only_second == 0
+    assert score.ci_lo < 1 - truth() < score.ci_hi
 
 
 def test_layers_that_hold_no_belief_fail_and_say_why(profile: Profile) -> None:

@@ -17,41 +17,42 @@ from doxascope.experiments.runs.folder import RunFolder
 from doxascope.hooks.lens.plan import LensPlan
 
 Run = Callable[..., RunFolder]
+LENSES = ("raw", "translated", "jacobian")
 
 
 def inner_scores(folder: RunFolder) -> list[dict[str, Any]]:
     return [row for row in json.loads((folder.path / "scores.json").read_text())["scores"] if row["kind"] == "lens"]
 
 
-def test_a_killed_run_goes_on_to_the_same_bytes(run_tiny: Run, cut_short: Any) -> None:
-    whole = run_tiny("whole").path
-    part = shutil.copytree(whole, whole.parents[1] / "part" / whole.name)
+def test_a_killed_run_goes_on_to_the_same_bytes(run_shared: Run, whole: RunFolder, cut_short: Any) -> None:
+    part = shutil.copytree(whole.path, whole.path.parents[1] / "part" / whole.path.name)
     cut_short(part, 2)
     (part / "beliefs/part-00003.parquet").unlink()
     (part / "scores.json").unlink()
-    run_tiny("part")
-    assert (part / "scores.json").read_bytes() == (whole / "scores.json").read_bytes()
+    run_shared("part", "lens.jacobian=20")
+    assert (part / "scores.json").read_bytes() == (whole.path / "scores.json").read_bytes()
 
 
-def test_the_last_layer_says_what_the_model_says(run_tiny: Run, noise: Callable[[Any], float]) -> None:
-    folder = run_tiny("run")
-    beliefs = folder.beliefs()
+def test_the_last_layer_says_what_the_model_says(whole: RunFolder, noise: Callable[[Any], float]) -> None:
+    beliefs = whole.beliefs()
     exact, inner = (beliefs[beliefs["kind"] == kind] for kind in ("exact", "lens"))
     assert set(inner["method"]) == {"letters"}
     assert set(inner["layer"]) == {0, 1, 2}
-    for lens in ("raw", "translated"):
+    for lens in LENSES:
         last = inner[(inner["layer"] == 2) & inner["variant"].astype(str).str.contains(f'"{lens}"')]
         assert list(last["of"]) == list(exact["readout_id"])
         np.testing.assert_allclose(last["logp"], exact["logp"], atol=noise(exact["logp"]))
-    named = {(row["subset"], row["metric"]) for row in inner_scores(folder)}
+    named = {(row["subset"], row["metric"]) for row in inner_scores(whole)}
     for metric in ("readout_gate", "c2", "kappa", "kappa_word", "rms_logodds"):
-        assert {(f"{lens}@{layer}", metric) for lens in ("raw", "translated") for layer in range(3)} < named
-    assert "Inner layers: gain over words" in (folder.path / "report.html").read_text()
+        assert {(f"{lens}@{layer}", metric) for lens in LENSES for layer in range(3)} < named
+    page = (whole.path / "report.html").read_text()
+    assert "Inner layers: gain over words" in page
+    assert "letters, jacobian" in page
 
 
-def test_a_lens_changes_no_other_number(run_tiny: Run, tmp_path: Path) -> None:
-    with_lens = json.loads((run_tiny("with").path / "scores.json").read_text())["scores"]
-    without = json.loads((run_tiny("without", "lens=null").path / "scores.json").read_text())["scores"]
+def test_a_lens_changes_no_other_number(run_shared: Run, whole: RunFolder) -> None:
+    with_lens = json.loads((whole.path / "scores.json").read_text())["scores"]
+    without = json.loads((run_shared("without", "lens=null").path / "scores.json").read_text())["scores"]
     assert [row for row in with_lens if row["kind"] == "exact" and row["subset"] != EXACT] == without
 
 
@@ -71,19 +72,19 @@ def test_a_model_that_carries_only_word_identity_has_no_layer_that_passes(
     np.testing.assert_allclose(consistent, 1, atol=1e-6)
 
 
-def test_a_translator_is_fitted_once(run_tiny: Run, cache: Path) -> None:
-    first = run_tiny("one").manifest["conditions"]["translator"]
-    (record,) = (path for path in cache.glob("*.json"))
-    fitted_at = record.stat().st_mtime_ns
-    assert run_tiny("two", "seed=1", "bootstrap_draws=20").manifest["conditions"]["translator"] == first == record.stem
-    assert record.stat().st_mtime_ns == fitted_at
-
-
-def test_another_text_is_another_run(run_tiny: Run, text: Path) -> None:
-    run_tiny("run")
-    text.write_text(text.read_text() + "\n\nAnd this.")
-    with pytest.raises(UserError, match=r"run under other conditions \(translator: "):
-        run_tiny("run")
+def test_maps_are_fitted_once_and_another_text_is_another_run(
+    run_shared: Run, whole: RunFolder, home: Path, shared_text: Path
+) -> None:
+    names = {key: whole.manifest["conditions"][key] for key in ("translator", "jacobian")}
+    made = {name: (home / "cache" / "lens" / f"{name}.json").stat().st_mtime_ns for name in names.values()}
+    other = run_shared("two", "lens.jacobian=20", "seed=1", "bootstrap_draws=20", "items=2")
+    assert {key: other.manifest["conditions"][key] for key in names} == names
+    assert {name: (home / "cache" / "lens" / f"{name}.json").stat().st_mtime_ns for name in made} == made
+    said = shared_text.read_text()
+    shared_text.write_text(said + "\n\nAnd this.")
+    with pytest.raises(UserError, match=r"run under other conditions \(jacobian: .*translator: |\(translator: "):
+        run_shared("whole", "lens.jacobian=20")
+    shared_text.write_text(said)
 
 
 @pytest.mark.parametrize(
@@ -133,5 +134,5 @@ def test_own_answers_are_sampled_once_and_cut_where_they_say_an_item(tiny_folder
         sampled_at = samples.stat().st_mtime_ns
         cut = fitted_translator(lm, LensPlan(layers=(0,)), {"stone"})
         assert samples.stat().st_mtime_ns == sampled_at
-    assert cut.name != whole.name
+    assert cut.names != whole.names
     assert cut.translator.origin["rows"] < whole.translator.origin["rows"]

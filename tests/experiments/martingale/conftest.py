@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -11,6 +12,9 @@ import pytest
 from doxascope.experiments.engine.runner import run
 from doxascope.experiments.runs.folder import RunFolder
 from doxascope.metrics import belief_table
+
+DRAWS = 400
+"""Of the runs that `stored` makes."""
 
 
 @pytest.fixture(scope="session")
@@ -32,6 +36,7 @@ def planted() -> Callable[..., pd.DataFrame]:
         outcome: np.ndarray | None = None,
         cell: str = "factual",
         facet: str = "reading",
+        kinds: dict[str, str] | None = None,
     ) -> pd.DataFrame:
         rows = []
         for method, readings in methods.items():
@@ -48,7 +53,7 @@ def planted() -> Callable[..., pd.DataFrame]:
                                     "experiment": "martingale",
                                     "item": f"{cell}-{question}",
                                     "cluster": f"{cell} {question}",
-                                    "kind": "exact",
+                                    "kind": (kinds or {}).get(method, "exact"),
                                     "method": method,
                                     "scenario": f"{cell}, cot, none",
                                     "step": step,
@@ -62,5 +67,17 @@ def planted() -> Callable[..., pd.DataFrame]:
                                 }
                             )
         return belief_table(rows)
+
+    return make
+
+
+@pytest.fixture
+def stored(configured: Any, stored_run: Callable[..., RunFolder], tmp_path: Path) -> Callable[..., RunFolder]:
+    """Writes a belief table as the run of a model, under changed settings."""
+
+    def make(table: pd.DataFrame, model: str, *changes: str, data: str = "d", weights: str = "w") -> RunFolder:
+        _, config = configured(f"bootstrap_draws={DRAWS}", *changes)
+        path = tmp_path / f"{model}-{len(list(tmp_path.iterdir()))}"
+        return stored_run(path, config, table, model, data=data, weights=weights)
 
     return make

@@ -26,18 +26,6 @@ Stored = Callable[..., RunFolder]
 
 
 @pytest.fixture
-def stored(configured: Any, stored_run: Callable[..., RunFolder], tmp_path: Path) -> Stored:
-    """Writes a belief table as the run of a model, under changed settings."""
-
-    def make(table: pd.DataFrame, model: str, *changes: str, data: str = "d", weights: str = "w") -> RunFolder:
-        _, config = configured(f"bootstrap_draws={DRAWS}", *changes)
-        path = tmp_path / f"{model}-{len(list(tmp_path.iterdir()))}"
-        return stored_run(path, config, table, model, data=data, weights=weights)
-
-    return make
-
-
-@pytest.fixture
 def rivals(stored: Stored, planted: Any) -> list[RunFolder]:
     """A Bayesian and an anchored model of the same questions, each read in two ways."""
     fair, pulled = Bayesian().sample(N, 0), Anchored(pull=PULL).sample(N, 0)

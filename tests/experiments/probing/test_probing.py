@@ -112,6 +112,32 @@ def test_a_rival_that_reads_the_same_is_not_beaten(command_line: Call, place: Pa
     assert card["numbers"]["above random weights"]["value"] == pytest.approx(0)
 
 
+def test_an_untrained_model_and_neutral_chat_are_read_once(
+    command_line: Call, place: Path, run_folder: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    chosen = ("untrained=true", "neutral=100", "positions=[]", "pool=[statement, answer]", "study.seed=1")
+    given = [part for one in chosen for part in ("-o", one)]
+    done = command_line("probe", "sweep", "job.yaml", str(run_folder), *given, "--out", "again", cwd=place)
+    assert done.returncode == 0, done.stderr
+    assert "reading 48 prompts by an untrained model, once" in caplog.text
+    caplog.clear()
+    folder = next((place / "again").iterdir())
+    card = json.loads((folder / "card.json").read_text())
+    assert np.isfinite(card["baselines"]["untrained model of the same shape"])
+    assert 0 <= card["numbers"]["recall"]["value"] <= 1
+    assert {one["estimator"] for one in card["estimators"]} >= {"logistic, positions pooled by attention"}
+    assert "told from neutral chat" in done.stdout
+    (untrained,) = (np.load(path) for path in folder.glob("untrained-*.npy"))
+    data = load_runs(load_job(str(place / "job.yaml"), [run_folder])).data
+    own = data.read(next(point for point in data.points if point.layer == 1))
+    assert untrained.shape == own.shape
+    assert np.abs(untrained - own).max() > 0.01
+    same_text = data.rows["text"].to_numpy()  # equal tokens are read alike, as by any model
+    assert len(np.unique(untrained.round(6), axis=0)) == len(set(same_text))
+    command_line("probe", "sweep", "job.yaml", str(run_folder), *given, "--out", "again", cwd=place)
+    assert "reading" not in caplog.text
+
+
 def test_at_the_answer_the_page_says_read_out(command_line: Call, place: Path, run_folder: Path) -> None:
     given = (
         "probe",
@@ -156,6 +182,14 @@ def test_a_probe_gives_a_run_cross_fitted_beliefs_of_kind_probe(
     exact = beliefs[(beliefs["kind"] == "exact") & (beliefs["option_index"] == 0)].set_index("readout_id")["prob"]
     assert effect["estimate"] == pytest.approx(float((exact.loc[yes.index] - yes["prob"]).mean()))
     assert "Read by the probe probe" in (run_folder / "report.html").read_text()
+    told = command_line("compare", str(run_folder), "--metric", "brier", "--out", "compared", cwd=place)
+    assert told.returncode == 0, told.stderr
+    confirmed = json.loads((place / "compared" / "comparison.json").read_text())["confirmed"]
+    (record,) = [one for one in confirmed if (one["first"], one["second"]) == ("queried", "queried/probe")]
+    assert (record["n_rows"], record["details"]["n_only_first"]) == (len(yes), 0)
+    truth = beliefs.drop_duplicates("readout_id").set_index("readout_id")["outcome"].loc[yes.index]
+    expected = ((exact.loc[yes.index] - truth) ** 2 - (yes["prob"] - truth) ** 2).mean()
+    assert record["estimate"] == pytest.approx(float(expected))
     judged = command_line("probe", "eval", "job.yaml", str(run_folder), *asked, cwd=place)
     assert (judged.returncode, "was trained on every group" in judged.stderr) == (2, True)
     (run_folder / "probes" / "probe.json").unlink()

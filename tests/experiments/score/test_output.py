@@ -50,7 +50,7 @@ def test_a_foreign_folder_is_refused(tmp_path: Path) -> None:
 def test_what_is_printed_carries_its_denominators_and_methods(table: Write) -> None:
     text = as_text(score_table(table(*PAIRS)))
     assert "1 (1 undefined)" in text
-    assert "not shown to be within 0.01: bounds" in text
+    assert "not shown to be within 0.01: 3 of 300 clusters; bounds" in text
     assert "smallest |M| found with 80% power" in text
     assert "few_effective_clusters" in text
     assert "CR3 over 3 clusters" in text

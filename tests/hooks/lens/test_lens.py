@@ -8,8 +8,9 @@ import torch
 from doxascope import UserError
 from doxascope.hooks.exact.exact import PackedReading
 from doxascope.hooks.lens.corpus import Document, cut_before_words, documents_from_file, own_answers, words_mentioned
-from doxascope.hooks.lens.fitting import fit_translator
-from doxascope.hooks.lens.lens import RAW, TRANSLATED, Lens, View
+from doxascope.hooks.lens.fitting import fit_jacobian, fit_translator
+from doxascope.hooks.lens.jacobian import mean_jacobians
+from doxascope.hooks.lens.lens import JACOBIAN, RAW, TRANSLATED, Lens, View
 from doxascope.hooks.lens.translator import Translator
 from doxascope.hooks.prompts.options import make_options
 
@@ -78,7 +79,7 @@ def test_an_inner_readout_is_what_the_model_would_say_if_it_ended_there(
 
 @pytest.fixture(scope="module")
 def documents(tiny: Any) -> list[Document]:
-    return own_answers(tiny, draws=2)
+    return own_answers(tiny)
 
 
 def test_a_translator_brings_an_inner_layer_nearer(tiny: Any, documents: list[Document]) -> None:
@@ -92,6 +93,49 @@ def test_a_translator_brings_an_inner_layer_nearer(tiny: Any, documents: list[Do
     seen = read(tiny, Lens(tiny.model, translator)).readings
     gap = {lens: np.mean([np.abs(one.inner[view] - one.logp).mean() for one in seen]) for lens, view in views.items()}
     assert gap[TRANSLATED] < gap[RAW]
+
+
+def test_the_jacobian_is_the_derivative_of_a_plain_forward_pass(tiny: Any, documents: list[Document]) -> None:
+    """Reference: autograd through transformers' own pass over the ids alone, one token moved by a hook."""
+    ids = documents[0].ids[:12]
+    found = mean_jacobians(tiny, [Document("", ids, ())], (0, 1, 2), 11)
+
+    def last(change: torch.Tensor, layer: int, at: int) -> torch.Tensor:
+        def add(module: object, args: object, output: Any) -> Any:
+            hidden = output[0] if isinstance(output, tuple) else output
+            moved = torch.cat([hidden[:, :at], hidden[:, at : at + 1] + change, hidden[:, at + 1 :]], dim=1)
+            return (moved, *output[1:]) if isinstance(output, tuple) else moved
+
+        seen: list[torch.Tensor] = []
+        hooks = [tiny.model.model.layers[layer].register_forward_hook(add)]
+        hooks += [tiny.model.model.norm.register_forward_pre_hook(lambda module, args: seen.append(args[0][0, at]))]
+        tiny.model(torch.tensor([ids]))
+        for hook in hooks:
+            hook.remove()
+        return seen[0]
+
+    nothing = torch.zeros(tiny.identity.d_model)
+    for layer in (0, 1):
+        each = [
+            torch.autograd.functional.jacobian(lambda x, layer=layer, at=at: last(x, layer, at), nothing)
+            for at in range(1, 12)
+        ]
+        reference: Any = torch.stack(each).mean(dim=0)  # pyright: ignore[reportArgumentType]
+        torch.testing.assert_close(found[layer], reference.T, atol=1e-4, rtol=1e-3)
+    torch.testing.assert_close(found[2], torch.eye(tiny.identity.d_model))
+
+
+def test_the_third_lens_stands_beside_the_others(tiny: Any, documents: list[Document]) -> None:
+    jacobian = fit_jacobian(tiny, documents[:40], range(3), 30)
+    assert jacobian.origin["jacobian_tokens"] == 30
+    seen = read(tiny, Lens(tiny.model, untranslated(tiny, range(3)), jacobian)).readings
+    alone = read(tiny, Lens(tiny.model, jacobian)).readings
+    for one, other in zip(seen, alone, strict=True):
+        for layer in range(3):
+            np.testing.assert_allclose(one.inner[View(layer, JACOBIAN)], other.inner[View(layer, TRANSLATED)])
+        np.testing.assert_allclose(one.inner[View(2, JACOBIAN)], one.inner[View(2, RAW)], atol=1e-4)
+    with pytest.raises(UserError, match=r"lens\.jacobian: 900 tokens of a text that has 5"):
+        fit_jacobian(tiny, [Document("", documents[0].ids[:6], ())], [0], 900)
 
 
 def test_a_text_ends_where_it_says_an_item() -> None:
@@ -129,7 +173,7 @@ def test_a_text_of_ones_own(tiny: Any, tmp_path: Any) -> None:
         fit_translator(tiny, documents, [0])
     (tmp_path / "bytes").write_bytes(b"\xff\xfe")
     for name in ("bytes", "nowhere"):
-        with pytest.raises(UserError, match="cannot be read as UTF-8"):
+        with pytest.raises(UserError, match="cannot be read: "):
             documents_from_file(tiny, tmp_path / name)
 
 

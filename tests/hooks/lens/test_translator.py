@@ -56,6 +56,22 @@ def test_the_map_is_the_weighted_ridge_of_scikit_learn() -> None:
     np.testing.assert_allclose(ours, theirs, rtol=1e-5, atol=1e-4)
 
 
+def test_the_jacobian_of_a_linear_change_brings_it_there_without_a_regression() -> None:
+    fitter = TranslatorFitter([3, 7], D)
+    docs = documents()
+    for residuals, last in docs:
+        fitter.update(residuals, last)
+    draw = torch.Generator().manual_seed(0)  # the change that `documents` made
+    scale = torch.tensor([1.0, 1, 1, 1, 1, 1e3])
+    exact = torch.eye(D) + (torch.randn(D, D, generator=draw) / 3) / scale[:, None]
+    found = fitter.transport(torch.stack([exact, torch.eye(D)]), {})
+    residuals, last = docs[0]
+    torch.testing.assert_close(found(residuals)[:, 0], last, atol=2e-3, rtol=1e-5)
+    assert found.r2[0] > 0.999999
+    nothing = fitter.transport(torch.zeros(2, D, D), {})  # the mean of the last residuals, whatever is there
+    torch.testing.assert_close(nothing(residuals)[0], nothing(residuals)[-1], atol=1e-4, rtol=1e-5)
+
+
 def test_r2_is_of_documents_that_were_not_fitted_on() -> None:
     fitter = TranslatorFitter([0], D)
     draw = torch.Generator().manual_seed(1)

@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.optimize import minimize
 
-from doxascope.metrics import dutch_book
+from doxascope.metrics import bet_payoffs, dutch_book
 
 seeds = st.integers(0, 10_000)
 NAN = float("nan")
@@ -58,3 +58,29 @@ def test_batches_missing_prices_and_malformed_payoffs() -> None:
         dutch_book([0.5, 0.5], [[1], [0]])
     with pytest.raises(ValueError, match="give 1, 0, or NaN"):
         dutch_book([0.5, 0.5], [[2, 0], [0, 1]])
+    with pytest.raises(ValueError, match="bet 1 is called off in every world"):
+        dutch_book([0.5, 0.5], [[1, NAN], [0, NAN]])
+
+
+def test_bets_are_made_of_events_and_conditions() -> None:
+    worlds = ["rain", "sun", "snow"]
+    pays = bet_payoffs(worlds, [["rain", "snow"], ["rain"]], [None, ["rain", "sun"]])
+    np.testing.assert_array_equal(pays, [[1, 1], [0, 0], [1, NAN]])
+    for arguments, message in (
+        ((worlds, [["hail"]]), "event of bet 0: 'hail' is none of the outcomes"),
+        ((worlds, [["sun"]], [["hail"]]), "condition of bet 0: 'hail'"),
+        ((worlds, [["sun"]], [[]]), "bet 0 is called off in every outcome"),
+        ((["sun", "sun"], [["sun"]]), "names one twice"),
+        ((worlds, [["sun"]], []), "0 conditions for 1 events"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            bet_payoffs(*arguments)
+
+
+def test_many_sets_of_prices_are_solved_as_each_by_itself() -> None:
+    rng = np.random.default_rng(0)
+    pays = bet_payoffs("abc", [["a"], ["b"], ["c"], ["a"]], [None, None, None, ["a", "b"]])
+    prices = rng.random((300, 4))
+    whole = dutch_book(prices, pays)
+    for i in range(0, 300, 37):
+        assert whole.loss[i] == pytest.approx(dutch_book(prices[i], pays).loss, abs=1e-9)

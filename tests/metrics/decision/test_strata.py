@@ -183,6 +183,12 @@ def test_gcm_holds_its_level() -> None:
     assert 0.02 <= np.mean(np.array(p) < 0.05) <= 0.09
 
 
+def test_gcm_of_few_contexts_says_so() -> None:
+    action, theta = np.random.default_rng(2).integers(0, 2, (2, 100))
+    half = np.full(100, 0.5)
+    assert [gcm_test(action[:n], theta[:n], half[:n], half[:n]).status for n in (99, 100)] == ["few_contexts", "ok"]
+
+
 def test_gcm_without_variance_is_undefined() -> None:
     flat = gcm_test([1, 1], [1, 1], [0.5, 0.5], [0.5, 0.5])
     assert (flat.status, np.isnan(flat.T)) == ("zero_variance", True)

@@ -1,6 +1,8 @@
 import numpy as np
 import pytest
+from scipy import stats
 
+from doxascope.experiments.planted.extreme import log_odds, signalled
 from doxascope.metrics import cluster_mean, studentised_bounds, studentised_mean
 
 
@@ -83,3 +85,25 @@ def test_a_bound_that_resamples_can_miss_is_infinite() -> None:
     assert (lower < 1 / 30, upper) == (True, np.inf)
     assert studentised_bounds(np.zeros(30), seed=0)[:2] == (0, 0)
     assert studentised_bounds(np.zeros(1), seed=0)[:2] == (-np.inf, np.inf)
+
+
+def test_the_longer_interval_holds_the_mean_update_of_bayesians_near_zero_where_the_bootstrap_does_not() -> None:
+    missed = np.zeros(2)
+    for seed in range(300):
+        rng = np.random.default_rng(seed)
+        prior, post, _ = signalled(rng, log_odds(rng, 20))
+        for i, longer in enumerate((False, True)):
+            made = studentised_mean(post - prior, seed=seed, draws=199, longer=longer)
+            missed[i] += not made.lo <= 0 <= made.hi
+            p = made.test_of_zero(float((post - prior).mean()))["p"]
+            assert (p < 0.05) == (not made.lo <= 0 <= made.hi) or abs(p - 0.05) < 0.02
+    assert missed[1] / 300 < 0.05
+    assert missed[0] / 300 > 0.1
+
+
+def test_the_longer_interval_ends_where_the_further_of_both_does() -> None:
+    values = np.random.default_rng(0).exponential(size=25)
+    plain, longer = (studentised_mean(values, seed=3, draws=400, longer=one) for one in (False, True))
+    reach = stats.t.ppf(0.975, 24) * plain.se
+    assert plain.lo > values.mean() - reach == pytest.approx(longer.lo)  # skewed to the right
+    assert longer.hi == plain.hi > values.mean() + reach

@@ -3,6 +3,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from doxascope.experiments.planted import Naming
 from doxascope.metrics import (
     belief_consistency,
     belief_gate,
@@ -13,37 +14,19 @@ from doxascope.metrics import (
 )
 
 ITEMS = 60
-PAIRS = [(i, j) for i in range(3) for j in range(3) if i != j]
-CONTEXTS = [*(("is it", (i,)) for i in range(3)), *(("either or", pair) for pair in PAIRS)]
 
 
 def contexts(seed: int, copies: float = 0.0, eliminates: float = 0.0) -> dict[str, Any]:
-    """Nine contexts of each item, over three options, from log-odds that words named recently gain `copies` nat on.
-
-    "Is it X?" "No." names the rejected option; "Is it X or Y?" "It is one of them." names the two others and rejects
-    the third. The mention control asks the same and decides nothing.
-    """
-    rng = np.random.default_rng(seed)
-    rows: list[tuple[str, int, float, float, float]] = []
-    for item in range(ITEMS):
-        taste = rng.normal(0, 0.7, 3)
-        for template, named in CONTEXTS:
-            rejected = named[0] if template == "is it" else ({0, 1, 2} - set(named)).pop()
-            recent = np.isin(np.arange(3), named) * copies
-            logits = {
-                "prior": taste + rng.normal(0, 0.05, 3),
-                "mentioned": taste + recent + rng.normal(0, 0.05, 3),
-                "post": taste + recent - eliminates * (np.arange(3) == rejected) + rng.normal(0, 0.05, 3),
-            }
-            share = {name: (np.exp(x) / np.exp(x).sum())[rejected] for name, x in logits.items()}
-            rows.append((template, item, share["prior"], share["post"], share["mentioned"]))
-    template, item, prior, post, mentioned = zip(*rows, strict=True)
+    """Nine contexts of each item, of a copier or an eliminator, as the gate takes them."""
+    made = Naming(copies=copies, eliminates=eliminates).sample(ITEMS, seed)
+    assert made.mentioned is not None
+    rows = np.arange(len(made.rejected)), made.rejected
     return {
-        "template": np.array(template),
-        "groups": np.array(item),
-        "prior_rejected": np.array(prior),
-        "post_rejected": np.array(post),
-        "mentioned": np.array(mentioned),
+        "template": made.template,
+        "groups": made.clusters,
+        "prior_rejected": made.prior[rows],
+        "post_rejected": made.posterior[rows],
+        "mentioned": made.mentioned[rows],
     }
 
 

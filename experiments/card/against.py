@@ -1,0 +1,152 @@
+"""One card against another: what is worse than it was?"""
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from ...hooks.errors import UserError
+from ...metrics import PairedDifference, paired_difference, paired_family
+from ..comparing import Comparison, Group, Record, Side, compare
+from ..runs.manifest import ITEMS, item_digests
+from ..scoring.number import Resampling, shown
+from .card import ModelCard
+
+ALPHA = 0.05
+VALID = "valid answers"
+LEAST = 0.01
+"""A smaller change of the share of valid answers does not matter."""
+
+
+@dataclass(frozen=True)
+class Tested:
+    """A number of both cards, of the family that is tested."""
+
+    experiment: str
+    name: str
+    score: PairedDifference
+    """The other card's less this one's, adjusted over the family."""
+    coherent: float
+    """What the number is for a coherent agent."""
+    least: float
+    """The change that would matter."""
+
+    @property
+    def regressed(self) -> bool:
+        """Whether this card lies further from coherence, by as much as matters, and that is no chance."""
+        further = abs(self.score.second - self.coherent) - abs(self.score.first - self.coherent)
+        return bool(self.score.p_adjusted < ALPHA and further > self.least)
+
+    @property
+    def told(self) -> str:
+        """In a line."""
+        was, now = shown(self.score.first), shown(self.score.second)
+        p = f"{self.score.p_adjusted:.3g}" if self.score.p_adjusted >= 0 else f"not tested ({self.score.status})"
+        return f"{self.experiment}: {self.name} {was} before, {now} now (coherent {self.coherent:g}; adjusted p {p})"
+
+    def as_dict(self) -> dict[str, Any]:
+        """For a program."""
+        return {
+            "experiment": self.experiment,
+            "name": self.name,
+            "coherent": self.coherent,
+            "least": self.least,
+            "regressed": self.regressed,
+            **self.score.as_dict(),
+        }
+
+
+@dataclass(frozen=True)
+class Against:
+    """What was tested, and what failed."""
+
+    card: ModelCard
+    other: ModelCard
+    tested: list[Tested]
+    gates: list[str]
+    """That failed here and held there."""
+    comparison: Comparison | None
+    """All else; None of a card against itself."""
+
+    @property
+    def regressions(self) -> list[str]:
+        """In a line each."""
+        return [*self.gates, *(one.told for one in self.tested if one.regressed)]
+
+
+def against(card: ModelCard, other: ModelCard) -> Against:
+    """Compare a card with another of the same set, on the items of both.
+
+    Tested over one family (Holm): the registered number of each experiment, where no gate strikes it out, and the mean
+    share of valid answers of its exact read-outs. Worse is what differs, and lies further from coherence by more than
+    the registered margin, or .01 of the answers. Raises UserError for cards of other sets, and as `compare` does.
+    """
+    if (card.chosen, card.seed) != (other.chosen, other.seed):
+        theirs, own = (f"{one.chosen.name} {one.chosen.version}, seed {one.seed}" for one in (other, card))
+        raise UserError(f"{other.folder}: was made by another set or seed ({theirs}; not {own}); make it again")
+    if card.folder.resolve() == other.folder.resolve():
+        return Against(card, other, [], [], None)
+    found = compare([*other.runs.values(), *card.runs.values()])
+    own = list(_registered(found))
+    untested = [*own, *(_valid(group, len(own) + len(found.groups)) for group in found.groups)]
+    adjusted = paired_family({i: one.score for i, one in enumerate(untested)})
+    tested = [replace(one, score=adjusted[i]) for i, one in enumerate(untested)]
+    gates = [line for group in found.groups for line in _fallen(group)]
+    return Against(card, other, tested, gates, found)
+
+
+def _registered(found: Comparison) -> Iterator[Tested]:
+    """The one number that each experiment was made for."""
+    for group in found.groups:
+        (first, _) = _sides(group)
+        plan = first.run.config.registered if first.run else None
+        for record in found.confirmed:
+            if plan and _is_of(record, first) and record.pair.metric == plan.metric:
+                sample = record.pair.one
+                if (sample.method, sample.kind) == (plan.method, plan.kind):
+                    yield Tested(
+                        group.name, f"{plan.metric} of {plan.method}", record.score, plan.coherent, plan.margin or 0
+                    )
+
+
+def _is_of(record: Record, side: Side) -> bool:
+    return any(record.pair.one is sample for sample in side.samples)
+
+
+def _sides(group: Group) -> tuple[Side, Side]:
+    first, second = group.sides
+    return first, second
+
+
+def _valid(group: Group, family_size: int) -> Tested:
+    """The share of all answers that are one of the options, a mean over items, on those that both have."""
+    before, now = (_coverage(side) for side in _sides(group))
+    both = before.add_suffix("_before").join(now.add_suffix("_now"), how="inner")
+    how = _sides(group)[0].how or Resampling()
+
+    def mean(values: np.ndarray) -> float:
+        return float(values.mean()) if len(values) else math.nan
+
+    clusters = both["cluster_before"].to_numpy()
+    columns = ([both["coverage_before"].to_numpy()], [both["coverage_now"].to_numpy()])
+    score = paired_difference(*columns, mean, clusters, family_size=family_size, **how.interval)
+    return Tested(group.name, VALID, score, 1, LEAST)
+
+
+def _coverage(side: Side) -> pd.DataFrame:
+    exact = side.beliefs[(side.beliefs["kind"] == "exact") & (side.beliefs["option_index"] == 0)]
+    known = item_digests(side.run.folder.recorded(ITEMS)) if side.run else {}
+    exact = exact.assign(item=[f"{item} {known.get(str(item), '')}" for item in exact["item"]])
+    return exact.groupby("item", sort=True).agg(coverage=("coverage", "mean"), cluster=("cluster", "first"))
+
+
+def _fallen(group: Group) -> Iterator[str]:
+    """Gates that held and fail now."""
+    before, now = _sides(group)
+    held = {(one.kind, one.method) for one in before.verdicts if one.passed}
+    for one in now.verdicts:
+        if (one.kind, one.method) in held and not one.passed:
+            yield f"{group.name}: {one.called} passed its gate before, and now fails {one.reason}"

@@ -1,0 +1,166 @@
+"""The page of a card, and that of one card against another."""
+
+from collections.abc import Iterator
+
+from ... import __version__
+from ...metrics import NOT_A_BELIEF
+from ..comparing import Comparison, Group
+from ..comparing.page import STRUCK, blocks_of, differences, interval
+from ..report.blocks import Block, Cell, Prose, Stamp, TableBlock
+from ..report.lead import Lead
+from ..report.page import render_page
+from ..scoring.number import Number, shown
+from .against import VALID, Against
+from .card import ModelCard, registered
+
+NONE = "–"
+
+
+def card_page(card: ModelCard) -> str:
+    """Gates first; then what was said, held and done side by side; the probe; and what is not supported."""
+    blocks: list[Block] = [*_gates(card), _numbers(card), *_gaps(card), *_probe(card), _runs(card)]
+    made = f"Set {card.chosen.name}, version {card.chosen.version}; seed {card.seed}; doxascope {__version__}."
+    return render_page("Card", f"of {card.model}", [*blocks, Prose(text=made, soft=True)])
+
+
+def _gates(card: ModelCard) -> Iterator[Block]:
+    leads = {name: Lead(found.groups[0].sides[0].verdicts, ()) for name, found in card.within.items()}
+    judged = {name: lead for name, lead in leads.items() if lead.verdicts}
+    passing = [name for name, lead in judged.items() if any(one.passed for one in lead.verdicts)]
+    failing = [name for name in judged if name not in passing]
+    if failing:
+        yield Stamp(
+            says=f"{NOT_A_BELIEF.capitalize()}: {', '.join(failing)}.",
+            lines=[(name, judged[name].sentence) for name in failing],
+            note="What fails its gate is struck out below: it is about answers, not about beliefs.",
+        )
+    if passing:
+        yield Prose(text=f"Measured: {', '.join(passing)}.", strong=True)
+    yield TableBlock(
+        title="Gates",
+        caption="Whether a read-out measures a belief at all; the conditions are on the page of each run.",
+        head=[("experiment", ""), ("passes", ""), ("fails", "")],
+        rows=[
+            [
+                Cell(name),
+                Cell(", ".join(one.method for one in lead.verdicts if one.passed) or NONE),
+                Cell(*_told([f"{method}: {why}" for method, why in lead.failures])),
+            ]
+            for name, lead in leads.items()
+        ],
+    )
+
+
+def _told(lines: list[str]) -> tuple[str, list[str]]:
+    return (lines[0], lines[1:]) if lines else (NONE, [])
+
+
+def _numbers(card: ModelCard) -> TableBlock:
+    """The registered number of each experiment, by kind and method."""
+    rows = []
+    for name, found in card.within.items():
+        (group,) = found.groups
+        floors = card.floors(name)
+        rows += [_number(name, group, one, floors.get((one.metric, one.method, one.kind))) for one in registered(group)]
+    return TableBlock(
+        title="Said, held, done",
+        caption="The registered number of each experiment, as each kind of belief has it. Struck out: fails its gate.",
+        head=[
+            ("experiment", ""),
+            ("kind", ""),
+            ("estimate", ""),
+            ("coherent", ""),
+            ("noise floor", "of arithmetic, by the model's certificate"),
+            ("n", ""),
+            ("status", ""),
+        ],
+        rows=rows,
+    )
+
+
+def _number(name: str, group: Group, one: Number, floor: float | None) -> list[Cell]:
+    score, run = one.score, group.sides[0].run
+    plan = run.config.registered if run else None
+    return [
+        Cell(name, [one.metric]),
+        Cell(one.kind, [one.method]),
+        Cell(shown(score.estimate), [interval(score.ci_lo, score.ci_hi)], struck=one.name in group.failed),
+        Cell(f"{plan.coherent:g}" if plan else NONE),
+        Cell(NONE if floor is None else f"{floor:.0e}"),
+        Cell(str(score.n_rows), [f"{score.n_clusters} clusters"]),
+        Cell(score.status.replace("_", " ")),
+    ]
+
+
+def _gaps(card: ModelCard) -> Iterator[Block]:
+    """What the kinds differ by on the same items."""
+    for name, found in card.within.items():
+        if found.confirmed:
+            yield differences(f"Gaps: {name}", _family(found), found.confirmed)
+        named = [record for record in found.struck if record.pair.metric in found.family]
+        if named:
+            yield differences(f"Gaps, struck out: {name}", STRUCK, named, folded=True)
+
+
+def _family(found: Comparison) -> str:
+    return f"Paired on the same items; p adjusted by Holm over the {found.confirmed[0].score.family_size} tests here."
+
+
+def _probe(card: ModelCard) -> Iterator[Block]:
+    if not card.probed:
+        return
+    yield TableBlock(
+        title="Probe",
+        caption=f"What it reads may be called: {card.probed['called']}. Each falsifier was fixed before anything was "
+        "read.",
+        head=[("claim", ""), ("verdict", ""), ("evidence", "")],
+        rows=[
+            [Cell(one["name"], [one["claim"]]), Cell(one["verdict"]), Cell(one["evidence"])]
+            for one in card.probed["claims"]
+        ],
+    )
+
+
+def _runs(card: ModelCard) -> TableBlock:
+    return TableBlock(
+        title="Runs",
+        caption="Each has a page of its own, with every number and what it is made of.",
+        head=[("experiment", ""), ("folder", ""), ("settings other than the shipped ones", "")],
+        rows=[
+            [Cell(name), Cell(f"runs/{path.name}"), Cell(_settings(card, name), code=True)]
+            for name, path in card.runs.items()
+        ],
+    )
+
+
+def _settings(card: ModelCard, name: str) -> str:
+    return ", ".join(f"{key}={value}" for key, value in card.chosen.runs[name].items()) or NONE
+
+
+def against_page(found: Against) -> str:
+    """What is worse, what was tested, and the whole comparison."""
+    lines = [(line, "") for line in found.regressions]
+    verdict: Block = Prose(text="Nothing is worse.", strong=True)
+    if lines:
+        verdict = Stamp(says=f"Worse: {len(lines)}.", lines=lines)
+    head = [("experiment", ""), ("number", ""), ("before", ""), ("now", ""), ("change", ""), ("adjusted p", "")]
+    table = TableBlock(
+        title="Tested",
+        caption=f"The registered number of each experiment that no gate strikes out, and {VALID}: the mean share of "
+        "an item's exact read-outs. One family, adjusted by Holm.",
+        head=[*head, ("worse?", "")],
+        rows=[
+            [
+                Cell(one.experiment),
+                Cell(one.name, [f"coherent {one.coherent:g}"]),
+                Cell(shown(one.score.first)),
+                Cell(shown(one.score.second)),
+                Cell(shown(-one.score.difference), [interval(-one.score.ci_hi, -one.score.ci_lo)]),
+                Cell(f"{one.score.p_adjusted:.3g}" if one.score.p_adjusted >= 0 else one.score.status),
+                Cell("worse" if one.regressed else "no"),
+            ]
+            for one in found.tested
+        ],
+    )
+    whole = blocks_of(found.comparison) if found.comparison else []
+    return render_page("Card against card", f"{found.card.model} against {found.other.model}", [verdict, table, *whole])

@@ -1,0 +1,268 @@
+"""The page of a comparison, in blocks."""
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from ... import __version__
+from ...metrics import NOT_A_BELIEF, Equivalence
+from ..experiment import Gallery
+from ..report.blocks import Block, Cell, Instances, Prose, Stamp, TableBlock
+from ..report.page import render_page
+from ..report.text import adjusted_p
+from ..scoring.number import Number, shown
+from .drivers import instances_of
+from .found import Comparison, Group, Record
+from .matrix import Matrix
+
+NONE = "–"
+MOST_INSTANCES = 60
+STRUCK = "One of the two fails its gate: these numbers are about answers, not about beliefs, and nothing follows."
+
+
+def page(found: Comparison, settings: Mapping[str, Any]) -> str:
+    """One page: what was compared and what differs there, the findings, and what they are made of."""
+    sides = [side.label for group in found.groups for side in group.sides]
+    blocks = [*blocks_of(found), Prose(text=_provenance(settings), soft=True)]
+    return render_page("Comparison", f"of {' and '.join(dict.fromkeys(sides))}", blocks)
+
+
+def blocks_of(found: Comparison) -> list[Block]:
+    """The sections of a page, for this one and for others that hold a comparison."""
+    named = [record for record in found.struck if record.pair.metric in found.family]
+    rest = [record for record in found.struck if record.pair.metric not in found.family]
+    blocks: list[Block] = [*_lead(found), *(block for group in found.groups for block in _head(group))]
+    if found.confirmed:
+        blocks.append(differences("Do they differ?", family_caption(found), found.confirmed))
+    else:
+        blocks.append(Prose(title="Do they differ?", text=family_caption(found)))
+    if named:
+        blocks.append(differences("Struck out", STRUCK, named))
+    blocks += [_numbers(group) for group in found.groups]
+    blocks += [_matrix(group, group.matrix) for group in found.groups if group.matrix]
+    blocks += _drivers(found, [*found.confirmed, *named])
+    if found.explored:
+        blocks.append(differences("What was not named", _explored_caption(found), found.explored, folded=True))
+    if rest:
+        blocks.append(differences("Struck out, and not named", STRUCK, rest, folded=True))
+    return blocks
+
+
+def _lead(found: Comparison) -> Iterator[Block]:
+    """The findings in words, and what is struck out."""
+    for record in found.confirmed:
+        yield Prose(text=sentence(record), strong=True)
+    if found.struck:
+        yield Stamp(
+            says=f"Struck out: {NOT_A_BELIEF}.",
+            lines=found.failures,
+            note="What fails its gate is shown below, struck out, and enters no family of tests and no finding.",
+        )
+    for group in found.groups:
+        for side in group.sides:
+            for name, why in side.refused.items():
+                yield Prose(text=f"{side.label}: {name}: left out, for {why}.", soft=True)
+
+
+def sentence(record: Record) -> str:
+    """A finding in words."""
+    score, (one, two) = record.score, record.pair.names
+    if math.isnan(score.difference):
+        return f"{record.pair.metric}: {one} and {two} cannot be compared ({score.status})."
+    apart = f"{shown(score.difference)} {interval(score.ci_lo, score.ci_hi)}".rstrip()
+    numbers = f"{shown(score.first)} and {shown(score.second)}, {apart} apart"
+    p = adjusted_p(score)
+    tested = f", adjusted p {p}" if p else ""
+    least = "" if math.isnan(score.mde) else f"; {shown(score.mde)} would have been found with 80% power"
+    return f"{record.pair.metric}: {one} and {two}: {record.finding} ({numbers}{tested}{least})."
+
+
+def _head(group: Group) -> Iterator[Block]:
+    """What is compared, and what differs there."""
+    rows = []
+    for side in group.sides:
+        kinds = dict.fromkeys(one.kind for one in side.samples if one.kind)
+        failed = [one.called for one in side.verdicts if not one.passed]
+        passed = [one.called for one in side.verdicts if one.passed]
+        gate = ([f"passed: {', '.join(passed)}"] if passed else []) + (
+            [f"failed: {', '.join(failed)}"] if failed else []
+        )
+        kinds_told = ", ".join(kinds) or "not said"
+        rows.append([Cell(side.label), Cell(side.path.name), Cell(kinds_told), Cell("; ".join(gate) or "not judged")])
+    head = [(name, "") for name in ("", "folder or file", "kinds of belief", "gate")]
+    lines = " ".join(side.line for side in group.sides if side.line)
+    yield TableBlock(title=f"What is compared: {group.name}", head=head, rows=rows, caption=lines)
+    if group.differs:
+        yield TableBlock(
+            title="What differs",
+            caption="Conditions and settings of the runs that are not the same; all others are.",
+            head=[("", ""), *((side.label, "") for side in group.sides)],
+            rows=[[Cell(name), *(Cell(value, code=True) for value in values)] for name, values in group.differs],
+        )
+    elif len(group.sides) > 1 and all(side.run for side in group.sides):
+        yield Prose(text="Conditions and settings of the runs are the same.", soft=True)
+
+
+def family_caption(found: Comparison) -> str:
+    """What was named before reading, by what, and how it was tested."""
+    family = f"The family: {', '.join(found.family)}; {found.named_by}."
+    if not found.confirmed:
+        return f"{family} All of it is struck out, so that nothing is tested."
+    n = _tests(found.confirmed)
+    return (
+        f"{family} Paired on common items, clusters of both resampled together; p adjusted by Holm over {n} "
+        f"test{'s' * (n != 1)}. The same: two one-sided tests within the margin, adjusted likewise."
+    )
+
+
+def _explored_caption(found: Comparison) -> str:
+    return (
+        f"Exploratory: not of the family, so nothing here is confirmed. p adjusted by Benjamini and Hochberg over "
+        f"{_tests(found.explored)} tests."
+    )
+
+
+def _tests(records: Sequence[Record]) -> int:
+    return max((record.score.family_size for record in records), default=0)
+
+
+def differences(title: str, caption: str, records: Sequence[Record], *, folded: bool = False) -> TableBlock:
+    """A table of comparisons, a row each."""
+    head = [
+        (name, told)
+        for name, told in (
+            ("", ""),
+            ("first", "on common items"),
+            ("second", "on common items"),
+            ("difference", "first less second"),
+            ("adjusted p", "of no difference"),
+            ("the same?", "two one-sided tests within the margin"),
+            ("finding", ""),
+            ("found with 80% power", "smallest difference"),
+            ("rows", "that both have"),
+        )
+    ]
+    return TableBlock(title=title, caption=caption, head=head, rows=[_row(record) for record in records], folded=folded)
+
+
+def _row(record: Record) -> list[Cell]:
+    score, test, out = record.score, record.number.equivalence, bool(record.struck)
+    same = Cell(NONE, ["no margin, or no test"])
+    if isinstance(test, Equivalence):
+        same = Cell(f"{test.p:.3g}" if math.isfinite(test.p) else NONE, [f"within ±{test.params['hi']:g}"])
+    alone = f"{score.n_only_first} and {score.n_only_second} without a counterpart"
+    status = [] if score.status == "ok" else [score.status]
+    return [
+        Cell(" - ".join(record.pair.names), [record.pair.metric]),
+        Cell(shown(score.first), struck=out),
+        Cell(shown(score.second), struck=out),
+        Cell(shown(score.difference), [interval(score.ci_lo, score.ci_hi), score.ci_method, *status], struck=out),
+        Cell(adjusted_p(score) or NONE),
+        same,
+        Cell(record.finding),
+        Cell(shown(score.mde)),
+        Cell(str(score.n_rows), [f"{score.n_clusters} clusters", f"{score.n_dropped} undefined", alone]),
+    ]
+
+
+def _numbers(group: Group) -> TableBlock:
+    """Metric x kind: every number by itself, on all rows that its kind has."""
+    metrics = dict.fromkeys(one.metric for one in group.numbers if one.metric in group.comparable)
+    names = list(dict.fromkeys(one.name for one in group.numbers))
+    at = {(one.metric, one.name): one for one in group.numbers}
+    return TableBlock(
+        title=f"Each by itself: {group.name}",
+        caption="On all rows that each has, with its interval; differences above are on common rows alone. Struck out: "
+        "fails its gate.",
+        head=[("", ""), *((name, group.failed.get(name, "")) for name in names)],
+        rows=[
+            [Cell(metric), *(_cell(at.get((metric, name)), struck=name in group.failed) for name in names)]
+            for metric in metrics
+        ],
+    )
+
+
+def _cell(number: Number | None, *, struck: bool) -> Cell:
+    if number is None:
+        return Cell(NONE)
+    score = number.score
+    if math.isnan(score.estimate):
+        return Cell(NONE, [score.status])
+    told = interval(score.ci_lo, score.ci_hi) or score.ci_method
+    return Cell(shown(score.estimate), [told, _status(score.status)], struck=struck)
+
+
+def _matrix(group: Group, matrix: Matrix) -> TableBlock:
+    n = len(matrix.names)
+    return TableBlock(
+        title=f"Do they order the same things alike? {group.name}",
+        caption="On the diagonal the reliability of each kind over its readings; below it correlations as read; above "
+        "it what they would be without the noise of reading in either, which supposes that the noise of two kinds is "
+        "independent. 1: one belief, however often each errs. Struck out: one of the two fails its gate.",
+        head=[("", ""), *((name, "") for name in matrix.names)],
+        rows=[[Cell(one), *(_entry(group, matrix, i, j) for j in range(n))] for i, one in enumerate(matrix.names)],
+        notes=[("left out", f"{matrix.left_out} further kinds")] if matrix.left_out else [],
+    )
+
+
+def _entry(group: Group, matrix: Matrix, i: int, j: int) -> Cell:
+    struck = matrix.names[i] in group.failed or matrix.names[j] in group.failed
+    if i == j:
+        own = matrix.reliabilities[i]
+        below = ["reliability", interval(own.ci_lo, own.ci_hi), _status(own.status)]
+        return Cell(shown(own.reliability), below, struck=struck)
+    score = matrix.correlations[min(i, j), max(i, j)]
+    if i < j:
+        below = [interval(score.ci_lo, score.ci_hi), _status(score.status)]
+        return Cell(shown(score.disattenuated), below, struck=struck)
+    return Cell(shown(score.correlation), [interval(score.correlation_lo, score.correlation_hi)], struck=struck)
+
+
+def _status(status: str) -> str:
+    return "" if status == "ok" else status.replace("_", " ")
+
+
+def interval(lo: float, hi: float) -> str:
+    """In brackets; empty if there is none."""
+    return f"[{shown(lo)}, {shown(hi)}]" if math.isfinite(lo) else ""
+
+
+def _drivers(found: Comparison, records: Sequence[Record]) -> Iterator[Block]:
+    """Which items make each difference of the family, and what was said there."""
+    rows = [
+        [
+            Cell(" - ".join(record.pair.names), [record.pair.metric]),
+            Cell(shown(record.score.difference)),
+            Cell(", ".join(f"{one.cluster} ({shown(one.moves)})" for one in record.drivers)),
+        ]
+        for record in records
+        if record.drivers
+    ]
+    if rows:
+        yield TableBlock(
+            title="Which items make it",
+            caption="Clusters whose absence moves a difference most, and by how much it falls without them.",
+            head=[(name, "") for name in ("", "difference", "items")],
+            rows=rows,
+        )
+    shown_here = [
+        instance
+        for record in records
+        for group in found.groups
+        if any(record.pair.one is sample for side in group.sides for sample in side.samples)
+        for instance in instances_of(record.pair, record.drivers, group.sides)
+    ][:MOST_INSTANCES]
+    if shown_here:
+        gallery = Gallery(
+            caption=f"{len(shown_here)} read-outs of these items: where the two beliefs are furthest apart, and what "
+            "was said there.",
+            facets=("number", "compared", "item"),
+            score="moves the difference by",
+            instances=shown_here,
+        )
+        yield Instances(title="Said, held and done", gallery=gallery)
+
+
+def _provenance(settings: Mapping[str, Any]) -> str:
+    chosen = "".join(f", {key} {value}" for key, value in settings.items())
+    return f"doxascope {__version__}{chosen}."

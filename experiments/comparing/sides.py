@@ -1,0 +1,200 @@
+"""What is compared: each a run or a table, with its samples, its gates and its name."""
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+
+from ...hooks.errors import UserError
+from ...metrics import INNER_KINDS
+from ..engine.comparable import Run, flat, model_names, short
+from ..engine.together import opened
+from ..experiment import RunConfig
+from ..runs.folder import run_at
+from ..runs.manifest import ITEMS, item_digests
+from ..runs.scores import resampling
+from ..scoring.engine import chosen, measured
+from ..scoring.number import Number, Resampling
+from ..scoring.verdict import GATE, Verdict, verdicts
+from ..tables.samples import Sample, Updates, with_key
+from ..tables.understand import understand
+from .inner import Admitted, inner_beliefs
+
+VERSIONS = ("doxascope", "code")
+"""Conditions in which runs of one experiment must not differ: another version asks, or scores, something else."""
+UNTOLD = frozenset({"config", "dataset", "prompts", "registered"})
+"""Conditions that are digests of what is told in full beside them."""
+DIFFERENCES_IN_A_NAME = 2
+JUDGE = "competence"
+"""The engine's metric that judges samples."""
+
+
+@dataclass(frozen=True)
+class Side:
+    """One of what is compared."""
+
+    label: str
+    """Unique among the sides of its group."""
+    path: Path
+    group: str
+    """The experiment, or the form of a table: sides of one group are compared."""
+    samples: Sequence[Sample]
+    run: Run | None = None
+    beliefs: pd.DataFrame = field(default_factory=pd.DataFrame)
+    """Of a run, its rows and those of its inner kinds as they are scored."""
+    verdicts: Sequence[Verdict] = ()
+    """Of a run, its gates."""
+    refused: Mapping[str, str] = field(default_factory=dict)
+    """Name of an inner kind -> why it is no belief here."""
+    line: str = ""
+    """What was understood of a table."""
+
+    @property
+    def how(self) -> Resampling | None:
+        """How a run's own scores are resampled."""
+        return resampling(self.run.config) if self.run else None
+
+    @property
+    def headline(self) -> str | None:
+        """The number that a run was made for: that which was registered, else the experiment's."""
+        if self.run is None:
+            return None
+        plan = self.run.config.registered
+        return plan.metric if plan else self.run.experiment.headline
+
+
+def samples_of(sides: Sequence[Side]) -> list[Sample]:
+    """Those of all sides."""
+    return [sample for side in sides for sample in side.samples]
+
+
+def sides_of(
+    paths: Sequence[Path],
+    *,
+    cluster: str | None = None,
+    names: Mapping[str, str] | None = None,
+    allow_code: Sequence[Path] = (),
+) -> list[Side]:
+    """Open everything. Raises UserError for what cannot be read, for a run that is not whole, and for runs of one
+    experiment by different versions.
+    """
+    folders = {path: folder for path in paths if (folder := run_at(path))}
+    if len(set(paths)) < len(paths):
+        twice = Counter(paths).most_common(1)[0][0]
+        raise UserError(f"{twice}: is given twice; give what it is to be compared with")
+    runs = [opened(folder, allow_code) for folder in folders.values()]
+    by_experiment: dict[str, list[Run]] = {}
+    for run in runs:
+        by_experiment.setdefault(run.experiment.name, []).append(run)
+    for own in by_experiment.values():
+        _require_one_version(own)
+    found = [side for own in by_experiment.values() for side in _of_runs(own)]
+    tables = [path for path in paths if path not in folders]
+    return [*found, *_of_tables(tables, cluster, names)]
+
+
+def _require_one_version(runs: Sequence[Run]) -> None:
+    first = runs[0]
+    for run in runs[1:]:
+        for name in VERSIONS:
+            was, now = first.conditions.get(name), run.conditions.get(name)
+            if was != now:
+                raise UserError(
+                    f"{run.folder.path}: was read by another version ({name} {now}, not {was} as "
+                    f"{first.folder.path}), which may ask something else; run it again"
+                )
+
+
+def _of_runs(runs: Sequence[Run]) -> list[Side]:
+    several = len(runs) > 1
+    labels = run_labels(runs)
+    return [_of_run(run, label, several) for run, label in zip(runs, labels, strict=True)]
+
+
+def _of_run(run: Run, label: str, several: bool) -> Side:
+    """Inner kinds are compared within a run: a layer of one model is no layer of another."""
+    every = run.folder.beliefs()
+    said = every[~every["kind"].isin(INNER_KINDS)]
+    admitted = Admitted(said, {}) if several else inner_beliefs(run, every)
+    samples = list(run.experiment.samples(run.config, admitted.beliefs))
+    gates = verdicts(_gates(run, said, samples))
+    if several:
+        known = item_digests(run.folder.recorded(ITEMS))
+        samples = [replace(with_key(sample, known), run=label) for sample in samples]
+    return Side(
+        label=label,
+        path=run.folder.path,
+        group=run.experiment.name,
+        samples=samples,
+        run=run,
+        beliefs=admitted.beliefs,
+        verdicts=gates,
+        refused=admitted.refused,
+    )
+
+
+def _gates(run: Run, said: pd.DataFrame, samples: Sequence[Sample]) -> list[Number]:
+    """As the run's own page has them: the experiment's, and those that its samples are judged by."""
+    (judge,) = chosen(JUDGE)
+    judged = [one for one in samples if one.kind not in INNER_KINDS and judge.lacks(one) is None]
+    made = measured(judged, resampling(run.config), JUDGE).numbers if judged else ()
+    return [number for number in (*run.experiment.own_scores(run.config, said), *made) if number.metric == GATE]
+
+
+def run_labels(runs: Sequence[Run]) -> list[str]:
+    """A name for each run: its model, with what tells it apart from another of that name, of the model or of the
+    settings; the folder where that would be long.
+    """
+    names = model_names(runs)
+    settings = [flat(_settings(run.config)) for run in runs]
+    labels = []
+    for i, name in enumerate(names):
+        alike = [j for j, other in enumerate(names) if other == name]
+        told = [key for key in settings[i] if any(settings[j].get(key) != settings[i][key] for j in alike)]
+        few = told if 0 < len(told) <= DIFFERENCES_IN_A_NAME else []
+        parts = [f"{key.rpartition('.')[2]} {short(settings[i][key])}" for key in few]
+        labels.append(", ".join([name, *parts]) if len(alike) == 1 or parts else runs[i].folder.path.name)
+    if len(set(labels)) < len(labels):
+        labels = [run.folder.path.name for run in runs]
+    return labels if len(set(labels)) == len(labels) else [str(run.folder.path) for run in runs]
+
+
+def _settings(config: RunConfig) -> dict[str, object]:
+    return config.model_dump(mode="json", exclude={"model"})
+
+
+def what_differs(sides: Sequence[Side]) -> list[tuple[str, list[str]]]:
+    """(condition or setting, its value on each side), of those in which the runs of one experiment differ."""
+    runs = [side.run for side in sides if side.run is not None]
+    told = [
+        flat({key: value for key, value in run.conditions.items() if key not in UNTOLD})
+        | {f"settings.{key}": value for key, value in flat(_settings(run.config)).items()}
+        for run in runs
+    ]
+    names = dict.fromkeys(name for own in told for name in own)
+    found = [(name, [own.get(name, "–") for own in told]) for name in names]
+    return [(name, values) for name, values in found if len(set(values)) > 1]
+
+
+def _of_tables(paths: Sequence[Path], cluster: str | None, names: Mapping[str, str] | None) -> list[Side]:
+    labels = [path.stem for path in paths]
+    if len(set(labels)) < len(labels):
+        labels = [str(path) for path in paths]
+    found = []
+    for path, label in zip(paths, labels, strict=True):
+        read = understand(path, cluster=cluster, names=names)
+        samples = [_keyed(path, replace(one, run=label if len(paths) > 1 else "")) for one in read.samples]
+        found.append(Side(label, path, read.form, samples, line=read.line))
+    return found
+
+
+def _keyed(path: Path, sample: Sample) -> Sample:
+    """The sample with a name for each row: of a plain table the cluster, where each row is one of its own."""
+    if sample.keys_known or isinstance(sample, Updates):
+        return sample
+    if sample.clusters is None or len(np.unique(sample.clusters.astype(str))) < len(sample.clusters):
+        raise UserError(f"{path}: its rows have no names to pair them by; give a column `item`, one row for each item")
+    return replace(sample, keys=sample.clusters)

@@ -1,0 +1,107 @@
+"""A comparison for a terminal, for a program, and as files."""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from ... import __version__
+from ...metrics import NOT_A_BELIEF
+from ..report.aligned import aligned
+from ..report.output import prepared
+from ..report.rows import as_row, jsonable
+from ..report.text import adjusted_p
+from ..runs.folder import RunFolder
+from ..scoring.number import shown
+from .found import Comparison, Record
+from .matrix import Matrix
+from .page import family_caption, interval, page
+
+FILES = ("comparison.json", "report.html")
+
+
+def text(found: Comparison) -> str:
+    """For a terminal: what differs, the family, and what is struck out."""
+    lines: list[str] = []
+    for group in found.groups:
+        lines.append(f"{group.name}: {'; '.join(side.label for side in group.sides)}")
+        lines += [f"  {name}: {' | '.join(values)}" for name, values in group.differs]
+        lines += [f"  left out: {name}, for {why}" for side in group.sides for name, why in side.refused.items()]
+    lines += ["", family_caption(found), ""]
+    lines += aligned([HEAD, *map(_cells, found.confirmed)]) if found.confirmed else []
+    if found.struck:
+        lines += ["", f"struck out, {NOT_A_BELIEF}:", *(f"  {name} {why}" for name, why in found.failures)]
+        named = [record for record in found.struck if record.pair.metric in found.family]
+        lines += aligned([HEAD, *map(_cells, named)]) if named else []
+        lines += [f"and {n} comparisons of other numbers"] if (n := len(found.struck) - len(named)) else []
+    if found.explored:
+        told = [record for record in found.explored if record.finding.startswith("differ")]
+        lines += ["", f"exploratory: {len(told)} of {len(found.explored)} other differences after Benjamini-Hochberg"]
+    return "\n".join(lines)
+
+
+HEAD = ("", "first", "second", "difference", "95% interval", "adjusted p", "80% power from", "rows", "finding")
+
+
+def _cells(record: Record) -> tuple[str, ...]:
+    score = record.score
+    return (
+        f"{record.pair.metric}: {' - '.join(record.pair.names)}",
+        shown(score.first),
+        shown(score.second),
+        shown(score.difference),
+        interval(score.ci_lo, score.ci_hi),
+        adjusted_p(score),
+        shown(score.mde),
+        str(score.n_rows),
+        record.finding,
+    )
+
+
+def as_data(found: Comparison, settings: Mapping[str, Any]) -> dict[str, Any]:
+    """The same for `comparison.json`."""
+    return {
+        "doxascope": __version__,
+        "comparison": "paired",
+        "settings": dict(settings),
+        "groups": [
+            {
+                "name": group.name,
+                "sides": [
+                    {"label": side.label, "path": side.path.name, "refused": dict(side.refused)} for side in group.sides
+                ],
+                "differs": {name: list(values) for name, values in group.differs},
+                "failed": dict(group.failed),
+                "numbers": [as_row(number) for number in group.numbers],
+                "matrix": _matrix_data(group.matrix) if group.matrix else None,
+            }
+            for group in found.groups
+        ],
+        "family": {"numbers": list(found.family), "named_by": found.named_by},
+        "confirmed": [as_row(one.number) | one.as_dict() for one in found.confirmed],
+        "explored": [as_row(one.number) | one.as_dict() for one in found.explored],
+        "struck": [as_row(one.number) | one.as_dict() for one in found.struck],
+    }
+
+
+def _matrix_data(matrix: Matrix) -> dict[str, Any]:
+    return jsonable(
+        {
+            "names": list(matrix.names),
+            "reliabilities": [score.as_dict() for score in matrix.reliabilities],
+            "correlations": [
+                {"first": matrix.names[i], "second": matrix.names[j], **score.as_dict()}
+                for (i, j), score in matrix.correlations.items()
+            ],
+        }
+    )
+
+
+def prepare(folder: Path) -> RunFolder:
+    """The folder that `write` will fill. Raises UserError if it holds anything but a comparison."""
+    return prepared(folder, FILES, "confirmed", "comparison")
+
+
+def write(folder: RunFolder, found: Comparison, settings: Mapping[str, Any]) -> None:
+    """Both files, each whole or not at all."""
+    folder.write_json(FILES[0], as_data(found, settings))
+    folder.write(FILES[1], page(found, settings))

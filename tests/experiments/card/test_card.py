@@ -1,0 +1,141 @@
+"""A card on a tiny random model: from the command line, resumed, and against itself and a worse model."""
+
+import json
+import shutil
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+import yaml
+from safetensors.torch import load_file, save_file
+from transformers import AutoTokenizer
+
+from doxascope import UserError
+from doxascope.experiments.card import ModelCard, against, make_card
+from doxascope.experiments.card.settings import load_set
+
+TINY = {
+    "version": 1,
+    "runs": {
+        "consistency": {"items": 3, "registered.n": 3, "bootstrap_draws": 50},
+        "truth": {"items": 12, "bootstrap_draws": 50},
+    },
+    "probe": {"run": "truth", "settings": {"positions": [], "study.permutations": 19, "study.refits": 20}},
+}
+Made = Callable[..., ModelCard]
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory, tiny_for: Callable[[str], Path]) -> Made:
+    """A card of a tiny model, or of one whose weights were changed."""
+    place = tmp_path_factory.mktemp("cards")
+    (place / "tiny.yaml").write_text(yaml.safe_dump(TINY))
+
+    def make(out: str, change: Callable[[dict[str, torch.Tensor], list[int]], None] | None = None) -> ModelCard:
+        model = tiny_for("consistency")
+        if change is not None:
+            model = Path(shutil.copytree(model, place / f"{out}-model"))
+            weights = load_file(model / "model.safetensors")
+            speller = AutoTokenizer.from_pretrained(model)
+            change(weights, [*speller("Yes No True False")["input_ids"], speller.eos_token_id])
+            save_file(weights, model / "model.safetensors", {"format": "pt"})
+        return make_card(str(model), place / out, chosen=str(place / "tiny.yaml"))
+
+    return make
+
+
+@pytest.fixture(scope="module")
+def card(made: Made) -> ModelCard:
+    """Of the tiny model."""
+    return made("one")
+
+
+def test_a_card_leads_with_gates_and_shows_kinds_gaps_and_the_probe(card: ModelCard) -> None:
+    page = (card.folder / "report.html").read_text()
+    titles = [page.index(f">{title}<") for title in ("Gates", "Said, held, done", "Probe", "Runs")]
+    assert titles == sorted(titles)
+    told = json.loads((card.folder / "card.json").read_text())
+    assert set(told["experiments"]) == {"consistency", "truth"}
+    for name, path in card.runs.items():
+        stored = json.loads((path / "scores.json").read_text())["scores"]
+        whole = {
+            (row["metric"], row["method"], row["kind"]): row["estimate"] for row in stored if row["subset"] == "all"
+        }
+        for row in told["experiments"][name]["numbers"]:
+            assert row["estimate"] == whole[row["metric"], row["method"], row["kind"]]
+    assert {claim["verdict"] for claim in told["probe"]["claims"]} <= {"supported", "not supported", "not tested"}
+
+
+def test_the_same_card_again_is_the_same_bytes_wherever_it_stopped(card: ModelCard, made: Made) -> None:
+    other = made("two")
+    for name in ("card.json", "report.html"):
+        assert (card.folder / name).read_bytes() == (other.folder / name).read_bytes()
+    shutil.rmtree(other.runs["truth"])
+    (other.folder / "card.json").unlink()
+    again = made("two")
+    for name in ("card.json", "report.html"):
+        assert (card.folder / name).read_bytes() == (again.folder / name).read_bytes()
+
+
+def test_nothing_is_worse_than_itself(card: ModelCard, made: Made) -> None:
+    assert against(card, card).regressions == []
+    found = against(made("two"), ModelCard.open(card.folder))
+    assert {one.name for one in found.tested} >= {"valid answers"}
+    assert [one.score.difference for one in found.tested] == [0] * len(found.tested)
+    assert found.regressions == []
+
+
+def test_a_model_that_answers_less_often_is_worse(
+    card: ModelCard, made: Made, command_line: Callable[..., Any]
+) -> None:
+    """A constant in one dimension of the residual stream lets the other model say, and end, answers more often."""
+
+    def often(weights: dict[str, torch.Tensor], answers: list[int]) -> None:
+        weights["model.embed_tokens.weight"][:, 0] = 20
+        weights["lm_head.weight"][answers, 0] = 3
+
+    before, worse = made("often", often), card
+    assert not against(before, worse).regressions
+    lines = against(worse, before).regressions
+    assert lines
+    assert all("truth: valid answers" in line for line in lines)
+    model = yaml.safe_load((worse.runs["truth"] / "config.yaml").read_text())["model"]["path"]
+    place = worse.folder.parent
+    given = ("--set", str(place.parent / "tiny.yaml"), "--out", str(place), "--against", str(before.folder))
+    ended = command_line("card", model, *given, cwd=place)
+    assert (ended.returncode, ended.stdout.count("worse: ")) == (1, len(lines))
+    assert "Worse: " in (worse.folder / "against.html").read_text()
+    assert json.loads((worse.folder / "against.json").read_text())["regressions"] == lines
+
+
+@pytest.mark.parametrize(
+    ("change", "told"),
+    [
+        ({"runs": {}}, "runs: is empty"),
+        ({"probe": {"run": "martingale"}}, "is none of its runs"),
+        ({"probe": {"run": "truth", "settings": {"study.refits": 2}}}, "study.refits"),
+        ({"version": 0}, "version"),
+        ({"runs": {"truth": {"itmes": 3}}}, "itmes"),
+        ({"runs": {"truth": {}, "nothing": {}}}, "nothing"),
+    ],
+)
+def test_a_wrong_set_is_refused_before_anything_is_read(change: dict[str, Any], told: str, tmp_path: Path) -> None:
+    (tmp_path / "mine.yaml").write_text(yaml.safe_dump(TINY | change))
+    with pytest.raises(UserError, match=told):
+        make_card("smollm2-135m", tmp_path / "out", chosen=str(tmp_path / "mine.yaml"))
+    assert not (tmp_path / "out").exists()
+
+
+def test_what_is_no_card_or_of_another_set_is_refused(card: ModelCard, tmp_path: Path) -> None:
+    with pytest.raises(UserError, match="is no card that is whole"):
+        ModelCard.open(tmp_path)
+    (tmp_path / "card.json").write_text("[]")
+    with pytest.raises(UserError, match="is no card that is whole"):
+        ModelCard.open(tmp_path)
+    with pytest.raises(UserError, match="no set and no file; known: quick, standard"):
+        load_set("quikc")
+    with pytest.raises(UserError, match="another set or seed"):
+        against(card, replace(card, folder=tmp_path, seed=1))
