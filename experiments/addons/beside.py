@@ -9,6 +9,7 @@ import pandas as pd
 
 from ...hooks.errors import in_one_line
 from ...metrics import Score, check_belief_table, query_effect
+from ...probes.data.beliefs import READINGS
 from ...probes.evidence.error_model import update_behind_probe
 from ...probes.evidence.lead import lead_in_tokens
 from ..runs.folder import RunFolder
@@ -20,10 +21,8 @@ TOKEN = "token"
 """What a variant says of a belief that was read in passing: at which token of the prompt,"""
 OWN = ("probe", "lens", TOKEN)
 """and by what."""
-READINGS = ("wording", "reading")
-"""What a variant says of one of several readings at a place,"""
 OF_STEP = ("truth", "statuses")
-"""and what of a step, not of its trajectory."""
+"""What a variant says of a step, not of its trajectory."""
 PLACE = ["item", "scenario", "step", "place", "option"]
 
 

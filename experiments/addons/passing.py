@@ -15,12 +15,13 @@ import pandas as pd
 from ...hooks.lens.plan import Gate
 from ...hooks.lm import LanguageModel
 from ...metrics import ReadoutGate, readout_gate
+from ...probes.data.beliefs import READINGS
 from ..experiment import Experiment, Item, RunConfig
 from ..report.blocks import Block, Cell, Prose, TableBlock
 from ..runs.scores import resampling
 from ..scoring.number import Number
 from .addon import Added, Begun, ScoredRun
-from .beside import OF_STEP, OWN, READINGS, beside_asked, known, left_in
+from .beside import OF_STEP, OWN, beside_asked, known, left_in
 from .inner.scores import GATE, GATE_FAILED, judging
 
 FOLDER = PASSING = "passing"

@@ -15,7 +15,8 @@ from ...hooks.errors import UserError
 from ...hooks.exact.exact import normalised
 from ...hooks.store import ActivationStore
 from ...metrics import belief_table
-from ..addons.beside import OWN, READINGS, TOKEN, known
+from ...probes.data.beliefs import READINGS
+from ..addons.beside import OWN, TOKEN, known
 from ..addons.inner.fitted import fitted_translator
 from ..addons.passing import FOLDER, PASSING
 from ..engine.config import stored_config

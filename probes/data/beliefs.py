@@ -1,5 +1,6 @@
 """Rows of a probe data set from a belief table and the stores that lie beside it (PROBES 1)."""
 
+import json
 from collections.abc import Sequence
 
 import numpy as np
@@ -10,6 +11,8 @@ from ...metrics.logodds import clipped_logit
 
 TARGETS = ("outcome", "exact", "verbal")
 """What a belief table holds: truth where it is known, the model's exact belief, its stated one."""
+READINGS = ("wording", "reading")
+"""What a variant says of one of several readings at a place."""
 CONDITIONS = ("method", "scenario", "step", "variant")
 
 
@@ -38,8 +41,10 @@ def belief_rows(beliefs: pd.DataFrame, readout_ids: Sequence[str], option: str |
     prob = exact["prob"].to_numpy(dtype=np.float64)
     verbal = _about(beliefs[beliefs["kind"] == "verbal"], option)
     source = verbal["of"].astype(str).where(verbal["of"].astype(str) != "", verbal["readout_id"].astype(str))
-    stated = pd.Series(verbal["prob"].to_numpy(dtype=np.float64), source.to_numpy()).groupby(level=0).mean()
-    p_verbal = stated.reindex(rows["readout_id"]).to_numpy()
+    said = verbal["prob"].to_numpy(dtype=np.float64)
+    stated, by_place = (pd.Series(said, key).groupby(level=0).mean() for key in (source.to_numpy(), _places(verbal)))
+    own, near = stated.reindex(rows["readout_id"]).to_numpy(), by_place.reindex(_places(exact)).to_numpy()
+    p_verbal = np.where(np.isnan(own), near, own)
     role = rows[["method", "scenario", "step"]].agg("/".join, axis=1)
     return rows.assign(
         role=role,
@@ -76,6 +81,14 @@ def join_targets(rows: pd.DataFrame, table: pd.DataFrame, where: str) -> pd.Data
     if (twice := table["readout_id"].duplicated()).any():
         raise UserError(f"{where}: has {table.loc[twice, 'readout_id'].iloc[0]!r} twice; take one away")
     return joined
+
+
+def _places(beliefs: pd.DataFrame) -> list[str]:
+    """Where each belief was asked for, whatever the question: a stated one may be of many exact read-outs."""
+    told = [json.loads(text or "{}") for text in beliefs["variant"].astype(str)]
+    plain = [{key: value for key, value in one.items() if key not in READINGS} for one in told]
+    where = beliefs[["item", "scenario", "step"]].astype(str).agg("\0".join, axis=1) if len(beliefs) else []
+    return [f"{place}\0{json.dumps(one, sort_keys=True)}" for place, one in zip(where, plain, strict=True)]
 
 
 def _about(beliefs: pd.DataFrame, option: str | None) -> pd.DataFrame:

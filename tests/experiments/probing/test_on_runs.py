@@ -61,6 +61,12 @@ def test_along_trajectories_the_lead_is_over_both_kinds_of_belief_and_the_errors
 ) -> None:
     folder = evidence
     job = load_job("probe-martingale", [folder], ["target=exact", *SMALL])
+    rows = load_runs(job).data.rows
+    said = RunFolder.open(folder).beliefs()
+    said = said[(said["kind"] == "verbal") & (said["option_index"] == 0)].set_index(["item", "step"])["prob"]
+    stated = 1 / (1 + np.exp(-rows["verbal"].to_numpy()))
+    expected = [said.loc[item, int(step)] for item, step in zip(rows["item"], rows["step"], strict=True)]
+    np.testing.assert_allclose(stated, np.clip(expected, 1e-3, 1 - 1e-3))
     probe = train_job(job, tmp_path)
     apply_job(job.model_copy(update={"probe": probe}), folder)
     scores = json.loads((folder / "scores.json").read_text())["scores"]
