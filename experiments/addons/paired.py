@@ -29,7 +29,7 @@ def named_apart(rows: pd.DataFrame, methods: Sequence[str], told: Sequence[str])
     """
     variants = [json.loads(text or "{}") for text in rows["variant"].astype(str)]
     plain = [json.dumps({key: v for key, v in one.items() if key not in told}, sort_keys=True) for one in variants]
-    return rows.assign(method=methods, variant=plain, layer=pd.NA)
+    return rows.assign(method=methods, variant=plain)
 
 
 def scored_beside(experiment: Experiment, config: RunConfig, said: pd.DataFrame, inner: pd.DataFrame) -> list[Number]:

@@ -17,6 +17,9 @@ from ..reading.exact import compile_questions
 from .asking import answered, choice_of, orders_of, single_questions, turn_question
 from .config import BScoreConfig
 
+SIDE_BY_SIDE = 4
+"""Budgets of a pass that the whole conversations in one cache may take: a pass computes their newest turns alone, and
+each attends to its own tokens, so that passes of several are cheaper than passes of one."""
 Firsts = Mapping[tuple[str, int], ExactReading]
 """Method and number of the order -> the reading afresh, which a first turn is."""
 
@@ -44,11 +47,11 @@ def hold(
 ) -> tuple[list[list[Turn]], list[Cost]]:
     """The conversations of an item under a method, and what they cost.
 
-    They are held side by side, as many as `token_budget` has room for at their full length; what one says depends on
-    no other. Raises UserError if one would be longer than the model's context.
+    They are held side by side, as many as `SIDE_BY_SIDE` times `token_budget` has room for at their full length; what
+    one says depends on no other. Raises UserError if one would be longer than the model's context.
     """
     longest = _refuse_long(config, item, name, lm.reader)
-    beside = max(1, config.token_budget // longest)
+    beside = max(1, SIDE_BY_SIDE * config.token_budget // longest)
     runs = list(range(config.runs))
     turns: list[list[Turn]] = []
     costs: list[Cost] = []

@@ -70,7 +70,7 @@ def refuse_row(path: Any, wrong: Array, fault: Callable[[int], str]) -> None:
         raise UserError(f"{path}: row {at + 1}{fault(at)}")
 
 
-def padded(beliefs: Sequence[Sequence[float]]) -> Array:
+def padded(beliefs: Sequence[Sequence[float] | Array]) -> Array:
     """[n, k] beliefs over up to k options; one that a question lacks has 0. A belief that is not known is all NaN."""
     found = np.zeros((len(beliefs), max(map(len, beliefs))))
     for row, own in zip(found, beliefs, strict=True):

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 
 from doxascope import load
 from doxascope.experiments.engine.config import load_config, stored_config
@@ -30,7 +31,9 @@ SMALL = {
     "sycophancy": ("items=2", "tasks={worlds: {kind: computed}}", "bootstrap_draws=50"),
     "rationality": ("items=4", "pool=60", "resamples=5", "bootstrap_draws=50"),
     "truth": ("items=6", "bootstrap_draws=50"),
+    "ask": ("questions.kind=yaml", "questions.file={}/questions.yaml", "bootstrap_draws=50"),
 }
+QUESTIONS = [{"question": f"Is {n} even?", "options": ["Yes", "No"], "truth": "Yes", "category": "easy"} for n in range(12)]
 NAMES = ("metric", "method", "kind", "subset")
 
 
@@ -40,13 +43,16 @@ def finished(
 ) -> Callable[..., RunFolder]:
     """A run of an experiment on a tiny model."""
     made: dict[tuple[str, ...], RunFolder] = {}
+    place = tmp_path_factory.mktemp("questions")
+    (place / "questions.yaml").write_text(yaml.safe_dump(QUESTIONS))
 
     def make(name: str, *changes: str) -> RunFolder:
         if (name, *changes) not in made:
             if name == "martingale":
                 experiment, config = configured(*changes)
             else:
-                experiment, config = load_config(name, [*SMALL[name], *changes], str(tiny_for(name)))
+                small = [one.replace("{}", str(place)) for one in SMALL[name]]
+                experiment, config = load_config(name, [*small, *changes], str(tiny_for(name)))
             made[name, *changes] = run(experiment, config, tmp_path_factory.mktemp("runs"))
         return made[name, *changes]
 

@@ -89,7 +89,9 @@ def planted() -> Callable[..., pd.DataFrame]:
 
             for method, readings in every.items():
                 moves = {"standard": 0.0, **(prompts or {})}
-                under = readings if isinstance(readings, Mapping) else dict.fromkeys(moves, readings)
+                under: Mapping[str, np.ndarray] = (
+                    readings if isinstance(readings, Mapping) else dict.fromkeys(moves, readings)
+                )
                 for prompt, own in under.items():
                     moved = moves.get(prompt, 0.0)
                     for k, p in enumerate(own[i]):

@@ -74,13 +74,13 @@ def test_an_agent_who_hides_knowledge_acts_on_more_of_the_truth_than_it_states(f
 
 def test_a_layer_holds_what_the_agent_hides(configured: Any, planted: Planted) -> None:
     """As a run scores the layers that pass their gates, beside what is said."""
-    made = configured("bootstrap_draws=100")
+    experiment, config = configured("bootstrap_draws=100")
     one = Deciding(hides=True).sample(N, 0)
     table = planted(one, {"words/raw@9": one.held[:, None]})
     inner = table["method"] == "words/raw@9"
     lines = table[table["scenario"] == "line 1"].assign(kind="probe", method="tree/probe")
     said, held = table[~inner], pd.concat([table[inner].assign(kind="lens"), lines])
-    found = {(number.metric, number.method): number for number in scored_beside(*made, said, held)}
+    found = {(number.metric, number.method): number for number in scored_beside(experiment, config, said, held)}
     assert found["sufficiency", "words/raw@9"].score.estimate > 0.99
     assert found["knows_more", "words/raw@9"].score.status == "nothing_left"
     assert found["sufficiency_difference", "words - words/raw@9"].score.ci_hi < 0
@@ -90,7 +90,7 @@ def test_a_layer_holds_what_the_agent_hides(configured: Any, planted: Planted) -
         assert float(beyond.beside[ADJUSTED].split()[0]) >= beyond.score.p
     assert found["latent_action", "words beyond words/raw@9"].score.status == "nothing_left"
     assert not {number for _, number in found if number == "words"}
-    assert scored_beside(*made, said, held[:0]) == []
+    assert scored_beside(experiment, config, said, held[:0]) == []
 
 
 def test_an_agent_who_acts_on_a_distorted_belief_knows_no_more_of_the_truth(found: Callable[..., Found]) -> None:

@@ -329,7 +329,7 @@ def test_a_layer_that_is_not_sycophantic_is_told_from_the_words(
         },
     )
     inner = table["kind"] == "lens"
-    found = {one.method: one.score for one in scored_beside(*made, table[~inner], table[inner])}
+    found = {one.method: one.score for one in scored_beside(made[0], made[1], table[~inner], table[inner])}
     assert set(found) == {"yes-no - yes-no/raw@3", "of 10 numbers - yes-no/raw@3"}
     same, apart = (found[f"{one} - yes-no/raw@3"] for one in ("yes-no", "of 10 numbers"))
     assert same.ci_lo < 0 < same.ci_hi
