@@ -33,7 +33,9 @@ SMALL = {
     "truth": ("items=6", "bootstrap_draws=50"),
     "ask": ("questions.kind=yaml", "questions.file={}/questions.yaml", "bootstrap_draws=50"),
 }
-QUESTIONS = [{"question": f"Is {n} even?", "options": ["Yes", "No"], "truth": "Yes", "category": "easy"} for n in range(12)]
+QUESTIONS = [
+    {"question": f"Is {n} even?", "options": ["Yes", "No"], "truth": "Yes", "category": "easy"} for n in range(12)
+]
 NAMES = ("metric", "method", "kind", "subset")
 
 
