@@ -114,10 +114,12 @@ def drift_variance(
     for i in np.flatnonzero(enough):
         means[i], variances[i] = chains[i].mean(), chains[i].var(ddof=1) / len(chains[i])
     alone: dict[str, Any] = {}
+    rare = False
     if prior is not None:
         start = probabilities(prior, "prior")
         if start.shape != (n,):
             raise ValueError(f"prior: shape {start.shape} for {n} questions; give one per question")
+        rare = bool(enough.any() and np.mean(np.minimum(start, 1 - start)[enough] < RARE) > MANY)
         bounds = [drift_bound(_ends(b, d), b) for b, d in zip(start.tolist(), chains, strict=True)]
         p, smallest = (np.array([getattr(x, name) for x in bounds], float) for name in ("p", "smallest_p"))
         at_bound = np.array([x.status == "prior_at_bound" for x in bounds], dtype=bool)
@@ -128,7 +130,7 @@ def drift_variance(
         alone |= {"n_drifting": int(adjusted.reject.sum()), "n_attainable": int(attainable.sum())}
         alone["n_at_bound"] = int(at_bound.sum())
     found = _over_questions(means**2 - variances, clusters, level=level, draws=draws, seed=seed)
-    if prior is not None and found["status"] == "ok" and np.mean(np.minimum(start, 1 - start)[enough] < RARE) > MANY:
+    if rare and found["status"] == "ok":
         found["status"] = "few_surprises"
     return Drift(
         **found,

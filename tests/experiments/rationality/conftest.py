@@ -93,6 +93,7 @@ def planted() -> Callable[..., pd.DataFrame]:
                     readings if isinstance(readings, Mapping) else dict.fromkeys(moves, readings)
                 )
                 for prompt, own in under.items():
+                    assert own is not None
                     moved = moves.get(prompt, 0.0)
                     for k, p in enumerate(own[i]):
                         p = float(np.clip(p + moved, 0, 1))  # noqa: PLW2901

@@ -1,4 +1,5 @@
 from itertools import product
+from typing import Any
 
 import numpy as np
 import pytest
@@ -66,13 +67,14 @@ def test_bets_are_made_of_events_and_conditions() -> None:
     worlds = ["rain", "sun", "snow"]
     pays = bet_payoffs(worlds, [["rain", "snow"], ["rain"]], [None, ["rain", "sun"]])
     np.testing.assert_array_equal(pays, [[1, 1], [0, 0], [1, NAN]])
-    for arguments, message in (
+    wrong: tuple[tuple[tuple[Any, ...], str], ...] = (
         ((worlds, [["hail"]]), "event of bet 0: 'hail' is none of the outcomes"),
         ((worlds, [["sun"]], [["hail"]]), "condition of bet 0: 'hail'"),
         ((worlds, [["sun"]], [[]]), "bet 0 is called off in every outcome"),
         ((["sun", "sun"], [["sun"]]), "names one twice"),
         ((worlds, [["sun"]], []), "0 conditions for 1 events"),
-    ):
+    )
+    for arguments, message in wrong:
         with pytest.raises(ValueError, match=message):
             bet_payoffs(*arguments)
 
