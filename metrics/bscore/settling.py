@@ -135,7 +135,7 @@ def _few(
     )
     if not np.isfinite(ends).all():
         return NAN, NAN, "none: a slope hangs on one cluster"
-    within = (np.abs(ends) <= margin).all(axis=1)
+    within = np.asarray((np.abs(ends) <= margin).all(axis=1))
     beyond = np.logical_or(ends[:, 0] > margin, ends[:, 1] < -margin)
     return float(_onwards(np.logical_not(beyond))), float(_onwards(within)), f"jackknife of each slope, t({g - 1})"
 

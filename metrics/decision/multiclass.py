@@ -113,6 +113,9 @@ def calibration_error(
     The squared distance of each bin is taken less its cluster-robust variance (Kumar, Liang & Ma 2019, for dependent
     rows), so that it is unbiased. Its interval is a delete-one-cluster jackknife for fixed bins; the root has its
     root. `one_cluster_in_a_bin` says that a variance is not known.
+
+    >>> round(calibration_error([0.9] * 10, [1] * 6 + [0] * 4).ece, 6)  # nine in ten is believed, six are right
+    0.3
     """
     check_level(level)
     rows = complete_numbers(groups, confidence=probabilities(confidence, "confidence"), y=outcomes(correct, "correct"))

