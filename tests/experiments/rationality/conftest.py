@@ -89,11 +89,8 @@ def planted() -> Callable[..., pd.DataFrame]:
 
             for method, readings in every.items():
                 moves = {"standard": 0.0, **(prompts or {})}
-                under: Mapping[str, np.ndarray] = (
-                    readings if isinstance(readings, Mapping) else dict.fromkeys(moves, readings)
-                )
-                for prompt, own in under.items():
-                    assert own is not None
+                for prompt in readings if isinstance(readings, Mapping) else moves:
+                    own = readings[prompt] if isinstance(readings, Mapping) else readings
                     moved = moves.get(prompt, 0.0)
                     for k, p in enumerate(own[i]):
                         p = float(np.clip(p + moved, 0, 1))  # noqa: PLW2901
