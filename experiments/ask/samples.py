@@ -6,7 +6,8 @@ import numpy as np
 import pandas as pd
 
 from ..tables.cells import padded
-from ..tables.samples import ALL, Multiclass, Sample, YesNo, joined
+from ..tables.rows import joined
+from ..tables.samples import ALL, Multiclass, Sample, YesNo
 from .config import AskConfig
 from .table import Answered, answered, padded_truth
 

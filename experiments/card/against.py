@@ -1,6 +1,5 @@
 """One card against another: what is worse than it was?"""
 
-import math
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Any
@@ -11,11 +10,11 @@ import pandas as pd
 from ...hooks.errors import UserError
 from ...metrics import PairedDifference, paired_difference, paired_family
 from ..comparing import Comparison, Group, Record, Side, compare
+from ..comparing.found import ALPHA
 from ..runs.manifest import ITEMS, item_digests
 from ..scoring.number import Resampling, shown
 from .card import ModelCard
 
-ALPHA = 0.05
 VALID = "valid answers"
 LEAST = 0.01
 """A smaller change of the share of valid answers does not matter."""
@@ -126,13 +125,9 @@ def _valid(group: Group, family_size: int) -> Tested:
     before, now = (_coverage(side) for side in _sides(group))
     both = before.add_suffix("_before").join(now.add_suffix("_now"), how="inner")
     how = _sides(group)[0].how or Resampling()
-
-    def mean(values: np.ndarray) -> float:
-        return float(values.mean()) if len(values) else math.nan
-
+    columns = [both["coverage_before"].to_numpy()], [both["coverage_now"].to_numpy()]
     clusters = both["cluster_before"].to_numpy()
-    columns = ([both["coverage_before"].to_numpy()], [both["coverage_now"].to_numpy()])
-    score = paired_difference(*columns, mean, clusters, family_size=family_size, **how.interval)
+    score = paired_difference(*columns, np.mean, clusters, family_size=family_size, **how.interval)
     return Tested(group.name, VALID, score, 1, LEAST)
 
 

@@ -5,11 +5,11 @@ from collections.abc import Iterator
 from ... import __version__
 from ...metrics import NOT_A_BELIEF
 from ..comparing import Comparison, Group
-from ..comparing.page import STRUCK, blocks_of, differences, interval
+from ..comparing.page import STRUCK, blocks_of, differences
 from ..report.blocks import Block, Cell, Prose, Stamp, TableBlock
 from ..report.lead import Lead
 from ..report.page import render_page
-from ..scoring.number import Number, shown
+from ..scoring.number import Number, interval_text, shown
 from .against import VALID, Against
 from .card import ModelCard, registered
 
@@ -17,7 +17,7 @@ NONE = "–"
 
 
 def card_page(card: ModelCard) -> str:
-    """Gates first; then what was said, held and done side by side; the probe; and what is not supported."""
+    """Gates first; then what was said, held and done side by side; the claims of the probe; and where the runs are."""
     blocks: list[Block] = [*_gates(card), _numbers(card), *_gaps(card), *_probe(card), _runs(card)]
     made = f"Set {card.chosen.name}, version {card.chosen.version}; seed {card.seed}; doxascope {__version__}."
     return render_page("Card", f"of {card.model}", [*blocks, Prose(text=made, soft=True)])
@@ -84,7 +84,7 @@ def _number(name: str, group: Group, one: Number, floor: float | None) -> list[C
     return [
         Cell(name, [one.metric]),
         Cell(one.kind, [one.method]),
-        Cell(shown(score.estimate), [interval(score.ci_lo, score.ci_hi)], struck=one.name in group.failed),
+        Cell(shown(score.estimate), [interval_text(score.ci_lo, score.ci_hi)], struck=one.name in group.failed),
         Cell(f"{plan.coherent:g}" if plan else NONE),
         Cell(NONE if floor is None else f"{floor:.0e}"),
         Cell(str(score.n_rows), [f"{score.n_clusters} clusters"]),
@@ -155,7 +155,7 @@ def against_page(found: Against) -> str:
                 Cell(one.name, [f"coherent {one.coherent:g}"]),
                 Cell(shown(one.score.first)),
                 Cell(shown(one.score.second)),
-                Cell(shown(-one.score.difference), [interval(-one.score.ci_hi, -one.score.ci_lo)]),
+                Cell(shown(-one.score.difference), [interval_text(-one.score.ci_hi, -one.score.ci_lo)]),
                 Cell(f"{one.score.p_adjusted:.3g}" if one.score.p_adjusted >= 0 else one.score.status),
                 Cell("worse" if one.regressed else "no"),
             ]

@@ -5,11 +5,10 @@ from typing import Any
 
 from ... import __version__
 from ..comparing import Comparison, Group
-from ..comparing.page import interval
 from ..report.aligned import aligned
 from ..report.rows import as_row
 from ..runs.folder import RunFolder
-from ..scoring.number import shown
+from ..scoring.number import interval_text, shown
 from .against import Against
 from .card import ModelCard, registered
 from .page import against_page
@@ -23,7 +22,7 @@ def text(card: ModelCard) -> str:
         (group,) = found.groups
         for one in registered(group):
             gate = f"fails {group.failed[one.name]}" if one.name in group.failed else ""
-            told = (shown(one.score.estimate), interval(one.score.ci_lo, one.score.ci_hi))
+            told = (shown(one.score.estimate), interval_text(one.score.ci_lo, one.score.ci_hi))
             rows.append((f"{name}: {one.metric}", one.method, one.kind, *told, gate))
     lines += aligned(rows)
     if card.probed:

@@ -16,7 +16,8 @@ from ...metrics import (
 from ..scoring.families.metric import clusters_of, keys_of
 from ..scoring.number import Resampling
 from ..tables.cells import Array
-from ..tables.samples import Answers, Elicited, Forecasts, Multiclass, Options, Sample, joined
+from ..tables.rows import joined
+from ..tables.samples import Answers, Elicited, Forecasts, Multiclass, Options, Sample
 
 MOST_KINDS = 12
 

@@ -10,7 +10,7 @@ from ..experiment import Gallery
 from ..report.blocks import Block, Cell, Instances, Prose, Stamp, TableBlock
 from ..report.page import render_page
 from ..report.text import adjusted_p
-from ..scoring.number import Number, shown
+from ..scoring.number import Number, interval_text, shown
 from .drivers import instances_of
 from .found import Comparison, Group, Record
 from .matrix import Matrix
@@ -69,7 +69,7 @@ def sentence(record: Record) -> str:
     score, (one, two) = record.score, record.pair.names
     if math.isnan(score.difference):
         return f"{record.pair.metric}: {one} and {two} cannot be compared ({score.status})."
-    apart = f"{shown(score.difference)} {interval(score.ci_lo, score.ci_hi)}".rstrip()
+    apart = f"{shown(score.difference)} {interval_text(score.ci_lo, score.ci_hi)}".rstrip()
     numbers = f"{shown(score.first)} and {shown(score.second)}, {apart} apart"
     p = adjusted_p(score)
     tested = f", adjusted p {p}" if p else ""
@@ -156,7 +156,7 @@ def _row(record: Record) -> list[Cell]:
         Cell(" - ".join(record.pair.names), [record.pair.metric]),
         Cell(shown(score.first), struck=out),
         Cell(shown(score.second), struck=out),
-        Cell(shown(score.difference), [interval(score.ci_lo, score.ci_hi), score.ci_method, *status], struck=out),
+        Cell(shown(score.difference), [interval_text(score.ci_lo, score.ci_hi), score.ci_method, *status], struck=out),
         Cell(adjusted_p(score) or NONE),
         same,
         Cell(record.finding),
@@ -188,7 +188,7 @@ def _cell(number: Number | None, *, struck: bool) -> Cell:
     score = number.score
     if math.isnan(score.estimate):
         return Cell(NONE, [score.status])
-    told = interval(score.ci_lo, score.ci_hi) or score.ci_method
+    told = interval_text(score.ci_lo, score.ci_hi) or score.ci_method
     return Cell(shown(score.estimate), [told, _status(score.status)], struck=struck)
 
 
@@ -209,22 +209,17 @@ def _entry(group: Group, matrix: Matrix, i: int, j: int) -> Cell:
     struck = matrix.names[i] in group.failed or matrix.names[j] in group.failed
     if i == j:
         own = matrix.reliabilities[i]
-        below = ["reliability", interval(own.ci_lo, own.ci_hi), _status(own.status)]
+        below = ["reliability", interval_text(own.ci_lo, own.ci_hi), _status(own.status)]
         return Cell(shown(own.reliability), below, struck=struck)
     score = matrix.correlations[min(i, j), max(i, j)]
     if i < j:
-        below = [interval(score.ci_lo, score.ci_hi), _status(score.status)]
+        below = [interval_text(score.ci_lo, score.ci_hi), _status(score.status)]
         return Cell(shown(score.disattenuated), below, struck=struck)
-    return Cell(shown(score.correlation), [interval(score.correlation_lo, score.correlation_hi)], struck=struck)
+    return Cell(shown(score.correlation), [interval_text(score.correlation_lo, score.correlation_hi)], struck=struck)
 
 
 def _status(status: str) -> str:
     return "" if status == "ok" else status.replace("_", " ")
-
-
-def interval(lo: float, hi: float) -> str:
-    """In brackets; empty if there is none."""
-    return f"[{shown(lo)}, {shown(hi)}]" if math.isfinite(lo) else ""
 
 
 def _drivers(found: Comparison, records: Sequence[Record]) -> Iterator[Block]:

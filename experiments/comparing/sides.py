@@ -19,7 +19,8 @@ from ..runs.scores import resampling
 from ..scoring.engine import chosen, measured
 from ..scoring.number import Number, Resampling
 from ..scoring.verdict import GATE, Verdict, verdicts
-from ..tables.samples import Sample, Updates, with_key
+from ..tables.rows import with_key
+from ..tables.samples import Sample, Updates
 from ..tables.understand import understand
 from .inner import Admitted, inner_beliefs
 

@@ -11,10 +11,10 @@ from ..report.output import prepared
 from ..report.rows import as_row, jsonable
 from ..report.text import adjusted_p
 from ..runs.folder import RunFolder
-from ..scoring.number import shown
+from ..scoring.number import interval_text, shown
 from .found import Comparison, Record
 from .matrix import Matrix
-from .page import family_caption, interval, page
+from .page import family_caption, page
 
 FILES = ("comparison.json", "report.html")
 
@@ -49,7 +49,7 @@ def _cells(record: Record) -> tuple[str, ...]:
         shown(score.first),
         shown(score.second),
         shown(score.difference),
-        interval(score.ci_lo, score.ci_hi),
+        interval_text(score.ci_lo, score.ci_hi),
         adjusted_p(score),
         shown(score.mde),
         str(score.n_rows),

@@ -8,7 +8,8 @@ from collections.abc import Iterator
 
 import pandas as pd
 
-from ..tables.samples import ALL, Forks, joined
+from ..tables.rows import joined
+from ..tables.samples import ALL, Forks
 from .config import ConsistencyConfig
 from .dialogue import FORK, FORK_REVEAL, PRIOR
 from .instances import conditions, option_masses

@@ -9,7 +9,8 @@ import pandas as pd
 
 from ..materials.entities import window_name
 from ..reading.exact import SAMPLED
-from ..tables.samples import ALL, Options, Readouts, Sample, joined
+from ..tables.rows import joined
+from ..tables.samples import ALL, Options, Readouts, Sample
 from .config import ConsistencyConfig
 from .forks import forks
 from .instances import AFTER, BEFORE, MENTIONED, at_one, instances

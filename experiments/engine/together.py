@@ -16,7 +16,8 @@ from ..runs.scores import resampling
 from ..scoring.engine import EVERY, OVER_MODELS, ScoredTable, require_unique, score_samples
 from ..scoring.number import Number, Resampling
 from ..scoring.registered import MODELS, Registered
-from ..tables.samples import WHOLE, Pairs, Sample, Updates, with_key, with_references
+from ..tables.rows import with_key, with_references
+from ..tables.samples import WHOLE, Pairs, Sample, Updates
 from ..tables.understand import Understood
 from .comparable import Run, levels
 from .config import stored_config

@@ -7,7 +7,7 @@ from typing import Any
 
 from ...metrics import CONDITIONS, NOT_A_BELIEF, Condition, claim_clusters
 from ..scoring.engine import ScoredTable
-from ..scoring.number import Number, shown
+from ..scoring.number import Number, interval_text, shown
 from ..scoring.registered import Registered
 from ..scoring.verdict import Verdict, seen, verdicts
 from .aligned import aligned
@@ -76,7 +76,7 @@ class Lead:
     def _told(self, plan: Registered, number: Number) -> list[str]:
         score = number.score
         judged = [one for one in self.verdicts if (one.method, one.kind) == (number.method, number.kind)]
-        interval = "no interval" if math.isnan(score.ci_lo) else f"[{shown(score.ci_lo)}, {shown(score.ci_hi)}]"
+        interval = interval_text(score.ci_lo, score.ci_hi) or "no interval"
         short = "" if score.n_clusters >= plan.n else ", fewer than planned"
         clusters = f"{score.n_clusters} clusters of {plan.n} registered{short}"
         told = [f"Its method fails the gate: {NOT_A_BELIEF}."] if judged and not judged[0].passed else []

@@ -8,7 +8,7 @@ from typing import Any, TypeGuard
 from ...metrics import ClusterMean, CoherenceClaim, Equivalence, PairedDifference, Score
 from ..scoring.engine import Scored, ScoredTable
 from ..scoring.families import METRICS
-from ..scoring.number import Number, shown
+from ..scoring.number import Number, interval_text, shown
 from ..tables.samples import ALL
 from .aligned import aligned
 from .lead import Lead
@@ -54,9 +54,8 @@ def headline_text(scores: Mapping[str, Any]) -> str:
 
 def _stored_cells(row: Mapping[str, Any]) -> tuple[str, ...]:
     estimate, lo, hi = (math.nan if row[name] is None else row[name] for name in ("estimate", "ci_lo", "ci_hi"))
-    interval = "" if math.isnan(lo) else f"[{shown(lo)}, {shown(hi)}]"
     counts = (str(row[name]) for name in ("n_rows", "n_clusters", "n_dropped"))
-    return (row["method"], shown(estimate), interval, *counts, row["status"])
+    return (row["method"], shown(estimate), interval_text(lo, hi), *counts, row["status"])
 
 
 def table_text(numbers: Sequence[Number]) -> list[str]:
@@ -91,7 +90,7 @@ def family_size(differences: Sequence[Number]) -> int:
 
 def cells(score: Score) -> tuple[str, ...]:
     """Estimate, interval, p, n, clusters, dropped with reasons, status."""
-    interval = "" if math.isnan(score.ci_lo) else f"[{shown(score.ci_lo)}, {shown(score.ci_hi)}]"
+    interval = interval_text(score.ci_lo, score.ci_hi)
     reasons = ", ".join(f"{n} {why}" for why, n in score.reasons.items())
     dropped = f"{score.n_dropped}" + (f" ({reasons})" if reasons else "")
     p = "" if math.isnan(score.p) else f"{score.p:.3g}"

@@ -11,7 +11,8 @@ import numpy as np
 from ...hooks.errors import UserError, nearest
 from ...metrics import crossed_mean
 from ...metrics.inference.intervals import MIN_BOOTSTRAP_CLUSTERS
-from ..tables.samples import ALL, Sample, with_references
+from ..tables.rows import with_references
+from ..tables.samples import ALL, Sample
 from ..tables.understand import Understood, understand
 from .families import METRICS, WITHHELD, Compared, Line, Metric, dutch_book, size
 from .number import Number, Resampling

@@ -99,3 +99,8 @@ def shown(value: float) -> str:
     if value and abs(value) < 0.001:
         return f"{value:.1e}"
     return f"{value:.3f}"
+
+
+def interval_text(lo: float, hi: float) -> str:
+    """In brackets; empty if there is none."""
+    return "" if math.isnan(lo) else f"[{shown(lo)}, {shown(hi)}]"

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from ...metrics import RARE, BeliefGate, Condition
 from ..tables.samples import ALL
-from .number import Number, shown
+from .number import Number, interval_text, shown
 
 GATE = "gate"
 """The metric under which a gate stands among the numbers."""
@@ -62,5 +62,4 @@ def seen(condition: Condition) -> str:
     """What was seen, with its interval."""
     if math.isnan(condition.value):
         return "undefined"
-    interval = "" if math.isnan(condition.ci_lo) else f" [{shown(condition.ci_lo)}, {shown(condition.ci_hi)}]"
-    return f"{shown(condition.value)}{interval}"
+    return f"{shown(condition.value)} {interval_text(condition.ci_lo, condition.ci_hi)}".rstrip()

@@ -9,7 +9,8 @@ import pandas as pd
 from scipy.special import logit
 
 from ..tables.cells import Array
-from ..tables.samples import ALL, Askers, Elicited, Evidence, Forecasts, Sample, Testimony, Told, joined
+from ..tables.rows import joined
+from ..tables.samples import ALL, Askers, Elicited, Evidence, Forecasts, Sample, Testimony, Told
 from .config import SycophancyConfig
 from .contexts import COLUMNS, NOT_X, SPEAKERS, X
 from .table import arms, array, by_method, in_every_context, labels, mean_readings, readings, updates

@@ -15,7 +15,8 @@ from .cells import Array, complete, padded, refuse_row
 from .forms.form import CONTEXTS
 from .forms.options import options
 from .forms.updates import refuse_gap, trajectories
-from .samples import Forecasts, Multiclass, Options, Pairs, Sample, Updates, joined
+from .rows import joined
+from .samples import Forecasts, Multiclass, Options, Pairs, Sample, Updates
 
 REQUIRED = {**dict.fromkeys(("readout_id", "item", "kind", "method", "option"), "label"), "prob": "probability"}
 OPTIONAL = {

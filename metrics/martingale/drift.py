@@ -104,8 +104,8 @@ def drift_variance(
 
     A question needs two chains and is otherwise dropped and counted. b_0 must be exact: noise in it is shared
     by the chains and counts as drift (then use `drift_covariance`). `p` is one-sided: drift only adds. Where more than
-    a quarter of the priors lie within .05 of 0 or 1 the interval misses in 8 to 10%, mostly below 0, for few chains end
-    where it matters: `few_surprises`. p holds its level there.
+    a quarter of the priors lie within .05 of 0 or 1 few chains end where it matters, and neither the interval nor p
+    holds its level (misses in 8 to 10% there, and far more below .01): `few_surprises`.
     """
     n = len(deltas)
     chains = [_updates(some, f"deltas[{i}]") for i, some in enumerate(deltas)]

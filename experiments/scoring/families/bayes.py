@@ -16,7 +16,8 @@ from ....metrics import (
     grether_regression,
 )
 from ....metrics import bayes_error as error_of
-from ...tables.samples import Evidence, by_reading
+from ...tables.rows import by_reading
+from ...tables.samples import Evidence
 from ..number import Resampling
 from .metric import VERBAL_TOLERANCE, Line, claimed, clusters_of, metric, with_drop_reasons
 

@@ -22,7 +22,8 @@ from ....metrics import (
 )
 from ....metrics.decision.sufficiency import NOTHING_LEFT
 from ...tables.cells import Array
-from ...tables.samples import Decisions, Predictions, Prizes, take
+from ...tables.rows import take
+from ...tables.samples import Decisions, Predictions, Prizes
 from ..number import Resampling
 from .metric import Line, clusters_of, known_outcome, metric, with_drop_reasons
 

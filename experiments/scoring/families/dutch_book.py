@@ -9,7 +9,8 @@ import numpy as np
 from ....metrics import bet_payoffs, cluster_mean, counts_to_probabilities
 from ....metrics import dutch_book as surely_lost
 from ...tables.cells import Array
-from ...tables.samples import Cases, Elicited, Evidence, Forks, Options, Sample, YesNo, by_reading, shown
+from ...tables.rows import by_reading, label_text
+from ...tables.samples import Cases, Elicited, Evidence, Forks, Options, Sample, YesNo
 from ..number import Resampling
 from .metric import Compared, Line, clusters_of, compare_mean, keys_of, metric, with_drop_reasons
 
@@ -138,7 +139,7 @@ def _beside(sample: Sample, book: Book, found: Any, floor: Callable[[], Array | 
         if abs(stake) > LEAST_STAKE
     ]
     if bets and found.loss[worst] > 0:
-        at = shown(str((keys_of(sample) if sample.keys_known else clusters_of(sample))[worst]))
+        at = label_text(str((keys_of(sample) if sample.keys_known else clusters_of(sample))[worst]))
         beside[f"most is lost at {at}, {CENTS * found.loss[worst]:.1f} cents:"] = ", ".join(bets)
     return beside
 

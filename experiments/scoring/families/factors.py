@@ -16,7 +16,8 @@ from ....metrics import (
 )
 from ....metrics.inference.pooling import Pooled
 from ...tables.cells import Array
-from ...tables.samples import Updates, cells
+from ...tables.rows import cells
+from ...tables.samples import Updates
 from ..number import Resampling
 from .martingale import disagree, withheld, wordings_of
 from .metric import Line, clusters_of, known_outcome, metric, tosted, with_drop_reasons

@@ -6,7 +6,8 @@ import numpy as np
 
 from ....metrics import cluster_mean, median_ci
 from ....metrics import lie as law
-from ...tables.samples import Cases, by_reading
+from ...tables.rows import by_reading
+from ...tables.samples import Cases
 from ..number import Resampling
 from .metric import VERBAL_TOLERANCE, Line, claimed, clusters_of, metric, with_drop_reasons
 

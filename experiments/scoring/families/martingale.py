@@ -22,7 +22,8 @@ from ....metrics import (
 from ....metrics import martingale_tests as battery
 from ....metrics.logodds import clipped_logit
 from ...tables.cells import Array
-from ...tables.samples import STEPWISE, Pairs, Updates, by_reading
+from ...tables.rows import by_reading
+from ...tables.samples import STEPWISE, Pairs, Updates
 from ..number import Resampling
 from .metric import (
     FARTHEST,

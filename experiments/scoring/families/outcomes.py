@@ -7,7 +7,8 @@ import numpy as np
 from ....metrics import bayes_error, calibration_slope, cluster_mean, logloss_improvement
 from ....metrics import brier as brier_score
 from ....metrics import brier_update as update_score
-from ...tables.samples import Forecasts, Hits, Sample, Updates, take
+from ...tables.rows import take
+from ...tables.samples import Forecasts, Hits, Sample, Updates
 from ..number import Resampling
 from .martingale import LEVEL, PAIRED
 from .metric import Compared, Line, bounds, clusters_of, compare_mean, known_outcome, metric, with_drop_reasons

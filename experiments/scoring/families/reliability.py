@@ -6,7 +6,8 @@ import numpy as np
 
 from ....metrics import Reliability, cluster_mean, reliability_icc, wording_study
 from ...tables.cells import Array
-from ...tables.samples import Cases, Elicited, Evidence, Forecasts, Sample, by_reading
+from ...tables.rows import by_reading
+from ...tables.samples import Cases, Elicited, Evidence, Forecasts, Sample
 from ..number import Resampling
 from .metric import Line, clusters_of, metric
 

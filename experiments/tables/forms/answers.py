@@ -6,7 +6,8 @@ import numpy as np
 
 from ....metrics import counts_to_probabilities
 from ..cells import Array, complete, refuse_row
-from ..samples import Answers, Sample, take
+from ..rows import take
+from ..samples import Answers, Sample
 from .form import Data, Form, named
 from .options import counted, indices, masses, option_names
 

@@ -8,7 +8,8 @@ import numpy as np
 from ....hooks.errors import UserError
 from ....metrics import counts_to_probabilities
 from ..cells import Array, complete, refuse_row
-from ..samples import Options, Sample, take
+from ..rows import take
+from ..samples import Options, Sample
 from .form import CONTEXTS, OTHER, Data, Form, named, side_by_side, suffixes
 
 TEMPLATE, MENTIONED = "template", "mentioned"

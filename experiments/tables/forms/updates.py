@@ -10,7 +10,8 @@ import pandas as pd
 from ....hooks.errors import UserError
 from ....metrics import trajectory_pairs
 from ..cells import SLACK, Array, complete, refuse_row
-from ..samples import STEPWISE, WHOLE, Chains, Pairs, Sample, Updates, cells, joined, shown, take
+from ..rows import cells, joined, label_text, take
+from ..samples import STEPWISE, WHOLE, Chains, Pairs, Sample, Updates
 from .form import Columns, Data, Form, P, named, suffixes
 
 
@@ -37,7 +38,7 @@ MOST_LEVELS = 200
 def _chains(path: Any, data: Data, clusters: Array | None) -> Sample:
     label = joined(*(complete(path, name, data[name]) for name in ("question", "chain")))
     twice = pd.Series(label).duplicated().to_numpy()
-    refuse_row(path, twice, lambda at: f": question {shown(label[at])} has this chain twice")
+    refuse_row(path, twice, lambda at: f": question {label_text(label[at])} has this chain twice")
     half = data.get("half")
     if half is not None and (n := len(set(complete(path, "half", half)))) != 2:
         raise UserError(f"{path}: half: has {n} values; name the two readings of the prior")
@@ -48,7 +49,7 @@ def _chains(path: Any, data: Data, clusters: Array | None) -> Sample:
         ", prior: differs within question {}; give the exact belief before its chains, or two readings told apart by a "
         "column 'half'; of steps rename the column 'chain'"
     )
-    refuse_row(path, off, lambda at: fault.format(shown(reading[at])))
+    refuse_row(path, off, lambda at: fault.format(label_text(reading[at])))
     return Chains(views=_views(data, clusters), clusters=clusters, question=data["question"], half=half)
 
 
@@ -85,7 +86,7 @@ def in_order(path: Any, data: Data) -> tuple[Array, Array, Array]:
     if (twice := same & (step[1:] == step[:-1])).any():
         at = int(np.argmax(twice))
         raise UserError(
-            f"{path}: {names[-1]} {shown(label[at])} has step {step[at]:g} twice; name the trajectories apart"
+            f"{path}: {names[-1]} {label_text(label[at])} has step {step[at]:g} twice; name the trajectories apart"
         )
     refuse_gap(path, names[-1], label, step, same)
     return order, label, same
@@ -99,8 +100,8 @@ def refuse_gap(path: Any, name: str, label: Array, step: Array, same: Array) -> 
     if (gap := same & (np.diff(number) > 1)).any():
         at = int(np.argmax(gap))
         raise UserError(
-            f"{path}: {name} {shown(label[at])} has no row for step {steps[number[at] + 1]:g}, which others have; give "
-            "it one, without a belief if it is not known"
+            f"{path}: {name} {label_text(label[at])} has no row for step {steps[number[at] + 1]:g}, which others have; "
+            "give it one, without a belief if it is not known"
         )
 
 
@@ -112,7 +113,7 @@ def _long_trajectories(path: Any, data: Data, clusters: Array | None) -> Sample:
         if values is not None and (changed := same & ~_equal(values)).any():
             at = label[int(np.argmax(changed))]
             name = "trajectory" if "trajectory" in data else "question"
-            raise UserError(f"{path}: {column} differs along {name} {shown(at)}; a trajectory has one")
+            raise UserError(f"{path}: {column} differs along {name} {label_text(at)}; a trajectory has one")
     return trajectories(np.split(data["belief"][order], starts[1:]), groups[starts], take(outcome, starts))
 
 
