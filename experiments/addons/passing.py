@@ -21,8 +21,9 @@ from ..report.blocks import Block, Cell, Prose, TableBlock
 from ..runs.scores import resampling
 from ..scoring.number import Number
 from .addon import Added, Begun, ScoredRun
-from .beside import OF_STEP, OWN, beside_asked, known, left_in
 from .inner.scores import GATE, GATE_FAILED, judging
+from .left import left_in
+from .query_effect import OF_STEP, OWN, beside_asked, known
 
 FOLDER = PASSING = "passing"
 """In a run; and what the method of these beliefs is called."""

@@ -21,8 +21,9 @@ from ..scoring.engine import score_samples
 from ..scoring.number import Number
 from ..tables.belief_rows import groups
 from .addon import Added, Begun, ScoredRun
-from .beside import OWN, beside_asked, known, left_in
+from .left import left_in
 from .paired import named_apart, numbers_table, scored_beside
+from .query_effect import OWN, beside_asked, known
 
 FOLDER = "probes"
 """In a run."""

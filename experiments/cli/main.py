@@ -14,20 +14,9 @@ from ...hooks.model.spec import BACKENDS, presets, resolve_model
 from ...hooks.text import as_csv
 from .activations import activations
 from .echo import VisibleFormatter, echo
+from .options import ALLOW_CODE, MATERIAL, MODEL, OVERRIDE, named_values, number
 from .probe import probe
-
-OVERRIDE = click.option(
-    "-o", "overrides", multiple=True, metavar="KEY=VALUE", help="Change a setting, e.g. -o model.dtype=bfloat16."
-)
-ALLOW_CODE = click.option(
-    "--allow-code",
-    multiple=True,
-    type=click.Path(path_type=Path),
-    metavar="FILE",
-    help="Run the code of this experiment; without it no file is ever imported.",
-)
-MATERIAL = click.argument("material", metavar="[FILE]", required=False)
-MODEL = click.option("-m", "--model", help="A preset, a local folder, a .gguf file, or a hub id.")
+from .scoring import card, compare, score
 
 
 @click.group(context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
@@ -143,7 +132,7 @@ def plan(
             raise UserError("--power and --effect go together: a pilot run, and what is to be found (--effect M=0.1)")
         from ..comparing.power import needed
 
-        asked = {name: _number("--effect", name, value) for name, value in _settings("--effect", effects).items()}
+        asked = {name: number("--effect", name, value) for name, value in named_values("--effect", effects).items()}
         for one in needed(pilots, asked, seed=config.seed, allow_code=allow_code):
             echo(one.line)
             if one.registered:
@@ -243,199 +232,6 @@ def report(folder: Path, allow_code: tuple[Path, ...]) -> None:
     _print_scores(folder)
 
 
-def _settings(option: str, given: tuple[str, ...]) -> dict[str, str]:
-    """NAME=VALUE, each name once."""
-    found: dict[str, str] = {}
-    for text in given:
-        name, sign, value = (part.strip() for part in text.partition("="))
-        if not (name and sign and value):
-            raise UserError(f"{option} {text}: give NAME=VALUE")
-        if name in found:
-            raise UserError(f"{option} {text}: {name} has a value already, {found[name]}")
-        found[name] = value
-    return found
-
-
-def _list_metrics(context: click.Context, _: click.Parameter, asked: bool) -> None:
-    if asked:
-        from ..report.text import listing
-
-        echo(listing())
-        context.exit()
-
-
-@cli.command()
-@click.argument("tables", metavar="TABLE|RUN...", nargs=-1, required=True, type=click.Path(path_type=Path))
-@click.option("--ratings", type=click.Path(path_type=Path), help="What people believed at the steps of a run.")
-@click.option("--metric", default="all", show_default=True, metavar="NAME", help="A metric of --list, or all that fit.")
-@click.option("--cluster", metavar="COLUMN", help="What was sampled: rows that share it are not independent.")
-@click.option("--replicates", metavar="COLUMN", help="Which reading of its item a row is, for reliability.")
-@click.option("--map", "names", multiple=True, metavar="NAME=COLUMN", help="A name of --list, and your column for it.")
-@click.option(
-    "--reference", "references", multiple=True, metavar="FACTOR=LEVEL", help="What other levels are compared with."
-)
-@click.option(
-    "--seed", type=click.IntRange(0), help="Of everything that is resampled; 0, or a run's own, if not given."
-)
-@click.option("--out", type=click.Path(path_type=Path), help="Folder for scores.json and report.html.")
-@click.option(
-    "--list", is_flag=True, is_eager=True, expose_value=False, callback=_list_metrics, help="Show the metrics."
-)
-@ALLOW_CODE
-def score(
-    tables: tuple[Path, ...],
-    ratings: Path | None,
-    metric: str,
-    cluster: str | None,
-    replicates: str | None,
-    names: tuple[str, ...],
-    references: tuple[str, ...],
-    seed: int | None,
-    out: Path | None,
-    allow_code: tuple[Path, ...],
-) -> None:
-    """Score beliefs from anywhere: a CSV, Parquet, JSON or JSONL table, known by its column names; or runs, together.
-
-    A worked example: a file of four lines,
-
-    \b
-    question,prior,posterior,outcome
-    rain,0.30,0.45,1
-    snow,0.20,0.10,0
-    hail,0.60,0.70,1
-
-    \b
-    doxascope score forecasts.csv                          every metric that fits
-    doxascope score forecasts.csv --metric martingale      one of them
-    doxascope score forecasts.csv --out scores             JSON and a page as well
-    doxascope score mine.json --map belief=probability     what you call probability is the belief
-    doxascope score updates.csv --reference domain=law     slopes of other domains less that of law
-    doxascope score runs/martingale-*                      runs of one experiment together, by model
-    doxascope score --list                                 metrics and their columns
-    """
-    from ..report.output import prepare, write
-    from ..report.text import as_text
-    from ..runs.folder import run_at
-    from ..scoring.engine import chosen, score_table
-
-    folder = None if out is None else prepare(out)
-    chosen(metric)
-    as_table = cluster or replicates or names
-    named, compared = _settings("--map", names), _settings("--reference", references)
-    runs = [run for table in tables if (run := run_at(table)) and not (as_table and table.name == "beliefs")]
-    for run in [run for table in tables if table.name == "beliefs" and as_table and (run := run_at(table))]:
-        run.require_no_other_beliefs()
-    if runs and as_table:
-        raise UserError("--cluster, --replicates and --map are for tables; a run knows its items")
-    if len(runs) < len(tables) and (ratings or len(tables) > 1):
-        odd = next(table for table in tables if not run_at(table))
-        raise UserError(f"{odd}: is no run; only runs are scored together, or with --ratings")
-    if runs:
-        from ..engine.together import score_runs  # and with it torch
-
-        scored = score_runs(runs, metric, ratings=ratings, references=compared, seed=seed, allow_code=allow_code)
-    else:
-        table = next(iter(tables))
-        known = {"cluster": cluster, "replicates": replicates, "names": named}
-        scored = score_table(table, metric, **known, references=compared, seed=seed or 0)
-    echo(as_text(scored))
-    if folder is not None:
-        settings = {"metric": metric, "cluster": cluster, "replicates": replicates, "seed": seed}
-        settings |= {"ratings": ratings and str(ratings), "map": ", ".join(names) or None}
-        settings |= {"reference": ", ".join(references) or None}
-        write(folder, scored, {key: value for key, value in settings.items() if value is not None})
-        echo(f"\nreport: {folder.path / 'report.html'}")
-
-
-@cli.command()
-@click.argument("paths", metavar="RUN|TABLE...", nargs=-1, required=True, type=click.Path(path_type=Path))
-@click.option("--metric", "metrics", multiple=True, metavar="NAME", help="A number to confirm, as in scores.json.")
-@click.option("--margin", "margins", multiple=True, metavar="NAME=VALUE", help="Below this two are the same.")
-@click.option("--cluster", metavar="COLUMN", help="Of tables: what was sampled.")
-@click.option("--map", "names", multiple=True, metavar="NAME=COLUMN", help="Of tables: a name, and your column for it.")
-@click.option("--seed", type=click.IntRange(0), help="Of all resampling; the first run's own, or 0, if not given.")
-@click.option("--out", type=click.Path(path_type=Path), help="Folder for comparison.json and report.html.")
-@ALLOW_CODE
-def compare(
-    paths: tuple[Path, ...],
-    metrics: tuple[str, ...],
-    margins: tuple[str, ...],
-    cluster: str | None,
-    names: tuple[str, ...],
-    seed: int | None,
-    out: Path | None,
-    allow_code: tuple[Path, ...],
-) -> None:
-    """Compare runs, or tables, on the items that both have; or the kinds of belief of one run.
-
-    What differs between runs is told first, and what cannot be compared is refused. Names given by --metric are the
-    family of tests (Holm); without them it is what the runs were made for. All else is exploratory.
-
-    \b
-    doxascope compare runs/martingale-a runs/martingale-b             two models, templates, back ends, checkpoints
-    doxascope compare runs/martingale-a                               exact, stated, inner and probed beliefs of one run
-    doxascope compare runs/martingale-a runs/truth-a runs/martingale-b runs/truth-b
-    doxascope compare mine.csv theirs.csv --metric brier --margin brier=0.01
-    doxascope compare a.eval b.eval                                   logs of Inspect; samples_*.jsonl of lm-eval
-    """
-    from ..comparing import compare as compared
-    from ..comparing.told import prepare, text, write
-
-    folder = None if out is None else prepare(out)
-    within = {name: _number("--margin", name, value) for name, value in _settings("--margin", margins).items()}
-    known = {"cluster": cluster, "names": _settings("--map", names), "seed": seed, "allow_code": allow_code}
-    found = compared(paths, metrics=metrics, margins=within, **known)
-    echo(text(found))
-    if folder is not None:
-        settings = {"metric": ", ".join(metrics), "margin": ", ".join(margins), "cluster": cluster, "seed": seed}
-        settings |= {"map": ", ".join(names)}
-        write(folder, found, {key: value for key, value in settings.items() if value not in (None, "")})
-        echo(f"\nreport: {folder.path / 'report.html'}")
-
-
-def _number(option: str, name: str, text: str) -> float:
-    try:
-        value = float(text)
-    except ValueError:
-        value = 0.0
-    if not 0 < value < float("inf"):
-        raise UserError(f"{option} {name}={text}: give a number above 0")
-    return value
-
-
-@cli.command()
-@click.argument("model")
-@click.option("--set", "chosen", default="quick", show_default=True, help="quick, standard, or a YAML file.")
-@click.option("--seed", type=click.IntRange(0), default=0, show_default=True, help="Of items and of what is drawn.")
-@OVERRIDE
-@click.option("--out", type=click.Path(path_type=Path), default=Path("cards"), show_default=True, help="For cards.")
-@click.option("--against", "other", type=click.Path(path_type=Path), help="A card; exit code 1 if this one is worse.")
-def card(model: str, chosen: str, seed: int, overrides: tuple[str, ...], out: Path, other: Path | None) -> None:
-    """Run a fixed set of small experiments and a probe on MODEL, and write one page.
-
-    The same command again resumes. With --against the registered numbers, the share of valid answers and the gates
-    are tested against those of another card, and the exit code is 1 if one is worse.
-
-    \b
-    doxascope card smollm2-135m
-    doxascope card Qwen/Qwen3-0.6B --set standard -o model.dtype=bfloat16
-    doxascope card ./checkpoint-2000 --against cards/quick-1-checkpoint-1000-1a2b3c4d
-    """
-    from ..card import ModelCard, against, make_card
-    from ..card.told import against_text, text, write_against
-
-    before = None if other is None else ModelCard.open(other)
-    made = make_card(model, out, chosen=chosen, seed=seed, overrides=overrides)
-    echo(text(made))
-    echo(f"\ncard: {made.folder / 'report.html'}")
-    if before is not None:
-        found = against(made, before)
-        echo(f"\n{against_text(found)}")
-        echo(f"\nagainst: {write_against(found)}")
-        if found.regressions:
-            raise SystemExit(1)
-
-
 @cli.command()
 @click.argument("run", type=click.Path(path_type=Path))
 @click.argument("file", type=click.Path(path_type=Path))
@@ -516,8 +312,8 @@ def ls(out: Path) -> None:
         echo(f"  {manifest.parent.name:<48}{state}")
 
 
-cli.add_command(activations)
-cli.add_command(probe)
+for command in (score, compare, card, activations, probe):
+    cli.add_command(command)
 
 
 def _print_scores(folder: Path) -> None:

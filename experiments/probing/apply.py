@@ -16,8 +16,8 @@ from ...metrics.score import Score
 from ...probes.evidence.calibration import calibrate
 from ...probes.evidence.skill import auc, log_loss
 from ...probes.probe import Probe
-from ..addons.beside import TOKEN
 from ..addons.probed import FOLDER
+from ..addons.query_effect import TOKEN
 from ..engine.config import stored_config
 from ..engine.runner import report
 from ..report.text import aligned

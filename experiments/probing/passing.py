@@ -16,9 +16,9 @@ from ...hooks.exact.exact import normalised
 from ...hooks.store import ActivationStore
 from ...metrics import belief_table
 from ...probes.data.beliefs import READINGS
-from ..addons.beside import OWN, TOKEN, known
 from ..addons.inner.fitted import fitted_translator
 from ..addons.passing import FOLDER, PASSING
+from ..addons.query_effect import OWN, TOKEN, known
 from ..engine.config import stored_config
 from ..engine.runner import report
 from ..runs.folder import RunFolder

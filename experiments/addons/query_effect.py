@@ -1,18 +1,15 @@
 """Beliefs that are read in passing beside those that are asked for at the same places (METRICS W6)."""
 
-import io
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import pandas as pd
 
-from ...hooks.errors import in_one_line
-from ...metrics import Score, check_belief_table, query_effect
+from ...metrics import Score, query_effect
 from ...probes.data.beliefs import READINGS
 from ...probes.evidence.error_model import update_behind_probe
 from ...probes.evidence.lead import lead_in_tokens
-from ..runs.folder import RunFolder
 from ..runs.scores import resampling
 from ..scoring.number import ALL, Number, Resampling
 from .addon import ScoredRun
@@ -24,20 +21,6 @@ OWN = ("probe", "lens", TOKEN)
 OF_STEP = ("truth", "statuses")
 """What a variant says of a step, not of its trajectory."""
 PLACE = ["item", "scenario", "step", "place", "option"]
-
-
-def left_in(folder: RunFolder, room: str, again: str) -> Iterator[tuple[bytes, pd.DataFrame]]:
-    """The record and the belief table of everything that a command has left in a room of a run, as the run knows their
-    digests: what a kill left besides them does not count. Raises UserError, with the advice `again`, for what is
-    damaged.
-    """
-    files = folder.manifest.get("files", {})
-    for name in sorted(one for one in files if one.startswith(f"{room}/") and one.endswith(".parquet")):
-        with in_one_line(folder.path / name, again):
-            beside = name.removesuffix("parquet") + "json"
-            table = check_belief_table(pd.read_parquet(io.BytesIO(folder.verified(name, files[name]))))
-            found = folder.verified(beside, files[beside]), table
-        yield found
 
 
 def beside_asked(

@@ -1,0 +1,44 @@
+"""Options that several commands have, and what their texts mean."""
+
+from pathlib import Path
+
+import click
+
+from ...hooks.errors import UserError
+
+OVERRIDE = click.option(
+    "-o", "overrides", multiple=True, metavar="KEY=VALUE", help="Change a setting, e.g. -o model.dtype=bfloat16."
+)
+ALLOW_CODE = click.option(
+    "--allow-code",
+    multiple=True,
+    type=click.Path(path_type=Path),
+    metavar="FILE",
+    help="Run the code of this experiment; without it no file is ever imported.",
+)
+MATERIAL = click.argument("material", metavar="[FILE]", required=False)
+MODEL = click.option("-m", "--model", help="A preset, a local folder, a .gguf file, or a hub id.")
+
+
+def named_values(option: str, given: tuple[str, ...]) -> dict[str, str]:
+    """The values of NAME=VALUE by name, each name once."""
+    found: dict[str, str] = {}
+    for text in given:
+        name, sign, value = (part.strip() for part in text.partition("="))
+        if not (name and sign and value):
+            raise UserError(f"{option} {text}: give NAME=VALUE")
+        if name in found:
+            raise UserError(f"{option} {text}: {name} has a value already, {found[name]}")
+        found[name] = value
+    return found
+
+
+def number(option: str, name: str, text: str) -> float:
+    """The number of NAME=VALUE, above 0."""
+    try:
+        value = float(text)
+    except ValueError:
+        value = 0.0
+    if not 0 < value < float("inf"):
+        raise UserError(f"{option} {name}={text}: give a number above 0")
+    return value
