@@ -14,6 +14,7 @@ from ..comparing.found import ALPHA
 from ..runs.manifest import ITEMS, item_digests
 from ..scoring.number import Resampling, shown
 from .card import ModelCard
+from .settings import CardSet
 
 VALID = "valid answers"
 LEAST = 0.01
@@ -83,9 +84,7 @@ def against(card: ModelCard, other: ModelCard) -> Against:
     share of valid answers of its exact read-outs. Worse is what differs, and lies further from coherence by more than
     the registered margin, or .01 of the answers. Raises UserError for cards of other sets, and as `compare` does.
     """
-    if (card.chosen, card.seed) != (other.chosen, other.seed):
-        theirs, own = (f"{one.chosen.name} {one.chosen.version}, seed {one.seed}" for one in (other, card))
-        raise UserError(f"{other.folder}: was made by another set or seed ({theirs}; not {own}); make it again")
+    require_same_set(other, card.chosen, card.seed)
     if card.folder.resolve() == other.folder.resolve():
         return Against(card, other, [], [], None)
     found = compare([*other.runs.values(), *card.runs.values()])
@@ -95,6 +94,18 @@ def against(card: ModelCard, other: ModelCard) -> Against:
     tested = [replace(one, score=adjusted[i]) for i, one in enumerate(untested)]
     gates = [line for group in found.groups for line in _fallen(group)]
     return Against(card, other, tested, gates, found)
+
+
+def require_same_set(other: ModelCard, chosen: CardSet, seed: int) -> None:
+    """Raise UserError for a card that was made by another set or seed."""
+    if (other.chosen, other.seed) != (chosen, seed):
+        theirs, own = (
+            f"{other.chosen.name} {other.chosen.version}, seed {other.seed}",
+            f"{chosen.name} {chosen.version}",
+        )
+        raise UserError(
+            f"{other.folder}: was made by another set or seed ({theirs}; not {own}, seed {seed}); make it again"
+        )
 
 
 def _registered(found: Comparison) -> Iterator[Tested]:
@@ -116,6 +127,8 @@ def _is_of(record: Record, side: Side) -> bool:
 
 
 def _sides(group: Group) -> tuple[Side, Side]:
+    if len(group.sides) != 2:
+        raise UserError(f"{group.name}: has {len(group.sides)} runs, not one of each card; make the other card again")
     first, second = group.sides
     return first, second
 

@@ -12,7 +12,7 @@ from ..runs.folder import RunFolder
 from ..runs.manifest import digest
 from .card import CARD, ModelCard
 from .page import card_page
-from .settings import CardSet, as_overrides, load_set
+from .settings import CardSet, load_set
 from .told import as_data
 
 
@@ -32,7 +32,9 @@ def make_card(
     """
     given = load_set(chosen)
     common = [*overrides, f"seed={seed}"]
-    planned = {name: load_config(name, [*as_overrides(own), *common], model) for name, own in given.runs.items()}
+    planned = {name: load_config(name, common, model, settings=own) for name, own in given.runs.items()}
+    if len({experiment.name for experiment, _ in planned.values()}) < len(planned):
+        raise UserError(f"--set {chosen}: names an experiment twice; a card has one run of each")
     spec = next(iter(planned.values()))[1].model
     settings = [given.model_dump(mode="json"), spec.model_dump(mode="json", exclude={"threads"}), common]
     folder = out / f"{given.name}-{given.version}-{spec.name}-{digest(settings)[:8]}"
@@ -53,4 +55,4 @@ def make_card(
 def _job(given: CardSet, runs: Mapping[str, Path]) -> ProbeJob | None:
     if given.probe is None:
         return None
-    return load_job("probe", [runs[given.probe.run]], as_overrides(given.probe.settings))
+    return load_job("probe", [runs[given.probe.run]], settings=given.probe.settings)

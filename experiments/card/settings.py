@@ -1,6 +1,5 @@
 """What a card is made of: sets of experiments, by name or as a file."""
 
-import json
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
@@ -43,8 +42,3 @@ def load_set(target: str) -> CardSet:
     if found.probe and found.probe.run not in found.runs:
         raise UserError(f"{path}: probe.run: {found.probe.run!r} is none of its runs ({', '.join(found.runs)})")
     return found
-
-
-def as_overrides(settings: Changes) -> list[str]:
-    """As the command line takes them."""
-    return [f"{key}={json.dumps(value)}" for key, value in settings.items()]

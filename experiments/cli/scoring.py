@@ -165,9 +165,13 @@ def card(model: str, chosen: str, seed: int, overrides: tuple[str, ...], out: Pa
     doxascope card ./checkpoint-2000 --against cards/quick-1-checkpoint-1000-1a2b3c4d
     """
     from ..card import ModelCard, against, make_card
+    from ..card.against import require_same_set
+    from ..card.settings import load_set
     from ..card.told import against_text, text, write_against
 
     before = None if other is None else ModelCard.open(other)
+    if before is not None:
+        require_same_set(before, load_set(chosen), seed)
     made = make_card(model, out, chosen=chosen, seed=seed, overrides=overrides)
     echo(text(made))
     echo(f"\ncard: {made.folder / 'report.html'}")

@@ -21,6 +21,7 @@ def load_config(
     model: str | None = None,
     allow_code: Sequence[Path] = (),
     material: str | None = None,
+    settings: Mapping[str, Any] | None = None,
 ) -> tuple[Experiment, RunConfig]:
     """The experiment and the configuration that `target`, an experiment's name or a YAML file, names.
 
@@ -31,6 +32,7 @@ def load_config(
         model: replaces the configured model.
         allow_code: files of experiments (`experiment: ./mine.py:Mine`) that may be run.
         material: a file of what the experiment asks about, for one that takes a file.
+        settings: key with dots -> value, of another file: the overrides go before them, and alone may allow code.
     """
     configs = Path(str(files("doxascope") / "configs"))
     preset = configs / f"{target}.yaml"
@@ -55,7 +57,9 @@ def load_config(
     if material is not None:
         if not experiment.material:
             raise UserError(f"{material}: {experiment.name} takes no file after its name; settings are given as -o")
-        _set(data, experiment.material, material)
+        put(data, experiment.material, material)
+    for key, value in (settings or {}).items():
+        put(data, key, value)
     for override in overrides:
         apply_override(data, override)
     config = parse(experiment.config_type, data, " -o ".join([where, *overrides]))
@@ -112,10 +116,10 @@ def apply_override(data: dict[str, Any], override: str) -> None:
     if not equals or not key:
         raise UserError(f"-o {override}: give key=value, for example -o items=10")
     value = parse_yaml(text, f"-o {override}")
-    _set(data, key, value)
+    put(data, key, value)
 
 
-def _set(data: dict[str, Any], key: str, value: Any) -> None:
+def put(data: dict[str, Any], key: str, value: Any) -> None:
     """Put a value at a key with dots."""
     *path, last = key.split(".")
     for part in path:

@@ -3,6 +3,7 @@
 from collections.abc import Mapping, Sequence
 from importlib.resources import files
 from pathlib import Path
+from typing import Any
 
 from pydantic import Field
 
@@ -12,7 +13,7 @@ from ...hooks.lens.plan import LensPlan
 from ...hooks.settings import Settings, parse, read_yaml
 from ...probes.plan import StudyPlan
 from ...probes.probe import NAME
-from ..engine.config import apply_override
+from ..engine.config import apply_override, put
 
 Value = str | bool | int | float
 
@@ -59,7 +60,9 @@ class ProbeJob(Settings):
     study: StudyPlan = StudyPlan()
 
 
-def load_job(target: str, runs: Sequence[Path] = (), overrides: Sequence[str] = ()) -> ProbeJob:
+def load_job(
+    target: str, runs: Sequence[Path] = (), overrides: Sequence[str] = (), settings: Mapping[str, Any] | None = None
+) -> ProbeJob:
     """The job in a YAML file, or a shipped one: `probe`, or `probe-NAME` for runs of that experiment.
 
     Raises UserError for a file or a setting that is wrong.
@@ -70,6 +73,8 @@ def load_job(target: str, runs: Sequence[Path] = (), overrides: Sequence[str] = 
         raise UserError(f"{target}: no such file, nor a shipped job; {nearest(target, known)}")
     path = shipped / f"{target}.yaml" if target in known else Path(target)
     data = read_yaml(path)
+    for key, value in (settings or {}).items():
+        put(data, key, value)
     for override in overrides:
         apply_override(data, override)
     if runs:

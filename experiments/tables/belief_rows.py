@@ -62,6 +62,8 @@ def _compared(wide: pd.DataFrame) -> tuple[pd.DataFrame, str]:
 def _table(path: Path, data: dict[str, Array], clusters: Array | None) -> pd.DataFrame:
     for name in [*REQUIRED][:-1]:
         complete(path, name, data[name])
+    if "status" in data:  # the status `nan` reads like a cell that is missing
+        data = {**data, "status": np.array(["nan" if one is None else one for one in data["status"]], dtype=object)}
     for name, allowed in (("kind", KINDS), ("status", STATUSES)):
         values = data.get(name, np.zeros(0))
         wrong = np.array([value not in allowed for value in values], dtype=bool)

@@ -6,12 +6,14 @@ sample is refused: a right answer is no belief.
 
 import hashlib
 import json
+import math
 import string
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+from scipy.special import softmax
 
 from ...hooks.errors import UserError, in_one_line
 
@@ -40,10 +42,11 @@ def harness_rows(path: Path, samples: Iterator[Any]) -> Iterator[Row]:
         if not is_harness(sample):
             raise UserError(f"{path}: row {number} is no sample of lm-eval as the first is")
         where = f"{path}: row {number}"
-        logp, texts = _likelihoods(where, sample)
-        right = _target(where, str(sample["target"]), texts)
-        item = f"{sample['doc_id']}-{sample.get('doc_hash') or _digest(sample['doc'])}"[:LONGEST_ITEM]
-        method = f"log-likelihood, {sample.get('filter', 'none')}"
+        with in_one_line(where):
+            logp, texts = _likelihoods(where, sample)
+            right = _target(where, str(sample["target"]), texts)
+            item = f"{sample['doc_id']}-{sample.get('doc_hash') or _digest(sample['doc'])}"[:LONGEST_ITEM]
+            method = f"log-likelihood, {sample.get('filter', 'none')}"
         yield from _options(f"{item}/{method}", item, method, texts, logp, [i == right for i in range(len(logp))])
 
 
@@ -93,10 +96,9 @@ def _options(
     variant: str = "{}",
 ) -> Iterator[Row]:
     """A row for each option, with its share of the probability of all."""
-    mass = np.exp(np.asarray(logp)) if logp is not None else np.full(len(texts), np.nan)
-    total = float(mass.sum())
-    known = total > 0
-    for i, (text, own) in enumerate(zip(texts, mass, strict=True)):
+    known = logp is not None and max(logp) > -np.inf
+    share = softmax(logp) if known else np.full(len(texts), np.nan)
+    for i, (text, own) in enumerate(zip(texts, share, strict=True)):
         yield {
             "readout_id": readout,
             "item": item,
@@ -106,7 +108,7 @@ def _options(
             "variant": variant,
             "option": text if list(texts).count(text) == 1 else f"{text} ({i})",
             "option_index": i,
-            "prob": float(own / total) if known else None,
+            "prob": float(own) if known else None,
             "status": "ok" if known else "nan",
             "outcome": float(right[i]),
         }
@@ -116,22 +118,26 @@ def _likelihoods(where: str, sample: Mapping[str, Any]) -> tuple[list[float], li
     """The log-likelihood of each option given its question, and the options."""
     asked = sample.get("arguments") or {}
     asked = list(asked.values()) if isinstance(asked, Mapping) else asked
-    asked = [list(one.values()) if isinstance(one, Mapping) else list(one) for one in asked]
+    asked = [list(one.values()) if isinstance(one, Mapping) else one for one in asked]
+    if not all(isinstance(one, list | tuple) and len(one) > 1 for one in asked):
+        raise UserError(f"{where}: arguments: give the context and the option of each log-likelihood")
     found = []
     for answer in sample["filtered_resps"]:
-        pair = answer if isinstance(answer, list) else []
+        own = answer[0] if isinstance(answer, list) and answer else None
         try:
-            found.append(float(pair[0]))
-        except (IndexError, TypeError, ValueError):
+            found.append(math.nan if isinstance(own, bool) else float(own))  # pyright: ignore[reportArgumentType]
+        except (TypeError, ValueError):
+            found.append(math.nan)
+        if not found[-1] <= 0:
             raise UserError(
                 f"{where}: holds no log-likelihood of each option, so no belief; give the samples of a multiple-choice "
                 "task"
-            ) from None
-    if len(found) < 2 or len(asked) != len(found):
-        raise UserError(
-            f"{where}: has {len(found)} log-likelihoods for {len(asked)} options; a belief needs two or more"
-        )
+            )
+    if len(asked) != len(found):
+        raise UserError(f"{where}: has {len(found)} log-likelihoods for {len(asked)} options")
     given = [i for i, (context, *_) in enumerate(asked) if str(context)] or list(range(len(found)))
+    if len(given) < 2:
+        raise UserError(f"{where}: has {len(given)} options with a question; a belief needs two or more")
     return [found[i] for i in given], [str(asked[i][-1]).strip() for i in given]
 
 

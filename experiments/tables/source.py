@@ -90,7 +90,8 @@ def _csv(path: Path) -> TableSource:
     names = _names(path, header)
 
     def chunks(wanted: Sequence[str]) -> Iterator[Chunk]:
-        at = [names.index(name) for name in wanted]
+        place = {name: i for i, name in enumerate(names)}
+        at = [place[name] for name in wanted]
 
         def kept() -> Iterator[list[str]]:
             for number, row in enumerate(islice(rows(), 1, None), 1):
