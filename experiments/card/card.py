@@ -33,6 +33,8 @@ class ModelCard:
     def open(cls, folder: Path) -> "ModelCard":
         """The card of a folder. Raises UserError if there is none that is whole."""
         with in_one_line(f"{folder}: is no card that is whole", "make it with `doxascope card`"):
+            if not (folder / CARD).is_file():
+                raise FileNotFoundError(CARD)
             told = read_json(folder / CARD)
             chosen = CardSet.model_validate(told["set"])
             own = {name: _inside(folder / "runs", run) for name, run in told["runs"].items()}
