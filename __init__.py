@@ -27,7 +27,10 @@ if TYPE_CHECKING:
     from .experiments.scoring.verdict import Verdict
     from .hooks.backends.capture import CapturePlan, Every
     from .hooks.backends.edits import Edit, add_vector, project_out, replace_rows, swap_edits
+    from .hooks.backends.captured import Captured
     from .hooks.certificate.certify import certify
+    from .hooks.edits.interventions import Ablate, Replace, Steer
+    from .hooks.edits.vector import Vector
     from .hooks.errors import UserError
     from .hooks.generation.sampling import Sampling
     from .hooks.lm import Beliefs, LanguageModel
@@ -46,6 +49,7 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 __all__ = [
     "FORMATS",
+    "Ablate",
     "ActivationStore",
     "ActivationWriter",
     "Activations",
@@ -55,6 +59,7 @@ __all__ = [
     "Beliefs",
     "Candidate",
     "CapturePlan",
+    "Captured",
     "Column",
     "Edit",
     "Every",
@@ -72,11 +77,14 @@ __all__ = [
     "Position",
     "Query",
     "Question",
+    "Replace",
     "RunConfig",
     "Sampling",
+    "Steer",
     "Swap",
     "Table",
     "UserError",
+    "Vector",
     "Verdict",
     "WrittenNumber",
     "add_vector",
@@ -111,7 +119,10 @@ _HOMES = {
     "experiments.scoring.verdict": ("Verdict",),
     "hooks.backends.capture": ("CapturePlan", "Every"),
     "hooks.backends.edits": ("Edit", "add_vector", "project_out", "replace_rows", "swap_edits"),
+    "hooks.backends.captured": ("Captured",),
     "hooks.certificate.certify": ("certify",),
+    "hooks.edits.interventions": ("Ablate", "Replace", "Steer"),
+    "hooks.edits.vector": ("Vector",),
     "hooks.errors": ("UserError",),
     "hooks.generation.sampling": ("Sampling",),
     "experiments.engine.notebook": ("AskableModel", "AskedTable", "load"),
@@ -214,4 +225,4 @@ def __getattr__(name: str) -> object:
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *__all__})
+    return sorted([*__all__, "__version__"])

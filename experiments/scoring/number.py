@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
+from ...hooks.text import shown
 from ...metrics import CoherenceClaim, Equivalence, Score
 from ..tables.samples import ALL, sample_name
 
@@ -90,15 +91,6 @@ class Resampling:
     def test(self) -> dict[str, Any]:
         """The arguments of what only draws."""
         return {"seed": self.seed} if self.draws is None else {"seed": self.seed, "draws": self.draws}
-
-
-def shown(value: float) -> str:
-    """Three decimals, or three digits of what is smaller."""
-    if math.isnan(value):
-        return "-"
-    if value and abs(value) < 0.001:
-        return f"{value:.1e}"
-    return f"{value:.3f}"
 
 
 def interval_text(lo: float, hi: float) -> str:

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
+from ..edits.marks import Marks
 from ..errors import UserError
 from ..exact.exact import UNEMBED_ROWS
 from ..model.head import Head
@@ -37,6 +38,10 @@ class Request:
     readout_id: str
     prompt: Prompt
     draws: Sequence[int]
+    marks: Marks | None = None
+    """The edits under which they are made."""
+    branch: str = ""
+    """The name of those edits."""
 
 
 @dataclass(frozen=True)
@@ -55,6 +60,8 @@ class GeneratedText:
     """`truncated`: neither the end of the turn nor a stop text came within the limit."""
     stop: str = ""
     """The stop text that ended it, if one did."""
+    branch: str = ""
+    """The edits under which it was drawn; empty: none."""
 
 
 _Waiting = deque[tuple[int, Request, int]]
@@ -115,7 +122,8 @@ class Sampler:
             for one in growing:
                 done[one.place] = sample = self._finished(one, sampling)
                 if sample is None:
-                    one.node = histories.extend(one.node, one.ids[-1:])
+                    marks = one.request.marks
+                    one.node = histories.extend(one.node, one.ids[-1:], [marks.answer] if marks else None)
                     still.append(one)
             growing = still
         return [sample for sample in done if sample]
@@ -128,7 +136,7 @@ class Sampler:
         while waiting:
             place, request, draw = waiting[0]
             before = len(histories)
-            node = histories.extend(None, request.prompt.ids)
+            node = histories.extend(None, request.prompt.ids, request.marks.prompt if request.marks else None)
             room -= sampling.max_new_tokens + len(histories) - before
             if room < 0 and not (must and not admitted):
                 break
@@ -174,6 +182,7 @@ class Sampler:
             logp=tuple(one.logp),
             status="ok" if ended or stop else "truncated",
             stop=stop,
+            branch=one.request.branch,
         )
 
     def _stop(self, ids: Sequence[int], stop: Sequence[str]) -> str:
