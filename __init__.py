@@ -26,8 +26,8 @@ if TYPE_CHECKING:
     from .experiments.scoring.number import Number
     from .experiments.scoring.verdict import Verdict
     from .hooks.backends.capture import CapturePlan, Every
-    from .hooks.backends.edits import Edit, add_vector, project_out, replace_rows, swap_edits
     from .hooks.backends.captured import Captured
+    from .hooks.backends.edits import Edit, add_vector, project_out, replace_rows, swap_edits
     from .hooks.certificate.certify import certify
     from .hooks.edits.interventions import Ablate, Replace, Steer
     from .hooks.edits.vector import Vector

@@ -88,7 +88,7 @@ class LanguageModel:
     def __init__(
         self,
         spec: ModelSpec,
-        model: "PreTrainedModel",
+        model: PreTrainedModel,
         text: TextSide,
         terminators: Sequence[str] = TERMINATORS,
     ) -> None:

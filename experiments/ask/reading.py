@@ -24,8 +24,8 @@ too long."""
 
 def read_item(name: str, config: AskConfig, item: Item, lm: LanguageModel, edits: Edits | None = None) -> Read:
     """Read one question under every method, for the experiment of that name. A method under which its options cannot be
-    told apart token by token gives no number there, and says so; the others go on. Each branch of `edits` is a method of
-    its own.
+    told apart token by token gives no number there, and says so; the others go on. Each branch of `edits` is a method
+    of its own.
     """
     able: list[Question] = []
     rows: list[dict[str, Any]] = []

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pandas as pd
 
-from ..errors import UserError
 from ..edits.marks import marks_digest
+from ..errors import UserError
 from ..model.points import Site
 from ..prompts.places import ResolvedPosition
 from ..tree.tree import Pack, TokenTree

@@ -1,7 +1,6 @@
 """A vector with its provenance: what was added, projected out or put in place can be named and found again."""
 
 import hashlib
-from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
