@@ -211,8 +211,8 @@ class LanguageModel:
             forms: what counts as saying an option; `{option}` as given, `{Option}` capitalised. Their
                 probabilities are summed.
             capture: `"last"` reads the residual stream after each block at the prompt's last token in the same pass,
-                `"prompt"` at each of its tokens; a `CapturePlan`, or its settings as a mapping, at any sites, layers and
-                positions.
+                `"prompt"` at each of its tokens; a `CapturePlan`, or its settings as a mapping, at any sites, layers
+                and positions.
             edits: a list of `Steer`, `Ablate` and `Replace`, made together in a branch `edited`, or several such lists
                 by the names of their branches. Each branch is read beside the unedited one, in the same passes.
             budget: most tokens of one forward pass.
@@ -304,8 +304,8 @@ class LanguageModel:
             stop: texts that end it, besides the end of the turn.
             budget: most tokens whose keys and values are held at once.
 
-        Returns: n samples of the first conversation, then of the next; then the same of every branch, whose `branch` says
-            which.
+        Returns: n samples of the first conversation, then of the next; then the same of every branch, whose `branch`
+            says which.
         """
         given = {"temperature": temperature, "top_k": top_k, "top_p": top_p, "max_new_tokens": max_new_tokens}
         distribution = parse(Sampling, {**given, "stop": stop if isinstance(stop, str) else tuple(stop)}, "generate()")

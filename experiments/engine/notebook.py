@@ -101,9 +101,8 @@ class AskedTable:
             right = f"accuracy {shown(own['correct'].mean())}, " if "correct" in own else ""
             told.append(f"{method}: {right}coverage {shown(own['coverage'].median())}")
         low = ", .help() for the low coverage" if self.help() else ""
-        return (
-            f"AskedTable({self.table[self.id_column].nunique()} questions; {'; '.join(told)}; .table, .scores(){low})"
-        )
+        n = self.table[self.id_column].nunique()
+        return f"AskedTable({n} questions; {'; '.join(told)}; .table, .scores(){low})"
 
     def _repr_html_(self) -> str:
         return f"<p>{self!r}</p>{self.table.to_html(max_rows=10, float_format=shown, index=False)}"

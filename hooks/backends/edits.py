@@ -48,8 +48,8 @@ def add_vector(vector: "torch.Tensor") -> Change:
 
 
 def project_out(direction: "torch.Tensor") -> Change:
-    """Remove the component along `direction`, [d_model] or for each node of the edit [nodes, d_model], of any length but
-    0. It is computed in float32.
+    """Remove the component along `direction`, [d_model] or for each node of the edit [nodes, d_model], of any length
+    but 0. It is computed in float32.
 
     >>> import torch
     >>> project_out(torch.tensor([2.0, 0.0]))(torch.tensor([[3.0, 4.0]]), torch.tensor([0])).tolist()

@@ -39,9 +39,7 @@ def as_branches(edits: Edits | None) -> dict[str, tuple[Intervention, ...]]:
             raise UserError(f"edits: branch {name!r}; name it by letters, digits and underscores")
         several = [own] if isinstance(own, Intervention) else own
         if not isinstance(several, list | tuple) or not several:
-            raise UserError(
-                f"edits: {name} holds {type(own).__name__}, no edits; give a list of Steer, Ablate, Replace"
-            )
+            raise UserError(f"edits: {name} holds {type(own).__name__}; give a list of Steer, Ablate and Replace")
         if other := next((one for one in several if not isinstance(one, Intervention)), None):
             raise UserError(f"edits: {name} holds {type(other).__name__}; give Steer, Ablate or Replace")
         branches[name] = tuple(several)

@@ -110,7 +110,7 @@ class Steer(Intervention):
     """Add `strength` times a vector (activation addition).
 
     >>> Steer([3.0, 4.0], layers=12, at="last", strength=2.0)
-    Steer(Vector('unnamed', [2], norm 5, 9e1ba3e1), layers=(12,), sites=resid_post, at=last)
+    Steer(Vector('unnamed', [2], norm 5, dea5ce9a), layers=(12,), sites=resid_post, at=last)
     """
 
     kind = "steer"

@@ -1,7 +1,7 @@
 """From interventions to the tokens that they touch.
 
-Each token of a query bears a mark: what is done to it. Two tokens are one node of the tree only if their marks are equal
-and those of all tokens before them, too: so that branches share what is the same in both, and nothing else.
+Each token of a query bears a mark: what is done to it. Two tokens are one node of the tree only if their marks are
+equal, and those of all tokens before them: so that branches share what is the same in both, and nothing else.
 """
 
 from collections.abc import Iterable, Mapping

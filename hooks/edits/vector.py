@@ -25,7 +25,7 @@ class Vector:
     Raises UserError for values of another shape, or that are not finite.
 
     >>> Vector([3.0, 4.0], "north-east", source="by hand")
-    Vector('north-east', [2], norm 5, 9e1ba3e1, by hand)
+    Vector('north-east', [2], norm 5, dea5ce9a, by hand)
     """
 
     def __init__(self, values: Any, name: str, source: str = "") -> None:

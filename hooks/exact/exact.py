@@ -120,8 +120,8 @@ class QueryTree:
             self.placed.append(_Placed(prompt, prefilled, forms))
 
     def _add(self, query: Query) -> list[int]:
-        """The nodes of a prompt. From its first swapped row on it is a branch of its own, and from its first edited token
-        on one that it shares with queries of the same edits alone.
+        """The nodes of a prompt. From its first swapped row on it is a branch of its own, and from its first edited
+        token on one that it shares with queries of the same edits alone.
         """
         ids = query.prompt.ids
         marks = query.marks.prompt if query.marks else (None,) * len(ids)

@@ -20,8 +20,8 @@ class Position(Settings):
     at: Literal["last", "before_answer", "thought", "before", "end", "mean", "each"] = "end"
     """`last`: the prompt's last token. `before_answer`: the last token before the answer begins, hence before a
     prefill. `thought`: the last token of the thought before the answer. `before`: the last token before a message's own
-    text, or before `text`. `end`: its last token. `mean`: the mean over it. `each`: every token of it by itself; without
-    `message` and `text` every token of the prompt."""
+    text, or before `text`. `end`: its last token. `mean`: the mean over it. `each`: every token of it by itself;
+    without `message` and `text` every token of the prompt."""
     message: int | None = None
     """For `before`, `end`, `mean` and `each`: which message, from 0, or from the end if negative."""
     text: str | None = None

@@ -1,4 +1,4 @@
-"""Edits as arguments: the same as plain hooks on the model, on every back end, beside a branch that they leave alone."""
+"""Edits as arguments: the same as plain hooks on the model, on every back end, beside a branch that is left alone."""
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -213,7 +213,7 @@ def test_what_cannot_be_edited_is_refused_in_a_line(tiny: Any) -> None:
         (
             TALK,
             lambda: Steer(direction(), layers=0, at="first"),
-            "at 'first'; give last, before_answer, prompt, answer",
+            "at 'first'; give last, before_answer, prompt",
         ),
         (TALK, lambda: Steer(direction(), layers=0, at="last", sites="post"), "sites 'post'; known: resid_pre"),
         (TALK, lambda: "steer", "give Steer, Ablate or Replace"),
