@@ -108,6 +108,8 @@ def load_model(spec: ModelSpec) -> "PreTrainedModel":
     if spec.threads:
         torch.set_num_threads(spec.threads)
     torch.backends.cuda.matmul.allow_tf32 = False
+    torch.backends.cuda.matmul.allow_bf16_reduced_precision_reduction = False
+    torch.backends.cuda.matmul.allow_fp16_reduced_precision_reduction = False
     torch.backends.cudnn.allow_tf32 = False
     logging.disable_progress_bar()
     source = find_weights(spec)
