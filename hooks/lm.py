@@ -17,12 +17,12 @@ from .backends.backend import Backend
 from .backends.capture import Capturing, as_plan
 from .backends.captured import Captured
 from .backends.make import make_backend, require_library
+from .budgets import Budgets, budgets_of
 from .edits.branches import Branches, Edits, records
 from .errors import UserError, in_one_line
 from .exact.exact import ExactReading, PackedReading, exact_rows, read_packed
 from .exact.plain import read_plain
 from .exact.self_check import Chosen, choose_path
-from .generation.generation import BUDGET as SAMPLING_BUDGET
 from .generation.generation import GeneratedText, Request, Sampler
 from .generation.growing import CachedHistories, Histories, RecomputedHistories
 from .generation.grown import GrownReading, read_grown
@@ -45,8 +45,6 @@ if TYPE_CHECKING:
 
     from .lens.lens import Lens
 
-BUDGET = 1024
-"""Default tokens of a pack. On a CPU packs of one item are fastest: the dense mask grows with the square."""
 LOW_COVERAGE = 0.5
 """Below this coverage the model would most likely not have said any of the options (METRICS G1)."""
 
@@ -70,12 +68,11 @@ class Beliefs:
         return iter((self.beliefs, self.residuals))
 
     def __repr__(self) -> str:
-        wide = self.beliefs.pivot(index="readout_id", columns="option_index", values="prob").iloc[0]
-        names = self.beliefs["option"].iloc[: len(wide)]
-        first = ", ".join(f"{name} {shown(p)}" for name, p in zip(names[:4], wide[:4], strict=True))
-        n, coverage = self.beliefs["readout_id"].nunique(), self.beliefs["coverage"]
+        n = self.beliefs["readout_id"].nunique()
+        first = self.beliefs[self.beliefs["readout_id"] == self.beliefs["readout_id"].iloc[0]]
+        said = ", ".join(f"{name} {shown(p)}" for name, p in zip(first["option"][:4], first["prob"][:4], strict=True))
         more = "; .captured" if self.captured else ""
-        return f"Beliefs({n} read-outs; first: {first}, coverage {shown(coverage.iloc[0])}; .beliefs{more})"
+        return f"Beliefs({n} read-outs; first: {said}, coverage {shown(first['coverage'].iloc[0])}; .beliefs{more})"
 
     def _repr_html_(self) -> str:
         table = self.beliefs[["item", "method", "option", "prob", "coverage", "status"]]
@@ -134,6 +131,11 @@ class LanguageModel:
         except UserError as error:
             raise UserError(f"model {self.spec.name}: {error}") from error
 
+    @cached_property
+    def budgets(self) -> Budgets:
+        """How many tokens are run, and held, at once where nothing else is said: by the memory of the device."""
+        return budgets_of(self.model)
+
     @property
     def backend(self) -> Backend:
         """What runs packs on this model."""
@@ -143,7 +145,7 @@ class LanguageModel:
         self,
         queries: Sequence[Query],
         *,
-        budget: int = BUDGET,
+        budget: int | None = None,
         temperatures: Sequence[float] = (),
         capture: Capturing | None = None,
         edits: Edits | None = None,
@@ -153,7 +155,7 @@ class LanguageModel:
 
         Args:
             queries: made by `reader.query`.
-            budget: most tokens of one forward pass.
+            budget: most tokens of one forward pass; None: by the memory of the device.
             temperatures: at which to read, too.
             capture: sites and layers of the residual stream to take in the same passes, at the places that each
                 query was compiled with.
@@ -168,7 +170,7 @@ class LanguageModel:
             [*queries, *branches.queries(queries)],
             self.backend,
             self.head,
-            budget=budget,
+            budget=budget or self.budgets.pack,
             temperatures=temperatures,
             capture=as_plan(capture),
             lens=lens,
@@ -179,13 +181,13 @@ class LanguageModel:
         queries: Sequence[Query],
         histories: Histories,
         *,
-        budget: int = BUDGET,
+        budget: int | None = None,
         temperatures: Sequence[float] = (),
     ) -> GrownReading:
         """Exact readings of compiled queries after histories that this model has sampled, of which only what is new is
         computed. `histories` is made by the method of that name.
         """
-        return read_grown(queries, histories, self.head, budget=budget, temperatures=temperatures)
+        return read_grown(queries, histories, self.head, budget=budget or self.budgets.pack, temperatures=temperatures)
 
     def read_plain(self, query: Query) -> ExactReading:
         """The exact reading of one query by an ordinary forward pass per surface form."""
@@ -200,7 +202,7 @@ class LanguageModel:
         forms: Sequence[str] = ("{option}", "{Option}"),
         capture: Capturing | None = None,
         edits: Edits | None = None,
-        budget: int = BUDGET,
+        budget: int | None = None,
     ) -> Beliefs:
         """The exact distribution over `options` as the next assistant turn.
 
@@ -215,7 +217,7 @@ class LanguageModel:
                 and positions.
             edits: a list of `Steer`, `Ablate` and `Replace`, made together in a branch `edited`, or several such lists
                 by the names of their branches. Each branch is read beside the unedited one, in the same passes.
-            budget: most tokens of one forward pass.
+            budget: most tokens of one forward pass; None: by the memory of the device.
 
         Returns:
             A belief table with `logp` (natural, not normalised), `prob` (normalised over the options) and
@@ -253,7 +255,7 @@ class LanguageModel:
         sampling: Sampling,
         *,
         seed: int,
-        budget: int = SAMPLING_BUDGET,
+        budget: int | None = None,
         until: Sequence[int] = (),
     ) -> list[GeneratedText]:
         """The draws of each request, in their order. See `generation` for what a draw depends on.
@@ -271,6 +273,7 @@ class LanguageModel:
                     f"{context}; shorten the conversation or lower max_new_tokens"
                 )
         seed = as_seed(seed)
+        budget = budget or self.budgets.held
         sampler = Sampler(self.tokenizer, self.head, [*self.sampler.end_ids, *until]) if until else self.sampler
         return sampler.generate(requests, self.histories(budget), sampling, seed=seed, budget=budget)
 
@@ -287,7 +290,8 @@ class LanguageModel:
         top_p: float = 1.0,
         max_new_tokens: int = 100,
         stop: Sequence[str] = (),
-        budget: int = SAMPLING_BUDGET,
+        budget: int | None = None,
+        **others: object,
     ) -> list[GeneratedText]:
         """Sampled next assistant turns; by default from the model's own distribution, not truncated.
 
@@ -302,13 +306,15 @@ class LanguageModel:
             top_k, top_p: draw among the likeliest tokens alone; 0 and 1 are no limit.
             max_new_tokens: of a draw.
             stop: texts that end it, besides the end of the turn.
-            budget: most tokens whose keys and values are held at once.
+            budget: most tokens whose keys and values are held at once; None: by the memory of the device.
+            others: further fields of Sampling.
 
         Returns: n samples of the first conversation, then of the next; then the same of every branch, whose `branch`
             says which.
         """
         given = {"temperature": temperature, "top_k": top_k, "top_p": top_p, "max_new_tokens": max_new_tokens}
-        distribution = parse(Sampling, {**given, "stop": stop if isinstance(stop, str) else tuple(stop)}, "generate()")
+        given |= {"stop": stop if isinstance(stop, str) else tuple(stop)}
+        distribution = parse(Sampling, {**given, **others}, "generate()")
         branches = Branches(edits, self.model, self.reader.chat)
         conversations = [*enumerate(as_conversations(messages))]
         prompts = [self.reader.chat.render(conversation, prefill) for _, conversation in conversations]
@@ -325,12 +331,13 @@ class LanguageModel:
         """First mentions in the answers to one prompt, counted and expected (see `read_mentions`)."""
         return read_mentions(samples, query, sampling, self.histories(budget), self.head, budget=budget)
 
-    def histories(self, budget: int = SAMPLING_BUDGET) -> Histories:
+    def histories(self, budget: int | None = None) -> Histories:
         """An empty tree of histories: with a cache where the model takes the mask of a tree, else computed anew at
         every step.
         """
-        cached = self.chosen.path == "packed"
-        return CachedHistories(self.model) if cached else RecomputedHistories(self.backend, budget)
+        if self.chosen.path == "packed":
+            return CachedHistories(self.model)
+        return RecomputedHistories(self.backend, budget or self.budgets.held)
 
     def option_rows(
         self, reading: ExactReading, options: Sequence[Option], low_coverage: float = LOW_COVERAGE

@@ -124,7 +124,7 @@ def read_packed_questions(
     queries = [replace(query, inner=asked.method in inside) for query, asked in zip(compiled, questions, strict=True)]
     return lm.read(
         queries,
-        budget=config.token_budget,
+        budget=config.budget,
         temperatures=config.temperatures,
         capture=config.capture,
         edits=edits,
