@@ -151,6 +151,7 @@ def run(
     overrides: Sequence[str] = (),
     out: Path | str = "runs",
     verify: int = 0,
+    allow_code: Sequence[Path | str] = (),
 ) -> "RunFolder":
     """Run an experiment, or go on with it, and write its scores and its report, as `doxascope run` does.
 
@@ -160,13 +161,14 @@ def run(
         overrides: changes of settings, `key=value`, with dots for nesting.
         out: the folder in which the run gets a folder of its own.
         verify: number of read-outs that are computed again by plain forward passes.
+        allow_code: files of experiments of your own that may be run.
 
     Raises UserError for a setting that is wrong, and for a folder that holds a run under other conditions.
     """
     from .experiments.engine.config import load_config
     from .experiments.engine.runner import run as run_experiment
 
-    experiment, config = load_config(target, overrides, model)
+    experiment, config = load_config(target, overrides, model, [Path(file) for file in allow_code])
     return run_experiment(experiment, config, Path(out), verify=verify)
 
 
@@ -188,7 +190,9 @@ def score(
     """
     from .experiments.runs.folder import run_at
     from .experiments.scoring.engine import score_table
+    from .hooks.settings import as_seed
 
+    seed = None if seed is None else as_seed(seed)
     paths = [Path(table) for table in tables]
     runs = [run for path in paths if (run := run_at(path))]
     if len(runs) == len(paths) and runs:
@@ -211,8 +215,10 @@ def compare(
         seed: of all resampling; if not given the first run's own, or 0.
     """
     from .experiments.comparing import compare as compare_paths
+    from .hooks.settings import as_seed
 
-    return compare_paths([Path(path) for path in paths], metrics=metrics, margins=margins, seed=seed)
+    own = None if seed is None else as_seed(seed)
+    return compare_paths([Path(path) for path in paths], metrics=metrics, margins=margins, seed=own)
 
 
 def __getattr__(name: str) -> object:

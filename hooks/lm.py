@@ -115,6 +115,13 @@ class LanguageModel:
         """The identity under which results of this model are recorded."""
         return identify(self.spec, self.model, self.tokenizer, self.chosen)
 
+    def use_threads(self, n: int) -> None:
+        """Compute with so many CPU threads from now on."""
+        import torch
+
+        torch.set_num_threads(n)
+        self.identity = self.identity.model_copy(update={"threads": n})
+
     @cached_property
     def chosen(self) -> Chosen:
         """The path by which this model is read. It is chosen at the first use, by a check of the back end against plain

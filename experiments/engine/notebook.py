@@ -20,7 +20,7 @@ from ...hooks.model.spec import BackendName, ModelSpec
 from ...hooks.prompts.options import TERMINATORS
 from ...hooks.settings import as_seed, parse
 from ...hooks.text import shown
-from ...metrics import belief_table
+from ...metrics import BeliefGate, belief_table
 from ..ask import Ask, AskConfig
 from ..ask.asking import item_of
 from ..ask.config import Candidate
@@ -33,14 +33,13 @@ from ..materials.choices.asked import NAMES, QuestionColumns, asked_choices
 from ..materials.choices.asked_sources import AskedSource
 from ..materials.choices.orders import Rotation
 from ..runs.scores import score_run
-from ..scoring.number import Number
+from ..scoring.number import Number, numbers_table
+from ..scoring.verdict import verdicts
 from .config import load_config
 from .progress import progress
 
 Questions = str | Path | pd.DataFrame | Sequence[Mapping[str, Any]] | AskedSource
 """A file, a table, a list of mappings, or a source such as `AskedSource(hub="...")`."""
-FIELDS = ("estimate", "ci_lo", "ci_hi", "n_rows", "n_clusters", "n_dropped", "status")
-"""Of a score, that the table of scores has."""
 
 
 @dataclass(frozen=True, repr=False)
@@ -84,12 +83,16 @@ class AskedTable:
 
     def scores(self) -> pd.DataFrame:
         """Accuracy, Brier score, log-loss, calibration, coverage and effect of order, with intervals over clusters: the
-        numbers that `doxascope run ask` would write, by the same engine.
+        numbers that `doxascope run ask` would write, by the same engine. `coverage` is the mean over questions; the row
+        `gate` has its median over read-outs, by which the gate judges, and its verdict as its status.
         """
-        rows = [
-            (one.metric, one.method, one.subset, *(getattr(one.score, name) for name in FIELDS)) for one in self.numbers
-        ]
-        return pd.DataFrame(rows, columns=["metric", "method", "subset", *FIELDS])
+        table = numbers_table(self.numbers).drop(columns=["kind", "run"])
+        for i, one in enumerate(self.numbers):
+            if isinstance(one.score, BeliefGate):
+                (verdict,) = verdicts([one])
+                table.loc[i, "estimate"] = verdict.conditions[0].value
+                table.loc[i, "status"] = "passed" if verdict.passed else f"fails {verdict.reason}"
+        return table
 
     def help(self) -> list[str]:
         """Of each method whose options hold little, what the model would rather begin with."""
@@ -99,7 +102,7 @@ class AskedTable:
         told = []
         for method, own in self.table.groupby("method", sort=False):
             right = f"accuracy {shown(own['correct'].mean())}, " if "correct" in own else ""
-            told.append(f"{method}: {right}coverage {shown(own['coverage'].median())}")
+            told.append(f"{method}: {right}mean coverage {shown(own['coverage'].mean())}")
         low = ", .help() for the low coverage" if self.help() else ""
         n = self.table[self.id_column].nunique()
         return f"AskedTable({n} questions; {'; '.join(told)}; .table, .scores(){low})"

@@ -1,9 +1,11 @@
 """One number of a run or of a table, and what is to be read beside it."""
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
+
+import pandas as pd
 
 from ...hooks.text import shown
 from ...metrics import CoherenceClaim, Equivalence, Score
@@ -50,6 +52,11 @@ class Number:
     code: str = ""
     """Sections of the definitions."""
 
+    def __repr__(self) -> str:
+        what = "/".join(filter(None, (self.kind, self.method, self.metric)))
+        parts = ", ".join(filter(None, ("" if self.subset == ALL else self.subset, self.run)))
+        return f"Number({what}{f' of {parts}' if parts else ''}: {self.score!r})"
+
     @property
     def key(self) -> Key:
         """Its name."""
@@ -71,6 +78,20 @@ class Number:
         if name == "equivalence":
             return self.equivalence.p if self.equivalence else float("nan")
         return getattr(self.score, name, float("nan"))
+
+
+FIELDS = ("estimate", "ci_lo", "ci_hi", "n_rows", "n_clusters", "n_dropped", "status")
+"""Of a score, that a table of numbers has."""
+
+
+def numbers_table(numbers: Sequence[Number]) -> pd.DataFrame:
+    """A row for each number: its name, its estimate with its interval, its counts, its status."""
+    named = ("metric", "method", "kind", "subset", "run")
+    rows = [
+        {name: getattr(one, name) for name in named} | {name: getattr(one.score, name) for name in FIELDS}
+        for one in numbers
+    ]
+    return pd.DataFrame(rows, columns=[*named, *FIELDS])
 
 
 @dataclass(frozen=True)
