@@ -70,7 +70,8 @@ def low_coverage(config: AskConfig, asked: dict[str, list[Answered]]) -> Iterato
         likely = ", ".join(f"{token!r} ({n / len(questions):.0%} of questions)" for token, n in tokens.most_common(3))
         yield (
             f"Under {method} the options hold {mass:.2g} of what the model would say (median question); "
-            f"it would rather begin with {likely or 'something else'}. `fit`, or `lm.fit_forms`, finds a beginning under which they hold more."
+            f"it would rather begin with {likely or 'something else'}. `fit`, or `lm.fit_forms`, finds a beginning "
+            "under which they hold more."
         )
 
 

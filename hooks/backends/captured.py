@@ -45,9 +45,11 @@ class Captured:
         if own.empty or site not in self.residuals:
             raise UserError(f"{site} at {position!r}: was not captured")
         readouts = own.groupby("readout_id", sort=False)
-        number, place = readouts.ngroup().to_numpy(), readouts.cumcount().to_numpy()
-        values = self.residuals[site][torch.from_numpy(own.index.to_numpy(copy=True))]
-        mask = torch.zeros(number.max() + 1, place.max() + 1, dtype=torch.bool)
+        number, place, rows = (
+            torch.tensor(one.tolist()) for one in (readouts.ngroup(), readouts.cumcount(), own.index)
+        )
+        values = self.residuals[site][rows]
+        mask = torch.zeros(int(number.max()) + 1, int(place.max()) + 1, dtype=torch.bool)
         mask[number, place] = True
         padded = values.new_zeros(*mask.shape, *values.shape[1:])
         padded[number, place] = values

@@ -80,17 +80,14 @@ class Branches:
         for order, bound in enumerate(self._bound[branch]):
             try:
                 tokens = self._tokens(bound.what, messages, prefill, prompt)
-                per_token = bound.values is not None and len(bound.values) > 1
-                if per_token and (bound.what.answer or len(bound.values or ()) != len(tokens)):
+                n = 1 if bound.values is None else len(bound.values)
+                if n > 1 and (bound.what.answer or n != len(tokens)):
                     after = " and what follows the prompt" if bound.what.answer else ""
-                    raise UserError(
-                        f"{bound.what.title}: has values for {len(bound.values or ())} tokens, and edits "
-                        f"{len(tokens)}{after}"
-                    )
+                    raise UserError(f"{bound.what.title}: has values for {n} tokens, and edits {len(tokens)}{after}")
             except UserError as error:
                 raise UserError(f"{where}: {error}") from None
             for row, token in enumerate(tokens):
-                touched[token].append(Touch(order, bound, row if per_token else 0))
+                touched[token].append(Touch(order, bound, row if n > 1 else 0))
             if bound.what.answer:
                 answer.append(Touch(order, bound, 0))
         return Marks(tuple(_mark(one) for one in touched), _mark(answer))

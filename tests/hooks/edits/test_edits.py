@@ -122,7 +122,7 @@ def test_rows_of_another_context_make_its_belief(lm: LanguageModel) -> None:
 def test_branches_of_one_call_are_those_of_a_call_for_each(tiny: Any) -> None:
     """Edits in several branches, in any order, several at a token: the tree shares nothing that differs."""
     steer = Steer(direction(1), layers=0, at="all")
-    ablate = Ablate(direction(2), layers=(0, 1), at=Position(at="each", message=0), sites=("resid_pre", "resid_post"))
+    ablate = Ablate(direction(2), layers=0, at=Position(at="each", message=0), sites=("resid_pre", "resid_post"))
     zero = Ablate(layers=1, at=["last", "answer"], sites="mlp_out")
     branches = {"one": [steer, ablate], "other": [ablate, steer], "none": [zero], "both": [steer, zero]}
     asked = [TALK, [TALK[0], {"role": "user", "content": "which stone?"}]]
