@@ -48,7 +48,7 @@ def test_every_cell_of_the_notebook_runs(small: Path) -> None:
     for cell in notebook["cells"]:
         if cell["cell_type"] == "code":
             assert not cell["outputs"]
-            source = cell["source"].replace('MODEL = "smollm2-135m"', f"MODEL = {str(small)!r}")
+            source = "".join(cell["source"]).replace('MODEL = "smollm2-135m"', f"MODEL = {str(small)!r}")
             exec(compile(source, cell["id"], "exec"), names)
     assert names["patched"].beliefs["logp"].nunique() == 4
     assert names["patched"]._repr_html_().startswith("<table")
