@@ -22,6 +22,7 @@ from .generation.growing import CachedHistories, Histories, RecomputedHistories
 from .generation.grown import GrownReading, read_grown
 from .generation.mentions import BUDGET as HISTORIES
 from .generation.mentions import Mentions, read_mentions
+from .generation.rows import PASS_TOKENS, CachedRows, Rows, TreeRows
 from .generation.sampling import Sampling
 from .identity import Identity, identify
 from .model.head import Head
@@ -223,7 +224,7 @@ class LanguageModel:
                     f"{context}; shorten the conversation or lower max_new_tokens"
                 )
         sampler = Sampler(self.tokenizer, self.head, [*self.sampler.end_ids, *until]) if until else self.sampler
-        return sampler.generate(requests, self.histories(budget), sampling, seed=seed, budget=budget)
+        return sampler.generate(requests, self.rows(), sampling, seed=seed, budget=budget)
 
     def generate(
         self,
@@ -261,12 +262,16 @@ class LanguageModel:
         """First mentions in the answers to one prompt, counted and expected (see `read_mentions`)."""
         return read_mentions(samples, query, sampling, self.histories(budget), self.head, budget=budget)
 
-    def histories(self, budget: int = SAMPLING_BUDGET) -> Histories:
+    def histories(self, budget: int = PASS_TOKENS) -> Histories:
         """An empty tree of histories: with a cache where the model takes the mask of a tree, else computed anew at
         every step.
         """
         cached = self.chosen.path == "packed"
         return CachedHistories(self.model) if cached else RecomputedHistories(self.backend, budget)
+
+    def rows(self) -> Rows:
+        """What sampling runs on: with a cache where the model takes the mask of a tree, else computed anew."""
+        return CachedRows(self.model) if self.chosen.path == "packed" else TreeRows(self.histories(PASS_TOKENS))
 
     def option_rows(
         self, reading: ExactReading, options: Sequence[Option], low_coverage: float = LOW_COVERAGE
