@@ -107,7 +107,7 @@ def interchange(config: LocateConfig, item: Item, lm: LanguageModel) -> Intercha
     points, control_points = ([Point(n, "resid_post") for n in numbers] for numbers in (layers, control_layers))
     undecided = [queries.pop(name) for name in UNDECIDED if name in queries]
     streams = _Streams(queries, spans, sorted({EMBEDDING.layer, *layers}))
-    plain = lm.read(streams.queries, budget=config.token_budget, capture=streams.plan)
+    plain = lm.read(streams.queries, budget=config.budget, capture=streams.plan)
     assert plain.captured is not None
     patches = list(_patches(pair, spans, [EMBEDDING, *points], control_points))
     swapped = [_swapped(item, queries[patch.into], patch, streams, plain.captured) for patch in patches]
@@ -117,7 +117,7 @@ def interchange(config: LocateConfig, item: Item, lm: LanguageModel) -> Intercha
 def read_pair(config: LocateConfig, item: Item, lm: LanguageModel) -> Read:
     """The contexts of a pair, and then all its patches in one tree. See `Experiment.read`."""
     asked = interchange(config, item, lm)
-    patched = lm.read(asked.queries, budget=config.token_budget)
+    patched = lm.read(asked.queries, budget=config.budget)
     names = {"experiment": NAME, "item": item.id, "cluster": item.cluster, "method": asked.questions[0].method}
     named = [names | {"scenario": question.scenario, "variant": "{}"} for question in asked.questions]
     named += [names | patch.columns for patch in asked.patches]

@@ -26,8 +26,6 @@ if TYPE_CHECKING:
     import torch
     from transformers import PreTrainedTokenizerBase
 
-BUDGET = 32768
-"""Default tokens whose keys and values are held at once."""
 REFILL_SHARE = 0.25
 """New draws enter when this share of the rows is free: often enough to keep passes full, seldom enough to pay."""
 
@@ -91,7 +89,7 @@ class Sampler:
         self._start = len(self._decode(self._anchor))
 
     def generate(
-        self, requests: Sequence[Request], rows: Rows, sampling: Sampling, *, seed: int, budget: int = BUDGET
+        self, requests: Sequence[Request], rows: Rows, sampling: Sampling, *, seed: int, budget: int
     ) -> list[GeneratedText]:
         """All draws of all requests, in their order.
 

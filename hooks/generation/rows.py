@@ -24,8 +24,6 @@ if TYPE_CHECKING:
 
 Ids = tuple[int, ...]
 
-PASS_TOKENS = 4096
-"""Default tokens of a pass over prompts."""
 ALIGNED = 16
 """Columns are attended to in multiples of this: kernels want masks aligned."""
 
@@ -70,10 +68,14 @@ class _Pass:
 class CachedRows:
     """Computes new tokens alone, over the keys and values of their own rows.
 
+    Args:
+        model: whose histories these are.
+        budget: most tokens of a pass over prompts; one prompt is never cut.
+
     Raises UserError at once for a model whose attention cannot take the mask of a tree.
     """
 
-    def __init__(self, model: "PreTrainedModel", budget: int = PASS_TOKENS) -> None:
+    def __init__(self, model: "PreTrainedModel", budget: int) -> None:
         self.model, self.budget = model, budget
         self._layout, self._kinds = Packed(model), attention_layers(model.config)
         self.reserve(0, 0)

@@ -146,7 +146,9 @@ def test_sampling_goes_the_way_that_reading_goes(make_lm: Callable[..., Any], na
     ids = list(lm.reader.chat.render([{"role": "user", "content": "Is it?"}]).ids)
     for token in sample.ids:
         with torch.inference_mode():
-            assert token == int(lm.model(torch.tensor([ids], device=lm.model.device), use_cache=False).logits[0, -1].argmax())
+            assert token == int(
+                lm.model(torch.tensor([ids], device=lm.model.device), use_cache=False).logits[0, -1].argmax()
+            )
         ids.append(token)
 
 

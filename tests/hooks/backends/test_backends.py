@@ -81,7 +81,10 @@ def reference(lm: LanguageModel) -> Reference:
     with torch.inference_mode():
         prompts = [torch.tensor([query.prompt.ids], device=lm.model.device) for query in queries(lm)]
         states = [lm.model(ids, output_hidden_states=True, use_cache=False).hidden_states for ids in prompts]
-        return Reference([lm.read_plain(query) for query in queries(lm)], [torch.cat([state.cpu() for state in one]) for one in states])
+        return Reference(
+            [lm.read_plain(query) for query in queries(lm)],
+            [torch.cat([state.cpu() for state in one]) for one in states],
+        )
 
 
 @pytest.fixture(scope="module", params=BACKENDS)
