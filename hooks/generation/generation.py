@@ -149,7 +149,7 @@ class Sampler:
             own = np.flatnonzero((at >= start) & (at < start + UNEMBED_ROWS))
             rows = torch.from_numpy(at[own] - start).to(logp.device)
             count = numbers_per_token(logp.shape[1])
-            uniform = np.stack([growing[i].random.random(count) for i in own])
+            uniform = np.stack([growing[i].random.random(count) for i in own.tolist()])
             tokens = draw_tokens(sampling.probabilities(logp), rows, uniform)
             order.append(own)
             parts.append(torch.stack([tokens.double(), logp[rows, tokens].double()]))

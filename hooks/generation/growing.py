@@ -106,8 +106,8 @@ class CachedHistories(Histories):
             for node in self.missing(leaf):
                 if node.column < 0:
                     node.column = before + len(fresh)
-                    near = node.parent is not None and node.parent.column == node.column - 1
-                    node.begun = node.parent.begun if near else node
+                    parent = node.parent
+                    node.begun = parent.begun if parent and parent.column == node.column - 1 else node
                     fresh.append(node)
         if not fresh:
             return

@@ -23,6 +23,8 @@ class RowLayer(DynamicLayer):
 
     def __init__(self, like: Any, rows: int, columns: int, step: _Step) -> None:
         super().__init__()
+        self.keys: Any
+        self.values: Any
         self.keys, self.values = (
             one.new_zeros(rows, one.shape[1], columns, one.shape[3]) for one in (like.keys, like.values)
         )
