@@ -51,8 +51,8 @@ def budgets_of(model: "PreTrainedModel") -> Budgets:
 def budgets_within(free: float, config: "PretrainedConfig", dtype: "torch.dtype") -> Budgets:
     """The budgets in so many bytes, in powers of two; never below one item and a few texts."""
     d = config.hidden_size
-    heads = getattr(config, "num_key_value_heads", None) or config.num_attention_heads
-    width = heads * (getattr(config, "head_dim", None) or d // config.num_attention_heads)
+    heads = getattr(config, "num_attention_heads", None) or 1  # what has no attention keeps less than this
+    width = (getattr(config, "num_key_value_heads", None) or heads) * (getattr(config, "head_dim", None) or d // heads)
     active = dtype.itemsize * (8 * d + 3 * (getattr(config, "intermediate_size", None) or 4 * d))
     kept = dtype.itemsize * 2 * width * config.num_hidden_layers
     return Budgets(
