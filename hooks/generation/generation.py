@@ -57,6 +57,7 @@ class GeneratedText:
     """The stop text that ended it, if one did."""
 
 
+_BITS = 32  # of a token's id
 _Waiting = deque[tuple[int, tuple[Request, int]]]
 """(place among all draws, (request, draw))."""
 
@@ -148,8 +149,9 @@ class Sampler:
             logp = self.head.log_probs(hidden[start : start + UNEMBED_ROWS])
             own = np.flatnonzero((at >= start) & (at < start + UNEMBED_ROWS))
             rows = torch.from_numpy(at[own] - start).to(logp.device)
-            count = numbers_per_token(logp.shape[1])
-            uniform = np.stack([growing[i].random.random(count) for i in own.tolist()])
+            uniform = np.empty((len(own), numbers_per_token(logp.shape[1])))
+            for numbers, i in zip(uniform, own.tolist(), strict=True):
+                growing[i].random.random(out=numbers)
             tokens = draw_tokens(sampling.probabilities(logp), rows, uniform)
             order.append(own)
             parts.append(torch.stack([tokens.double(), logp[rows, tokens].double()]))
@@ -196,11 +198,11 @@ class Sampler:
 
 def _advance(growing: Sequence[_Growing], rows: Rows) -> "torch.Tensor":
     """Append to each sample's history what was drawn last; those that are still alike share a row."""
-    last = np.array([(one.row, one.ids[-1]) for one in growing])
-    distinct, row = np.unique(last, axis=0, return_inverse=True)
+    last = np.array([one.row << _BITS | one.ids[-1] for one in growing])
+    distinct, row = np.unique(last, return_inverse=True)
     for one, own in zip(growing, row.tolist(), strict=True):
         one.row = own
-    return rows.advance(*distinct.T)
+    return rows.advance(distinct >> _BITS, distinct & (1 << _BITS) - 1)
 
 
 def node_batches(items: Iterable[Node], size: int) -> Iterator[list[Node]]:

@@ -35,10 +35,9 @@ class RowLayer(DynamicLayer):
     ) -> tuple[torch.Tensor, torch.Tensor]:
         """Takes [rows, heads, 1, d] of new tokens, and returns those of their whole rows."""
         n, end = len(key_states), self._step.end
-        columns = self._step.columns.to(key_states.device)
-        rows = torch.arange(n, device=columns.device)
-        self.keys[rows, :, columns] = key_states[:, :, 0]
-        self.values[rows, :, columns] = value_states[:, :, 0]
+        columns = self._step.columns.to(key_states.device)[:, None, None, None]
+        self.keys[:n].scatter_(2, columns.expand_as(key_states), key_states)
+        self.values[:n].scatter_(2, columns.expand_as(value_states), value_states)
         return self.keys[:n, :, :end], self.values[:n, :, :end]
 
 

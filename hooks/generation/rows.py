@@ -181,9 +181,8 @@ class CachedRows:
         kept, first = np.unique(before, return_index=True)
         first = first[kept < n]
         places[first] = before[first]
-        moved = np.flatnonzero(places < 0)
-        places[moved] = np.setdiff1d(np.arange(n), places)
-        if len(moved):  # a place that is free is no row's parent's
+        if len(moved := np.flatnonzero(places < 0)):
+            places[moved] = np.setdiff1d(np.arange(n), places)  # where no parent is
             pair = torch.from_numpy(np.stack([before[moved], places[moved]])).to(input_device(self.model))
             self._cache.copy(*pair, end=int(self._lengths[before[moved]].max()))
         lengths = np.empty(n, dtype=np.int64)

@@ -82,6 +82,27 @@ def test_logp_is_the_plain_forward_pass_s_beyond_windows_and_compactions(
         np.testing.assert_allclose(sample.logp, expected, atol=noise(expected))
 
 
+def test_rows_part_end_and_go_on_as_plain_forward_passes_do(tiny: Any, noise: Callable[[Any], float]) -> None:
+    rng, words = np.random.default_rng(0), len(tiny.tokenizer)
+    rows = CachedRows(tiny.model, 30)  # less than the prompts together
+    rows.reserve(24, 60)
+    begun = [tuple(rng.integers(0, words, n).tolist()) for n in (5, 17, 9, 24)]
+    hidden, histories = rows.begin(begun), list(begun)
+    for step in range(12):
+        plain = [
+            tiny.model.base_model(torch.tensor([ids], device=hidden.device)).last_hidden_state for ids in histories
+        ]
+        expected = torch.stack([one[0, -1] for one in plain])
+        torch.testing.assert_close(hidden, expected, rtol=0, atol=noise(expected))
+        if step == 6:  # one prompt again, and a new one
+            again = [begun[3], (*begun[3], 1)]
+            hidden, histories = torch.cat([hidden, rows.begin(again)]), histories + again
+            continue
+        pairs = np.unique(rng.integers(0, (len(histories), words), (rng.integers(1, 20), 2)), axis=0)
+        hidden = rows.advance(*pairs.T)
+        histories = [(*histories[row], token) for row, token in pairs.tolist()]
+
+
 def test_a_tree_of_histories_draws_the_same_as_rows(speller: Any) -> None:
     whole = speller.sample(asked(speller), SHORT, seed=1)
     for histories in (RecomputedHistories(speller.backend, 100), CachedHistories(speller.model)):
