@@ -5,7 +5,7 @@ from __future__ import annotations  # so that `help` shows the names of types
 import gc
 import json
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Self, TypeVar
 
@@ -19,6 +19,7 @@ from .backends.captured import Captured
 from .backends.make import make_backend, require_library
 from .budgets import Budgets, budgets_of
 from .edits.branches import Branches, Edits, records
+from .edits.marks import Marks
 from .errors import UserError, in_one_line
 from .exact.exact import ExactReading, PackedReading, exact_rows, read_packed
 from .exact.plain import read_plain
@@ -28,6 +29,7 @@ from .generation.growing import CachedHistories, Histories, RecomputedHistories
 from .generation.grown import GrownReading, read_grown
 from .generation.mentions import BUDGET as HISTORIES
 from .generation.mentions import Mentions, read_mentions
+from .generation.rows import CachedRows, Rows, TreeRows
 from .generation.sampling import Sampling
 from .identity import Identity, identify
 from .model.head import Head
@@ -264,10 +266,12 @@ class LanguageModel:
         seed: int,
         budget: int | None = None,
         until: Sequence[int] = (),
+        marks: Marks | None = None,
     ) -> list[GeneratedText]:
         """The draws of each request, in their order. See `generation` for what a draw depends on.
 
-        The ids of `until` end a draw, as the end of the turn does.
+        The ids of `until` end a draw, as the end of the turn does. `marks` are the edits of the one prompt that is asked
+        for, and of what follows it.
 
         Raises UserError, naming the read-out, for a prompt that leaves no room for an answer of full length.
         """
@@ -282,7 +286,8 @@ class LanguageModel:
         seed = as_seed(seed)
         budget = budget or self.budgets.held
         sampler = Sampler(self.tokenizer, self.head, [*self.sampler.end_ids, *until]) if until else self.sampler
-        return sampler.generate(requests, self.histories(budget), sampling, seed=seed, budget=budget)
+        rows = TreeRows(self.histories(), marks) if marks else self.rows()
+        return sampler.generate(requests, rows, sampling, seed=seed, budget=budget)
 
     def generate(
         self,
@@ -323,14 +328,19 @@ class LanguageModel:
         given |= {"stop": stop if isinstance(stop, str) else tuple(stop)}
         distribution = parse(Sampling, {**given, **others}, "generate()")
         branches = Branches(edits, self.model, self.reader.chat)
-        conversations = [*enumerate(as_conversations(messages))]
-        prompts = [self.reader.chat.render(conversation, prefill) for _, conversation in conversations]
-        requests = [Request(str(i), prompt, range(n)) for (i, _), prompt in zip(conversations, prompts, strict=True)]
+        conversations = as_conversations(messages)
+        requests = [
+            Request(str(i), self.reader.chat.render(conversation, prefill), range(n))
+            for i, conversation in enumerate(conversations)
+        ]
+        drawn = self.sample(requests, distribution, seed=seed, budget=budget)
         for branch in branches.names:
-            for (i, conversation), prompt in zip(conversations, prompts, strict=True):
-                marks = branches.marks(branch, conversation, prefill, prompt, f"conversation {i}")
-                requests.append(Request(str(i), prompt, range(n), marks, branch))
-        return self.sample(requests, distribution, seed=seed, budget=budget)
+            for request, conversation in zip(requests, conversations, strict=True):
+                where = f"conversation {request.readout_id}"
+                marks = branches.marks(branch, conversation, prefill, request.prompt, where)
+                own = self.sample([request], distribution, seed=seed, budget=budget, marks=marks)
+                drawn += [replace(one, branch=branch) for one in own]
+        return drawn
 
     def mentions(
         self, samples: Sequence[GeneratedText], query: Query, sampling: Sampling, *, budget: int = HISTORIES
@@ -344,7 +354,12 @@ class LanguageModel:
         """
         if self.chosen.path == "packed":
             return CachedHistories(self.model)
-        return RecomputedHistories(self.backend, budget or self.budgets.held)
+        return RecomputedHistories(self.backend, budget or self.budgets.pack)
+
+    def rows(self) -> Rows:
+        """What sampling runs on: with a cache where the model takes the mask of a tree, else computed anew."""
+        packed = self.chosen.path == "packed"
+        return CachedRows(self.model, self.budgets.pack) if packed else TreeRows(self.histories())
 
     def option_rows(
         self, reading: ExactReading, options: Sequence[Option], low_coverage: float = LOW_COVERAGE
