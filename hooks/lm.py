@@ -270,8 +270,8 @@ class LanguageModel:
     ) -> list[GeneratedText]:
         """The draws of each request, in their order. See `generation` for what a draw depends on.
 
-        The ids of `until` end a draw, as the end of the turn does. `marks` are the edits of the one prompt that is asked
-        for, and of what follows it.
+        The ids of `until` end a draw, as the end of the turn does. `marks` are the edits of the one prompt that is
+        asked for, and of what follows it.
 
         Raises UserError, naming the read-out, for a prompt that leaves no room for an answer of full length.
         """
