@@ -25,15 +25,16 @@ if TYPE_CHECKING:
     from .experiments.scoring.engine import ScoredTable
     from .experiments.scoring.number import Number
     from .experiments.scoring.verdict import Verdict
-    from .hooks.backends.capture import CapturePlan, Every
+    from .hooks.backends.capture import CapturePlan
     from .hooks.backends.captured import Captured
-    from .hooks.backends.edits import Edit, add_vector, project_out, replace_rows, swap_edits
     from .hooks.certificate.certify import certify
+    from .hooks.edits.changes import Edit, add_vector, project_out, replace_rows, swap_edits
     from .hooks.edits.interventions import Ablate, Replace, Steer
     from .hooks.edits.vector import Vector
     from .hooks.errors import UserError
     from .hooks.generation.sampling import Sampling
     from .hooks.lm import Beliefs, LanguageModel
+    from .hooks.model.layers import Every
     from .hooks.model.points import Point
     from .hooks.model.spec import ModelSpec
     from .hooks.prompts.options import Option, make_options
@@ -117,8 +118,9 @@ _HOMES = {
     ),
     "experiments.scoring.number": ("Number",),
     "experiments.scoring.verdict": ("Verdict",),
-    "hooks.backends.capture": ("CapturePlan", "Every"),
-    "hooks.backends.edits": ("Edit", "add_vector", "project_out", "replace_rows", "swap_edits"),
+    "hooks.backends.capture": ("CapturePlan",),
+    "hooks.model.layers": ("Every",),
+    "hooks.edits.changes": ("Edit", "add_vector", "project_out", "replace_rows", "swap_edits"),
     "hooks.backends.captured": ("Captured",),
     "hooks.certificate.certify": ("certify",),
     "hooks.edits.interventions": ("Ablate", "Replace", "Steer"),

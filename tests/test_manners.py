@@ -32,7 +32,7 @@ def test_whatever_is_returned_prints_in_a_line_or_two(tiny: Any, tmp_path: Path)
     found = tiny.beliefs(["which?", "what?"], ["apple", "stone"], capture="prompt")
     asked = tiny.ask(ASKED * 1)
     table = tmp_path / "t.csv"
-    pd.DataFrame({"p": [0.2, 0.7, 0.9], "outcome": [0, 1, 1]}).to_csv(table, index=False)
+    pd.DataFrame({"belief": [0.2, 0.7, 0.9], "outcome": [0, 1, 1]}).to_csv(table, index=False)
     scored = doxascope.score(table)
     made: list[Any] = [tiny, found, found.captured, asked, scored, scored.numbers[0], scored.numbers[0].score]
     for one in made:

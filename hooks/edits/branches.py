@@ -6,9 +6,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from ..backends.capture import layer_numbers
 from ..errors import UserError
 from ..model.blocks import blocks, head_widths
+from ..model.layers import layer_numbers
 from ..model.points import Point, Site
 from ..prompts.chat import ChatRenderer, Conversation, Prompt
 from ..prompts.places import find_places

@@ -6,11 +6,11 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from pydantic import TypeAdapter, ValidationError
 
-from ..backends.capture import Layers
-from ..backends.edits import Change, add_vector, project_out, replace_rows
 from ..errors import UserError
+from ..model.layers import Layers
 from ..model.points import SITES, Site
 from ..prompts.places import PLAIN, Position, plain_position
+from .changes import Change, add_vector, project_out, replace_rows
 from .vector import Vector, as_vector
 
 if TYPE_CHECKING:

@@ -7,8 +7,8 @@ equal, and those of all tokens before them: so that branches share what is the s
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from ..backends.edits import Change, Edit
 from ..model.points import Point
+from .changes import Change, Edit
 
 if TYPE_CHECKING:
     import torch

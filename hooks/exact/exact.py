@@ -15,8 +15,8 @@ from scipy.special import logsumexp
 from ..backends.backend import Backend
 from ..backends.capture import CapturePlan
 from ..backends.captured import Captured, Collector
-from ..backends.edits import Edit, swap_edits
 from ..belief_rows import option_rows
+from ..edits.changes import Edit, swap_edits
 from ..edits.marks import marked_edits
 from ..errors import UserError
 from ..model.blocks import blocks

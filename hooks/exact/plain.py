@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ..backends.edits import Edit, edit_taps, swap_edits
+from ..edits.changes import Edit, edit_taps, swap_edits
 from ..edits.marks import marked_edits
 from ..model.blocks import input_device, tapped
 from ..prompts.query import Query

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..backends.backend import Backend
-from ..backends.edits import edit_taps
+from ..edits.changes import edit_taps
 from ..edits.marks import Mark, marked_edits
 from ..model.blocks import body, input_device, tapped
 from ..tree.attention import mark_groups
