@@ -14,7 +14,7 @@ from ..model.head import Head
 from ..prompts.chat import Boundary, Prompt
 from ..prompts.options import OptionPaths, Terminators
 from ..prompts.query import Query
-from ..tree.layout import LAYOUTS
+from ..tree.layouts import LAYOUTS
 from .exact import ExactReading, read_packed
 from .plain import read_plain
 

@@ -1,0 +1,18 @@
+"""All layouts, by name."""
+
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING
+
+from .forked import Forked, Stepped
+from .layout import Layout, Packed, Padded
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedModel
+
+LAYOUTS: Mapping[str, Callable[["PreTrainedModel"], Layout]] = {
+    "packed": Packed,
+    "forked": Forked,
+    "stepped": Stepped,
+    "padded": Padded,
+}
+"""Tried in this order."""
