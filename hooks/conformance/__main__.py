@@ -65,7 +65,8 @@ def page(outcomes: list[Outcome], device: str) -> str:
         "",
         "- *packed*: the whole tree in one row under its own mask, every token once.",
         "- *forked*: the trunk once, its cache forked over the branches, whatever the layers keep.",
-        "- *stepped*: the same, one token at a time, for models that go on from a cache in no other way.",
+        "- *paired*: the same by two tokens at least, for models that treat one token alone otherwise.",
+        "- *stepped*: the same a token at a time, for models that go on from a cache in no other way.",
         "- *padded*: each path from the first token to a leaf in a row of its own.",
         "",
         "The first layout that agrees is taken, by a check when the model is first used. *Captures* is the largest "

@@ -21,7 +21,7 @@ from ..prompts.chat import Boundary, Prompt
 from ..prompts.options import END, OptionPaths, Terminators
 from ..prompts.places import ResolvedPosition
 from ..prompts.query import Query, Swap
-from ..tree.layouts import LAYOUTS
+from ..tree.layouts import CACHED, LAYOUTS
 from .families import VOCABULARY, tiny_model
 
 if TYPE_CHECKING:
@@ -96,7 +96,7 @@ def check_family(family: str, device: str = "cpu", kernel: str | None = None) ->
     outcome.tokens_run, outcome.tokens_tree = cost.tokens_run, cost.tokens_tree
     if outcome.nat.get(chosen.path, np.inf) > TOLERANCE_NAT:
         outcome.faults.append(f"{chosen.path} is off by {outcome.nat.get(chosen.path, np.nan):.1e} nat")
-    if chosen.path in ("forked", "stepped") and cost.tokens_run > MOST_TOKENS * cost.tokens_tree:
+    if chosen.path in CACHED and cost.tokens_run > MOST_TOKENS * cost.tokens_tree:
         outcome.faults.append(f"{cost.tokens_run} tokens run for a tree of {cost.tokens_tree}")
     outcome.capture = _captures(model, chosen.backend, head, read, outcome)
     outcome.edit = _edits(model, chosen.backend, head, [*read, edited], outcome)

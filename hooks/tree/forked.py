@@ -21,14 +21,20 @@ if TYPE_CHECKING:
     import torch
     from transformers import PreTrainedModel
 
-MOST_REPEATED = 1.3
-"""Cells of a call for each token of the tree that it computes: more would be padding, or beginnings of branches run
-again, but make calls fewer."""
+CALL = 16
+"""A call costs as much as so many tokens more: beginnings of branches are run again, and rows are padded, where that
+makes calls fewer."""
 ROW_TOKENS = 16
 """Tokens of a pack for each row that a call may have: the state of a recurrent layer is as large as the keys and values
 of many tokens."""
+NEVER = 1 << 40
+"""Tokens: what it costs where no call can go on."""
 CACHES = ("past_key_values", "cache_params")
 """How models call what they remember."""
+
+
+Children = Mapping[int, Sequence[int]]
+"""Of each token that has some."""
 
 
 class Level(NamedTuple):
@@ -42,13 +48,13 @@ class Level(NamedTuple):
     """[B, T] indices within the pack; NOWHERE for padding."""
 
 
-def levels(pack: Pack, most_rows: int, *, single: bool = False) -> Iterator[Level]:
+def levels(pack: Pack, most_rows: int, lengths: tuple[int, int | None]) -> Iterator[Level]:
     """The calls that compute a pack, each after its source, the deepest first: few sources wait for their branches.
 
     Args:
         pack: what to compute.
         most_rows: of a call.
-        single: every call but the trunk's is one token long.
+        lengths: the least and the most tokens of a row, padding included, of every call but the first.
     """
     children: dict[int, list[int]] = {}
     for token, parent in enumerate(pack.parents.tolist()):
@@ -60,9 +66,10 @@ def levels(pack: Pack, most_rows: int, *, single: bool = False) -> Iterator[Leve
         first = list(origin)
         if first[most_rows:]:
             waiting.append((source, {token: origin[token] for token in first[most_rows:]}))
-        longest = 1 if single and source != ROOT else len(pack)
-        ends, width = _ends(children, first[:most_rows], most_rows, longest)
-        tokens = _paths(pack, ends, int(pack.positions[first[0]]), width)
+        now = first[:most_rows]
+        shortest, longest = lengths if source != ROOT else (1, None)
+        length = longest or _length(children, now, most_rows, shortest)
+        tokens = _paths(pack, _ends(children, now, length), int(pack.positions[now[0]]), length)
         yield Level(source, np.array([origin[token] for token in tokens[:, 0].tolist()], dtype=np.int64), tokens)
         last = tokens[:, -1].tolist()
         goes_on = {
@@ -73,22 +80,40 @@ def levels(pack: Pack, most_rows: int, *, single: bool = False) -> Iterator[Leve
         number += 1
 
 
-def _ends(
-    children: Mapping[int, Sequence[int]], first: Sequence[int], most_rows: int, longest: int
-) -> tuple[Ints, int]:
-    """Where the rows of a call end that begins with the tokens `first`, of one depth, and how long the longest is: as
-    far down as padding and repetition allow.
+def _length(children: Children, first: Sequence[int], most_rows: int, shortest: int) -> int:
+    """How many tokens the rows of a call have that begins with the tokens `first`, of one depth, if all calls after it
+    are as long as is best, too.
     """
-    ended: list[int] = []
-    now, tokens, depth = list(first), 0, 0
-    best = now, 1
-    while now and (depth == 0 or (depth < longest and len(now) + len(ended) <= most_rows)):
-        depth, tokens = depth + 1, tokens + len(now)
-        if (len(now) + len(ended)) * depth <= MOST_REPEATED * tokens:
-            best = ended + now, depth
-        ended += [token for token in now if token not in children]
+    ended, nodes = [0], [0]  # up to each depth below; at it
+    now = first
+    while now:
+        nodes.append(len(now))
+        ended.append(ended[-1] + sum(token not in children for token in now))
         now = [child for token in now for child in children.get(token, ())]
-    return np.array(best[0], dtype=np.int64), best[1]
+    deepest = len(nodes) - 1
+    events = {
+        depth for depth in range(1, deepest) if ended[depth] > ended[depth - 1] or nodes[depth + 1] > nodes[depth]
+    }
+    cuts = sorted({0, deepest, *(cut for depth in events for cut in (depth - 1, depth, depth + 1))})
+    cost, best = {deepest: 0}, {deepest: shortest}
+    for start in reversed(cuts[:-1]):
+        cost[start], best[start] = NEVER, shortest
+        for end in cuts[cuts.index(start) + 1 :]:
+            length, rows = max(shortest, end - start), nodes[end] + ended[end - 1] - ended[start]
+            if (end - start >= shortest or end == deepest) and (rows <= most_rows or length == shortest):
+                total = rows * length + CALL + cost[end]
+                if total < cost[start]:
+                    cost[start], best[start] = total, length
+    return best[0]
+
+
+def _ends(children: Children, first: Sequence[int], length: int) -> Ints:
+    """The last token of each row that begins with one of `first`: so far down, or a leaf before."""
+    ends, now = [], list(first)
+    for _ in range(length - 1):
+        ends += [token for token in now if token not in children]
+        now = [child for token in now for child in children.get(token, ())]
+    return np.array(ends + now, dtype=np.int64)
 
 
 def _paths(pack: Pack, ends: Ints, start: int, width: int) -> Ints:
@@ -109,7 +134,7 @@ class Forked:
     Raises UserError at once for a model that takes no cache.
     """
 
-    single = False
+    lengths: tuple[int, int | None] = 1, None
     """See `levels`."""
 
     def __init__(self, model: "PreTrainedModel") -> None:
@@ -120,6 +145,7 @@ class Forked:
         name = next((name for name in CACHES if name in takes), None)
         if name is None:
             raise UserError(f"model type {model.config.model_type!r} takes none of {', '.join(CACHES)}")
+        self._positions = "position_ids" in takes
         self._name, self._empty = name, lambda: DynamicCache(config=model.config)
 
     def batches(self, pack: Pack) -> Iterator[Batch]:
@@ -127,7 +153,7 @@ class Forked:
         import torch
 
         device = input_device(self.model)
-        plan = list(levels(pack, max(1, len(pack) // ROW_TOKENS), single=self.single))
+        plan = list(levels(pack, max(1, len(pack) // ROW_TOKENS), lengths=self.lengths))
         last_use = {level.source: number for number, level in enumerate(plan)}
         caches: dict[int, Any] = {}
         for number, level in enumerate(plan):
@@ -142,13 +168,25 @@ class Forked:
             here, cells = np.unique(tokens, return_index=True)
             home[here[here != NOWHERE]] = cells[here != NOWHERE]
             ids = torch.from_numpy(np.where(tokens == NOWHERE, 0, pack.tokens[tokens])).to(device)
-            yield Batch({"input_ids": ids, self._name: cache, "use_cache": True}, tokens.ravel(), home)
+            inputs = {"input_ids": ids, self._name: cache, "use_cache": True}
+            if self._positions:  # some count from the cache, others from nothing
+                start = int(pack.positions[tokens[0, 0]])
+                inputs["position_ids"] = torch.arange(start, start + ids.shape[1], device=device).expand(ids.shape)
+            yield Batch(inputs, tokens.ravel(), home)
+
+
+class Paired(Forked):
+    """The same by two tokens at least, for models that compute the state of one token alone, as when they generate,
+    otherwise than that of several, as in a prompt.
+    """
+
+    lengths = 2, None
 
 
 class Stepped(Forked):
-    """The same a token at a time, for models that go on from a cache by one token only, as when they generate."""
+    """The same a token at a time, for models that go on from a cache by one token only."""
 
-    single = True
+    lengths = 1, 1
 
 
 def fork_cache(cache: Any, rows: "torch.Tensor") -> Any:

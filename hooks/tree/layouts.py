@@ -3,7 +3,7 @@
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
 
-from .forked import Forked, Stepped
+from .forked import Forked, Paired, Stepped
 from .layout import Layout, Packed, Padded
 
 if TYPE_CHECKING:
@@ -12,7 +12,10 @@ if TYPE_CHECKING:
 LAYOUTS: Mapping[str, Callable[["PreTrainedModel"], Layout]] = {
     "packed": Packed,
     "forked": Forked,
+    "paired": Paired,
     "stepped": Stepped,
     "padded": Padded,
 }
 """Tried in this order."""
+CACHED = ("forked", "paired", "stepped")
+"""Those that go on from a cache."""
