@@ -17,9 +17,9 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from importlib.metadata import version
-from itertools import chain
+from itertools import chain, product
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 import torch
@@ -32,7 +32,7 @@ from doxascope.hooks.backends.transformers import TransformersBackend
 from doxascope.hooks.budgets import budgets_of
 from doxascope.hooks.exact.exact import QueryTree, read_packed
 from doxascope.hooks.generation.generation import Request, Sampler
-from doxascope.hooks.generation.growing import CachedHistories
+from doxascope.hooks.generation.rows import CachedRows
 from doxascope.hooks.generation.sampling import Sampling
 from doxascope.hooks.model.blocks import body
 from doxascope.hooks.model.head import Head
@@ -40,6 +40,8 @@ from doxascope.hooks.prompts.chat import Boundary, Prompt
 from doxascope.hooks.prompts.options import OptionPaths, Terminators
 from doxascope.hooks.prompts.places import ResolvedPosition
 from doxascope.hooks.prompts.query import Query
+from doxascope.hooks.tree.attention import BLOCKS, KERNEL, use_tree_attention
+from doxascope.hooks.tree.flex import flex_works
 from doxascope.hooks.tree.layout import Packed
 from doxascope.hooks.tree.tree import cut_into_packs
 
@@ -48,6 +50,7 @@ BATCH = 8
 """Items in one tree."""
 RESULTS = Path(__file__).parent / "results"
 Group = list[Query]
+T = TypeVar("T")
 
 
 @dataclass(frozen=True)
@@ -147,6 +150,11 @@ class Bench:
         self.model = model.eval().requires_grad_(False)
         self.head = Head(self.model)
         self.backend = TransformersBackend(self.model, Packed)
+        self.kernels = [KERNEL]
+        if device == "cuda" and flex_works(self.model):
+            self.model.set_attn_implementation("sdpa")
+            use_tree_attention(self.model, blocks=True)
+            self.kernels.append(BLOCKS)
         self.groups = items(config.vocab_size, self.shape.items)
         self.trees = [QueryTree(group) for group in self.groups]
         self.tokens = sum(len(one.tree) for one in self.trees)
@@ -216,8 +224,18 @@ class Bench:
         for start in range(0, len(self.groups), BATCH):
             yield list(chain.from_iterable(self.groups[start : start + BATCH]))
 
-    def bare(self, budget: int) -> Callable[[], object]:
+    def under(self, kernel: str, work: Callable[[], T]) -> Callable[[], T]:
+        """Work with an attention kernel."""
+
+        def run() -> T:
+            self.model.set_attn_implementation(kernel)
+            return work()
+
+        return run
+
+    def bare(self, kernel: str, budget: int) -> Callable[[], object]:
         """The forward passes of the packs and nothing else."""
+        self.model.set_attn_implementation(kernel)
         batches = []
         for group in self.batches():
             built = QueryTree(group)
@@ -229,7 +247,7 @@ class Bench:
                 for inputs in batches:
                     body(self.model)(**inputs, use_cache=False)
 
-        return run
+        return self.under(kernel, run)
 
     def unembed(self) -> Callable[[], object]:
         """The head on as many rows as are read."""
@@ -241,8 +259,9 @@ class Bench:
         sampler = Sampler(words(self.model.config.vocab_size), self.head, [])
         request = Request("r", self.groups[0][0].prompt, range(self.shape.draws))
         sampling = Sampling(max_new_tokens=self.shape.length)
-        budget = budgets_of(self.model).held * 64
-        return lambda: sampler.generate([request], CachedHistories(self.model), sampling, seed=0, budget=budget)
+        budgets = budgets_of(self.model)
+        rows = CachedRows(self.model, budgets.pack)
+        return lambda: sampler.generate([request], rows, sampling, seed=0, budget=budgets.held)
 
 
 def table(title: str, rows: Sequence[Sequence[str]], *names: str) -> str:
@@ -253,12 +272,12 @@ def table(title: str, rows: Sequence[Sequence[str]], *names: str) -> str:
 def readouts(bench: Bench, peak: float) -> str:
     """The read-out, what it consists of, and its peers."""
     ways: dict[str, Callable[[], object]] = {}
-    for budget in bench.shape.budgets:
-        ways[f"read-out, packs of {budget:,}"] = lambda budget=budget: bench.read(budget)
-        ways[f"its forward passes alone, {budget:,}"] = bench.bare(budget)
-    largest = max(bench.shape.budgets)
     plan = CapturePlan(layers="all")
-    ways[f"with the residual stream of all layers, {largest:,}"] = lambda: bench.read(largest, capture=plan)
+    for kernel, budget in product(bench.kernels, bench.shape.budgets):
+        told = f"{kernel}, packs of {budget:,}"
+        ways[told] = bench.under(kernel, lambda budget=budget: bench.read(budget))
+        ways[f"{told}: with the residual stream"] = bench.under(kernel, lambda b=budget: bench.read(b, capture=plan))
+        ways[f"{told}: its forward passes alone"] = bench.bare(kernel, budget)
     ways["the head on the rows that are read"] = bench.unembed()
     few = bench.groups[:2]
     ways["peer: KV cache by hand (2 items, scaled)"] = lambda: kv_cache.read(bench.model, few)
@@ -293,15 +312,17 @@ def heads(bench: Bench) -> str:
 
 def bits(bench: Bench) -> str:
     """Whether what is read depends on when, and beside what."""
-    budget = max(bench.shape.budgets)
-    together, again = (bench.read(budget) for _ in range(2))
-    alone = [read_packed(group, bench.backend, bench.head, budget=budget) for group in bench.groups]
+    budget, rows = max(bench.shape.budgets), []
 
     def gap(one: Sequence[Any], other: Sequence[Any]) -> str:
         flat = [np.concatenate([reading.logp for read in many for reading in read.readings]) for many in (one, other)]
         return f"{np.abs(flat[0] - flat[1]).max():.2g}"
 
-    rows = [("the same again", gap(together, again)), ("alone, not among others", gap(together, alone))]
+    for kernel in bench.kernels:
+        together, again = (bench.under(kernel, lambda: bench.read(budget))() for _ in range(2))
+        alone = [read_packed(group, bench.backend, bench.head, budget=budget) for group in bench.groups]
+        rows.append((f"{kernel}: the same again", gap(together, again)))
+        rows.append((f"{kernel}: alone, not among others", gap(together, alone)))
     return table("what is read", rows, "largest difference, nat")
 
 
@@ -321,7 +342,7 @@ def measured(name: str, device: str, rounds: int) -> str:
     peak = bench.rate(bench.shape.dtype)
     parts = [
         f"## {name}: {sum(p.numel() for p in bench.model.parameters()) / 1e9:.2f} B parameters, {bench.shape.dtype}, "
-        f"kernel {bench.model.config._attn_implementation}",
+        f"kernels {', '.join(bench.kernels)}",
         f"{len(bench.groups)} items, {bench.tokens:,} unique tokens, {bench.rows:,} rows; peak {peak / 1e12:.4g} "
         f"Top/s; budgets chosen here: {budgets_of(bench.model)}",
     ]

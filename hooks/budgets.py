@@ -30,8 +30,10 @@ class Budgets:
     """Most tokens whose keys and values are held while texts are sampled."""
 
 
-ON_CPU = Budgets(pack=1024, held=4096)
+ON_CPU = Budgets(pack=1024, held=32768)
 """On a CPU packs of one item are fastest: the dense mask grows with the square."""
+LEAST_HELD = 4096
+"""However small a GPU is."""
 
 
 def budgets_of(model: "PreTrainedModel") -> Budgets:
@@ -47,15 +49,15 @@ def budgets_of(model: "PreTrainedModel") -> Budgets:
 
 
 def budgets_within(free: float, config: "PretrainedConfig", dtype: "torch.dtype") -> Budgets:
-    """The budgets in so many bytes, in powers of two; never below those of a CPU."""
+    """The budgets in so many bytes, in powers of two; never below one item and a few texts."""
     d = config.hidden_size
-    heads = getattr(config, "num_key_value_heads", None) or config.num_attention_heads
-    width = heads * (getattr(config, "head_dim", None) or d // config.num_attention_heads)
+    heads = getattr(config, "num_attention_heads", None) or 1  # what has no attention keeps less than this
+    width = (getattr(config, "num_key_value_heads", None) or heads) * (getattr(config, "head_dim", None) or d // heads)
     active = dtype.itemsize * (8 * d + 3 * (getattr(config, "intermediate_size", None) or 4 * d))
     kept = dtype.itemsize * 2 * width * config.num_hidden_layers
     return Budgets(
         pack=min(LARGEST, max(ON_CPU.pack, _power_of_two(PACK_SHARE * free / active))),
-        held=max(ON_CPU.held, _power_of_two(HELD_SHARE * free / kept)),
+        held=max(LEAST_HELD, _power_of_two(HELD_SHARE * free / kept)),
     )
 
 

@@ -22,6 +22,7 @@ from .generation.growing import CachedHistories, Histories, RecomputedHistories
 from .generation.grown import GrownReading, read_grown
 from .generation.mentions import BUDGET as HISTORIES
 from .generation.mentions import Mentions, read_mentions
+from .generation.rows import CachedRows, Rows, TreeRows
 from .generation.sampling import Sampling
 from .identity import Identity, identify
 from .model.head import Head
@@ -227,7 +228,7 @@ class LanguageModel:
                 )
         budget = budget or self.budgets.held
         sampler = Sampler(self.tokenizer, self.head, [*self.sampler.end_ids, *until]) if until else self.sampler
-        return sampler.generate(requests, self.histories(budget), sampling, seed=seed, budget=budget)
+        return sampler.generate(requests, self.rows(), sampling, seed=seed, budget=budget)
 
     def generate(
         self,
@@ -271,7 +272,12 @@ class LanguageModel:
         """
         if self.chosen.path == "packed":
             return CachedHistories(self.model)
-        return RecomputedHistories(self.backend, budget or self.budgets.held)
+        return RecomputedHistories(self.backend, budget or self.budgets.pack)
+
+    def rows(self) -> Rows:
+        """What sampling runs on: with a cache where the model takes the mask of a tree, else computed anew."""
+        packed = self.chosen.path == "packed"
+        return CachedRows(self.model, self.budgets.pack) if packed else TreeRows(self.histories())
 
     def option_rows(
         self, reading: ExactReading, options: Sequence[Option], low_coverage: float = LOW_COVERAGE

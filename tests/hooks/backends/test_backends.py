@@ -262,7 +262,7 @@ def steered(block: Any, site: Site, change: Callable[[torch.Tensor], torch.Tenso
     """Change rows of what goes into, or comes out of, a block, in place."""
 
     def change_rows(hidden: torch.Tensor) -> None:
-        hidden[0, rows] = change(hidden[0, rows])
+        hidden[0, rows] = change(hidden[0, rows].cpu()).to(hidden)
 
     def before(_: Any, args: Any, kwargs: Any) -> None:
         change_rows(args[0] if args else kwargs["hidden_states"])
