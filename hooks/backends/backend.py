@@ -132,7 +132,7 @@ class _Spans:
 
         return (sums / torch.from_numpy(self.capture.lengths)[:, None, None]).to(self.dtype)
 
-    def picker(self, batch: Batch, device: "torch.device") -> "tuple[Ints, Tap]":
+    def picker(self, batch: Batch, device: "torch.device") -> "tuple[Ints, Callable[[torch.Tensor], torch.Tensor]]":
         """Which rows a batch has a share in, and what takes it from the stream: [n, width], of one token or a sum."""
         import torch
 

@@ -1,5 +1,7 @@
 """A tree computed level by level: that its calls are a partition of it, and what they cost."""
 
+from typing import Any
+
 import numpy as np
 import torch
 from hypothesis import given
@@ -55,14 +57,15 @@ def test_every_token_is_computed_once_after_the_one_before_it(
 
 
 def test_a_fork_leaves_the_cache_as_it_was() -> None:
-    config = LlamaConfig(num_hidden_layers=1, layer_types=["linear_attention"])
+    config = LlamaConfig(num_hidden_layers=1, layer_types=["linear_attention"])  # pyright: ignore[reportCallIssue]
     cache = DynamicCache(config=config)
     cache.update_conv_state(torch.arange(6.0).view(2, 1, 3), 0)
     cache.update_recurrent_state(torch.arange(2.0).view(2, 1), 0)
     fork = fork_cache(cache, torch.tensor([1, 1, 0]))
     fork.update_conv_state(torch.full((3, 1, 2), 9.0), 0)
     fork.update_recurrent_state(torch.full((3, 1), 9.0), 0)
-    layer, forked = cache.layers[0], fork.layers[0]
+    layer: Any = cache.layers[0]
+    forked: Any = fork.layers[0]
     assert layer.conv_states[0].flatten().tolist() == list(range(6))
     assert layer.recurrent_states[0].flatten().tolist() == [0, 1]
     assert forked.conv_states[0][:, 0].tolist() == [[5, 9, 9], [5, 9, 9], [2, 9, 9]]
