@@ -44,9 +44,8 @@ class TransformerLensBackend(Backend):
             raise StopAtLayerException(output.last_hidden_state)
 
         hooks: list[Any] = [(f"blocks.{point.layer}.{HOOKS[point.site]}", _hook(tap)) for point, tap in taps.items()]
-        others: dict[str, Any] = {"use_cache": False} | {
-            name: value for name, value in inputs.items() if name != "input_ids"
-        }
+        others: dict[str, Any] = {"use_cache": False, **inputs}
+        ids = others.pop("input_ids")
         end = body(self.model).register_forward_hook(stop)
         try:
             return self.bridge.run_with_hooks(ids, fwd_hooks=hooks, **others)
