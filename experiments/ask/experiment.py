@@ -28,6 +28,7 @@ class Ask(Experiment):
     name = "ask"
     summary = "what does it believe about these questions, each with its own options, and is it right?"
     headline = "accuracy"
+    beside = ("calibration_error", "coverage")
     gate = (COVERAGE,)
     config_type = AskConfig
     material = "questions.file"

@@ -160,6 +160,7 @@ def _report(folder: RunFolder, experiment: Experiment, config: RunConfig) -> Non
     record = folder.manifest | _totals(folder)
     partial = {"partial": f"{len(folder.committed())} of {record['batches']} batches"} if folder.missing else {}
     named = {"experiment": experiment.name, "headline": experiment.headline, **partial}
+    named |= {"beside": list(experiment.beside)} if experiment.beside else {}
     further: dict[str, Any] = {"not_scored": left_out} if left_out else {}
     findings = experiment.findings(config, beliefs, numbers, folder.transcripts)
     further |= {"advice": list(findings.advice)} if findings.advice else {}
