@@ -18,7 +18,7 @@ from .backends.capture import Capturing, as_plan
 from .backends.captured import Captured
 from .backends.make import make_backend, require_library
 from .budgets import Budgets, budgets_of
-from .edits.branches import Branches, Edits, records
+from .edits.branches import Branches, Edits
 from .edits.marks import Marks
 from .errors import UserError, in_one_line
 from .exact.exact import ExactReading, PackedReading, exact_rows, read_packed
@@ -249,7 +249,7 @@ class LanguageModel:
         readings, _, captured = self.read(queries, budget=budget, capture=plan, edits=edits)
         method = "prefill" if prefill else "free"
         named = [{"readout_id": q.readout_id, "item": q.readout_id, "method": method} for q in queries]
-        told = records(edits)
+        told = Branches(edits, self.model, self.reader.chat).records
         names = [*named, *(branch_names(one, branch) | {"variant": "{}"} for branch in told for one in named)]
         rows = [
             {**name, "cluster": name["item"]} | row

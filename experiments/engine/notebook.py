@@ -13,7 +13,7 @@ import pandas as pd
 
 from ...hooks.backends.capture import Capturing, as_plan
 from ...hooks.backends.captured import Captured, join_captures
-from ...hooks.edits.branches import Edits, records
+from ...hooks.edits.branches import Branches, Edits
 from ...hooks.errors import UserError, nearest
 from ...hooks.lm import LanguageModel, loaded
 from ...hooks.model.spec import BackendName, ModelSpec
@@ -148,7 +148,7 @@ class AskableModel(LanguageModel):
         Raises UserError for questions that cannot be asked, by row, and for forms that were fitted on one of them.
         """
         fitted = {one.method: one for one in ([forms] if isinstance(forms, FittedForm) else forms)}
-        plan, told = as_plan(capture), records(edits)
+        plan, told = as_plan(capture), Branches(edits, self.model, self.reader.chat).records
         own = {"answers": _several(answers), "orders": orders, "system": system, "seed": as_seed(seed), "capture": plan}
         config = self._config(own | settings, fitted)
         items, ids, id_column = _items(questions, columns)

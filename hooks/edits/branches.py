@@ -46,11 +46,6 @@ def as_branches(edits: Edits | None) -> dict[str, tuple[Intervention, ...]]:
     return branches
 
 
-def records(edits: Edits | None) -> dict[str, list[dict[str, Any]]]:
-    """Branch -> what each of its edits is, with the digest of its vector."""
-    return {name: [one.record() for one in own] for name, own in as_branches(edits).items()}
-
-
 class Branches:
     """Edited branches on one model.
 
@@ -69,6 +64,14 @@ class Branches:
     def names(self) -> list[str]:
         """In their order."""
         return list(self._bound)
+
+    @property
+    def records(self) -> dict[str, list[dict[str, Any]]]:
+        """Branch -> what each of its edits is, with the layers of this model and the digest of its vector."""
+        return {
+            name: [one.what.record() | {"layers": sorted({point.layer for point in one.points})} for one in own]
+            for name, own in self._bound.items()
+        }
 
     def marks(self, branch: str, messages: Conversation, prefill: str, prompt: Prompt, where: str) -> Marks:
         """What a branch does to the tokens of a prompt and to those after it.
