@@ -24,7 +24,7 @@ from transformers import LlamaConfig, LlamaForCausalLM
 import doxascope
 from doxascope.hooks.generation.generation import Request, Sampler
 from doxascope.hooks.generation.growing import CachedHistories
-from doxascope.hooks.generation.rows import CachedRows, Rows, TreeRows
+from doxascope.hooks.generation.rows import CachedRows, HistoryRows, TreeRows
 from doxascope.hooks.generation.sampling import Sampling
 from doxascope.hooks.model.head import Head
 from doxascope.hooks.prompts.chat import Boundary, Prompt
@@ -62,7 +62,7 @@ def main(draws: int, tokens: int, device: str) -> bool:
     prompt = Prompt(tuple(range(PROMPT)), Boundary(None, ""))
     law, clock = Sampling(max_new_tokens=tokens), time.process_time if device == "cpu" else time.perf_counter
 
-    def sample(rows: Rows, budget: int, n: int = draws) -> tuple[list[tuple[int, ...]], float]:
+    def sample(rows: HistoryRows, budget: int, n: int = draws) -> tuple[list[tuple[int, ...]], float]:
         """The ids of each draw, and seconds."""
         began = clock()
         found = sampler.generate([Request("r", prompt, range(n))], rows, law, seed=0, budget=budget)
