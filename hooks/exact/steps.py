@@ -124,6 +124,8 @@ class Steps:
     def sums(self) -> "Iterator[Sums]":
         """Of each query. Raises UserError for NaN, naming the read-out: a broken model gives no belief."""
         built = self.built
+        if not built.placed:
+            return
         lengths = [len(form) for place in built.placed for forms in place.forms for form in forms]
         forms = np.add.reduceat(self._step[:, built.form_nodes], starts(lengths), axis=1)
         first = 0

@@ -1,4 +1,4 @@
-"""Texts to ids. Prompts of one item share most of their turns, so a stretch between special tokens is tokenised once."""
+"""Texts to ids. Prompts of an item share most turns, so each stretch between special tokens is tokenised once."""
 
 import re
 from collections.abc import Collection, Sequence
