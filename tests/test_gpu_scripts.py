@@ -45,6 +45,7 @@ def test_a_script_does_what_it_says(name: str, tiny_folder: Path, tmp_path: Path
         "OUT": str(tmp_path / "runs"),
         "DOXASCOPE_CACHE": str(tmp_path / "cache"),
     }
-    done = subprocess.run([SCRIPTS / f"{name}.sh", *SMALL[name]], cwd=SCRIPTS, env=env, capture_output=True, text=True)
+    command = [SCRIPTS / f"{name}.sh", *SMALL[name]]
+    done = subprocess.run(command, cwd=SCRIPTS, env=env, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr[-2000:]
     assert "Traceback" not in done.stderr
