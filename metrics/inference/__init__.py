@@ -15,6 +15,7 @@ from .ratio import Ratio, ratio_of_sums
 from .reliability import Reliability, reliability_icc
 from .resampling import bootstrap_moments, bootstrap_rows
 from .studentised import studentised_bounds, studentised_mean
+from .surprises import Surprises, surprises
 from .wild import WildTest, wild_cluster_test
 
 __all__ = [
@@ -32,6 +33,7 @@ __all__ = [
     "Ratio",
     "Reliability",
     "SignFlip",
+    "Surprises",
     "WildTest",
     "WordingStudy",
     "adjust",
@@ -56,6 +58,7 @@ __all__ = [
     "sign_flip_test",
     "studentised_bounds",
     "studentised_mean",
+    "surprises",
     "tost",
     "unless_missed",
     "wild_cluster_test",

@@ -8,6 +8,7 @@ from ....metrics import (
     calibration_error,
     calibration_slope,
     cluster_mean,
+    option_losses,
     option_scores,
     order_effect,
     ratio_of_sums,
@@ -26,7 +27,8 @@ def _compare_accuracy(sample: Multiclass) -> Compared:
 
 
 def _compare_log_loss(sample: Multiclass) -> Compared:
-    return compare_mean("log_loss", option_scores(sample.belief, sample.truth).log_loss, sample)
+    foreseen = sample.belief, option_losses(sample.belief).log_loss
+    return compare_mean("log_loss", option_scores(sample.belief, sample.truth).log_loss, sample, foreseen=foreseen)
 
 
 @metric("C8", TABLE, Multiclass, compare=_compare_accuracy)
