@@ -14,6 +14,7 @@ from numpy.typing import ArrayLike, NDArray
 from ..consistency.sampling_bias import chance_corrected
 from ..inference.intervals import ClusterMean, cluster_mean, moment_interval
 from ..inference.rows import complete_rows
+from ..inference.shares import cluster_share
 from ..inference.studentised import studentised_bounds
 from ..score import NAN, Score
 from ..validation import Floats, check_level, floats, outcomes, probabilities, refuse
@@ -218,7 +219,7 @@ def belief_gate(
         if not 0 <= chance < 1:
             raise ValueError(f"chance: {chance!r}; give the accuracy of a guess, in [0, 1)")
         of = np.arange(len(right)) if easy_groups is None else easy_groups
-        made.append(_above(EASY, cluster_mean(right, of, **how), chance))
+        made.append(_above(EASY, cluster_share(right, of, **how), chance))
     if complement is not None:
         made.append(_below(COMPLEMENT, "", complement, max_complement))
     if not made:

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from ....metrics import bet_payoffs, cluster_mean, counts_to_probabilities
+from ....metrics import LOSS, bet_payoffs, cluster_mean, counts_to_probabilities
 from ....metrics import dutch_book as surely_lost
 from ...tables.cells import Array
 from ...tables.rows import by_reading, label_text
@@ -132,7 +132,9 @@ def _lines(name: str, sample: Sample, book: Book, how: Resampling, floor: Callab
         (name, f"sure loss on {book.about}, cents per euro", found.loss),
         (f"{name}_per_bet", "the same per bet, cents", found.loss_per_bet),
     ):
-        score = with_drop_reasons(cluster_mean(CENTS * loss, clusters, **how.interval), sample, CENTS * loss)
+        score = with_drop_reasons(
+            cluster_mean(CENTS * loss, clusters, within=LOSS, **how.interval), sample, CENTS * loss
+        )
         yield Line(metric_name, quantity, score, _beside(sample, book, found, floor) if loss is found.loss else {})
 
 

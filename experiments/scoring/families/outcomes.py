@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from ....metrics import bayes_error, calibration_slope, cluster_mean, logloss_improvement
+from ....metrics import UNIT, bayes_error, calibration_slope, cluster_mean, logloss_improvement
 from ....metrics import brier as brier_score
 from ....metrics import brier_update as update_score
 from ...tables.cells import Array
@@ -135,7 +135,7 @@ def truth(sample: Forecasts, how: Resampling) -> Iterator[Line]:
 def hybrid(sample: Hits, how: Resampling) -> Iterator[Line]:
     """Beliefs that are k of n answers: their mean, and how much of their spread is luck of the draw."""
     p, n = sample.belief, sample.n
-    score = with_drop_reasons(cluster_mean(p, clusters_of(sample), **how.interval), sample, p)
+    score = with_drop_reasons(cluster_mean(p, clusters_of(sample), within=UNIT, **how.interval), sample, p)
     several = np.isfinite(p) & (n > 1)
     beside = {}
     if several.sum() > 1:
