@@ -267,9 +267,9 @@ def _by_template(
 
 
 def _bounded(values: Floats, items: NDArray[Any], how: Mapping[str, Any]) -> ClusterMean:
-    """Mean change of shares with one-sided studentised bounds, the upper one reckoning with items that were missed.
+    """Mean change of shares with one-sided studentised bounds that reckon with items that were missed.
 
-    Of G items none of which rises, up to 1 - (1 - level)^(1 / G) may rise, and a share can rise by one. A copier who
+    Of G items none of which rises, up to 1 - (1 - level)^(1 / G) may rise, and a share can change by one. A copier who
     favours the rejected word by far in a tenth of the items has none of them in every eighth sample of twenty.
     """
     mean = cluster_mean(values, items, **{**how, "draws": 1})
@@ -282,9 +282,9 @@ def _bounded(values: Floats, items: NDArray[Any], how: Mapping[str, Any]) -> Clu
     missed = 1 - (1 - level) ** (1 / mean.n_clusters)
     return replace(
         mean,
-        ci_lo=lower,
+        ci_lo=min(lower, mean.mean - missed * (1 + mean.mean)),
         ci_hi=max(upper, mean.mean + missed * (1 - mean.mean)),
-        ci_method=f"{method}, one-sided {level:g} each, the upper no less than with what was missed",
+        ci_method=f"{method}, one-sided {level:g} each, with what was missed",
         params=dict(how),
     )
 
