@@ -209,6 +209,11 @@ class Figure:
     title: str
     svg: str
     caption: str
+    panels: Sequence[str] = ()
+    """The same in parts, which a page lays out by its width; they share definitions, and belong together."""
+    pdf: bytes = b""
+    data: str = ""
+    """What is drawn, as CSV."""
 
 
 @dataclass(frozen=True)

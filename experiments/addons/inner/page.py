@@ -4,8 +4,6 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from markupsafe import Markup
-
 from ....hooks.lens.lens import View
 from ....hooks.lens.plan import Gate
 from ....metrics import Score
@@ -40,9 +38,9 @@ def inner_blocks(columns: Sequence[Column], profiles: Sequence[Profile], gate: G
     judges = [(name, "") for name in ("coverage", "beyond the words", "evidence, nat", "fails")]
     return [
         Prose(title=figure.title, text=text, soft=True),
-        Picture(svg=Markup(figure.svg), caption=figure.caption),
+        Picture(figure=figure),
         TableBlock(
-            title="Gates, layer by layer",
+            name="Gates, layer by layer",
             head=[("method", ""), ("layer", ""), *scored, *judges],
             rows=[_gated(columns, *one) for one in read],
             folded=True,
