@@ -19,6 +19,7 @@ from ..hooks.model.spec import ModelSpec
 from ..hooks.prompts.chat import Conversation, Message
 from ..hooks.prompts.options import TERMINATORS, Option
 from ..hooks.prompts.places import Positions
+from ..hooks.prompts.query import PromptReader, Query
 from ..hooks.settings import Settings
 from ..hooks.tree.memory import Cost
 from ..hooks.verbal.formats import FORMATS
@@ -275,6 +276,8 @@ class Experiment(ABC):
     """
     config_type: ClassVar[type[RunConfig]] = RunConfig
     """Its settings."""
+    unit: ClassVar[str] = "each read by itself"
+    """What its items are, in the plural."""
     material: ClassVar[str] = ""
     """The setting that a file after its name on the command line fills, with dots; empty: it takes none."""
     conditions: ClassVar[frozenset[str]] = frozenset()
@@ -352,6 +355,15 @@ class PlansByItself(Protocol):
 
     def size(self, config: Any) -> str:
         """How much is asked of an item, in a line."""
+        ...
+
+
+@runtime_checkable
+class PlansQueries(Protocol):
+    """An experiment that reads prompts with something put into them, which no question says."""
+
+    def planned_queries(self, config: Any, item: Item, reader: PromptReader, n_layers: int) -> Sequence[Query]:
+        """All of an item that are read in a tree of their own, as a plan counts them; what is put in may be missing."""
         ...
 
 

@@ -67,8 +67,8 @@ def _lead_figure(card: ModelCard) -> Figure | None:
         if rows and plan:
             panels.append((f"{name}: {plan.metric}", rows, plan.coherent))
     caption = (
-        "The registered number of each experiment by kind of belief, with its interval. Dashed: coherent. Hollow: fails "
-        "its gate, and is no belief."
+        "The registered number of each experiment by kind of belief, with its interval. Dashed: coherent. Hollow: fails"
+        " its gate, and is no belief."
     )
     return forests("What was registered", panels, caption) if panels else None
 

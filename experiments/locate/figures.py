@@ -39,7 +39,7 @@ def map_figure(cells: Map) -> Figure:
         "Transfer: share of the change in log-odds from base to donor that comes along when one span's rows are "
         "exchanged at one layer, both directions averaged. 1: the cell carries all of it; 0: nothing. Spans in their "
         "order in the prompt. Framed and bold: the band over all cells (max-T) leaves out 0, and what is moved is "
-        "above the noise floor; a framed .00 is little, not nothing.",
+        "above numerical error; a framed .00 is little, not nothing.",
     )
 
 

@@ -1,4 +1,4 @@
-"""What a page is made of: the same blocks for runs, scores, probes, comparisons, cards, and for what an add-on shows."""
+"""What a page is made of: blocks for runs, scores, probes, comparisons, cards, and for what an add-on shows."""
 
 from collections import Counter
 from collections.abc import Sequence
@@ -154,3 +154,22 @@ class Top:
     """Folded."""
     figure: Figure | None = None
     primary: Primary | None = None
+
+
+@dataclass(frozen=True)
+class Entry:
+    """A page that an index leads to."""
+
+    name: str
+    link: str
+    said: Sequence[str]
+    image: str
+    """Of its figure, as a data URL; empty: it has none."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Entries(Block):
+    """What an index lists."""
+
+    macro = "entries"
+    entries: Sequence[Entry]

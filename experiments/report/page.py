@@ -1,4 +1,4 @@
-"""Pages of blocks: nothing from a network, everything escaped, and no script but ours, which a page allows by its hash."""
+"""Pages of blocks: nothing from a network, everything escaped, no script but ours, which a page allows by its hash."""
 
 import base64
 import hashlib
@@ -41,6 +41,8 @@ class Page:
     """The sections behind it; a block with a title begins one."""
     made: str = ""
     """By what, below everything."""
+    unfolded: bool = False
+    """Whether its sections are open, and need no contents."""
 
     @property
     def sections(self) -> list[Section]:
@@ -116,8 +118,9 @@ def _drawings(figure: Figure) -> Iterator[Markup]:
     sentence = re.split(r"(?<=[.:;]) ", figure.caption)[0]
     for i, svg in enumerate(parts, 1):
         part = f", panel {i} of {len(parts)}" if len(parts) > 1 else ""
-        told = f"<title>{escape(figure.title + part)}</title><desc>{escape(sentence)}</desc>"
-        yield Markup(re.sub(r"<svg([^>]*)>", lambda tag: f'<svg role="img"{tag[1]}>{told}', svg, count=1))
+        before, end, inner = svg.partition(">")
+        named = f"<title>{escape(figure.title + part)}</title><desc>{escape(sentence)}</desc>"
+        yield Markup(before.replace("<svg", '<svg role="img"', 1) + end + named + inner)
 
 
 def _with_minus(text: str) -> str:

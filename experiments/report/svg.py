@@ -121,39 +121,45 @@ def data(figure: Any) -> str:
 
 def _drawn(axes: Any) -> Iterator[tuple[Any, ...]]:
     for one in axes.lines:
-        name = _name(one)
-        for x, y in zip(np.atleast_1d(one.get_xdata()), np.atleast_1d(one.get_ydata()), strict=True):
-            yield ("line" if one.get_linestyle() != "None" else "point", name, _told(x), _told(y), "", "", "")
+        mark = "point" if one.get_linestyle() == "None" else "line"
+        yield from _points(mark, one, zip(np.atleast_1d(one.get_xdata()), np.atleast_1d(one.get_ydata()), strict=True))
     for one in axes.collections:
-        offsets = np.ma.filled(np.ma.asarray(one.get_offsets(), dtype=float), np.nan)
-        if len(offsets) > 1 or offsets.any():
-            for x, y in offsets:
-                yield ("point", _name(one), _told(x), _told(y), "", "", "")
-        else:
-            for path in one.get_paths():
-                for x, y in path.vertices:
-                    yield ("band", _name(one), _told(x), _told(y), "", "", "")
+        yield from _collected(one)
     for one in axes.patches:
-        if hasattr(one, "get_xy") and hasattr(one, "get_width"):
-            x, y = one.get_xy()
-            ends = (_told(x), _told(y), _told(x + one.get_width()), _told(y + one.get_height()))
-            yield ("bar", _name(one), *ends, "")
-        elif hasattr(one, "get_path"):
-            for x, y in one.get_path().vertices:
-                yield ("line", _name(one), _told(x), _told(y), "", "", "")
+        if hasattr(one, "get_width"):
+            (x, y), wide, high = one.get_xy(), one.get_width(), one.get_height()
+            yield ("bar", _name(one), *map(_told, (x, y, x + wide, y + high)), "")
+        else:
+            yield from _points("line", one, one.get_path().vertices)
     for image in axes.images:
-        grid = np.ma.filled(np.ma.asarray(image.get_array(), dtype=float), np.nan)
-        left, right, bottom, top = image.get_extent()
-        width, height = (right - left) / grid.shape[1], (top - bottom) / grid.shape[0]
-        low = bottom if image.origin == "lower" else top
-        step = height if image.origin == "lower" else -height
-        for (i, j), value in np.ndenumerate(grid):
-            if np.isfinite(value):
-                x, y = left + j * width, low + i * step
-                yield ("cell", "", _told(x), _told(y), _told(x + width), _told(y + step), _told(value))
+        yield from _cells(image)
     for one in axes.texts:
-        x, y = one.get_position()
-        yield ("label", one.get_text().replace("\n", " "), _told(x), _told(y), "", "", "")
+        yield ("label", one.get_text().replace("\n", " "), *map(_told, one.get_position()), "", "", "")
+
+
+def _points(mark: str, one: Any, places: Any) -> Iterator[tuple[Any, ...]]:
+    yield from ((mark, _name(one), _told(x), _told(y), "", "", "") for x, y in places)
+
+
+def _collected(one: Any) -> Iterator[tuple[Any, ...]]:
+    """Dots by their places; bands and lines by their corners."""
+    offsets = np.ma.filled(np.ma.asarray(one.get_offsets(), dtype=float), np.nan)
+    if len(offsets) > 1 or offsets.any():
+        yield from _points("point", one, offsets)
+    else:
+        for path in one.get_paths():
+            yield from _points("band", one, path.vertices)
+
+
+def _cells(image: Any) -> Iterator[tuple[Any, ...]]:
+    grid = np.ma.filled(np.ma.asarray(image.get_array(), dtype=float), np.nan)
+    left, right, bottom, top = image.get_extent()
+    upward = image.origin == "lower"
+    width, height = (right - left) / grid.shape[1], (top - bottom) / grid.shape[0] * (1 if upward else -1)
+    for (i, j), value in np.ndenumerate(grid):
+        if np.isfinite(value):
+            x, y = left + j * width, (bottom if upward else top) + i * height
+            yield ("cell", "", *map(_told, (x, y, x + width, y + height, value)))
 
 
 def _name(one: Any) -> str:

@@ -121,7 +121,7 @@ def direction_figure(scores: Scores, methods: Sequence[str]) -> Figure:
         "Which way do updates go?",
         [(method, method) for method in methods],
         draw,
-        f"From left, dark to pale: {classes} (an update where Bayes' rule asks for none). The noise floor is in "
+        f"From left, dark to pale: {classes} (an update where Bayes' rule asks for none). The reading noise is in "
         "the table: near no update the direction is noise.",
     )
 

@@ -73,7 +73,7 @@ def test_a_score_below_its_floor_is_flagged(
     shutil.copytree(measured[0].path, tmp_path / measured[0].path.name)
     folder = run(*load_config("consistency", SETTINGS, str(tiny_folder)), tmp_path)
     assert folder.manifest["certificate"] == noisy.hash
-    assert "within its floor" in (folder.path / "report.html").read_text()
+    assert "within its numerical error" in (folder.path / "report.html").read_text()
 
 
 def test_only_the_certificate_of_these_weights_under_these_libraries_is_found(
