@@ -11,7 +11,7 @@ from ..report.plotting import INK, MARK, STYLE, panel_figure, to_svg
 from .samples import Map
 
 AWAY = "#c2603f"
-"""Of a cell that moves the answer away from the donor's."""
+"""Of a cell that moves the answer away from the source's."""
 CELL_INCHES = (0.52, 0.34)
 LEFT_INCHES, TOP_INCHES, BELOW_INCHES = 1.35, 0.15, 0.5
 STRONGEST = 0.75
@@ -36,8 +36,8 @@ def map_figure(cells: Map) -> Figure:
     return Figure(
         "Where is the change carried?",
         to_svg(figure),
-        "Transfer: share of the change in log-odds from base to donor that comes along when one span's rows are "
-        "exchanged at one layer, both directions averaged. 1: the cell carries all of it; 0: nothing. Spans in their "
+        "Transfer: share of the change in log-odds from base to source that comes along when one span's rows are "
+        "patched at one layer, both directions averaged. 1: the cell carries all of it; 0: nothing. Spans in their "
         "order in the prompt. Framed and bold: the band over all cells (max-T) leaves out 0, and what is moved is "
         "above numerical error; a framed .00 is little, not nothing.",
     )

@@ -27,8 +27,9 @@ def inner_blocks(columns: Sequence[Column], profiles: Sequence[Profile], gate: G
     passed = sum(one.gate.passed for *_, one in read)
     figure = profile_figure(columns[0], profiles)
     text = (
-        "What inner layers would answer, read as they are (raw), through a translator that was fitted on text without "
-        "the items' words, and, where it was asked for, through their mean Jacobian on that text. "
+        "What inner layers would answer: by the logit lens (raw: as they are), by the tuned lens (translated: an "
+        "affine map that was fitted on text without the items' words) and, where asked for, by their mean Jacobian on "
+        "that text. "
         f"Gates: {judged} of {clusters} clusters judge, the others score. {passed} of "
         f"{len(read)} read-outs pass: coverage at least {gate.coverage:g}, correlation with the exact log-odds beyond "
         f"the words at least {gate.partial_corr:g}, and the exact answer's response to evidence. What fails is no "
