@@ -4,17 +4,18 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Annotated, Any, ClassVar, NamedTuple, NotRequired, Protocol, TypedDict, runtime_checkable
+from typing import Annotated, Any, ClassVar, NamedTuple, NotRequired, Protocol, Self, TypedDict, runtime_checkable
 
 import pandas as pd
 from pydantic import AfterValidator, Field, model_validator
 
 from ..hooks.backends.capture import CapturePlan
 from ..hooks.backends.captured import Captured
+from ..hooks.budgets import ON_CPU, Budgets
 from ..hooks.generation.sampling import Sampling
 from ..hooks.generation.thoughts import Thoughts
 from ..hooks.lens.plan import LensPlan
-from ..hooks.lm import BUDGET, LOW_COVERAGE, LanguageModel
+from ..hooks.lm import LOW_COVERAGE, LanguageModel
 from ..hooks.model.spec import ModelSpec
 from ..hooks.prompts.chat import Conversation, Message
 from ..hooks.prompts.options import TERMINATORS, Option
@@ -49,6 +50,8 @@ class RunConfig(Settings):
 
     reads_stated: ClassVar[bool] = False
     """Whether the experiment reads what `stated` asks for."""
+    cpu_budget: ClassVar[int] = ON_CPU.pack
+    """The token budget with which the experiment is fastest on a CPU."""
 
     experiment: str
     model: ModelSpec
@@ -56,8 +59,8 @@ class RunConfig(Settings):
     """Of the items and of all resampling."""
     items: int = Field(ge=1, le=10**7)
     terminators: tuple[str, ...] = TERMINATORS
-    token_budget: int = Field(default=BUDGET, ge=1)
-    """Most tokens of one forward pass; bounds the memory."""
+    token_budget: int | None = Field(default=None, ge=1)
+    """Most tokens of one forward pass. None: a run chooses by the device and the model's shape, and records it."""
     batch_items: int = Field(default=4, ge=1)
     """Items that are read in one tree and committed together."""
     low_coverage: float = Field(default=LOW_COVERAGE, ge=0, le=1)
@@ -79,6 +82,16 @@ class RunConfig(Settings):
     bootstrap_draws: int = Field(default=2000, ge=1, le=10**6)
     level: float = Field(default=0.95, gt=0, lt=1)
     """Of every interval."""
+
+    @property
+    def budget(self) -> int:
+        """Most tokens of one forward pass: what is set, or what is best on a CPU."""
+        return self.token_budget or self.cpu_budget
+
+    def on_device(self, budgets: Budgets) -> Self:
+        """With the token budget of a device, if none is set."""
+        chosen = self.budget if budgets == ON_CPU else budgets.pack
+        return self if self.token_budget else self.model_copy(update={"token_budget": chosen})
 
     @model_validator(mode="after")
     def _thoughts_have_one_temperature(self) -> "RunConfig":

@@ -60,7 +60,7 @@ def make_plan(experiment: Experiment, config: RunConfig) -> Plan:
             trees.append(experiment.planned_queries(config, item, reader, text.n_layers))
         for queries in filter(None, trees):
             built = QueryTree(queries)
-            packs = cut_into_packs(built.tree, built.read_nodes, config.token_budget)
+            packs = cut_into_packs(built.tree, built.read_nodes, config.budget)
             readouts += len(queries)
             run += sum(len(one) for one in packs)
             longest = max(longest, *(len(one) for one in packs))

@@ -105,7 +105,8 @@ def read(
     """The part of `run` that needs the model; returns the folder, and the settings as they are recorded in it."""
     items = items_of(experiment, config)
     with load(config.model, terminators=config.terminators) as lm:
-        config = config.model_copy(update={"model": lm.spec.model_copy(update={"threads": lm.identity.threads})})
+        spec = lm.spec.model_copy(update={"threads": lm.identity.threads})
+        config = config.on_device(lm.budgets).model_copy(update={"model": spec})
         settled: dict[str, Any] = {}
         for addon in ADDONS:
             config, own = addon.begin(experiment, config, items, lm)
@@ -269,10 +270,10 @@ def _verify(
     with progress(n, "read-out", "verifying") as advance:
         for i, item in enumerate(drawn):
             queries = compile_questions(lm.reader, experiment.questions(config, item))
-            readings, *_ = lm.read(queries, budget=config.token_budget)
+            readings, *_ = lm.read(queries, budget=config.budget)
             pick = random.Random(f"{config.seed}-{i}").randrange(len(queries))
             worst = max(worst, largest_difference(readings[pick], lm.read_plain(queries[pick])))
-            others.append(other_tokenisations(lm, queries[pick], vocabulary, budget=config.token_budget))
+            others.append(other_tokenisations(lm, queries[pick], vocabulary, budget=config.budget))
             ids.append(queries[pick].readout_id)
             advance(1)
     return {

@@ -104,7 +104,7 @@ def interchange(config: LocateConfig, item: Item, lm: LanguageModel) -> Intercha
     patches = _all_patches(config, pair, spans, len(blocks(lm.model)))
     layers = {point.layer for patch in patches for point in patch.points}
     streams = _Streams(queries, spans, sorted({EMBEDDING.layer, *layers}))
-    plain = lm.read(streams.queries, budget=config.token_budget, capture=streams.plan)
+    plain = lm.read(streams.queries, budget=config.budget, capture=streams.plan)
     assert plain.captured is not None
     swapped = [_swapped(item, queries[patch.into], patch, streams, plain.captured) for patch in patches]
     return Interchange(questions, plain, patches, [*undecided, *swapped])
@@ -135,7 +135,7 @@ def _all_patches(config: LocateConfig, pair: MinimalPair, spans: Spans, n_layers
 def read_pair(config: LocateConfig, item: Item, lm: LanguageModel) -> Read:
     """The contexts of a pair, and then all its patches in one tree. See `Experiment.read`."""
     asked = interchange(config, item, lm)
-    patched = lm.read(asked.queries, budget=config.token_budget)
+    patched = lm.read(asked.queries, budget=config.budget)
     names = {"experiment": NAME, "item": item.id, "cluster": item.cluster, "method": asked.questions[0].method}
     named = [names | {"scenario": question.scenario, "variant": "{}"} for question in asked.questions]
     named += [names | patch.columns for patch in asked.patches]

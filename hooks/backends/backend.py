@@ -134,11 +134,17 @@ class _Visit:
         if points and not 0 <= points[0].layer <= points[-1].layer < (n := len(blocks(model))):
             raise UserError(f"layers {points[0].layer} to {points[-1].layer}: the model has layers 0 to {n - 1}")
         pick = _picker(batch, capture, self.mine, input_device(model)) if capture else None
+        shape = batch.inputs["input_ids"].shape
         changes = {point: [_changer(pack, batch, edit) for edit in edits if edit.point == point] for point in points}
 
         def tap(point: Point) -> Tap:
             def visit(hidden: "torch.Tensor") -> "torch.Tensor | None":
                 self.passed.add(point)
+                if hidden.ndim != 3 or hidden.shape[:2] != shape:
+                    raise UserError(
+                        f"{point}: {type(model).__name__} keeps several streams there, {list(hidden.shape)} for "
+                        f"{list(shape)} tokens; they can be neither captured nor edited, choose another site"
+                    )
                 before = hidden
                 for change in changes[point]:
                     hidden = change(hidden)

@@ -72,7 +72,7 @@ def choose_path(
         except Exception as error:  # an architecture that was never tried breaks in any way
             faults.append(f"{path}: {type(error).__name__} in the forward pass")
             continue
-        worst = max(_gap(one, other) for one, other in zip(readings, plain, strict=True))
+        worst = max(gap_nat(one, other) for one, other in zip(readings, plain, strict=True))
         if worst <= TOLERANCE_NAT[str(model.dtype).removeprefix("torch.")]:
             if faults:
                 log.warning("%s is read by the %s path (%s)", type(model).__name__, path, "; ".join(faults))
@@ -81,7 +81,7 @@ def choose_path(
     raise UserError(f"{type(model).__name__} cannot be read exactly: {'; '.join(faults)}")
 
 
-def _gap(one: ExactReading, other: ExactReading) -> float:
+def gap_nat(one: ExactReading, other: ExactReading) -> float:
     """Largest difference in nats, of what is very unlikely per `IMPROBABLE_NAT`."""
     pairs = zip(np.concatenate(one.form_logp), np.concatenate(other.form_logp), strict=True)
     return max(abs(a - b) / max(1.0, abs(b) / IMPROBABLE_NAT) for a, b in pairs)

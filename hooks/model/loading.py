@@ -21,6 +21,10 @@ if TYPE_CHECKING:
     from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 
+LOADED_AS = {"auto": "sdpa", "sdpa": "sdpa", "flex": "sdpa", "eager": "eager"}
+"""Attention implementations of transformers that are asked for. Blocks are for packs alone."""
+
+
 @dataclass(frozen=True)
 class WeightsSource:
     """Where the weights are: an argument for `from_pretrained`, and the revision if it is on the hub."""
@@ -108,6 +112,8 @@ def load_model(spec: ModelSpec) -> "PreTrainedModel":
     if spec.threads:
         torch.set_num_threads(spec.threads)
     torch.backends.cuda.matmul.allow_tf32 = False
+    torch.backends.cuda.matmul.allow_bf16_reduced_precision_reduction = False
+    torch.backends.cuda.matmul.allow_fp16_reduced_precision_reduction = False
     torch.backends.cudnn.allow_tf32 = False
     logging.disable_progress_bar()
     source = find_weights(spec)
@@ -116,7 +122,7 @@ def load_model(spec: ModelSpec) -> "PreTrainedModel":
             source.place,
             revision=source.revision,
             dtype=getattr(torch, spec.dtype),
-            attn_implementation=spec.kernel,
+            attn_implementation=LOADED_AS[spec.kernel],
             device_map=spec.device_map,
             trust_remote_code=spec.trust_remote_code,
             use_safetensors=True,
@@ -150,7 +156,7 @@ def untrained_model(spec: ModelSpec, seed: int) -> "PreTrainedModel":
         torch.manual_seed(seed)
         config = AutoConfig.from_pretrained(source.place, revision=source.revision, **options)
         model = AutoModelForCausalLM.from_config(
-            config, dtype=getattr(torch, spec.dtype), attn_implementation=spec.kernel, **options
+            config, dtype=getattr(torch, spec.dtype), attn_implementation=LOADED_AS[spec.kernel], **options
         )
     return model.to(pick_device(spec.device)).eval().requires_grad_(False)
 
@@ -185,7 +191,7 @@ def _explained(spec: ModelSpec, source: WeightsSource) -> Iterator[None]:
             yield
         except Exception as error:
             if "attn_implementation" in str(error):
-                advice = f"its attention has no {spec.kernel!r} kernel; set `kernel: eager`"
+                advice = f"its attention has no {LOADED_AS[spec.kernel]!r} kernel; set `kernel: eager`"
                 raise UserError(f"model {source.place}: {advice}") from error
             if isinstance(error, OSError) and source.place == spec.hub:
                 advice = "check the id, or, without a network, give a local folder or a .gguf file"

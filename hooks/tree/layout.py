@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING, Any, Protocol
 import numpy as np
 
 from ..model.blocks import input_device
-from .attention import use_trunk_attention
-from .masks import attention_layers, pack_masks
+from .attention import attends_by_blocks, use_tree_attention
+from .flex import padded
+from .masks import attention_layers, block_masks, pack_masks
 from .tree import ROOT, Ints, Pack
 
 if TYPE_CHECKING:
@@ -65,21 +66,23 @@ class Packed:
 
     def __init__(self, model: "PreTrainedModel") -> None:
         attention_layers(model.config)
-        use_trunk_attention(model)
+        use_tree_attention(model)
         self.model = model
 
     def batches(self, pack: Pack) -> Iterator[Batch]:
         """See `Layout.batches`."""
         import torch
 
-        device = input_device(self.model)
+        device, every = input_device(self.model), np.arange(len(pack))
+        blocks = attends_by_blocks(self.model)
+        whole, masks = (padded(pack), block_masks) if blocks else (pack, pack_masks)
         inputs = {
-            "input_ids": torch.from_numpy(pack.tokens)[None].to(device),
-            "position_ids": torch.from_numpy(pack.positions)[None].to(device),
-            "attention_mask": pack_masks(pack, self.model.config, self.model.dtype, device),
+            "input_ids": torch.from_numpy(whole.tokens)[None].to(device),
+            "position_ids": torch.from_numpy(whole.positions)[None].to(device),
+            "attention_mask": masks(whole, self.model.config, self.model.dtype, device),
         }
-        every = np.arange(len(pack))
-        yield Batch(inputs, tokens=every, before=pack.parents, home=every)
+        tokens = np.where(whole.members == NOWHERE, NOWHERE, np.arange(len(whole)))
+        yield Batch(inputs, tokens, before=whole.parents, home=every)
 
 
 class Padded:

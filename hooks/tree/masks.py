@@ -5,7 +5,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ..errors import UserError
-from .attention import mark_trunk
+from .attention import mark_blocks, mark_trunk
+from .flex import block_mask
 from .tree import Pack
 
 if TYPE_CHECKING:
@@ -46,6 +47,16 @@ def pack_masks(pack: Pack, config: "PretrainedConfig", dtype: "torch.dtype", dev
         distance = pack.positions[:, None] - pack.positions[None, :]
         near = additive_mask(visible & (distance < text.sliding_window), dtype, device)
         masks[SLIDING] = mark_trunk(near, pack.trunk if pack.trunk <= text.sliding_window else 0)
+    return masks if len(masks) > 1 else next(iter(masks.values()))
+
+
+def block_masks(pack: Pack, config: "PretrainedConfig", dtype: "torch.dtype", device: "torch.device") -> Any:
+    """The same for a pack of whole blocks, as blocks."""
+    window = getattr(config.get_text_config(), "sliding_window", None)
+    masks = {}
+    for kind in sorted(attention_layers(config)):
+        blocks = block_mask(pack.ends, pack.positions, window if kind == SLIDING else None, device)
+        masks[kind] = mark_blocks(blocks, dtype, device)
     return masks if len(masks) > 1 else next(iter(masks.values()))
 
 

@@ -79,9 +79,12 @@ def lm(request: pytest.FixtureRequest, save_architecture: Callable[..., Path]) -
 @pytest.fixture(scope="module")
 def reference(lm: LanguageModel) -> Reference:
     with torch.inference_mode():
-        prompts = [torch.tensor([query.prompt.ids]) for query in queries(lm)]
+        prompts = [torch.tensor([query.prompt.ids], device=lm.model.device) for query in queries(lm)]
         states = [lm.model(ids, output_hidden_states=True, use_cache=False).hidden_states for ids in prompts]
-        return Reference([lm.read_plain(query) for query in queries(lm)], [torch.cat(one) for one in states])
+        return Reference(
+            [lm.read_plain(query) for query in queries(lm)],
+            [torch.cat([state.cpu() for state in one]) for one in states],
+        )
 
 
 @pytest.fixture(scope="module", params=BACKENDS)
@@ -166,11 +169,11 @@ def parts_by_hand(lm: LanguageModel, ids: list[int]) -> dict[Site, torch.Tensor]
         handles.append(mlp.register_forward_hook(lambda m, args, output: keep("mlp_out", output)))
     try:
         with torch.inference_mode():
-            lm.model(torch.tensor([ids]), use_cache=False)
+            lm.model(torch.tensor([ids], device=lm.model.device), use_cache=False)
     finally:
         for handle in handles:
             handle.remove()
-    return {site: torch.cat(values) for site, values in taken.items()}
+    return {site: torch.cat(values).cpu() for site, values in taken.items()}
 
 
 @pytest.mark.parametrize("how", LAYOUTS)
@@ -204,7 +207,7 @@ def test_the_parts_of_a_block_add_up_to_what_it_does(tiny: Any) -> None:
     torch.testing.assert_close(added, taken["resid_post"], rtol=1e-4, atol=1e-4)
     for layer, block in enumerate(blocks(tiny.model)):
         attention: Any = block.self_attn
-        projected = attention.o_proj(taken["head_out"][:, layer])
+        projected = attention.o_proj(taken["head_out"][:, layer].to(tiny.model.device)).cpu()
         torch.testing.assert_close(projected, taken["attn_out"][:, layer], rtol=1e-4, atol=1e-4)
 
 
@@ -258,7 +261,7 @@ def steered(block: Any, site: Site, change: Callable[[torch.Tensor], torch.Tenso
     """Change rows of what goes into, or comes out of, a block, in place."""
 
     def change_rows(hidden: torch.Tensor) -> None:
-        hidden[0, rows] = change(hidden[0, rows])
+        hidden[0, rows] = change(hidden[0, rows].cpu()).to(hidden)
 
     def before(_: Any, args: Any, kwargs: Any) -> None:
         change_rows(args[0] if args else kwargs["hidden_states"])
@@ -283,7 +286,7 @@ def test_an_edit_is_plain_steering_of_its_branch_alone(
     at = {int(node): row for row, node in enumerate(branches.pack.nodes)}
     changed = [at[node] for node in branches.nodes["changed"][1:]]
     others = [row for row in at.values() if row not in changed]
-    ids = torch.tensor([branches.trunk + branches.tokens["changed"]])
+    ids = torch.tensor([branches.trunk + branches.tokens["changed"]], device=lm.model.device)
     free = lm.head.log_probs(backend.run(branches.pack).hidden)
     for case in cases(lm):
         edit = Edit(Point(layer, case.site), tuple(branches.nodes["changed"][1:3]), case.change)

@@ -57,7 +57,7 @@ def queries(lm: LanguageModel) -> tuple[Query, Query]:
 def states(lm: LanguageModel, query: Query) -> list[torch.Tensor]:
     """[T, d_model] before the first block and after each but the last."""
     with torch.inference_mode():
-        ids = torch.tensor([query.prompt.ids])
+        ids = torch.tensor([query.prompt.ids], device=lm.model.device)
         return [state[0] for state in lm.model(ids, output_hidden_states=True, use_cache=False).hidden_states[:-1]]
 
 

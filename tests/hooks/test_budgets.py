@@ -1,0 +1,31 @@
+"""How many tokens are run and held at once."""
+
+from typing import Any
+
+import pytest
+import torch
+from transformers import LlamaConfig
+
+from doxascope.hooks.budgets import LARGEST, ON_CPU, budgets_within
+
+GIB = 2**30
+EIGHT_B = LlamaConfig(
+    hidden_size=4096, intermediate_size=14336, num_hidden_layers=32, num_attention_heads=32, num_key_value_heads=8
+)
+
+
+@pytest.mark.parametrize(("free", "pack"), [(64 * GIB, LARGEST), (8 * GIB, 4096), (1, ON_CPU.pack)])
+def test_packs_grow_with_memory_in_powers_of_two(free: float, pack: int) -> None:
+    assert budgets_within(free, EIGHT_B, torch.bfloat16).pack == pack
+
+
+def test_what_is_held_fits_into_half_of_the_memory() -> None:
+    """Keys and values of an 8B model take 128 KiB a token in bfloat16."""
+    held = budgets_within(64 * GIB, EIGHT_B, torch.bfloat16).held
+    assert 16 * GIB < held * 2 * 32 * 8 * 128 * 2 <= 32 * GIB
+
+
+def test_a_cpu_has_the_budget_of_one_item(tiny: Any) -> None:
+    if tiny.model.device.type == "cuda":
+        pytest.skip("the models are on a GPU")
+    assert tiny.budgets == ON_CPU
