@@ -89,7 +89,11 @@ def _primary(found: Comparison) -> Primary | None:
     if not found.confirmed:
         return None
     record, score = found.confirmed[0], found.confirmed[0].score
-    told = [interval_text(score.ci_lo, score.ci_hi) or "no interval", score.ci_method, qualified(score.status)]
+    told = [
+        interval_text(score.ci_lo, score.ci_hi) or "no interval",
+        score.ci_method,
+        qualified(score.status).replace("_", " "),
+    ]
     tested = f"adjusted p {adjusted_p(score)}" if adjusted_p(score) else "not tested"
     return Primary(
         title="Primary number",

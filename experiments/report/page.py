@@ -55,7 +55,7 @@ class Page:
         anchors: dict[str, int] = {}
         named = []
         for title, blocks in found:
-            plain = re.sub(r"[^a-z0-9]+", "-", title.lower()).strip("-") or "more"
+            plain = f"s-{re.sub(r'[^a-z0-9]+', '-', title.lower()).strip('-')}"  # no id of a block begins like that
             anchors[plain] = n = anchors.get(plain, 0) + 1
             named.append(Section(title or "More", plain if n == 1 else f"{plain}-{n}", blocks))
         return named

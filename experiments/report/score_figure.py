@@ -13,7 +13,7 @@ SMALLEST_MARGIN = 0.005
 """Beside the outermost ends of intervals; smaller differences are nothing to look at."""
 LINE = 0.36
 """Inches of a line of a figure."""
-LEAD_INCHES = 3.0
+LEAD_INCHES = 2.6
 """Of the one figure that a page begins with: it fits on a telephone."""
 
 Scores = Mapping[tuple[str, str, str], Score]

@@ -18,7 +18,7 @@ import pytest
 from doxascope.experiments.comparing import compare
 from doxascope.experiments.comparing.told import prepare as prepare_comparison
 from doxascope.experiments.comparing.told import write as write_comparison
-from doxascope.experiments.engine.config import load_config
+from doxascope.experiments.engine.config import load_config, stored_config
 from doxascope.experiments.engine.runner import report, run
 from doxascope.experiments.report.index import INDEX, index_page
 from doxascope.experiments.report.output import prepare, write
@@ -175,7 +175,7 @@ def test_text_stands_out_from_the_page_in_both_themes(pages: dict[str, str], the
 def test_a_page_asks_nothing_of_a_network(pages: dict[str, str], kind: str) -> None:
     text = pages[kind]
     links = re.findall(r"(?:href|src)=\"([^\"#][^\"]*)\"", text)
-    assert not [link for link in links if re.match(r"[a-z]+:", link) and not link.startswith("data:image/svg+xml")]
+    assert not [link for link in links if re.match(r"[a-z]+:", link) and not link.startswith("data:image/")]
     assert not re.search(r"@import|url\((?!#)|<link|<iframe", text)
 
 
@@ -200,15 +200,13 @@ def test_a_figure_holds_the_numbers_that_the_page_prints(places: dict[str, Path]
     assert any(abs(points[0] - row["estimate"]) < 1e-7 for row in scores if row["estimate"] is not None)
 
 
-def test_the_same_run_makes_the_same_page_and_figures_and_old_ones_go(
-    places: dict[str, Path], tiny_folder: Path
-) -> None:
+def test_the_same_run_makes_the_same_page_and_figures_and_old_ones_go(places: dict[str, Path]) -> None:
     folder = RunFolder.open(places["run"].parent)
     before = {path.name: path.read_bytes() for path in (folder.path / "figures").iterdir()}
     page = places["run"].read_bytes()
     (folder.path / "figures" / "99-old.svg").write_text("<svg/>")
     (folder.path / "figures" / "mine.svg").write_text("<svg/>")
-    report(folder, *load_config("consistency", SETTINGS, str(tiny_folder)))
+    report(folder, *stored_config(folder.config))
     assert places["run"].read_bytes() == page
     assert (folder.path / "figures" / "mine.svg").exists()
     (folder.path / "figures" / "mine.svg").unlink()
@@ -226,7 +224,7 @@ def test_what_was_said_stands_in_the_page_once(pages: dict[str, str]) -> None:
         assert conversations
 
 
-HARNESS = """<!doctype html><body><script>const pages = %s;</script><script>%s</script><pre id="found"></pre><script>
+HARNESS = """<!doctype html><body><script>const pages = %s;</script><pre id="found"></pre><script>
 (async () => {
   const found = {};
   for (const [name, text] of Object.entries(pages)) for (const width of %s) {
@@ -242,10 +240,7 @@ HARNESS = """<!doctype html><body><script>const pages = %s;</script><script>%s</
     const own = { wide: root.scrollWidth, which: wide.slice(0, 5).map((one) => one.outerHTML.slice(0, 120)),
       tools: inner.querySelectorAll(".tools").length, tables: inner.querySelectorAll(".scroll > table").length,
       instances: inner.querySelectorAll("#instances > details").length, axe: [] };
-    if (window.axe) {
-      const script = inner.createElement("script");
-      script.textContent = axe.source;
-      inner.head.append(script);
+    if (frame.contentWindow.axe) {
       const result = await frame.contentWindow.axe.run(inner);
       own.axe = result.violations.map((one) => `${one.id}: ${one.nodes[0].html}`);
     }
@@ -265,20 +260,15 @@ def browsed(pages: dict[str, str], tmp_path_factory: pytest.TempPathFactory) -> 
     if browser is None:
         pytest.skip(f"no browser here ({', '.join(names)}): layout is not tried")
     axe = Path(os.environ["DOXASCOPE_AXE"]).read_text(encoding="utf-8") if "DOXASCOPE_AXE" in os.environ else ""
-    shown = {
-        name: re.sub(r'<meta http-equiv="Content-Security-Policy"[^>]*>', "", text) for name, text in pages.items()
-    }
-    told = json.dumps(shown if axe else pages).replace("<", "\\u003c")
+    policy = r'<meta http-equiv="Content-Security-Policy"[^>]*>'  # which lets axe not run
+    script = f"<script>{axe}</script>"
+    shown = {name: re.sub(policy, lambda _: script, text) for name, text in pages.items()} if axe else pages
     folder = tmp_path_factory.mktemp("browser")
-    (folder / "harness.html").write_text(HARNESS % (told, axe.replace("</script", "<\\/script"), list(WIDTHS)))
-    flags = (
-        "--headless=new",
-        "--no-sandbox",
-        "--disable-gpu",
-        "--window-size=1400,1000",
-        f"--user-data-dir={folder}/own",
-    )
-    command = [browser, *flags, "--virtual-time-budget=60000", "--dump-dom", f"file://{folder}/harness.html"]
+    told = json.dumps(shown).replace("<", "\\u003c")
+    (folder / "harness.html").write_text(HARNESS % (told, list(WIDTHS)), encoding="utf-8")
+    flags = ("--headless=new", "--no-sandbox", "--disable-gpu", "--window-size=1400,1000", "--dump-dom")
+    own = (f"--user-data-dir={folder}/own", "--virtual-time-budget=60000")
+    command = [browser, *flags, *own, f"file://{folder}/harness.html"]
     dom = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False).stdout
     found = re.search(r'<pre id="found">(.*?)</pre>', dom, re.DOTALL)
     if found is None:
@@ -290,7 +280,8 @@ def browsed(pages: dict[str, str], tmp_path_factory: pytest.TempPathFactory) -> 
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_page_is_no_wider_than_its_window(browsed: dict[str, Any], kind: str, width: int) -> None:
     found = browsed[f"{kind} {width}"]
-    assert (found["wide"], found["which"]) == (width, [])
+    assert found["wide"] <= width
+    assert found["which"] == []
     assert found["tools"] == found["tables"]
     assert (found["instances"] > 0) == (kind == "run")
 
