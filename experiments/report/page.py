@@ -16,6 +16,7 @@ from ..experiment import Figure
 from ..runs.folder import RunFolder
 from .blocks import Block, Instances, Picture, Top
 from .gallery import packed
+from .svg import SPACES
 
 FIGURES = "figures"
 """The folder of a page's figures."""
@@ -118,7 +119,7 @@ def _drawings(figure: Figure) -> Iterator[Markup]:
     sentence = re.split(r"(?<=[.:;]) ", figure.caption)[0]
     for i, svg in enumerate(parts, 1):
         part = f", panel {i} of {len(parts)}" if len(parts) > 1 else ""
-        before, end, inner = svg.partition(">")
+        before, end, inner = svg.replace(SPACES, "", 1).partition(">")
         named = f"<title>{escape(figure.title + part)}</title><desc>{escape(sentence)}</desc>"
         yield Markup(before.replace("<svg", '<svg role="img"', 1) + end + named + inner)
 

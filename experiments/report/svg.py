@@ -14,9 +14,9 @@ INK = "#22262b"
 DECIMALS = 2
 """Of coordinates, in points."""
 FONT = "'DejaVu Sans', sans-serif"
-HEADER = (
-    f'<svg xmlns="http://www.w3.org/2000/svg" xmlns:xlink="http://www.w3.org/1999/xlink" style="font-family:{FONT}"'
-)
+SPACES = ' xmlns="http://www.w3.org/2000/svg" xmlns:xlink="http://www.w3.org/1999/xlink"'
+"""What a file needs and a page does not."""
+HEADER = f'<svg{SPACES} style="font-family:{FONT}"'
 Box = tuple[float, float, float, float]
 """Left, top, width, height, in points."""
 
