@@ -39,6 +39,12 @@ STYLE: Any = {
     "ytick.color": INK,
 }
 
+DASHED: Any = (0, (4, 3))
+"""Of a reference line."""
+REFERENCE = {"color": INK, "linewidth": 0.8, "linestyle": DASHED}
+DOT = {"color": MARK, "marker": "o", "markersize": 3, "linestyle": "none"}
+"""In keys."""
+
 T = TypeVar("T")
 Key = Mapping[str, Mapping[str, Any]]
 """Of a figure: label -> how its mark is drawn, a line by the arguments of `Line2D`, an area by its `facecolor`."""

@@ -60,7 +60,7 @@ def test_a_run_refers_to_the_certificate_of_its_model(
     headline = told["c2", "free", "exact", "all"]
     assert 0 < headline < 1e-4
     page = (folder.path / "report.html").read_text()
-    assert f"floor {headline:.0e}" in page
+    assert f"numerical error {headline:.0e}" in page
     assert certificate.hash in page
     assert "doxascope certify" not in page
 

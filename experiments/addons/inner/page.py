@@ -17,6 +17,14 @@ GATES = {"coverage": "coverage", "partial_corr": "words", "evidence_response": "
 ROW = 0.09
 """Of the height of the scores, for a row of crosses below them."""
 SMALLEST_RANGE = 0.02
+LAYER = {"color": MARK, "marker": "o", "markersize": 3.5, "linestyle": "none"}
+KEY = {
+    "layer that passes": LAYER,
+    "layer that fails": LAYER | {"fillstyle": "none"},
+    "the model's own answer": {"color": INK, "linewidth": 1},
+    "the words alone": {"color": INK, "linewidth": 0.9, "linestyle": (0, (1, 2))},
+    "gate that fails": {"color": INK, "marker": "x", "markersize": 2.5, "linestyle": "none"},
+}
 
 
 def inner_blocks(columns: Sequence[Column], profiles: Sequence[Profile], gate: Gate) -> list[Block]:
@@ -92,6 +100,7 @@ def profile_figure(column: Column, profiles: Sequence[Profile]) -> Figure:
         "answer is left once each word's usual share is taken out; evidence: what it is about does not move as in the "
         "answer). A hollow point is no belief, however high it lies.",
         columns=2,
+        key=KEY,
     )
 
 
