@@ -180,7 +180,7 @@ def _same(score: PairedDifference, margin: float | None, worst: float) -> Equiva
 
 def _beside(score: PairedDifference) -> Iterator[tuple[str, str]]:
     if math.isfinite(score.mde):
-        yield "smallest difference found with 80% power", f"{score.mde:.3g}"
+        yield "minimum detectable effect (80% power)", f"{score.mde:.3g}"
     if score.n_only_first or score.n_only_second:
         yield "rows without a counterpart, of the first, of the second", f"{score.n_only_first}, {score.n_only_second}"
 

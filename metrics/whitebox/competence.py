@@ -20,7 +20,7 @@ from ..score import NAN, Score
 from ..validation import Floats, check_level, floats, outcomes, probabilities, refuse
 
 FALLS, BELOW_MENTIONED = "rejected falls", "rejected below mentioned"
-COVERAGE, PARSED = "coverage", "parse rate"
+COVERAGE, PARSED = "coverage", "valid-answer rate"
 GAIN, EVIDENCE, EASY = "gain over words", "response to evidence", "easy questions"
 COMPLEMENT = "complement coherence"
 CONDITIONS = {

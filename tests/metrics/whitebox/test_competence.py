@@ -100,7 +100,7 @@ def test_the_other_conditions_by_name() -> None:
         "coverage[free]",
         "gain over words",
         "response to evidence",
-        "parse rate[verbal]",
+        "valid-answer rate[verbal]",
         "easy questions",
     )
     assert (bad.rare, bad.conditions["coverage[free]"].value) == (("free",), pytest.approx(0.15))
