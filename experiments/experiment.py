@@ -11,7 +11,7 @@ from pydantic import AfterValidator, Field, model_validator
 
 from ..hooks.backends.capture import CapturePlan
 from ..hooks.backends.captured import Captured
-from ..hooks.budgets import ON_CPU, Budgets
+from ..hooks.budgets import CPU_PACK, Budgets
 from ..hooks.generation.sampling import Sampling
 from ..hooks.generation.thoughts import Thoughts
 from ..hooks.lens.plan import LensPlan
@@ -50,7 +50,7 @@ class RunConfig(Settings):
 
     reads_stated: ClassVar[bool] = False
     """Whether the experiment reads what `stated` asks for."""
-    cpu_budget: ClassVar[int] = ON_CPU.pack
+    cpu_budget: ClassVar[int] = CPU_PACK
     """The token budget with which the experiment is fastest on a CPU."""
 
     experiment: str
@@ -90,7 +90,7 @@ class RunConfig(Settings):
 
     def on_device(self, budgets: Budgets) -> Self:
         """With the token budget of a device, if none is set."""
-        chosen = self.budget if budgets == ON_CPU else budgets.pack
+        chosen = self.budget if budgets.pack == CPU_PACK else budgets.pack
         return self if self.token_budget else self.model_copy(update={"token_budget": chosen})
 
     @model_validator(mode="after")

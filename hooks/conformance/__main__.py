@@ -9,6 +9,7 @@ from datetime import UTC, datetime
 from importlib.metadata import version
 from pathlib import Path
 
+from ..tree.layouts import LAYOUTS
 from .check import TOLERANCE_NAT, Outcome, check_family
 from .families import FAMILIES
 
@@ -17,9 +18,7 @@ COLUMNS = (
     "layers",
     "kernel",
     "read by",
-    "packed (nat)",
-    "forked (nat)",
-    "padded (nat)",
+    *(f"{name} (nat)" for name in LAYOUTS),
     "captures",
     "edits (nat)",
     "tokens run / tree",
@@ -65,7 +64,9 @@ def page(outcomes: list[Outcome], device: str) -> str:
         f"The tolerance is {TOLERANCE_NAT:g} nat.",
         "",
         "- *packed*: the whole tree in one row under its own mask, every token once.",
-        "- *forked*: the trunk once, its cache forked over the branches: recurrent, convolutional and chunked layers.",
+        "- *forked*: the trunk once, its cache forked over the branches, whatever the layers keep.",
+        "- *paired*: the same by two tokens at least, for models that treat one token alone otherwise.",
+        "- *stepped*: the same a token at a time, for models that go on from a cache in no other way.",
         "- *padded*: each path from the first token to a leaf in a row of its own.",
         "",
         "The first layout that agrees is taken, by a check when the model is first used. *Captures* is the largest "
@@ -83,7 +84,7 @@ def page(outcomes: list[Outcome], device: str) -> str:
 
 
 def _row(one: Outcome) -> tuple[str, ...]:
-    nat = (f"{one.nat[name]:.0e}" if name in one.nat else "-" for name in ("packed", "forked", "padded"))
+    nat = (f"{one.nat[name]:.0e}" if name in one.nat else "-" for name in LAYOUTS)
     ratio = f"{one.tokens_run} / {one.tokens_tree} = {one.tokens_run / one.tokens_tree:.2f}" if one.tokens_tree else "-"
     short = (said.partition(":")[0] for said in (one.capture, one.edit))
     return f"`{one.family}`", ", ".join(one.kinds), one.kernel, one.path or "none", *nat, *short, ratio

@@ -21,7 +21,7 @@ from ..prompts.chat import Boundary, Prompt
 from ..prompts.options import END, OptionPaths, Terminators
 from ..prompts.places import ResolvedPosition
 from ..prompts.query import Query, Swap
-from ..tree.layout import LAYOUTS
+from ..tree.layouts import CACHED, LAYOUTS
 from .families import VOCABULARY, tiny_model
 
 if TYPE_CHECKING:
@@ -33,7 +33,7 @@ TOLERANCE_NAT = 1e-4
 TOLERANCE_STREAM = 1e-4
 """Of a row of the residual stream, relative to the largest number of all layers."""
 MOST_TOKENS = 1.5
-"""Times the tree's tokens, of what forks a cache."""
+"""Times the tree's tokens, of what goes on from a cache."""
 BUDGET = 4096
 FIRST_WORD = 3
 """The ids before it are special."""
@@ -96,7 +96,7 @@ def check_family(family: str, device: str = "cpu", kernel: str | None = None) ->
     outcome.tokens_run, outcome.tokens_tree = cost.tokens_run, cost.tokens_tree
     if outcome.nat.get(chosen.path, np.inf) > TOLERANCE_NAT:
         outcome.faults.append(f"{chosen.path} is off by {outcome.nat.get(chosen.path, np.nan):.1e} nat")
-    if chosen.path == "forked" and cost.tokens_run > MOST_TOKENS * cost.tokens_tree:
+    if chosen.path in CACHED and cost.tokens_run > MOST_TOKENS * cost.tokens_tree:
         outcome.faults.append(f"{cost.tokens_run} tokens run for a tree of {cost.tokens_tree}")
     outcome.capture = _captures(model, chosen.backend, head, read, outcome)
     outcome.edit = _edits(model, chosen.backend, head, [*read, edited], outcome)

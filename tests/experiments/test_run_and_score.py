@@ -127,7 +127,7 @@ def test_a_plan_counts_the_stated_beliefs(configured: Callable[..., Any]) -> Non
     with load(config.model) as lm:
         for own in places:
             asked = [ask_number(lm.reader, one.name, one.context, UNIT.worded(*one.options)) for one in own]
-            run += lm.read([one.query(lm.reader) for one in asked], budget=config.token_budget).cost.tokens_run
+            run += lm.read([one.query(lm.reader) for one in asked], budget=config.budget).cost.tokens_run
     assert planned("{numbers: [unit]}").tokens_run - silent.tokens_run == run
 
 
