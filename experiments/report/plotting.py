@@ -12,7 +12,7 @@ from .svg import INK, Box, data, panels, pdf, raw_svg, small
 
 MARK = "#3f88b5"
 SIDE = 1.85
-LEFT, RIGHT, BELOW, ABOVE = 0.6, 0.15, 0.5, 0.2
+LEFT, RIGHT, BELOW, ABOVE = 0.7, 0.15, 0.5, 0.2
 """Of a panel, in inches: the side of the axes, and what is left free around them; above, for each line of a title."""
 TITLE_LETTERS = 26
 """Of a line of a title, as wide as a panel of the usual side."""
