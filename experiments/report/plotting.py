@@ -7,6 +7,9 @@ import textwrap
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeVar
 
+import numpy as np
+from numpy.typing import ArrayLike
+
 from ..experiment import Figure
 from .svg import INK, Box, data, panels, pdf, raw_svg, small
 
@@ -130,6 +133,6 @@ def to_svg(figure: Any) -> str:
         return small(raw_svg(figure))
 
 
-def course(axes: Any, x: Sequence[float], y: Sequence[float], **style: Any) -> None:
+def course(axes: Any, x: ArrayLike, y: ArrayLike, **style: Any) -> None:
     """Points in their order, joined by a line where there are at least three: two make no course."""
-    axes.plot(x, y, "-o" if len(x) > 2 else "o", **style)
+    axes.plot(x, y, "-o" if np.size(x) > 2 else "o", **style)
