@@ -22,6 +22,15 @@ TINY = {
     "runs": {
         "consistency": {"items": 3, "registered.n": 3, "bootstrap_draws": 50},
         "truth": {"items": 12, "bootstrap_draws": 50},
+        "bscore": {  # of one kind, with nothing to compare it with
+            "items": 2,
+            "runs": 1,
+            "turns": 2,
+            "distributions": {},
+            "confidence": None,
+            "bootstrap_draws": 50,
+            "registered": None,
+        },
     },
     "probe": {"run": "truth", "settings": {"positions": [], "study.permutations": 19, "study.refits": 20}},
 }
@@ -58,7 +67,7 @@ def test_a_card_leads_with_gates_and_shows_kinds_gaps_and_the_probe(card: ModelC
     titles = [page.index(f">{title}<") for title in ("Gates", "Said, held, done", "Probe", "Runs")]
     assert titles == sorted(titles)
     told = json.loads((card.folder / "card.json").read_text())
-    assert set(told["experiments"]) == {"consistency", "truth"}
+    assert set(told["experiments"]) == {"consistency", "truth", "bscore"}
     for name, path in card.runs.items():
         stored = json.loads((path / "scores.json").read_text())["scores"]
         whole = {
