@@ -4,21 +4,23 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Annotated, Any, ClassVar, NamedTuple, NotRequired, Protocol, TypedDict, runtime_checkable
+from typing import Annotated, Any, ClassVar, NamedTuple, NotRequired, Protocol, Self, TypedDict, runtime_checkable
 
 import pandas as pd
 from pydantic import AfterValidator, Field, model_validator
 
 from ..hooks.backends.capture import CapturePlan
 from ..hooks.backends.captured import Captured
+from ..hooks.budgets import CPU_PACK, Budgets
 from ..hooks.generation.sampling import Sampling
 from ..hooks.generation.thoughts import Thoughts
 from ..hooks.lens.plan import LensPlan
-from ..hooks.lm import BUDGET, LOW_COVERAGE, LanguageModel
+from ..hooks.lm import LOW_COVERAGE, LanguageModel
 from ..hooks.model.spec import ModelSpec
 from ..hooks.prompts.chat import Conversation, Message
 from ..hooks.prompts.options import TERMINATORS, Option
 from ..hooks.prompts.places import Positions
+from ..hooks.prompts.query import PromptReader, Query
 from ..hooks.settings import Settings
 from ..hooks.tree.memory import Cost
 from ..hooks.verbal.formats import FORMATS
@@ -48,6 +50,8 @@ class RunConfig(Settings):
 
     reads_stated: ClassVar[bool] = False
     """Whether the experiment reads what `stated` asks for."""
+    cpu_budget: ClassVar[int] = CPU_PACK
+    """The token budget with which the experiment is fastest on a CPU."""
 
     experiment: str
     model: ModelSpec
@@ -55,8 +59,8 @@ class RunConfig(Settings):
     """Of the items and of all resampling."""
     items: int = Field(ge=1, le=10**7)
     terminators: tuple[str, ...] = TERMINATORS
-    token_budget: int = Field(default=BUDGET, ge=1)
-    """Most tokens of one forward pass; bounds the memory."""
+    token_budget: int | None = Field(default=None, ge=1)
+    """Most tokens of one forward pass. None: a run chooses by the device and the model's shape, and records it."""
     batch_items: int = Field(default=4, ge=1)
     """Items that are read in one tree and committed together."""
     low_coverage: float = Field(default=LOW_COVERAGE, ge=0, le=1)
@@ -78,6 +82,16 @@ class RunConfig(Settings):
     bootstrap_draws: int = Field(default=2000, ge=1, le=10**6)
     level: float = Field(default=0.95, gt=0, lt=1)
     """Of every interval."""
+
+    @property
+    def budget(self) -> int:
+        """Most tokens of one forward pass: what is set, or what is best on a CPU."""
+        return self.token_budget or self.cpu_budget
+
+    def on_device(self, budgets: Budgets) -> Self:
+        """With the token budget of a device, if none is set."""
+        chosen = self.budget if budgets.pack == CPU_PACK else budgets.pack
+        return self if self.token_budget else self.model_copy(update={"token_budget": chosen})
 
     @model_validator(mode="after")
     def _thoughts_have_one_temperature(self) -> "RunConfig":
@@ -209,6 +223,11 @@ class Figure:
     title: str
     svg: str
     caption: str
+    panels: Sequence[str] = ()
+    """The same in parts, which a page lays out by its width; they share definitions, and belong together."""
+    pdf: bytes = b""
+    data: str = ""
+    """What is drawn, as CSV."""
 
 
 @dataclass(frozen=True)
@@ -270,6 +289,8 @@ class Experiment(ABC):
     """
     config_type: ClassVar[type[RunConfig]] = RunConfig
     """Its settings."""
+    unit: ClassVar[str] = "each read by itself"
+    """What its items are, in the plural."""
     material: ClassVar[str] = ""
     """The setting that a file after its name on the command line fills, with dots; empty: it takes none."""
     conditions: ClassVar[frozenset[str]] = frozenset()
@@ -347,6 +368,15 @@ class PlansByItself(Protocol):
 
     def size(self, config: Any) -> str:
         """How much is asked of an item, in a line."""
+        ...
+
+
+@runtime_checkable
+class PlansQueries(Protocol):
+    """An experiment that reads prompts with something put into them, which no question says."""
+
+    def planned_queries(self, config: Any, item: Item, reader: PromptReader, n_layers: int) -> Sequence[Query]:
+        """All of an item that are read in a tree of their own, as a plan counts them; what is put in may be missing."""
         ...
 
 

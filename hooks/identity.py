@@ -45,7 +45,7 @@ class Identity(Settings):
     backend: str
     """The library that reads, with its version."""
     path: str
-    """`packed` or `padded`: how token trees go through it."""
+    """How token trees go through it: a name of `LAYOUTS`."""
     device: str
     threads: int
 

@@ -12,16 +12,17 @@ from ..metrics.beliefs import belief_table
 from .backends.backend import Backend
 from .backends.capture import CapturePlan
 from .backends.make import make_backend, require_library
+from .budgets import Budgets, budgets_of
 from .errors import UserError, in_one_line
 from .exact.exact import ExactReading, PackedReading, exact_rows, read_packed
 from .exact.plain import read_plain
 from .exact.self_check import Chosen, choose_path
-from .generation.generation import BUDGET as SAMPLING_BUDGET
 from .generation.generation import GeneratedText, Request, Sampler
 from .generation.growing import CachedHistories, Histories, RecomputedHistories
 from .generation.grown import GrownReading, read_grown
 from .generation.mentions import BUDGET as HISTORIES
 from .generation.mentions import Mentions, read_mentions
+from .generation.rows import CachedRows, Rows, TreeRows
 from .generation.sampling import Sampling
 from .identity import Identity, identify
 from .model.head import Head
@@ -38,8 +39,6 @@ if TYPE_CHECKING:
 
     from .lens.lens import Lens
 
-BUDGET = 1024
-"""Default tokens of a pack. On a CPU packs of one item are fastest: the dense mask grows with the square."""
 LOW_COVERAGE = 0.5
 """Below this coverage the model would most likely not have said any of the options (METRICS G1)."""
 
@@ -99,6 +98,11 @@ class LanguageModel:
         except UserError as error:
             raise UserError(f"model {self.spec.name}: {error}") from error
 
+    @cached_property
+    def budgets(self) -> Budgets:
+        """How many tokens are run, and held, at once where nothing else is said: by the memory of the device."""
+        return budgets_of(self.model)
+
     @property
     def backend(self) -> Backend:
         """What runs packs on this model."""
@@ -108,7 +112,7 @@ class LanguageModel:
         self,
         queries: Sequence[Query],
         *,
-        budget: int = BUDGET,
+        budget: int | None = None,
         temperatures: Sequence[float] = (),
         capture: CapturePlan | None = None,
         lens: "Lens | None" = None,
@@ -117,7 +121,7 @@ class LanguageModel:
 
         Args:
             queries: made by `reader.query`.
-            budget: most tokens of one forward pass.
+            budget: most tokens of one forward pass; None: by the memory of the device.
             temperatures: at which to read, too.
             capture: sites and layers of the residual stream to take in the same passes, at the places that each
                 query was compiled with.
@@ -127,7 +131,7 @@ class LanguageModel:
             queries,
             self.backend,
             self.head,
-            budget=budget,
+            budget=budget or self.budgets.pack,
             temperatures=temperatures,
             capture=capture,
             lens=lens,
@@ -138,13 +142,13 @@ class LanguageModel:
         queries: Sequence[Query],
         histories: Histories,
         *,
-        budget: int = BUDGET,
+        budget: int | None = None,
         temperatures: Sequence[float] = (),
     ) -> GrownReading:
         """Exact readings of compiled queries after histories that this model has sampled, of which only what is new is
         computed. `histories` is made by the method of that name.
         """
-        return read_grown(queries, histories, self.head, budget=budget, temperatures=temperatures)
+        return read_grown(queries, histories, self.head, budget=budget or self.budgets.pack, temperatures=temperatures)
 
     def read_plain(self, query: Query) -> ExactReading:
         """The exact reading of one query by an ordinary forward pass per surface form."""
@@ -158,7 +162,7 @@ class LanguageModel:
         prefill: str = "",
         forms: Sequence[str] = ("{option}", "{Option}"),
         capture: Literal["last"] | None = None,
-        budget: int = BUDGET,
+        budget: int | None = None,
     ) -> Beliefs:
         """The exact distribution over `options` as the next assistant turn.
 
@@ -169,7 +173,7 @@ class LanguageModel:
             forms: what counts as saying an option; `{option}` as given, `{Option}` capitalised. Their
                 probabilities are summed.
             capture: `"last"` reads the residual stream at the prompt's last token in the same pass.
-            budget: most tokens of one forward pass.
+            budget: most tokens of one forward pass; None: by the memory of the device.
 
         Returns:
             A belief table with `logp` (natural, not normalised), `prob` (normalised over the options) and
@@ -205,7 +209,7 @@ class LanguageModel:
         sampling: Sampling,
         *,
         seed: int,
-        budget: int = SAMPLING_BUDGET,
+        budget: int | None = None,
         until: Sequence[int] = (),
     ) -> list[GeneratedText]:
         """The draws of each request, in their order. See `generation` for what a draw depends on.
@@ -222,8 +226,9 @@ class LanguageModel:
                     f"read-out {request.readout_id}: prompt and answer take up to {longest} tokens, the model takes "
                     f"{context}; shorten the conversation or lower max_new_tokens"
                 )
+        budget = budget or self.budgets.held
         sampler = Sampler(self.tokenizer, self.head, [*self.sampler.end_ids, *until]) if until else self.sampler
-        return sampler.generate(requests, self.histories(budget), sampling, seed=seed, budget=budget)
+        return sampler.generate(requests, self.rows(), sampling, seed=seed, budget=budget)
 
     def generate(
         self,
@@ -232,7 +237,7 @@ class LanguageModel:
         *,
         seed: int = 0,
         prefill: str = "",
-        budget: int = SAMPLING_BUDGET,
+        budget: int | None = None,
         **sampling: object,
     ) -> list[GeneratedText]:
         """Sampled next assistant turns.
@@ -242,7 +247,7 @@ class LanguageModel:
             n: draws of each.
             seed: the same seed draws the same; more draws begin with the same ones.
             prefill: how the assistant's turn already begins.
-            budget: most tokens whose keys and values are held at once.
+            budget: most tokens whose keys and values are held at once; None: by the memory of the device.
             sampling: fields of Sampling, such as `temperature=0` (greedy) or `max_new_tokens=20`; by default the
                 model's own distribution, not truncated.
 
@@ -261,12 +266,18 @@ class LanguageModel:
         """First mentions in the answers to one prompt, counted and expected (see `read_mentions`)."""
         return read_mentions(samples, query, sampling, self.histories(budget), self.head, budget=budget)
 
-    def histories(self, budget: int = SAMPLING_BUDGET) -> Histories:
+    def histories(self, budget: int | None = None) -> Histories:
         """An empty tree of histories: with a cache where the model takes the mask of a tree, else computed anew at
         every step.
         """
-        cached = self.chosen.path == "packed"
-        return CachedHistories(self.model) if cached else RecomputedHistories(self.backend, budget)
+        if self.chosen.path == "packed":
+            return CachedHistories(self.model)
+        return RecomputedHistories(self.backend, budget or self.budgets.pack)
+
+    def rows(self) -> Rows:
+        """What sampling runs on: with a cache where the model takes the mask of a tree, else computed anew."""
+        packed = self.chosen.path == "packed"
+        return CachedRows(self.model, self.budgets.pack) if packed else TreeRows(self.histories())
 
     def option_rows(
         self, reading: ExactReading, options: Sequence[Option], low_coverage: float = LOW_COVERAGE

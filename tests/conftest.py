@@ -37,7 +37,9 @@ TURNS = "{% for m in messages %}<u>{{ m['role'] }}: {{ m['content'] }}</u>{% end
 @pytest.fixture(scope="session")
 def noise() -> Callable[[Any], float]:
     """How far rounding may move the largest of these log-probabilities, or of other numbers that a model computes."""
-    return lambda numbers: ROUNDING * max(2.0, float(np.nanmax(np.abs(np.asarray(numbers)))))
+    return lambda numbers: (
+        ROUNDING * max(2.0, float(np.nanmax(np.abs(np.asarray(getattr(numbers, "cpu", lambda: numbers)())))))
+    )
 
 
 @pytest.fixture

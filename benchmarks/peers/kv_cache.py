@@ -41,7 +41,8 @@ def _read(model: PreTrainedModel, queries: Sequence[Query]) -> list[float]:
         hidden = _run(model, [path[:-1] for path in paths], depths, _chosen(cache, rows))
         where = [(row, column) for row, path in enumerate(paths) for column in range(len(path) - 1)]
         logp = _log_probs(model, hidden[tuple(torch.tensor(where).T)])
-        steps = logp.gather(1, torch.tensor([paths[row][column + 1] for row, column in where])[:, None])[:, 0]
+        said = torch.tensor([paths[row][column + 1] for row, column in where], device=logp.device)
+        steps = logp.gather(1, said[:, None])[:, 0]
         for (row, _), step in zip(where, steps.tolist(), strict=True):
             values[chunk[row]] += step
     return values
@@ -52,21 +53,23 @@ def _run(
 ) -> torch.Tensor:
     """[rows, width, d_model] of sequences, padded on the right, that go on at `depths` after the cache's rows."""
     width, before = max(map(len, sequences)), cache.get_seq_length()
-    ids = torch.tensor([[*sequence, *[0] * (width - len(sequence))] for sequence in sequences])
-    start = torch.tensor(depths)[:, None]
+    rows = [[*sequence, *[0] * (width - len(sequence))] for sequence in sequences]
+    ids = torch.tensor(rows, device=model.device)
+    start = torch.tensor(depths, device=model.device)[:, None]
     # What is causal sees no padding on its right; in the cache, padding lies between a prompt and what follows.
     padded = bool((start < before).any())
-    seen = torch.cat([torch.arange(before) < start, torch.ones_like(ids, dtype=torch.bool)], dim=1) if padded else None
+    columns = torch.arange(max(before, width), device=model.device)
+    seen = torch.cat([columns[:before] < start, torch.ones_like(ids, dtype=torch.bool)], dim=1) if padded else None
     output = body(model)(
-        input_ids=ids, position_ids=start + torch.arange(width), attention_mask=seen, past_key_values=cache
+        input_ids=ids, position_ids=start + columns[:width], attention_mask=seen, past_key_values=cache
     )
     return output.last_hidden_state
 
 
 def _chosen(cache: DynamicCache, rows: Sequence[int]) -> DynamicCache:
     """A cache of some rows, with repetitions."""
-    taken, index = DynamicCache(), torch.tensor(rows)
     layers: list[Any] = cache.layers
+    taken, index = DynamicCache(), torch.tensor(rows, device=layers[0].keys.device)
     for number, layer in enumerate(layers):
         taken.update(layer.keys[index], layer.values[index], number)
     return taken

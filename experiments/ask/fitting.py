@@ -106,9 +106,7 @@ def _mean_coverage(config: AskConfig, method: str, form: AskForm, items: Sequenc
     for item in items:
         try:
             asked = method_questions(tried, item, method)
-            readings = (
-                lm.read(compile_questions(lm.reader, asked), budget=config.token_budget).readings if asked else []
-            )
+            readings = lm.read(compile_questions(lm.reader, asked), budget=config.budget).readings if asked else []
         except UserError:
             return float("nan")
         masses += [reading.coverage for reading in readings]

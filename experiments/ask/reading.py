@@ -36,7 +36,7 @@ def read_item(name: str, config: AskConfig, item: Item, lm: LanguageModel) -> Re
             rows += _without_number(name, item, method)
         else:
             able += asked
-    nothing = Read([], [], Cost(0, 0, 0, config.token_budget, 0), None)
+    nothing = Read([], [], Cost(0, 0, 0, config.budget, 0), None)
     read = read_questions(name, config, item, able, lm) if able else nothing
     return read._replace(rows=[*map(_with_outcome, [*read.rows, *rows])])
 

@@ -39,7 +39,7 @@ def confidence_rows(
         variant = {"asked": i, "of": name, "category": choice.category}
         return {"scenario": CONFIDENCE, "step": 0, "variant": json.dumps(variant, sort_keys=True)}
 
-    for i, one in enumerate(read_numbers(lm, asked, budget=config.token_budget)):
+    for i, one in enumerate(read_numbers(lm, asked, budget=config.budget)):
         rows += [told(i) | row for row in one.rows(_pair(choice.options[i]), config.low_coverage)]
     if config.confidence.greedy:
         law = Sampling(temperature=0, max_new_tokens=ANSWER_TOKENS)

@@ -51,7 +51,7 @@ def hold(
     one says depends on no other. Raises UserError if one would be longer than the model's context.
     """
     longest = _refuse_long(config, item, name, lm.reader)
-    beside = max(1, SIDE_BY_SIDE * config.token_budget // longest)
+    beside = max(1, SIDE_BY_SIDE * config.budget // longest)
     runs = list(range(config.runs))
     turns: list[list[Turn]] = []
     costs: list[Cost] = []
@@ -66,7 +66,7 @@ def _hold(
     config: BScoreConfig, item: Item, name: str, runs: Sequence[int], firsts: Firsts, lm: LanguageModel
 ) -> tuple[list[list[Turn]], list[Cost]]:
     """Some of them, over one cache."""
-    histories = lm.histories(config.token_budget)
+    histories = lm.histories(config.budget)
     drawn = {run: turn_orders(config, item, run) for run in runs}
     said: dict[int, list[Message]] = {run: [] for run in runs}
     before: dict[int, int] = {}
@@ -80,7 +80,7 @@ def _hold(
             found = [firsts[name, drawn[run][0]] for run in runs]
             readings = [replace(one, readout_id=q.readout_id) for one, q in zip(found, asked, strict=True)]
         else:
-            grown = lm.read_grown(queries, histories, budget=config.token_budget, temperatures=config.temperatures)
+            grown = lm.read_grown(queries, histories, budget=config.budget, temperatures=config.temperatures)
             readings, kept = grown.readings, grown.held  # what is held stays in the cache until the next turn has it
             costs.append(grown.cost)
         for run, question, query, reading in zip(runs, asked, queries, readings, strict=True):

@@ -28,7 +28,7 @@ def describe_item(experiment: Experiment, config: RunConfig, name: str) -> Itera
         raise UserError(f"--item {name}: no such read-out; {nearest(name, [q.readout_id for q in asked])}")
     with load(config.model, terminators=config.terminators) as lm:
         queries = compile_questions(lm.reader, asked)
-        readings, cost, _ = lm.read(queries, budget=config.token_budget)
+        readings, cost, _ = lm.read(queries, budget=config.budget)
         yield (
             f"{item.id}: {len(asked)} read-outs, {cost.tokens_tree} unique tokens, {cost.tokens_run} run in "
             f"{cost.packs} packs of at most {cost.budget}"

@@ -179,7 +179,7 @@ class AskableModel(LanguageModel):
         data = shipped.model_dump() | {key: value for key, value in changes.items() if value is not None}
         data |= {"model": self.spec.model_dump(), "terminators": self.reader.terminators.texts}
         data["methods"] = data["methods"] | {name: one.form.model_dump() for name, one in fitted.items()}
-        return parse(AskConfig, data, "ask()")
+        return parse(AskConfig, data, "ask()").on_device(self.budgets)
 
 
 def _several(answers: str | Sequence[str]) -> tuple[str, ...]:

@@ -34,7 +34,7 @@ from ..reading.exact import compile_questions, read_questions
 from ..report.blocks import Prose
 from ..report.lead import Lead
 from ..report.rows import as_row, jsonable
-from ..report.run_page import render_report
+from ..report.run_page import run_page
 from ..runs.folder import RunFolder
 from ..runs.integrity import STORE, restore, say_what_is_gone
 from ..runs.manifest import (
@@ -105,7 +105,8 @@ def read(
     """The part of `run` that needs the model; returns the folder, and the settings as they are recorded in it."""
     items = items_of(experiment, config)
     with load(config.model, terminators=config.terminators) as lm:
-        config = config.model_copy(update={"model": lm.spec.model_copy(update={"threads": lm.identity.threads})})
+        spec = lm.spec.model_copy(update={"threads": lm.identity.threads})
+        config = config.on_device(lm.budgets).model_copy(update={"model": spec})
         settled: dict[str, Any] = {}
         for addon in ADDONS:
             config, own = addon.begin(experiment, config, items, lm)
@@ -170,9 +171,8 @@ def _report(folder: RunFolder, experiment: Experiment, config: RunConfig) -> Non
     notes = {key: note for one in added for key, note in one.notes.items()}
     blocks = [block for one in added for block in one.blocks]
     blocks += [Prose(text=f"Not scored: {name} {why}.") for name, why in left_out.items()]
-    page = render_report(experiment, config, record, lead, findings, numbers, beliefs, notes, blocks)
-    folder.write("report.html", page)
-    written = ["scores.json", "scores.parquet", "report.html", *(name for one in added for name in one.files)]
+    page = run_page(experiment, config, record, lead, findings, numbers, beliefs, notes, blocks)
+    written = ["scores.json", "scores.parquet", *page.write(folder), *(name for one in added for name in one.files)]
     written += ["published.csv"] if len(published) else []
     written += [ANSWERS] if isinstance(experiment, TabulatesAnswers) else []
     written += [STORE] if (folder.path / STORE).exists() else []
@@ -270,10 +270,10 @@ def _verify(
     with progress(n, "read-out", "verifying") as advance:
         for i, item in enumerate(drawn):
             queries = compile_questions(lm.reader, experiment.questions(config, item))
-            readings, *_ = lm.read(queries, budget=config.token_budget)
+            readings, *_ = lm.read(queries, budget=config.budget)
             pick = random.Random(f"{config.seed}-{i}").randrange(len(queries))
             worst = max(worst, largest_difference(readings[pick], lm.read_plain(queries[pick])))
-            others.append(other_tokenisations(lm, queries[pick], vocabulary, budget=config.token_budget))
+            others.append(other_tokenisations(lm, queries[pick], vocabulary, budget=config.budget))
             ids.append(queries[pick].readout_id)
             advance(1)
     return {

@@ -1,6 +1,6 @@
 """Settings of the locate experiment: which pairs, and which cells of the map."""
 
-from typing import Annotated
+from typing import Annotated, ClassVar
 
 from pydantic import Field, model_validator
 
@@ -16,6 +16,8 @@ from .urn import UrnPairs
 class LocateConfig(RunConfig):
     """Configuration of `locate`."""
 
+    cpu_budget: ClassVar[int] = 640
+    """Patched contexts share little, and the mask grows with the square."""
     pairs: Annotated[
         RejectionPairs | UrnPairs | SpeakerPairs | HistoryPairs | CovariatePairs, Field(discriminator="of")
     ]

@@ -122,6 +122,8 @@ class MartingaleConfig(RunConfig):
     """Configuration of `martingale`. `items` counts questions per domain."""
 
     reads_stated: ClassVar[bool] = True
+    cpu_budget: ClassVar[int] = 4096
+    """A trajectory with all its read-outs fits."""
 
     domains: Mapping[Domain, QuestionSource] = Field(min_length=1)
     cutoff: date | None = None

@@ -84,7 +84,7 @@ def _final_beliefs(
     ends = [chain(lm, asked, one).contexts[-1] for one in samples]
     places = [BeliefPlace(f"{i}", "", END, context, options_of(item)) for i, context in enumerate(ends)]
     queries = compile_questions(lm.reader, exact_questions(narrowed, places))
-    readings, *_ = lm.read(queries, budget=config.token_budget)
+    readings, *_ = lm.read(queries, budget=config.budget)
     return np.array([reading.prob[0] for reading in readings]).reshape(len(samples), -1).mean(axis=1)
 
 

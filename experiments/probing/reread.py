@@ -57,7 +57,7 @@ def untrained_features(job: ProbeJob, loaded: Loaded, folder: Path, allow_code: 
         log.warning("reading %d prompts by an untrained model, once", len(loaded.data.rows))
         text = load_text_side(spec)
         with LanguageModel(spec, untrained_model(spec, job.study.seed), text, config.terminators) as lm:
-            return _read(lm, _prompts(job, loaded, lm), loaded.at, config.token_budget)
+            return _read(lm, _prompts(job, loaded, lm), loaded.at, config.budget)
 
     ids = sorted(loaded.data.rows["readout_id"])
     return _kept(folder, "untrained", [_of(loaded), job.study.seed, ids], compute)
@@ -79,7 +79,7 @@ def neutral_features(job: ProbeJob, loaded: Loaded, folder: Path, allow_code: Se
         with load(config.model, terminators=config.terminators) as lm:
             require_same_model(lm, loaded.header)
             where = _alike(loaded.asked)
-            return _read(lm, [_up_to(lm, chat, where) for chat in chats], loaded.at, config.token_budget)
+            return _read(lm, [_up_to(lm, chat, where) for chat in chats], loaded.at, config.budget)
 
     return _kept(folder, "neutral", [_of(loaded), chats], compute)
 

@@ -1,7 +1,7 @@
 """Settings of the rationality experiment: the world, the prompts, and the forms of belief and decision."""
 
 from collections.abc import Mapping
-from typing import Literal
+from typing import ClassVar, Literal
 
 from pydantic import Field, model_validator
 
@@ -82,6 +82,7 @@ class Said(Settings):
 class RationalityConfig(RunConfig):
     """Configuration of `rationality`. `items` counts contexts."""
 
+    cpu_budget: ClassVar[int] = 2048
     world: WorldSource
     """One: who acts in two worlds may have other utilities in each, and is then no worse for it."""
     reveal: tuple[int, int] = (1, 3)

@@ -31,7 +31,7 @@ def stated_rows(config: RationalityConfig, item: Item, lm: LanguageModel) -> tup
     for name in dict.fromkeys((*config.said.numbers, *config.said.sampled)):
         pairs = [(_place(config, one), _question(config, item, one, name, lm)) for one in asked]
         if name in config.said.numbers:
-            read = read_numbers(lm, [one for _, one in pairs], budget=config.token_budget)
+            read = read_numbers(lm, [one for _, one in pairs], budget=config.budget)
             for (place, _), one in zip(pairs, read, strict=True):
                 rows += _numbers(place, one, config)
         if name in config.said.sampled:
@@ -82,7 +82,7 @@ def _with_auxiliary(
     text = config.wording.auxiliary_number.format(situation=item.content["situation"], noun=further["noun"])
     form = _states(further["labels"])
     asked = ask_number(lm.reader, f"{item.id}/auxiliary", [{"role": "user", "content": text}], form)
-    (read,) = read_numbers(lm, [asked], budget=config.token_budget)
+    (read,) = read_numbers(lm, [asked], budget=config.budget)
     where = {"scenario": AUXILIARY, "step": 0, "variant": "{}"}
     status = read.lines[-1].status(config.low_coverage)
     own = [

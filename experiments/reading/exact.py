@@ -105,7 +105,7 @@ def read_packed_questions(config: RunConfig, questions: Sequence[Question], lm: 
     compiled = compile_questions(lm.reader, questions, config.capture)
     queries = [replace(query, inner=asked.method in inside) for query, asked in zip(compiled, questions, strict=True)]
     return lm.read(
-        queries, budget=config.token_budget, temperatures=config.temperatures, capture=config.capture, lens=lm.lens
+        queries, budget=config.budget, temperatures=config.temperatures, capture=config.capture, lens=lm.lens
     )
 
 

@@ -66,7 +66,7 @@ def _one_judge(
         message: Message = {"role": "user", "content": text}
         asked.append(ask_number(lm.reader, f"{place.name}/{mark}", [message], UNIT.worded(*place.options)))
     rows: Rows = []
-    for (place, *_), one in zip(shown, read_numbers(lm, asked, budget=config.token_budget), strict=True):
+    for (place, *_), one in zip(shown, read_numbers(lm, asked, budget=config.budget), strict=True):
         rows += [place.columns() | row for row in one.rows(place.options, config.low_coverage)]
     return rows, [
         number_transcript(lm.reader.chat, own, one.place.options) for one, own in zip(shown, asked, strict=True)

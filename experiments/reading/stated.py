@@ -68,7 +68,7 @@ def stated_rows(config: RunConfig, places: Sequence[BeliefPlace], lm: LanguageMo
         asked = _asked(name, places, lm.reader)
         answers: list[list[Answer]] = [[] for _ in asked]
         if name in plan.numbers:
-            for place, one in zip(places, read_numbers(lm, asked, budget=config.token_budget), strict=True):
+            for place, one in zip(places, read_numbers(lm, asked, budget=config.budget), strict=True):
                 rows += [place.columns() | row for row in one.rows(place.options, low)]
         if name in plan.greedy:
             greedy = Sampling(temperature=0, max_new_tokens=ANSWER_TOKENS)

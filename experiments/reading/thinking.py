@@ -35,7 +35,7 @@ def think(config: RunConfig, questions: Sequence[Question], lm: LanguageModel) -
         drawn = list(islice(samples, config.thoughts.draws))
         closed = [sample for sample in drawn if sample.ids[-1] == close]
         queries = [_query(question, sample.ids[:-1], lm) for sample in closed]
-        budget = max(config.token_budget, *map(_tokens, queries), 1)  # a thought is computed once for all its forms
+        budget = max(config.budget, *map(_tokens, queries), 1)  # a thought is computed once for all its forms
         readings, cost, _ = lm.read(queries, budget=budget)
         after = dict(zip((sample.draw for sample in closed), readings, strict=True))
         mixtures.append(Mixture([Thought(sample, after.get(sample.draw)) for sample in drawn], question.options))

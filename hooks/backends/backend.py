@@ -14,7 +14,7 @@ import numpy as np
 from ..errors import UserError
 from ..model.blocks import blocks, input_device
 from ..model.points import Point, Site, Tap, forward_order
-from ..tree.layout import Batch, Layout, Packed
+from ..tree.layout import NOWHERE, Batch, Layout, Packed
 from ..tree.tree import Ints, Pack
 from .edits import Edit
 
@@ -87,10 +87,11 @@ class Backend(ABC):
         hidden: torch.Tensor | None = None
         streams = torch.empty(0)
         residuals: dict[Site, torch.Tensor] = {}
+        spans = _Spans(pack, capture) if capture else None
         tokens_run = 0
         with torch.inference_mode():
             for batch in self.layout.batches(pack):
-                visit = _Visit(self.model, pack, batch, capture, edits, lens_layers)
+                visit = _Visit(self.model, pack, batch, spans, edits, lens_layers)
                 last = self.forward(batch.inputs, visit.taps)
                 visit.check()
                 if hidden is None:
@@ -101,10 +102,52 @@ class Backend(ABC):
                 for i, layer in enumerate(lens_layers):
                     streams[mine, i] = visit.streams[Point(layer, "resid_post")].to(streams)
                 tokens_run += len(batch.tokens)
-                if capture:
-                    visit.hand_over(residuals)
+                visit.hand_over(residuals)
+        if spans and not spans.single:
+            residuals = {site: spans.mean(sums) for site, sums in residuals.items()}
         assert hidden is not None
         return PackOutput(hidden, residuals, streams=streams, tokens_run=tokens_run)
+
+
+class _Spans:
+    """What a capture takes of a pack, whichever batches run it: the tokens that each row is the mean of."""
+
+    def __init__(self, pack: Pack, capture: Capture) -> None:
+        self.capture = capture
+        self.single = bool((capture.lengths == 1).all())
+        self.dtype: torch.dtype | None = None
+        """Of the residual stream, once it was seen."""
+        rows, tokens = [], []
+        for row, (token, length) in enumerate(zip(capture.rows.tolist(), capture.lengths.tolist(), strict=True)):
+            path = [token]
+            for _ in range(length - 1):
+                path.append(int(pack.parents[path[-1]]))
+            rows += [row] * length
+            tokens += path[::-1]
+        self.rows, self.tokens = np.array(rows, dtype=np.int64), np.array(tokens, dtype=np.int64)
+
+    def mean(self, sums: "torch.Tensor") -> "torch.Tensor":
+        """Of [C, layers, width] float32 sums over all batches."""
+        import torch
+
+        return (sums / torch.from_numpy(self.capture.lengths)[:, None, None]).to(self.dtype)
+
+    def picker(self, batch: Batch, device: "torch.device") -> "tuple[Ints, Callable[[torch.Tensor], torch.Tensor]]":
+        """Which rows a batch has a share in, and what takes it from the stream: [n, width], of one token or a sum."""
+        import torch
+
+        here = batch.home[self.tokens] != NOWHERE
+        mine, shares = np.unique(self.rows[here], return_counts=True)
+        cells = torch.from_numpy(batch.home[self.tokens[here]]).to(device)
+        lengths = torch.from_numpy(shares).to(device)
+
+        def pick(hidden: "torch.Tensor") -> "torch.Tensor":
+            self.dtype, rows = hidden.dtype, _cells(hidden, cells)
+            if self.single:
+                return rows
+            return torch.segment_reduce(rows.float(), "sum", lengths=lengths.to(rows.device))
+
+        return mine, pick
 
 
 class _Visit:
@@ -115,30 +158,36 @@ class _Visit:
         model: "PreTrainedModel",
         pack: Pack,
         batch: Batch,
-        capture: Capture | None,
+        spans: _Spans | None,
         edits: Sequence[Edit],
         lens_layers: Sequence[int],
     ) -> None:
         import torch
 
-        self.capture = capture
+        self.spans = spans
         self.reads = batch.here(pack.rows)
         self.cells = torch.from_numpy(batch.home[pack.rows[self.reads]])
         self.streams: dict[Point, torch.Tensor] = {}
-        self.mine = batch.here(capture.rows) if capture else np.empty(0, dtype=np.int64)
         self.taken: dict[Point, torch.Tensor] = {}
         self.passed: set[Point] = set()
-        wanted = {Point(layer, site) for site in capture.sites for layer in capture.layers} if capture else set()
+        self.mine, pick = spans.picker(batch, input_device(model)) if spans else (np.empty(0, dtype=np.int64), None)
+        taken = spans.capture if spans and len(self.mine) else None
+        wanted = {Point(layer, site) for site in taken.sites for layer in taken.layers} if taken else set()
         lens = {Point(layer, "resid_post") for layer in lens_layers}
         points = sorted(wanted | lens | {edit.point for edit in edits}, key=forward_order)
         if points and not 0 <= points[0].layer <= points[-1].layer < (n := len(blocks(model))):
             raise UserError(f"layers {points[0].layer} to {points[-1].layer}: the model has layers 0 to {n - 1}")
-        pick = _picker(batch, capture, self.mine, input_device(model)) if capture else None
+        shape = batch.inputs["input_ids"].shape
         changes = {point: [_changer(pack, batch, edit) for edit in edits if edit.point == point] for point in points}
 
         def tap(point: Point) -> Tap:
             def visit(hidden: "torch.Tensor") -> "torch.Tensor | None":
                 self.passed.add(point)
+                if hidden.ndim != 3 or hidden.shape[:2] != shape:
+                    raise UserError(
+                        f"{point}: {type(model).__name__} keeps several streams there, {list(hidden.shape)} for "
+                        f"{list(shape)} tokens; they can be neither captured nor edited, choose another site"
+                    )
                 before = hidden
                 for change in changes[point]:
                     hidden = change(hidden)
@@ -161,39 +210,21 @@ class _Visit:
         """Put what this batch took where it belongs in [C, layers, d_model] of each site."""
         import torch
 
-        assert self.capture is not None
-        for site in self.capture.sites:
-            first, *rest = (self.taken[Point(layer, site)] for layer in self.capture.layers)
+        if self.spans is None or not len(self.mine):
+            return
+        capture, mine = self.spans.capture, torch.from_numpy(self.mine)
+        for site in capture.sites:
+            first, *rest = (self.taken[Point(layer, site)] for layer in capture.layers)
             # One copy to the CPU for all layers. Under a device map each block's rows are where the block is.
             rows = torch.stack([first, *(one.to(first.device) for one in rest)], dim=1).cpu()
             if site not in residuals:
-                residuals[site] = rows.new_empty(len(self.capture.rows), *rows.shape[1:])
-            residuals[site][torch.from_numpy(self.mine)] = rows
+                residuals[site] = rows.new_zeros(len(capture.rows), *rows.shape[1:])
+            residuals[site][mine] += rows
 
 
 def _cells(hidden: "torch.Tensor", cells: "torch.Tensor") -> "torch.Tensor":
     """[n, d_model] of [B, T, d_model]."""
     return hidden.flatten(0, 1)[cells.to(hidden.device)]
-
-
-def _picker(
-    batch: Batch, capture: Capture, mine: Ints, device: "torch.device"
-) -> "Callable[[torch.Tensor], torch.Tensor]":
-    """Takes the rows `mine` of `capture`, [n, d_model], from the residual stream of a batch."""
-    import torch
-
-    lengths = capture.lengths[mine]
-    paths = [batch.path(int(row), int(n)) for row, n in zip(capture.rows[mine], lengths, strict=True)]
-    cells = torch.tensor([cell for path in paths for cell in path], dtype=torch.long, device=device)
-    if (lengths == 1).all():
-        return lambda hidden: _cells(hidden, cells)
-    segments = torch.from_numpy(lengths).to(device)
-
-    def mean(hidden: "torch.Tensor") -> "torch.Tensor":
-        rows = _cells(hidden, cells).float()
-        return torch.segment_reduce(rows, "mean", lengths=segments.to(rows.device)).to(hidden.dtype)
-
-    return mean
 
 
 def _changer(pack: Pack, batch: Batch, edit: Edit) -> "Callable[[torch.Tensor], torch.Tensor]":

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from ..errors import UserError
 from ..model.loading import load_model
 from ..model.spec import ModelSpec
+from ..tree.attention import use_tree_attention
 from ..tree.layout import Layout
 from .backend import Backend
 from .transformers import TransformersBackend
@@ -42,6 +43,8 @@ def make_backend(spec: ModelSpec, model: "PreTrainedModel", tokenizer: "PreTrain
     Raises UserError if the library cannot serve the model.
     """
     if spec.backend == "transformers":
+        on_one_gpu = {parameter.device.type for parameter in model.parameters()} == {"cuda"} and not spec.device_map
+        use_tree_attention(model, blocks=spec.kernel == "flex" or (spec.kernel == "auto" and on_one_gpu))
         return lambda layout: TransformersBackend(model, layout)
     try:
         if spec.backend == "transformer_lens":

@@ -34,7 +34,7 @@ class NnsightBackend(Backend):
 
         places = [(module_at(self.model, point), tap) for point, tap in taps.items()]
         envoys = [(self.traced.get(self._names[place.module]), place.before, tap) for place, tap in places]
-        with self.traced.trace(**inputs, use_cache=False) as tracer:
+        with self.traced.trace(**{"use_cache": False, **inputs}) as tracer:
             for envoy, before, tap in envoys:
                 _visit(envoy, before, tap)
             hidden = nnsight.save(self._body.output.last_hidden_state)

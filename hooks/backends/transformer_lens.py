@@ -44,10 +44,11 @@ class TransformerLensBackend(Backend):
             raise StopAtLayerException(output.last_hidden_state)
 
         hooks: list[Any] = [(f"blocks.{point.layer}.{HOOKS[point.site]}", _hook(tap)) for point, tap in taps.items()]
-        others = {name: value for name, value in inputs.items() if name != "input_ids"}
+        others: dict[str, Any] = {"use_cache": False, **inputs}
+        ids = others.pop("input_ids")
         end = body(self.model).register_forward_hook(stop)
         try:
-            return self.bridge.run_with_hooks(inputs["input_ids"], fwd_hooks=hooks, use_cache=False, **others)
+            return self.bridge.run_with_hooks(ids, fwd_hooks=hooks, **others)
         finally:
             end.remove()
 

@@ -17,4 +17,4 @@ class TransformersBackend(Backend):
     def forward(self, inputs: Mapping[str, Any], taps: Mapping[Point, Tap]) -> "torch.Tensor":
         """See `Backend.forward`."""
         with tapped(self.model, taps):
-            return body(self.model)(**inputs, use_cache=False).last_hidden_state
+            return body(self.model)(**{"use_cache": False, **inputs}).last_hidden_state

@@ -1,4 +1,4 @@
-"""How packs are laid out for a model: packed if it takes the mask of a tree and proves right, else padded."""
+"""How packs are laid out for a model: packed if it takes the mask of a tree, else forked or padded, if proved right."""
 
 import logging
 import random
@@ -14,7 +14,7 @@ from ..model.head import Head
 from ..prompts.chat import Boundary, Prompt
 from ..prompts.options import OptionPaths, Terminators
 from ..prompts.query import Query
-from ..tree.layout import LAYOUTS
+from ..tree.layouts import CACHED, LAYOUTS
 from .exact import ExactReading, read_packed
 from .plain import read_plain
 
@@ -30,9 +30,15 @@ architecture once in float32."""
 IMPROBABLE_NAT = 10.0
 """Random words are less likely than anything that is read, and rounding grows with the size of the logits: a
 log-probability beyond this may be off in proportion."""
-WINDOW = 1024
-"""The longest sliding window that the check can afford to leave."""
+NOISE, LEAST_NOISE_NAT = 4, 0.05
+"""In half precision a cache may move a path by so many times what padding does, or by so much at least."""
+REACHES = ("sliding_window", "attention_chunk_size", "index_topk")
+"""Settings by which a token does not see all that came before."""
+REACH = 2048
+"""The farthest of them that the check can afford to leave."""
 BUDGET = 1024
+SHORT = 2
+"""How many probes are short enough to be run a token at a time."""
 
 
 class Chosen(NamedTuple):
@@ -47,8 +53,8 @@ def choose_path(
 ) -> Chosen:
     """The first layout in which a back end agrees with plain forward passes on a small tree of random `words`.
 
-    One path of the tree is longer than the model's sliding window, if that is at most 1,024 tokens; a larger
-    window, or an attention chunk, is never left, and whether it is served rightly is not seen here.
+    For every window, attention chunk or choice of keys that the model has, a path is longer, if that is at most 2,048
+    tokens; what reaches farther is never left, and whether it is served rightly is not seen here.
 
     Args:
         make: gives the back end.
@@ -57,38 +63,46 @@ def choose_path(
         terminators: what closes an option.
         words: ids to draw from.
 
-    Raises UserError, saying why, if neither layout agrees.
+    Raises UserError, saying why, if no layout agrees.
     """
     queries = _probes(model.config, words, terminators)
     plain = [read_plain(query, model) for query in queries]
     faults = []
+
+    def gap(layout: str, n: int = len(queries)) -> float:
+        readings = read_packed(queries[:n], make(LAYOUTS[layout]), head, budget=BUDGET).readings
+        return max(gap_nat(one, other) for one, other in zip(readings, plain, strict=False))
+
     for path, layout in LAYOUTS.items():
         try:
-            backend = make(layout)
-            readings = read_packed(queries, backend, head, budget=BUDGET).readings
+            worst = gap(path)
+            if path == "forked":  # it goes on by one token or by many, as the tree has it
+                worst = max(worst, gap("stepped", SHORT))
+            allowed = TOLERANCE_NAT[str(model.dtype).removeprefix("torch.")]
+            if path in CACHED and model.dtype.itemsize < 4:
+                allowed = min(allowed, max(LEAST_NOISE_NAT, NOISE * gap("padded")))
         except UserError as error:
             faults.append(f"{path}: {error}")
             continue
         except Exception as error:  # an architecture that was never tried breaks in any way
             faults.append(f"{path}: {type(error).__name__} in the forward pass")
             continue
-        worst = max(_gap(one, other) for one, other in zip(readings, plain, strict=True))
-        if worst <= TOLERANCE_NAT[str(model.dtype).removeprefix("torch.")]:
+        if worst <= allowed:
             if faults:
                 log.warning("%s is read by the %s path (%s)", type(model).__name__, path, "; ".join(faults))
-            return Chosen(path, backend)
+            return Chosen(path, make(layout))
         faults.append(f"{path} and plain forward passes differ by {worst:.2g} nat")
     raise UserError(f"{type(model).__name__} cannot be read exactly: {'; '.join(faults)}")
 
 
-def _gap(one: ExactReading, other: ExactReading) -> float:
+def gap_nat(one: ExactReading, other: ExactReading) -> float:
     """Largest difference in nats, of what is very unlikely per `IMPROBABLE_NAT`."""
     pairs = zip(np.concatenate(one.form_logp), np.concatenate(other.form_logp), strict=True)
     return max(abs(a - b) / max(1.0, abs(b) / IMPROBABLE_NAT) for a, b in pairs)
 
 
 def _probes(config: "PretrainedConfig", words: Sequence[int], terminators: Terminators) -> list[Query]:
-    """Queries whose tree branches early, branches late, and, if it can, goes on beyond the sliding window."""
+    """Queries whose tree branches early, branches late, and, if it can, goes on beyond all that a layer sees."""
     draw = random.Random(0)
 
     def ids(n: int) -> tuple[int, ...]:
@@ -98,10 +112,11 @@ def _probes(config: "PretrainedConfig", words: Sequence[int], terminators: Termi
     paths = tuple((ids(n),) for n in (1, 3, 2))
     probes = [(trunk, paths), (trunk + ids(5), paths)]
     text = config.get_text_config()
-    window = getattr(text, "sliding_window", None) or WINDOW + 1
-    # The last tokens of this path look back just past the place where it left the others.
-    if window <= WINDOW and window + len(trunk) <= (getattr(text, "max_position_embeddings", None) or np.inf):
-        probes.append((trunk + ids(window - 4), ((ids(4),),)))
+    longest = getattr(text, "max_position_embeddings", None) or np.inf
+    for reach in sorted({getattr(text, name, None) or REACH + 1 for name in REACHES}):
+        # The last tokens of this path look back just past the place where it left the others.
+        if reach <= REACH and reach + len(trunk) <= longest:
+            probes.append((trunk + ids(reach - 4), ((ids(4),),)))
     return [
         Query(str(i), Prompt(prompt, Boundary(None, "")), OptionPaths((), options), terminators)
         for i, (prompt, options) in enumerate(probes)

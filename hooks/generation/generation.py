@@ -18,16 +18,16 @@ from ..errors import UserError
 from ..exact.exact import UNEMBED_ROWS
 from ..model.head import Head
 from ..prompts.chat import Prompt
-from .growing import Histories, Node
+from .growing import Node
+from .rows import Rows
 from .sampling import Sampling, draw_tokens, numbers_per_token, random_generator
 
 if TYPE_CHECKING:
+    import torch
     from transformers import PreTrainedTokenizerBase
 
-BUDGET = 4096
-"""Default tokens whose keys and values are held at once."""
 REFILL_SHARE = 0.25
-"""New draws enter when this share of the budget is free: often enough to keep passes full, seldom enough to pay."""
+"""New draws enter when this share of the rows is free: often enough to keep passes full, seldom enough to pay."""
 
 
 @dataclass(frozen=True)
@@ -57,8 +57,9 @@ class GeneratedText:
     """The stop text that ended it, if one did."""
 
 
-_Waiting = deque[tuple[int, Request, int]]
-"""(place among all draws, request, draw)."""
+_BITS = 32  # of a token's id
+_Waiting = deque[tuple[int, tuple[Request, int]]]
+"""(place among all draws, (request, draw))."""
 
 
 @dataclass(eq=False)
@@ -69,7 +70,7 @@ class _Growing:
     request: Request
     draw: int
     random: np.random.Generator
-    node: Node
+    row: int
     ids: list[int] = field(default_factory=list)
     logp: list[float] = field(default_factory=list)
 
@@ -89,75 +90,78 @@ class Sampler:
         self._start = len(self._decode(self._anchor))
 
     def generate(
-        self, requests: Sequence[Request], histories: Histories, sampling: Sampling, *, seed: int, budget: int = BUDGET
+        self, requests: Sequence[Request], rows: Rows, sampling: Sampling, *, seed: int, budget: int
     ) -> list[GeneratedText]:
         """All draws of all requests, in their order.
 
         Args:
             requests: prompts and draws.
-            histories: an empty tree that computes histories of this model.
+            rows: computes histories of this model.
             sampling: the sampling distribution.
             seed: of the run.
             budget: most tokens held at once, whatever the number of draws; one draw is always made.
 
         Raises UserError if log-probabilities are not finite, naming the read-out.
         """
-        draws = [(request, draw) for request in requests for draw in request.draws]
-        waiting: _Waiting = deque((place, request, draw) for place, (request, draw) in enumerate(draws))
-        done: list[GeneratedText | None] = [None] * len(waiting)
-        growing: list[_Growing] = []
-        while growing or waiting:
-            room = budget - len(histories) - sum(sampling.max_new_tokens - len(one.ids) for one in growing)
-            if not growing or room >= REFILL_SHARE * budget:
-                growing += self._admit(waiting, histories, sampling, seed, room, must=not growing)
-            self._advance(growing, histories, sampling)
-            still = []
-            for one in growing:
-                done[one.place] = sample = self._finished(one, sampling)
-                if sample is None:
-                    one.node = histories.extend(one.node, one.ids[-1:])
-                    still.append(one)
-            growing = still
-        return [sample for sample in done if sample]
-
-    def _admit(
-        self, waiting: _Waiting, histories: Histories, sampling: Sampling, seed: int, room: int, *, must: bool
-    ) -> list[_Growing]:
-        """Take as many draws from `waiting` as there is room for at their full length; one at least if it `must`."""
-        admitted: list[_Growing] = []
-        while waiting:
-            place, request, draw = waiting[0]
-            before = len(histories)
-            node = histories.extend(None, request.prompt.ids)
-            room -= sampling.max_new_tokens + len(histories) - before
-            if room < 0 and not (must and not admitted):
-                break
-            waiting.popleft()
-            admitted.append(_Growing(place, request, draw, random_generator(seed, request.readout_id, draw), node))
-        return admitted
-
-    def _advance(self, growing: Sequence[_Growing], histories: Histories, sampling: Sampling) -> None:
-        """Draw the next token of every sample."""
         import torch
 
-        at_node: dict[Node, list[_Growing]] = {}
-        for one in growing:
-            at_node.setdefault(one.node, []).append(one)
-        histories.compute(list(at_node))
-        for nodes in node_batches(at_node, UNEMBED_ROWS):
-            logp = self.head.log_probs(torch.stack([node.hidden for node in nodes if node.hidden is not None]))
-            p = sampling.probabilities(logp)
-            drawn = [(row, one) for row, node in enumerate(nodes) for one in at_node[node]]
-            if (broken := logp.isnan().any(dim=1)).any():
-                name = at_node[nodes[int(broken.nonzero()[0])]][0].request.readout_id
+        draws = [(request, draw) for request in requests for draw in request.draws]
+        if not draws:
+            return []
+        longest = max(len(request.prompt.ids) for request, _ in draws) + sampling.max_new_tokens
+        together = min(len(draws), max(1, budget // longest))
+        rows.reserve(together, longest)
+        waiting = deque(enumerate(draws))
+        done: list[GeneratedText | None] = [None] * len(draws)
+        growing: list[_Growing] = []
+        hidden: list[torch.Tensor] = []  # [rows, d_model] of those that went on, and of new ones
+        while growing or waiting:
+            if waiting and len(growing) <= (1 - REFILL_SHARE) * together:
+                n = sum(map(len, hidden))
+                growing += (new := self._admit(waiting, together - len(growing), seed, n))
+                hidden.append(rows.begin(list(dict.fromkeys(one.request.prompt.ids for one in new))))
+            self._draw(growing, torch.cat(hidden), sampling)
+            for one in growing:
+                done[one.place] = self._finished(one, sampling)
+            growing, hidden = [one for one in growing if done[one.place] is None], []
+            if growing:
+                hidden.append(_advance(growing, rows))
+            else:
+                rows.forget()
+        return [sample for sample in done if sample]
+
+    def _admit(self, waiting: _Waiting, n: int, seed: int, first: int) -> list[_Growing]:
+        """The next n draws, those of a prompt in one row, from row `first` on."""
+        row: dict[tuple[int, ...], int] = {}
+        admitted = []
+        for place, (request, draw) in (waiting.popleft() for _ in range(min(n, len(waiting)))):
+            own = row.setdefault(request.prompt.ids, first + len(row))
+            admitted.append(_Growing(place, request, draw, random_generator(seed, request.readout_id, draw), own))
+        return admitted
+
+    def _draw(self, growing: Sequence[_Growing], hidden: "torch.Tensor", sampling: Sampling) -> None:
+        """Draw the next token of every sample: one copy from the model's device, whatever their number."""
+        import torch
+
+        at = np.array([one.row for one in growing])
+        order, parts = [], []
+        for start in range(0, len(hidden), UNEMBED_ROWS):
+            logp = self.head.log_probs(hidden[start : start + UNEMBED_ROWS])
+            own = np.flatnonzero((at >= start) & (at < start + UNEMBED_ROWS))
+            rows = torch.from_numpy(at[own] - start).to(logp.device)
+            uniform = np.empty((len(own), numbers_per_token(logp.shape[1])))
+            for numbers, i in zip(uniform, own.tolist(), strict=True):
+                growing[i].random.random(out=numbers)
+            tokens = draw_tokens(sampling.probabilities(logp), rows, uniform)
+            order.append(own)
+            parts.append(torch.stack([tokens.double(), logp[rows, tokens].double()]))
+        found = torch.cat(parts, dim=1).cpu().numpy()
+        for i, token, value in zip(np.concatenate(order).tolist(), *found.tolist(), strict=True):
+            if np.isnan(value):  # as all are, where one logit is
+                name = growing[i].request.readout_id
                 raise UserError(f"read-out {name}: the model's logits are NaN; try dtype float32, or check the weights")
-            rows = torch.tensor([row for row, _ in drawn], device=logp.device)
-            count = numbers_per_token(logp.shape[1])
-            tokens = draw_tokens(p, rows, np.stack([one.random.random(count) for _, one in drawn]))
-            values = logp[rows, tokens].tolist()
-            for (_, one), token, value in zip(drawn, tokens.tolist(), values, strict=True):
-                one.ids.append(token)
-                one.logp.append(value)
+            growing[i].ids.append(int(token))
+            growing[i].logp.append(value)
 
     def _finished(self, one: _Growing, sampling: Sampling) -> GeneratedText | None:
         """The sample, if its last token ended it."""
@@ -190,6 +194,15 @@ class Sampler:
 
     def _decode(self, ids: list[int]) -> str:
         return str(self.tokenizer.decode(ids, clean_up_tokenization_spaces=False))
+
+
+def _advance(growing: Sequence[_Growing], rows: Rows) -> "torch.Tensor":
+    """Append to each sample's history what was drawn last; those that are still alike share a row."""
+    last = np.array([one.row << _BITS | one.ids[-1] for one in growing])
+    distinct, row = np.unique(last, return_inverse=True)
+    for one, own in zip(growing, row.tolist(), strict=True):
+        one.row = own
+    return rows.advance(distinct >> _BITS, distinct & (1 << _BITS) - 1)
 
 
 def node_batches(items: Iterable[Node], size: int) -> Iterator[list[Node]]:

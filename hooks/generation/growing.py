@@ -1,7 +1,8 @@
-"""A token tree that keeps its keys and values and grows at its leaves: what sampling runs on.
+"""A token tree that keeps its keys and values and grows at its leaves: what short branches after many histories, and
+conversations that share their beginnings, are read in.
 
-Samples of one prompt begin alike, and so do prompts. Every distinct history is one node, computed once however
-many samples share it; a token sees its ancestors through the mask, so nothing is padded and no prompt is copied.
+Every distinct history is one node, computed once however many share it; a token sees its ancestors through the mask,
+so nothing is padded and no history is copied.
 """
 
 from collections.abc import Iterable, Sequence
@@ -13,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..backends.backend import Backend
+from ..model.blocks import body, input_device
 from ..tree.attention import mark_groups
 from ..tree.masks import FULL, SLIDING, additive_mask, attention_layers
 from ..tree.tree import Ints, TokenTree, cut_into_packs
@@ -38,6 +40,8 @@ class Node:
     """[d_model] after the final norm, once it is computed."""
     column: int = -1
     """Its place in the cache."""
+    begun: "Node | None" = None
+    """Where the path begins that leads to it through adjacent columns; nothing is dropped from inside such a path."""
 
 
 class Histories:
@@ -102,14 +106,16 @@ class CachedHistories(Histories):
             for node in self.missing(leaf):
                 if node.column < 0:
                     node.column = before + len(fresh)
+                    parent = node.parent
+                    node.begun = parent.begun if parent and parent.column == node.column - 1 else node
                     fresh.append(node)
         if not fresh:
             return
         depths = np.array([node.depth for node in fresh], dtype=np.int64)
         self._depths = np.concatenate([self._depths, depths])
-        device = self.model.device
+        device = input_device(self.model)
         with torch.inference_mode():
-            output = self.model.base_model(
+            output = body(self.model)(
                 input_ids=torch.tensor([[node.token for node in fresh]], device=device),
                 position_ids=torch.from_numpy(depths)[None].to(device),
                 attention_mask=self._masks(_visible(fresh, before), depths, _apart(fresh, before)),
@@ -123,6 +129,8 @@ class CachedHistories(Histories):
         """Additive masks [1, 1, fresh, columns], by layer type where a model mixes types (see `pack_masks`), with the
         rows [fresh] that are `apart` marked.
         """
+        import torch
+
         seen = {}
         if FULL in self._kinds:
             seen[FULL] = visible
@@ -130,10 +138,10 @@ class CachedHistories(Histories):
             window = self.model.config.get_text_config().sliding_window
             seen[SLIDING] = visible & (depths[:, None] - self._depths < window)
         groups = [(rows, np.flatnonzero(visible[rows].any(axis=0))) for rows in apart]
-        masks = {
-            kind: mark_groups(additive_mask(own, self.model.dtype, self.model.device), groups)
-            for kind, own in seen.items()
-        }
+        masks = {}
+        for kind, own in seen.items():
+            hidden = torch.from_numpy(~own).to(input_device(self.model))
+            masks[kind] = mark_groups(additive_mask(hidden, self.model.dtype), groups)
         return masks if len(masks) > 1 else next(iter(masks.values()))
 
     def _compact(self) -> None:
@@ -173,14 +181,12 @@ class RecomputedHistories(Histories):
 def _visible(fresh: Sequence[Node], before: int) -> NDArray[np.bool_]:
     """[fresh, columns]: whether a new token sees a column, that is, whether it is an ancestor or itself."""
     seen = np.zeros((len(fresh), before + len(fresh)), dtype=bool)
-    for row, node in enumerate(fresh):
-        step = node.parent
-        while step is not None and step.column < before:
-            seen[row, step.column] = True
-            step = step.parent
-        if step is not None:
-            seen[row] |= seen[step.column - before]
-        seen[row, node.column] = True
+    for row, node in zip(seen, fresh, strict=True):
+        step: Node | None = node
+        while step is not None:
+            assert step.begun is not None
+            row[step.begun.column : step.column + 1] = True
+            step = step.begun.parent
     return seen
 
 

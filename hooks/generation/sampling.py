@@ -48,7 +48,7 @@ class Sampling(Settings):
 
         if self.temperature == 0:
             return torch.nn.functional.one_hot(logp.argmax(dim=1), logp.shape[1]).to(logp.dtype)
-        p = (logp / self.temperature).softmax(dim=1)
+        p = (logp if self.temperature == 1 else logp / self.temperature).softmax(dim=1)
         if self.top_k:
             p = p * (p >= p.topk(min(self.top_k, p.shape[1]), dim=1).values[:, -1:])
         if self.top_p < 1:
@@ -91,13 +91,13 @@ def draw_tokens(p: "torch.Tensor", rows: "torch.Tensor", uniform: NDArray[np.flo
     import torch
 
     halvings = uniform.shape[1]
-    masses = [torch.nn.functional.pad(p, (0, 2**halvings - p.shape[1]))]
+    mass, pairs = torch.nn.functional.pad(p, (0, 2**halvings - p.shape[1])), []
     for _ in range(halvings):
-        half = masses[-1].shape[1] // 2
-        masses.append(masses[-1][:, :half] + masses[-1][:, half:])
+        pairs.append(mass.unflatten(1, (2, -1)))  # [F, 2, what is left]: tokens alike in their last bits are one
+        mass = pairs[-1][:, 0] + pairs[-1][:, 1]
     numbers = torch.from_numpy(uniform).to(p.device)
     token = torch.zeros_like(rows)
-    for step, mass in enumerate(reversed(masses[:-1])):
-        left, right = mass[rows, token].double(), mass[rows, token + 2**step].double()
-        token = token + 2**step * ((numbers[:, step] * (left + right) >= left) & (right > 0))
+    for step, pair in enumerate(reversed(pairs)):
+        left, right = pair[rows, :, token].double().unbind(dim=1)
+        token = token.add((numbers[:, step] * (left + right) >= left) & (right > 0), alpha=2**step)
     return token

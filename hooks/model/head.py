@@ -17,13 +17,15 @@ SLICE = 4096
 
 
 class Head:
-    """The unembedding of a model: bfloat16 logits are spaced an eighth apart, so weights are cast once."""
+    """The unembedding of a model. Its logits are sums in float32, since those of bfloat16 are spaced an eighth apart: a
+    GPU takes such sums of products of half precision, which are exact; elsewhere the weights are cast once.
+    """
 
     def __init__(self, model: "PreTrainedModel") -> None:
         unembedding: Any = model.get_output_embeddings()
         bias = getattr(unembedding, "bias", None)
         config = model.config.get_text_config()
-        self.weight: torch.Tensor = unembedding.weight.float()
+        self.weight: torch.Tensor = unembedding.weight if sums_wide(unembedding.weight) else unembedding.weight.float()
         self.bias: torch.Tensor | None = None if bias is None else bias.float()
         self.scale: float = logit_scale(config)
         self.softcap: float | None = next((cap for name in CAPS if (cap := getattr(config, name, None))), None)
@@ -33,10 +35,10 @@ class Head:
         import torch
 
         with torch.inference_mode():
-            return torch.log_softmax(self._logits(hidden.to(self.weight), slice(None)), dim=-1)
+            return torch.log_softmax(self._logits(hidden.to(self.weight.device), slice(None)), dim=-1)
 
     def token_log_probs(
-        self, hidden: "torch.Tensor", rows: Sequence[int], tokens: "Sequence[int] | torch.Tensor"
+        self, hidden: "torch.Tensor", rows: "Sequence[int] | torch.Tensor", tokens: "Sequence[int] | torch.Tensor"
     ) -> "torch.Tensor":
         """[views, R, d_model] -> [views, E], natural log, float32: of `tokens` [E] after `rows` [E] alone.
 
@@ -45,19 +47,24 @@ class Head:
         import torch
 
         with torch.inference_mode():
-            hidden = hidden.to(self.weight)
+            hidden = hidden.to(self.weight.device)
             slices = (slice(start, start + SLICE) for start in range(0, len(self.weight), SLICE))
             parts = [self._logits(hidden, one).logsumexp(dim=-1) for one in slices]
             total = torch.stack(parts).logsumexp(dim=0)
-            logits = (hidden[:, rows] * self.weight[tokens]).sum(dim=-1)
+            logits = (hidden[:, rows].float() * self.weight[tokens].float()).sum(dim=-1)
             bias = 0.0 if self.bias is None else self.bias[tokens]
             return self._bent(logits + bias) - total[:, rows]
 
     def _logits(self, hidden: "torch.Tensor", words: slice) -> "torch.Tensor":
         """[..., d_model] -> [..., of these words]."""
+        import torch
         from torch.nn.functional import linear
 
-        return self._bent(linear(hidden, self.weight[words], None if self.bias is None else self.bias[words]))
+        weight, bias = self.weight[words], None if self.bias is None else self.bias[words]
+        if weight.dtype == torch.float32 or hidden.dtype != weight.dtype:
+            return self._bent(linear(hidden.float(), weight.float(), bias))
+        wide = torch.mm(hidden.flatten(0, -2), weight.T, out_dtype=torch.float32).unflatten(0, hidden.shape[:-1])
+        return self._bent(wide if bias is None else wide.add_(bias))
 
     def _bent(self, logits: "torch.Tensor") -> "torch.Tensor":
         """What the model makes of its products, in place where it can."""
@@ -68,6 +75,19 @@ class Head:
         if self.softcap:
             logits = torch.tanh(logits / self.softcap) * self.softcap
         return logits
+
+
+def sums_wide(weight: "torch.Tensor") -> bool:
+    """Whether products with a weight of half precision, where it is, can be summed and given in float32."""
+    import torch
+
+    if weight.dtype == torch.float32:
+        return False
+    try:
+        torch.mm(weight[:1], weight[:1].T, out_dtype=torch.float32)
+    except (RuntimeError, TypeError):  # a CPU, or an older torch
+        return False
+    return True
 
 
 def logit_scale(config: "PretrainedConfig") -> float:

@@ -21,6 +21,10 @@ if TYPE_CHECKING:
     from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 
+LOADED_AS = {"auto": "sdpa", "sdpa": "sdpa", "flex": "sdpa", "eager": "eager"}
+"""Attention implementations of transformers that are asked for. Blocks are for packs alone."""
+
+
 @dataclass(frozen=True)
 class WeightsSource:
     """Where the weights are: an argument for `from_pretrained`, and the revision if it is on the hub."""
@@ -74,6 +78,8 @@ class TextSide:
     """The ids that end a turn."""
     context: int | None
     """The longest sequence that the model takes, in tokens."""
+    n_layers: int | None
+    """Its blocks, where its configuration says how many."""
 
 
 def load_text_side(spec: ModelSpec) -> TextSide:
@@ -92,7 +98,9 @@ def load_text_side(spec: ModelSpec) -> TextSide:
             generation = GenerationConfig.from_model_config(config)
     ends = generation.eos_token_id
     ids = {tokenizer.eos_token_id, *(ends if isinstance(ends, list) else [ends])} - {None}
-    return TextSide(tokenizer, tuple(sorted(ids)), getattr(config.get_text_config(), "max_position_embeddings", None))
+    text = config.get_text_config()
+    known = (getattr(text, name, None) for name in ("max_position_embeddings", "num_hidden_layers"))
+    return TextSide(tokenizer, tuple(sorted(ids)), *known)
 
 
 def load_model(spec: ModelSpec) -> "PreTrainedModel":
@@ -104,6 +112,8 @@ def load_model(spec: ModelSpec) -> "PreTrainedModel":
     if spec.threads:
         torch.set_num_threads(spec.threads)
     torch.backends.cuda.matmul.allow_tf32 = False
+    torch.backends.cuda.matmul.allow_bf16_reduced_precision_reduction = False
+    torch.backends.cuda.matmul.allow_fp16_reduced_precision_reduction = False
     torch.backends.cudnn.allow_tf32 = False
     logging.disable_progress_bar()
     source = find_weights(spec)
@@ -112,7 +122,7 @@ def load_model(spec: ModelSpec) -> "PreTrainedModel":
             source.place,
             revision=source.revision,
             dtype=getattr(torch, spec.dtype),
-            attn_implementation=spec.kernel,
+            attn_implementation=LOADED_AS[spec.kernel],
             device_map=spec.device_map,
             trust_remote_code=spec.trust_remote_code,
             use_safetensors=True,
@@ -146,7 +156,7 @@ def untrained_model(spec: ModelSpec, seed: int) -> "PreTrainedModel":
         torch.manual_seed(seed)
         config = AutoConfig.from_pretrained(source.place, revision=source.revision, **options)
         model = AutoModelForCausalLM.from_config(
-            config, dtype=getattr(torch, spec.dtype), attn_implementation=spec.kernel, **options
+            config, dtype=getattr(torch, spec.dtype), attn_implementation=LOADED_AS[spec.kernel], **options
         )
     return model.to(pick_device(spec.device)).eval().requires_grad_(False)
 
@@ -181,7 +191,7 @@ def _explained(spec: ModelSpec, source: WeightsSource) -> Iterator[None]:
             yield
         except Exception as error:
             if "attn_implementation" in str(error):
-                advice = f"its attention has no {spec.kernel!r} kernel; set `kernel: eager`"
+                advice = f"its attention has no {LOADED_AS[spec.kernel]!r} kernel; set `kernel: eager`"
                 raise UserError(f"model {source.place}: {advice}") from error
             if isinstance(error, OSError) and source.place == spec.hub:
                 advice = "check the id, or, without a network, give a local folder or a .gguf file"

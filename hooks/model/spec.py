@@ -56,8 +56,9 @@ class ModelSpec(Settings):
     device_map: str | None = None
     """For a model larger than one GPU: how accelerate spreads its blocks, for example `auto` or `balanced`."""
     dtype: Literal["float32", "bfloat16", "float16"] = "float32"
-    kernel: Literal["sdpa", "eager"] = "sdpa"
-    """The attention implementation. Both take the additive masks of a packed tree."""
+    kernel: Literal["auto", "sdpa", "flex", "eager"] = "auto"
+    """The attention implementation. `sdpa` and `eager` take the mask of a packed tree as it is, `flex` as blocks.
+    `auto`: `flex` on a GPU, else `sdpa`."""
     backend: BackendName = "transformers"
     """The library whose forward passes beliefs and activations are read from. Samples are drawn by plain transformers
     whatever it is; all but `transformers` hold the weights a second time."""

@@ -6,31 +6,54 @@ attends to its own columns alone.
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
+from .flex import attend_by_blocks, flex_works
 from .tree import Ints
 
 if TYPE_CHECKING:
     import torch
+    from torch.nn.attention.flex_attention import BlockMask
     from transformers import PreTrainedModel
 
-KERNEL = "sdpa_trunk"
-"""As transformers and the manifest call it."""
-_MARK, _GROUPS = "doxascope_trunk", "doxascope_groups"
+KERNEL, BLOCKS = "sdpa_trunk", "flex_tree"
+"""As transformers and the manifest call them: dense masks, and the mask of a pack as blocks."""
+_MARK, _GROUPS, _BLOCKS = "doxascope_trunk", "doxascope_groups", "doxascope_blocks"
 
 
-def use_trunk_attention(model: "PreTrainedModel") -> None:
-    """Let a model with the `sdpa` kernel attend so wherever a mask is marked; else nothing changes."""
+def use_tree_attention(model: "PreTrainedModel", *, blocks: bool = False) -> None:
+    """Let a model with the `sdpa` kernel attend by trunk and branches wherever a mask is marked, or by blocks wherever
+    it is of them; else, as for a model with another kernel, nothing changes.
+
+    `blocks`: lay its packs out for them. Where flex attention fails, masks are dense, and that is said.
+    """
     from transformers import AttentionInterface, AttentionMaskInterface
     from transformers.masking_utils import sdpa_mask
 
     if model.config._attn_implementation == "sdpa" and model._can_set_attn_implementation():
-        AttentionInterface.register(KERNEL, _attend)
-        AttentionMaskInterface.register(KERNEL, sdpa_mask)
-        model.set_attn_implementation(KERNEL)
+        kernel = BLOCKS if blocks and flex_works(model) else KERNEL
+        AttentionInterface.register(kernel, _attend)
+        AttentionMaskInterface.register(kernel, sdpa_mask)
+        model.set_attn_implementation(kernel)
+
+
+def attends_by_blocks(model: "PreTrainedModel") -> bool:
+    """Whether a model's packs are laid out for blocks."""
+    return model.config._attn_implementation == BLOCKS
 
 
 def mark_trunk(mask: "torch.Tensor", trunk: int) -> "torch.Tensor":
     """Say that the first `trunk` tokens of a mask [1, 1, T, T] see each other causally, and nothing else."""
     setattr(mask, _MARK, trunk)
+    return mask
+
+
+def mark_blocks(blocks: "BlockMask", dtype: "torch.dtype", device: "torch.device") -> "torch.Tensor":
+    """The mask [1, 1, T, T] that these are of, as architectures hand masks on. Its numbers are NaN, and one: whoever
+    reads them instead of the blocks reads nothing.
+    """
+    import torch
+
+    mask = torch.full((1, 1, 1, 1), torch.nan, dtype=dtype, device=device).expand(1, 1, *blocks.seq_lengths)
+    setattr(mask, _BLOCKS, blocks)
     return mask
 
 
@@ -60,6 +83,8 @@ def _attend(
     import torch
     from transformers.integrations.sdpa_attention import sdpa_attention_forward as sdpa
 
+    if (blocks := getattr(attention_mask, _BLOCKS, None)) is not None:
+        return attend_by_blocks(query, key, value, blocks, more.get("scaling")), None
     trunk, groups = getattr(attention_mask, _MARK, 0), getattr(attention_mask, _GROUPS, ())
     if attention_mask is None or not (trunk or groups) or more.get("position_bias") is not None:
         return sdpa(module, query, key, value, attention_mask, **more)

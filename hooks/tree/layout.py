@@ -1,4 +1,5 @@
-"""How a pack becomes the input of a model: in one row under the mask of its tree, or path by path, padded.
+"""How a pack becomes the input of a model: in one row under the mask of its tree, or path by path, padded. How it is
+forked, see `forked`.
 
 A *cell* is a place of a batch, counted row by row. What is read of a token is read at its home cell; padding repeats
 tokens, so what is done to a token is done to all of its copies.
@@ -11,8 +12,9 @@ from typing import TYPE_CHECKING, Any, Protocol
 import numpy as np
 
 from ..model.blocks import input_device
-from .attention import use_trunk_attention
-from .masks import attention_layers, pack_masks
+from .attention import attends_by_blocks, use_tree_attention
+from .flex import padded
+from .masks import attention_layers, block_masks, pack_masks
 from .tree import ROOT, Ints, Pack
 
 if TYPE_CHECKING:
@@ -26,25 +28,15 @@ class Batch:
     """What one call of the model computes: B rows of T cells."""
 
     inputs: Mapping[str, Any]
-    """Ids, mask and, where the model takes them as an input, positions."""
+    """Ids, mask and, where the model takes them as an input, positions; or the cache from which it goes on."""
     tokens: Ints
     """[B * T] the token of the pack in each cell; NOWHERE for padding."""
-    before: Ints
-    """[B * T] the cell of the token before, or ROOT."""
     home: Ints
     """[tokens of the pack] the cell where each is read; NOWHERE if another batch reads it."""
 
     def here(self, tokens: Ints) -> Ints:
         """Indices of those of `tokens` that this batch reads."""
         return np.flatnonzero(self.home[tokens] != NOWHERE)
-
-    def path(self, token: int, length: int) -> list[int]:
-        """The home cell of a token after those of the `length` - 1 tokens before it on its path."""
-        cells, cell = [], int(self.home[token])
-        for _ in range(length):
-            cells.append(cell)
-            cell = int(self.before[cell])
-        return cells[::-1]
 
 
 class Layout(Protocol):
@@ -65,25 +57,27 @@ class Packed:
 
     def __init__(self, model: "PreTrainedModel") -> None:
         attention_layers(model.config)
-        use_trunk_attention(model)
+        use_tree_attention(model)
         self.model = model
 
     def batches(self, pack: Pack) -> Iterator[Batch]:
         """See `Layout.batches`."""
         import torch
 
-        device = input_device(self.model)
+        device, every = input_device(self.model), np.arange(len(pack))
+        blocks = attends_by_blocks(self.model)
+        whole, masks = (padded(pack), block_masks) if blocks else (pack, pack_masks)
         inputs = {
-            "input_ids": torch.from_numpy(pack.tokens)[None].to(device),
-            "position_ids": torch.from_numpy(pack.positions)[None].to(device),
-            "attention_mask": pack_masks(pack, self.model.config, self.model.dtype, device),
+            "input_ids": torch.from_numpy(whole.tokens)[None].to(device),
+            "position_ids": torch.from_numpy(whole.positions)[None].to(device),
+            "attention_mask": masks(whole, self.model.config, self.model.dtype, device),
         }
-        every = np.arange(len(pack))
-        yield Batch(inputs, tokens=every, before=pack.parents, home=every)
+        tokens = np.where(whole.members == NOWHERE, NOWHERE, np.arange(len(whole)))
+        yield Batch(inputs, tokens, home=every)
 
 
 class Padded:
-    """Each path from a first token to a leaf in a row of its own, for ALiBi, recurrent and chunked layers.
+    """Each path from a first token to a leaf in a row of its own, for what can neither be packed nor forked.
 
     Rows are padded on the right: what is causal, of whatever kind, sees nothing of what follows, so that each path
     reads as it would alone, at the positions that the model gives by itself (some take none from outside). A token
@@ -104,8 +98,6 @@ class Padded:
         for start in range(0, len(paths), at_once):
             some = paths[start : start + at_once]
             tokens = np.full((len(some), max(map(len, some))), NOWHERE)
-            before = np.arange(-1, tokens.size - 1).reshape(tokens.shape)
-            before[:, 0] = ROOT
             home = np.full(len(pack), NOWHERE)
             for row, path in enumerate(some):
                 tokens[row, : len(path)] = path
@@ -117,11 +109,7 @@ class Padded:
                 "input_ids": torch.from_numpy(np.where(present, pack.tokens[tokens], 0)).to(device),
                 "attention_mask": torch.from_numpy(present.astype(np.int64)).to(device),
             }
-            yield Batch(inputs, tokens.ravel(), before.ravel(), home)
-
-
-LAYOUTS: Mapping[str, type[Packed] | type[Padded]] = {"packed": Packed, "padded": Padded}
-"""Tried in this order."""
+            yield Batch(inputs, tokens.ravel(), home)
 
 
 def leaf_paths(pack: Pack) -> list[Ints]:

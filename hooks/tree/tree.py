@@ -58,14 +58,16 @@ class TokenTree:
 
 @dataclass(frozen=True)
 class Pack:
-    """What one forward pass computes: T tokens of a tree, and R of them to be read."""
+    """What one forward pass computes: T tokens of a tree, depth first, and R of them to be read."""
 
     tokens: Ints
-    """[T] ids, parents before children; the longest path comes first."""
+    """[T] ids. Of siblings the one with the deepest leaf comes first, so that the longest path is the beginning."""
     positions: Ints
     """[T] depth in the tree: the position id."""
     parents: Ints
     """[T] index of the parent within the pack, or ROOT."""
+    ends: Ints
+    """[T] where the descendants of each token end: token k is seen by the tokens q with k <= q < ends[k], no others."""
     members: Ints
     """[T] the tree's node that each token is."""
     rows: Ints
@@ -86,12 +88,8 @@ class Pack:
 
     def visible(self) -> NDArray[np.bool_]:
         """[T, T]: whether token i sees token j, that is, whether j is i or an ancestor of i."""
-        seen = np.zeros((len(self), len(self)), dtype=bool)
-        for i, parent in enumerate(self.parents):
-            if parent != ROOT:
-                seen[i] = seen[parent]
-            seen[i, i] = True
-        return seen
+        place = np.arange(len(self))[:, None]
+        return (place >= place.T) & (place < self.ends)
 
 
 def cut_into_packs(tree: TokenTree, read: Iterable[int], budget: int) -> list[Pack]:
@@ -101,29 +99,70 @@ def cut_into_packs(tree: TokenTree, read: Iterable[int], budget: int) -> list[Pa
     longer than the budget is a pack of its own.
     """
     packs: list[Pack] = []
-    inside: set[int] = set()
+    number = [-1] * len(tree)  # the last pack that each node is in
+    inside: list[int] = []
     rows: list[int] = []
     for node in sorted(set(read)):
-        needed = [a for a in tree.ancestors(node) if a not in inside]
+        needed = _missing(tree.parents, number, len(packs), node)
         if rows and len(inside) + len(needed) > budget:
             packs.append(_make_pack(tree, inside, rows))
-            inside, rows = set(), []
-            needed = tree.ancestors(node)
-        inside.update(needed)
+            inside, rows = [], []
+            needed = _missing(tree.parents, number, len(packs), node)
+        for one in needed:
+            number[one] = len(packs)
+        inside += needed
         rows.append(node)
     if rows:
         packs.append(_make_pack(tree, inside, rows))
     return packs
 
 
-def _make_pack(tree: TokenTree, inside: set[int], rows: list[int]) -> Pack:
-    trunk = tree.ancestors(max(sorted(inside), key=tree.depths.__getitem__))
-    members = trunk + sorted(inside.difference(trunk))
-    place = {node: i for i, node in enumerate(members)}
+def _missing(parents: Sequence[int], number: Sequence[int], pack: int, node: int) -> list[int]:
+    """A node and those of its ancestors that are not in a pack."""
+    needed = []
+    while node != ROOT and number[node] != pack:
+        needed.append(node)
+        node = parents[node]
+    return needed
+
+
+def _make_pack(tree: TokenTree, inside: list[int], rows: list[int]) -> Pack:
+    nodes = sorted(inside)  # parents before children
+    local = {node: i for i, node in enumerate(nodes)}
+    parents = [local.get(tree.parents[node], ROOT) for node in nodes]
+    sizes, heir = _below(parents, [tree.depths[node] for node in nodes])
+    free = [0] * (len(nodes) + 1)  # where the next child of each node goes; the last entry is for first tokens
+    free[ROOT] = 0 if heir[ROOT] == ROOT else sizes[heir[ROOT]]
+    places = [0] * len(nodes)
+    for i, parent in enumerate(parents):
+        if heir[parent] == i:
+            places[i] = 0 if parent == ROOT else places[parent] + 1
+        else:
+            places[i] = free[parent]
+            free[parent] += sizes[i]
+        free[i] = places[i] + 1 + (sizes[heir[i]] if heir[i] != ROOT else 0)
+    place = np.array(places, dtype=np.int64)
+    order = np.argsort(place)
+    members = np.array(nodes, dtype=np.int64)[order]
+    above = np.array(parents, dtype=np.int64)[order]
     return Pack(
-        tokens=np.array([tree.tokens[n] for n in members], dtype=np.int64),
-        positions=np.array([tree.depths[n] for n in members], dtype=np.int64),
-        parents=np.array([place.get(tree.parents[n], ROOT) for n in members], dtype=np.int64),
-        members=np.array(members, dtype=np.int64),
-        rows=np.array([place[n] for n in rows], dtype=np.int64),
+        tokens=np.array([tree.tokens[n] for n in members.tolist()], dtype=np.int64),
+        positions=np.array([tree.depths[n] for n in members.tolist()], dtype=np.int64),
+        parents=np.where(above == ROOT, ROOT, place[above]),
+        ends=np.arange(len(nodes)) + np.array(sizes, dtype=np.int64)[order],
+        members=members,
+        rows=place[[local[node] for node in rows]],
     )
+
+
+def _below(parents: Sequence[int], depths: Sequence[int]) -> tuple[list[int], list[int]]:
+    """Of each node, parents before children: how many nodes its subtree has, and the first of its children above its
+    deepest leaf, or ROOT. The last entries are for the parent of first tokens.
+    """
+    sizes, deepest, heir = [1] * len(parents) + [1], [*depths, -1], [ROOT] * (len(parents) + 1)
+    for i in range(len(parents) - 1, -1, -1):
+        parent = parents[i]
+        sizes[parent] += sizes[i]
+        if deepest[i] >= deepest[parent]:
+            deepest[parent], heir[parent] = deepest[i], i
+    return sizes, heir

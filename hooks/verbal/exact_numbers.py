@@ -15,8 +15,6 @@ from .distribution import NumberDistribution
 if TYPE_CHECKING:
     from ..lm import LanguageModel
 
-BUDGET = 1024
-"""Default tokens of a pack."""
 BEAM = 8
 """Default beginnings of an answer that are followed to its next line. Each costs about as many tokens as the format has
 forms."""
@@ -80,7 +78,7 @@ class _Course:
 
 
 def read_numbers(
-    lm: "LanguageModel", questions: Sequence[NumberQuestion], *, beam: int = BEAM, budget: int = BUDGET
+    lm: "LanguageModel", questions: Sequence[NumberQuestion], *, beam: int = BEAM, budget: int | None = None
 ) -> list[NumberReading]:
     """The exact distributions over the numbers in the answers.
 
@@ -91,7 +89,7 @@ def read_numbers(
         lm: the model.
         questions: the questions, each in its format.
         beam: most beginnings of an answer that are followed.
-        budget: most tokens of one forward pass.
+        budget: most tokens of one forward pass; None: by the memory of the device.
 
     Raises UserError for a beam of nothing, and as `PromptReader.query` does.
     """

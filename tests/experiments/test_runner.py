@@ -42,9 +42,9 @@ def test_a_run_that_ran_out_of_memory_says_so_and_reads_the_same(
     monkeypatch.setattr(TransformersBackend, "run", short)
     tight, _ = read(experiment, config, tmp_path / "tight")
     before, after = (json.loads((f.path / "manifest.json").read_text())["totals"] for f in (free, tight))
-    assert (before["halvings"], before["smallest_budget"]) == (0, config.token_budget)
+    assert (before["halvings"], before["smallest_budget"]) == (0, config.budget)
     assert after["halvings"] > 0
-    assert after["smallest_budget"] < config.token_budget
+    assert after["smallest_budget"] < config.budget
     assert after["packs"] > before["packs"]
     logp = free.beliefs()["logp"]
     np.testing.assert_allclose(tight.beliefs()["logp"], logp, atol=noise(logp))

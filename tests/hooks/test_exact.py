@@ -99,7 +99,7 @@ def test_a_terminator_that_covers_everything_leaves_the_plain_next_token_probabi
     query = lm.reader.query("r", [{"role": "user", "content": "?"}], options)
     (reading,), *_ = lm.read([query])
     with torch.inference_mode():
-        p = lm.model(torch.tensor([query.prompt.ids])).logits[0, -1].softmax(-1)
+        p = lm.model(torch.tensor([query.prompt.ids], device=lm.model.device)).logits[0, -1].softmax(-1)
     left_out = set(range(len(lm.tokenizer))) - lm.reader.terminators.id_set
     first = [float(p[path[0]]) for paths in query.paths.paths for path in paths]
     assert len(left_out) < 5  # control tokens alone

@@ -69,7 +69,7 @@ def test_each_belief_is_the_one_after_the_very_tokens_of_the_steps(pondering: Co
         assert len(questions) == len(prefixes) * 2 * sum(len(method.ask) for method in config.methods.values())
         queries = compile_questions(lm.reader, questions)
         found = read_questions("martingale", config, item, questions, lm)
-        packed = lm.read(queries, budget=config.token_budget).readings
+        packed = lm.read(queries, budget=config.budget).readings
         for question, query, reading in zip(questions, queries, packed, strict=True):
             asked = lm.reader.chat.render(question.conversation)
             rest = query.prompt.ids[len(asked.ids) :]

@@ -17,7 +17,7 @@ from doxascope.hooks.model.blocks import blocks
 from doxascope.hooks.model.points import Point
 from doxascope.hooks.prompts.options import make_options
 from doxascope.hooks.prompts.query import Query, Swap
-from doxascope.hooks.tree.layout import LAYOUTS
+from doxascope.hooks.tree.layouts import LAYOUTS
 
 SHAPE = {
     "hidden_size": 32,
@@ -57,7 +57,7 @@ def queries(lm: LanguageModel) -> tuple[Query, Query]:
 def states(lm: LanguageModel, query: Query) -> list[torch.Tensor]:
     """[T, d_model] before the first block and after each but the last."""
     with torch.inference_mode():
-        ids = torch.tensor([query.prompt.ids])
+        ids = torch.tensor([query.prompt.ids], device=lm.model.device)
         return [state[0] for state in lm.model(ids, output_hidden_states=True, use_cache=False).hidden_states[:-1]]
 
 
@@ -125,7 +125,7 @@ def contexts(lm: LanguageModel) -> Contexts:
     return Contexts(every, plain)
 
 
-@pytest.mark.parametrize("layout", LAYOUTS)
+@pytest.mark.parametrize("layout", ["packed", "forked", "padded"])
 @pytest.mark.parametrize("budget", [1000, 1])
 def test_swapped_contexts_in_one_tree_read_as_plain_hooks_make_them(
     lm: LanguageModel, contexts: Contexts, layout: str, budget: int, noise: Callable[[Any], float]

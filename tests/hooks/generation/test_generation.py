@@ -11,6 +11,7 @@ from doxascope import UserError, load
 from doxascope.hooks.exact.plain import next_token_logp
 from doxascope.hooks.generation.generation import Request
 from doxascope.hooks.generation.growing import CachedHistories, RecomputedHistories
+from doxascope.hooks.generation.rows import CachedRows, TreeRows
 from doxascope.hooks.generation.sampling import Sampling, draw_tokens, numbers_per_token, random_generator
 
 SHORT = Sampling(max_new_tokens=12)
@@ -71,8 +72,7 @@ def test_logp_is_the_plain_forward_pass_s_beyond_windows_and_compactions(
     kernel = "eager" if kind == "Gemma2" else "sdpa"
     model = AutoModelForCausalLM.from_config(config, attn_implementation=kernel).eval().requires_grad_(False)
     sampler = type(speller.sampler)(speller.tokenizer, type(speller.head)(model), [0])
-    histories = CachedHistories(model)
-    samples = sampler.generate(asked(speller), histories, SHORT, seed=0, budget=80)
+    samples = sampler.generate(asked(speller), CachedRows(model, 40), SHORT, seed=0, budget=200)
     assert max(len(sample.ids) for sample in samples) > 8
     prompts = {request.readout_id: list(request.prompt.ids) for request in asked(speller)}
     for sample in samples:
@@ -80,13 +80,34 @@ def test_logp_is_the_plain_forward_pass_s_beyond_windows_and_compactions(
         plain = next_token_logp(model, [*prompt, *sample.ids])[len(prompt) - 1 : -1]
         expected = plain[torch.arange(len(sample.ids)), torch.tensor(sample.ids)]
         np.testing.assert_allclose(sample.logp, expected, atol=noise(expected))
-    assert len(histories) <= 1  # nothing is held when all is drawn
 
 
-def test_recomputing_draws_the_same_as_caching(speller: Any) -> None:
+def test_rows_part_end_and_go_on_as_plain_forward_passes_do(tiny: Any, noise: Callable[[Any], float]) -> None:
+    rng, words = np.random.default_rng(0), len(tiny.tokenizer)
+    rows = CachedRows(tiny.model, 30)  # less than the prompts together
+    rows.reserve(24, 60)
+    begun = [tuple(rng.integers(0, words, n).tolist()) for n in (5, 17, 9, 24)]
+    hidden, histories = rows.begin(begun), list(begun)
+    for step in range(12):
+        plain = [
+            tiny.model.base_model(torch.tensor([ids], device=hidden.device)).last_hidden_state for ids in histories
+        ]
+        expected = torch.stack([one[0, -1] for one in plain])
+        torch.testing.assert_close(hidden, expected, rtol=0, atol=noise(expected))
+        if step == 6:  # one prompt again, and a new one
+            again = [begun[3], (*begun[3], 1)]
+            hidden, histories = torch.cat([hidden, rows.begin(again)]), histories + again
+            continue
+        pairs = np.unique(rng.integers(0, (len(histories), words), (rng.integers(1, 20), 2)), axis=0)
+        hidden = rows.advance(*pairs.T)
+        histories = [(*histories[row], token) for row, token in pairs.tolist()]
+
+
+def test_a_tree_of_histories_draws_the_same_as_rows(speller: Any) -> None:
     whole = speller.sample(asked(speller), SHORT, seed=1)
-    histories = RecomputedHistories(speller.backend, 100)
-    assert ids(speller.sampler.generate(asked(speller), histories, SHORT, seed=1)) == ids(whole)
+    for histories in (RecomputedHistories(speller.backend, 100), CachedHistories(speller.model)):
+        rows = TreeRows(histories)
+        assert ids(speller.sampler.generate(asked(speller), rows, SHORT, seed=1, budget=200)) == ids(whole)
 
 
 def test_every_history_is_computed_once(speller: Any) -> None:
@@ -94,7 +115,7 @@ def test_every_history_is_computed_once(speller: Any) -> None:
 
     def count(module: object, args: object, kwargs: dict[str, Any]) -> None:
         nonlocal run
-        run += kwargs["input_ids"].shape[1]
+        run += kwargs["input_ids"].numel()
 
     handle = speller.model.model.register_forward_pre_hook(count, with_kwargs=True)
     requests = asked(speller, 40)

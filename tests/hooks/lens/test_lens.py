@@ -65,14 +65,14 @@ def test_an_inner_readout_is_what_the_model_would_say_if_it_ended_there(
     for option, paths in enumerate(query.paths.paths):
         total = 0.0
         for path in paths:
-            ids = torch.tensor([[*query.prompt.ids, *path]])
+            ids = torch.tensor([[*query.prompt.ids, *path]], device=tiny.model.device)
             with torch.inference_mode():
                 hidden = tiny.model(ids, output_hidden_states=True).hidden_states[2]
                 logp = tiny.model.lm_head(tiny.model.model.norm(hidden))[0].log_softmax(-1)
             start = len(query.prompt.ids) - 1
             steps = sum(float(logp[start + i, token]) for i, token in enumerate(path))
             with torch.inference_mode():
-                closed = tiny.model(ids).logits[0, -1].log_softmax(-1)[torch.from_numpy(query.terminators.ids)]
+                closed = tiny.model(ids).logits[0, -1].log_softmax(-1)[query.terminators.ids]
             total += np.exp(steps + float(closed.logsumexp(0)))
         assert reading.inner[View(1, RAW)][option] == pytest.approx(np.log(total), abs=noise(np.log(total)))
 
@@ -109,19 +109,19 @@ def test_the_jacobian_is_the_derivative_of_a_plain_forward_pass(tiny: Any, docum
         seen: list[torch.Tensor] = []
         hooks = [tiny.model.model.layers[layer].register_forward_hook(add)]
         hooks += [tiny.model.model.norm.register_forward_pre_hook(lambda module, args: seen.append(args[0][0, at]))]
-        tiny.model(torch.tensor([ids]))
+        tiny.model(torch.tensor([ids], device=tiny.model.device))
         for hook in hooks:
             hook.remove()
         return seen[0]
 
-    nothing = torch.zeros(tiny.identity.d_model)
+    nothing = torch.zeros(tiny.identity.d_model, device=tiny.model.device)
     for layer in (0, 1):
         each = [
             torch.autograd.functional.jacobian(lambda x, layer=layer, at=at: last(x, layer, at), nothing)
             for at in range(1, 12)
         ]
         reference: Any = torch.stack(each).mean(dim=0)  # pyright: ignore[reportArgumentType]
-        torch.testing.assert_close(found[layer], reference.T, atol=1e-4, rtol=1e-3)
+        torch.testing.assert_close(found[layer], reference.T.cpu(), atol=1e-4, rtol=1e-3)
     torch.testing.assert_close(found[2], torch.eye(tiny.identity.d_model))
 
 

@@ -31,3 +31,15 @@ def test_a_few_tokens_have_the_probability_that_they_have_among_all(name: str) -
     rows, tokens = [0, 4, 4], [7, SLICE, SLICE + 99]
     few = head.token_log_probs(hidden, rows, tokens)
     torch.testing.assert_close(few, head.log_probs(hidden)[:, rows, tokens])
+
+
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
+def test_a_gpu_sums_products_of_half_precision_in_single(dtype: torch.dtype) -> None:
+    torch.manual_seed(0)
+    model: Any = PhiForCausalLM(PhiConfig(**SIZES)).to("cuda", dtype)
+    torch.nn.init.normal_(model.lm_head.bias)
+    head, hidden = Head(model), torch.randn(7, 16, device="cuda", dtype=dtype)
+    assert head.weight.dtype == dtype
+    exact = hidden.double() @ model.lm_head.weight.double().T + model.lm_head.bias.double()
+    torch.testing.assert_close(head.log_probs(hidden).double(), exact.log_softmax(-1), rtol=0, atol=1e-4)

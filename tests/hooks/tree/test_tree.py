@@ -42,6 +42,9 @@ def test_packs_keep_to_the_budget_read_each_node_once_and_show_ancestors_alone(
             assert one.positions[seen].tolist() == list(range(len(seen)))
         inner = one.parents[one.parents != ROOT]
         assert (inner < np.flatnonzero(one.parents != ROOT)).all()
+        later = np.arange(len(one))
+        for token, end in enumerate(one.ends):
+            assert np.flatnonzero(visible[:, token]).tolist() == later[token:end].tolist()
         assert one.trunk == one.positions.max() + 1
         assert one.positions[: one.trunk].tolist() == one.visible()[one.trunk - 1].nonzero()[0].tolist()
 

@@ -1,0 +1,92 @@
+"""What many long thoughts of one prompt cost, on a tiny random model: in rows of keys and values of their own, against
+a tree in which all histories share one cache.
+
+    python benchmarks/thinking.py [draws] [tokens] [device]
+
+The tree holds as many histories at once as the rows do, and then as few as a budget of 4,096 tokens admits, which was
+the default as long as thoughts were sampled in it. The random numbers are the same; tokens may part where rounding
+decides. Times are CPU seconds of this process, on a GPU seconds.
+"""
+
+import os
+
+os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
+
+import platform
+import sys
+import time
+from datetime import UTC, datetime
+
+import torch
+import transformers
+from transformers import LlamaConfig, LlamaForCausalLM
+
+import doxascope
+from doxascope.hooks.generation.generation import Request, Sampler
+from doxascope.hooks.generation.growing import CachedHistories
+from doxascope.hooks.generation.rows import CachedRows, Rows, TreeRows
+from doxascope.hooks.generation.sampling import Sampling
+from doxascope.hooks.model.head import Head
+from doxascope.hooks.prompts.chat import Boundary, Prompt
+
+VOCABULARY, PROMPT, FEW, AT_LEAST = 512, 48, 4096, 10
+
+
+class Numbers:
+    """A tokenizer that says numbers."""
+
+    def __call__(self, text: str, **_: object) -> dict[str, list[int]]:
+        """Two ids, whatever the text."""
+        return {"input_ids": [0]}
+
+    def decode(self, ids: list[int], **_: object) -> str:
+        """The ids."""
+        return " ".join(map(str, ids))
+
+
+def main(draws: int, tokens: int, device: str) -> bool:
+    """Whether rows are so many times faster."""
+    torch.manual_seed(0)
+    config = LlamaConfig(
+        vocab_size=VOCABULARY,
+        hidden_size=64,
+        intermediate_size=128,
+        num_hidden_layers=2,
+        num_attention_heads=4,
+        num_key_value_heads=2,
+        initializer_range=0.2,
+    )
+    model = LlamaForCausalLM(config).eval().requires_grad_(False)
+    model.to(device)  # pyright: ignore[reportArgumentType]
+    sampler = Sampler(Numbers(), Head(model), [])  # pyright: ignore[reportArgumentType]
+    prompt = Prompt(tuple(range(PROMPT)), Boundary(None, ""))
+    law, clock = Sampling(max_new_tokens=tokens), time.process_time if device == "cpu" else time.perf_counter
+
+    def sample(rows: Rows, budget: int, n: int = draws) -> tuple[list[tuple[int, ...]], float]:
+        """The ids of each draw, and seconds."""
+        began = clock()
+        found = sampler.generate([Request("r", prompt, range(n))], rows, law, seed=0, budget=budget)
+        return [one.ids for one in found], clock() - began
+
+    print(
+        f"`python benchmarks/thinking.py {draws} {tokens} {device}`, {datetime.now(UTC):%Y-%m-%d %H:%M} UTC\n"
+        f"{platform.machine()}, {torch.get_num_threads()} thread(s), doxascope {doxascope.__version__}, torch "
+        f"{torch.__version__}, transformers {transformers.__version__}\n{draws} draws of {tokens} tokens after a "
+        f"prompt of {PROMPT}, Llama of 2 layers, d_model 64, {VOCABULARY} words\n"
+    )
+    all_at_once = draws * (PROMPT + tokens)
+    sample(CachedRows(model, FEW), all_at_once, 2)  # what a first call costs
+    ours, seconds = sample(CachedRows(model, FEW), all_at_once)
+    print(f"- rows: {seconds:.2f} s, {draws * tokens / seconds:,.0f} tokens a second", flush=True)
+    fastest = float("inf")
+    for name, budget in (("all at once", all_at_once), (f"within {FEW:,} tokens", FEW)):
+        theirs, other = sample(TreeRows(CachedHistories(model)), budget)
+        same = sum(one == two for one, two in zip(ours, theirs, strict=True))
+        print(f"- a tree, {name}: {other:.2f} s, {other / seconds:.1f} x; {same} of {draws} texts the same", flush=True)
+        fastest = min(fastest, other)
+    return fastest >= AT_LEAST * seconds
+
+
+if __name__ == "__main__":
+    draws, tokens, device = (sys.argv[1:] + ["64", "500", "cpu"][len(sys.argv) - 1 :])[:3]
+    raise SystemExit(not main(int(draws), int(tokens), device))

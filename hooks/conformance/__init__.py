@@ -1,0 +1,1 @@
+"""Whether every layout reads every architecture as plain forward passes do, on tiny random models."""
