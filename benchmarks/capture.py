@@ -30,7 +30,7 @@ from peers.workload import ONE_FORM, compiled
 from doxascope import load
 from doxascope.hooks.backends.capture import CapturePlan
 from doxascope.hooks.backends.make import make_backend
-from doxascope.hooks.budgets import ON_CPU
+from doxascope.hooks.budgets import CPU_PACK
 from doxascope.hooks.lm import LanguageModel
 from doxascope.hooks.model.blocks import blocks
 from doxascope.hooks.prompts.places import ResolvedPosition
@@ -97,7 +97,7 @@ def trace(lm: LanguageModel) -> Callable[[Group], torch.Tensor]:
 
 
 WAYS: dict[str, Way] = {
-    OURS: ours(ON_CPU.pack),
+    OURS: ours(CPU_PACK),
     f"doxascope, packs of at most {SMALL} tokens": ours(SMALL),
     "output_hidden_states=True": hidden_states,
     "TransformerBridge.run_with_cache, filtered": run_with_cache,

@@ -56,7 +56,8 @@ def main(draws: int, tokens: int, device: str) -> bool:
         num_key_value_heads=2,
         initializer_range=0.2,
     )
-    model = LlamaForCausalLM(config).eval().requires_grad_(False).to(device)
+    model = LlamaForCausalLM(config).eval().requires_grad_(False)
+    model.to(device)  # pyright: ignore[reportArgumentType]
     sampler = Sampler(Numbers(), Head(model), [])  # pyright: ignore[reportArgumentType]
     prompt = Prompt(tuple(range(PROMPT)), Boundary(None, ""))
     law, clock = Sampling(max_new_tokens=tokens), time.process_time if device == "cpu" else time.perf_counter

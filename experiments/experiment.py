@@ -11,7 +11,7 @@ from pydantic import AfterValidator, Field, model_validator
 
 from ..hooks.backends.capture import CapturePlan
 from ..hooks.backends.captured import Captured
-from ..hooks.budgets import ON_CPU, Budgets
+from ..hooks.budgets import CPU_PACK, Budgets
 from ..hooks.generation.sampling import Sampling
 from ..hooks.generation.thoughts import Thoughts
 from ..hooks.lens.plan import LensPlan
@@ -20,6 +20,7 @@ from ..hooks.model.spec import ModelSpec
 from ..hooks.prompts.chat import Conversation, Message
 from ..hooks.prompts.options import TERMINATORS, Option
 from ..hooks.prompts.places import Positions
+from ..hooks.prompts.query import PromptReader, Query
 from ..hooks.settings import Settings
 from ..hooks.tree.memory import Cost
 from ..hooks.verbal.formats import FORMATS
@@ -49,7 +50,7 @@ class RunConfig(Settings):
 
     reads_stated: ClassVar[bool] = False
     """Whether the experiment reads what `stated` asks for."""
-    cpu_budget: ClassVar[int] = ON_CPU.pack
+    cpu_budget: ClassVar[int] = CPU_PACK
     """The token budget with which the experiment is fastest on a CPU."""
 
     experiment: str
@@ -89,7 +90,7 @@ class RunConfig(Settings):
 
     def on_device(self, budgets: Budgets) -> Self:
         """With the token budget of a device, if none is set."""
-        chosen = self.budget if budgets == ON_CPU else budgets.pack
+        chosen = self.budget if budgets.pack == CPU_PACK else budgets.pack
         return self if self.token_budget else self.model_copy(update={"token_budget": chosen})
 
     @model_validator(mode="after")
@@ -222,6 +223,11 @@ class Figure:
     title: str
     svg: str
     caption: str
+    panels: Sequence[str] = ()
+    """The same in parts, which a page lays out by its width; they share definitions, and belong together."""
+    pdf: bytes = b""
+    data: str = ""
+    """What is drawn, as CSV."""
 
 
 @dataclass(frozen=True)
@@ -283,6 +289,8 @@ class Experiment(ABC):
     """
     config_type: ClassVar[type[RunConfig]] = RunConfig
     """Its settings."""
+    unit: ClassVar[str] = "each read by itself"
+    """What its items are, in the plural."""
     material: ClassVar[str] = ""
     """The setting that a file after its name on the command line fills, with dots; empty: it takes none."""
     conditions: ClassVar[frozenset[str]] = frozenset()
@@ -360,6 +368,15 @@ class PlansByItself(Protocol):
 
     def size(self, config: Any) -> str:
         """How much is asked of an item, in a line."""
+        ...
+
+
+@runtime_checkable
+class PlansQueries(Protocol):
+    """An experiment that reads prompts with something put into them, which no question says."""
+
+    def planned_queries(self, config: Any, item: Item, reader: PromptReader, n_layers: int) -> Sequence[Query]:
+        """All of an item that are read in a tree of their own, as a plan counts them; what is put in may be missing."""
         ...
 
 

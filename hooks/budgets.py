@@ -30,10 +30,12 @@ class Budgets:
     """Most tokens whose keys and values are held while texts are sampled."""
 
 
-ON_CPU = Budgets(pack=1024, held=32768)
+CPU_PACK = 1024
 """On a CPU packs of one item are fastest: the dense mask grows with the square."""
+CPU_HELD_BYTES = 4 * 2**30
+"""Of keys and values on a CPU, at most; they take memory as texts grow."""
 LEAST_HELD = 4096
-"""However small a GPU is."""
+"""Tokens, however small the device is."""
 
 
 def budgets_of(model: "PreTrainedModel") -> Budgets:
@@ -41,24 +43,28 @@ def budgets_of(model: "PreTrainedModel") -> Budgets:
     import torch
 
     places = {parameter.device for parameter in model.parameters()}
+    config = model.config.get_text_config()
     if input_device(model).type != "cuda":
-        return ON_CPU
+        return Budgets(CPU_PACK, _held(CPU_HELD_BYTES, config, model.dtype))
     weights = sum(parameter.nbytes for parameter in model.parameters()) / len(places)
     total = min(torch.cuda.get_device_properties(place).total_memory for place in places if place.type == "cuda")
-    return budgets_within(total - weights, model.config.get_text_config(), model.dtype)
+    return budgets_within(total - weights, config, model.dtype)
 
 
 def budgets_within(free: float, config: "PretrainedConfig", dtype: "torch.dtype") -> Budgets:
     """The budgets in so many bytes, in powers of two; never below one item and a few texts."""
     d = config.hidden_size
-    heads = getattr(config, "num_attention_heads", None) or 1  # what has no attention keeps less than this
-    width = (getattr(config, "num_key_value_heads", None) or heads) * (getattr(config, "head_dim", None) or d // heads)
     active = dtype.itemsize * (8 * d + 3 * (getattr(config, "intermediate_size", None) or 4 * d))
-    kept = dtype.itemsize * 2 * width * config.num_hidden_layers
-    return Budgets(
-        pack=min(LARGEST, max(ON_CPU.pack, _power_of_two(PACK_SHARE * free / active))),
-        held=max(LEAST_HELD, _power_of_two(HELD_SHARE * free / kept)),
-    )
+    pack = min(LARGEST, max(CPU_PACK, _power_of_two(PACK_SHARE * free / active)))
+    return Budgets(pack, _held(HELD_SHARE * free, config, dtype))
+
+
+def _held(memory: float, config: "PretrainedConfig", dtype: "torch.dtype") -> int:
+    """Tokens whose keys and values fit into so many bytes."""
+    heads = getattr(config, "num_attention_heads", None) or 1  # what has no attention keeps less than this
+    size = getattr(config, "head_dim", None) or config.hidden_size // heads
+    width = (getattr(config, "num_key_value_heads", None) or heads) * size
+    return max(LEAST_HELD, _power_of_two(memory / (dtype.itemsize * 2 * width * config.num_hidden_layers)))
 
 
 def _power_of_two(number: float) -> int:

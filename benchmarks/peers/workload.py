@@ -10,7 +10,7 @@ import torch
 from numpy.typing import NDArray
 
 from doxascope.experiments.engine.config import load_config
-from doxascope.hooks.budgets import ON_CPU
+from doxascope.hooks.budgets import CPU_PACK
 from doxascope.hooks.exact.exact import QueryTree, read_packed
 from doxascope.hooks.lm import LanguageModel
 from doxascope.hooks.model.blocks import body
@@ -64,7 +64,7 @@ def log_probabilities(lm: LanguageModel, groups: Sequence[Group]) -> NDArray[np.
     """Ours of every path of every query, in order, whatever follows the path."""
     anything = Anything(len(lm.head.weight))
     open_ended = [[replace(query, terminators=anything) for query in group] for group in groups]
-    readings = [read_packed(group, lm.backend, lm.head, budget=ON_CPU.pack).readings for group in open_ended]
+    readings = [read_packed(group, lm.backend, lm.head, budget=CPU_PACK).readings for group in open_ended]
     return np.concatenate([forms for reading in chain.from_iterable(readings) for forms in reading.form_logp])
 
 
@@ -85,7 +85,7 @@ def bare(lm: LanguageModel, groups: Sequence[Group]) -> Callable[[], None]:
                 "position_ids": torch.from_numpy(one.positions)[None],
                 "attention_mask": pack_masks(one, lm.model.config, lm.model.dtype, lm.model.device),
             }
-            for one in cut_into_packs(built.tree, built.read_nodes, ON_CPU.pack)
+            for one in cut_into_packs(built.tree, built.read_nodes, CPU_PACK)
         ]
 
     def run() -> None:

@@ -27,6 +27,7 @@ class Ask(Experiment):
 
     name = "ask"
     summary = "what does it believe about these questions, each with its own options, and is it right?"
+    unit = "questions, each with its own options"
     headline = "accuracy"
     gate = (COVERAGE,)
     config_type = AskConfig

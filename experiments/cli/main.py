@@ -140,7 +140,10 @@ def plan(
         return
     planned = make_plan(experiment, config)
     first = planned.example[0]
-    echo(f"{experiment.name} on {config.model.name}: {planned.items} items, {planned.readouts} read-outs")
+    echo(
+        f"{experiment.name} on {config.model.name}: {planned.items} items ({experiment.unit}), "
+        f"{planned.readouts} read-outs"
+    )
     if planned.size:
         echo(planned.size)
     echo(
@@ -162,10 +165,10 @@ def plan(
 @click.argument("model")
 @click.option("--out", type=click.Path(path_type=Path), help="File for the certificate as JSON.")
 def certify(model: str, out: Path | None) -> None:
-    """Measure whether the back ends agree on a model, and its noise floor.
+    """Measure whether the back ends agree on a model, and its numerical error.
 
     Exits with 1 if a back end is outside the tolerance, naming the first layer. Loads the model several times. Runs of
-    the model that come after it refer to it, and their reports print the floor beside each score.
+    the model that come after it refer to it, and their reports print the numerical error beside each score.
 
     \b
     doxascope certify smollm2-135m
@@ -286,16 +289,26 @@ def evidence(target: str, model: str | None, overrides: tuple[str, ...], file: P
 
 @cli.command()
 @click.option("--out", type=click.Path(path_type=Path), default=Path("runs"), show_default=True, help="Folder of runs.")
-def ls(out: Path) -> None:
+@click.option("--html", "as_page", is_flag=True, help="Write index.html in that folder: every run with its figure.")
+def ls(out: Path, as_page: bool) -> None:
     """List the experiments, the models known by name, and the runs.
 
     \b
     doxascope ls
-    doxascope ls --out results
+    doxascope ls --out results --html     a page of all runs, with their verdicts and figures
     """
     from ..engine.registry import experiments
     from ..runs.folder import RunFolder
 
+    if as_page:
+        from ..report.index import INDEX, index_page
+
+        if not out.is_dir():
+            raise UserError(f"{out}: is no folder; name the folder of runs with --out")
+        page = index_page(out)
+        RunFolder(out).write(INDEX, page.html())
+        echo(f"index: {out / INDEX}")
+        return
     echo("experiments")
     for name, experiment in experiments().items():
         echo(f"  {name:<16}{experiment.summary}")

@@ -34,7 +34,7 @@ from ..reading.exact import compile_questions, read_questions
 from ..report.blocks import Prose
 from ..report.lead import Lead
 from ..report.rows import as_row, jsonable
-from ..report.run_page import render_report
+from ..report.run_page import run_page
 from ..runs.folder import RunFolder
 from ..runs.integrity import STORE, restore, say_what_is_gone
 from ..runs.manifest import (
@@ -171,9 +171,8 @@ def _report(folder: RunFolder, experiment: Experiment, config: RunConfig) -> Non
     notes = {key: note for one in added for key, note in one.notes.items()}
     blocks = [block for one in added for block in one.blocks]
     blocks += [Prose(text=f"Not scored: {name} {why}.") for name, why in left_out.items()]
-    page = render_report(experiment, config, record, lead, findings, numbers, beliefs, notes, blocks)
-    folder.write("report.html", page)
-    written = ["scores.json", "scores.parquet", "report.html", *(name for one in added for name in one.files)]
+    page = run_page(experiment, config, record, lead, findings, numbers, beliefs, notes, blocks)
+    written = ["scores.json", "scores.parquet", *page.write(folder), *(name for one in added for name in one.files)]
     written += ["published.csv"] if len(published) else []
     written += [ANSWERS] if isinstance(experiment, TabulatesAnswers) else []
     written += [STORE] if (folder.path / STORE).exists() else []

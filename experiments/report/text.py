@@ -55,7 +55,7 @@ def headline_text(scores: Mapping[str, Any]) -> str:
 def _stored_cells(row: Mapping[str, Any]) -> tuple[str, ...]:
     estimate, lo, hi = (math.nan if row[name] is None else row[name] for name in ("estimate", "ci_lo", "ci_hi"))
     counts = (str(row[name]) for name in ("n_rows", "n_clusters", "n_dropped"))
-    return (row["method"], shown(estimate), interval_text(lo, hi), *counts, row["status"])
+    return (row["method"], shown(estimate), interval_text(lo, hi) or "none", *counts, row["status"])
 
 
 def table_text(numbers: Sequence[Number]) -> list[str]:
@@ -90,7 +90,7 @@ def family_size(differences: Sequence[Number]) -> int:
 
 def cells(score: Score) -> tuple[str, ...]:
     """Estimate, interval, p, n, clusters, dropped with reasons, status."""
-    interval = interval_text(score.ci_lo, score.ci_hi)
+    interval = interval_text(score.ci_lo, score.ci_hi) or ("" if math.isnan(score.estimate) else "none")
     reasons = ", ".join(f"{n} {why}" for why, n in score.reasons.items())
     dropped = f"{score.n_dropped}" + (f" ({reasons})" if reasons else "")
     p = "" if math.isnan(score.p) else f"{score.p:.3g}"

@@ -129,6 +129,8 @@ class CachedHistories(Histories):
         """Additive masks [1, 1, fresh, columns], by layer type where a model mixes types (see `pack_masks`), with the
         rows [fresh] that are `apart` marked.
         """
+        import torch
+
         seen = {}
         if FULL in self._kinds:
             seen[FULL] = visible
@@ -136,10 +138,10 @@ class CachedHistories(Histories):
             window = self.model.config.get_text_config().sliding_window
             seen[SLIDING] = visible & (depths[:, None] - self._depths < window)
         groups = [(rows, np.flatnonzero(visible[rows].any(axis=0))) for rows in apart]
-        masks = {
-            kind: mark_groups(additive_mask(own, self.model.dtype, input_device(self.model)), groups)
-            for kind, own in seen.items()
-        }
+        masks = {}
+        for kind, own in seen.items():
+            hidden = torch.from_numpy(~own).to(input_device(self.model))
+            masks[kind] = mark_groups(additive_mask(hidden, self.model.dtype), groups)
         return masks if len(masks) > 1 else next(iter(masks.values()))
 
     def _compact(self) -> None:

@@ -9,7 +9,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ..exact.exact import Competitor, ExactReading, QueryTree, Steps, best_competitor, finished_reading, row_blocks
+from ..exact.exact import ExactReading, finished
+from ..exact.query_tree import QueryTree
+from ..exact.steps import Steps, row_blocks
 from ..model.head import Head
 from ..prompts.query import Query
 from ..tree.memory import Cost
@@ -51,28 +53,16 @@ def read_grown(
     for token, parent in zip(built.tree.tokens, built.tree.parents, strict=True):
         nodes.append(histories.extend(nodes[parent] if parent >= 0 else None, [token]))
     fresh = sum(node.hidden is None for node in nodes)
-    read = np.array(sorted(built.read_nodes))
+    read = np.array(built.read_nodes)
     passes = _compute(histories, [nodes[i] for i in read], budget)
-    every = (1.0, *temperatures)
-    steps = Steps(built, len(every), 0)
-    barred = {place.last: query.paths.first_ids for place, query in zip(built.placed, queries, strict=True)}
-    competitors: dict[int, Competitor] = {}
+    steps = Steps(built, (1.0, *temperatures), 0)
     for rows in row_blocks(read):
-        places = rows.tolist()
-        hidden = torch.stack([vector for i in places if (vector := nodes[i].hidden) is not None])
-        logp = head.log_probs(hidden)
-        steps.keep(places, (logp if t == 1 else (logp / t).log_softmax(dim=1) for t in every))
-        for row, place in enumerate(places):
-            if place in barred:
-                competitors[place] = best_competitor(logp[row], barred[place])
-    readings = [
-        finished_reading(query, place, temperatures, (), steps, competitors)
-        for query, place in zip(queries, built.placed, strict=True)
-    ]
+        hidden = torch.stack([vector for i in rows.tolist() if (vector := nodes[i].hidden) is not None])
+        steps.keep(rows, head.log_probs(hidden))
+    steps.fetch()
     held = [nodes[form[-1]] for place in built.placed for forms in place.forms for form in forms]
-    return GrownReading(
-        readings, Cost(tokens_tree=fresh, tokens_run=fresh, packs=passes, budget=budget, halvings=0), held
-    )
+    cost = Cost(tokens_tree=fresh, tokens_run=fresh, packs=passes, budget=budget, halvings=0)
+    return GrownReading(finished(steps, temperatures), cost, held)
 
 
 def _compute(histories: Histories, leaves: Sequence[Node], budget: int) -> int:

@@ -111,13 +111,15 @@ class CachedRows:
         """See `Rows.advance`."""
         import torch
 
+        from .row_cache import Step
+
         assert self._cache is not None  # some prompt began
         with torch.inference_mode():
             lengths = self._move(parents)
             order, end = np.argsort(self._places), _aligned(int(lengths.max()) + 1)
             step = torch.from_numpy(np.stack([tokens[order], lengths, self._places])).to(input_device(self.model))
             ids, columns, places = step.unbind()
-            self._cache.step.columns, self._cache.step.end = columns, end
+            self._cache.go_to(Step(columns, end))
             output = body(self.model)(
                 input_ids=ids[:, None],
                 position_ids=columns[:, None],
@@ -196,14 +198,13 @@ class CachedRows:
         """
         import torch
 
-        least, distance = torch.finfo(self.model.dtype).min, columns[:, None] - torch.arange(end, device=columns.device)
-        hidden = {}
-        if FULL in self._kinds:
-            hidden[FULL] = distance < 0
+        distance = columns[:, None] - torch.arange(end, device=columns.device)
+        hidden = {FULL: distance < 0}
         if SLIDING in self._kinds:
-            hidden[SLIDING] = (distance < 0) | (distance >= self.model.config.get_text_config().sliding_window)
-        nothing = torch.zeros(distance.shape, dtype=self.model.dtype, device=columns.device)
-        masks = {kind: nothing.masked_fill(one, least)[:, None, None] for kind, one in hidden.items()}
+            hidden[SLIDING] = hidden[FULL] | (distance >= self.model.config.get_text_config().sliding_window)
+        nothing = torch.zeros((), dtype=self.model.dtype, device=columns.device)
+        least = torch.full_like(nothing, torch.finfo(self.model.dtype).min)
+        masks = {kind: torch.where(hidden[kind], least, nothing)[:, None, None] for kind in self._kinds}
         return masks if len(masks) > 1 else next(iter(masks.values()))
 
 

@@ -38,7 +38,7 @@ class Head:
             return torch.log_softmax(self._logits(hidden.to(self.weight.device), slice(None)), dim=-1)
 
     def token_log_probs(
-        self, hidden: "torch.Tensor", rows: Sequence[int], tokens: "Sequence[int] | torch.Tensor"
+        self, hidden: "torch.Tensor", rows: "Sequence[int] | torch.Tensor", tokens: "Sequence[int] | torch.Tensor"
     ) -> "torch.Tensor":
         """[views, R, d_model] -> [views, E], natural log, float32: of `tokens` [E] after `rows` [E] alone.
 

@@ -10,11 +10,13 @@ import logging
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import date
+from functools import lru_cache
 from typing import TYPE_CHECKING, Literal, NamedTuple, TypedDict, cast
 
 from ..errors import UserError, in_one_line
 from ..model.spec import DAY
 from .template import ChatTemplate
+from .tokenising import Tokeniser
 
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerBase
@@ -26,10 +28,15 @@ AFTER_THOUGHT = "\n\n"
 """The text between a thought and the answer, in the templates and in what such models write."""
 
 
+REMEMBERED = 1024
+"""Rendered conversations: the questions of one item ask about few."""
+Role = Literal["system", "user", "assistant"]
+
+
 class Message(TypedDict):
     """One turn of a conversation."""
 
-    role: Literal["system", "user", "assistant"]
+    role: Role
     content: str
 
 
@@ -95,6 +102,8 @@ class ChatRenderer:
                 self._own = ChatTemplate(tokenizer.get_chat_template(), day)
         added = {str(token.content): (i, token.special) for i, token in tokenizer.added_tokens_decoder.items()}
         self._special = {text: i for text, (i, special) in added.items() if special or text in (THINK, CLOSE)}
+        self._tokeniser = Tokeniser(tokenizer, self._special)
+        self._rendered = lru_cache(REMEMBERED)(self._render)
         self.close = self._special.get(CLOSE)
         """The token that ends a thought, if the model has one."""
         # Where the template writes no BOS, a text begins as the tokenizer lets it begin.
@@ -231,6 +240,10 @@ class ChatRenderer:
         return [tuple(ids[len(before) :]) for ids in after]
 
     def _text(self, messages: Conversation) -> str:
+        return self._rendered(tuple((message["role"], message["content"]) for message in messages))
+
+    def _render(self, turns: tuple[tuple[Role, str], ...]) -> str:
+        messages: Conversation = [{"role": role, "content": content} for role, content in turns]
         for i, message in enumerate(messages):
             if injected := next((token for token in self._special if token in message["content"]), None):
                 raise UserError(f"message {i}: contains the control token {injected!r}; take it out")
@@ -265,7 +278,7 @@ class ChatRenderer:
         return works
 
     def _tokenise(self, texts: Sequence[str]) -> list[list[int]]:
-        return self.tokenizer(list(texts), add_special_tokens=False)["input_ids"]  # pyright: ignore[reportReturnType]
+        return self._tokeniser.ids(texts)
 
     def _shown(self, ids: Sequence[int]) -> list[str]:
         return [self.tokenizer.decode([i]) for i in ids]  # pyright: ignore[reportReturnType]

@@ -17,6 +17,7 @@ from ..errors import UserError
 from .chat import Boundary, ChatRenderer
 
 if TYPE_CHECKING:
+    import torch
     from transformers import PreTrainedTokenizerBase
 
 END = "<end>"
@@ -101,8 +102,17 @@ class Terminators:
         starting = [i for i, text in enumerate(known or token_texts(tokenizer)) if text.startswith(self.texts)]
         ends = [i for i in end_ids if END in texts]
         self.ids: NDArray[np.int64] = np.array(sorted({*starting, *ends}), dtype=np.int64)
+        self._on: dict[torch.device, torch.Tensor] = {}
         if not len(self.ids):
             raise UserError(f"terminators {list(texts)}: no token of the model begins with any of them")
+
+    def on(self, device: "torch.device") -> "torch.Tensor":
+        """The ids where they are used; they are copied there once."""
+        import torch
+
+        if device not in self._on:
+            self._on[device] = torch.from_numpy(self.ids).to(device)
+        return self._on[device]
 
     @cached_property
     def id_set(self) -> frozenset[int]:

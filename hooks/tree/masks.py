@@ -7,7 +7,7 @@ import numpy as np
 from ..errors import UserError
 from .attention import mark_blocks, mark_trunk
 from .flex import block_mask
-from .tree import Pack
+from .tree import Ints, Pack
 
 if TYPE_CHECKING:
     import torch
@@ -37,16 +37,20 @@ def pack_masks(pack: Pack, config: "PretrainedConfig", dtype: "torch.dtype", dev
     A plain mask would bypass a sliding window, so those layers see only ancestors less than a window above. A mask is
     marked where the pack begins with a path that no window cuts.
     """
+    import torch
+
     text = config.get_text_config()
     kinds = attention_layers(config)
-    visible = pack.visible()
+    hidden = hidden_from(pack.ends, device)
     masks = {}
     if FULL in kinds:
-        masks[FULL] = mark_trunk(additive_mask(visible, dtype, device), pack.trunk)
+        masks[FULL] = mark_trunk(additive_mask(hidden, dtype), pack.trunk)
     if SLIDING in kinds:
-        distance = pack.positions[:, None] - pack.positions[None, :]
-        near = additive_mask(visible & (distance < text.sliding_window), dtype, device)
-        masks[SLIDING] = mark_trunk(near, pack.trunk if pack.trunk <= text.sliding_window else 0)
+        position = torch.from_numpy(pack.positions.astype(np.int32)).to(device)
+        hidden |= position[:, None] - position >= text.sliding_window
+        masks[SLIDING] = mark_trunk(
+            additive_mask(hidden, dtype), pack.trunk if pack.trunk <= text.sliding_window else 0
+        )
     return masks if len(masks) > 1 else next(iter(masks.values()))
 
 
@@ -60,10 +64,18 @@ def block_masks(pack: Pack, config: "PretrainedConfig", dtype: "torch.dtype", de
     return masks if len(masks) > 1 else next(iter(masks.values()))
 
 
-def additive_mask(visible: np.ndarray, dtype: "torch.dtype", device: "torch.device") -> "torch.Tensor":
-    """[1, 1, T, columns]: 0 where a token sees a column [T, columns], else the lowest number."""
+def hidden_from(ends: Ints, device: "torch.device") -> "torch.Tensor":
+    """[T, T] whether token i does not see token j (see `Pack.visible`). Small integers compare fastest."""
     import torch
 
-    hidden = torch.from_numpy(~visible).to(device)
-    mask = torch.zeros(hidden.shape, dtype=dtype, device=device)
+    end = torch.from_numpy(ends.astype(np.int32)).to(device)
+    place = torch.arange(len(ends), dtype=torch.int32, device=device)
+    return (place[:, None] < place).logical_or_(place[:, None] >= end)
+
+
+def additive_mask(hidden: "torch.Tensor", dtype: "torch.dtype") -> "torch.Tensor":
+    """[1, 1, T, columns]: the lowest number where a token does not see a column [T, columns], else 0."""
+    import torch
+
+    mask = torch.zeros(hidden.shape, dtype=dtype, device=hidden.device)
     return mask.masked_fill_(hidden, torch.finfo(dtype).min)[None, None]

@@ -99,22 +99,34 @@ def cut_into_packs(tree: TokenTree, read: Iterable[int], budget: int) -> list[Pa
     longer than the budget is a pack of its own.
     """
     packs: list[Pack] = []
-    inside: set[int] = set()
+    number = [-1] * len(tree)  # the last pack that each node is in
+    inside: list[int] = []
     rows: list[int] = []
     for node in sorted(set(read)):
-        needed = [a for a in tree.ancestors(node) if a not in inside]
+        needed = _missing(tree.parents, number, len(packs), node)
         if rows and len(inside) + len(needed) > budget:
             packs.append(_make_pack(tree, inside, rows))
-            inside, rows = set(), []
-            needed = tree.ancestors(node)
-        inside.update(needed)
+            inside, rows = [], []
+            needed = _missing(tree.parents, number, len(packs), node)
+        for one in needed:
+            number[one] = len(packs)
+        inside += needed
         rows.append(node)
     if rows:
         packs.append(_make_pack(tree, inside, rows))
     return packs
 
 
-def _make_pack(tree: TokenTree, inside: set[int], rows: list[int]) -> Pack:
+def _missing(parents: Sequence[int], number: Sequence[int], pack: int, node: int) -> list[int]:
+    """A node and those of its ancestors that are not in a pack."""
+    needed = []
+    while node != ROOT and number[node] != pack:
+        needed.append(node)
+        node = parents[node]
+    return needed
+
+
+def _make_pack(tree: TokenTree, inside: list[int], rows: list[int]) -> Pack:
     nodes = sorted(inside)  # parents before children
     local = {node: i for i, node in enumerate(nodes)}
     parents = [local.get(tree.parents[node], ROOT) for node in nodes]

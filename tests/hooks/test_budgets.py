@@ -6,7 +6,7 @@ import pytest
 import torch
 from transformers import LlamaConfig
 
-from doxascope.hooks.budgets import LARGEST, ON_CPU, budgets_within
+from doxascope.hooks.budgets import CPU_PACK, LARGEST, budgets_within
 
 GIB = 2**30
 EIGHT_B = LlamaConfig(
@@ -14,7 +14,7 @@ EIGHT_B = LlamaConfig(
 )
 
 
-@pytest.mark.parametrize(("free", "pack"), [(64 * GIB, LARGEST), (8 * GIB, 4096), (1, ON_CPU.pack)])
+@pytest.mark.parametrize(("free", "pack"), [(64 * GIB, LARGEST), (8 * GIB, 4096), (1, CPU_PACK)])
 def test_packs_grow_with_memory_in_powers_of_two(free: float, pack: int) -> None:
     assert budgets_within(free, EIGHT_B, torch.bfloat16).pack == pack
 
@@ -28,4 +28,12 @@ def test_what_is_held_fits_into_half_of_the_memory() -> None:
 def test_a_cpu_has_the_budget_of_one_item(tiny: Any) -> None:
     if tiny.model.device.type == "cuda":
         pytest.skip("the models are on a GPU")
-    assert tiny.budgets == ON_CPU
+    assert tiny.budgets.pack == CPU_PACK
+
+
+def test_on_a_cpu_so_many_texts_are_held_as_four_gigabytes_take(tiny: Any) -> None:
+    config = tiny.model.config
+    token = 4 * 2 * config.num_hidden_layers * config.num_key_value_heads * config.head_dim
+    if tiny.model.device.type == "cuda":
+        pytest.skip("the models are on a GPU")
+    assert 2 * GIB < tiny.budgets.held * token <= 4 * GIB
