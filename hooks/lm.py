@@ -23,7 +23,7 @@ from .generation.growing import CachedHistories, Histories, RecomputedHistories
 from .generation.grown import GrownReading, read_grown
 from .generation.mentions import BUDGET as HISTORIES
 from .generation.mentions import Mentions, read_mentions
-from .generation.rows import CachedRows, Rows, TreeRows
+from .generation.rows import CachedRows, HistoryRows, TreeRows
 from .generation.sampling import Sampling
 from .identity import Identity, identify
 from .model.head import Head
@@ -275,7 +275,7 @@ class LanguageModel:
             return CachedHistories(self.model)
         return RecomputedHistories(self.backend, budget or self.budgets.pack)
 
-    def rows(self) -> Rows:
+    def rows(self) -> HistoryRows:
         """What sampling runs on: with a cache where the model takes the mask of a tree, or goes on from one by single
         tokens as it reads them in a prompt; else computed anew.
         """

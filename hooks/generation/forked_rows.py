@@ -31,7 +31,7 @@ class _Cohort:
 
 
 class ForkedRows:
-    """Computes new tokens alone, from the caches of the rows before them. See `Rows`.
+    """Computes new tokens alone, from the caches of the rows before them. See `HistoryRows`.
 
     Args:
         model: whose histories these are.
@@ -43,15 +43,15 @@ class ForkedRows:
         self.forget()
 
     def reserve(self, rows: int, columns: int) -> None:
-        """See `Rows.reserve`: caches take what room they need."""
+        """See `HistoryRows.reserve`: caches take what room they need."""
         self.forget()
 
     def forget(self) -> None:
-        """See `Rows.forget`."""
+        """See `HistoryRows.forget`."""
         self._homes: list[tuple[_Cohort, int]] = []  # of each row, and its place there
 
     def begin(self, prompts: Sequence[Ids]) -> "torch.Tensor":
-        """See `Rows.begin`: prompts of one length are run together."""
+        """See `HistoryRows.begin`: prompts of one length are run together."""
         import torch
 
         found: dict[Ids, tuple[_Cohort, int, torch.Tensor]] = {}
@@ -64,7 +64,7 @@ class ForkedRows:
         return torch.stack([found[ids][2] for ids in prompts])
 
     def advance(self, parents: Ints, tokens: Ints) -> "torch.Tensor":
-        """See `Rows.advance`: one call for each length."""
+        """See `HistoryRows.advance`: one call for each length."""
         import torch
 
         homes = [self._homes[row] for row in parents.tolist()]

@@ -13,7 +13,7 @@ from doxascope.hooks.exact.plain import next_token_logp
 from doxascope.hooks.generation.forked_rows import ForkedRows
 from doxascope.hooks.generation.generation import Request
 from doxascope.hooks.generation.growing import CachedHistories, RecomputedHistories
-from doxascope.hooks.generation.rows import CachedRows, Rows, TreeRows
+from doxascope.hooks.generation.rows import CachedRows, HistoryRows, TreeRows
 from doxascope.hooks.generation.sampling import Sampling, draw_tokens, numbers_per_token, random_generator
 
 SHORT = Sampling(max_new_tokens=12)
@@ -86,7 +86,7 @@ def test_logp_is_the_plain_forward_pass_s_beyond_windows_and_compactions(
 
 @pytest.mark.parametrize(("family", "kind"), [("llama", CachedRows), ("lfm2", ForkedRows), ("jamba", ForkedRows)])
 def test_rows_part_end_and_go_on_as_plain_forward_passes_do(
-    tiny: Any, noise: Callable[[Any], float], family: str, kind: Callable[..., Rows]
+    tiny: Any, noise: Callable[[Any], float], family: str, kind: Callable[..., HistoryRows]
 ) -> None:
     model = tiny.model if family == "llama" else tiny_model(family, str(tiny.model.device))
     rng, words = np.random.default_rng(0), model.config.vocab_size
