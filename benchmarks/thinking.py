@@ -26,7 +26,7 @@ from transformers import LlamaConfig, LlamaForCausalLM
 import doxascope
 from doxascope.hooks.generation.generation import Request, Sampler
 from doxascope.hooks.generation.growing import CachedHistories
-from doxascope.hooks.generation.rows import CachedRows, Rows, TreeRows
+from doxascope.hooks.generation.rows import CachedRows, HistoryRows, TreeRows
 from doxascope.hooks.generation.sampling import Sampling
 from doxascope.hooks.generation.thoughts import Thoughts
 from doxascope.hooks.model.head import Head
@@ -71,7 +71,7 @@ def main(draws: int, tokens: int, device: str) -> bool:
         f"tokens, Llama of 2 layers, d_model 64, {VOCABULARY} words"
     )
 
-    def sample(rows: Rows, budget: int, limit: int, ends: Sequence[int]) -> tuple[list[tuple[int, ...]], float]:
+    def sample(rows: HistoryRows, budget: int, limit: int, ends: Sequence[int]) -> tuple[list[tuple[int, ...]], float]:
         """The ids of each draw, and seconds."""
         sampler = Sampler(Numbers(), Head(model), ends)  # pyright: ignore[reportArgumentType]
         requests, law = [Request("r", prompt, range(draws))], Sampling(max_new_tokens=limit)
