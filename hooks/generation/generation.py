@@ -55,6 +55,8 @@ class GeneratedText:
     """`truncated`: neither the end of the turn nor a stop text came within the limit."""
     stop: str = ""
     """The stop text that ended it, if one did."""
+    branch: str = ""
+    """The edits under which it was drawn; empty: none."""
 
 
 _BITS = 32  # of a token's id

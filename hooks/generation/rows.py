@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
+from ..edits.marks import Marks
 from ..model.blocks import body, input_device
 from ..tree.layout import Packed
 from ..tree.masks import FULL, SLIDING, attention_layers
@@ -209,10 +210,15 @@ class CachedRows:
 
 
 class TreeRows:
-    """Rows that lie in a tree of histories: for models whose keys and values cannot be kept in rows."""
+    """Rows that lie in a tree of histories: for models whose keys and values cannot be kept in rows, and for edits.
 
-    def __init__(self, histories: Histories) -> None:
-        self.histories = histories
+    Args:
+        histories: an empty tree.
+        marks: what is done to the tokens of the one prompt that there is then, and to those after it.
+    """
+
+    def __init__(self, histories: Histories, marks: Marks | None = None) -> None:
+        self.histories, self.marks = histories, marks
         self._nodes: list[Node] = []
 
     def reserve(self, rows: int, columns: int) -> None:
@@ -225,14 +231,15 @@ class TreeRows:
 
     def begin(self, prompts: Sequence[Ids]) -> "torch.Tensor":
         """See `HistoryRows.begin`."""
-        new = [self.histories.extend(None, ids) for ids in prompts]
+        new = [self.histories.extend(None, ids, self.marks and self.marks.prompt) for ids in prompts]
         self._nodes += new
         return self._hidden(new)
 
     def advance(self, parents: Ints, tokens: Ints) -> "torch.Tensor":
         """See `HistoryRows.advance`."""
         pairs = zip(parents.tolist(), tokens.tolist(), strict=True)
-        self._nodes = [self.histories.extend(self._nodes[row], [token]) for row, token in pairs]
+        after = self.marks and [self.marks.answer]
+        self._nodes = [self.histories.extend(self._nodes[row], [token], after) for row, token in pairs]
         return self._hidden(self._nodes)
 
     def _hidden(self, nodes: Sequence[Node]) -> "torch.Tensor":
