@@ -283,6 +283,8 @@ class Experiment(ABC):
     """The metric that leads its pages and whose differences between methods are told. Every method has it of the
     subset `all`.
     """
+    beside: ClassVar[Collection[str]] = ()
+    """Further metrics that the terminal shows of the subset `all`."""
     gate: ClassVar[Collection[str]] = ()
     """The conditions of its competence gate (`metrics.CONDITIONS`), written into a run's manifest before anything is
     read: a page calls those that are judged and not among them added later.

@@ -1,7 +1,6 @@
 """The command line: a shell over the library."""
 
 import logging
-import os
 import sys
 from pathlib import Path
 from typing import NoReturn
@@ -11,6 +10,7 @@ import click
 from ... import __version__
 from ...hooks.errors import UserError, cause, in_one_line
 from ...hooks.model.spec import BACKENDS, presets, resolve_model
+from ...hooks.model.threads import wait_passively
 from ...hooks.text import as_csv
 from .activations import activations
 from .echo import VisibleFormatter, echo
@@ -344,7 +344,7 @@ def _print_scores(folder: Path) -> None:
 
 def main() -> NoReturn:
     """Run the command line; a user's mistake is one line and exit code 2, whatever else goes wrong one and 1."""
-    os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")  # waiting threads that spin cost a factor three
+    wait_passively()
     handler = logging.StreamHandler()
     handler.setFormatter(VisibleFormatter("%(message)s"))
     logging.basicConfig(level=logging.WARNING, handlers=[handler])

@@ -2,6 +2,7 @@
 
 import contextlib
 import json
+import logging
 import math
 import random
 import time
@@ -53,6 +54,8 @@ from ..runs.shard import WHOLE, Shard
 from ..scoring.verdict import verdicts
 from .items import items_of
 from .progress import progress
+
+log = logging.getLogger("doxascope")
 
 ANSWERS = "answers.csv"
 PATIENCE = 30.0
@@ -114,10 +117,12 @@ def read(
         told = [(item.id, item.cluster, dict(item.content)) for item in items]
         now = conditions(config, lm.identity, [list(one) for one in told]) | settled | code_of(experiment)
         now["prompts"] = _prompts(experiment, config, items, lm)
-        name = f"{experiment.name}-{lm.spec.name}-{digest([now['config'], now['model']])[:8]}"
+        named = {key: value for key, value in now["model"].items() if key != "threads"}
+        name = f"{experiment.name}-{lm.spec.name}-{digest([now['config'], named])[:8]}"
         folder = RunFolder.create(out / name, shard)
         with folder.writing():
             with folder.taking_turns(patience=PATIENCE):
+                config = _with_its_threads(folder, config, now, lm)
                 _refuse_mixture(folder, config, now)
                 if restored:
                     restore(folder)
@@ -155,6 +160,7 @@ def _report(folder: RunFolder, experiment: Experiment, config: RunConfig) -> Non
     record = folder.manifest | _totals(folder)
     partial = {"partial": f"{len(folder.committed())} of {record['batches']} batches"} if folder.missing else {}
     named = {"experiment": experiment.name, "headline": experiment.headline, **partial}
+    named |= {"beside": list(experiment.beside)} if experiment.beside else {}
     further: dict[str, Any] = {"not_scored": left_out} if left_out else {}
     findings = experiment.findings(config, beliefs, numbers, folder.transcripts)
     further |= {"advice": list(findings.advice)} if findings.advice else {}
@@ -286,6 +292,17 @@ def _verify(
             "of": sum(one.n_all for one in others),
         },
     }
+
+
+def _with_its_threads(folder: RunFolder, config: RunConfig, now: dict[str, Any], lm: LanguageModel) -> RunConfig:
+    """A run goes on with as many threads as it began with: another number would move the last bits of what is read."""
+    began = folder.manifest.get("conditions", {}).get("model", {}).get("threads")
+    if not isinstance(began, int) or began == now["model"]["threads"]:
+        return config
+    log.warning("%s: goes on with %d threads, as it began", folder.path, began)
+    lm.use_threads(began)
+    now["model"]["threads"] = began
+    return config.model_copy(update={"model": config.model.model_copy(update={"threads": began})})
 
 
 def _refuse_mixture(folder: RunFolder, config: RunConfig, now: dict[str, Any]) -> None:

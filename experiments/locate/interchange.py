@@ -5,11 +5,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from ...hooks.backends.capture import CapturePlan, layer_numbers
+from ...hooks.backends.capture import CapturePlan
 from ...hooks.backends.captured import Captured
 from ...hooks.exact.exact import PackedReading
 from ...hooks.lm import LanguageModel
 from ...hooks.model.blocks import blocks
+from ...hooks.model.layers import layer_numbers
 from ...hooks.model.points import Point
 from ...hooks.prompts.places import ResolvedPosition
 from ...hooks.prompts.query import PromptReader, Query, Swap

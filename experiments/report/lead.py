@@ -118,7 +118,8 @@ class Lead:
         rows = [("  fails", "", "seen", "asked"), *((f"  {m}", c.label, seen(c), c.asked) for m, c in failed)]
         held = [f"  {one.called}: passes, {_counted(one)}" for one in self.verdicts if one.passed]
         gate = [self.sentence, *held, *(aligned(rows) if failed else ()), *([self.when] if self.when else [])]
-        return [*gate, "", f"primary: {label}: {value}", *(f"  {line}" for line in lines)]
+        primary = f"primary: {label}: {value}" if self.registered else "No primary number was registered."
+        return [*gate, "", primary, *(f"  {line}" for line in lines)]
 
     def as_dict(self) -> dict[str, Any]:
         """The same for `scores.json`."""

@@ -40,16 +40,18 @@ def as_text(scored: ScoredTable) -> str:
 
 
 def headline_text(scores: Mapping[str, Any]) -> str:
-    """The verdict, the registered number and the headline of a run by method, and what it left out, from its
-    `scores.json`.
+    """The verdict, the registered number, the headline of a run and what is to be seen beside it by method, and what it
+    left out, from its `scores.json`.
     """
-    rows = scores["scores"]
-    lead = [row for row in rows if row["metric"] == scores["headline"] and row["subset"] == ALL]
-    named = [(*HEADINGS[:3], *HEADINGS[4:]), *map(_stored_cells, lead)]
-    lines = [f"{scores['headline']}: {lead[0]['quantity']}".rstrip(": "), *aligned(named)]
+    lines: list[str] = []
+    for metric in (scores["headline"], *scores.get("beside", ())):
+        own = [row for row in scores["scores"] if row["metric"] == metric and row["subset"] == ALL]
+        if own:
+            lines += ["", f"{metric}: {own[0]['quantity']}".rstrip(": ")]
+            lines += aligned([(*HEADINGS[:3], *HEADINGS[4:]), *map(_stored_cells, own)])
     unscored = [f"not scored: {name} {why}" for name, why in scores.get("not_scored", {}).items()]
     told = [*unscored, *scores.get("advice", ())]
-    return "\n".join([*scores["lead"]["said"], "", *lines, *(["", *told] if told else [])])
+    return "\n".join([*scores["lead"]["said"], *lines, *(["", *told] if told else [])])
 
 
 def _stored_cells(row: Mapping[str, Any]) -> tuple[str, ...]:

@@ -43,6 +43,12 @@ class RunFolder:
         self.mark = "" if shard == WHOLE else f"-{shard}"
         """In the names of files that no other shard may touch."""
 
+    def __repr__(self) -> str:
+        record = self.manifest
+        done = f"{len(self.committed())} of {record.get('batches')} batches"
+        state = f"{record['status']}, {done}" if record else "new"
+        return f"RunFolder({str(self.path)!r}: {state}; .beliefs(), .manifest)"
+
     @classmethod
     def create(cls, path: Path, shard: Shard = WHOLE) -> "RunFolder":
         """The folder of a new run or of one to go on with.
