@@ -109,8 +109,8 @@ def _attend(
 def _attend_by_heads(
     query: "torch.Tensor", key: "torch.Tensor", value: "torch.Tensor", mask: "torch.Tensor", scale: float | None
 ) -> "torch.Tensor":
-    """Of one new token in each row, [B, heads, 1, d] -> [B, 1, heads, d]: the heads that share a key are its queries, so
-    that no key or value is copied for them.
+    """Of one new token in each row, [B, heads, 1, d] -> [B, 1, heads, d]: the heads that share a key are its queries,
+    so that no key or value is copied for them.
     """
     from torch.nn.functional import scaled_dot_product_attention
 
