@@ -55,7 +55,7 @@ class Answered:
 
 
 def answered(beliefs: pd.DataFrame) -> Iterator[tuple[str, list[Answered]]]:
-    """Of each method, also at other temperatures, the questions in the order of the table."""
+    """Of each method the questions in the order of the table."""
     exact = beliefs[beliefs["kind"] == "exact"]
     for method, rows in exact.groupby("method", sort=False, observed=True):
         starts = np.flatnonzero(rows["item"].ne(rows["item"].shift()).to_numpy())

@@ -19,6 +19,8 @@ from .reading import SAMPLED
 Ints = NDArray[np.int64]
 NUMBERS, GREEDY = "numbers", "greedy"
 """Ways of reading a confidence."""
+TEMPERED = r"/(@T=[^/]+)$"
+"""How a read-out at another temperature than 1 is named."""
 
 
 @dataclass(frozen=True)
@@ -107,6 +109,8 @@ def clusters(asked: Sequence[Asked]) -> Any:
 def views(config: BScoreConfig, beliefs: pd.DataFrame) -> list[MethodView]:
     """Every method of the settings, then each at the other temperatures."""
     own = beliefs[beliefs["kind"] == "exact"]
+    tempered = own["readout_id"].astype(str).str.extract(TEMPERED, expand=False)
+    own = own.assign(method=own["method"].astype(str) + (" " + tempered).fillna(""))
     counted = _counted(beliefs)
     stated = _stated(beliefs)
     return [view_of(config, str(method), rows, counted, stated) for method, rows in own.groupby("method", sort=False)]
@@ -152,8 +156,8 @@ def view_of(
                 answer=_ints(later, "answer", shape),
                 coverage=coverage[single][by_order],
                 coverage_multi=coverage[places].reshape(shape),
-                counted=counted.get((str(item), base), ()),
-                confidence=stated.get((str(item), base), {}),
+                counted=counted.get((str(item), method), ()),
+                confidence=stated.get((str(item), method), {}),
             )
         )
     return MethodView(method, base, asked)
