@@ -8,6 +8,8 @@ import numpy as np
 from ..errors import UserError
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     import torch
 
     VectorLike: TypeAlias = "Vector | torch.Tensor | np.ndarray | Sequence[float]"
