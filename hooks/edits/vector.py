@@ -1,16 +1,18 @@
 """A vector with its provenance: what was added, projected out or put in place can be named and found again."""
 
 import hashlib
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
 from ..errors import UserError
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     import torch
 
-    VectorLike = "Vector | torch.Tensor | np.ndarray | Sequence[float]"
+    VectorLike: TypeAlias = "Vector | torch.Tensor | np.ndarray | Sequence[float]"
 
 
 class Vector:

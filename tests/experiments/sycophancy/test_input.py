@@ -261,7 +261,7 @@ def test_a_part_of_a_message_that_is_not_there(tiny: Any) -> None:
     assert found[0].token < whole[0].token
     with pytest.raises(UserError, match=r"position 'river': message 0 has no 'river' in it"):
         find_places(tiny.reader.chat, turn, "", prompt, {"river": Position(message=0, text="river")})
-    with pytest.raises(ValueError, match="`text` is a part of a `message`"):
+    with pytest.raises(ValueError, match="`message` and `text` go with"):
         Position(at="last", text="stone")
 
 

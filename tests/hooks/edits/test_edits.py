@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import pytest
@@ -16,7 +16,7 @@ from doxascope.hooks.lm import LanguageModel
 from doxascope.hooks.model.blocks import blocks
 
 BACKENDS = ("transformers", "transformer_lens", "nnsight")
-TALK = [
+TALK: Any = [
     {"role": "system", "content": "Sam thinks it is an apple."},
     {"role": "user", "content": "which word did you choose?"},
 ]
@@ -32,7 +32,7 @@ def lm(request: pytest.FixtureRequest, tiny_folder: Path) -> Iterator[LanguageMo
         yield loaded
 
 
-def direction(seed: int = 0) -> torch.Tensor:
+def direction(seed: int = 0) -> Any:
     return 3 * torch.randn(WIDTH, generator=torch.Generator().manual_seed(seed))
 
 
@@ -93,7 +93,7 @@ def test_a_span_is_steered_and_the_branches_share_what_is_before_it(lm: Language
     place = Position(at="each", text="Sam thinks")
     query = lm.reader.query("q", TALK, make_options(OPTIONS), positions={"span": place})
     tokens = [one.token for one in query.places]
-    assert lm.tokenizer.decode([query.prompt.ids[i] for i in tokens]).strip() == "Sam thinks"
+    assert str(lm.tokenizer.decode([query.prompt.ids[i] for i in tokens])).strip() == "Sam thinks"
     steer = Steer(Vector(direction(1), "away"), layers=1, at=place, strength=-2.0)
     with hooked(lm, [1], lambda rows: rows - 2 * direction(1), slice(tokens[0], tokens[-1] + 1)):
         expected = by_plain_passes(lm, list(query.prompt.ids), query.paths.paths)
@@ -107,7 +107,7 @@ def test_a_span_is_steered_and_the_branches_share_what_is_before_it(lm: Language
 
 def test_rows_of_another_context_make_its_belief(lm: LanguageModel) -> None:
     """Activation patching: all rows of a source, from the embedding on, give what the source gives."""
-    source = [{"role": "system", "content": TALK[0]["content"].replace("Sam", "Tim")}, TALK[1]]
+    source: Any = [{"role": "system", "content": TALK[0]["content"].replace("Sam", "Tim")}, TALK[1]]
     plan = CapturePlan(sites=("resid_pre", "resid_post"), positions={"each": Position(at="each")})
     other = lm.beliefs(source, OPTIONS, capture=plan)
     assert other.captured is not None
@@ -159,7 +159,7 @@ def test_what_is_generated_under_edits_is_what_hooks_make_of_it(tiny: Any, at: s
     assert list(both[1].ids) == ids[n : n + len(both[1].ids)]
     assert both[1].ids != both[0].ids
     slow = RecomputedHistories(tiny.backend, 500)
-    leaf = slow.extend(
+    leaf: Any = slow.extend(
         None, ids[:n], tiny_marked(tiny, tiny.reader.query("q", TALK, make_options(OPTIONS)), [steer])[0].marks.prompt
     )
     slow.compute([leaf])
@@ -215,7 +215,11 @@ def test_what_cannot_be_edited_is_refused_in_a_line(tiny: Any) -> None:
             lambda: Steer(direction(), layers=0, at="first"),
             "at 'first'; give last, before_answer, prompt",
         ),
-        (TALK, lambda: Steer(direction(), layers=0, at="last", sites="post"), "sites 'post'; known: resid_pre"),
+        (
+            TALK,
+            lambda: Steer(direction(), layers=0, at="last", sites=cast(Any, "post")),
+            "sites 'post'; known: resid_pre",
+        ),
         (TALK, lambda: "steer", "give Steer, Ablate or Replace"),
         (
             twice,
