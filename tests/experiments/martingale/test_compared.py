@@ -152,7 +152,7 @@ def test_what_fails_its_gate_is_shown_and_enters_no_family(stored: Stored, gated
     assert record.struck == "exact/words, deaf fails response to evidence"
     assert record.score.ci_lo < PULL < record.score.ci_hi
     assert np.isnan(record.score.p_adjusted)
-    told = page(found, {})
+    told = page(found, {}).html()
     assert "<s>" in told
     assert "not a belief measurement" in told
 
