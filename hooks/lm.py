@@ -14,7 +14,7 @@ from .backends.capture import CapturePlan
 from .backends.make import make_backend, require_library
 from .budgets import Budgets, budgets_of
 from .errors import UserError, in_one_line
-from .exact.exact import ExactReading, PackedReading, exact_rows, read_packed
+from .exact.exact import ExactReading, PackedReading, exact_rows, read_packed, read_together
 from .exact.plain import read_plain
 from .exact.self_check import Chosen, choose_path
 from .generation.generation import GeneratedText, Request, Sampler
@@ -33,6 +33,7 @@ from .prompts.options import TERMINATORS, Option, make_options
 from .prompts.places import LAST
 from .prompts.query import PromptReader, Query
 from .settings import parse
+from .tree.attention import attends_by_blocks
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel
@@ -136,6 +137,34 @@ class LanguageModel:
             capture=capture,
             lens=lens,
         )
+
+    def read_together(
+        self,
+        requests: Sequence[Sequence[Query]],
+        *,
+        budget: int | None = None,
+        temperatures: Sequence[float] = (),
+        capture: CapturePlan | None = None,
+        lens: "Lens | None" = None,
+    ) -> list[PackedReading]:
+        """The same for several sets of queries, several in one forward pass. What a set reads does not depend on the
+        others (see `read_together`).
+        """
+        return read_together(
+            requests,
+            self.backend,
+            self.head,
+            budget=budget or self.budgets.pack,
+            temperatures=temperatures,
+            capture=capture,
+            lens=lens,
+            joined=self.chosen.path == "packed",
+        )
+
+    @property
+    def reads_together(self) -> bool:
+        """Whether that is faster: on a GPU, where packs attend by blocks. On a CPU packs of one item are."""
+        return self.chosen.path == "packed" and attends_by_blocks(self.backend.model)
 
     def read_grown(
         self,

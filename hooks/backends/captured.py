@@ -92,11 +92,22 @@ class Collector:
 
     def result(self) -> Captured:
         """Everything, row by row."""
-        residuals = dict(self._residuals)
-        if len(self._slots) < len(self.rows):
-            for site, kept in self._residuals.items():
-                residuals[site] = kept[self._slot_of_row]
-        return Captured(pd.DataFrame(self.rows, columns=list(ROWS)), self.layers, residuals)
+        return self.results([len(self.rows)])[0]
+
+    def results(self, counts: Sequence[int]) -> list[Captured]:
+        """The same in parts of so many rows."""
+        found, start = [], 0
+        for count in counts:
+            slots, rows = self._slot_of_row[start : start + count], self.rows[start : start + count]
+            start += count
+            whole = slots == list(range(len(self._slots)))
+            residuals: dict[Site, torch.Tensor] = {}
+            if slots:
+                residuals |= {site: kept if whole else kept[slots] for site, kept in self._residuals.items()}
+                site: kept if whole else kept[slots] for site, kept in self._residuals.items() if slots
+            }
+            found.append(Captured(pd.DataFrame(rows, columns=list(ROWS)), self.layers, residuals))
+        return found
 
 
 def ids_hash(ids: Sequence[int]) -> str:
