@@ -96,16 +96,15 @@ class Collector:
 
     def results(self, counts: Sequence[int]) -> list[Captured]:
         """The same in parts of so many rows."""
+        import torch
+
         found, start = [], 0
         for count in counts:
             slots, rows = self._slot_of_row[start : start + count], self.rows[start : start + count]
             start += count
-            whole = slots == list(range(len(self._slots)))
             residuals: dict[Site, torch.Tensor] = {}
-            if slots:
-                residuals |= {site: kept if whole else kept[slots] for site, kept in self._residuals.items()}
-                site: kept if whole else kept[slots] for site, kept in self._residuals.items() if slots
-            }
+            for site, kept in self._residuals.items() if slots else ():
+                residuals[site] = kept if slots == list(range(len(kept))) else kept[slots]
             found.append(Captured(pd.DataFrame(rows, columns=list(ROWS)), self.layers, residuals))
         return found
 
