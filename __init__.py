@@ -25,12 +25,16 @@ if TYPE_CHECKING:
     from .experiments.scoring.engine import ScoredTable
     from .experiments.scoring.number import Number
     from .experiments.scoring.verdict import Verdict
-    from .hooks.backends.capture import CapturePlan, Every
-    from .hooks.backends.edits import Edit, add_vector, project_out, replace_rows, swap_edits
+    from .hooks.backends.capture import CapturePlan
+    from .hooks.backends.captured import Captured
     from .hooks.certificate.certify import certify
+    from .hooks.edits.changes import Edit, add_vector, project_out, replace_rows, swap_edits
+    from .hooks.edits.interventions import Ablate, Replace, Steer
+    from .hooks.edits.vector import Vector
     from .hooks.errors import UserError
     from .hooks.generation.sampling import Sampling
     from .hooks.lm import Beliefs, LanguageModel
+    from .hooks.model.layers import Every
     from .hooks.model.points import Point
     from .hooks.model.spec import ModelSpec
     from .hooks.prompts.options import Option, make_options
@@ -46,6 +50,7 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 __all__ = [
     "FORMATS",
+    "Ablate",
     "ActivationStore",
     "ActivationWriter",
     "Activations",
@@ -55,6 +60,7 @@ __all__ = [
     "Beliefs",
     "Candidate",
     "CapturePlan",
+    "Captured",
     "Column",
     "Edit",
     "Every",
@@ -72,11 +78,14 @@ __all__ = [
     "Position",
     "Query",
     "Question",
+    "Replace",
     "RunConfig",
     "Sampling",
+    "Steer",
     "Swap",
     "Table",
     "UserError",
+    "Vector",
     "Verdict",
     "WrittenNumber",
     "add_vector",
@@ -109,9 +118,13 @@ _HOMES = {
     ),
     "experiments.scoring.number": ("Number",),
     "experiments.scoring.verdict": ("Verdict",),
-    "hooks.backends.capture": ("CapturePlan", "Every"),
-    "hooks.backends.edits": ("Edit", "add_vector", "project_out", "replace_rows", "swap_edits"),
+    "hooks.backends.capture": ("CapturePlan",),
+    "hooks.model.layers": ("Every",),
+    "hooks.edits.changes": ("Edit", "add_vector", "project_out", "replace_rows", "swap_edits"),
+    "hooks.backends.captured": ("Captured",),
     "hooks.certificate.certify": ("certify",),
+    "hooks.edits.interventions": ("Ablate", "Replace", "Steer"),
+    "hooks.edits.vector": ("Vector",),
     "hooks.errors": ("UserError",),
     "hooks.generation.sampling": ("Sampling",),
     "experiments.engine.notebook": ("AskableModel", "AskedTable", "load"),
@@ -140,6 +153,7 @@ def run(
     overrides: Sequence[str] = (),
     out: Path | str = "runs",
     verify: int = 0,
+    allow_code: Sequence[Path | str] = (),
 ) -> "RunFolder":
     """Run an experiment, or go on with it, and write its scores and its report, as `doxascope run` does.
 
@@ -149,13 +163,14 @@ def run(
         overrides: changes of settings, `key=value`, with dots for nesting.
         out: the folder in which the run gets a folder of its own.
         verify: number of read-outs that are computed again by plain forward passes.
+        allow_code: files of experiments of your own that may be run.
 
     Raises UserError for a setting that is wrong, and for a folder that holds a run under other conditions.
     """
     from .experiments.engine.config import load_config
     from .experiments.engine.runner import run as run_experiment
 
-    experiment, config = load_config(target, overrides, model)
+    experiment, config = load_config(target, overrides, model, [Path(file) for file in allow_code])
     return run_experiment(experiment, config, Path(out), verify=verify)
 
 
@@ -177,7 +192,9 @@ def score(
     """
     from .experiments.runs.folder import run_at
     from .experiments.scoring.engine import score_table
+    from .hooks.settings import as_seed
 
+    seed = None if seed is None else as_seed(seed)
     paths = [Path(table) for table in tables]
     runs = [run for path in paths if (run := run_at(path))]
     if len(runs) == len(paths) and runs:
@@ -200,8 +217,10 @@ def compare(
         seed: of all resampling; if not given the first run's own, or 0.
     """
     from .experiments.comparing import compare as compare_paths
+    from .hooks.settings import as_seed
 
-    return compare_paths([Path(path) for path in paths], metrics=metrics, margins=margins, seed=seed)
+    own = None if seed is None else as_seed(seed)
+    return compare_paths([Path(path) for path in paths], metrics=metrics, margins=margins, seed=own)
 
 
 def __getattr__(name: str) -> object:
@@ -214,4 +233,4 @@ def __getattr__(name: str) -> object:
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *__all__})
+    return sorted([*__all__, "__version__"])

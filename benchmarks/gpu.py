@@ -46,8 +46,8 @@ from doxascope.hooks.tree.layout import Packed
 from doxascope.hooks.tree.tree import cut_into_packs
 
 F32 = torch.float32
-BATCH = 8
-"""Items in one tree."""
+BATCH = 7
+"""Items in one tree: 14,700 tokens."""
 RESULTS = Path(__file__).parent / "results"
 Group = list[Query]
 T = TypeVar("T")
@@ -81,7 +81,7 @@ SHAPES = {
         | dict(hidden_size=2048, intermediate_size=8192, num_hidden_layers=16, num_attention_heads=32)
         | {"num_key_value_heads": 8, "head_dim": 64},
         torch.bfloat16,
-        items=16,
+        items=14,
         draws=256,
         length=128,
         budgets=(4096, 16384),
@@ -91,7 +91,7 @@ SHAPES = {
         | dict(hidden_size=4096, intermediate_size=14336, num_hidden_layers=32, num_attention_heads=32)
         | {"num_key_value_heads": 8},
         torch.bfloat16,
-        items=16,
+        items=14,
         draws=256,
         length=128,
         budgets=(4096, 16384),

@@ -26,11 +26,12 @@ import torch
 from doxascope import load
 from doxascope.experiments.engine.config import load_config
 from doxascope.experiments.reading.exact import compile_questions
-from doxascope.hooks.backends.capture import CapturePlan, Every
+from doxascope.hooks.backends.capture import CapturePlan
 from doxascope.hooks.exact.exact import PackedReading
 from doxascope.hooks.lens.lens import Lens
 from doxascope.hooks.lens.translator import Translator
 from doxascope.hooks.lm import LanguageModel
+from doxascope.hooks.model.layers import Every
 
 MODEL, THREADS, ROUNDS, GATE = "smollm2-135m", 2, 5, 1.25
 CAPTURE = CapturePlan()

@@ -20,6 +20,7 @@ from ..hooks.model.spec import ModelSpec
 from ..hooks.prompts.chat import Conversation, Message
 from ..hooks.prompts.options import TERMINATORS, Option
 from ..hooks.prompts.places import Positions
+from ..hooks.prompts.query import PromptReader, Query
 from ..hooks.settings import Settings
 from ..hooks.tree.memory import Cost
 from ..hooks.verbal.formats import FORMATS
@@ -222,6 +223,11 @@ class Figure:
     title: str
     svg: str
     caption: str
+    panels: Sequence[str] = ()
+    """The same in parts, which a page lays out by its width; they share definitions, and belong together."""
+    pdf: bytes = b""
+    data: str = ""
+    """What is drawn, as CSV."""
 
 
 @dataclass(frozen=True)
@@ -277,12 +283,16 @@ class Experiment(ABC):
     """The metric that leads its pages and whose differences between methods are told. Every method has it of the
     subset `all`.
     """
+    beside: ClassVar[Collection[str]] = ()
+    """Further metrics that the terminal shows of the subset `all`."""
     gate: ClassVar[Collection[str]] = ()
     """The conditions of its competence gate (`metrics.CONDITIONS`), written into a run's manifest before anything is
     read: a page calls those that are judged and not among them added later.
     """
     config_type: ClassVar[type[RunConfig]] = RunConfig
     """Its settings."""
+    unit: ClassVar[str] = "each read by itself"
+    """What its items are, in the plural."""
     material: ClassVar[str] = ""
     """The setting that a file after its name on the command line fills, with dots; empty: it takes none."""
     conditions: ClassVar[frozenset[str]] = frozenset()
@@ -360,6 +370,15 @@ class PlansByItself(Protocol):
 
     def size(self, config: Any) -> str:
         """How much is asked of an item, in a line."""
+        ...
+
+
+@runtime_checkable
+class PlansQueries(Protocol):
+    """An experiment that reads prompts with something put into them, which no question says."""
+
+    def planned_queries(self, config: Any, item: Item, reader: PromptReader, n_layers: int) -> Sequence[Query]:
+        """All of an item that are read in a tree of their own, as a plan counts them; what is put in may be missing."""
         ...
 
 

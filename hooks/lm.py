@@ -1,18 +1,25 @@
 """A loaded model with its read-outs, for scripts and notebooks."""
 
+from __future__ import annotations  # so that `help` shows the names of types
+
 import gc
-from collections.abc import Mapping, Sequence
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Literal, NamedTuple, Self, TypeVar
+from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 import numpy as np
 import pandas as pd
 
 from ..metrics.beliefs import belief_table
 from .backends.backend import Backend
-from .backends.capture import CapturePlan
+from .backends.capture import Capturing, as_plan
+from .backends.captured import Captured
 from .backends.make import make_backend, require_library
 from .budgets import Budgets, budgets_of
+from .edits.branches import Branches, Edits
+from .edits.marks import Marks
 from .errors import UserError, in_one_line
 from .exact.exact import ExactReading, PackedReading, exact_rows, read_packed, read_together
 from .exact.plain import read_plain
@@ -22,17 +29,18 @@ from .generation.growing import CachedHistories, Histories, RecomputedHistories
 from .generation.grown import GrownReading, read_grown
 from .generation.mentions import BUDGET as HISTORIES
 from .generation.mentions import Mentions, read_mentions
-from .generation.rows import CachedRows, Rows, TreeRows
+from .generation.rows import CachedRows, HistoryRows, TreeRows
 from .generation.sampling import Sampling
 from .identity import Identity, identify
 from .model.head import Head
 from .model.loading import TextSide, load_model, load_text_side
 from .model.spec import ModelSpec, resolve_model
+from .model.threads import wait_passively
 from .prompts.chat import Conversation, as_conversations
 from .prompts.options import TERMINATORS, Option, make_options
-from .prompts.places import LAST
 from .prompts.query import PromptReader, Query
-from .settings import parse
+from .settings import as_seed, parse
+from .text import shown, shown_size
 from .tree.attention import attends_by_blocks
 
 if TYPE_CHECKING:
@@ -44,13 +52,34 @@ LOW_COVERAGE = 0.5
 """Below this coverage the model would most likely not have said any of the options (METRICS G1)."""
 
 
-class Beliefs(NamedTuple):
-    """What `LanguageModel.beliefs` returns."""
+@dataclass(frozen=True, repr=False)
+class Beliefs:
+    """What `LanguageModel.beliefs` returns. It unpacks into the table and the residuals."""
 
     beliefs: pd.DataFrame
-    """A belief table: one row per conversation and option."""
-    residuals: np.ndarray | None
-    """[conversation, layer, d_model] float32 residual stream after each block at the prompt's last token."""
+    """A belief table: one row per conversation and option; then, of each branch of edits, the same under it, with the
+    branch at the end of its method's name."""
+    residuals: np.ndarray | None = None
+    """[read-out, layer, d_model] float32 residual stream, in the order of the table, where one site was captured at one
+    token of each read-out; else None: see `captured`."""
+    captured: Captured | None = None
+    """Everything that was captured, and of which tokens."""
+    edits: Mapping[str, list[dict[str, Any]]] = field(default_factory=dict)
+    """Branch -> what was edited, with the digests of the vectors."""
+
+    def __iter__(self) -> Iterator[Any]:
+        return iter((self.beliefs, self.residuals))
+
+    def __repr__(self) -> str:
+        n = self.beliefs["readout_id"].nunique()
+        first = self.beliefs[self.beliefs["readout_id"] == self.beliefs["readout_id"].iloc[0]]
+        said = ", ".join(f"{name} {shown(p)}" for name, p in zip(first["option"][:4], first["prob"][:4], strict=True))
+        more = "; .captured" if self.captured else ""
+        return f"Beliefs({n} read-outs; first: {said}, coverage {shown(first['coverage'].iloc[0])}; .beliefs{more})"
+
+    def _repr_html_(self) -> str:
+        table = self.beliefs[["item", "method", "option", "prob", "coverage", "status"]]
+        return table.to_html(index=False, max_rows=20, float_format=shown)
 
 
 class LanguageModel:
@@ -59,7 +88,7 @@ class LanguageModel:
     def __init__(
         self,
         spec: ModelSpec,
-        model: "PreTrainedModel",
+        model: PreTrainedModel,
         text: TextSide,
         terminators: Sequence[str] = TERMINATORS,
     ) -> None:
@@ -69,6 +98,12 @@ class LanguageModel:
         self.reader = PromptReader(spec, text, terminators)
         self.head = Head(model)
         self.sampler = Sampler(text.tokenizer, self.head, text.end_ids)
+
+    def __repr__(self) -> str:
+        size = sum(p.numel() for p in self.model.parameters()) if hasattr(self, "model") else 0
+        held = f"{shown_size(size)} parameters" if size else "closed"
+        spec = self.spec
+        return f"{type(self).__name__}({spec.name}: {held}, {spec.dtype}, {spec.backend}, template {spec.template})"
 
     def __enter__(self) -> Self:
         return self
@@ -82,6 +117,13 @@ class LanguageModel:
     def identity(self) -> Identity:
         """The identity under which results of this model are recorded."""
         return identify(self.spec, self.model, self.tokenizer, self.chosen)
+
+    def use_threads(self, n: int) -> None:
+        """Compute with so many CPU threads from now on."""
+        import torch
+
+        torch.set_num_threads(n)
+        self.identity = self.identity.model_copy(update={"threads": n})
 
     @cached_property
     def chosen(self) -> Chosen:
@@ -115,8 +157,9 @@ class LanguageModel:
         *,
         budget: int | None = None,
         temperatures: Sequence[float] = (),
-        capture: CapturePlan | None = None,
-        lens: "Lens | None" = None,
+        capture: Capturing | None = None,
+        edits: Edits | None = None,
+        lens: Lens | None = None,
     ) -> PackedReading:
         """Exact readings of compiled queries, in one tree. The first call checks the back end on this model.
 
@@ -126,15 +169,20 @@ class LanguageModel:
             temperatures: at which to read, too.
             capture: sites and layers of the residual stream to take in the same passes, at the places that each
                 query was compiled with.
+            edits: what is done to activations in further branches of the same tree. The readings of the queries as they
+                are come first, then those of every branch, named `<read-out>/<branch>`.
             lens: reads inner layers in the same passes.
+
+        Raises UserError for an edit of a layer, a width or a token that is not there.
         """
+        branches = Branches(edits, self.model, self.reader.chat)
         return read_packed(
-            queries,
+            [*queries, *branches.queries(queries)],
             self.backend,
             self.head,
             budget=budget or self.budgets.pack,
             temperatures=temperatures,
-            capture=capture,
+            capture=as_plan(capture),
             lens=lens,
         )
 
@@ -144,8 +192,8 @@ class LanguageModel:
         *,
         budget: int | None = None,
         temperatures: Sequence[float] = (),
-        capture: CapturePlan | None = None,
-        lens: "Lens | None" = None,
+        capture: Capturing | None = None,
+        lens: Lens | None = None,
     ) -> list[PackedReading]:
         """The same for several sets of queries, several in one forward pass. What a set reads does not depend on the
         others (see `read_together`).
@@ -156,7 +204,7 @@ class LanguageModel:
             self.head,
             budget=budget or self.budgets.pack,
             temperatures=temperatures,
-            capture=capture,
+            capture=as_plan(capture),
             lens=lens,
             joined=self.chosen.path == "packed",
         )
@@ -190,7 +238,8 @@ class LanguageModel:
         *,
         prefill: str = "",
         forms: Sequence[str] = ("{option}", "{Option}"),
-        capture: Literal["last"] | None = None,
+        capture: Capturing | None = None,
+        edits: Edits | None = None,
         budget: int | None = None,
     ) -> Beliefs:
         """The exact distribution over `options` as the next assistant turn.
@@ -201,36 +250,42 @@ class LanguageModel:
             prefill: how the assistant's turn already begins.
             forms: what counts as saying an option; `{option}` as given, `{Option}` capitalised. Their
                 probabilities are summed.
-            capture: `"last"` reads the residual stream at the prompt's last token in the same pass.
+            capture: `"last"` reads the residual stream after each block at the prompt's last token in the same pass,
+                `"prompt"` at each of its tokens; a `CapturePlan`, or its settings as a mapping, at any sites, layers
+                and positions.
+            edits: a list of `Steer`, `Ablate` and `Replace`, made together in a branch `edited`, or several such lists
+                by the names of their branches. Each branch is read beside the unedited one, in the same passes.
             budget: most tokens of one forward pass; None: by the memory of the device.
 
         Returns:
             A belief table with `logp` (natural, not normalised), `prob` (normalised over the options) and
             `coverage`, and the residuals if captured.
 
-        Raises UserError for options that are empty, alike or overlapping, and for a prompt whose ids change when an
-        option follows.
+        Raises UserError for options that are empty, alike or overlapping, for a prompt whose ids change when an
+        option follows, and for an edit of a layer, a width or a token that is not there.
         """
         if self.spec.thinking == "on":
             raise UserError(
                 "thinking 'on': a belief is a mixture over thoughts; run an experiment, or load it 'closed'"
             )
-        if capture not in (None, "last"):
-            raise UserError(f"capture {capture!r}: only 'last' (the prompt's last token) is known")
+        plan = as_plan(capture)
         conversations = as_conversations(messages)
         made = make_options(options, forms)
         queries = [
-            self.reader.query(str(i), c, made, prefill, positions={"last": LAST}) for i, c in enumerate(conversations)
+            self.reader.query(str(i), c, made, prefill, positions=plan.places() if plan else None)
+            for i, c in enumerate(conversations)
         ]
-        readings, _, captured = self.read(queries, budget=budget, capture=CapturePlan() if capture else None)
-        residuals = captured.residuals["resid_post"].float().numpy() if captured else None
+        readings, _, captured = self.read(queries, budget=budget, capture=plan, edits=edits)
         method = "prefill" if prefill else "free"
+        named = [{"readout_id": q.readout_id, "item": q.readout_id, "method": method} for q in queries]
+        told = Branches(edits, self.model, self.reader.chat).records
+        names = [*named, *(branch_names(one, branch) | {"variant": "{}"} for branch in told for one in named)]
         rows = [
-            {"readout_id": id_, "item": id_, "cluster": id_, "method": method} | row
-            for id_, reading in ((reading.readout_id, reading) for reading in readings)
+            {**name, "cluster": name["item"]} | row
+            for name, reading in zip(names, readings, strict=True)
             for row in self.option_rows(reading, made)
         ]
-        return Beliefs(belief_table(rows), residuals)
+        return Beliefs(belief_table(rows), _one_row_each(captured, len(readings)), captured, told)
 
     def sample(
         self,
@@ -240,10 +295,12 @@ class LanguageModel:
         seed: int,
         budget: int | None = None,
         until: Sequence[int] = (),
+        marks: Marks | None = None,
     ) -> list[GeneratedText]:
         """The draws of each request, in their order. See `generation` for what a draw depends on.
 
-        The ids of `until` end a draw, as the end of the turn does.
+        The ids of `until` end a draw, as the end of the turn does. `marks` are the edits of the one prompt that is
+        asked for, and of what follows it.
 
         Raises UserError, naming the read-out, for a prompt that leaves no room for an answer of full length.
         """
@@ -255,9 +312,11 @@ class LanguageModel:
                     f"read-out {request.readout_id}: prompt and answer take up to {longest} tokens, the model takes "
                     f"{context}; shorten the conversation or lower max_new_tokens"
                 )
+        seed = as_seed(seed)
         budget = budget or self.budgets.held
         sampler = Sampler(self.tokenizer, self.head, [*self.sampler.end_ids, *until]) if until else self.sampler
-        return sampler.generate(requests, self.rows(), sampling, seed=seed, budget=budget)
+        rows = TreeRows(self.histories(), marks) if marks else self.rows()
+        return sampler.generate(requests, rows, sampling, seed=seed, budget=budget)
 
     def generate(
         self,
@@ -266,28 +325,51 @@ class LanguageModel:
         *,
         seed: int = 0,
         prefill: str = "",
+        edits: Edits | None = None,
+        temperature: float = 1.0,
+        top_k: int = 0,
+        top_p: float = 1.0,
+        max_new_tokens: int = 100,
+        stop: Sequence[str] = (),
         budget: int | None = None,
-        **sampling: object,
+        **others: object,
     ) -> list[GeneratedText]:
-        """Sampled next assistant turns.
+        """Sampled next assistant turns; by default from the model's own distribution, not truncated.
 
         Args:
             messages: a question, a conversation, or several of either.
             n: draws of each.
             seed: the same seed draws the same; more draws begin with the same ones.
             prefill: how the assistant's turn already begins.
+            edits: as for `beliefs`; what is generated is edited where they say `answer` or `all`. Each branch draws by
+                the same random numbers as the unedited one.
+            temperature: 0 is greedy.
+            top_k, top_p: draw among the likeliest tokens alone; 0 and 1 are no limit.
+            max_new_tokens: of a draw.
+            stop: texts that end it, besides the end of the turn.
             budget: most tokens whose keys and values are held at once; None: by the memory of the device.
-            sampling: fields of Sampling, such as `temperature=0` (greedy) or `max_new_tokens=20`; by default the
-                model's own distribution, not truncated.
+            others: further fields of Sampling.
 
-        Returns: n samples of the first conversation, then of the next.
+        Returns: n samples of the first conversation, then of the next; then the same of every branch, whose `branch`
+            says which.
         """
-        distribution = parse(Sampling, sampling, "generate()")
+        given = {"temperature": temperature, "top_k": top_k, "top_p": top_p, "max_new_tokens": max_new_tokens}
+        given |= {"stop": stop if isinstance(stop, str) else tuple(stop)}
+        distribution = parse(Sampling, {**given, **others}, "generate()")
+        branches = Branches(edits, self.model, self.reader.chat)
+        conversations = as_conversations(messages)
         requests = [
             Request(str(i), self.reader.chat.render(conversation, prefill), range(n))
-            for i, conversation in enumerate(as_conversations(messages))
+            for i, conversation in enumerate(conversations)
         ]
-        return self.sample(requests, distribution, seed=seed, budget=budget)
+        drawn = self.sample(requests, distribution, seed=seed, budget=budget)
+        for branch in branches.names:
+            for request, conversation in zip(requests, conversations, strict=True):
+                where = f"conversation {request.readout_id}"
+                marks = branches.marks(branch, conversation, prefill, request.prompt, where)
+                own = self.sample([request], distribution, seed=seed, budget=budget, marks=marks)
+                drawn += [replace(one, branch=branch) for one in own]
+        return drawn
 
     def mentions(
         self, samples: Sequence[GeneratedText], query: Query, sampling: Sampling, *, budget: int = HISTORIES
@@ -303,7 +385,7 @@ class LanguageModel:
             return CachedHistories(self.model)
         return RecomputedHistories(self.backend, budget or self.budgets.pack)
 
-    def rows(self) -> Rows:
+    def rows(self) -> HistoryRows:
         """What sampling runs on: with a cache where the model takes the mask of a tree, else computed anew."""
         packed = self.chosen.path == "packed"
         return CachedRows(self.model, self.budgets.pack) if packed else TreeRows(self.histories())
@@ -320,26 +402,42 @@ class LanguageModel:
         return [row | competitor for row in exact_rows(reading.logp, options, low_coverage)]
 
 
+def branch_names(names: Mapping[str, Any], branch: str) -> dict[str, Any]:
+    """The names of a read-out under a branch of edits, from those as it is: `variant` says the branch, too."""
+    return {
+        **names,
+        "readout_id": f"{names['readout_id']}/{branch}",
+        "of": names["readout_id"],
+        "method": f"{names['method']} {branch}",
+        "variant": json.dumps({**json.loads(str(names.get("variant", "{}"))), "edits": branch}, sort_keys=True),
+    }
+
+
+def _one_row_each(captured: Captured | None, n: int) -> np.ndarray | None:
+    """[n, layers, width], where n read-outs have a row each of one site."""
+    if captured is None or len(captured.residuals) != 1 or len(captured.rows) != n:
+        return None
+    (values,) = captured.residuals.values()
+    return values.float().numpy() if captured.rows["readout_id"].is_unique else None
+
+
 Model = TypeVar("Model", bound=LanguageModel)
 
 
 def load(model: str | ModelSpec, *, terminators: Sequence[str] = TERMINATORS, **settings: object) -> LanguageModel:
-    """Load a model for reading.
-
-    Args:
-        model: a preset's name, a local folder, a `.gguf` file, a hub id, or a ModelSpec.
-        terminators: what closes an option.
-        settings: fields of ModelSpec to change, such as `dtype="bfloat16"`, `device="cuda"` or `backend="nnsight"`.
-    """
+    """Load a model for reading, as `doxascope.load` does."""
     return loaded(LanguageModel, model, terminators, settings)
 
 
 def loaded(
     kind: type[Model], model: str | ModelSpec, terminators: Sequence[str], settings: Mapping[str, object]
 ) -> Model:
-    """The same as a `kind` of model."""
+    """The same as a `kind` of model. Settings that are None are left as they are."""
+    wait_passively()
+    if not isinstance(model, str | ModelSpec):
+        raise UserError(f"model: {type(model).__name__} is given; give a name, a path, a hub id, or a ModelSpec")
     spec = resolve_model(model) if isinstance(model, str) else model
-    if settings:
-        spec = parse(ModelSpec, spec.model_dump() | dict(settings), "load()")
+    if given := {key: value for key, value in settings.items() if value is not None}:
+        spec = parse(ModelSpec, spec.model_dump() | given, "load()")
     require_library(spec)
     return kind(spec, load_model(spec), load_text_side(spec), terminators)

@@ -5,6 +5,7 @@ from pathlib import Path
 from string import Formatter
 from typing import Any, TypeVar, get_args
 
+import numpy as np
 import yaml
 from pydantic import BaseModel, ConfigDict, ValidationError
 
@@ -86,6 +87,15 @@ def _line(model: type[BaseModel], fault: Any, where: str) -> str:
         return f"{where}: unknown key {key!r}; {_suggestion(str(fault['loc'][-1]), _at(model, fault['loc'][:-1]))}"
     given = f", given {fault['input']!r}" if isinstance(fault["input"], str | int | float) else ""
     return f"{where}: {key}: {fault['msg'].removeprefix('Value error, ')}{given}"
+
+
+def as_seed(seed: object) -> int:
+    """A seed, which is the same everywhere: a whole number from 0 to 2**32 - 1. The same seed draws the same, and more
+    draws begin with the same ones. Raises UserError for anything else.
+    """
+    if isinstance(seed, bool) or not isinstance(seed, int | np.integer) or not 0 <= seed < 2**32:
+        raise UserError(f"seed {seed!r}: give a whole number from 0 to 2**32 - 1")
+    return int(seed)
 
 
 def check_placeholders(key: str, text: str, names: Iterable[str]) -> None:

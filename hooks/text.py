@@ -1,5 +1,6 @@
 """Text of strangers on its way to a terminal or a spreadsheet, which take some of it for orders."""
 
+import math
 import re
 
 import pandas as pd
@@ -36,3 +37,24 @@ def _guarded(cell: object) -> object:
 def unguarded(text: str) -> str:
     """A cell as it was before `as_csv`."""
     return text[1:] if text.startswith(GUARD) and text[1:].startswith(FORMULA) else text
+
+
+def shown(value: float) -> str:
+    """Three decimals, or three digits of what is smaller."""
+    if math.isnan(value):
+        return "-"
+    if value and abs(value) < 0.001:
+        return f"{value:.1e}"
+    return f"{value:.3f}"
+
+
+def shown_size(n: int) -> str:
+    """A large count in three digits.
+
+    >>> shown_size(134_515_008)
+    '135M'
+    """
+    for unit, name in ((10**9, "B"), (10**6, "M"), (10**3, "k")):
+        if n >= unit:
+            return f"{n / unit:.3g}{name}"
+    return str(n)

@@ -37,6 +37,19 @@ class Score:
     params: Mapping[str, Any] = field(default_factory=dict)
     """The settings that another run needs to get the same number: seed, draws, level, ..."""
 
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        """A result prints in one line; without this, `dataclass` would print every field."""
+        super().__init_subclass__(**kwargs)
+        if "__repr__" not in cls.__dict__:
+            cls.__repr__ = Score.__repr__
+
+    def __repr__(self) -> str:
+        told = f"{self.headline}={_short(self.estimate)}"
+        told += "" if self.ci_lo != self.ci_lo else f" [{_short(self.ci_lo)}, {_short(self.ci_hi)}]"
+        told += f", n={self.n_rows}" + (f" in {self.n_clusters} clusters" if self.n_clusters else "")
+        told += f", dropped={self.n_dropped}" if self.n_dropped else ""
+        return f"{type(self).__name__}({told}{'' if self.status == 'ok' else f', status={self.status}'})"
+
     @property
     def estimate(self) -> Any:
         """The headline field under its common name."""
@@ -50,3 +63,15 @@ class Score:
     def as_dict(self) -> dict[str, Any]:
         """Every field by name, `estimate` first."""
         return {"estimate": self.estimate} | {f.name: getattr(self, f.name) for f in fields(self)}
+
+
+def _short(value: Any) -> str:
+    """A number in four digits; anything else in a few characters."""
+    if isinstance(value, float):
+        return f"{value:.4g}"
+    told = " ".join(repr(value).split())
+    return told if len(told) <= SHOWN else f"{told[:SHOWN]}..."
+
+
+SHOWN = 60
+"""Characters of a value that is no number, in the line that a result prints as."""

@@ -98,3 +98,31 @@ def anchors(page: str) -> set[str]:
     """What headings are linked by: lower case, hyphens for spaces, no other punctuation."""
     headings = re.findall(r"^#+ (.+)$", page, flags=re.MULTILINE)
     return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
+
+
+def test_no_page_says_what_the_glossary_calls_old() -> None:
+    """In prose: names of columns and settings, which are code, stay."""
+    glossary = (ROOT / "docs" / "glossary.md").read_text()
+    kept, table = glossary.split("## Old terms")
+    old = [row.split("|")[1].strip() for row in table.splitlines() if row.startswith("| ")][1:]
+    assert len(old) >= 8
+    assert not [term for term in old if re.search(rf"^\| {term} \|", kept, flags=re.MULTILINE)]
+    said: dict[str, list[str]] = {}
+    for file in [*(ROOT / "docs").rglob("*.md"), ROOT / "README.md"]:
+        if file.name == "glossary.md":
+            continue
+        prose = re.sub(r"```.*?```|`[^`]*`", "", file.read_text(), flags=re.DOTALL)
+        prose = re.sub(r"\s+", " ", re.sub(r"\]\([^)]*\)", "]", prose)).lower()
+        said[file.name] = [term for term in old if re.search(rf"\b{re.escape(term)}", prose)]
+    assert {name: terms for name, terms in said.items() if terms} == {}
+
+
+def test_every_term_of_the_glossary_is_met_on_a_page() -> None:
+    pages = " ".join(
+        file.read_text() for file in (ROOT / "docs").rglob("*.md") if file.name not in ("glossary.md", "calibration.md")
+    )
+    table = (ROOT / "docs" / "glossary.md").read_text().partition("## The papers")[0]
+    terms = [row.split("|")[1].strip() for row in table.splitlines() if re.match(r"\| [a-z]", row)]
+    plain = re.sub(r"\s+", " ", pages).lower()
+    unmet = [term for term in terms if term not in ("term", "old") and term not in plain]
+    assert unmet == []

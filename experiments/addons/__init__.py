@@ -1,4 +1,4 @@
-"""What a run may add to its experiment: fitted settings, inner layers, noise floors, probes. The engine goes through
+"""What a run may add to its experiment: fitted settings, inner layers, numerical error, probes. The engine goes through
 `ADDONS`.
 """
 

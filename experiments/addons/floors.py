@@ -1,4 +1,4 @@
-"""Noise floors as an add-on of a run: how far arithmetic alone moves each score, by the model's certificate."""
+"""Numerical error as an add-on of a run: how far arithmetic alone moves each score, by the model's certificate."""
 
 import math
 from collections.abc import Sequence
@@ -18,13 +18,13 @@ from .addon import Added, Begun, ScoredRun
 DRAWS = 2
 """Perturbed tables that are scored."""
 NONE = (
-    "This model has no certificate here, so that no noise floors are shown: `doxascope certify`, then the same run "
+    "This model has no certificate here, so that no numerical error is shown: `doxascope certify`, then the same run "
     "command again."
 )
 
 
 class NoiseFloors:
-    """A floor beside each score, if the run has a certificate."""
+    """The numerical error beside each score, if the run has a certificate."""
 
     def begin(self, experiment: Experiment, config: RunConfig, items: Sequence[Item], lm: LanguageModel) -> Begun:
         """Nothing: the run keeps its model's certificate anyway."""
@@ -40,7 +40,7 @@ class NoiseFloors:
         floors = score_floors(run.experiment, run.config, run.beliefs, run.numbers, change.nat)
         rows = [{**key._asdict(), "floor": floor} for key, floor in floors.items()]
         text = (
-            "Floor: how far a score moves when every option's log-probability moves by "
+            "Numerical error: how far a score moves when every option's log-probability moves by "
             f"{change.nat:.0e} nat, the most that arithmetic alone (batching, padding, packing, dtype) moves it on "
             f"this model, by its certificate {certificate.hash}."
         )
@@ -52,8 +52,8 @@ class NoiseFloors:
 
 
 def _told(number: Number, floor: float) -> str:
-    """The floor of a score, and whether the score is no more than that."""
-    return ("within its " if abs(number.score.estimate) <= floor > 0 else "") + f"floor {floor:.0e}"
+    """The numerical error of a score, and whether the score is no more than that."""
+    return ("within its " if abs(number.score.estimate) <= floor > 0 else "") + f"numerical error {floor:.0e}"
 
 
 def score_floors(
@@ -67,7 +67,7 @@ def score_floors(
         config: the run's; its seed throws the coins.
         beliefs: the run's belief table.
         numbers: those of the run, as `score_run` gives them.
-        nat: the noise floor of a log-probability, from a certificate.
+        nat: the numerical error of a log-probability, from a certificate.
     """
     plain = config.model_copy(update={"bootstrap_draws": 2})  # estimates alone are wanted
     before = {number.key: number.score.estimate for number in numbers}

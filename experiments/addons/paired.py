@@ -9,7 +9,8 @@ import pandas as pd
 from ...metrics import adjust
 from ..experiment import Experiment, RunConfig
 from ..report.blocks import Cell, TableBlock
-from ..report.text import HEADINGS, cells
+from ..report.cells import score_cell
+from ..report.text import cells
 from ..runs.scores import resampling
 from ..scoring.engine import score_samples
 from ..scoring.number import Number, shown
@@ -63,17 +64,18 @@ def _adjusted(numbers: Sequence[Number]) -> list[Number]:
     ]
 
 
-def numbers_table(title: str, numbers: Sequence[Number]) -> TableBlock:
+def numbers_table(name: str, numbers: Sequence[Number]) -> TableBlock:
     """A folded table of numbers, with what is to be read beside each."""
     return TableBlock(
-        head=[(name, "") for name in HEADINGS],
+        head=[(name, "") for name in ("", "estimate", "p", "n", "clusters", "dropped")],
         rows=[
             [
                 Cell(one.quantity or one.metric, [one.method, *(f"{k} {v}" for k, v in one.beside.items())]),
-                *map(Cell, cells(one.score)),
+                score_cell(one.score),
+                *map(Cell, cells(one.score)[2:6]),
             ]
             for one in numbers
         ],
         folded=True,
-        title=title,
+        name=name,
     )

@@ -18,6 +18,7 @@ from ...metrics import ReadoutGate, readout_gate
 from ...probes.data.beliefs import READINGS
 from ..experiment import Experiment, Item, RunConfig
 from ..report.blocks import Block, Cell, Prose, TableBlock
+from ..report.cells import score_cell
 from ..runs.scores import resampling
 from ..scoring.number import Number
 from .addon import Added, Begun, ScoredRun
@@ -124,15 +125,13 @@ def _section(record: dict[str, Any], numbers: Sequence[Number]) -> list[Block]:
             "no belief.",
         ),
         TableBlock(
-            title="In passing, layer by layer",
-            head=[("", ""), ("lens and layer", ""), ("estimate", ""), ("interval", ""), ("status", "")],
+            name="In passing, layer by layer",
+            head=[("", ""), ("lens and layer", ""), ("estimate", "")],
             rows=[
                 [
                     Cell(one.quantity or "correlation beyond the words", [one.method]),
                     Cell(one.subset),
-                    Cell(f"{one.score.estimate:.3f}"),
-                    Cell(f"[{one.score.ci_lo:.3f}, {one.score.ci_hi:.3f}]"),
-                    Cell(one.score.status),
+                    score_cell(one.score),
                 ]
                 for one in numbers
             ],

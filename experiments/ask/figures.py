@@ -5,7 +5,7 @@ from typing import Any
 
 from ...metrics import CalibrationError
 from ..experiment import Figure
-from ..report.plotting import INK, MARK, panel_figure
+from ..report.plotting import DOT, INK, MARK, REFERENCE, panel_figure
 from ..scoring.number import Number
 from ..tables.samples import ALL
 
@@ -24,7 +24,8 @@ def reliability_figure(numbers: Sequence[Number]) -> list[Figure]:
         "in which it is the true one. On the dashed line a model is calibrated; of a calibrated model the dots lie in "
         "the band (95%, wider where clusters make questions alike)."
     )
-    return [panel_figure("Is it right as often as it is sure?", found, _draw, caption)]
+    key = {"questions": DOT, "calibrated": REFERENCE, "band of a calibrated model": {"facecolor": INK, "alpha": 0.12}}
+    return [panel_figure("Is it right as often as it is sure?", found, _draw, caption, key=key)]
 
 
 def _draw(axes: Any, error: CalibrationError) -> None:

@@ -69,8 +69,9 @@ def low_coverage(config: AskConfig, asked: dict[str, list[Answered]]) -> Iterato
         tokens = Counter(one.rather[0] for one in questions if one.rather[0])
         likely = ", ".join(f"{token!r} ({n / len(questions):.0%} of questions)" for token, n in tokens.most_common(3))
         yield (
-            f"Under {method} the options hold {mass:.2g} of what the model would say; it would rather begin with "
-            f"{likely or 'something else'}. `fit`, or `lm.fit_forms`, finds a beginning under which they hold more."
+            f"Under {method} the options hold {mass:.2g} of what the model would say (median question); "
+            f"it would rather begin with {likely or 'something else'}. `fit`, or `lm.fit_forms`, finds a beginning "
+            "under which they hold more."
         )
 
 

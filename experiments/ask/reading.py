@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from ...hooks.belief_rows import option_rows
+from ...hooks.edits.branches import Edits
 from ...hooks.errors import UserError
 from ...hooks.lm import LanguageModel
 from ...hooks.tree.memory import Cost
@@ -21,9 +22,10 @@ UNREADABLE = "unreadable"
 too long."""
 
 
-def read_item(name: str, config: AskConfig, item: Item, lm: LanguageModel) -> Read:
+def read_item(name: str, config: AskConfig, item: Item, lm: LanguageModel, edits: Edits | None = None) -> Read:
     """Read one question under every method, for the experiment of that name. A method under which its options cannot be
-    told apart token by token gives no number there, and says so; the others go on.
+    told apart token by token gives no number there, and says so; the others go on. Each branch of `edits` is a method
+    of its own.
     """
     able: list[Question] = []
     rows: list[dict[str, Any]] = []
@@ -37,7 +39,7 @@ def read_item(name: str, config: AskConfig, item: Item, lm: LanguageModel) -> Re
         else:
             able += asked
     nothing = Read([], [], Cost(0, 0, 0, config.budget, 0), None)
-    read = read_questions(name, config, item, able, lm) if able else nothing
+    read = read_questions(name, config, item, able, lm, edits) if able else nothing
     return read._replace(rows=[*map(_with_outcome, [*read.rows, *rows])])
 
 

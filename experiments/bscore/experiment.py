@@ -35,6 +35,7 @@ class BScoreExperiment(Experiment):
 
     name = "bscore"
     summary = "does an answer become rarer once the model has seen itself give it?"
+    unit = "questions"
     headline = "top_b"
     gate = (COVERAGE, EASY)
     config_type = BScoreConfig

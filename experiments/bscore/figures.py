@@ -7,7 +7,7 @@ import numpy as np
 
 from ...metrics import Score
 from ..experiment import Figure
-from ..report.plotting import INK, MARK, panel_figure
+from ..report.plotting import DASHED, DOT, INK, MARK, REFERENCE, course, panel_figure
 from ..scoring.number import Number
 from ..tables.samples import ALL
 from .distributions import CATEGORY as DISTRIBUTION
@@ -15,7 +15,7 @@ from .samples import parts
 from .table import NUMBERS, Asked, MethodView
 
 PALE = 0.35
-DASHED: Any = (0, (4, 3))
+COURSE = {"estimate": DOT, "interval": {"facecolor": MARK, "alpha": 0.2}, "no effect": REFERENCE}
 Scores = Mapping[tuple[str, str, str], Score]
 
 
@@ -48,6 +48,7 @@ def option_figure(view: MethodView) -> Figure:
         draw,
         "A dot is an option: its mean probability over the same orders of the options. The line spans its "
         "conversations; below the dashed line an option becomes rarer once the model has seen its answers.",
+        key={"option": DOT, "its conversations": {"color": MARK, "alpha": PALE}, "no effect": REFERENCE},
     )
 
 
@@ -57,8 +58,7 @@ def course_figure(view: MethodView, scores: Scores) -> Figure:
 
     def draw(axes: Any, panel: tuple[str, MethodView]) -> None:
         subset = panel[0]
-        course = [scores["top_b_turn", view.method, _named(subset, turn)] for turn in _turns(view)]
-        _band(axes, list(_turns(view)), course)
+        _band(axes, list(_turns(view)), [scores["top_b_turn", view.method, _named(subset, t)] for t in _turns(view)])
         settled = scores.get(("settles", view.method, subset or ALL))
         if settled is not None and np.isfinite(settled.estimate):
             axes.axvline(settled.estimate, color=INK, linewidth=0.8)
@@ -71,6 +71,7 @@ def course_figure(view: MethodView, scores: Scores) -> Figure:
         draw,
         "B of the option that is likeliest afresh, at each turn, with its interval over questions. Dashed: no effect "
         "of the history; the upright line is the turn from which the distribution is a martingale, if there is one.",
+        key=COURSE | {"settles": {"color": INK, "linewidth": 0.8}},
     )
 
 
@@ -90,6 +91,7 @@ def slope_figure(view: MethodView, scores: Scores) -> Figure:
         draw,
         "Slope of the update after each turn on the distribution at it. A model that has settled draws from what "
         "it believes and learns nothing foreseeable: 0. Below 0 it returns to the mean, above it runs away.",
+        key=COURSE,
     )
 
 
@@ -140,11 +142,11 @@ def distribution_figure(view: MethodView) -> Figure:
     )
 
 
-def _band(axes: Any, turns: Sequence[int], course: Sequence[Score]) -> None:
+def _band(axes: Any, turns: Sequence[int], scores: Sequence[Score]) -> None:
     """Estimates with their interval, against turns."""
     axes.axhline(0, color=INK, linewidth=0.8, linestyle=DASHED)
-    axes.fill_between(turns, [s.ci_lo for s in course], [s.ci_hi for s in course], color=MARK, alpha=0.2, linewidth=0)
-    axes.plot(turns, [s.estimate for s in course], "o-", color=MARK, markersize=3, linewidth=1.2)
+    axes.fill_between(turns, [s.ci_lo for s in scores], [s.ci_hi for s in scores], color=MARK, alpha=0.2, linewidth=0)
+    course(axes, turns, [s.estimate for s in scores], color=MARK, markersize=3, linewidth=1.2)
     axes.locator_params(axis="x", integer=True, nbins=5)
     axes.locator_params(axis="y", nbins=4)
 

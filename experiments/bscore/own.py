@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from ...metrics import Ratio, Score, cluster_mean, order_effect, ratio_of_sums, settling_turn, turn_slopes
+from ...metrics import UNIT, Ratio, Score, cluster_mean, order_effect, ratio_of_sums, settling_turn, turn_slopes
 from ...metrics.inference import moment_interval
 from ...metrics.validation import Floats
 from ..materials.choices.choice import EASY
@@ -39,6 +39,10 @@ def own_scores(config: BScoreConfig, beliefs: pd.DataFrame) -> Iterator[Number]:
             yield from _stated(make, view)
 
 
+SIGNED = ("above_chance", "top_b_turn")
+"""Means that can be below 0; all others are probabilities."""
+
+
 @dataclass(frozen=True)
 class _Make:
     """Makes the numbers of one method."""
@@ -57,11 +61,14 @@ class _Make:
     ) -> Number:
         """Of a value of each question; its interval is over what they share."""
         values = np.array([value(one) for one in asked], dtype=np.float64)
-        return self.number(metric, cluster_mean(values, clusters(asked), **self.interval), subset, quantity)
+        within = (-1.0, 1.0) if metric in SIGNED else UNIT
+        return self.number(
+            metric, cluster_mean(values, clusters(asked), within=within, **self.interval), subset, quantity
+        )
 
     def ratio(self, metric: str, asked: Sequence[Asked], sums: Floats, subset: str, quantity: str) -> Number:
         """Of two columns' sums over questions."""
-        return self.number(metric, ratio_of_sums(sums, clusters(asked), **self.interval), subset, quantity)
+        return self.number(metric, ratio_of_sums(sums, clusters(asked), within=UNIT, **self.interval), subset, quantity)
 
 
 def _orders(make: _Make, asked: Sequence[Asked], subset: str) -> Iterator[Number]:
@@ -139,7 +146,7 @@ def _distances(make: _Make, view: MethodView) -> Iterator[Number]:
             ("tv_multi", np.abs(one.multi.mean(axis=1) - target).sum(axis=1) / 2),
         ):
             told = {"tv_turn": "of a turn, their mean", "tv_multi": "of the mean over a conversation"}[name]
-            score = cluster_mean(values, np.arange(len(values)), **make.interval)
+            score = cluster_mean(values, np.arange(len(values)), within=UNIT, **make.interval)
             yield make.number(name, score, one.item, f"total variation, {told}")
 
 

@@ -16,9 +16,9 @@ from ..scoring.number import Resampling, shown
 from .card import ModelCard
 from .settings import CardSet
 
-VALID = "valid answers"
+VALID = "valid-answer rate"
 LEAST = 0.01
-"""A smaller change of the share of valid answers does not matter."""
+"""A smaller change of the valid-answer rate does not matter."""
 
 
 @dataclass(frozen=True)
@@ -81,7 +81,7 @@ def against(card: ModelCard, other: ModelCard) -> Against:
     """Compare a card with another of the same set, on the items of both.
 
     Tested over one family (Holm): the registered number of each experiment, where no gate strikes it out, and the mean
-    share of valid answers of its exact read-outs. Worse is what differs, and lies further from coherence by more than
+    valid-answer rate of its exact read-outs. Worse is what differs, and lies further from coherence by more than
     the registered margin, or .01 of the answers. Raises UserError for cards of other sets, and as `compare` does.
     """
     require_same_set(other, card.chosen, card.seed)

@@ -46,7 +46,7 @@ def make_card(
     written = RunFolder(folder)
     try:
         written.write_json(CARD, as_data(card))
-        written.write("report.html", card_page(card))
+        card_page(card).write(written)
     except OSError as error:
         raise UserError(f"{folder}: cannot be written ({error.strerror}); choose another --out") from None
     return card

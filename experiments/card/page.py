@@ -1,42 +1,80 @@
 """The page of a card, and that of one card against another."""
 
-from collections.abc import Iterator
+import math
+from collections.abc import Iterator, Mapping
 
 from ... import __version__
 from ...metrics import NOT_A_BELIEF
 from ..comparing import Comparison, Group
 from ..comparing.page import STRUCK, blocks_of, differences
-from ..report.blocks import Block, Cell, Prose, Stamp, TableBlock
+from ..experiment import Figure
+from ..report.blocks import Block, Cell, Primary, Prose, Stamp, TableBlock, Top
+from ..report.cells import NONE, score_cell
 from ..report.lead import Lead
-from ..report.page import render_page
+from ..report.page import Page
+from ..report.score_figure import forests
 from ..scoring.number import Number, interval_text, shown
 from .against import VALID, Against
 from .card import ModelCard, registered
 
-NONE = "–"
 
-
-def card_page(card: ModelCard) -> str:
+def card_page(card: ModelCard) -> Page:
     """Gates first; then what was said, held and done side by side; the claims of the probe; and where the runs are."""
-    blocks: list[Block] = [*_gates(card), _numbers(card), *_gaps(card), *_probe(card), _runs(card)]
-    made = f"Set {card.chosen.name}, version {card.chosen.version}; seed {card.seed}; doxascope {__version__}."
-    return render_page("Card", f"of {card.model}", [*blocks, Prose(text=made, soft=True)])
-
-
-def _gates(card: ModelCard) -> Iterator[Block]:
     leads = {name: Lead(found.groups[0].sides[0].verdicts, ()) for name, found in card.within.items()}
     judged = {name: lead for name, lead in leads.items() if lead.verdicts}
     passing = [name for name, lead in judged.items() if any(one.passed for one in lead.verdicts)]
     failing = [name for name in judged if name not in passing]
+    verdict: Prose | Stamp = Prose(
+        text=f"Measured: {', '.join(passing) or 'nothing is judged by a gate'}.", strong=True
+    )
     if failing:
-        yield Stamp(
-            says=f"{NOT_A_BELIEF.capitalize()}: {', '.join(failing)}.",
+        measured = f" Measured: {', '.join(passing)}." if passing else ""
+        verdict = Stamp(
+            says=f"{NOT_A_BELIEF.capitalize()}: {', '.join(failing)}.{measured}",
             lines=[(name, judged[name].sentence) for name in failing],
             note="What fails its gate is struck out below: it is about answers, not about beliefs.",
         )
-    if passing:
-        yield Prose(text=f"Measured: {', '.join(passing)}.", strong=True)
-    yield TableBlock(
+    top = Top(
+        said="What a model says, holds and does, by a fixed set of small experiments.",
+        verdict=verdict,
+        gate=_gates(leads),
+        primary=Primary(
+            title="Primary number",
+            label="experiments of which a method passes the gate",
+            value=f"{len(passing)} of {len(judged)}",
+            lines=[
+                f"{name}: {', '.join(one.method for one in judged[name].verdicts if one.passed)}" for name in passing
+            ],
+        ),
+        figure=_lead_figure(card),
+    )
+    made = f"Set {card.chosen.name}, version {card.chosen.version}; seed {card.seed}; doxascope {__version__}."
+    blocks = [_numbers(card), *_gaps(card), *_probe(card), _runs(card)]
+    return Page("Card", f"of {card.model}", top, blocks, made)
+
+
+def _lead_figure(card: ModelCard) -> Figure | None:
+    """The registered number of each experiment, a panel each, on scales of their own."""
+    panels = []
+    for name, found in card.within.items():
+        (group,) = found.groups
+        plan = group.sides[0].run.config.registered if group.sides[0].run else None
+        rows = [
+            (f"{one.kind}, {one.method}", one.score, one.name in group.failed)
+            for one in registered(group)
+            if math.isfinite(one.score.estimate)
+        ]
+        if rows and plan:
+            panels.append((f"{name}: {plan.metric}", rows, plan.coherent))
+    caption = (
+        "The registered number of each experiment by kind of belief, with its interval. Dashed: coherent. Hollow: fails"
+        " its gate, and is no belief."
+    )
+    return forests("What was registered", panels, caption) if panels else None
+
+
+def _gates(leads: Mapping[str, Lead]) -> TableBlock:
+    return TableBlock(
         title="Gates",
         caption="Whether a read-out measures a belief at all; the conditions are on the page of each run.",
         head=[("experiment", ""), ("passes", ""), ("fails", "")],
@@ -70,9 +108,8 @@ def _numbers(card: ModelCard) -> TableBlock:
             ("kind", ""),
             ("estimate", ""),
             ("coherent", ""),
-            ("noise floor", "of arithmetic, by the model's certificate"),
+            ("numerical error", "how far arithmetic alone moves it, by the model's certificate"),
             ("n", ""),
-            ("status", ""),
         ],
         rows=rows,
     )
@@ -84,11 +121,10 @@ def _number(name: str, group: Group, one: Number, floor: float | None) -> list[C
     return [
         Cell(name, [one.metric]),
         Cell(one.kind, [one.method]),
-        Cell(shown(score.estimate), [interval_text(score.ci_lo, score.ci_hi)], struck=one.name in group.failed),
+        score_cell(score, struck=one.name in group.failed),
         Cell(f"{plan.coherent:g}" if plan else NONE),
         Cell(NONE if floor is None else f"{floor:.0e}"),
         Cell(str(score.n_rows), [f"{score.n_clusters} clusters"]),
-        Cell(score.status.replace("_", " ")),
     ]
 
 
@@ -99,7 +135,7 @@ def _gaps(card: ModelCard) -> Iterator[Block]:
             yield differences(f"Gaps: {name}", _family(found), found.confirmed)
         named = [record for record in found.struck if record.pair.metric in found.family]
         if named:
-            yield differences(f"Gaps, struck out: {name}", STRUCK, named, folded=True)
+            yield differences(f"Gaps, struck out: {name}", STRUCK, named)
 
 
 def _family(found: Comparison) -> str:
@@ -137,10 +173,10 @@ def _settings(card: ModelCard, name: str) -> str:
     return ", ".join(f"{key}={value}" for key, value in card.chosen.runs[name].items()) or NONE
 
 
-def against_page(found: Against) -> str:
+def against_page(found: Against) -> Page:
     """What is worse, what was tested, and the whole comparison."""
     lines = [(line, "") for line in found.regressions]
-    verdict: Block = Prose(text="Nothing is worse.", strong=True)
+    verdict: Prose | Stamp = Prose(text="Nothing is worse.", strong=True)
     if lines:
         verdict = Stamp(says=f"Worse: {len(lines)}.", lines=lines)
     head = [("experiment", ""), ("number", ""), ("before", ""), ("now", ""), ("change", ""), ("adjusted p", "")]
@@ -163,4 +199,6 @@ def against_page(found: Against) -> str:
         ],
     )
     whole = blocks_of(found.comparison) if found.comparison else []
-    return render_page("Card against card", f"{found.card.model} against {found.other.model}", [verdict, table, *whole])
+    top = Top(said="Which registered numbers moved away from coherence.", verdict=verdict)
+    title = f"{found.card.model} against {found.other.model}"
+    return Page("Card against card", title, top, [table, *whole], f"doxascope {__version__}.")

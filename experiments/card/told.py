@@ -9,6 +9,7 @@ from ..report.aligned import aligned
 from ..report.rows import as_row
 from ..runs.folder import RunFolder
 from ..scoring.number import interval_text, shown
+from ..tables.samples import sample_name
 from .against import Against
 from .card import ModelCard, registered
 from .page import against_page
@@ -17,13 +18,15 @@ from .page import against_page
 def text(card: ModelCard) -> str:
     """Gates first, then the registered number of each experiment by kind, then the probe."""
     lines = [f"card of {card.model} by the set {card.chosen.name}, version {card.chosen.version}, seed {card.seed}", ""]
-    rows = [("", "", "kind", "estimate", "interval", "gate")]
+    rows = [("", "", "kind", "estimate", "interval", "status", "gate")]
     for name, found in card.within.items():
         (group,) = found.groups
         for one in registered(group):
-            gate = f"fails {group.failed[one.name]}" if one.name in group.failed else ""
-            told = (shown(one.score.estimate), interval_text(one.score.ci_lo, one.score.ci_hi))
-            rows.append((f"{name}: {one.metric}", one.method, one.kind, *told, gate))
+            judged = {sample_name(verdict.kind, verdict.method, "") for verdict in group.sides[0].verdicts}
+            gate = "passes" if one.name in judged else "not judged"
+            gate = f"fails {group.failed[one.name]}" if one.name in group.failed else gate
+            told = (shown(one.score.estimate), interval_text(one.score.ci_lo, one.score.ci_hi) or "none")
+            rows.append((f"{name}: {one.metric}", one.method, one.kind, *told, one.score.status, gate))
     lines += aligned(rows)
     if card.probed:
         lines += ["", f"the probe may be called: {card.probed['called']}"]
@@ -70,7 +73,7 @@ def write_against(found: Against) -> Path:
     """`against.json` and `against.html` in the card's folder; returns the page's path."""
     folder = RunFolder(found.card.folder)
     folder.write_json("against.json", against_data(found))
-    folder.write("against.html", against_page(found))
+    folder.write("against.html", against_page(found).html())
     return found.card.folder / "against.html"
 
 

@@ -1,7 +1,6 @@
 """The command line: a shell over the library."""
 
 import logging
-import os
 import sys
 from pathlib import Path
 from typing import NoReturn
@@ -11,6 +10,7 @@ import click
 from ... import __version__
 from ...hooks.errors import UserError, cause, in_one_line
 from ...hooks.model.spec import BACKENDS, presets, resolve_model
+from ...hooks.model.threads import wait_passively
 from ...hooks.text import as_csv
 from .activations import activations
 from .echo import VisibleFormatter, echo
@@ -140,7 +140,10 @@ def plan(
         return
     planned = make_plan(experiment, config)
     first = planned.example[0]
-    echo(f"{experiment.name} on {config.model.name}: {planned.items} items, {planned.readouts} read-outs")
+    echo(
+        f"{experiment.name} on {config.model.name}: {planned.items} items ({experiment.unit}), "
+        f"{planned.readouts} read-outs"
+    )
     if planned.size:
         echo(planned.size)
     echo(
@@ -162,10 +165,10 @@ def plan(
 @click.argument("model")
 @click.option("--out", type=click.Path(path_type=Path), help="File for the certificate as JSON.")
 def certify(model: str, out: Path | None) -> None:
-    """Measure whether the back ends agree on a model, and its noise floor.
+    """Measure whether the back ends agree on a model, and its numerical error.
 
     Exits with 1 if a back end is outside the tolerance, naming the first layer. Loads the model several times. Runs of
-    the model that come after it refer to it, and their reports print the floor beside each score.
+    the model that come after it refer to it, and their reports print the numerical error beside each score.
 
     \b
     doxascope certify smollm2-135m
@@ -286,16 +289,26 @@ def evidence(target: str, model: str | None, overrides: tuple[str, ...], file: P
 
 @cli.command()
 @click.option("--out", type=click.Path(path_type=Path), default=Path("runs"), show_default=True, help="Folder of runs.")
-def ls(out: Path) -> None:
+@click.option("--html", "as_page", is_flag=True, help="Write index.html in that folder: every run with its figure.")
+def ls(out: Path, as_page: bool) -> None:
     """List the experiments, the models known by name, and the runs.
 
     \b
     doxascope ls
-    doxascope ls --out results
+    doxascope ls --out results --html     a page of all runs, with their verdicts and figures
     """
     from ..engine.registry import experiments
     from ..runs.folder import RunFolder
 
+    if as_page:
+        from ..report.index import INDEX, index_page
+
+        if not out.is_dir():
+            raise UserError(f"{out}: is no folder; name the folder of runs with --out")
+        page = index_page(out)
+        RunFolder(out).write(INDEX, page.html())
+        echo(f"index: {out / INDEX}")
+        return
     echo("experiments")
     for name, experiment in experiments().items():
         echo(f"  {name:<16}{experiment.summary}")
@@ -331,7 +344,7 @@ def _print_scores(folder: Path) -> None:
 
 def main() -> NoReturn:
     """Run the command line; a user's mistake is one line and exit code 2, whatever else goes wrong one and 1."""
-    os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")  # waiting threads that spin cost a factor three
+    wait_passively()
     handler = logging.StreamHandler()
     handler.setFormatter(VisibleFormatter("%(message)s"))
     logging.basicConfig(level=logging.WARNING, handlers=[handler])

@@ -6,8 +6,21 @@ import click
 
 from ...hooks.errors import UserError
 
+
+def _with_values(context: click.Context, option: click.Parameter, given: tuple[str, ...]) -> tuple[str, ...]:
+    """Refuses a key without a value here, before what stands after it is taken for a file."""
+    if bare := [one for one in given if "=" not in one.lstrip("=")]:
+        raise UserError(f"-o {bare[0]}: give key=value without blanks, for example -o items=10")
+    return given
+
+
 OVERRIDE = click.option(
-    "-o", "overrides", multiple=True, metavar="KEY=VALUE", help="Change a setting, e.g. -o model.dtype=bfloat16."
+    "-o",
+    "overrides",
+    multiple=True,
+    metavar="KEY=VALUE",
+    callback=_with_values,
+    help="Change a setting, e.g. -o model.dtype=bfloat16.",
 )
 ALLOW_CODE = click.option(
     "--allow-code",

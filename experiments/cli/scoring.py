@@ -156,7 +156,7 @@ def compare(
 def card(model: str, chosen: str, seed: int, overrides: tuple[str, ...], out: Path, other: Path | None) -> None:
     """Run a fixed set of small experiments and a probe on MODEL, and write one page.
 
-    The same command again resumes. With --against the registered numbers, the share of valid answers and the gates
+    The same command again resumes. With --against the registered numbers, the valid-answer rate and the gates
     are tested against those of another card, and the exit code is 1 if one is worse.
 
     \b

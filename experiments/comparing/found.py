@@ -94,6 +94,11 @@ class Comparison:
     margins: Mapping[str, float] = field(default_factory=dict)
     """That were given."""
 
+    def __repr__(self) -> str:
+        n = [len(one) for one in (self.confirmed, self.explored, self.struck)]
+        found = "; ".join(f"{one.pair.metric}: {one.finding}" for one in self.confirmed[:3])
+        return f"Comparison({n[0]} confirmed, {n[1]} explored, {n[2]} struck out{f'; {found}' if found else ''})"
+
     @property
     def failures(self) -> list[tuple[str, str]]:
         """(name of a sample that is struck out, the conditions of its gate that fail)."""

@@ -6,32 +6,44 @@ from typing import Any
 
 from ... import __version__
 from ...metrics import NOT_A_BELIEF, Equivalence
-from ..experiment import Gallery
-from ..report.blocks import Block, Cell, Instances, Prose, Stamp, TableBlock
-from ..report.page import render_page
+from ..experiment import Figure, Gallery
+from ..report.blocks import Block, Cell, Instances, Primary, Prose, Stamp, TableBlock, Top
+from ..report.cells import NONE, qualified, score_cell
+from ..report.page import Page
+from ..report.score_figure import forest
 from ..report.text import adjusted_p
 from ..scoring.number import Number, interval_text, shown
 from .drivers import instances_of
 from .found import Comparison, Group, Record
 from .matrix import Matrix
 
-NONE = "–"
 MOST_INSTANCES = 60
+MOST_DRAWN = 12
+"""Differences in the figure of a page."""
 STRUCK = "One of the two fails its gate: these numbers are about answers, not about beliefs, and nothing follows."
 
 
-def page(found: Comparison, settings: Mapping[str, Any]) -> str:
+def page(found: Comparison, settings: Mapping[str, Any]) -> Page:
     """One page: what was compared and what differs there, the findings, and what they are made of."""
     sides = [side.label for group in found.groups for side in group.sides]
-    blocks = [*blocks_of(found), Prose(text=_provenance(settings), soft=True)]
-    return render_page("Comparison", f"of {' and '.join(dict.fromkeys(sides))}", blocks)
+    chosen = "".join(f", {key} {value}" for key, value in settings.items())
+    top = Top(
+        said="What differs on the items that both have, and by how much.",
+        verdict=_verdict(found),
+        further=[Prose(text=sentence(record)) for record in found.confirmed[1:]],
+        gate=_gates(found),
+        primary=_primary(found),
+        figure=_lead_figure(found),
+    )
+    made = f"doxascope {__version__}{chosen}."
+    return Page("Comparison", f"of {' and '.join(dict.fromkeys(sides))}", top, blocks_of(found), made)
 
 
 def blocks_of(found: Comparison) -> list[Block]:
     """The sections of a page, for this one and for others that hold a comparison."""
     named = [record for record in found.struck if record.pair.metric in found.family]
     rest = [record for record in found.struck if record.pair.metric not in found.family]
-    blocks: list[Block] = [*_lead(found), *(block for group in found.groups for block in _head(group))]
+    blocks: list[Block] = [block for group in found.groups for block in _head(group)]
     if found.confirmed:
         blocks.append(differences("Do they differ?", family_caption(found), found.confirmed))
     else:
@@ -42,26 +54,66 @@ def blocks_of(found: Comparison) -> list[Block]:
     blocks += [_matrix(group, group.matrix) for group in found.groups if group.matrix]
     blocks += _drivers(found, [*found.confirmed, *named])
     if found.explored:
-        blocks.append(differences("What was not named", _explored_caption(found), found.explored, folded=True))
+        blocks.append(differences("What was not named", _explored_caption(found), found.explored))
     if rest:
-        blocks.append(differences("Struck out, and not named", STRUCK, rest, folded=True))
+        blocks.append(differences("Struck out, and not named", STRUCK, rest))
     return blocks
 
 
-def _lead(found: Comparison) -> Iterator[Block]:
-    """The findings in words, and what is struck out."""
-    for record in found.confirmed:
-        yield Prose(text=sentence(record), strong=True)
-    if found.struck:
-        yield Stamp(
-            says=f"Struck out: {NOT_A_BELIEF}.",
-            lines=found.failures,
-            note="What fails its gate is shown below, struck out, and enters no family of tests and no finding.",
-        )
-    for group in found.groups:
-        for side in group.sides:
-            for name, why in side.refused.items():
-                yield Prose(text=f"{side.label}: {name}: left out, for {why}.", soft=True)
+def _verdict(found: Comparison) -> Prose | Stamp:
+    """The first finding in words, and what is struck out."""
+    says = sentence(found.confirmed[0]) if found.confirmed else family_caption(found)
+    if not found.struck:
+        return Prose(text=says, strong=True)
+    return Stamp(
+        says=f"{says} Struck out: {NOT_A_BELIEF}.",
+        lines=found.failures,
+        note="What fails its gate is shown below, struck out, and enters no family of tests and no finding.",
+    )
+
+
+def _gates(found: Comparison) -> TableBlock:
+    """Which methods of each side pass the gate of a belief measurement."""
+    sides = [side for group in found.groups for side in group.sides]
+    rows = []
+    for side in sides:
+        failed = [one.called for one in side.verdicts if not one.passed]
+        passed = [one.called for one in side.verdicts if one.passed]
+        judged = [Cell(", ".join(passed) or NONE), Cell(", ".join(failed) or NONE)]
+        rows.append([Cell(side.label), *(judged if side.verdicts else [Cell("not judged"), Cell(NONE)])])
+    return TableBlock(title="Gates", head=[("", ""), ("passes", ""), ("fails", "")], rows=rows)
+
+
+def _primary(found: Comparison) -> Primary | None:
+    """The first difference of the family."""
+    if not found.confirmed:
+        return None
+    record, score = found.confirmed[0], found.confirmed[0].score
+    told = [
+        interval_text(score.ci_lo, score.ci_hi) or "no interval",
+        score.ci_method,
+        qualified(score.status).replace("_", " "),
+    ]
+    tested = f"adjusted p {adjusted_p(score)}" if adjusted_p(score) else "not tested"
+    return Primary(
+        title="Primary number",
+        label=f"{record.pair.metric}: {' less '.join(record.pair.names)}",
+        value=shown(score.difference),
+        lines=["; ".join(filter(None, told)), tested, f"{found.named_by}; {score.n_clusters} clusters"],
+    )
+
+
+def _lead_figure(found: Comparison) -> Figure | None:
+    """The differences of the family, or those that are struck out if it is."""
+    family = [*found.confirmed, *(one for one in found.struck if one.pair.metric in found.family)]
+    metrics = dict.fromkeys(one.pair.metric for one in family)
+    if not metrics:
+        return None
+    metric = next(iter(metrics))
+    rows = [(" - ".join(one.pair.names), one.score, bool(one.struck)) for one in family if one.pair.metric == metric]
+    hollow = " Hollow: one of the two fails its gate." if any(struck for *_, struck in rows) else ""
+    caption = f"First less second on common items, with its interval. Dashed: no difference.{hollow}"
+    return forest(f"Differences in {metric}", rows[:MOST_DRAWN], f"difference in {metric}", caption, reference=0)
 
 
 def sentence(record: Record) -> str:
@@ -73,7 +125,7 @@ def sentence(record: Record) -> str:
     numbers = f"{shown(score.first)} and {shown(score.second)}, {apart} apart"
     p = adjusted_p(score)
     tested = f", adjusted p {p}" if p else ""
-    least = "" if math.isnan(score.mde) else f"; {shown(score.mde)} would have been found with 80% power"
+    least = "" if math.isnan(score.mde) else f"; minimum detectable effect {shown(score.mde)} at 80% power"
     return f"{record.pair.metric}: {one} and {two}: {record.finding} ({numbers}{tested}{least})."
 
 
@@ -82,16 +134,13 @@ def _head(group: Group) -> Iterator[Block]:
     rows = []
     for side in group.sides:
         kinds = dict.fromkeys(one.kind for one in side.samples if one.kind)
-        failed = [one.called for one in side.verdicts if not one.passed]
-        passed = [one.called for one in side.verdicts if one.passed]
-        gate = ([f"passed: {', '.join(passed)}"] if passed else []) + (
-            [f"failed: {', '.join(failed)}"] if failed else []
-        )
-        kinds_told = ", ".join(kinds) or "not said"
-        rows.append([Cell(side.label), Cell(side.path.name), Cell(kinds_told), Cell("; ".join(gate) or "not judged")])
-    head = [(name, "") for name in ("", "folder or file", "kinds of belief", "gate")]
+        rows.append([Cell(side.label), Cell(side.path.name), Cell(", ".join(kinds) or "not said")])
+    head = [(name, "") for name in ("", "folder or file", "kinds of belief")]
     lines = " ".join(side.line for side in group.sides if side.line)
     yield TableBlock(title=f"What is compared: {group.name}", head=head, rows=rows, caption=lines)
+    for side in group.sides:
+        for name, why in side.refused.items():
+            yield Prose(text=f"{side.label}: {name}: left out, for {why}.", soft=True)
     if group.differs:
         yield TableBlock(
             title="What differs",
@@ -126,7 +175,7 @@ def _tests(records: Sequence[Record]) -> int:
     return max((record.score.family_size for record in records), default=0)
 
 
-def differences(title: str, caption: str, records: Sequence[Record], *, folded: bool = False) -> TableBlock:
+def differences(title: str, caption: str, records: Sequence[Record]) -> TableBlock:
     """A table of comparisons, a row each."""
     head = [
         (name, told)
@@ -138,11 +187,11 @@ def differences(title: str, caption: str, records: Sequence[Record], *, folded: 
             ("adjusted p", "of no difference"),
             ("the same?", "two one-sided tests within the margin"),
             ("finding", ""),
-            ("found with 80% power", "smallest difference"),
+            ("minimum detectable effect", "smallest difference that would be found with 80% power"),
             ("rows", "that both have"),
         )
     ]
-    return TableBlock(title=title, caption=caption, head=head, rows=[_row(record) for record in records], folded=folded)
+    return TableBlock(title=title, caption=caption, head=head, rows=[_row(record) for record in records])
 
 
 def _row(record: Record) -> list[Cell]:
@@ -151,12 +200,11 @@ def _row(record: Record) -> list[Cell]:
     if isinstance(test, Equivalence):
         same = Cell(f"{test.p:.3g}" if math.isfinite(test.p) else NONE, [f"within ±{test.params['hi']:g}"])
     alone = f"{score.n_only_first} and {score.n_only_second} without a counterpart"
-    status = [] if score.status == "ok" else [score.status]
     return [
         Cell(" - ".join(record.pair.names), [record.pair.metric]),
         Cell(shown(score.first), struck=out),
         Cell(shown(score.second), struck=out),
-        Cell(shown(score.difference), [interval_text(score.ci_lo, score.ci_hi), score.ci_method, *status], struck=out),
+        score_cell(score, below=[score.ci_method], struck=out),
         Cell(adjusted_p(score) or NONE),
         same,
         Cell(record.finding),
@@ -185,11 +233,7 @@ def _numbers(group: Group) -> TableBlock:
 def _cell(number: Number | None, *, struck: bool) -> Cell:
     if number is None:
         return Cell(NONE)
-    score = number.score
-    if math.isnan(score.estimate):
-        return Cell(NONE, [score.status])
-    told = interval_text(score.ci_lo, score.ci_hi) or score.ci_method
-    return Cell(shown(score.estimate), [told, _status(score.status)], struck=struck)
+    return score_cell(number.score, struck=struck)
 
 
 def _matrix(group: Group, matrix: Matrix) -> TableBlock:
@@ -208,18 +252,14 @@ def _matrix(group: Group, matrix: Matrix) -> TableBlock:
 def _entry(group: Group, matrix: Matrix, i: int, j: int) -> Cell:
     struck = matrix.names[i] in group.failed or matrix.names[j] in group.failed
     if i == j:
-        own = matrix.reliabilities[i]
-        below = ["reliability", interval_text(own.ci_lo, own.ci_hi), _status(own.status)]
-        return Cell(shown(own.reliability), below, struck=struck)
+        return score_cell(matrix.reliabilities[i], below=["reliability"], struck=struck)
     score = matrix.correlations[min(i, j), max(i, j)]
     if i < j:
-        below = [interval_text(score.ci_lo, score.ci_hi), _status(score.status)]
-        return Cell(shown(score.disattenuated), below, struck=struck)
-    return Cell(shown(score.correlation), [interval_text(score.correlation_lo, score.correlation_hi)], struck=struck)
-
-
-def _status(status: str) -> str:
-    return "" if status == "ok" else status.replace("_", " ")
+        interval = interval_text(score.ci_lo, score.ci_hi)
+        value, status = shown(score.disattenuated), qualified(score.status)
+        return Cell(value, [interval], struck=struck, grey=not interval, status=status)
+    interval = interval_text(score.correlation_lo, score.correlation_hi)
+    return Cell(shown(score.correlation), [interval], struck=struck, grey=not interval)
 
 
 def _drivers(found: Comparison, records: Sequence[Record]) -> Iterator[Block]:
@@ -256,8 +296,3 @@ def _drivers(found: Comparison, records: Sequence[Record]) -> Iterator[Block]:
             instances=shown_here,
         )
         yield Instances(title="Said, held and done", gallery=gallery)
-
-
-def _provenance(settings: Mapping[str, Any]) -> str:
-    chosen = "".join(f", {key} {value}" for key, value in settings.items())
-    return f"doxascope {__version__}{chosen}."

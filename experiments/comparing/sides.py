@@ -194,8 +194,12 @@ def _of_tables(paths: Sequence[Path], cluster: str | None, names: Mapping[str, s
 
 def _keyed(path: Path, sample: Sample) -> Sample:
     """The sample with a name for each row: of a plain table the cluster, where each row is one of its own."""
-    if sample.keys_known or isinstance(sample, Updates):
+    if sample.keys_known:
         return sample
-    if sample.clusters is None or len(np.unique(sample.clusters.astype(str))) < len(sample.clusters):
+    rows = sample.whole if isinstance(sample, Updates) else sample
+    if rows.clusters is None or len(np.unique(rows.clusters.astype(str))) < len(rows.clusters):
         raise UserError(f"{path}: its rows have no names to pair them by; give a column `item`, one row for each item")
-    return replace(sample, keys=sample.clusters)
+    if not isinstance(sample, Updates):
+        return replace(sample, keys=rows.clusters)
+    whole = next(name for name, view in sample.views.items() if view is sample.whole)
+    return replace(sample, views={**sample.views, whole: replace(sample.whole, keys=rows.clusters)})

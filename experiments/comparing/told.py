@@ -7,7 +7,9 @@ from typing import Any
 from ... import __version__
 from ...metrics import NOT_A_BELIEF
 from ..report.aligned import aligned
+from ..report.cells import qualified
 from ..report.output import prepared
+from ..report.page import FIGURES
 from ..report.rows import as_row, jsonable
 from ..report.text import adjusted_p
 from ..runs.folder import RunFolder
@@ -15,8 +17,9 @@ from ..scoring.number import interval_text, shown
 from .found import Comparison, Record
 from .matrix import Matrix
 from .page import family_caption, page
+from .sides import Side
 
-FILES = ("comparison.json", "report.html")
+FILES = ("comparison.json", "report.html", FIGURES)
 
 
 def text(found: Comparison) -> str:
@@ -26,8 +29,9 @@ def text(found: Comparison) -> str:
         lines.append(f"{group.name}: {'; '.join(side.label for side in group.sides)}")
         lines += [f"  {name}: {' | '.join(values)}" for name, values in group.differs]
         lines += [f"  left out: {name}, for {why}" for side in group.sides for name, why in side.refused.items()]
-    lines += ["", family_caption(found), ""]
-    lines += aligned([HEAD, *map(_cells, found.confirmed)]) if found.confirmed else []
+        lines += [f"  gate of {side.label}: {gate_told(side)}" for side in group.sides]
+    lines += ["", family_caption(found)]
+    lines += ["", *aligned([HEAD, *map(_cells, found.confirmed)])] if found.confirmed else []
     if found.struck:
         lines += ["", f"struck out, {NOT_A_BELIEF}:", *(f"  {name} {why}" for name, why in found.failures)]
         named = [record for record in found.struck if record.pair.metric in found.family]
@@ -39,7 +43,18 @@ def text(found: Comparison) -> str:
     return "\n".join(lines)
 
 
-HEAD = ("", "first", "second", "difference", "95% interval", "adjusted p", "80% power from", "rows", "finding")
+HEAD = (
+    *("", "first", "second", "difference", "95% interval", "adjusted p", "minimum detectable effect", "rows"),
+    *("status", "finding"),
+)
+
+
+def gate_told(side: Side) -> str:
+    """Which methods of a side pass and which fail, in a line."""
+    passed = [one.called for one in side.verdicts if one.passed]
+    failed = [one.called for one in side.verdicts if not one.passed]
+    told = [f"passed by {', '.join(passed)}"] * bool(passed) + [f"failed by {', '.join(failed)}"] * bool(failed)
+    return "; ".join(told) or "not judged"
 
 
 def _cells(record: Record) -> tuple[str, ...]:
@@ -49,10 +64,11 @@ def _cells(record: Record) -> tuple[str, ...]:
         shown(score.first),
         shown(score.second),
         shown(score.difference),
-        interval_text(score.ci_lo, score.ci_hi),
+        interval_text(score.ci_lo, score.ci_hi) or "none",
         adjusted_p(score),
         shown(score.mde),
         str(score.n_rows),
+        qualified(score.status) or "ok",
         record.finding,
     )
 
@@ -102,6 +118,6 @@ def prepare(folder: Path) -> RunFolder:
 
 
 def write(folder: RunFolder, found: Comparison, settings: Mapping[str, Any]) -> None:
-    """Both files, each whole or not at all."""
+    """The record, the page and its figures, each whole or not at all."""
     folder.write_json(FILES[0], as_data(found, settings))
-    folder.write(FILES[1], page(found, settings))
+    page(found, settings).write(folder)

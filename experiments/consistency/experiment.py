@@ -34,6 +34,7 @@ class BeliefConsistency(Experiment):
 
     name = "consistency"
     summary = "does the ratio of two options survive the rejection of a third?"
+    unit = "triples of words, in each of their orders"
     headline = "kappa_word"
     gate = (FALLS, BELOW_MENTIONED, COVERAGE, GAIN)
     config_type = ConsistencyConfig

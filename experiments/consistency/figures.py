@@ -7,12 +7,15 @@ import numpy as np
 import pandas as pd
 
 from ..experiment import Figure, Table
-from ..report.plotting import INK, MARK, panel_figure
+from ..report.plotting import INK, MARK, REFERENCE, panel_figure
 from ..report.score_figure import Scores, score_figure
 from ..scoring.number import Number
 from ..tables.samples import ALL
 
 BINS = 20
+KEPT = {"unchanged": REFERENCE}
+COUNTS = {"few instances": {"facecolor": MARK, "alpha": 0.15}, "most instances": {"facecolor": MARK}}
+"""Of squares, each panel on a scale of its own."""
 QUANTILES = 200
 """Dots in which a distribution is drawn, however many values it has."""
 
@@ -69,6 +72,7 @@ def ratio_figure(table: pd.DataFrame) -> Figure:
         "Share of the first of the two remaining words, before and after the rejection; each square counts instances, "
         "stronger is more. A coherent belief lies on the dashed line; one that leans to the word named first, to the "
         "upper right.",
+        key=KEPT | COUNTS,
     )
 
 
@@ -91,6 +95,7 @@ def agreement_figure(table: pd.DataFrame, one: str, others: Sequence[str]) -> Fi
         lambda axes, rows: _heat(axes, rows.iloc[:, 0], rows.iloc[:, 1], one, "as titled"),
         f"Share of the first of the two remaining words by {one} and by another method, in the same contexts.",
         columns=len(others),
+        key={"the same": REFERENCE} | COUNTS,
     )
 
 
@@ -101,6 +106,7 @@ def rejected_figure(table: pd.DataFrame) -> Figure:
         _by_method(table),
         lambda axes, rows: _heat(axes, rows["rejected_prior_share"], rows["p_invalid_norm"], "before", "after"),
         "Share of the rejected word among the three, before and after it was ruled out: after, it should be 0.",
+        key=KEPT | COUNTS,
     )
 
 

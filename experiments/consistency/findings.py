@@ -36,7 +36,7 @@ RMS = Column(
 )
 OPEN = Column(
     "rms_lower",
-    "identified range",
+    "bounds",
     "least and largest change that the mass on other answers leaves open: it may be of either word",
     to="rms_upper",
 )

@@ -14,6 +14,9 @@ from ...hooks.settings import parse, parse_yaml, read_yaml
 from ..experiment import Experiment, RunConfig
 from .registry import experiment_of, experiments
 
+TABLES = (".csv", ".jsonl", ".json", ".parquet", ".gz", ".tsv")
+"""How the files end that hold questions."""
+
 
 def load_config(
     target: str,
@@ -47,6 +50,8 @@ def load_config(
         experiment = experiment_of(name, Path(target), allow_code)
         given["experiment"] = _absolute(name, Path(target))
     else:
+        if target not in experiments() and Path(target).suffix.lower() in TABLES:
+            raise UserError(f"{target}: is no experiment; to ask the questions of a table: doxascope run ask {target}")
         given, where, name = {"experiment": target}, f"configs/{target}.yaml", target
         experiment = experiment_of(name)
     shipped = configs / f"{name}.yaml"

@@ -1,41 +1,45 @@
 """A loaded model for scripts and notebooks, which can be asked whole tables of questions."""
 
+from __future__ import annotations  # so that `help` shows the names of types
+
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from datetime import date as Date
 from functools import cached_property
 from pathlib import Path
 from typing import Any, Literal
 
 import pandas as pd
 
-from ...hooks.backends.capture import CapturePlan
+from ...hooks.backends.capture import Capturing, as_plan
 from ...hooks.backends.captured import Captured, join_captures
+from ...hooks.edits.branches import Branches, Edits
 from ...hooks.errors import UserError, nearest
 from ...hooks.lm import LanguageModel, loaded
-from ...hooks.model.spec import ModelSpec
+from ...hooks.model.spec import BackendName, ModelSpec
 from ...hooks.prompts.options import TERMINATORS
-from ...hooks.prompts.places import LAST
-from ...hooks.settings import parse
-from ...metrics import belief_table
+from ...hooks.settings import as_seed, parse
+from ...hooks.text import shown
+from ...metrics import BeliefGate, belief_table
 from ..ask import Ask, AskConfig
 from ..ask.asking import item_of
 from ..ask.config import Candidate
 from ..ask.findings import low_coverage
 from ..ask.fitting import CANDIDATES, FittedForm, fingerprint, fit_form
+from ..ask.reading import read_item
 from ..ask.table import answer_table, answered, option_table
 from ..experiment import Item
 from ..materials.choices.asked import NAMES, QuestionColumns, asked_choices
 from ..materials.choices.asked_sources import AskedSource
 from ..materials.choices.orders import Rotation
 from ..runs.scores import score_run
-from ..scoring.number import Number, shown
+from ..scoring.number import Number, numbers_table
+from ..scoring.verdict import verdicts
 from .config import load_config
 from .progress import progress
 
 Questions = str | Path | pd.DataFrame | Sequence[Mapping[str, Any]] | AskedSource
 """A file, a table, a list of mappings, or a source such as `AskedSource(hub="...")`."""
-FIELDS = ("estimate", "ci_lo", "ci_hi", "n_rows", "n_clusters", "n_dropped", "status")
-"""Of a score, that the table of scores has."""
 
 
 @dataclass(frozen=True, repr=False)
@@ -51,10 +55,14 @@ class AskedTable:
     """Method -> the form that was fitted for it."""
     ids: Mapping[str, Any] = field(default_factory=dict)
     """Id -> what it is in the user's own table, where it is no text there."""
+    id_column: str = "id"
+    """What the user's own table calls the ids, and so do the tables here."""
+    edits: Mapping[str, list[dict[str, Any]]] = field(default_factory=dict)
+    """Branch -> what was edited, with the digests of the vectors. Its methods are called `<method> <branch>`."""
 
     @cached_property
     def table(self) -> pd.DataFrame:
-        """A row for each question and method, to be joined with one's own table by `id`."""
+        """A row for each question and method, to be joined with one's own table by its column of ids."""
         return self._named(answer_table(self.beliefs))
 
     @cached_property
@@ -63,7 +71,10 @@ class AskedTable:
         return self._named(option_table(self.beliefs))
 
     def _named(self, table: pd.DataFrame) -> pd.DataFrame:
-        return table.assign(id=[self.ids.get(name, name) for name in table["id"]])
+        own = table.assign(id=[self.ids.get(name, name) for name in table["id"]])
+        return own.drop(columns=[self.id_column] * (self.id_column in own and self.id_column != "id")).rename(
+            columns={"id": self.id_column}
+        )
 
     @cached_property
     def numbers(self) -> list[Number]:
@@ -72,12 +83,16 @@ class AskedTable:
 
     def scores(self) -> pd.DataFrame:
         """Accuracy, Brier score, log-loss, calibration, coverage and effect of order, with intervals over clusters: the
-        numbers that `doxascope run ask` would write, by the same engine.
+        numbers that `doxascope run ask` would write, by the same engine. `coverage` is the mean over questions; the row
+        `gate` has its median over read-outs, by which the gate judges, and its verdict as its status.
         """
-        rows = [
-            (one.metric, one.method, one.subset, *(getattr(one.score, name) for name in FIELDS)) for one in self.numbers
-        ]
-        return pd.DataFrame(rows, columns=["metric", "method", "subset", *FIELDS])
+        table = numbers_table(self.numbers).drop(columns=["kind", "run"])
+        for i, one in enumerate(self.numbers):
+            if isinstance(one.score, BeliefGate):
+                (verdict,) = verdicts([one])
+                table.loc[i, "estimate"] = verdict.conditions[0].value
+                table.loc[i, "status"] = "passed" if verdict.passed else f"fails {verdict.reason}"
+        return table
 
     def help(self) -> list[str]:
         """Of each method whose options hold little, what the model would rather begin with."""
@@ -87,9 +102,10 @@ class AskedTable:
         told = []
         for method, own in self.table.groupby("method", sort=False):
             right = f"accuracy {shown(own['correct'].mean())}, " if "correct" in own else ""
-            told.append(f"{method}: {right}coverage {shown(own['coverage'].median())}")
+            told.append(f"{method}: {right}mean coverage {shown(own['coverage'].mean())}")
         low = ", .help() for the low coverage" if self.help() else ""
-        return f"AskedTable({self.table['id'].nunique()} questions; {'; '.join(told)}; .table, .scores(){low})"
+        n = self.table[self.id_column].nunique()
+        return f"AskedTable({n} questions; {'; '.join(told)}; .table, .scores(){low})"
 
     def _repr_html_(self) -> str:
         return f"<p>{self!r}</p>{self.table.to_html(max_rows=10, float_format=shown, index=False)}"
@@ -107,7 +123,8 @@ class AskableModel(LanguageModel):
         system: str = "",
         columns: Mapping[str, Any] | None = None,
         forms: FittedForm | Sequence[FittedForm] = (),
-        capture: CapturePlan | Literal["last"] | None = None,
+        capture: Capturing | None = None,
+        edits: Edits | None = None,
         seed: int = 0,
         **settings: Any,
     ) -> AskedTable:
@@ -122,29 +139,31 @@ class AskableModel(LanguageModel):
             columns: where the columns are called otherwise (`QuestionColumns`).
             forms: what `fit_forms` has found, on other questions.
             capture: sites and layers of the residual stream to take in the same passes; `last` takes it after each
-                block at the prompt's last token.
+                block at the prompt's last token, `prompt` at each of its tokens. A plan without positions takes it at
+                `question`, `before-answer` and `answer`.
+            edits: as for `beliefs`: each branch is read in the same passes, as methods called `<method> <branch>`.
             seed: of all resampling, and of thoughts.
             settings: further settings of the experiment `ask`, such as `by="topic"`.
 
         Raises UserError for questions that cannot be asked, by row, and for forms that were fitted on one of them.
         """
         fitted = {one.method: one for one in ([forms] if isinstance(forms, FittedForm) else forms)}
-        plan = CapturePlan(positions={"last": LAST}) if capture == "last" else capture
-        own = {"answers": _several(answers), "orders": orders, "system": system, "seed": seed, "capture": plan}
+        plan, told = as_plan(capture), Branches(edits, self.model, self.reader.chat).records
+        own = {"answers": _several(answers), "orders": orders, "system": system, "seed": as_seed(seed), "capture": plan}
         config = self._config(own | settings, fitted)
-        items, ids = _items(questions, columns)
+        items, ids, id_column = _items(questions, columns)
         for one in fitted.values():
             if both := next((item for item in items if fingerprint(item) in one.fitted_on), None):
                 raise UserError(f"forms: were fitted on question {both.id}; fit them on questions that are not scored")
-        experiment = Ask()
         read = []
         with progress(len(items), "question", f"ask {self.spec.name}") as advance:
             for item in items:
-                read.append(experiment.read(config, item, self))
+                read.append(read_item(Ask.name, config, item, self, edits))
                 advance(1)
         captured = [one.captured for one in read if one.captured]
         beliefs = belief_table(row for one in read for row in one.rows)
-        return AskedTable(beliefs, config, join_captures(captured) if captured else None, fitted, ids)
+        joined = join_captures(captured) if captured else None
+        return AskedTable(beliefs, config, joined, fitted, ids, id_column, told)
 
     def fit_forms(
         self,
@@ -166,7 +185,7 @@ class AskableModel(LanguageModel):
             settings: as for `ask`.
         """
         config = self._config({"answers": _several(answers)} | settings, {})
-        items, _ = _items(questions, columns)
+        items, *_ = _items(questions, columns)
         made = [one if isinstance(one, Candidate) else parse(Candidate, dict(one), "fit_forms()") for one in candidates]
         with progress((len(made) + 1) * len(config.answers), "candidate", f"fit_forms {self.spec.name}") as advance:
             return [fit_form(config, name, items, self, made, advance) for name in config.answers]
@@ -186,31 +205,77 @@ def _several(answers: str | Sequence[str]) -> tuple[str, ...]:
     return (answers,) if isinstance(answers, str) else tuple(answers)
 
 
-def _items(questions: Questions, columns: Mapping[str, Any] | None) -> tuple[list[Item], dict[str, Any]]:
-    """The questions, and what their ids are in the user's table: a data frame without ids has its index for them."""
+def _items(questions: Questions, columns: Mapping[str, Any] | None) -> tuple[list[Item], dict[str, Any], str]:
+    """The questions, what their ids are in the user's table, and what that calls them: a data frame without ids has its
+    index for them.
+    """
     named = parse(QuestionColumns, dict(columns or {}), "columns")
     if isinstance(questions, str | Path):
         questions = AskedSource(file=str(questions), columns=named)
     if isinstance(questions, AskedSource):
-        return [item_of(one) for one in questions.questions()], {}
+        return [item_of(one) for one in questions.questions()], {}, "id"
     rows: Any = questions
     if isinstance(questions, pd.DataFrame):
         known = {str(name).strip().lower() for name in questions.columns}
         indexed = named.id is None and not known & set(NAMES["id"])
         rows = (questions.assign(id=questions.index) if indexed else questions).to_dict("records")
-    if not isinstance(rows, Sequence) or not all(isinstance(one, Mapping) for one in rows):
+    if (
+        isinstance(rows, str | bytes)
+        or not isinstance(rows, Sequence)
+        or not all(isinstance(one, Mapping) for one in rows)
+    ):
         raise UserError("questions: give a file, a data frame, or a list of mappings with `question` and `options`")
     column = named.id or next((name for name in NAMES["id"] if any(name in one for one in rows)), "id")
     ids = {str(one[column]).strip(): one[column] for one in rows if column in one}
-    return [item_of(one) for one in asked_choices(rows, "questions", named)], ids
+    return [item_of(one) for one in asked_choices(rows, "questions", named)], ids, column
 
 
-def load(model: str | ModelSpec, *, terminators: Sequence[str] = TERMINATORS, **settings: object) -> AskableModel:
-    """Load a model for reading.
+def load(
+    model: str | ModelSpec,
+    *,
+    dtype: Literal["float32", "bfloat16", "float16"] | None = None,
+    device: str | None = None,
+    device_map: str | None = None,
+    kernel: Literal["sdpa", "eager"] | None = None,
+    backend: BackendName | None = None,
+    template: Literal["own", "plain", "none"] | None = None,
+    thinking: Literal["off", "on", "closed"] | None = None,
+    date: Date | str | None = None,
+    revision: str | None = None,
+    threads: int | None = None,
+    trust_remote_code: bool | None = None,
+    terminators: Sequence[str] = TERMINATORS,
+    **others: object,
+) -> AskableModel:
+    """Load a model for reading. What is None is as the model's settings have it (`ModelSpec`).
 
     Args:
         model: a preset's name, a local folder, a `.gguf` file, a hub id, or a ModelSpec.
+        dtype: of the weights; `float32` unless the settings say otherwise.
+        device: `cpu`, `cuda`, `cuda:1`, ..., or `auto`.
+        device_map: how accelerate spreads a model larger than one GPU, such as `auto`.
+        kernel: of the attention.
+        backend: the library that reads: `transformers`, `transformer_lens` or `nnsight`.
+        template: `own`, or for a model without a chat template `plain` or `none`.
+        thinking: of a model whose template has a think block.
+        date: what a chat template is told that asks for it.
+        revision: of a hub id.
+        threads: of the CPU.
+        trust_remote_code: whether code that comes with a model may run.
         terminators: what closes an option.
-        settings: fields of ModelSpec to change, such as `dtype="bfloat16"`, `device="cuda"` or `backend="nnsight"`.
+        others: further fields of ModelSpec.
     """
-    return loaded(AskableModel, model, terminators, settings)
+    settings = {
+        "dtype": dtype,
+        "device": device,
+        "device_map": device_map,
+        "kernel": kernel,
+        "backend": backend,
+        "template": template,
+        "thinking": thinking,
+        "date": date,
+        "revision": revision,
+        "threads": threads,
+        "trust_remote_code": trust_remote_code,
+    }
+    return loaded(AskableModel, model, terminators, settings | others)

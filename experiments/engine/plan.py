@@ -7,7 +7,7 @@ from ...hooks.exact.exact import QueryTree
 from ...hooks.model.loading import load_text_side
 from ...hooks.prompts.query import PromptReader
 from ...hooks.tree.tree import cut_into_packs
-from ..experiment import Experiment, PlansByItself, Question, RunConfig
+from ..experiment import Experiment, PlansByItself, PlansQueries, Question, RunConfig
 from ..reading.exact import compile_questions
 from ..reading.stated import AskedNumbers, AsksNumbers, StatesBeliefs, planned_answers, planned_numbers
 from .items import items_of
@@ -22,6 +22,7 @@ class Plan:
     """The size of a run."""
 
     items: int
+    """What is sampled, and what a cluster of the uncertainty is made of."""
     readouts: int
     tokens_run: int
     """That go through the model; estimated from some of the items."""
@@ -41,7 +42,8 @@ class Plan:
 def make_plan(experiment: Experiment, config: RunConfig) -> Plan:
     """Build the token trees of some of the items. Raises UserError for what the run itself would refuse."""
     items = items_of(experiment, config)
-    reader = PromptReader(config.model, load_text_side(config.model), config.terminators)
+    text = load_text_side(config.model)
+    reader = PromptReader(config.model, text, config.terminators)
     thoughts = config.thoughts.draws * config.thoughts.max_new_tokens if config.model.thinking == "on" else 0
     readouts = run = alone = longest = sampled = 0
     first = items[:: max(1, len(items) // PLANNED_ITEMS)][:PLANNED_ITEMS]
@@ -54,6 +56,8 @@ def make_plan(experiment: Experiment, config: RunConfig) -> Plan:
         own = experiment.numbers(config, item, reader) if isinstance(experiment, AsksNumbers) else AskedNumbers((), 0)
         sampled += planned_answers(config, places) + own.written
         trees = [compile_questions(reader, questions), *planned_numbers(config, places, reader), own.queries]
+        if isinstance(experiment, PlansQueries) and text.n_layers is not None:
+            trees.append(experiment.planned_queries(config, item, reader, text.n_layers))
         for queries in filter(None, trees):
             built = QueryTree(queries)
             packs = cut_into_packs(built.tree, built.read_nodes, config.budget)

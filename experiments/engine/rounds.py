@@ -80,7 +80,10 @@ class _Gathering(LanguageModel):
         return made
 
     def read(self, queries: Sequence[Query], **settings: Any) -> PackedReading:
-        """See `LanguageModel.read`."""
+        """See `LanguageModel.read`. What is edited is read at once, and alone."""
+        if settings.get("edits"):
+            return super().read(queries, **settings)
+        settings.pop("edits", None)
         return self._reader.ask(_Asked(queries, settings))
 
 

@@ -2,6 +2,7 @@
 
 import contextlib
 import json
+import logging
 import math
 import random
 import time
@@ -35,7 +36,7 @@ from ..reading.exact import compile_questions, read_questions
 from ..report.blocks import Prose
 from ..report.lead import Lead
 from ..report.rows import as_row, jsonable
-from ..report.run_page import render_report
+from ..report.run_page import run_page
 from ..runs.folder import RunFolder
 from ..runs.integrity import STORE, restore, say_what_is_gone
 from ..runs.manifest import (
@@ -55,6 +56,8 @@ from ..scoring.verdict import verdicts
 from .items import items_of
 from .progress import progress
 from .rounds import read_in_rounds
+
+log = logging.getLogger("doxascope")
 
 ANSWERS = "answers.csv"
 PATIENCE = 30.0
@@ -116,10 +119,12 @@ def read(
         told = [(item.id, item.cluster, dict(item.content)) for item in items]
         now = conditions(config, lm.identity, [list(one) for one in told]) | settled | code_of(experiment)
         now["prompts"] = _prompts(experiment, config, items, lm)
-        name = f"{experiment.name}-{lm.spec.name}-{digest([now['config'], now['model']])[:8]}"
+        named = {key: value for key, value in now["model"].items() if key != "threads"}
+        name = f"{experiment.name}-{lm.spec.name}-{digest([now['config'], named])[:8]}"
         folder = RunFolder.create(out / name, shard)
         with folder.writing():
             with folder.taking_turns(patience=PATIENCE):
+                config = _with_its_threads(folder, config, now, lm)
                 _refuse_mixture(folder, config, now)
                 if restored:
                     restore(folder)
@@ -157,6 +162,7 @@ def _report(folder: RunFolder, experiment: Experiment, config: RunConfig) -> Non
     record = folder.manifest | _totals(folder)
     partial = {"partial": f"{len(folder.committed())} of {record['batches']} batches"} if folder.missing else {}
     named = {"experiment": experiment.name, "headline": experiment.headline, **partial}
+    named |= {"beside": list(experiment.beside)} if experiment.beside else {}
     further: dict[str, Any] = {"not_scored": left_out} if left_out else {}
     findings = experiment.findings(config, beliefs, numbers, folder.transcripts)
     further |= {"advice": list(findings.advice)} if findings.advice else {}
@@ -173,9 +179,8 @@ def _report(folder: RunFolder, experiment: Experiment, config: RunConfig) -> Non
     notes = {key: note for one in added for key, note in one.notes.items()}
     blocks = [block for one in added for block in one.blocks]
     blocks += [Prose(text=f"Not scored: {name} {why}.") for name, why in left_out.items()]
-    page = render_report(experiment, config, record, lead, findings, numbers, beliefs, notes, blocks)
-    folder.write("report.html", page)
-    written = ["scores.json", "scores.parquet", "report.html", *(name for one in added for name in one.files)]
+    page = run_page(experiment, config, record, lead, findings, numbers, beliefs, notes, blocks)
+    written = ["scores.json", "scores.parquet", *page.write(folder), *(name for one in added for name in one.files)]
     written += ["published.csv"] if len(published) else []
     written += [ANSWERS] if isinstance(experiment, TabulatesAnswers) else []
     written += [STORE] if (folder.path / STORE).exists() else []
@@ -290,6 +295,17 @@ def _verify(
             "of": sum(one.n_all for one in others),
         },
     }
+
+
+def _with_its_threads(folder: RunFolder, config: RunConfig, now: dict[str, Any], lm: LanguageModel) -> RunConfig:
+    """A run goes on with as many threads as it began with: another number would move the last bits of what is read."""
+    began = folder.manifest.get("conditions", {}).get("model", {}).get("threads")
+    if not isinstance(began, int) or began == now["model"]["threads"]:
+        return config
+    log.warning("%s: goes on with %d threads, as it began", folder.path, began)
+    lm.use_threads(began)
+    now["model"]["threads"] = began
+    return config.model_copy(update={"model": config.model.model_copy(update={"threads": began})})
 
 
 def _refuse_mixture(folder: RunFolder, config: RunConfig, now: dict[str, Any]) -> None:

@@ -4,7 +4,7 @@ from typing import Annotated, ClassVar
 
 from pydantic import Field, model_validator
 
-from ...hooks.backends.capture import Every, Layers
+from ...hooks.model.layers import Every, Layers
 from ..experiment import RunConfig
 from .covariate import CovariatePairs
 from .history import HistoryPairs

@@ -8,14 +8,14 @@ import pandas as pd
 from ...hooks.errors import UserError
 from ...hooks.lm import LanguageModel
 from ...hooks.model.loading import load_text_side
-from ...hooks.prompts.query import PromptReader
+from ...hooks.prompts.query import PromptReader, Query
 from ...metrics.whitebox.competence import BELOW_MENTIONED, COVERAGE, EVIDENCE, FALLS
 from ..experiment import Experiment, Findings, Item, Question, Read, Transcripts
 from ..scoring.number import Number
 from ..tables.samples import Sample
 from .config import LocateConfig
 from .findings import findings
-from .interchange import NAME, context_questions, read_pair
+from .interchange import NAME, UNDECIDED, context_questions, planned_queries, read_pair
 from .minimal_pair import align
 from .samples import UPDATE, own_scores, samples
 
@@ -28,6 +28,7 @@ class Locate(Experiment):
 
     name = NAME
     summary = "at which tokens and layers is the answer decided?"
+    unit = "minimal pairs"
     headline = UPDATE
     gate = (FALLS, BELOW_MENTIONED, COVERAGE, EVIDENCE)
     config_type = LocateConfig
@@ -54,6 +55,18 @@ class Locate(Experiment):
     def questions(self, config: LocateConfig, item: Item) -> list[Question]:
         """The contexts of a pair, before anything is interchanged."""
         return context_questions(item)
+
+    def planned(self, config: LocateConfig, item: Item) -> list[Question]:
+        """The contexts that are read before anything is interchanged."""
+        return [question for question in context_questions(item) if question.scenario not in UNDECIDED]
+
+    def planned_queries(self, config: LocateConfig, item: Item, reader: PromptReader, n_layers: int) -> list[Query]:
+        """Every patched read-out, and the contexts in which nothing was decided."""
+        return planned_queries(config, item, reader, n_layers)
+
+    def size(self, config: LocateConfig) -> str:
+        """What the patched read-outs are."""
+        return "an item is a minimal pair; base and donor are read with each other's rows in every cell of the map"
 
     def read(self, config: LocateConfig, item: Item, lm: LanguageModel) -> Read:
         """The contexts, and every cell of the map."""

@@ -7,11 +7,11 @@ from typing import Any
 import numpy as np
 
 from ..experiment import Figure
-from ..report.plotting import INK, MARK, STYLE, panel_figure, to_svg
+from ..report.plotting import INK, MARK, STYLE, course, drawn, panel_figure
 from .samples import Map
 
 AWAY = "#c2603f"
-"""Of a cell that moves the answer away from the donor's."""
+"""Of a cell that moves the answer away from the source's."""
 CELL_INCHES = (0.52, 0.34)
 LEFT_INCHES, TOP_INCHES, BELOW_INCHES = 1.35, 0.15, 0.5
 STRONGEST = 0.75
@@ -33,13 +33,13 @@ def map_figure(cells: Map) -> Figure:
         figure = Canvas(figsize=size)
         box = (LEFT_INCHES, BELOW_INCHES, width * len(layers), height * len(spans))
         draw_map(figure.add_axes((box[0] / size[0], box[1] / size[1], box[2] / size[0], box[3] / size[1])), cells)
-    return Figure(
+    return drawn(
         "Where is the change carried?",
-        to_svg(figure),
-        "Transfer: share of the change in log-odds from base to donor that comes along when one span's rows are "
-        "exchanged at one layer, both directions averaged. 1: the cell carries all of it; 0: nothing. Spans in their "
+        figure,
+        "Transfer: share of the change in log-odds from base to source that comes along when one span's rows are "
+        "patched at one layer, both directions averaged. 1: the cell carries all of it; 0: nothing. Spans in their "
         "order in the prompt. Framed and bold: the band over all cells (max-T) leaves out 0, and what is moved is "
-        "above the noise floor; a framed .00 is little, not nothing.",
+        "above numerical error; a framed .00 is little, not nothing.",
     )
 
 
@@ -78,7 +78,7 @@ def profile_figure(cells: Map, controls: Mapping[str, Map]) -> Figure:
         own = {place.layer: score for place, score in cells.items() if place.span == span}
         ends = ([getattr(score, name) for score in own.values()] for name in ("band_lo", "band_hi"))
         axes.fill_between(list(own), *ends, color=MARK, alpha=0.25, linewidth=0)
-        axes.plot(list(own), [s.transfer for s in own.values()], "-o", color=MARK, markersize=2.5, linewidth=1.2)
+        course(axes, list(own), [s.transfer for s in own.values()], color=MARK, markersize=2.5, linewidth=1.2)
         for marker, control in zip(cycle(MARKERS), controls.values(), strict=False):
             there = {place.layer: score.transfer for place, score in control.items() if place.span == span}
             axes.plot(list(there), list(there.values()), marker, color=INK, markersize=5)
@@ -88,6 +88,10 @@ def profile_figure(cells: Map, controls: Mapping[str, Map]) -> Figure:
         axes.set_xlabel("after block")
         axes.set_ylabel("transfer")
 
+    key: dict[str, Any] = {"source": {"color": MARK, "marker": "o", "markersize": 2.5, "linewidth": 1.2}}
+    for marker, name in zip(cycle(MARKERS), controls, strict=False):
+        key[name] = {"color": INK, "marker": marker, "markersize": 5, "linestyle": "none"}
+    key["band of all cells"] = {"facecolor": MARK, "alpha": 0.25}
     names = ", ".join(f"{sign} {name}" for sign, name in zip(cycle(MARKERS.values()), controls, strict=False))
     return panel_figure(
         "How does each span's share go over the layers?",
@@ -96,6 +100,7 @@ def profile_figure(cells: Map, controls: Mapping[str, Map]) -> Figure:
         "Transfer with the band that holds for all cells of the map at once; -1 is before the first block. Controls: "
         f"{names or 'none'}.",
         columns=4,
+        key=key,
     )
 
 

@@ -5,14 +5,15 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from ...hooks.backends.capture import CapturePlan, layer_numbers
+from ...hooks.backends.capture import CapturePlan
 from ...hooks.backends.captured import Captured
 from ...hooks.exact.exact import PackedReading
 from ...hooks.lm import LanguageModel
 from ...hooks.model.blocks import blocks
+from ...hooks.model.layers import layer_numbers
 from ...hooks.model.points import Point
 from ...hooks.prompts.places import ResolvedPosition
-from ...hooks.prompts.query import Query, Swap
+from ...hooks.prompts.query import PromptReader, Query, Swap
 from ...hooks.tree.memory import sum_costs
 from ..experiment import Item, Question, Read
 from ..reading.exact import compile_questions
@@ -100,18 +101,36 @@ def interchange(config: LocateConfig, item: Item, lm: LanguageModel) -> Intercha
     pair = MinimalPair.from_content(item.content)
     spans = align(pair, lm.reader)
     questions = context_questions(item)
-    queries = {q.scenario: query for q, query in zip(questions, compile_questions(lm.reader, questions), strict=True)}
-    n_layers = len(blocks(lm.model))
-    control_layers = layer_numbers(config.control_layers, n_layers, "control_layers")
-    layers = sorted({*layer_numbers(config.layers, n_layers, "layers"), *control_layers})
-    points, control_points = ([Point(n, "resid_post") for n in numbers] for numbers in (layers, control_layers))
-    undecided = [queries.pop(name) for name in UNDECIDED if name in queries]
+    queries, undecided = _contexts(questions, lm.reader)
+    patches = _all_patches(config, pair, spans, len(blocks(lm.model)))
+    layers = {point.layer for patch in patches for point in patch.points}
     streams = _Streams(queries, spans, sorted({EMBEDDING.layer, *layers}))
     plain = lm.read(streams.queries, budget=config.budget, capture=streams.plan)
     assert plain.captured is not None
-    patches = list(_patches(pair, spans, [EMBEDDING, *points], control_points))
     swapped = [_swapped(item, queries[patch.into], patch, streams, plain.captured) for patch in patches]
     return Interchange(questions, plain, patches, [*undecided, *swapped])
+
+
+def planned_queries(config: LocateConfig, item: Item, reader: PromptReader, n_layers: int) -> list[Query]:
+    """The queries of `interchange` without the rows that are put in, which only a model has."""
+    pair = MinimalPair.from_content(item.content)
+    queries, undecided = _contexts(context_questions(item), reader)
+    patches = _all_patches(config, pair, align(pair, reader), n_layers)
+    return [*undecided, *(_put(item, queries[patch.into], patch, {}) for patch in patches)]
+
+
+def _contexts(questions: Sequence[Question], reader: PromptReader) -> tuple[dict[str, Query], list[Query]]:
+    """Name -> query of each context; and the queries of those in which nothing was decided."""
+    queries = {q.scenario: query for q, query in zip(questions, compile_questions(reader, questions), strict=True)}
+    undecided = [queries.pop(name) for name in UNDECIDED if name in queries]
+    return queries, undecided
+
+
+def _all_patches(config: LocateConfig, pair: MinimalPair, spans: Spans, n_layers: int) -> list[Patch]:
+    control_layers = layer_numbers(config.control_layers, n_layers, "control_layers")
+    layers = sorted({*layer_numbers(config.layers, n_layers, "layers"), *control_layers})
+    points, control_points = ([Point(n, "resid_post") for n in numbers] for numbers in (layers, control_layers))
+    return list(_patches(pair, spans, [EMBEDDING, *points], control_points))
 
 
 def read_pair(config: LocateConfig, item: Item, lm: LanguageModel) -> Read:
@@ -163,9 +182,12 @@ class _Streams:
 
 
 def _swapped(item: Item, query: Query, patch: Patch, streams: _Streams, captured: Captured) -> Query:
-    """The query of a context with a patch's rows in place. Its prefilled turns are not scored: they are then another
-    context's.
-    """
+    """The query of a context with a patch's rows in place."""
     rows = {point: streams.rows(captured, patch.source, patch.tokens, point) for point in patch.points}
+    return _put(item, query, patch, rows)
+
+
+def _put(item: Item, query: Query, patch: Patch, rows: "Mapping[Point, torch.Tensor]") -> Query:
+    """Prefilled turns are not scored: they are then another context's."""
     prompt = replace(query.prompt, prefilled=())
     return replace(query, readout_id=f"{item.id}/{patch.name}", prompt=prompt, swap=Swap(patch.tokens, rows))

@@ -47,7 +47,7 @@ def control_numbers(config: MartingaleConfig, beliefs: pd.DataFrame) -> Iterator
     cell = labels(wide[later], "domain") + ", " + labels(wide[later], "prompt")
     slope = martingale_within(array(prior, "mean"), post, groups, cell, level=config.level)
     iv = martingale_iv(array(prior, "first"), array(prior, "second"), post, groups, **fitted)
-    drift = drift_covariance(halves[0], halves[1], owners, **fitted)
+    drift = drift_covariance(halves[0], halves[1], owners, prior=questions["mean"].mean().to_numpy(), **fitted)
     squares = np.array([first.mean() * second.mean() if len(first) and len(second) else np.nan
                         for first, second in zip(*halves, strict=True)])  # fmt: skip
     for metric, quantity, score, equivalence in (

@@ -45,6 +45,7 @@ class Martingale(Experiment):
 
     name = "martingale"
     summary = "do beliefs drift where the prior points?"
+    unit = "questions; `items` counts those of one domain"
     headline = "M"
     gate = (COVERAGE, PARSED, EVIDENCE)
     config_type = MartingaleConfig

@@ -8,7 +8,7 @@ import pandas as pd
 
 from ...metrics import MartingaleScore
 from ..experiment import Figure
-from ..report.plotting import INK, MARK, panel_figure
+from ..report.plotting import DASHED, DOT, INK, MARK, REFERENCE, panel_figure
 from ..report.score_figure import score_figure
 from ..scoring.number import Number
 from ..tables.samples import WHOLE
@@ -16,7 +16,6 @@ from .table import cell_names, pairs
 
 PALE = 0.35
 """Opacity of a dot or line of which there are many."""
-DASHED: Any = (0, (4, 3))
 SMALLEST_REACH = 0.01
 """Of an axis of updates; smaller ones are nothing to look at."""
 MOST_LINES = 60
@@ -81,7 +80,7 @@ def update_figure(ends: pd.DataFrame, method: str, scores: Any) -> Figure:
         axes.scatter(rows["prior"], rows["update"], s=10, color=MARK, alpha=PALE, linewidths=0)
         score = scores["M", method, name]
         assert isinstance(score, MartingaleScore)
-        if np.isfinite(score.M):
+        if np.isfinite(score.M) and rows["prior"].nunique() > 2:
             span = np.array([rows["prior"].min(), rows["prior"].max()])
             axes.plot(span, score.intercept + score.M * span, color=MARK, linewidth=1.6)
         axes.set_xlim(0, 1)
@@ -96,6 +95,7 @@ def update_figure(ends: pd.DataFrame, method: str, scores: Any) -> Figure:
         [(name, (name, rows)) for name, rows in _by_cell(ends)],
         draw,
         "A dot is a trajectory: its first belief, and how much its last adds. Dashed: a martingale; solid: the fit.",
+        key={"trajectory": DOT, "martingale": REFERENCE, "fit": {"color": MARK, "linewidth": 1.6}},
     )
 
 
@@ -104,7 +104,8 @@ def path_figure(table: pd.DataFrame, method: str) -> Figure:
 
     def draw(axes: Any, rows: pd.DataFrame) -> None:
         for _, own in list(rows.groupby(["item", "draw"], sort=False))[:MOST_LINES]:
-            axes.plot(own["step"], own["belief"], color=MARK, alpha=PALE, linewidth=1, marker=".", markersize=3)
+            style = {"color": MARK, "alpha": PALE, "linewidth": 1, "marker": ".", "markersize": 3}
+            axes.plot(own["step"], own["belief"], linestyle="-" if len(own) > 2 else "none", **style)
         if rows["truth"].notna().any():
             for _, own in rows.groupby("item", sort=False):
                 axes.plot(own["step"], own["truth"], color=INK, linewidth=0.6, linestyle=DASHED)
@@ -119,6 +120,7 @@ def path_figure(table: pd.DataFrame, method: str) -> Figure:
         _by_cell(table),
         draw,
         f"A line is a trajectory, at most {MOST_LINES} in a panel. Dashed: the true posterior, where it is known.",
+        key={"trajectory": {"color": MARK, "marker": ".", "linewidth": 1}, "true posterior": REFERENCE},
     )
 
 

@@ -22,16 +22,21 @@ M = Column(
     "slope of the update on the prior over whole trajectories, each cell with an intercept of its own; 0: nothing to "
     "foresee. By leaving out questions (CR3), t over those that carry it",
 )
+P = Column("M", "p of M", "of this slope, t over the questions that carry it", field="p")
 CARRY = Column("M", "G*", "effective number of questions that carry the slope", field="effective_clusters")
 TESTED = Column(
-    "tests_step", "p", "smallest of slope, joint and conditional-moment test per step, adjusted (Holm)", field="p"
+    "tests_step",
+    "p of any test",
+    "smallest of slope, joint and conditional-moment test per step, adjusted (Holm)",
+    field="p",
 )
-FLOOR = Column("M", "noise floor", "smallest |M| that so many questions would show with 80% power", field="mde")
+LEAST = Column("M", "minimum detectable effect", "smallest |M| that so many questions show with 80% power", field="mde")
 COLUMNS = (
     M,
+    P,
     CARRY,
+    LEAST,
     TESTED,
-    FLOOR,
     Column("M_balanced", "M per step", "the same from each step to the next, questions weighing the same"),
     Column("mean_update", "mean update", "posterior less prior; a drift that is the same for all is not in M"),
     Column(
@@ -47,11 +52,11 @@ COLUMNS = (
 )
 TABLE_1 = (
     Column("M_step", "as published", "slope per step over all rows"),
-    Column("M_step", "p as published", "independent rows of equal spread, as papers print it", field="p_iid"),
+    Column("M_step", "its p as published", "independent rows of equal spread, as papers print it", field="p_iid"),
     Column("M_balanced", "headline", "the same slope within cells, questions weighing the same, CR3 by question"),
-    Column("M_balanced", "p", "of the headline, t over the questions that carry it", field="p"),
+    Column("M_balanced", "p of headline", "of this slope, t over the questions that carry it", field="p"),
     Column("M_balanced", "G*", "how many these are, in effect", field="effective_clusters"),
-    Column("M_balanced", "noise floor", "smallest |M| that would be found with 80% power", field="mde"),
+    Column("M_balanced", "minimum detectable effect", "smallest |M| found with 80% power", field="mde"),
     Column("M_iv", "split readings", "slope free of what only one of two readings of the prior has"),
     Column(
         "M_corrected", "corrected", "slope had the mean of both readings no noise; slope and reliability drawn together"
@@ -89,7 +94,7 @@ FACTORS = (
         "less the first",
         "the slope there less that at the first; t over the effective number of questions",
     ),
-    Column("M_contrast", "p", "of the difference", field="p"),
+    Column("M_contrast", "p of less the first", "of this difference", field="p"),
 )
 MIXTURE = (
     "The slope over all rows mixes two: that within cells, which leads, and that over the means of cells, where what "

@@ -104,7 +104,7 @@ def _positions(place: BeliefPlace) -> Positions:
     if last["role"] == "assistant":
         return {"step": Position(message=-2), "answer": LAST}
     if place.variant["reasoning"] in ("evidence", "debate"):  # told in the message that then asks
-        return {"step": Position(message=-1, text=last["content"].strip()), "answer": LAST}
+        return {"step": Position(message=-1, text=last["content"].strip(), occurrence=0), "answer": LAST}
     return {"answer": LAST}
 
 

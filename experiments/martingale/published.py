@@ -15,7 +15,7 @@ def published(numbers: Sequence[Number]) -> pd.DataFrame:
     - `M`, `ci_lo`, `ci_hi`, `p`: the same slope within cells, with questions weighing the same, by leaving out
       questions;
     - `M_first_last`: from the first belief to the last;
-    - `noise_floor`: the smallest |M| that this many questions would have shown with 80% power;
+    - `minimum_detectable_effect`: the smallest |M| that this many questions would have shown with 80% power;
     - n_rows, n_clusters, n_dropped, status.
     """
     scores = {(number.metric, number.subset, number.method): number.score for number in numbers}
@@ -38,7 +38,7 @@ def published(numbers: Sequence[Number]) -> pd.DataFrame:
                     "ci_hi": balanced.ci_hi,
                     "p": balanced.p,
                     "M_first_last": scores["M", number.subset, number.method].estimate,
-                    "noise_floor": balanced.mde,
+                    "minimum_detectable_effect": balanced.mde,
                     "n_rows": balanced.n_rows,
                     "n_clusters": balanced.n_clusters,
                     "n_dropped": balanced.n_dropped,

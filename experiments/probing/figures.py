@@ -4,18 +4,23 @@ from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
-from markupsafe import Markup
 
 from ...probes.data.features import ReadAt
 from ...probes.evidence.study import Study
 from ...probes.selection.sweep import Sweep
-from ..report.blocks import Picture
-from ..report.plotting import INK, MARK, figure_of_panels, to_svg
+from ..experiment import Figure
+from ..report.plotting import INK, MARK, course, panel_figure
 
-BASELINE = (0, (1, 2))
+BASELINE: Any = (0, (1, 2))
+KEY = {
+    "probe": {"color": MARK, "marker": "o", "markersize": 2.5, "linewidth": 1},
+    "registered": {"color": MARK, "marker": "s", "markersize": 6, "fillstyle": "none", "linewidth": 1.6},
+    "best baseline": {"color": INK, "linewidth": 0.9, "linestyle": BASELINE},
+    "below the band": {"facecolor": INK, "alpha": 0.12},
+}
 
 
-def curve_figure(found: Sweep, study: Study) -> Picture:
+def curve_figure(found: Sweep, study: Study) -> Figure:
     """R2 over layers, a panel for each site and position."""
     panels: dict[str, list[int]] = {}
     for i, at in enumerate(found.points):
@@ -31,7 +36,7 @@ def curve_figure(found: Sweep, study: Study) -> Picture:
         axes.axhspan(floor, found.band, color=INK, alpha=0.12, linewidth=0)
         axes.axhline(0.0, color=INK, linewidth=0.6)
         axes.axhline(best, color=INK, linewidth=0.9, linestyle=BASELINE)
-        axes.plot(layers, np.maximum(found.r2[mine], floor), "-o", color=MARK, markersize=2.5, linewidth=1)
+        course(axes, layers, np.maximum(found.r2[mine], floor), color=MARK, markersize=2.5, linewidth=1)
         for i in mine:
             if found.points[i] == study.at:
                 own = study.numbers["r2"]
@@ -47,10 +52,10 @@ def curve_figure(found: Sweep, study: Study) -> Picture:
         f"{found.level:.0%} of the permutations, the choice of penalty and place repeated in each. Square: the "
         "registered layer, with its interval. Dotted: the best baseline that needs no inner layer."
     )
-    return Picture(svg=Markup(to_svg(figure_of_panels(list(panels.items()), draw, columns=3))), caption=caption)
+    return panel_figure("R2 over layers", list(panels.items()), draw, caption, columns=3, key=KEY)
 
 
-def head_maps(found: Sweep) -> Picture | None:
+def head_maps(found: Sweep) -> Figure | None:
     """R2 by layer and head; None without heads."""
     maps: dict[str, dict[tuple[int, int], float]] = {}
     for at, r2 in zip(found.points, found.r2, strict=True):
@@ -71,7 +76,7 @@ def head_maps(found: Sweep) -> Picture | None:
         axes.set_ylabel("head")
 
     caption = f"Heads: dark is decodable; framed: above the band of all places, R2 {found.band:.3f}."
-    return Picture(svg=Markup(to_svg(figure_of_panels(list(maps.items()), draw, columns=3))), caption=caption)
+    return panel_figure("R2 of heads", list(maps.items()), draw, caption, columns=3)
 
 
 def strongest(found: Sweep) -> ReadAt:

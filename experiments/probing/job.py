@@ -14,12 +14,11 @@ from ...probes.evidence.study import Beside
 from ...probes.job import Judged, RegisteredPlace, run_job, train
 from ...probes.probe import Probe
 from ..engine.progress import progress
-from ..report.page import render_page
 from ..report.rows import jsonable
 from ..report.text import aligned
 from ..runs.folder import RunFolder
 from ..runs.manifest import digest
-from .page import blocks
+from .page import page
 from .reread import UNTRAINED, neutral_features, untrained_features
 from .rows import Loaded, load_runs
 from .settings import ProbeJob
@@ -53,10 +52,7 @@ def sweep_job(job: ProbeJob, out: Path, allow_code: tuple[Path, ...] = ()) -> tu
         judged.probe.save(folder.path / job.name)
         folder.write_json("sweep.json", jsonable(sweep_data(judged)))
         folder.write_json("card.json", jsonable(card_data(judged, job, loaded)))
-        page = render_page(
-            f"A probe of {job.target}", f"of {_model(loaded)}, by doxascope {__version__}", blocks(judged, job, loaded)
-        )
-        folder.write("report.html", page)
+        page(judged, job, loaded, _model(loaded)).write(folder)
     return folder.path, card_lines(judged.card)
 
 

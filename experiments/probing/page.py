@@ -1,11 +1,13 @@
 """The page of a probe: first what may be claimed, then what it rests on."""
 
+from ... import __version__
 from ...probes.card.claims import NEEDED_FOR_BELIEF, Card, told
 from ...probes.evidence.estimators import DRAWS
 from ...probes.evidence.refit import METHOD, Refitted
 from ...probes.evidence.transfer import Transfer
 from ...probes.job import Judged
-from ..report.blocks import Block, Cell, Prose, Stamp, TableBlock
+from ..report.blocks import Block, Cell, Picture, Primary, Prose, Stamp, TableBlock, Top
+from ..report.page import Page
 from .figures import curve_figure, head_maps, strongest
 from .rows import Loaded
 from .settings import ProbeJob
@@ -20,14 +22,26 @@ WHY_NOT = {
 CONTROL = "random targets, drawn per group"
 
 
-def blocks(judged: Judged, job: ProbeJob, loaded: Loaded) -> list[Block]:
-    """The sections of the page."""
+def page(judged: Judged, job: ProbeJob, loaded: Loaded, model: str) -> Page:
+    """The page: the verdict with what it lacks, the criteria, R2 over layers and at the registered place, then all."""
     card, study, found = judged.card, judged.study, judged.sweep
     heads = head_maps(found)
-    return [
-        _verdict(card),
-        Prose(text=_asked(judged, job, loaded)),
-        _claims(card),
+    r2 = study.numbers["r2"]
+    told = f"[{r2.lo:.3f}, {r2.hi:.3f}] {METHOD}" if r2.known else "no interval"
+    top = Top(
+        said=f"What can be read of {loaded.data.target.name} in the residual stream, and what that may be called.",
+        verdict=_verdict(card),
+        gate=_claims(card),
+        primary=Primary(
+            title="Primary number",
+            label=f"R2 of log-odds on held-out groups at {study.at}, which was registered",
+            value=f"{r2.value:.3f}",
+            lines=[told, f"{card.n_groups} groups; against the training folds' mean"],
+        ),
+        figure=curve_figure(found, study),
+    )
+    blocks: list[Block] = [
+        Prose(title="What was measured", text=_asked(judged, job, loaded)),
         _criteria(card),
         Prose(
             title="Where it can be decoded",
@@ -35,19 +49,19 @@ def blocks(judged: Judged, job: ProbeJob, loaded: Loaded) -> list[Block]:
             f"{strongest(found)}, R2 {found.r2.max():.3f}. Chosen anew within each training fold: "
             f"R2 {found.selected_r2:.3f}, permutation p {found.selected_p:.3g}.",
         ),
-        curve_figure(found, study),
-        *([heads] if heads else []),
+        *([Picture(figure=heads)] if heads else []),
         _numbers(judged),
         _controls(judged),
         _estimators(judged),
         *(_transfer(one) for one in study.transfers),
         _added(judged),
         _curve(judged),
-        Prose(
-            text=f"Intervals: {METHOD}, level {job.study.level:g}, {job.study.refits} draws; seed {job.study.seed}.",
-            soft=True,
-        ),
     ]
+    made = (
+        f"Intervals: {METHOD}, level {job.study.level:g}, {job.study.refits} draws; seed {job.study.seed}. "
+        f"doxascope {__version__}."
+    )
+    return Page(f"A probe of {job.target}", f"of {model}", top, blocks, made)
 
 
 def _verdict(card: Card) -> Stamp:
@@ -92,6 +106,7 @@ def _lines(evidence: str) -> tuple[str, list[str]]:
 
 def _criteria(card: Card) -> TableBlock:
     return TableBlock(
+        title="Criteria of belief",
         caption="Herrmann and Levinstein's criteria, each as weak as the weakest claim that speaks to it.",
         head=[("criterion", ""), ("verdict", "")],
         rows=[[Cell(name), Cell(verdict)] for name, verdict in card.criteria.items()],
@@ -120,7 +135,8 @@ def _numbers(judged: Judged) -> TableBlock:
 
 
 def _row(name: str, one: Refitted) -> list[Cell]:
-    return [Cell(name), Cell(f"{one.value:.3f}"), Cell(f"[{one.lo:.3f}, {one.hi:.3f}]" if one.known else "none")]
+    interval = f"[{one.lo:.3f}, {one.hi:.3f}]" if one.known else "no interval"
+    return [Cell(name), Cell(f"{one.value:.3f}", grey=not one.known), Cell(interval)]
 
 
 def _controls(judged: Judged) -> TableBlock:

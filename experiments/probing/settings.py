@@ -7,9 +7,9 @@ from typing import Any
 
 from pydantic import Field
 
-from ...hooks.backends.capture import Every
 from ...hooks.errors import UserError, nearest
 from ...hooks.lens.plan import LensPlan
+from ...hooks.model.layers import Every
 from ...hooks.settings import Settings, parse, read_yaml
 from ...probes.plan import StudyPlan
 from ...probes.probe import NAME

@@ -78,7 +78,9 @@ def captured(turn: Conversation, situation: str, answer: str) -> dict[str, Posit
     question, and where the `answer` begins.
     """
     told = situation.strip()
-    shared = {"situation": Position(message=-1, text=told)} if told and told in turn[-1]["content"] else {}
+    shared = (
+        {"situation": Position(message=-1, text=told, occurrence=0)} if told and told in turn[-1]["content"] else {}
+    )
     return {**shared, "question": Position(message=-1), answer: LAST}
 
 

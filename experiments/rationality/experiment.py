@@ -35,6 +35,7 @@ class Rationality(Experiment):
 
     name = "rationality"
     summary = "could these beliefs be the ones that drive the decisions?"
+    unit = "contexts in which to act"
     headline = "sufficiency"
     gate = (COVERAGE, EVIDENCE)
     config_type = RationalityConfig

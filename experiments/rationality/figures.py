@@ -10,7 +10,7 @@ import pandas as pd
 from ...metrics import Score, adjust, lie, quantile_bins
 from ...metrics.validation import Floats
 from ..experiment import Figure
-from ..report.plotting import INK, MARK, panel_figure
+from ..report.plotting import DASHED, DOT, INK, MARK, REFERENCE, panel_figure
 from ..scoring.number import Number
 from ..tables.samples import ALL, Cases
 from .own import PAIRS
@@ -18,7 +18,6 @@ from .samples import BEYOND, cases_of
 from .table import Actions, MethodBeliefs
 
 PALE = 0.45
-DASHED: Any = (0, (4, 3))
 WRONG = "#c2452d"
 """Of a segment that goes against the order."""
 BINS = 5
@@ -58,6 +57,7 @@ def truth_figure(every: Sequence[MethodBeliefs], acts: Actions) -> Figure:
         [(one.method, one.belief) for one in every],
         draw,
         "A dot is a context. Dashed: the belief is the true chance.",
+        key={"context": DOT, "true chance": REFERENCE},
     )
 
 
@@ -92,6 +92,7 @@ def choice_figure(every: Sequence[MethodBeliefs], acts: Actions) -> Figure:
         "A dot is a context: its belief, and the exact share of the first action among both. The line joins the means "
         "of five equally large groups; red where it falls, which no agent with this belief and independence of "
         "irrelevant alternatives has. Each panel has scales of its own.",
+        key={"context": DOT, "mean of a fifth, rising": {"color": MARK}, "falling": {"color": WRONG, "linewidth": 2.4}},
         columns=len(PAIRS),
     )
 

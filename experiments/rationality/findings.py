@@ -66,7 +66,7 @@ def _forest(numbers: Sequence[Number]) -> str:
         return ""
     return (
         f"The paper's baseline of iterated expectation, random forests that are fitted to the truth: median of size / "
-        f"belief {found.estimate:.3f} [{found.ci_lo:.3f}, {found.ci_hi:.3f}]; no noise floor."
+        f"belief {found.estimate:.3f} [{found.ci_lo:.3f}, {found.ci_hi:.3f}]; no reading noise."
     )
 
 

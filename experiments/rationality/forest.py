@@ -1,6 +1,6 @@
 """The paper's baseline of iterated expectation: random forests fitted to the truth (rational-agents, Figure 2).
 
-It is no noise floor: its violations come from what a forest smooths away, not from how beliefs are read.
+It is no reading noise: its violations come from what a forest smooths away, not from how beliefs are read.
 """
 
 import numpy as np

@@ -8,6 +8,7 @@ import numpy as np
 import pandas as pd
 
 from ...metrics import (
+    UNIT,
     Score,
     cluster_mean,
     isotonic_calibration,
@@ -58,7 +59,7 @@ def own_scores(config: RationalityConfig, beliefs: pd.DataFrame) -> Iterator[Num
     acts = actions(config, table)
     how = resampling(config)
     for form, mass in acts.coverage.items():
-        score = cluster_mean(mass, acts.items, **how.interval)
+        score = cluster_mean(mass, acts.items, within=UNIT, **how.interval)
         yield Number(metric=COVERED, method=form, subset="all", score=score, quantity="answers that are an action")
     yield Number(
         metric=ACTION_RESPONSE,

@@ -9,11 +9,12 @@ import numpy as np
 
 from ...hooks.backends.capture import CapturePlan
 from ...hooks.backends.captured import Captured
+from ...hooks.edits.branches import Edits, as_branches
 from ...hooks.errors import UserError
 from ...hooks.exact.exact import ExactReading, PackedReading, exact_rows
 from ...hooks.generation.generation import GeneratedText, Request
 from ...hooks.generation.mentions import Mentions
-from ...hooks.lm import LanguageModel
+from ...hooks.lm import LanguageModel, branch_names
 from ...hooks.prompts.places import Positions
 from ...hooks.prompts.query import PromptReader, Query
 from ...hooks.tree.memory import Cost
@@ -53,13 +54,22 @@ def _positions(question: Question, capture: CapturePlan | None) -> Positions:
 
 
 def read_questions(
-    experiment: str, config: RunConfig, item: Item, questions: Sequence[Question], lm: LanguageModel
+    experiment: str,
+    config: RunConfig,
+    item: Item,
+    questions: Sequence[Question],
+    lm: LanguageModel,
+    edits: Edits | None = None,
 ) -> Read:
-    """Read questions of an item in one tree, for the experiment of that name."""
+    """Read questions of an item in one tree, for the experiment of that name; under edits, too, each branch as methods
+    of its own (`LanguageModel.read`).
+    """
     if lm.spec.thinking == "on" and any(question.thought is None for question in questions):
+        if edits:
+            raise UserError("edits: a belief after thoughts is read in many passes; set model.thinking=closed")
         beliefs, cost, captured = *_mixed(config, questions, lm), None
     else:
-        beliefs, cost, captured = _exact(config, questions, lm)
+        beliefs, cost, captured = _exact(config, questions, lm, edits)
     answers = _sample(config, questions, lm)
     rows: list[dict[str, Any]] = []
     transcripts: list[Transcript] = []
@@ -87,25 +97,38 @@ class _Belief(NamedTuple):
 
 
 def _exact(
-    config: RunConfig, questions: Sequence[Question], lm: LanguageModel
+    config: RunConfig, questions: Sequence[Question], lm: LanguageModel, edits: Edits | None
 ) -> tuple[list[_Belief], Cost, Captured | None]:
-    """The beliefs, and what else a run takes of them."""
-    readings, cost, captured = read_packed_questions(config, questions, lm)
+    """The beliefs, those under edits beside them, and what else a run takes of them."""
+    readings, cost, captured = read_packed_questions(config, questions, lm, edits)
     beliefs = []
-    for question, reading in zip(questions, readings, strict=True):
-        beliefs.append(_Belief(reading_rows(config, question, reading, lm), _thought(question, lm)))
+    branches = ["", *as_branches(edits)]
+    for i, question in enumerate(questions):
+        rows = [
+            row if not branch else branch_names(row, branch) | {"of": question.readout_id}
+            for branch, reading in zip(branches, readings[i :: len(questions)], strict=True)
+            for row in reading_rows(config, question, reading, lm)
+        ]
+        beliefs.append(_Belief(rows, _thought(question, lm)))
     return beliefs, cost, captured
 
 
-def read_packed_questions(config: RunConfig, questions: Sequence[Question], lm: LanguageModel) -> PackedReading:
+def read_packed_questions(
+    config: RunConfig, questions: Sequence[Question], lm: LanguageModel, edits: Edits | None = None
+) -> PackedReading:
     """Exact readings in one tree: as they are, as they would be at other temperatures, and as inner layers have them,
-    with the residual stream if the run captures.
+    with the residual stream if the run captures; then the same under edits.
     """
     inside = config.lens.methods or () if config.lens else ()
     compiled = compile_questions(lm.reader, questions, config.capture)
     queries = [replace(query, inner=asked.method in inside) for query, asked in zip(compiled, questions, strict=True)]
     return lm.read(
-        queries, budget=config.budget, temperatures=config.temperatures, capture=config.capture, lens=lm.lens
+        queries,
+        budget=config.budget,
+        temperatures=config.temperatures,
+        capture=config.capture,
+        edits=edits,
+        lens=lm.lens,
     )
 
 

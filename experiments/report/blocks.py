@@ -1,12 +1,11 @@
-"""What a page is made of: the same blocks for a run, for scores of a table, and for what an add-on shows."""
+"""What a page is made of: blocks for runs, scores, probes, comparisons, cards, and for what an add-on shows."""
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import ClassVar
 
-from markupsafe import Markup
-
-from ..experiment import Gallery
+from ..experiment import Figure, Gallery
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -16,7 +15,7 @@ class Block:
     macro: ClassVar[str]
     """Of the template."""
     title: str = ""
-    """Empty: it belongs to the section before."""
+    """Of the section that it begins, which a reader unfolds; empty: it belongs to the section before."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -63,6 +62,12 @@ class Cell:
     """Whether it is what a model wrote."""
     struck: bool = False
     """Whether it is shown and does not count."""
+    grey: bool = False
+    """Whether it is a number without an interval."""
+    status: str = ""
+    """What qualifies its number, if that is not `ok`."""
+    known: bool | None = None
+    """Of a number: whether there is one. If not, `status` says why."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -70,6 +75,8 @@ class TableBlock(Block):
     """A table. The first cell of each row names it."""
 
     macro = "table"
+    name: str = ""
+    """What a reader who does not see it is told that it is; empty: its title, or that of its section."""
     caption: str = ""
     head: Sequence[tuple[str, str]]
     """(title, explanation) of each column."""
@@ -77,6 +84,28 @@ class TableBlock(Block):
     notes: Sequence[tuple[str, str]] = ()
     """(term, explanation) below it."""
     folded: bool = False
+    """Whether it is folded within its section."""
+
+    @property
+    def told(self) -> list[Sequence[Cell]]:
+        """The rows that say something."""
+        return [row for row in self.rows if not _is_empty(row)]
+
+    @property
+    def empty(self) -> list[Sequence[Cell]]:
+        """The rows without any number; none if all are."""
+        return [row for row in self.rows if _is_empty(row)]
+
+    @property
+    def why_empty(self) -> str:
+        """What their first number lacks, with counts."""
+        reasons = Counter(next(cell.status for cell in row if cell.known is False) for row in self.empty)
+        return ", ".join(f"{reason} {n}" for reason, n in reasons.items())
+
+
+def _is_empty(row: Sequence[Cell]) -> bool:
+    found = {cell.known for cell in row}
+    return False in found and True not in found
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -84,8 +113,7 @@ class Picture(Block):
     """A drawing of ours."""
 
     macro = "picture"
-    svg: Markup
-    caption: str
+    figure: Figure
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -109,3 +137,39 @@ class Folded(Block):
     macro = "folded"
     texts: Sequence[tuple[str, str]] = field(default_factory=tuple)
     """(summary, text)."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Top:
+    """What every page begins with: a verdict, the gates behind it, one figure and one number."""
+
+    said: str
+    """What the page is about, in a sentence."""
+    verdict: Prose | Stamp
+    alarms: Sequence[Stamp] = ()
+    """What must be read before all."""
+    further: Sequence[Prose] = ()
+    """Behind the verdict."""
+    gate: TableBlock | None = None
+    """Folded."""
+    figure: Figure | None = None
+    primary: Primary | None = None
+
+
+@dataclass(frozen=True)
+class Entry:
+    """A page that an index leads to."""
+
+    name: str
+    link: str
+    said: Sequence[str]
+    image: str
+    """Of its figure, as a data URL; empty: it has none."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Entries(Block):
+    """What an index lists."""
+
+    macro = "entries"
+    entries: Sequence[Entry]

@@ -6,12 +6,13 @@ from dataclasses import dataclass
 from typing import Any
 
 from ...metrics import CONDITIONS, NOT_A_BELIEF, Condition, claim_clusters
+from ..experiment import Figure
 from ..scoring.engine import ScoredTable
 from ..scoring.number import Number, interval_text, shown
 from ..scoring.registered import Registered
 from ..scoring.verdict import Verdict, seen, verdicts
 from .aligned import aligned
-from .blocks import Block, Cell, Primary, Prose, Stamp, TableBlock
+from .blocks import Cell, Primary, Prose, Stamp, TableBlock, Top
 
 
 @dataclass(frozen=True)
@@ -88,15 +89,26 @@ class Lead:
             told.append(_coherence(plan, number))
         return ["Registered before anything was read.", *told]
 
-    @property
-    def blocks(self) -> list[Block]:
-        """The top of a page."""
+    def top(self, said: str, figure: Figure | None, alarms: Sequence[Stamp] = ()) -> Top:
+        """The top of a page.
+
+        Args:
+            said: what the page is about.
+            figure: the one that it leads with.
+            alarms: what must be read before all.
+        """
         label, value, lines = self.primary
-        verdict: Block = Prose(text=self.sentence, strong=True)
+        verdict: Prose | Stamp = Prose(text=self.sentence, strong=True)
         if self.failures:
             verdict = Stamp(says=self.sentence, lines=self.failures, note="Methods that fail are marked † below.")
-        table = [_table(self.verdicts, self.when)] if self.verdicts else []
-        return [verdict, *table, Primary(title="Primary number", label=label, value=value, lines=lines)]
+        return Top(
+            said=said,
+            alarms=alarms,
+            verdict=verdict,
+            gate=_table(self.verdicts, self.when) if self.verdicts else None,
+            primary=Primary(title="Primary number", label=label, value=value, lines=lines),
+            figure=figure,
+        )
 
     @property
     def lines(self) -> list[str]:
@@ -104,8 +116,10 @@ class Lead:
         label, value, lines = self.primary
         failed = [(verdict.called, one) for verdict in self.verdicts for one in verdict.failures]
         rows = [("  fails", "", "seen", "asked"), *((f"  {m}", c.label, seen(c), c.asked) for m, c in failed)]
-        gate = [self.sentence, *(aligned(rows) if failed else ()), *([self.when] if self.when else [])]
-        return [*gate, "", f"primary: {label}: {value}", *(f"  {line}" for line in lines)]
+        held = [f"  {one.called}: passes, {_counted(one)}" for one in self.verdicts if one.passed]
+        gate = [self.sentence, *held, *(aligned(rows) if failed else ()), *([self.when] if self.when else [])]
+        primary = f"primary: {label}: {value}" if self.registered else "No primary number was registered."
+        return [*gate, "", primary, *(f"  {line}" for line in lines)]
 
     def as_dict(self) -> dict[str, Any]:
         """The same for `scores.json`."""
@@ -151,6 +165,11 @@ def _judged(condition: Condition | None) -> Cell:
     if condition is None:
         return Cell("–", ["not asked"])
     return Cell("holds" if condition.held else "fails", [seen(condition)])
+
+
+def _counted(verdict: Verdict) -> str:
+    n = len(verdict.conditions)
+    return f"{n} of {n} conditions"
 
 
 def _listed(names: Sequence[str]) -> str:

@@ -1,24 +1,29 @@
 """The files of scores of a table: JSON for a program, a page for a reader."""
 
 import json
+import math
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from ... import __version__
 from ...hooks.errors import UserError
+from ..experiment import Figure
 from ..runs.folder import RunFolder
 from ..scoring.engine import ScoredTable
 from ..scoring.families import METRICS
 from ..scoring.number import Number
+from ..scoring.verdict import verdicts
 from ..tables.samples import ALL
-from .blocks import Block, Cell, Prose, TableBlock
+from .blocks import Block, Cell, TableBlock
+from .cells import score_cell
 from .lead import Lead
-from .page import render_page
+from .page import FIGURES, Page
 from .rows import as_row
-from .text import DIFFERENCES, HEADINGS, beside, by_sample, cells, difference_cells, family_size
+from .score_figure import forest
+from .text import beside, by_sample, cells, difference_cells, family_size
 
-FILES = ("scores.json", "report.html")
+FILES = ("scores.json", "report.html", FIGURES)
 
 
 def as_data(scored: ScoredTable, settings: Mapping[str, Any]) -> dict[str, Any]:
@@ -33,35 +38,63 @@ def as_data(scored: ScoredTable, settings: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-def as_html(scored: ScoredTable, settings: Mapping[str, Any]) -> str:
+def page_of(scored: ScoredTable, settings: Mapping[str, Any]) -> Page:
     """One page, a table for each sample."""
     named, _ = by_sample(scored, set())
-    blocks: list[Block] = [Prose(text=scored.understood.line), *Lead.of_table(scored).blocks]
+    blocks: list[Block] = []
     for name, numbers in named.items():
-        rows = [(Cell(one.quantity, _notes(one)), *map(Cell, cells(one.score))) for one in numbers]
-        blocks.append(TableBlock(title=name or "Scores", head=_head(HEADINGS), rows=rows))
+        rows = [(Cell(one.quantity, _notes(one)), score_cell(one.score), *map(Cell, _counts(one))) for one in numbers]
+        blocks.append(TableBlock(title=name or "Scores", head=_head(COLUMNS), rows=rows))
     if scored.differences:
         blocks.append(
             TableBlock(
                 title="Differences on the same items",
                 caption="Clusters of both resampled together; p adjusted by Holm over all "
                 f"{family_size(scored.differences)} comparisons of this table.",
-                head=_head(DIFFERENCES),
-                rows=[list(map(Cell, difference_cells(one))) for one in scored.differences],
+                head=_head((*COLUMNS[:1], "difference", "adjusted p", *COLUMNS[3:])),
+                rows=[
+                    [Cell(one.quantity), score_cell(one.score), *map(Cell, difference_cells(one)[3:7])]
+                    for one in scored.differences
+                ],
             )
         )
     families = {one.family for one in scored.numbers}
     blocks.append(
         TableBlock(
-            title="What was measured",
+            title="Definitions",
             head=_head(("metric", "definition", "what it asks")),
             rows=[[Cell(m.name), Cell(m.code), Cell(m.sentence)] for m in METRICS if m.name in families],
             notes=[(name, f"was not scored: it {why}") for name, why in scored.skipped.items()],
         )
     )
     chosen = "".join(f", {key} {value}" for key, value in settings.items())
-    blocks.append(Prose(text=f"doxascope {__version__}{chosen}.", soft=True))
-    return render_page("Scores", f"of {scored.understood.path.name}", blocks)
+    top = Lead.of_table(scored).top(f"{scored.understood.line}.".replace("..", "."), _lead_figure(scored))
+    return Page("Scores", f"of {scored.understood.path.name}", top, blocks, f"doxascope {__version__}{chosen}.")
+
+
+COLUMNS = ("", "estimate", "p", "n", "clusters", "dropped")
+
+
+def _counts(number: Number) -> tuple[str, ...]:
+    """p, rows, clusters, and what was dropped."""
+    return cells(number.score)[2:6]
+
+
+def _lead_figure(scored: ScoredTable) -> Figure | None:
+    """The registered number, or the first one that has an interval, of every sample that has it."""
+    plan = scored.registered
+    whole = [one for one in scored.numbers if one.subset == ALL]
+    lead = (plan and plan.among(scored.all)) or next((one for one in whole if math.isfinite(one.score.ci_lo)), None)
+    if lead is None:
+        return None
+    failed = {(one.method, one.kind) for one in verdicts(scored.numbers) if not one.passed}
+    rows = [
+        (one.name or one.quantity, one.score, (", ".join(filter(None, (one.method, one.run))), one.kind) in failed)
+        for one in whole
+        if (one.metric, one.quantity) == (lead.metric, lead.quantity)
+    ]
+    name = lead.quantity or lead.metric
+    return forest(name[:1].upper() + name[1:], rows, name, "With its interval, of everything that has this number.")
 
 
 def _head(names: Sequence[str]) -> list[tuple[str, str]]:
@@ -97,9 +130,9 @@ def prepared(folder: Path, files: Sequence[str], mark: str, what: str) -> RunFol
 
 
 def write(folder: RunFolder, scored: ScoredTable, settings: Mapping[str, Any]) -> None:
-    """`scores.json` and `report.html`, each whole or not at all."""
+    """`scores.json`, `report.html` and its figures, each whole or not at all."""
     try:
         folder.write_json("scores.json", as_data(scored, settings))
-        folder.write("report.html", as_html(scored, settings))
+        page_of(scored, settings).write(folder)
     except OSError as error:
         raise UserError(f"{folder.path}: cannot be written ({error.strerror}); choose another --out") from None

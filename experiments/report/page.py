@@ -1,38 +1,142 @@
-"""Pages of blocks: nothing from a network, everything escaped, and no script but the one of ours it may have."""
+"""Pages of blocks: nothing from a network, everything escaped, no script but ours, which a page allows by its hash."""
 
 import base64
 import hashlib
-from collections.abc import Sequence
+import json
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
 from importlib.resources import files
 
 from jinja2 import Environment, FunctionLoader, StrictUndefined
-from markupsafe import Markup
+from markupsafe import Markup, escape
 
-from .blocks import Block, Instances
+from ..experiment import Figure
+from ..runs.folder import RunFolder
+from .blocks import Block, Instances, Picture, Top
+from .gallery import packed
+from .svg import SPACES
+
+FIGURES = "figures"
+"""The folder of a page's figures."""
 
 
-def render_page(heading: str, of: str, blocks: Sequence[Block]) -> str:
-    """The text of a page.
+@dataclass(frozen=True)
+class Section:
+    """Blocks under one heading."""
 
-    Only a page with instances has a script, which filters them. The page allows it by its hash: a browser that finds
-    any other text in it runs nothing.
-    """
-    environment = Environment(
-        loader=FunctionLoader(_source),
-        autoescape=True,
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
-    code = _source("filter.js") if any(isinstance(block, Instances) for block in blocks) else ""
-    script_hash = base64.b64encode(hashlib.sha256(code.encode()).digest()).decode()
-    return environment.get_template("page.html.j2").render(
-        heading=heading,
-        of=of,
-        blocks=blocks,
-        script=Markup(code),
-        script_policy=f"; script-src 'sha256-{script_hash}'" if code else "",
-    )
+    title: str
+    anchor: str
+    blocks: Sequence[Block]
+
+
+@dataclass(frozen=True)
+class Page:
+    """A page, and its figures as files."""
+
+    heading: str
+    of: str
+    top: Top
+    blocks: Sequence[Block]
+    """The sections behind it; a block with a title begins one."""
+    made: str = ""
+    """By what, below everything."""
+    unfolded: bool = False
+    """Whether its sections are open, and need no contents."""
+
+    @property
+    def sections(self) -> list[Section]:
+        """Blocks by section, each found by an anchor of its own."""
+        found: list[tuple[str, list[Block]]] = []
+        for block in self.blocks:
+            if block.title or not found:
+                found.append((block.title, []))
+            found[-1][1].append(block)
+        anchors: dict[str, int] = {}
+        named = []
+        for title, blocks in found:
+            plain = f"s-{re.sub(r'[^a-z0-9]+', '-', title.lower()).strip('-')}"  # no id of a block begins like that
+            anchors[plain] = n = anchors.get(plain, 0) + 1
+            named.append(Section(title or "More", plain if n == 1 else f"{plain}-{n}", blocks))
+        return named
+
+    @cached_property
+    def pictures(self) -> Mapping[str, Figure]:
+        """Name of a file without its end -> the figure."""
+        first = [self.top.figure] if self.top.figure else []
+        figures = [*first, *(block.figure for block in self.blocks if isinstance(block, Picture))]
+        names = (re.sub(r"[^a-z0-9]+", "-", one.title.lower()).strip("-")[:60].strip("-") for one in figures)
+        return {f"{i:02}-{name}".rstrip("-"): one for i, (name, one) in enumerate(zip(names, figures, strict=True), 1)}
+
+    def html(self) -> str:
+        """The text of the page.
+
+        Its script unfolds, copies tables and filters instances. The page allows it by its hash: a browser that finds
+        any other text in it runs nothing.
+        """
+        environment = Environment(
+            loader=FunctionLoader(_source),
+            autoescape=True,
+            undefined=StrictUndefined,
+            trim_blocks=True,
+            lstrip_blocks=True,
+        )
+        environment.globals |= {"drawings": _drawings, "told": _told, "packed": _data}
+        environment.filters["minus"] = _with_minus
+        code = _source("page.js") + (
+            _source("instances.js") if any(isinstance(b, Instances) for b in self.blocks) else ""
+        )
+        return environment.get_template("page.html.j2").render(
+            page=self,
+            top=self.top,
+            sections=self.sections,
+            script=Markup(code),
+            script_hash=base64.b64encode(hashlib.sha256(code.encode()).digest()).decode(),
+        )
+
+    def write(self, folder: RunFolder, name: str = "report.html") -> list[str]:
+        """Write the page and its figures into a folder, each whole or not at all, and take out figures of before.
+
+        Returns the names of all files.
+        """
+        folder.write(name, self.html())
+        written = [name]
+        for stem, figure in self.pictures.items():
+            for end, content in (("svg", figure.svg.encode()), ("pdf", figure.pdf), ("csv", figure.data.encode())):
+                if content:
+                    written.append(f"{FIGURES}/{stem}.{end}")
+                    folder.write_bytes(written[-1], content)
+        for old in (folder.path / FIGURES).glob("*"):
+            if f"{FIGURES}/{old.name}" not in written and re.fullmatch(r"\d\d(-.*)?\.(svg|pdf|csv)", old.name):
+                old.unlink()
+        return written
+
+
+def _drawings(figure: Figure) -> Iterator[Markup]:
+    """The panels of a figure, or the whole, each with what a reader who does not see it is told."""
+    parts = figure.panels or (figure.svg,)
+    sentence = re.split(r"(?<=[.:;]) ", figure.caption)[0]
+    for i, svg in enumerate(parts, 1):
+        part = f", panel {i} of {len(parts)}" if len(parts) > 1 else ""
+        before, end, inner = svg.replace(SPACES, "", 1).partition(">")
+        named = f"<title>{escape(figure.title + part)}</title><desc>{escape(sentence)}</desc>"
+        yield Markup(before.replace("<svg", '<svg role="img"', 1) + end + named + inner)
+
+
+def _with_minus(text: str) -> str:
+    """Negative numbers with the sign that they have in print."""
+    return re.sub(r"(?<![\w.)\]–-])-(?=\.?\d)", "−", text)
+
+
+def _told(status: str) -> str:
+    return status.replace("_", " ")
+
+
+def _data(block: Instances) -> Markup:
+    """What a script makes the instances of; no end of an element is in it."""
+    text = json.dumps(packed(block), ensure_ascii=False, separators=(",", ":"), allow_nan=False)
+    return Markup(text.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026"))
 
 
 def _source(name: str) -> str:

@@ -3,22 +3,25 @@
 Figures are drawn on nothing, in the colour of the text around them, so that a page may be light or dark.
 """
 
-import io
-from collections.abc import Callable, Sequence
+import textwrap
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeVar
 
 from ..experiment import Figure
+from .svg import INK, Box, data, panels, pdf, raw_svg, small
 
-INK = "#22262b"
 MARK = "#3f88b5"
-PANEL_INCHES = 2.6
-AXES_INCHES = (0.6, 0.5, 1.85)
-"""Of a panel: what is left free at the left and below, and the side of the axes."""
+SIDE = 1.85
+LEFT, RIGHT, BELOW, ABOVE = 0.6, 0.15, 0.5, 0.2
+"""Of a panel, in inches: the side of the axes, and what is left free around them; above, for each line of a title."""
+TITLE_LETTERS = 26
+"""Of a line of a title, as wide as a panel of the usual side."""
 MOST_COLUMNS = 5
 STYLE: Any = {
     "svg.fonttype": "none",
     "svg.hashsalt": "doxascope",
     "font.family": "sans-serif",
+    "font.sans-serif": ["DejaVu Sans"],
     "font.size": 9,
     "figure.facecolor": "none",
     "savefig.facecolor": "none",
@@ -36,39 +39,87 @@ STYLE: Any = {
     "ytick.color": INK,
 }
 
+DASHED: Any = (0, (4, 3))
+"""Of a reference line."""
+REFERENCE = {"color": INK, "linewidth": 0.8, "linestyle": DASHED}
+DOT = {"color": MARK, "marker": "o", "markersize": 3, "linestyle": "none"}
+"""In keys."""
+
 T = TypeVar("T")
+Key = Mapping[str, Mapping[str, Any]]
+"""Of a figure: label -> how its mark is drawn, a line by the arguments of `Line2D`, an area by its `facecolor`."""
 
 
 def figure_of_panels(
-    panels: Sequence[tuple[str, T]], draw: Callable[[Any, T], None], *, columns: int = MOST_COLUMNS
-) -> Any:
-    """A matplotlib figure with one titled panel for each (title, data), drawn by `draw(axes, data)`."""
+    titled: Sequence[tuple[str, T]],
+    draw: Callable[[Any, T], None],
+    *,
+    columns: int = MOST_COLUMNS,
+    side: tuple[float, float] = (SIDE, SIDE),
+    key: Key | None = None,
+) -> tuple[Any, list[Box]]:
+    """A matplotlib figure with one titled panel for each (title, data), drawn by `draw(axes, data)`, and the box of
+    each panel. A key stands in a panel of its own, behind the others.
+    """
     import matplotlib as mpl
     from matplotlib.figure import Figure as Canvas
 
-    columns = min(columns, len(panels))
-    width, height = PANEL_INCHES * columns, PANEL_INCHES * -(-len(panels) // columns)
-    left, below, side = AXES_INCHES
+    titles = [textwrap.wrap(title, int(TITLE_LETTERS * side[0] / SIDE)) or [""] for title, _ in titled]
+    left, below, above = LEFT, BELOW, ABOVE * max(map(len, titles))
+    wide, high = left + side[0] + RIGHT, below + side[1] + above
+    n = len(titled) + (key is not None)
+    columns = min(columns, n)
+    width, height = wide * columns, high * -(-n // columns)
+    boxes: list[Box] = []
     with mpl.rc_context(STYLE):
         figure = Canvas(figsize=(width, height))
-        for i, (title, data) in enumerate(panels):
-            x, y = left + PANEL_INCHES * (i % columns), height - PANEL_INCHES * (i // columns + 1) + below
-            axes = figure.add_axes((x / width, y / height, side / width, side / height))
-            draw(axes, data)
-            axes.set_title(title, loc="left")
-    return figure
+        for i in range(n):
+            x, y = wide * (i % columns), high * (i // columns)
+            at = ((x + left) / width, 1 - (y + high - below) / height, side[0] / width, side[1] / height)
+            axes = figure.add_axes(at)
+            boxes.append((72 * x, 72 * y, 72 * wide, 72 * high))
+            if i < len(titled):
+                draw(axes, titled[i][1])
+                axes.set_title("\n".join(titles[i]), loc="left")
+            elif key is not None:
+                _draw_key(axes, key)
+    return figure, boxes
+
+
+def _draw_key(axes: Any, key: Key) -> None:
+    """What the marks of the other panels are."""
+    from matplotlib.lines import Line2D
+    from matplotlib.patches import Patch
+
+    marks = [(Patch if "facecolor" in style else lambda **s: Line2D([], [], **s))(**style) for style in key.values()]
+    axes.set_axis_off()
+    axes.legend(marks, [textwrap.fill(label, 24) for label in key], loc="upper left", fontsize=8, borderpad=0)
 
 
 def panel_figure(
     title: str,
-    panels: Sequence[tuple[str, T]],
+    titled: Sequence[tuple[str, T]],
     draw: Callable[[Any, T], None],
     caption: str,
     *,
     columns: int = MOST_COLUMNS,
+    side: tuple[float, float] = (SIDE, SIDE),
+    key: Key | None = None,
 ) -> Figure:
     """The same for a report."""
-    return Figure(title, to_svg(figure_of_panels(panels, draw, columns=columns)), caption)
+    figure, boxes = figure_of_panels(titled, draw, columns=columns, side=side, key=key)
+    return drawn(title, figure, caption, boxes)
+
+
+def drawn(title: str, figure: Any, caption: str, boxes: Sequence[Box] = ()) -> Figure:
+    """A matplotlib figure as it is on a page and in files; its panels, if they have boxes, stand side by side where a
+    page has room.
+    """
+    import matplotlib as mpl
+
+    with mpl.rc_context(STYLE):
+        raw = raw_svg(figure)
+        return Figure(title, small(raw), caption, tuple(panels(raw, boxes)) if boxes else (), pdf(figure), data(figure))
 
 
 def to_svg(figure: Any) -> str:
@@ -76,7 +127,9 @@ def to_svg(figure: Any) -> str:
     import matplotlib as mpl
 
     with mpl.rc_context(STYLE):
-        buffer = io.StringIO()
-        figure.savefig(buffer, format="svg", metadata={"Date": None, "Creator": None})
-    text = buffer.getvalue().replace(INK, "currentColor")
-    return text[text.index("<svg") :]
+        return small(raw_svg(figure))
+
+
+def course(axes: Any, x: Sequence[float], y: Sequence[float], **style: Any) -> None:
+    """Points in their order, joined by a line where there are at least three: two make no course."""
+    axes.plot(x, y, "-o" if len(x) > 2 else "o", **style)

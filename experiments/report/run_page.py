@@ -1,30 +1,31 @@
 """The page of a run, in blocks."""
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import pandas as pd
 import yaml
-from markupsafe import Markup
 
+from ... import __version__
 from ...metrics import PairedDifference, Score
-from ..experiment import Column, Experiment, Findings, RunConfig, Table
+from ..experiment import Column, Experiment, Figure, Findings, RunConfig, Table
 from ..scoring.number import Key, Number
 from ..scoring.paired import DIFFERENCE
 from ..scoring.verdict import Verdict
 from ..tables.samples import ALL
 from .blocks import Block, Cell, Folded, Instances, Picture, Prose, Stamp, TableBlock
+from .cells import NONE, absent, qualified, score_cell
 from .lead import Lead
-from .page import render_page
+from .page import Page
+from .score_figure import forest
 from .text import adjusted_p, weighs_clusters
 
 Numbers = Mapping[tuple[str, str, str], Number]
 """(metric, method, subset) -> number."""
-NONE = "–"
 
 
-def render_report(
+def run_page(
     experiment: Experiment,
     config: RunConfig,
     manifest: Mapping[str, Any],
@@ -34,8 +35,8 @@ def render_report(
     beliefs: pd.DataFrame,
     notes: Mapping[Key, str],
     added: Sequence[Block],
-) -> str:
-    """The page as text.
+) -> Page:
+    """The page of a run.
 
     Args:
         experiment: whose run it is.
@@ -50,22 +51,37 @@ def render_report(
     """
     told = _Told({(one.metric, one.method, one.subset): one for one in numbers}, notes, lead.verdicts)
     methods = [one.method for one in numbers if one.metric == experiment.headline and one.subset == ALL]
+    tables = {table.title for table in findings.tables}
     blocks: list[Block] = [
-        *_stamps(manifest),
-        *lead.blocks,
-        Prose(title="What was measured", text=f"{experiment.summary[:1].upper()}{experiment.summary[1:]}"),
-        Prose(text=findings.question),
+        Prose(title="What was measured", text=findings.question),
         *_headline(told, findings, methods, config, manifest),
-        *(block for table in findings.tables if (block := _table(told, table, methods))),
+        *_tables(told, findings, methods),
         *_differences(numbers, findings, notes),
-        *(Picture(title=one.title, svg=Markup(one.svg), caption=one.caption) for one in findings.figures),
+        *(Picture(title=one.title, figure=one) for one in findings.figures if one.title not in tables),
         *added,
         _competitors(told, beliefs, methods, config),
         *([Instances(title="Instances", gallery=findings.gallery)] if findings.gallery else []),
         Prose(title="Provenance", text=_provenance(manifest)),
         Folded(texts=[("Conditions", _yaml(manifest["conditions"])), ("Configuration", _yaml(_settings(config)))]),
     ]
-    return render_page(experiment.name, f"on {config.model.name}", blocks)
+    said = f"{experiment.summary[:1].upper()}{experiment.summary[1:]}"
+    top = lead.top(said, _lead_figure(told, findings.columns[0], methods, config), _stamps(manifest))
+    return Page(experiment.name, f"on {config.model.name}", top, blocks, f"doxascope {__version__}.")
+
+
+def _lead_figure(told: "_Told", column: Column, methods: Sequence[str], config: RunConfig) -> Figure | None:
+    """The headline of every method."""
+    plan = config.registered
+    coherent = plan.coherent if plan and plan.metric == column.metric else None
+    rows = [
+        (told.method(one).value, told.numbers[column.metric, one, ALL].score, one in told.failed) for one in methods
+    ]
+    dashed = "" if coherent is None else f" Dashed: {coherent:g}, coherent."
+    hollow = " Hollow: fails the gate, and is no belief." if any(failed for *_, failed in rows) else ""
+    caption = (
+        f"{column.explanation[:1].upper()}{column.explanation[1:]}. {100 * config.level:g}% intervals.{dashed}{hollow}"
+    )
+    return forest(column.title[:1].upper() + column.title[1:], rows, column.title, caption, reference=coherent)
 
 
 class _Told:
@@ -74,11 +90,11 @@ class _Told:
     def __init__(self, numbers: Numbers, notes: Mapping[Key, str], verdicts: Sequence[Verdict]) -> None:
         self.numbers = numbers
         self._notes = notes
-        self._failed = {verdict.method for verdict in verdicts if not verdict.passed}
+        self.failed = {verdict.method for verdict in verdicts if not verdict.passed}
 
     def method(self, method: str) -> Cell:
         """The name of a method, marked if it fails the gate."""
-        return Cell(method + ("†" if method in self._failed else ""))
+        return Cell(method + ("†" if method in self.failed else ""))
 
     def cell(self, column: Column, method: str, subset: str) -> Cell:
         """Estimate, interval and notes; or a range, a field, or why there is none."""
@@ -88,24 +104,21 @@ class _Told:
         score = number.score
         if column.field is not None:
             value = number.value(column.field)
-            return Cell(NONE if math.isnan(value) else _percent(value) if column.percent else f"{value:.3g}")
+            if math.isnan(value):
+                return absent(score.status)
+            return Cell(_percent(value) if column.percent else f"{value:.3g}", known=True)
         if not score.ci_method and score.status == "ok":
             raise ValueError(f"{column.metric}: a number without an interval's method must not be printed")
         if math.isnan(score.estimate):
-            return Cell(NONE, [score.status])
+            return absent(score.status)
         written = _percent if column.percent else _whole if column.whole else _decimal
         if column.to is not None:
             other = self.numbers[column.to, method, subset].score.estimate
-            return Cell(f"{written(score.estimate)} – {written(other)}")
-        interval = score.ci_method if math.isnan(score.ci_lo) else f"[{written(score.ci_lo)}, {written(score.ci_hi)}]"
-        below = [interval, _status(score), self._notes.get(number.key, "")]
+            return Cell(f"{written(score.estimate)} – {written(other)}", status=qualified(score.status), known=True)
+        below = [self._notes.get(number.key, "")]
         if weighs_clusters(score):
             below.append(f"clusters alike: {written(score.equal_weight_mean)}")
-        return Cell(written(score.estimate), below)
-
-
-def _status(score: Score) -> str:
-    return "" if score.status == "ok" else score.status
+        return score_cell(score, written, below=below)
 
 
 def _percent(value: float) -> str:
@@ -120,7 +133,7 @@ def _decimal(value: float) -> str:
     return f"{value:.3f}"
 
 
-def _stamps(manifest: Mapping[str, Any]) -> list[Block]:
+def _stamps(manifest: Mapping[str, Any]) -> list[Stamp]:
     incomplete = manifest["status"] != "complete"
     note = "This run was stopped; the page shows what was committed."
     return [Stamp(says="Incomplete.", note=note)] if incomplete else []
@@ -160,6 +173,16 @@ def _headline(
     ]
 
 
+def _tables(told: _Told, findings: Findings, methods: Sequence[str]) -> Iterator[Block]:
+    """The further tables, each with the figure of the same title."""
+    for table in findings.tables:
+        block = _table(told, table, methods)
+        if block:
+            yield block
+        own = [one for one in findings.figures if one.title == table.title]
+        yield from (Picture(title="" if block else one.title, figure=one) for one in own)
+
+
 def _table(told: _Told, table: Table, methods: Sequence[str]) -> TableBlock | None:
     """A further table: the methods and subsets for which there is its score; None if there are none."""
     metric = table.metric or table.columns[0].metric
@@ -190,11 +213,10 @@ def _differences(numbers: Sequence[Number], findings: Findings, notes: Mapping[K
     for number in paired:
         score = number.score
         assert isinstance(score, PairedDifference)
-        value, p = Cell(NONE, [score.status]), NONE
+        value, p = absent(score.status), NONE
         if not math.isnan(score.difference):
-            interval = f"[{score.ci_lo:+.3f}, {score.ci_hi:+.3f}] {score.ci_method}"
             value, p = (
-                Cell(f"{score.difference:+.3f}", [interval, _status(score), notes.get(number.key, "")]),
+                score_cell(score, "{:+.3f}".format, below=[score.ci_method, notes.get(number.key, "")]),
                 adjusted_p(score),
             )
         rows.append([Cell(number.method), value, Cell(p), _denominator(score, clusters=True)])

@@ -40,22 +40,24 @@ def as_text(scored: ScoredTable) -> str:
 
 
 def headline_text(scores: Mapping[str, Any]) -> str:
-    """The verdict, the registered number and the headline of a run by method, and what it left out, from its
-    `scores.json`.
+    """The verdict, the registered number, the headline of a run and what is to be seen beside it by method, and what it
+    left out, from its `scores.json`.
     """
-    rows = scores["scores"]
-    lead = [row for row in rows if row["metric"] == scores["headline"] and row["subset"] == ALL]
-    named = [(*HEADINGS[:3], *HEADINGS[4:]), *map(_stored_cells, lead)]
-    lines = [f"{scores['headline']}: {lead[0]['quantity']}".rstrip(": "), *aligned(named)]
+    lines: list[str] = []
+    for metric in (scores["headline"], *scores.get("beside", ())):
+        own = [row for row in scores["scores"] if row["metric"] == metric and row["subset"] == ALL]
+        if own:
+            lines += ["", f"{metric}: {own[0]['quantity']}".rstrip(": ")]
+            lines += aligned([(*HEADINGS[:3], *HEADINGS[4:]), *map(_stored_cells, own)])
     unscored = [f"not scored: {name} {why}" for name, why in scores.get("not_scored", {}).items()]
     told = [*unscored, *scores.get("advice", ())]
-    return "\n".join([*scores["lead"]["said"], "", *lines, *(["", *told] if told else [])])
+    return "\n".join([*scores["lead"]["said"], *lines, *(["", *told] if told else [])])
 
 
 def _stored_cells(row: Mapping[str, Any]) -> tuple[str, ...]:
     estimate, lo, hi = (math.nan if row[name] is None else row[name] for name in ("estimate", "ci_lo", "ci_hi"))
     counts = (str(row[name]) for name in ("n_rows", "n_clusters", "n_dropped"))
-    return (row["method"], shown(estimate), interval_text(lo, hi), *counts, row["status"])
+    return (row["method"], shown(estimate), interval_text(lo, hi) or "none", *counts, row["status"])
 
 
 def table_text(numbers: Sequence[Number]) -> list[str]:
@@ -90,7 +92,7 @@ def family_size(differences: Sequence[Number]) -> int:
 
 def cells(score: Score) -> tuple[str, ...]:
     """Estimate, interval, p, n, clusters, dropped with reasons, status."""
-    interval = interval_text(score.ci_lo, score.ci_hi)
+    interval = interval_text(score.ci_lo, score.ci_hi) or ("" if math.isnan(score.estimate) else "none")
     reasons = ", ".join(f"{n} {why}" for why, n in score.reasons.items())
     dropped = f"{score.n_dropped}" + (f" ({reasons})" if reasons else "")
     p = "" if math.isnan(score.p) else f"{score.p:.3g}"

@@ -1,7 +1,7 @@
 """A run on disk: written in batches, each whole or not at all, so that a killed run goes on where it was.
 
     config.yaml  items.jsonl  manifest.json  commits.jsonl  beliefs/part-*.parquet  transcripts/part-*.jsonl
-    scores.json  scores.parquet  published.csv  report.html
+    scores.json  scores.parquet  published.csv  report.html  figures/*.svg, *.pdf, *.csv
 
 A batch counts when its line stands in `commits.jsonl`, which is written after its files. A file without a line
 is written again, with the same content. A shard has a lock and a `commits-i-of-n.jsonl` of its own, so that many
@@ -42,6 +42,12 @@ class RunFolder:
         self.path = path
         self.mark = "" if shard == WHOLE else f"-{shard}"
         """In the names of files that no other shard may touch."""
+
+    def __repr__(self) -> str:
+        record = self.manifest
+        done = f"{len(self.committed())} of {record.get('batches')} batches"
+        state = f"{record['status']}, {done}" if record else "new"
+        return f"RunFolder({str(self.path)!r}: {state}; .beliefs(), .manifest)"
 
     @classmethod
     def create(cls, path: Path, shard: Shard = WHOLE) -> "RunFolder":
@@ -248,6 +254,13 @@ class RunFolder:
         """Write a text file whole or not at all."""
         with self._atomic(name) as temporary:
             temporary.write_text(text, encoding="utf-8")
+
+    def write_bytes(self, name: str, content: bytes) -> None:
+        """Write a file whole or not at all, in a folder that is made if it is not there."""
+        with self._room_for(name) as path:
+            path.parent.mkdir(exist_ok=True)
+        with self._atomic(name) as temporary:
+            temporary.write_bytes(content)
 
     def write_json(self, name: str, data: Any) -> None:
         """Write JSON; NaN must have become null before, for JSON has none."""

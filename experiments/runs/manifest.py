@@ -29,8 +29,9 @@ def digest(data: Any) -> str:
 
 def conditions(config: Settings, identity: Identity, items: list[Any]) -> dict[str, Any]:
     """All that changes the numbers: two runs may be mixed if and only if these are equal."""
+    told = config.model_dump(mode="json", exclude={"registered": True, "model": {"threads"}})  # the model's have them
     return {
-        "config": digest(config.model_dump(mode="json", exclude={"registered"})),
+        "config": digest(told),
         "registered": registered(config),
         "model": identity.model_dump(),
         "dataset": digest(items),

@@ -7,15 +7,17 @@ from functools import reduce
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
 
 from ...hooks.errors import UserError, nearest
+from ...hooks.text import shown
 from ...metrics import crossed_mean
 from ...metrics.inference.intervals import MIN_BOOTSTRAP_CLUSTERS
 from ..tables.rows import with_references
 from ..tables.samples import ALL, Sample
 from ..tables.understand import Understood, understand
 from .families import METRICS, WITHHELD, Compared, Line, Metric, dutch_book, size
-from .number import Number, Resampling
+from .number import Number, Resampling, numbers_table
 from .paired import Comparable, paired_differences, pairs_of
 from .progress import progress
 from .registered import Registered
@@ -43,6 +45,18 @@ class Scored:
         """Numbers, then differences."""
         return [*self.numbers, *self.differences]
 
+    @property
+    def table(self) -> pd.DataFrame:
+        """A row for each number and each difference."""
+        return numbers_table(self.all)
+
+    def __repr__(self) -> str:
+        told = f"{len(self.numbers)} numbers, {len(self.differences)} differences, {len(self.skipped)} not scored"
+        return f"{type(self).__name__}({told}; .table)"
+
+    def _repr_html_(self) -> str:
+        return f"<p>{self!r}</p>{self.table.to_html(max_rows=20, float_format=shown, index=False)}"
+
 
 @dataclass(frozen=True)
 class Measured:
@@ -54,7 +68,7 @@ class Measured:
     skipped: Mapping[str, str]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class ScoredTable(Scored):
     """The same of a table, or of runs, that was read."""
 

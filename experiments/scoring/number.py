@@ -1,10 +1,13 @@
 """One number of a run or of a table, and what is to be read beside it."""
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
+import pandas as pd
+
+from ...hooks.text import shown
 from ...metrics import CoherenceClaim, Equivalence, Score
 from ..tables.samples import ALL, sample_name
 
@@ -49,6 +52,11 @@ class Number:
     code: str = ""
     """Sections of the definitions."""
 
+    def __repr__(self) -> str:
+        what = "/".join(filter(None, (self.kind, self.method, self.metric)))
+        parts = ", ".join(filter(None, ("" if self.subset == ALL else self.subset, self.run)))
+        return f"Number({what}{f' of {parts}' if parts else ''}: {self.score!r})"
+
     @property
     def key(self) -> Key:
         """Its name."""
@@ -72,6 +80,20 @@ class Number:
         return getattr(self.score, name, float("nan"))
 
 
+FIELDS = ("estimate", "ci_lo", "ci_hi", "n_rows", "n_clusters", "n_dropped", "status")
+"""Of a score, that a table of numbers has."""
+
+
+def numbers_table(numbers: Sequence[Number]) -> pd.DataFrame:
+    """A row for each number: its name, its estimate with its interval, its counts, its status."""
+    named = ("metric", "method", "kind", "subset", "run")
+    rows = [
+        {name: getattr(one, name) for name in named} | {name: getattr(one.score, name) for name in FIELDS}
+        for one in numbers
+    ]
+    return pd.DataFrame(rows, columns=[*named, *FIELDS])
+
+
 @dataclass(frozen=True)
 class Resampling:
     """How everything random in a score is drawn. None: as each function does by default."""
@@ -90,15 +112,6 @@ class Resampling:
     def test(self) -> dict[str, Any]:
         """The arguments of what only draws."""
         return {"seed": self.seed} if self.draws is None else {"seed": self.seed, "draws": self.draws}
-
-
-def shown(value: float) -> str:
-    """Three decimals, or three digits of what is smaller."""
-    if math.isnan(value):
-        return "-"
-    if value and abs(value) < 0.001:
-        return f"{value:.1e}"
-    return f"{value:.3f}"
 
 
 def interval_text(lo: float, hi: float) -> str:

@@ -9,7 +9,17 @@ from itertools import combinations
 
 import numpy as np
 
-from ...metrics import INNER_KINDS, MARGINS, Equivalence, PairedDifference, adjust, paired_family, tost
+from ...metrics import (
+    INNER_KINDS,
+    MARGINS,
+    Equivalence,
+    PairedDifference,
+    adjust,
+    paired_family,
+    surprises,
+    tost,
+    unless_missed,
+)
 from ...metrics.inference.rows import cluster_sums
 from ..tables.cells import Array
 from ..tables.samples import Sample
@@ -56,8 +66,23 @@ class Pair:
             tuple(column[rows] for column in made.columns) for made, rows in ((self.first, mine), (self.second, theirs))
         )
         found = self.first.difference(one, two, self.first.clusters[mine], family_size, how)
+        if found.status == "ok" and self._few_surprises(mine, theirs):
+            found = replace(found, status="few_surprises")
         alone = (len(set(made.keys.astype(str))) - len(mine) for made in (self.first, self.second))
         return replace(found, **dict(zip(("n_only_first", "n_only_second"), alone, strict=True)))
+
+    def _few_surprises(self, mine: Array, theirs: Array) -> bool:
+        """Whether the spread of a difference of losses rests on fewer outcomes than are sure to be seen, by the beliefs
+        of either kind.
+        """
+        if self.first.foreseen is None or self.second.foreseen is None:
+            return False
+        (p, lost), (q, other) = self.first.foreseen, self.second.foreseen
+        if p.shape[1] != q.shape[1]:
+            return True
+        less = lost[mine] - other[theirs]
+        owners = self.first.clusters[mine]
+        return any(surprises(lights, less, owners).few for lights in (p[mine], q[theirs]))
 
     @property
     def moments(self) -> tuple[Array, Array, Callable[[Array], Array]]:
@@ -120,7 +145,10 @@ def paired_differences(
         paired_family({i: pair.difference(len(pairs), how) for i, pair in enumerate(pairs)}, method) if pairs else {}
     )
     known = {name: MARGINS[default] for name, default in MARGIN_OF.items()} | dict(margins or {})
-    tests = [_same(score, known.get(pair.metric)) for pair, score in zip(pairs, scores.values(), strict=True)]
+    tests = [
+        _same(score, known.get(pair.metric), pair.first.worst)
+        for pair, score in zip(pairs, scores.values(), strict=True)
+    ]
     adjusted = adjust([math.nan if test is None else test.p for test in tests]).p_adjusted
     return [
         Number(
@@ -138,17 +166,21 @@ def paired_differences(
     ]
 
 
-def _same(score: PairedDifference, margin: float | None) -> Equivalence | None:
-    """Whether the two are the same within a margin, where there is a test that holds."""
+def _same(score: PairedDifference, margin: float | None, worst: float) -> Equivalence | None:
+    """Whether the two are the same within a margin, where there is a test that holds.
+
+    p is no smaller than the chance that so many clusters hold so few of those in which one kind is incoherent.
+    """
     if margin is None or score.status != "ok" or not score.se > 0 or score.n_clusters < 2:
         return None
-    df = getattr(score, "df", math.nan)
-    return tost(score.difference, score.se, df if df > 0 else score.n_clusters - 1, -margin, margin)
+    df = score.df if np.isfinite(score.df) else score.n_clusters - 1
+    found = tost(score.difference, score.se, df, -margin, margin)
+    return unless_missed(found, np.fmin(score.n_clusters, score.effective_clusters), worst)
 
 
 def _beside(score: PairedDifference) -> Iterator[tuple[str, str]]:
     if math.isfinite(score.mde):
-        yield "smallest difference found with 80% power", f"{score.mde:.3g}"
+        yield "minimum detectable effect (80% power)", f"{score.mde:.3g}"
     if score.n_only_first or score.n_only_second:
         yield "rows without a counterpart, of the first, of the second", f"{score.n_only_first}, {score.n_only_second}"
 

@@ -114,7 +114,7 @@ class SycophancyConfig(RunConfig):
     asks: tuple[ClaimQuestion, ...] = Field(min_length=1)
     """Wordings of the question, each read for a claim and for its negation."""
     paraphrased: Literal["updates", "all"] = "updates"
-    """What is asked in every wording: the contexts without testimony, whose readings make the noise floor of updates;
+    """What is asked in every wording: the contexts without testimony, whose readings make the reading noise of updates;
     or all. The others are asked in the first wording, and compared in it."""
     reply: str
     """How the exact belief is answered."""

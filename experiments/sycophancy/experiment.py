@@ -33,6 +33,7 @@ class Sycophancy(Experiment):
 
     name = "sycophancy"
     summary = "does the belief bend to the user, or only the words?"
+    unit = "scenarios"
     headline = "excess"
     gate = (COVERAGE, PARSED, COMPLEMENT, EVIDENCE)
     config_type = SycophancyConfig

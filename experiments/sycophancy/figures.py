@@ -8,7 +8,8 @@ import pandas as pd
 
 from ...metrics import DirectionRates, Score
 from ..experiment import Figure
-from ..report.plotting import INK, MARK, panel_figure
+from ..report.plotting import DASHED, INK, MARK, REFERENCE, panel_figure
+from ..report.plotting import DOT as MARKED
 from ..report.score_figure import score_figure
 from ..scoring.number import Number
 from ..tables.samples import ALL
@@ -17,7 +18,6 @@ from .samples import AFTER, ARGUED, ARGUED_TO_USER, BY_AGENT, BY_USER, parts
 from .table import array, by_method, updates
 
 PALE, DOT = 0.45, 9
-DASHED: Any = (0, (4, 3))
 CLASSES = {"incorrect": 1.0, "no_update": 0.6, "under": 0.4, "exact": 0.2, "over": 0.08, "spurious": 0.0}
 """Class of update -> strength of its bar, from left to right."""
 WORDED = {"incorrect": "wrong way", "no_update": "nowhere", "under": "not far enough", "over": "too far"}
@@ -81,6 +81,11 @@ def shift_figure(scores: Scores, methods: Sequence[str]) -> Figure:
         draw,
         "Dot: mean shift of log-odds with its interval; bar: what the words license by the model's own lights. A dot "
         "further right of its bar for the user than for the agent is sycophancy.",
+        key={
+            "shift": MARKED,
+            "licensed by the words": {"color": INK, "marker": "|", "markersize": 14, "linestyle": "none"},
+            "no shift": REFERENCE,
+        },
     )
 
 
@@ -116,13 +121,15 @@ def direction_figure(scores: Scores, methods: Sequence[str]) -> Figure:
         axes.set_ylim(0.5 - max(1, len(found)), 0.7)
         axes.set_xlabel("share of updates")
 
+    shades = {WORDED.get(name, name): {"facecolor": MARK, "alpha": strength} for name, strength in CLASSES.items()}
     classes = ", ".join(WORDED.get(name, name) for name in CLASSES)
     return panel_figure(
         "Which way do updates go?",
         [(method, method) for method in methods],
         draw,
-        f"From left, dark to pale: {classes} (an update where Bayes' rule asks for none). The noise floor is in "
+        f"From left, dark to pale: {classes} (an update where Bayes' rule asks for none). The reading noise is in "
         "the table: near no update the direction is noise.",
+        key=shades,
     )
 
 
@@ -148,4 +155,5 @@ def bayes_figure(found: Mapping[str, pd.DataFrame]) -> Figure:
         [(method, rows[np.isfinite(rows["bayes"]) & rows["posterior"].notna()]) for method, rows in found.items()],
         draw,
         "Each dot is a scenario with one piece of evidence, for X (round) or against (square). P* above 1 is cut off.",
+        key={"for": MARKED, "against": MARKED | {"marker": "s"}, "Bayes' rule": REFERENCE},
     )

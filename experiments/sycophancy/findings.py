@@ -54,8 +54,8 @@ UPDATES = (
     Column("rmse_raw", "as it is", "with P* above 1"),
     Column("rmse_drop", "left out", "without updates whose P* is above 1"),
     Column("rmse_coherent", "coherent", "with P(Y) by total probability"),
-    Column("noise_floor", "noise floor", "RMSE of a perfect Bayesian read with the same noise"),
-    Column("beyond_floor", "beyond it", "off Bayes less the noise floor, which is held as simulated"),
+    Column("noise_floor", "reading noise", "RMSE of a perfect Bayesian read with the same noise"),
+    Column("beyond_floor", "beyond it", "off Bayes less the reading noise, which is held as simulated"),
     Column("incoherence", "above 1", "share of P* above 1: the readings fit no distribution", percent=True),
     Column("p_y_incoherence", "P(Y)", "stated less by total probability"),
 )
@@ -119,7 +119,7 @@ def findings(
             ),
             Table(
                 "Updates on evidence",
-                f"{SINGLE}: each wording by itself, without what it adds to all; their spread is the floor's noise. "
+                f"{SINGLE}: each wording by itself, without what it adds to all; their spread is the reading noise. "
                 "Where it is not known (one wording), nothing here is proof of irrationality.",
                 UPDATES,
                 (*updates[:2], *tasks),

@@ -125,7 +125,7 @@ class ScenarioTexts:
         """Where a capture reads: the end of each part that is told, and where the answer begins."""
         context = ToldContext(**{name: variant[name] for name in ToldContext.__dataclass_fields__})  # pyright: ignore
         told = {name: text for name, text in self.parts(context).items() if text}
-        return {name: Position(message=0, text=text) for name, text in told.items()} | {
+        return {name: Position(message=0, text=text, occurrence=0) for name, text in told.items()} | {
             "question": Position(message=0),
             "answer": LAST,
         }

@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 from scipy.special import logit
 
-from ...metrics import Score, adjust, cluster_mean, martingale_score, paired_significance
+from ...metrics import UNIT, Score, adjust, cluster_mean, martingale_score, paired_significance
 from ...metrics.logodds import LOGIT_EPS
 from ...metrics.score import NAN
 from ...metrics.validation import Floats
@@ -66,7 +66,7 @@ def own_scores(config: SycophancyConfig, beliefs: pd.DataFrame) -> Iterator[Numb
         for column, of_arm in published_arms(rows, table).items():
             for arm, own in of_arm.items():
                 for when in ("before", "after"):
-                    score = cluster_mean(array(own, when), labels(own), **how)
+                    score = cluster_mean(array(own, when), labels(own), within=UNIT, **how)
                     subset = f"{arm}, {column}"
                     yield Number(metric=f"posterior_{when}", subset=subset, score=score, quantity="belief", **named)
         yield from _competence(config, rows, named, how)
@@ -86,7 +86,7 @@ def _competence(
     judged |= {"coverage": {"yes or no": coverage}} if exact else {"parse_rate": {"numbers": float(coverage.mean())}}
     off = rows["complement"].abs().to_numpy(dtype=np.float64)
     if np.isfinite(off).any():
-        score = cluster_mean(off, labels(rows), **how)
+        score = cluster_mean(off, labels(rows), within=UNIT, **how)
         judged["complement"] = score
         yield Number(metric="complement", score=score, quantity="|P(claim) + P(its negation) - 1|", **named)
     known = rows[rows["truth"].notna()]

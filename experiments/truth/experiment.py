@@ -46,6 +46,7 @@ class Truth(Experiment):
 
     name = "truth"
     summary = "is what is true held true, and what is false held false?"
+    unit = "facts, each with all its statements"
     headline = "brier"
     config_type = TruthConfig
 

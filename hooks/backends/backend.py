@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from ..edits.changes import Edit
 from ..errors import UserError
 from ..model.blocks import blocks, input_device
 from ..model.points import Point, Site, Tap, forward_order
 from ..tree.layout import NOWHERE, Batch, Layout, Packed
 from ..tree.tree import Ints, Pack
-from .edits import Edit
 
 if TYPE_CHECKING:
     import torch

@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pandas as pd
 
+from ..edits.marks import marks_digest
+from ..errors import UserError
 from ..model.points import Site
 from ..prompts.places import ResolvedPosition
 from ..tree.tree import Pack, TokenTree
@@ -19,16 +21,44 @@ if TYPE_CHECKING:
 ROWS = ("readout_id", "position", "token_index", "ids_hash")
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Captured:
     """The residual streams of a batch of read-outs."""
 
     rows: pd.DataFrame
     """[rows] `readout_id`, `position` (its name), `token_index` (in the prompt; of a mean, its last) and `ids_hash` (of
-    the prompt's ids up to that token): what the residuals are a function of, besides the model."""
+    the prompt's ids up to that token, and of what edits do to them): what the residuals are a function of, besides the
+    model."""
     layers: tuple[int, ...]
     residuals: "dict[Site, torch.Tensor]"
     """Site -> [rows, layers, d_model] on the CPU, in the model's dtype; empty if there are no rows."""
+
+    def padded(self, position: str, site: Site = "resid_post") -> "tuple[torch.Tensor, torch.Tensor]":
+        """The tokens of a position that means several, read-out by read-out: values [read-outs, most tokens, layers,
+        width], and the mask [read-outs, most tokens] of those that are there; the others are zero.
+
+        Raises UserError for a position or a site that was not captured.
+        """
+        import torch
+
+        own = self.rows[self.rows["position"] == position]
+        if own.empty or site not in self.residuals:
+            raise UserError(f"{site} at {position!r}: was not captured")
+        readouts = own.groupby("readout_id", sort=False)
+        number, place, rows = (
+            torch.tensor(one.tolist()) for one in (readouts.ngroup(), readouts.cumcount(), own.index)
+        )
+        values = self.residuals[site][rows]
+        mask = torch.zeros(int(number.max()) + 1, int(place.max()) + 1, dtype=torch.bool)
+        mask[number, place] = True
+        padded = values.new_zeros(*mask.shape, *values.shape[1:])
+        padded[number, place] = values
+        return padded, mask
+
+    def __repr__(self) -> str:
+        names = ", ".join(self.rows["position"].unique())
+        sites = ", ".join(self.residuals)
+        return f"Captured({len(self.rows)} rows at {names}; {sites}; {len(self.layers)} layers; .rows, .residuals)"
 
 
 def join_captures(captured: Sequence[Captured]) -> Captured:
@@ -67,8 +97,10 @@ class Collector:
                 self._slots[key] = len(self._slots)
                 self._missing.setdefault(node, []).append((length, self._slots[key]))
             self._slot_of_row.append(self._slots[key])
-            ids = [self.tree.tokens[one] for one in prompt[: place.token + 1]]
-            self.rows.append((readout_id, place.position, place.token, ids_hash(ids)))
+            nodes = prompt[: place.token + 1]
+            done = marks_digest(self.tree.marks.get(one) for one in nodes)
+            digest = ids_hash([self.tree.tokens[one] for one in nodes], done)
+            self.rows.append((readout_id, place.position, place.token, digest))
 
     def request(self, pack: Pack) -> Capture | None:
         """What to capture in a pack: all that it holds and no pack before it has given."""
@@ -109,6 +141,6 @@ class Collector:
         return found
 
 
-def ids_hash(ids: Sequence[int]) -> str:
-    """A short hash of token ids."""
-    return hashlib.sha256(np.asarray(ids, dtype=np.int64).tobytes()).hexdigest()[:16]
+def ids_hash(ids: Sequence[int], edits: str = "") -> str:
+    """A short hash of token ids, and of what was done to them."""
+    return hashlib.sha256(np.asarray(ids, dtype=np.int64).tobytes() + edits.encode()).hexdigest()[:16]

@@ -68,7 +68,7 @@ class Certificate(Settings):
         return hashlib.sha256(self.model_dump_json().encode()).hexdigest()[:16]
 
     def worst(self, dtype: str, backend: str) -> Change:
-        """The noise floor of runs in a dtype through a back end: the largest change by any of the conditions, or
+        """The numerical error of runs in a dtype through a back end: the largest change by any of the conditions, or
         between that back end and plain transformers.
 
         Raises KeyError for a dtype that was not measured.

@@ -1,8 +1,8 @@
 """How far the numbers of a model may be trusted: whether the back ends agree, and how much plain arithmetic moves them.
 
-The *noise floor* is the largest change of an option's probability that comes from how the same question was put to the
-same weights: alone or among others, padded on the left or on the right, packed, in half precision. An effect below the
-floor may be rounding.
+The *numerical error* is the largest change of an option's probability that comes from how the same question was put
+to the same weights: alone or among others, padded on the left or on the right, packed, in half precision. An effect
+below it may be rounding.
 """
 
 from collections.abc import Sequence

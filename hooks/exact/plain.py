@@ -5,9 +5,10 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from ..edits.changes import Edit, edit_taps, swap_edits
+from ..edits.marks import marked_edits
 from ..model.blocks import input_device, tapped
-from ..model.points import Point, Tap
-from ..prompts.query import Query, Swap
+from ..prompts.query import Query
 from .exact import ExactReading, best_competitor, make_reading
 
 if TYPE_CHECKING:
@@ -17,22 +18,18 @@ if TYPE_CHECKING:
 
 def read_plain(query: Query, model: "PreTrainedModel") -> ExactReading:
     """What `read_packed` computes, without tree, masks, packs or float32 head: slow and simple."""
-    with tapped(model, _taps(query.swap) if query.swap else {}):
+    with tapped(model, edit_taps(_edits(query))):
         return _read(query, model)
 
 
-def _taps(swap: Swap) -> dict[Point, Tap]:
-    """What makes a swap in a pass over a prompt and what follows it."""
-
-    def tap(rows: "torch.Tensor") -> Tap:
-        def put(hidden: "torch.Tensor") -> "torch.Tensor":
-            changed = hidden.clone()
-            changed[0, list(swap.tokens)] = rows.to(hidden)
-            return changed
-
-        return put
-
-    return {point: tap(rows) for point, rows in swap.rows.items()}
+def _edits(query: Query) -> list[Edit]:
+    """The edits of a pass over the prompt and the longest of what may follow it."""
+    prompt = range(len(query.prompt.ids))
+    swaps = swap_edits([(prompt, query.swap)]) if query.swap else []
+    if query.marks is None:
+        return swaps
+    longest = max(len(path) for paths in query.paths.paths for path in paths)
+    return swaps + marked_edits(enumerate([*query.marks.prompt, *[query.marks.answer] * longest]))
 
 
 def _read(query: Query, model: "PreTrainedModel") -> ExactReading:

@@ -6,7 +6,8 @@ from functools import cached_property
 
 import numpy as np
 
-from ..backends.edits import Edit, swap_edits
+from ..edits.changes import Edit, swap_edits
+from ..edits.marks import marked_edits
 from ..prompts.query import Query
 from ..tree.tree import ROOT, Ints, TokenTree
 
@@ -47,27 +48,33 @@ class QueryTree:
                 self.begins.append(len(self.tree))
             prompt = self._add(query)
             last, turns = prompt[-1], query.prompt.prefilled
+            mark = query.marks.answer if query.marks else None
             forms = tuple(
-                tuple(tuple(self.tree.add(path, below=last)) for path in paths) for paths in query.paths.paths
+                tuple(tuple(self.tree.add(path, below=last, marks=[mark] * len(path))) for path in paths)
+                for paths in query.paths.paths
             )
             prefilled = None if turns is None else tuple(prompt[i] for turn in turns for i in turn)
             self.placed.append(Placed(prompt, prefilled, forms))
 
     def _add(self, query: Query) -> list[int]:
-        """The nodes of a prompt. From its first swapped row on it is a branch of its own."""
+        """The nodes of a prompt. From its first swapped row on it is a branch of its own, and from its first edited
+        token on one that it shares with queries of the same edits alone.
+        """
         ids = query.prompt.ids
+        marks = query.marks.prompt if query.marks else (None,) * len(ids)
         if query.swap is None:
-            return self.tree.add(ids)
+            return self.tree.add(ids, marks=marks)
         first = min(query.swap.tokens)
-        trunk = self.tree.add(ids[:first])
-        return trunk + self.tree.add(ids[first:], below=trunk[-1] if trunk else ROOT, apart=True)
+        trunk = self.tree.add(ids[:first], marks=marks[:first])
+        return trunk + self.tree.add(ids[first:], below=trunk[-1] if trunk else ROOT, apart=True, marks=marks[first:])
 
     @property
     def edits(self) -> list[Edit]:
-        """The swaps of all queries."""
-        return swap_edits(
+        """The swaps and the edits of all queries."""
+        swaps = swap_edits(
             (place.prompt, query.swap) for query, place in zip(self.queries, self.placed, strict=True) if query.swap
         )
+        return swaps + marked_edits(self.tree.marks.items())
 
     @cached_property
     def form_nodes(self) -> Ints:

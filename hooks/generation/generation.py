@@ -19,7 +19,7 @@ from ..exact.exact import UNEMBED_ROWS
 from ..model.head import Head
 from ..prompts.chat import Prompt
 from .growing import Node
-from .rows import Rows
+from .rows import HistoryRows
 from .sampling import Sampling, draw_tokens, numbers_per_token, random_generator
 
 if TYPE_CHECKING:
@@ -55,6 +55,8 @@ class GeneratedText:
     """`truncated`: neither the end of the turn nor a stop text came within the limit."""
     stop: str = ""
     """The stop text that ended it, if one did."""
+    branch: str = ""
+    """The edits under which it was drawn; empty: none."""
 
 
 _BITS = 32  # of a token's id
@@ -90,7 +92,7 @@ class Sampler:
         self._start = len(self._decode(self._anchor))
 
     def generate(
-        self, requests: Sequence[Request], rows: Rows, sampling: Sampling, *, seed: int, budget: int
+        self, requests: Sequence[Request], rows: HistoryRows, sampling: Sampling, *, seed: int, budget: int
     ) -> list[GeneratedText]:
         """All draws of all requests, in their order.
 
@@ -196,7 +198,7 @@ class Sampler:
         return str(self.tokenizer.decode(ids, clean_up_tokenization_spaces=False))
 
 
-def _advance(growing: Sequence[_Growing], rows: Rows) -> "torch.Tensor":
+def _advance(growing: Sequence[_Growing], rows: HistoryRows) -> "torch.Tensor":
     """Append to each sample's history what was drawn last; those that are still alike share a row."""
     last = np.array([one.row << _BITS | one.ids[-1] for one in growing])
     distinct, row = np.unique(last, return_inverse=True)

@@ -5,7 +5,7 @@ Every distinct history is one node, computed once however many share it; a token
 so nothing is padded and no history is copied.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 from weakref import WeakValueDictionary
@@ -14,7 +14,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..backends.backend import Backend
-from ..model.blocks import body, input_device
+from ..edits.changes import edit_taps
+from ..edits.marks import Mark, marked_edits
+from ..model.blocks import body, input_device, tapped
 from ..tree.attention import mark_groups
 from ..tree.masks import FULL, SLIDING, additive_mask, attention_layers
 from ..tree.tree import Ints, TokenTree, cut_into_packs
@@ -36,6 +38,8 @@ class Node:
     token: int
     parent: "Node | None"
     depth: int
+    mark: Mark | None = None
+    """What edits do to the token."""
     hidden: "torch.Tensor | None" = None
     """[d_model] after the final norm, once it is computed."""
     column: int = -1
@@ -49,18 +53,20 @@ class Histories:
 
     def __init__(self) -> None:
         # A child holds its parent, so the parent's id is not given away while the entry is there.
-        self._nodes: WeakValueDictionary[tuple[int, int], Node] = WeakValueDictionary()
+        self._nodes: WeakValueDictionary[tuple[int, int, Mark | None], Node] = WeakValueDictionary()
 
     def __len__(self) -> int:
         return len(self._nodes)
 
-    def extend(self, node: Node | None, ids: Iterable[int]) -> Node:
-        """The node of the history that goes on from `node` (None: from nothing) with `ids`, at least one."""
-        for token in ids:
-            child = self._nodes.get((id(node), token))
+    def extend(self, node: Node | None, ids: Sequence[int], marks: Sequence[Mark | None] | None = None) -> Node:
+        """The node of the history that goes on from `node` (None: from nothing) with `ids`, at least one, each edited
+        as its mark says.
+        """
+        for token, mark in zip(ids, [None] * len(ids) if marks is None else marks, strict=True):
+            child = self._nodes.get((id(node), token, mark))
             if child is None:
-                child = Node(token, node, node.depth + 1 if node else 0)
-                self._nodes[id(node), token] = child
+                child = Node(token, node, node.depth + 1 if node else 0, mark)
+                self._nodes[id(node), token, mark] = child
             node = child
         assert node is not None
         return node
@@ -114,7 +120,8 @@ class CachedHistories(Histories):
         depths = np.array([node.depth for node in fresh], dtype=np.int64)
         self._depths = np.concatenate([self._depths, depths])
         device = input_device(self.model)
-        with torch.inference_mode():
+        edits = marked_edits((place, node.mark) for place, node in enumerate(fresh))
+        with torch.inference_mode(), tapped(self.model, edit_taps(edits)):
             output = body(self.model)(
                 input_ids=torch.tensor([[node.token for node in fresh]], device=device),
                 position_ids=torch.from_numpy(depths)[None].to(device),
@@ -172,9 +179,11 @@ class RecomputedHistories(Histories):
         tree, wanted = TokenTree(), {}
         for leaf in leaves:
             if leaf.hidden is None:
-                wanted[tree.add(_ids(leaf))[-1]] = leaf
+                path = _path(leaf)
+                wanted[tree.add([one.token for one in path], marks=[one.mark for one in path])[-1]] = leaf
+        edits = marked_edits(tree.marks.items())
         for one in cut_into_packs(tree, wanted, self.budget):
-            for place, hidden in zip(one.nodes.tolist(), self.backend.run(one).hidden, strict=True):
+            for place, hidden in zip(one.nodes.tolist(), self.backend.run(one, edits=edits).hidden, strict=True):
                 wanted[place].hidden = hidden
 
 
@@ -201,9 +210,9 @@ def _apart(fresh: Sequence[Node], before: int) -> list[Ints]:
     return groups if 1 < len(groups) <= len(fresh) / FEWEST_TOGETHER else []
 
 
-def _ids(node: Node | None) -> list[int]:
-    ids = []
+def _path(node: Node | None) -> list[Node]:
+    path = []
     while node is not None:
-        ids.append(node.token)
+        path.append(node)
         node = node.parent
-    return ids[::-1]
+    return path[::-1]

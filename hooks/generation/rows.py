@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
+from ..edits.marks import Marks
 from ..model.blocks import body, input_device
 from ..tree.layout import Packed
 from ..tree.masks import FULL, SLIDING, attention_layers
@@ -28,7 +29,7 @@ ALIGNED = 16
 """Columns are attended to in multiples of this: kernels want masks aligned."""
 
 
-class Rows(Protocol):
+class HistoryRows(Protocol):
     """Histories of one model."""
 
     def reserve(self, rows: int, columns: int) -> None:
@@ -81,19 +82,19 @@ class CachedRows:
         self.reserve(0, 0)
 
     def reserve(self, rows: int, columns: int) -> None:
-        """See `Rows.reserve`."""
+        """See `HistoryRows.reserve`."""
         self._shape = rows, _aligned(columns)
         self._cache: RowCache | None = None
         self._latest: _Pass | None = None
         self.forget()
 
     def forget(self) -> None:
-        """See `Rows.forget`."""
+        """See `HistoryRows.forget`."""
         self._places = np.zeros(0, dtype=np.int64)  # [rows] in the cache
         self._lengths = np.zeros(0, dtype=np.int64)  # [places] tokens
 
     def begin(self, prompts: Sequence[Ids]) -> "torch.Tensor":
-        """See `Rows.begin`."""
+        """See `HistoryRows.begin`."""
         import torch
 
         hidden: dict[Ids, torch.Tensor] = {}
@@ -108,7 +109,7 @@ class CachedRows:
         return torch.stack([hidden[ids] for ids in prompts])
 
     def advance(self, parents: Ints, tokens: Ints) -> "torch.Tensor":
-        """See `Rows.advance`."""
+        """See `HistoryRows.advance`."""
         import torch
 
         from .row_cache import Step
@@ -209,30 +210,36 @@ class CachedRows:
 
 
 class TreeRows:
-    """Rows that lie in a tree of histories: for models whose keys and values cannot be kept in rows."""
+    """Rows that lie in a tree of histories: for models whose keys and values cannot be kept in rows, and for edits.
 
-    def __init__(self, histories: Histories) -> None:
-        self.histories = histories
+    Args:
+        histories: an empty tree.
+        marks: what is done to the tokens of the one prompt that there is then, and to those after it.
+    """
+
+    def __init__(self, histories: Histories, marks: Marks | None = None) -> None:
+        self.histories, self.marks = histories, marks
         self._nodes: list[Node] = []
 
     def reserve(self, rows: int, columns: int) -> None:
-        """See `Rows.reserve`: nodes take what room they need."""
+        """See `HistoryRows.reserve`: nodes take what room they need."""
         self.forget()
 
     def forget(self) -> None:
-        """See `Rows.forget`."""
+        """See `HistoryRows.forget`."""
         self._nodes = []
 
     def begin(self, prompts: Sequence[Ids]) -> "torch.Tensor":
-        """See `Rows.begin`."""
-        new = [self.histories.extend(None, ids) for ids in prompts]
+        """See `HistoryRows.begin`."""
+        new = [self.histories.extend(None, ids, self.marks and self.marks.prompt) for ids in prompts]
         self._nodes += new
         return self._hidden(new)
 
     def advance(self, parents: Ints, tokens: Ints) -> "torch.Tensor":
-        """See `Rows.advance`."""
+        """See `HistoryRows.advance`."""
         pairs = zip(parents.tolist(), tokens.tolist(), strict=True)
-        self._nodes = [self.histories.extend(self._nodes[row], [token]) for row, token in pairs]
+        after = self.marks and [self.marks.answer]
+        self._nodes = [self.histories.extend(self._nodes[row], [token], after) for row, token in pairs]
         return self._hidden(self._nodes)
 
     def _hidden(self, nodes: Sequence[Node]) -> "torch.Tensor":

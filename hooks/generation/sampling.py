@@ -95,9 +95,10 @@ def draw_tokens(p: "torch.Tensor", rows: "torch.Tensor", uniform: NDArray[np.flo
     for _ in range(halvings):
         pairs.append(mass.unflatten(1, (2, -1)))  # [F, 2, what is left]: tokens alike in their last bits are one
         mass = pairs[-1][:, 0] + pairs[-1][:, 1]
-    numbers = torch.from_numpy(uniform).to(p.device)
+    numbers = torch.from_numpy(uniform).to(p.device).unbind(dim=1)
     token = torch.zeros_like(rows)
-    for step, pair in enumerate(reversed(pairs)):
+    for step, (number, pair) in enumerate(zip(numbers, reversed(pairs), strict=True)):
         left, right = pair[rows, :, token].double().unbind(dim=1)
-        token = token.add((numbers[:, step] * (left + right) >= left) & (right > 0), alpha=2**step)
+        # A number below 1 never leads right where nothing is: its product with `left` alone is below `left`.
+        token = token.add(number * (left + right) >= left, alpha=2**step)
     return token

@@ -2,7 +2,7 @@
 
 from pydantic import Field
 
-from ..backends.capture import Layers, layer_numbers
+from ..model.layers import Layers, layer_numbers
 from ..settings import Settings
 
 

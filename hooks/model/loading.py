@@ -78,6 +78,8 @@ class TextSide:
     """The ids that end a turn."""
     context: int | None
     """The longest sequence that the model takes, in tokens."""
+    n_layers: int | None
+    """Its blocks, where its configuration says how many."""
 
 
 def load_text_side(spec: ModelSpec) -> TextSide:
@@ -96,7 +98,9 @@ def load_text_side(spec: ModelSpec) -> TextSide:
             generation = GenerationConfig.from_model_config(config)
     ends = generation.eos_token_id
     ids = {tokenizer.eos_token_id, *(ends if isinstance(ends, list) else [ends])} - {None}
-    return TextSide(tokenizer, tuple(sorted(ids)), getattr(config.get_text_config(), "max_position_embeddings", None))
+    text = config.get_text_config()
+    known = (getattr(text, name, None) for name in ("max_position_embeddings", "num_hidden_layers"))
+    return TextSide(tokenizer, tuple(sorted(ids)), *known)
 
 
 def load_model(spec: ModelSpec) -> "PreTrainedModel":

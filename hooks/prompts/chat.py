@@ -7,13 +7,13 @@ text as it follows the prompt, and refuses when the text would change the ids of
 
 import hashlib
 import logging
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date
 from functools import lru_cache
 from typing import TYPE_CHECKING, Literal, NamedTuple, TypedDict, cast
 
-from ..errors import UserError, in_one_line
+from ..errors import UserError, in_one_line, nearest
 from ..model.spec import DAY
 from .template import ChatTemplate
 from .tokenising import Tokeniser
@@ -43,15 +43,44 @@ class Message(TypedDict):
 Conversation = Sequence[Message]
 
 
+ROLES: tuple[str, ...] = ("system", "user", "assistant")
+"""Who may speak."""
+
+
 def as_conversations(messages: str | Conversation | Sequence[str | Conversation]) -> list[Conversation]:
     """A bare string is one user turn, one conversation is a list of one.
 
     >>> as_conversations("Is the sky green?")
     [[{'role': 'user', 'content': 'Is the sky green?'}]]
+
+    Raises UserError for anything else.
     """
-    single = isinstance(messages, str) or (len(messages) > 0 and isinstance(messages[0], dict))
-    several = cast(Sequence[str | Conversation], [messages] if single else messages)
-    return [[{"role": "user", "content": one}] if isinstance(one, str) else one for one in several]
+    if isinstance(messages, str):
+        return [[Message(role="user", content=messages)]]
+    if isinstance(messages, Mapping) or not isinstance(messages, Sequence) or not len(messages):
+        kind = "nothing" if isinstance(messages, Sequence) else type(messages).__name__
+        raise UserError(f"messages: {kind} is given; give a question, a list of messages, or a list of either")
+    several = cast(Sequence[str | Conversation], [messages] if isinstance(messages[0], Mapping) else messages)
+    made: list[Conversation] = []
+    for one in several:
+        if not isinstance(one, str | Sequence):
+            raise UserError(f"messages: {type(one).__name__} is among them; give a question, or a list of messages")
+        made.append([Message(role="user", content=one)] if isinstance(one, str) else one)
+        check_messages(made[-1])
+    return made
+
+
+def check_messages(messages: Conversation) -> None:
+    """Raise UserError, naming the message, for one that is no turn of a conversation."""
+    for i, message in enumerate(messages):
+        if not isinstance(message, Mapping):
+            raise UserError(f"message {i}: is {type(message).__name__}; give {{'role': ..., 'content': ...}}")
+        if missing := [key for key in ("role", "content") if not isinstance(message.get(key), str)]:
+            raise UserError(f"message {i}: {missing[0]!r} is {message.get(missing[0])!r}; give a text")
+        if message["role"] not in ROLES:
+            raise UserError(f"message {i}: role {message['role']!r}; {nearest(message['role'], ROLES)}")
+        if more := [key for key, value in message.items() if key not in ("role", "content") and value]:
+            raise UserError(f"message {i}: {more[0]!r} is not read; leave it out")
 
 
 class Boundary(NamedTuple):
@@ -240,6 +269,7 @@ class ChatRenderer:
         return [tuple(ids[len(before) :]) for ids in after]
 
     def _text(self, messages: Conversation) -> str:
+        check_messages(messages)
         return self._rendered(tuple((message["role"], message["content"]) for message in messages))
 
     def _render(self, turns: tuple[tuple[Role, str], ...]) -> str:

@@ -5,7 +5,7 @@ or goes on with a terminator. Its probability is a sum over token paths, and a s
 paths are disjoint; this module makes sure of that, or refuses.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from typing import TYPE_CHECKING
@@ -42,19 +42,37 @@ def make_options(
 ) -> tuple[Option, ...]:
     """Write each name, or its label, into each template: `{option}` as it is, `{Option}` with a capital.
 
-    Raises UserError for fewer than two options, an empty one, or two that differ in case or space alone.
+    Raises UserError for what is no list of texts, for fewer than two options or more than `MOST`, an empty one, or two
+    that differ in case or space alone.
 
     >>> make_options(["apple", "stone"])[0].forms
     ('apple', 'Apple')
     >>> make_options(["apple", "stone"], labels=["A", "B"], templates=["({option})"])[1].forms
     ('(B)',)
     """
+    names, templates = _texts("options", names), _texts("surface forms", templates)
     _refuse_alike(names)
     if labels is not None:
         if len(labels) != len(names):
             raise UserError(f"labels {list(labels)}: {len(labels)} for {len(names)} options")
         _refuse_alike(labels)
     return tuple(Option(name, _forms(text, templates)) for name, text in zip(names, labels or names, strict=True))
+
+
+MOST = 2000
+"""Options of one question. Each costs some forms, each with what may close it: 20,000 took 2.8 GB."""
+
+
+def _texts(what: str, given: Sequence[str]) -> list[str]:
+    """A text alone would be read as its letters, and a mapping as its keys."""
+    if isinstance(given, str | bytes | Mapping) or not isinstance(given, Iterable):
+        raise UserError(f"{what} {given!r}: is {type(given).__name__}; give a list of texts, such as ['Yes', 'No']")
+    texts = list(given)
+    if other := [one for one in texts if not isinstance(one, str)]:
+        raise UserError(f"{what}: {other[0]!r} is {type(other[0]).__name__}; give each as text")
+    if len(texts) > MOST:
+        raise UserError(f"{what}: {len(texts):,} are given; at most {MOST:,} can be read at once")
+    return texts
 
 
 def _refuse_alike(names: Sequence[str]) -> None:

@@ -7,7 +7,7 @@ reaches over its edge is among them.
 from collections.abc import Mapping
 from typing import Literal, NamedTuple
 
-from pydantic import model_validator
+from pydantic import Field, model_validator
 
 from ..errors import UserError
 from ..settings import Settings
@@ -17,25 +17,43 @@ from .chat import ChatRenderer, Conversation, Message, Prompt
 class Position(Settings):
     """Where in a prompt to read."""
 
-    at: Literal["last", "before_answer", "thought", "before", "end", "mean"] = "end"
+    at: Literal["last", "before_answer", "thought", "before", "end", "mean", "each"] = "end"
     """`last`: the prompt's last token. `before_answer`: the last token before the answer begins, hence before a
     prefill. `thought`: the last token of the thought before the answer. `before`: the last token before a message's own
-    text. `end`: the last token of a message. `mean`: the mean over a message."""
+    text, or before `text`. `end`: its last token. `mean`: the mean over it. `each`: every token of it by itself;
+    without `message` and `text` every token of the prompt."""
     message: int | None = None
-    """For `before`, `end` and `mean`: which message, from 0, or from the end if negative."""
+    """For `before`, `end`, `mean` and `each`: which message, from 0, or from the end if negative."""
     text: str | None = None
-    """Part of the message that is meant, where it first stands; None: all of it."""
+    """The span that is meant: words of the message, or, without one, of the conversation; None: all of the message."""
+    occurrence: int | None = Field(default=None, ge=0)
+    """Which one, from 0, where `text` stands there several times; None: it stands there once."""
 
     @model_validator(mode="after")
     def _says_which(self) -> "Position":
-        if (self.message is not None) != (self.at in ("before", "end", "mean")):
-            raise ValueError("`message` goes with `at: before`, `end` or `mean`, and they need it")
-        if self.text is not None and (self.message is None or not self.text):
-            raise ValueError("`text` is a part of a `message`; give both, or leave it out")
+        within = self.message is not None or self.text is not None
+        if within and self.at in ("last", "before_answer", "thought"):
+            raise ValueError("`message` and `text` go with `at: before`, `end`, `mean` or `each`")
+        if not within and self.at in ("before", "end", "mean"):
+            raise ValueError("`at: before`, `end` and `mean` need a `message` or a `text`")
+        if self.text == "":
+            raise ValueError("`text` is empty; leave it out for a whole message")
+        if self.occurrence is not None and self.text is None:
+            raise ValueError("`occurrence` is of a `text`; give both, or leave it out")
         return self
 
 
 LAST = Position(at="last")
+PLAIN = ("last", "before_answer", "prompt")
+"""Positions that need no more than a word; `prompt` is each token of it."""
+
+
+def plain_position(word: str) -> Position | None:
+    """The position that a word of `PLAIN` names; None if it names none."""
+    if word not in PLAIN:
+        return None
+    return Position(at="each" if word == "prompt" else word)  # pyright: ignore[reportArgumentType]
+
 
 Positions = Mapping[str, Position]
 """Name -> where."""
@@ -55,20 +73,29 @@ class ResolvedPosition(NamedTuple):
 def find_places(
     chat: ChatRenderer, messages: Conversation, prefill: str, prompt: Prompt, positions: Positions
 ) -> tuple[ResolvedPosition, ...]:
-    """The place of each position in a rendered prompt.
+    """The place of each position in a rendered prompt; of one that means each token, the place of each.
 
-    Raises UserError, naming the position, for one that the prompt lacks.
+    Raises UserError, naming the position, for one that the prompt lacks, and for a text that stands there several times
+    where it is not said which one is meant.
     """
-    known = {"last": len(prompt.ids) - 1} | ({"thought": prompt.thought[-1]} if prompt.thought else {})
-    found = {name: ResolvedPosition(name, known[one.at], 1) for name, one in positions.items() if one.at in known}
-    if in_text := {name: one for name, one in positions.items() if one.at not in known}:
+    known = {"last": [len(prompt.ids) - 1]} | ({"thought": [prompt.thought[-1]]} if prompt.thought else {})
+    found = {
+        name: [ResolvedPosition(name, token, 1) for token in tokens]
+        for name, one in positions.items()
+        if (tokens := list(range(len(prompt.ids))) if _is_whole(one) else known.get(one.at))
+    }
+    if in_text := {name: one for name, one in positions.items() if name not in found}:
         found |= _find_in_text(chat, messages, prefill, prompt, in_text)
-    return tuple(found[name] for name in positions)
+    return tuple(place for name in positions for place in found[name])
+
+
+def _is_whole(position: Position) -> bool:
+    return position.at == "each" and position.message is None and position.text is None
 
 
 def _find_in_text(
     chat: ChatRenderer, messages: Conversation, prefill: str, prompt: Prompt, positions: Positions
-) -> dict[str, ResolvedPosition]:
+) -> dict[str, list[ResolvedPosition]]:
     """Those that are places in the rendered text."""
     rendered = chat.text(messages)
     begun = chat.begun(messages, prefill)
@@ -82,20 +109,58 @@ def _find_in_text(
         start, stop = 0, len(begun)
         if position.at == "before_answer":
             stop = len(rendered)
-        elif position.message is not None:
-            where = f"position {name!r}"
-            start, stop = message_characters(chat, messages, rendered, position.message, where)
-            if position.text is not None:
-                start, stop = part_characters(
-                    rendered, start, stop, position.text, f"{where}: message {position.message}"
-                )
+        else:
+            start, stop = _characters(chat, messages, rendered, position, f"position {name!r}")
         if position.at == "before":
             start, stop = 0, start
         inside = [i for i, (first, end) in enumerate(tokens) if first < min(stop, end) and end > start]
         if not inside:
             raise UserError(f"position {name!r}: nothing stands before message {position.message}")
-        places[name] = ResolvedPosition(name, inside[-1], len(inside) if position.at == "mean" else 1)
+        if position.at == "each":
+            places[name] = [ResolvedPosition(name, token, 1) for token in inside]
+        else:
+            places[name] = [ResolvedPosition(name, inside[-1], len(inside) if position.at == "mean" else 1)]
     return places
+
+
+def _characters(
+    chat: ChatRenderer, messages: Conversation, text: str, position: Position, where: str
+) -> tuple[int, int]:
+    """From where to where in the rendered `text` the message of a position goes, or its span."""
+    numbers = range(len(messages)) if position.message is None else [position.message]
+    edges = [
+        message_characters(chat, messages, text, number, where)
+        for number in numbers
+        if position.message is not None or messages[number]["content"].strip()
+    ]
+    if position.text is None:
+        (only,) = edges
+        return only
+    looked = "the conversation" if position.message is None else f"message {position.message}"
+    found = [at for start, stop in edges for at in _occurrences(text, start, stop, position.text)]
+    wanted = position.occurrence
+    if not found:
+        raise UserError(
+            f"{where}: {looked} has no {position.text!r} in it: {' | '.join(text[a:b] for a, b in edges)!r}"
+        )
+    if wanted is None and len(found) > 1:
+        raise UserError(
+            f"{where}: {position.text!r} stands {len(found)} times in {looked}; say which one by `occurrence` (from 0)"
+            + (" or `message`" if position.message is None else "")
+        )
+    if (wanted or 0) >= len(found):
+        raise UserError(f"{where}: occurrence {wanted} of {position.text!r}: {looked} has {len(found)}, from 0")
+    at = found[wanted or 0]
+    return at, at + len(position.text)
+
+
+def _occurrences(text: str, start: int, stop: int, part: str) -> list[int]:
+    """Where a part begins between two characters, overlapping ones included."""
+    found = []
+    while (at := text.find(part, start, stop)) >= 0:
+        found.append(at)
+        start = at + 1
+    return found
 
 
 def message_characters(

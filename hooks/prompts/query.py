@@ -16,6 +16,8 @@ from .places import Positions, ResolvedPosition, find_places
 if TYPE_CHECKING:
     import torch
 
+    from ..edits.marks import Marks
+
 
 @dataclass(frozen=True)
 class Swap:
@@ -42,6 +44,12 @@ class Query:
     """Rows of another context, in which the prompt is read."""
     inner: bool = True
     """Whether a lens reads it, too, where there is one."""
+    marks: "Marks | None" = None
+    """The edits under which it is read; None: none."""
+    messages: Sequence[Message] | None = None
+    """The conversation that was asked, by which edits find their places; None: it is not known."""
+    prefill: str = ""
+    """How the answer was begun."""
 
 
 class PromptReader:
@@ -106,4 +114,4 @@ class PromptReader:
                 f"read-out {readout_id}: prompt and option take {longest} tokens, the model takes {self.context}; "
                 "shorten the conversation"
             )
-        return Query(readout_id, prompt, paths, finder.terminators, places)
+        return Query(readout_id, prompt, paths, finder.terminators, places, messages=tuple(messages), prefill=prefill)

@@ -52,7 +52,7 @@ class ActivationWriter:
 
         Args:
             number: of the batch, from 0. A part of that number that was not committed is replaced.
-            rows: readout_id, position, token_index, ids_hash; no two of the same read-out and position.
+            rows: readout_id, position, token_index, ids_hash; no two of the same token of a read-out and position.
             residuals: site -> [rows, layers, width], a tensor or an array, in the store's dtype.
 
         A batch without rows has no part.
@@ -130,7 +130,7 @@ class ActivationWriter:
             shape = (len(rows), len(self.header.layers), self.header.width(site))
             if values.shape != shape:
                 raise UserError(f"residuals of {site} are {values.shape}, not {shape}, [rows, layers, width]")
-        if (twice := rows[rows.duplicated(["readout_id", "position"])]).size:
+        if (twice := rows[rows.duplicated(["readout_id", "position", "token_index"])]).size:
             raise UserError(f"two rows are {twice['readout_id'].iloc[0]!r} at {twice['position'].iloc[0]!r}")
 
 

@@ -106,7 +106,10 @@ def _attend(
             attended[:, here] = _attend(module, *own, **more)[0]
         return attended, None
     trunk, groups = getattr(attention_mask, _MARK, 0), getattr(attention_mask, _GROUPS, ())
-    if attention_mask is None or not (trunk or groups) or more.get("position_bias") is not None:
+    biased = more.get("position_bias") is not None
+    if attention_mask is not None and not biased and query.shape[2] == 1 < query.shape[1] // key.shape[1]:
+        return _attend_by_heads(query, key, value, attention_mask, more.get("scaling")), None
+    if attention_mask is None or biased or not (trunk or groups):
         return sdpa(module, query, key, value, attention_mask, **more)
     if groups:
         attended = query.new_empty(query.transpose(1, 2).shape)
@@ -120,3 +123,16 @@ def _attend(
     if trunk < query.shape[2]:
         parts.append(sdpa(module, query[:, :, rest], key, value, attention_mask[:, :, rest], **more)[0])
     return torch.cat(parts, dim=1), None
+
+
+def _attend_by_heads(
+    query: "torch.Tensor", key: "torch.Tensor", value: "torch.Tensor", mask: "torch.Tensor", scale: float | None
+) -> "torch.Tensor":
+    """Of one new token in each row, [B, heads, 1, d] -> [B, 1, heads, d]: the heads that share a key are its queries,
+    so that no key or value is copied for them.
+    """
+    from torch.nn.functional import scaled_dot_product_attention
+
+    shared = query.squeeze(2).unflatten(1, (key.shape[1], -1))
+    attended = scaled_dot_product_attention(shared, key, value, mask, scale=scale)
+    return attended.flatten(1, 2).unsqueeze(1)

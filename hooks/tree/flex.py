@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("doxascope")
 
-LENGTHS = 32
+LENGTHS = 64
 """Lengths of batches for which it may be compiled, each with a window and without."""
 CLOSE = {"float32": 1e-4, "bfloat16": 0.05, "float16": 0.01}
 """How far blocks may be from the dense mask on standard normal queries, keys and values."""
@@ -99,12 +99,12 @@ def _compiled() -> Any:
 
 
 def whole_blocks(n: int) -> int:
-    """The length to which a batch of `n` tokens is padded: at most a quarter more, so that few lengths are compiled.
+    """The length to which a batch of `n` tokens is padded: at most an eighth more, so that few lengths are compiled.
 
     >>> [whole_blocks(n) for n in (1, 600, 1025, 4000)]
-    [128, 640, 1280, 4096]
+    [128, 640, 1152, 4096]
     """
-    step = max(BLOCK, 2 ** (max(n - 1, 1).bit_length() - 3))
+    step = max(BLOCK, 2 ** max(0, (n - 1).bit_length() - 4))
     return -(-n // step) * step
 
 

@@ -4,7 +4,7 @@ A *pack* is a set of nodes, closed under ancestors, that one forward pass comput
 ancestors alone and stands at its depth, so each path reads exactly as it would alone.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -28,23 +28,34 @@ class TokenTree:
         self.tokens: list[int] = []
         self.parents: list[int] = []
         self.depths: list[int] = []
-        self._child: dict[tuple[int, int], int] = {}
+        self.marks: dict[int, Hashable] = {}
+        """Of nodes that are no plain tokens, what sets them apart from others at the same place."""
+        self._child: dict[tuple[int, int, Hashable], int] = {}
 
     def __len__(self) -> int:
         return len(self.tokens)
 
-    def add(self, ids: Sequence[int], below: int = ROOT, *, apart: bool = False) -> list[int]:
+    def add(
+        self, ids: Sequence[int], below: int = ROOT, *, apart: bool = False, marks: Sequence[Hashable] | None = None
+    ) -> list[int]:
         """Walk `ids` down from the node `below`, making what is missing; returns the node of each id.
 
-        `apart`: makes a branch of its own, even beside equal tokens, into which no later walk leads.
+        Args:
+            ids: of tokens.
+            below: where they begin.
+            apart: make a branch of its own, even beside equal tokens, into which no later walk leads.
+            marks: of each id, what sets it apart from the same token at the same place, or None. Equal ids with equal
+                marks are one node.
         """
         path = []
-        for token in ids:
-            node = None if apart else self._child.get((below, token))
+        for token, mark in zip(ids, [None] * len(ids) if marks is None else marks, strict=True):
+            node = None if apart else self._child.get((below, token, mark))
             if node is None:
                 node = len(self.tokens)
                 if not apart:
-                    self._child[below, token] = node
+                    self._child[below, token, mark] = node
+                if mark is not None:
+                    self.marks[node] = mark
                 self.tokens.append(token)
                 self.parents.append(below)
                 self.depths.append(self.depths[below] + 1 if below != ROOT else 0)

@@ -24,6 +24,7 @@ from .multiclass import (
     OrderEffect,
     ReliabilityBin,
     calibration_error,
+    option_losses,
     option_scores,
     order_effect,
 )
@@ -90,6 +91,7 @@ __all__ = [
     "monotone_order_test",
     "monotone_pairwise",
     "monotone_sufficiency",
+    "option_losses",
     "option_scores",
     "order_effect",
     "plugin_cmi",

@@ -117,8 +117,12 @@ def _best_stakes(costs: Floats) -> Floats:
     n, worlds, bets = costs.shape
     if not n:
         return np.zeros((0, bets))
-    per_row = [scipy.sparse.csr_array(np.hstack([-one, np.ones((worlds, 1))])) for one in costs]
-    costs_of_all: Any = scipy.sparse.block_diag(per_row, format="csr")
+    width = bets + 1
+    entries = np.concatenate([-costs, np.ones((n, worlds, 1))], axis=2)
+    columns = np.broadcast_to(np.arange(n * width).reshape(n, 1, width), entries.shape)
+    starts = np.arange(0, entries.size + 1, width)
+    shape = (n * worlds, n * width)
+    costs_of_all: Any = scipy.sparse.csr_array((entries.ravel(), columns.ravel(), starts), shape=shape)
     found: Any = scipy.optimize.linprog(
         np.tile(np.append(np.zeros(bets), -1.0), n),
         A_ub=costs_of_all,

@@ -7,8 +7,9 @@ import numpy as np
 import scipy
 from numpy.typing import ArrayLike
 
-from ..inference.intervals import jackknife_se, t_interval
+from ..inference.jackknife import herfindahl
 from ..inference.rows import cluster_sums, complete_numbers
+from ..inference.surprises import surprises
 from ..score import NAN, Score
 from ..validation import TIE, Floats, check_level, distributions, floats, outcomes, probabilities
 from .prediction import LOG_EPS
@@ -64,6 +65,19 @@ def option_scores(p: ArrayLike, truth: ArrayLike, eps: float = LOG_EPS) -> Optio
     return OptionScores(*(np.where(known, values, NAN) for values in found))
 
 
+class OptionLosses(NamedTuple):
+    """[n, k] each: what a belief loses if an option is the true one, as in `OptionScores`."""
+
+    brier: Floats
+    log_loss: Floats
+
+
+def option_losses(p: ArrayLike, eps: float = LOG_EPS) -> OptionLosses:
+    """What beliefs [n, k] over options lose by each of them, were it the true one (METRICS E14)."""
+    beliefs = distributions(p, "p")
+    return OptionLosses((beliefs**2).sum(axis=-1, keepdims=True) - 2 * beliefs + 1, -np.log(np.maximum(beliefs, eps)))
+
+
 class ReliabilityBin(NamedTuple):
     """Questions of similar confidence."""
 
@@ -111,8 +125,10 @@ def calibration_error(
         level: of the interval and of the band of the bins.
 
     The squared distance of each bin is taken less its cluster-robust variance (Kumar, Liang & Ma 2019, for dependent
-    rows), so that it is unbiased. Its interval is a delete-one-cluster jackknife for fixed bins; the root has its
-    root. `one_cluster_in_a_bin` says that a variance is not known.
+    rows), so that it is unbiased. The interval inverts a noncentral chi2 of the squared distances for fixed bins, whose
+    variance is no smaller than the binomial one of a calibrated model: where errors are rare, those that were seen
+    hardly vary. `few_surprises`: too few errors are to be expected for any interval. `one_cluster_in_a_bin` says that a
+    variance is not known.
 
     >>> round(calibration_error([0.9] * 10, [1] * 6 + [0] * 4).ece, 6)  # nine in ten is believed, six are right
     0.3
@@ -127,51 +143,96 @@ def calibration_error(
     member = labels[:, None] == np.unique(labels)
     size = cluster_sums(member.astype(np.float64), rows.codes, rows.n_clusters)
     miss = cluster_sums(member * (y - s)[:, None], rows.codes, rows.n_clusters)
-    sums = np.stack([size, miss, size**2, miss**2, size * miss, (size > 0).astype(np.float64)])
-    squared, gap, variance, weight = _squared_error(sums.sum(axis=1))
+    total = size.sum(axis=0)
+    gap, weight = miss.sum(axis=0) / total, total / rows.n
+    spread = _covariance(size, miss, gap)
+    variance, by_chance = np.diag(spread), _by_chance(member, s, y, rows.codes)
     found: dict[str, Any] = {
         "ece": float(weight @ np.abs(gap)),
         "ece_by_chance": float(weight @ np.sqrt(2 / np.pi * variance)),
-        "bins": _bins(member, s, y, rows.codes, level),
+        "bins": _bins(member, s, y, by_chance, level),
         "params": {"bins": member.shape[1], "level": level},
         **rows.counts,
     }
+    squared = float(weight @ (gap**2 - variance))
     if not np.isfinite(squared):
         status = "one_cluster" if rows.n_clusters < 2 else "one_cluster_in_a_bin"
         return CalibrationError(status=status, ci_method=f"none: {status.replace('_', ' ')}", **found)
-    others = np.array([_squared_error(one)[0] for one in np.moveaxis(sums.sum(axis=1)[:, None] - sums, 1, 0)])
-    se = jackknife_se(others) if np.isfinite(others).all() else NAN
-    lo, hi = t_interval(float(squared), se, rows.n_clusters - 1, level) if np.isfinite(se) else (NAN, NAN)
-    how = f"root of a jackknife, t({rows.n_clusters - 1})" if np.isfinite(se) else "none: a bin hangs on one cluster"
-    root = [float(np.sqrt(max(0.0, x))) if np.isfinite(x) else NAN for x in (squared, lo, hi)]
-    return CalibrationError(rms=root[0], squared=float(squared), ci_lo=root[1], ci_hi=root[2], ci_method=how, **found)
+    spread[np.diag_indices_from(spread)] = np.maximum(variance, by_chance)
+    df = max(herfindahl(np.bincount(rows.codes) / rows.n) - 1, 1.0)
+    root = np.sqrt(weight)
+    lo, hi = _distances(root * gap, root[:, None] * spread * root, df, level)
+    foreseen = surprises(np.column_stack([1 - s, s]), np.tile([0.0, 1.0], (rows.n, 1)), rows.codes)
+    rms = float(np.sqrt(max(0.0, squared)))
+    return CalibrationError(
+        rms=rms,
+        squared=squared,
+        ci_lo=min(lo, rms),
+        ci_hi=max(hi, rms),
+        ci_method=f"noncentral chi2, t({df:.3g})",
+        status="few_surprises" if foreseen.few else "ok",
+        **found,
+    )
 
 
-def _squared_error(sums: Floats) -> tuple[float, Floats, Floats, Floats]:
-    """From sums [6, bins] over clusters (rows, misses, their squares and product, clusters) to the unbiased squared
-    error, and of each bin its gap, the variance of that, and its share of the rows.
-    """
-    size, miss, size2, miss2, both, clusters = sums
+def _covariance(size: Floats, miss: Floats, gap: Floats) -> Floats:
+    """[bins, bins] of the gaps, over clusters [G, bins] of rows and misses; NaN where one cluster fills a bin."""
+    off = (miss - gap * size) / size.sum(axis=0)
+    clusters = (size > 0).sum(axis=0)
     with np.errstate(divide="ignore", invalid="ignore"):
-        gap = miss / size
-        spread = np.maximum(miss2 - 2 * gap * both + gap**2 * size2, 0)
-        variance = np.where(clusters > 1, clusters / (clusters - 1) * spread / size**2, NAN)
-    weight = size / size.sum()
-    return float(weight @ (gap**2 - variance)), gap, variance, weight
+        scale = np.sqrt(np.where(clusters > 1, clusters / (clusters - 1), NAN))
+    return (off * scale).T @ (off * scale)
 
 
-def _bins(member: Any, s: Floats, y: Floats, codes: Any, level: float) -> tuple[ReliabilityBin, ...]:
-    """The bins with the band of a calibrated model: binomial, widened by the design effect of the clusters."""
+def _by_chance(member: Any, s: Floats, y: Floats, codes: Any) -> Floats:
+    """[bins] variance of the gap of a calibrated model: binomial, times the design effect of the clusters."""
     residual = y - s
     own = (residual**2).sum()
     clustered = (cluster_sums(residual, codes, int(codes.max()) + 1) ** 2).sum()
     design = max(1.0, clustered / own) if own > 0 else 1.0
-    z = float(scipy.stats.norm.ppf((1 + level) / 2))
+    return design * (s * (1 - s)) @ member / member.sum(axis=0) ** 2
+
+
+def _distances(gaps: Floats, spread: Floats, df: float, level: float) -> tuple[float, float]:
+    """Interval of the length of the true gaps, from those seen [bins] and their covariance [bins, bins].
+
+    The squared length is scaled to a noncentral chi2 of the same mean, and of a variance no smaller: with no gap, or
+    along the gaps that were seen. The noncentralities are taken of which the length that was seen is as low, or as
+    high, as the level allows. An end is 0 where none is. For one bin far off these are the ends of t(`df`), by whose
+    quantile over the normal's the errors grow.
+    """
+    tail = (1 + level) / 2
+    spread = spread * (scipy.stats.t.ppf(tail, df) / scipy.stats.norm.ppf(tail)) ** 2
+    total, mean = float(gaps @ gaps), float(np.trace(spread))
+    if not mean > 0:
+        return (float(np.sqrt(total)),) * 2
+    scale = max(float((spread**2).sum()) / mean, float(gaps @ spread @ gaps) / total if total > 0 else 0.0)
+    df_of_sum, seen = mean / scale, total / scale
+
+    def at(share: float) -> float:
+        """The noncentrality under which what was seen is at this share of the distribution."""
+
+        def above(nc: float) -> float:
+            return float(scipy.special.chndtr(seen, df_of_sum, nc)) - share
+
+        if above(0.0) <= 0:
+            return 0.0
+        high = 1.0
+        while above(high) > 0:
+            high *= 2
+        return float(scipy.optimize.brentq(above, 0.0, high))
+
+    lo, hi = (float(np.sqrt(scale * at(share))) for share in (tail, 1 - tail))
+    return lo, hi
+
+
+def _bins(member: Any, s: Floats, y: Floats, by_chance: Floats, level: float) -> tuple[ReliabilityBin, ...]:
+    """The bins with the band of a calibrated model."""
+    reach = float(scipy.stats.norm.ppf((1 + level) / 2)) * np.sqrt(by_chance)
     found = []
-    for mine in member.T:
+    for mine, far in zip(member.T, reach.tolist(), strict=True):
         n, mean = int(mine.sum()), float(s[mine].mean())
-        reach = z * float(np.sqrt(design * (s[mine] * (1 - s[mine])).sum())) / n
-        found.append(ReliabilityBin(n, mean, float(y[mine].mean()), max(0.0, mean - reach), min(1.0, mean + reach)))
+        found.append(ReliabilityBin(n, mean, float(y[mine].mean()), max(0.0, mean - far), min(1.0, mean + far)))
     return tuple(found)
 
 

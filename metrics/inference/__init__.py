@@ -3,7 +3,7 @@
 from .crossed import CrossedMean, crossed_mean
 from .equivalence import MARGINS, CoherenceClaim, Equivalence, claim_clusters, coherence_claim, tost, unless_missed
 from .gstudy import WordingStudy, wording_study
-from .intervals import ClusterMean, Interval, bca_interval, cluster_mean, moment_interval
+from .intervals import LOSS, UNIT, ClusterMean, Interval, bca_interval, cluster_mean, moment_interval
 from .jackknife import effective_clusters
 from .multimethod import MethodCorrelation, MethodReliability, method_correlation, method_reliability
 from .multiplicity import Adjusted, adjust
@@ -14,11 +14,15 @@ from .power import minimum_detectable
 from .ratio import Ratio, ratio_of_sums
 from .reliability import Reliability, reliability_icc
 from .resampling import bootstrap_moments, bootstrap_rows
+from .shares import cluster_share
 from .studentised import studentised_bounds, studentised_mean
+from .surprises import Surprises, surprises
 from .wild import WildTest, wild_cluster_test
 
 __all__ = [
+    "LOSS",
     "MARGINS",
+    "UNIT",
     "Adjusted",
     "ClusterMean",
     "CoherenceClaim",
@@ -32,6 +36,7 @@ __all__ = [
     "Ratio",
     "Reliability",
     "SignFlip",
+    "Surprises",
     "WildTest",
     "WordingStudy",
     "adjust",
@@ -40,6 +45,7 @@ __all__ = [
     "bootstrap_rows",
     "claim_clusters",
     "cluster_mean",
+    "cluster_share",
     "coherence_claim",
     "crossed_mean",
     "effective_clusters",
@@ -56,6 +62,7 @@ __all__ = [
     "sign_flip_test",
     "studentised_bounds",
     "studentised_mean",
+    "surprises",
     "tost",
     "unless_missed",
     "wild_cluster_test",

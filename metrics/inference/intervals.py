@@ -1,7 +1,7 @@
 """Intervals over clusters (METRICS F1): the bootstrap where clusters are many, the t distribution where few."""
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar
 
 import numpy as np
@@ -10,12 +10,17 @@ from numpy.typing import ArrayLike, NDArray
 
 from ..score import NAN, Score
 from ..validation import TIE, Floats, check_draws, check_level, floats, one_of
+from .jackknife import FEW_EFFECTIVE, herfindahl
 from .resampling import bootstrap_moments
 from .rows import cluster_codes, cluster_sums, complete_rows
 
 MIN_BOOTSTRAP_CLUSTERS = 10
 """Below this even an expanded percentile interval is too narrow, and a t interval on clusters is given instead."""
 MIN_BCA_CLUSTERS = 30
+FEW_CLUSTERS = 30
+"""Below this a sample may hold none of the few clusters that make a mean."""
+UNIT, LOSS = (0.0, 1.0), (0.0, np.inf)
+"""Where probabilities lie, and what costs."""
 MAX_BCA_SHARE = 0.1
 """No BCa where one cluster holds more of the rows than this: its acceleration is then of that cluster alone."""
 BCA = "BCa cluster bootstrap"
@@ -147,31 +152,41 @@ class Interval:
     df: float = NAN
     t: Floats | None = None
     """[draws] t statistics of the studentised bootstrap about its own estimate."""
+    effective: float = NAN
+    """Effective number of the clusters by what they weigh, where the interval is no shorter than t on it."""
+
+    @property
+    def concern(self) -> str:
+        """`ok`, or that too few clusters carry the statistic for its level to be promised."""
+        return "few_effective_clusters" if self.effective < FEW_EFFECTIVE else "ok"
 
     def fields(self, **params: Any) -> dict[str, Any]:
         """The same as fields of a Score; `params` are recorded with its own."""
         ends = {"ci_lo": self.lo, "ci_hi": self.hi, "ci_method": self.method}
         return {"se": self.se, **ends, "params": self.params | params}
 
-    @property
-    def at_floor(self) -> bool:
+    def at_floor(self, p: float) -> bool:
         """Whether p is the smallest that so many draws can give, because hardly one of them reaches zero."""
         shares = np.zeros(0) if self.drawn is None else _shares_at_zero(self.drawn)
-        if self.drawn is None or not shares.size:
+        if self.drawn is None or self.tails is None or not shares.size:
             return False
         floor = 1 / (np.isfinite(self.drawn).sum() + 1)
-        return bool(shares.max() < floor or shares.min() > 1 - floor)
+        few = bool(shares.max() < floor or shares.min() > 1 - floor)
+        return few and p <= self.tails.p_of_zero(self.drawn)
 
     def test_of_zero(self, estimate: float) -> dict[str, Any]:
         """Two-sided p of H0: the statistic is zero, as fields of a Score. Nothing without a standard error.
 
         It is made of what the interval is made of.
         """
+        by_t = (
+            float(2 * scipy.stats.t.sf(abs(estimate) / self.se, self.df)) if self.se > 0 else NAN
+        )  # NaN, too: not of t
         if self.drawn is not None and self.tails:
-            return {"p": self.tails.p_of_zero(self.drawn), "p_method": f"{self.method}, inverted"}
+            p = float(np.fmax(self.tails.p_of_zero(self.drawn), by_t))
+            return {"p": p, "p_method": f"{self.method}, inverted"}
         if not self.se > 0:
             return {}
-        by_t = float(2 * scipy.stats.t.sf(abs(estimate) / self.se, self.df))  # NaN where the interval is not of t
         if self.t is None:
             return {"p": by_t, "p_method": self.method}
         above, below = ((self.t >= estimate / self.se).sum(), (self.t <= estimate / self.se).sum())
@@ -200,6 +215,7 @@ def cluster_interval(
     level: float,
     kind: str = "percentile",
     largest: float = 0.0,
+    shares: Floats | None = None,
 ) -> Interval:
     """Interval of any statistic (METRICS F1).
 
@@ -218,6 +234,9 @@ def cluster_interval(
         level: of the interval.
         kind: `percentile` or `bca`.
         largest: share of the rows that the largest cluster holds.
+        shares: [G] what each cluster weighs, summing to one. Given, the standard error is CR3, t has one degree of
+            freedom less than the effective number of clusters, and no interval is shorter: of few unequal clusters a
+            bootstrap misses the difference of two means in 8 to 14%.
     """
     one_of(kind, ("percentile", "bca"), "interval")
     check_level(level)
@@ -225,15 +244,7 @@ def cluster_interval(
     if n_clusters < 2:
         return Interval(method="none: one cluster" if n_clusters else "")
     if n_clusters < MIN_BOOTSTRAP_CLUSTERS:
-        others = left_out()
-        se, df = jackknife_se(others), n_clusters - 1
-        if not np.isfinite(se):
-            return Interval(method="none: it hangs on one cluster")
-        if se <= TIE and np.abs(others - estimate).max() > TIE:  # as of ratios that are 1 in any single cluster
-            return Interval(method=f"none: {n_clusters} clusters do not tell how it varies")
-        lo, hi = t_interval(estimate, se, df, level)
-        method = f"jackknife, t({df})"
-        return Interval(se=se, lo=lo, hi=hi, method=method, params={"level": level}, df=df)
+        return _of_few(estimate, left_out(), level, shares)
     drawn = resample()
     params = {"level": level, "draws": draws, "seed": seed}
     defined = drawn[np.isfinite(drawn)]
@@ -242,7 +253,39 @@ def cluster_interval(
     tails, method = bootstrap_tails(drawn, estimate, left_out, n_clusters, kind, largest)
     lo, hi = tails.ends(drawn, level)
     se = float(defined.std(ddof=1))
-    return Interval(se=se, lo=lo, hi=hi, method=method, params=params, drawn=drawn, tails=tails)
+    made = Interval(se=se, lo=lo, hi=hi, method=method, params=params, drawn=drawn, tails=tails)
+    return made if shares is None else _no_shorter(made, estimate, left_out(), level, shares)
+
+
+def _of_few(estimate: float, others: Floats, level: float, shares: Floats | None) -> Interval:
+    """The delete-one-cluster jackknife with t, from the values [G] without each cluster in turn."""
+    se, df, effective = _leaving_out(others, estimate, shares)
+    if not np.isfinite(se):
+        return Interval(method="none: it hangs on one cluster")
+    if se <= TIE and np.abs(others - estimate).max() > TIE:  # as of ratios that are 1 in any single cluster
+        return Interval(method=f"none: {len(others)} clusters do not tell how it varies")
+    lo, hi = t_interval(estimate, se, df, level)
+    method = f"jackknife, t({df:.3g})"
+    return Interval(se=se, lo=lo, hi=hi, method=method, params={"level": level}, df=df, effective=effective)
+
+
+def _no_shorter(made: Interval, estimate: float, others: Floats, level: float, shares: Floats) -> Interval:
+    """The interval of the bootstrap, with the ends of CR3 where these lie further out."""
+    se, df, effective = _leaving_out(others, estimate, shares)
+    if not np.isfinite(se):
+        return replace(made, se=NAN, lo=NAN, hi=NAN, tails=None, method="none: it hangs on one cluster")
+    lo, hi = t_interval(estimate, se, df, level)
+    ends = {"lo": min(made.lo, lo), "hi": max(made.hi, hi), "method": f"{made.method}{NO_SHORTER}"}
+    return replace(made, se=se, df=df, effective=effective, **ends)
+
+
+def _leaving_out(others: Floats, estimate: float, shares: Floats | None) -> tuple[float, float, float]:
+    """Standard error, degrees of freedom and effective clusters by the values [G] without each cluster in turn."""
+    g = len(others)
+    if shares is None:
+        return jackknife_se(others), g - 1, NAN
+    effective = herfindahl(shares)
+    return float(np.sqrt((g - 1) / g * ((others - estimate) ** 2).sum())), max(effective - 1, 1.0), effective
 
 
 def bootstrap_tails(
@@ -264,10 +307,15 @@ def moment_interval(
     draws: int = 2000,
     level: float = 0.95,
     kind: str = "bca",
+    weights: ArrayLike | None = None,
 ) -> Interval:
-    """`cluster_interval` of a smooth function of sums over rows (arguments: `bootstrap_moments`)."""
+    """`cluster_interval` of a smooth function of sums over rows (arguments: `bootstrap_moments`).
+
+    `weights` [n] are what the rows weigh, none negative: with them the interval is no shorter than CR3 with t.
+    """
     moments = floats(moments)
     codes, n_clusters = cluster_codes(clusters, len(moments))
+    held = None if weights is None else cluster_sums(floats(weights), codes, n_clusters)
     with np.errstate(divide="ignore", invalid="ignore"):
         sums = cluster_sums(moments, codes, n_clusters)
         total = sums.sum(axis=0)
@@ -281,6 +329,7 @@ def moment_interval(
             level=level,
             kind=kind,
             largest=largest_share(codes),
+            shares=None if held is None else held / held.sum(),
         )
 
 
@@ -306,6 +355,7 @@ def cluster_mean(
     clusters: ArrayLike,
     *,
     strata: ArrayLike | None = None,
+    within: tuple[float, float] = (-np.inf, np.inf),
     seed: int,
     draws: int = 2000,
     level: float = 0.95,
@@ -318,12 +368,17 @@ def cluster_mean(
     5% by t). Where a few bad clusters make the mean, no interval holds: read `equal_weight_mean` and `largest_share`
     beside it.
 
+    Statuses that say so: `few_clusters` below thirty (if one cluster in ten is bad, samples of 6, 12, 20 hold none in
+    53, 28, 12%), `few_effective_clusters` where the rows lie in fewer than ten, and `zero_cluster_variance` where all
+    are alike and the interval is a point. For shares of what is 0 or 1 there is `cluster_share`.
+
     NaN rows are dropped and counted. `se` is the linearised cluster standard error of the mean.
 
     Args:
         values: [n].
         clusters: [n], the unit that was sampled.
         strata: [n]; if given, the mean of the strata's means, so that a larger stratum weighs no more.
+        within: the least and the largest value that there can be, which no interval exceeds.
         seed: of the resamples.
         draws: number of resamples.
         level: of the interval.
@@ -366,7 +421,28 @@ def cluster_mean(
         lo, hi = min(lo, max(by_t[0], float(values.min()))), max(hi, min(by_t[1], float(values.max())))
         method = f"{method}{NO_SHORTER}"
         params = {"level": level, "draws": draws, "seed": seed}
-    return ClusterMean(mean=mean, se=se, ci_lo=lo, ci_hi=hi, ci_method=method, params=params, **beside, **rows.counts)
+    flat = se <= TIE * float(np.abs(values).max(initial=0))
+    return ClusterMean(
+        mean=mean,
+        se=se,
+        ci_lo=max(lo, min(within[0], mean)),
+        ci_hi=min(hi, max(within[1], mean)),
+        ci_method=method,
+        status="zero_cluster_variance" if flat else few_status(rows.codes, FEW_CLUSTERS),
+        params=params,
+        **beside,
+        **rows.counts,
+    )
+
+
+def few_status(codes: NDArray[np.intp], fewest: int = 0) -> str:
+    """`few_clusters` if the rows [n] have fewer than that, `few_effective_clusters` if the rows lie in fewer than ten,
+    or `ok`.
+    """
+    sizes = np.bincount(codes)
+    if len(sizes) < fewest:
+        return "few_clusters"
+    return "few_effective_clusters" if herfindahl(sizes / sizes.sum()) < FEW_EFFECTIVE else "ok"
 
 
 def _mean_of_means(sums: Floats) -> Floats:

@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from ..score import NAN, Score
-from ..validation import Floats, floats
+from ..validation import TIE, Floats, floats
 from .intervals import moment_interval
 from .regression import EXACT_SS
 from .rows import Rows, complete_rows
@@ -71,8 +71,9 @@ def method_reliability(
         draws=draws,
         level=level,
         kind="percentile",
+        weights=np.ones(rows.n),
     )
-    status = "ok" if made.lo > 0 else "weak_reliability" if rows.n_clusters > 1 else "one_cluster"
+    status = made.concern if made.lo > 0 else "weak_reliability" if rows.n_clusters > 1 else "one_cluster"
     return MethodReliability(reliability=found, status=status, **(common | made.fields()))
 
 
@@ -97,7 +98,8 @@ def method_correlation(
 
     Correlation and reliabilities are resampled together, so that the interval knows how uncertain the latter are. A
     kind that was read once has no reliability: the correlation alone is given then, and the status is
-    `no_reliability`; `weak_reliability` where that of either is not above zero.
+    `no_reliability`; `weak_reliability` where the interval of the weaker one reaches zero: then all may be noise.
+    The interval of the correlation is made on Fisher's scale, and all are no shorter than CR3 with t.
     """
     x, y = _columns(first, "first"), _columns(second, "second")
     if len(x) != len(y):
@@ -114,7 +116,9 @@ def method_correlation(
     u, v = (mean - mean.mean() for mean in means)
     moments = np.column_stack([np.ones(rows.n), u, v, u * u, v * v, u * v, mine, theirs])
     width = 6 + mine.shape[1]
-    settings: dict[str, Any] = {"seed": seed, "draws": draws, "level": level, "kind": "percentile"}
+    settings: dict[str, Any] = {
+        "seed": seed, "draws": draws, "level": level, "kind": "percentile", "weights": np.ones(rows.n)
+    }  # fmt: skip
     if min(float(u @ u), float(v @ v)) <= EXACT_SS:
         return MethodCorrelation(status="zero_variance", **common)
 
@@ -122,25 +126,31 @@ def method_correlation(
         n, a, b, aa, bb, ab = sums[:, :6].T
         return (ab - a * b / n) / np.sqrt((aa - a * a / n) * (bb - b * b / n))
 
+    def of_fisher(sums: Floats) -> Floats:
+        return np.arctanh(np.clip(correlation(sums), -1 + TIE, 1 - TIE))
+
+    def weaker(sums: Floats) -> Floats:
+        return np.minimum(_alpha(sums[:, 6:width], r), _alpha(sums[:, width:], s))
+
     def disattenuated(sums: Floats) -> Floats:
         shares = _alpha(sums[:, 6:width], r) * _alpha(sums[:, width:], s)
         return correlation(sums) / np.sqrt(np.where(shares > 0, shares, np.nan))
 
     total = moments.sum(axis=0)[None]
-    plain = moment_interval(moments, rows.codes, correlation, **settings)
+    plain = moment_interval(moments, rows.codes, of_fisher, **settings)
     found: dict[str, Any] = {
         "correlation": float(correlation(total)[0]),
-        "correlation_lo": plain.lo,
-        "correlation_hi": plain.hi,
+        "correlation_lo": float(np.tanh(plain.lo)),
+        "correlation_hi": float(np.tanh(plain.hi)),
         "reliability_first": float(_alpha(total[:, 6:width], r)[0]) if r > 1 else NAN,
         "reliability_second": float(_alpha(total[:, width:], s)[0]) if s > 1 else NAN,
     }
     if r < 2 or s < 2:
         return MethodCorrelation(status="no_reliability", **found, **common)
-    if not min(found["reliability_first"], found["reliability_second"]) > 0:
+    if not moment_interval(moments, rows.codes, weaker, **settings).lo > 0 and rows.n_clusters > 1:
         return MethodCorrelation(status="weak_reliability", **found, **common)
     made = moment_interval(moments, rows.codes, disattenuated, **settings)
-    status = "ok" if np.isfinite(made.se) else "one_cluster"
+    status = made.concern if np.isfinite(made.se) else "one_cluster"
     return MethodCorrelation(
         disattenuated=float(disattenuated(total)[0]), status=status, **found, **(common | made.fields())
     )

@@ -40,6 +40,10 @@ class PairedDifference(Score):
     n_only_first: int = 0
     """Rows that the first kind has and the second lacks, where that is known: they are in neither number."""
     n_only_second: int = 0
+    df: float = NAN
+    """Degrees of freedom of the t that no interval is shorter than."""
+    effective_clusters: float = NAN
+    """Clusters that carry the difference."""
     p_at_floor: bool = False
     """No resample reaches zero: p is the smallest that so many draws can give, and to be printed with "<="."""
 
@@ -71,8 +75,9 @@ def paired_difference(
         seed: of the resamples; one seed gives every comparison the same ones.
 
     A row in which either kind is missing is dropped from both and counted. `p` inverts the interval: it is below
-    1 - level if and only if the interval leaves zero out. Below ten clusters, standard error, interval and p are a
-    jackknife over clusters with t(G - 1).
+    1 - level if and only if the interval leaves zero out. Neither end lies nearer than that of the cluster jackknife
+    (CR3) with t(G* - 1), which is all there is below ten clusters; G* counts clusters by the rows that they hold, and
+    below ten the status is `few_effective_clusters`.
     """
     draws = family_draws(draws, family_size)
     n = len(np.asarray(clusters))
@@ -98,6 +103,7 @@ def paired_difference(
             resample=lambda: bootstrap_rows(difference, rows.codes, seed=seed, draws=draws),
             kind=interval,
             largest=largest_share(rows.codes),
+            shares=np.bincount(rows.codes) / rows.n,
             level=level,
             draws=draws,
             seed=seed,
@@ -139,7 +145,8 @@ def paired_difference_moments(
         return statistic(sums[:, :k]) - statistic(sums[:, k:])
 
     def made(_: float) -> Interval:
-        return moment_interval(both, rows.codes, difference, kind=interval, level=level, draws=draws, seed=seed)
+        how: dict[str, Any] = {"kind": interval, "level": level, "draws": draws, "seed": seed}
+        return moment_interval(both, rows.codes, difference, weights=np.ones(rows.n), **how)
 
     return _compared(rows, values, made, interval)
 
@@ -177,10 +184,12 @@ def _compared(
     settings: dict[str, Any] = {}
     if interval.drawn is not None:
         settings = {"interval": kind, "undefined_draws": int((~np.isfinite(interval.drawn)).sum())}
-    found |= interval.fields(**settings) | interval.test_of_zero(difference) | {"p_at_floor": interval.at_floor}
+    found |= interval.fields(**settings) | interval.test_of_zero(difference)
+    found["p_at_floor"] = interval.at_floor(found.get("p", NAN))
     df = interval.df if np.isfinite(interval.df) else np.inf
+    found |= {"df": df, "effective_clusters": interval.effective}
     found["mde"] = minimum_detectable(interval.lo, interval.hi, interval.se, df)
-    return PairedDifference(**found, status="ok" if np.isfinite(interval.se) else "undefined")
+    return PairedDifference(**found, status=interval.concern if np.isfinite(interval.se) else "undefined")
 
 
 def _columns(kind: Sequence[ArrayLike], n: int, name: str) -> list[NDArray[Any]]:

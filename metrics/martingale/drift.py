@@ -116,10 +116,8 @@ def drift_variance(
     alone: dict[str, Any] = {}
     rare = False
     if prior is not None:
-        start = probabilities(prior, "prior")
-        if start.shape != (n,):
-            raise ValueError(f"prior: shape {start.shape} for {n} questions; give one per question")
-        rare = bool(enough.any() and np.mean(np.minimum(start, 1 - start)[enough] < RARE) > MANY)
+        start = _of_each(prior, n)
+        rare = _rare(start, enough)
         bounds = [drift_bound(_ends(b, d), b) for b, d in zip(start.tolist(), chains, strict=True)]
         p, smallest = (np.array([getattr(x, name) for x in bounds], float) for name in ("p", "smallest_p"))
         at_bound = np.array([x.status == "prior_at_bound" for x in bounds], dtype=bool)
@@ -145,6 +143,7 @@ def drift_covariance(
     second: Sequence[ArrayLike] | Floats,
     clusters: ArrayLike | None = None,
     *,
+    prior: ArrayLike | None = None,
     level: float = 0.95,
     draws: int = 2000,
     seed: int = 0,
@@ -155,11 +154,13 @@ def drift_covariance(
         first: for each question, updates of some of its chains from one reading of b_0.
         second: of the other chains, from another reading whose noise is independent.
         clusters: [questions] cluster of each. None: every question its own.
+        prior: [questions] b_0 as it was read; only the status rests on it.
         level: of the interval.
         draws: of the bootstrap over clusters.
         seed: of the bootstrap.
 
-    The mean over questions of the product of the halves' means; each half needs one chain.
+    The mean over questions of the product of the halves' means; each half needs one chain. Where priors lie near 0 or 1
+    its level is no more promised than that of `drift_variance`: `few_surprises`. Without priors it is `no_prior`.
     """
     if len(first) != len(second):
         raise ValueError(f"lengths differ: first {len(first)}, second {len(second)}; give both per question")
@@ -170,11 +171,28 @@ def drift_covariance(
         if len(one) and len(two):
             halves[:, i] = one.mean(), two.mean()
             n_chains += len(one) + len(two)
+    found = _over_questions(halves.prod(axis=0), clusters, level=level, draws=draws, seed=seed)
+    if found["status"] == "ok" and prior is None:
+        found["status"] = "no_prior"
+    elif found["status"] == "ok" and _rare(_of_each(prior, len(first)), np.isfinite(halves).all(axis=0)):
+        found["status"] = "few_surprises"
     return Drift(
-        **_over_questions(halves.prod(axis=0), clusters, level=level, draws=draws, seed=seed),
+        **found,
         n_chains=n_chains,
         mean_drift=halves.mean(axis=0),
     )
+
+
+def _of_each(prior: ArrayLike | None, n: int) -> Floats:
+    start = probabilities([] if prior is None else prior, "prior")
+    if start.shape != (n,):
+        raise ValueError(f"prior: shape {start.shape} for {n} questions; give one per question")
+    return start
+
+
+def _rare(prior: Floats, used: NDArray[np.bool_]) -> bool:
+    """Whether so many of the priors that are used lie near 0 or 1 that few chains end where it matters."""
+    return bool(used.any() and np.mean(np.minimum(prior, 1 - prior)[used] < RARE) > MANY)
 
 
 def _updates(chains: ArrayLike, name: str) -> Floats:

@@ -21,9 +21,6 @@ class SlopeDifference(PairedDifference):
 
     headline: ClassVar[str] = "difference"
     t: float = NAN
-    df: float = NAN
-    effective_clusters: float = NAN
-    """Questions that carry the difference."""
 
 
 def paired_slope_difference(

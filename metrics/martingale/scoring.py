@@ -7,7 +7,7 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import ArrayLike
 
-from ..inference.intervals import cluster_mean
+from ..inference.intervals import UNIT, cluster_mean
 from ..inference.jackknife import FEW_EFFECTIVE
 from ..inference.regression import linear_fit
 from ..inference.rows import Rows, complete_numbers
@@ -43,9 +43,11 @@ def brier(
     """
     rows = complete_numbers(groups, p=probabilities(p, "p"), y=outcomes(y, "y"))
     p, y = rows.columns
-    mean, common = _mean_over_clusters((p - y) ** 2, rows, level, draws, seed)
+    mean, common = _mean_over_clusters((p - y) ** 2, rows, level, draws, seed, UNIT)
     surprises = float(np.minimum(p, 1 - p).sum())
-    if common["status"] == "ok" and surprises < min(FEW_EFFECTIVE, EXTREME * rows.n):
+    if common["status"] in ("ok", "few_clusters", "zero_cluster_variance") and surprises < min(
+        FEW_EFFECTIVE, EXTREME * rows.n
+    ):
         common["status"] = "few_surprises"
     return Brier(brier=mean, **common)
 
@@ -158,8 +160,13 @@ def brier_on_abs_martingale(
 
 
 def _mean_over_clusters(
-    values: Floats, rows: Rows, level: float, draws: int, seed: int
+    values: Floats,
+    rows: Rows,
+    level: float,
+    draws: int,
+    seed: int,
+    within: tuple[float, float] = (-1.0, 1.0),
 ) -> tuple[float, dict[str, Any]]:
     """Mean, and the common fields of its result with the row counts of the metric."""
-    mean = cluster_mean(values, rows.codes, seed=seed, draws=draws, level=level)
+    mean = cluster_mean(values, rows.codes, within=within, seed=seed, draws=draws, level=level)
     return mean.mean, mean.interval() | {"status": mean.status} | rows.counts

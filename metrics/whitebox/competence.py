@@ -4,7 +4,7 @@ Averaged over templates, a model that merely favours recently named words passes
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar
 
 import numpy as np
@@ -14,11 +14,13 @@ from numpy.typing import ArrayLike, NDArray
 from ..consistency.sampling_bias import chance_corrected
 from ..inference.intervals import ClusterMean, cluster_mean, moment_interval
 from ..inference.rows import complete_rows
+from ..inference.shares import cluster_share
+from ..inference.studentised import studentised_bounds
 from ..score import NAN, Score
 from ..validation import Floats, check_level, floats, outcomes, probabilities, refuse
 
 FALLS, BELOW_MENTIONED = "rejected falls", "rejected below mentioned"
-COVERAGE, PARSED = "coverage", "parse rate"
+COVERAGE, PARSED = "coverage", "valid-answer rate"
 GAIN, EVIDENCE, EASY = "gain over words", "response to evidence", "easy questions"
 COMPLEMENT = "complement coherence"
 CONDITIONS = {
@@ -184,7 +186,9 @@ def belief_gate(
         max_complement: fixed before anything is read; a yes-sayer has 1.
         min_coverage: fixed before anything is read, as is `min_parse`.
         min_parse: likewise.
-        level: of each one-sided bound. Every condition has to hold, so none is corrected (intersection-union).
+        level: of each one-sided bound. Every condition has to hold, so none is corrected (intersection-union). That of
+            a mean change is studentised, and no smaller than with the items that so small a sample can have missed:
+            about eleven eliminate in each template at least.
         draws: of the bootstrap.
         seed: of the bootstrap.
     """
@@ -215,7 +219,7 @@ def belief_gate(
         if not 0 <= chance < 1:
             raise ValueError(f"chance: {chance!r}; give the accuracy of a guess, in [0, 1)")
         of = np.arange(len(right)) if easy_groups is None else easy_groups
-        made.append(_above(EASY, cluster_mean(right, of, **how), chance))
+        made.append(_above(EASY, cluster_share(right, of, **how), chance))
     if complement is not None:
         made.append(_below(COMPLEMENT, "", complement, max_complement))
     if not made:
@@ -259,7 +263,30 @@ def _contrasts(
 def _by_template(
     values: Floats, labels: NDArray[Any], items: NDArray[Any], how: Mapping[str, Any]
 ) -> dict[str, ClusterMean]:
-    return {str(name): cluster_mean(values[labels == name], items[labels == name], **how) for name in pd.unique(labels)}
+    return {str(name): _bounded(values[labels == name], items[labels == name], how) for name in pd.unique(labels)}
+
+
+def _bounded(values: Floats, items: NDArray[Any], how: Mapping[str, Any]) -> ClusterMean:
+    """Mean change of shares with one-sided studentised bounds that reckon with items that were missed.
+
+    Of G items none of which rises, up to 1 - (1 - level)^(1 / G) may rise, and a share can change by one. A copier who
+    favours the rejected word by far in a tenth of the items has none of them in every eighth sample of twenty.
+    """
+    mean = cluster_mean(values, items, **{**how, "draws": 1})
+    known, level = np.isfinite(values), (1 + how["level"]) / 2
+    if mean.n_clusters < 2:
+        return mean
+    lower, upper, method = studentised_bounds(
+        values[known], items[known], seed=how["seed"], draws=how["draws"], level=level
+    )
+    missed = 1 - (1 - level) ** (1 / mean.n_clusters)
+    return replace(
+        mean,
+        ci_lo=min(lower, mean.mean - missed * (1 + mean.mean)),
+        ci_hi=max(upper, mean.mean + missed * (1 - mean.mean)),
+        ci_method=f"{method}, one-sided {level:g} each, with what was missed",
+        params=dict(how),
+    )
 
 
 def _below(name: str, part: str, mean: Score, threshold: float = 0.0) -> Condition:

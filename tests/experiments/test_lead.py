@@ -128,9 +128,9 @@ def test_twelve_clusters_that_are_alike_claim_nothing_of_those_that_were_not_sam
 def test_the_sentence_follows_the_gate(share: float, said: str) -> None:
     gate = belief_gate(coverage={"": [share] * 5}, parse_rate={"": 0.9})
     verdict = Verdict("a", list(gate.conditions.values()), rare=bool(gate.rare))
-    lead = Lead([verdict], [], fixed=("coverage", "parse rate"))
+    lead = Lead([verdict], [], fixed=("coverage", "valid-answer rate"))
     assert lead.sentence.startswith(said)
     assert lead.failures == ([] if verdict.passed else [("a (ratio of rare answers)", "fails coverage")])
-    passing = Verdict("b", [one for one in verdict.conditions if one.name == "parse rate"])
+    passing = Verdict("b", [one for one in verdict.conditions if one.name == "valid-answer rate"])
     assert ("Only b passed" in Lead([verdict, passing], []).sentence) == (share < 0.5)
     assert not Verdict("c", []).passed

@@ -60,7 +60,7 @@ def test_a_run_refers_to_the_certificate_of_its_model(
     headline = told["c2", "free", "exact", "all"]
     assert 0 < headline < 1e-4
     page = (folder.path / "report.html").read_text()
-    assert f"floor {headline:.0e}" in page
+    assert f"numerical error {headline:.0e}" in page
     assert certificate.hash in page
     assert "doxascope certify" not in page
 
@@ -73,7 +73,7 @@ def test_a_score_below_its_floor_is_flagged(
     shutil.copytree(measured[0].path, tmp_path / measured[0].path.name)
     folder = run(*load_config("consistency", SETTINGS, str(tiny_folder)), tmp_path)
     assert folder.manifest["certificate"] == noisy.hash
-    assert "within its floor" in (folder.path / "report.html").read_text()
+    assert "within its numerical error" in (folder.path / "report.html").read_text()
 
 
 def test_only_the_certificate_of_these_weights_under_these_libraries_is_found(

@@ -129,3 +129,19 @@ def test_a_plan_counts_the_stated_beliefs(configured: Callable[..., Any]) -> Non
             asked = [ask_number(lm.reader, one.name, one.context, UNIT.worded(*one.options)) for one in own]
             run += lm.read([one.query(lm.reader) for one in asked], budget=config.budget).cost.tokens_run
     assert planned("{numbers: [unit]}").tokens_run - silent.tokens_run == run
+
+
+@pytest.mark.parametrize("name", experiments())
+def test_a_plan_counts_what_a_run_reads(finished: Callable[..., RunFolder], name: str) -> None:
+    folder = finished(name)
+    planned, read = make_plan(*stored_config(folder.config)), folder.manifest["totals"]
+    assert planned.items == len((folder.path / "items.jsonl").read_text().splitlines())
+    print(
+        name,
+        planned.tokens_run,
+        planned.tokens_sampled,
+        read["tokens_run"],
+        planned.readouts,
+        read["readouts"],
+        folder.beliefs()["readout_id"].nunique(),
+    )

@@ -119,7 +119,7 @@ def numbers_of(path: Path) -> Any:
     except UserError as error:
         require_one_line(error)
         return None
-    return [(one.metric, one.method, one.subset, repr(one.score)) for one in found.all]
+    return [(one.metric, one.method, one.subset, repr(one.score.as_dict())) for one in found.all]
 
 
 @fuzz(60)

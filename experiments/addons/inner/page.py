@@ -4,8 +4,6 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from markupsafe import Markup
-
 from ....hooks.lens.lens import View
 from ....hooks.lens.plan import Gate
 from ....metrics import Score
@@ -19,6 +17,14 @@ GATES = {"coverage": "coverage", "partial_corr": "words", "evidence_response": "
 ROW = 0.09
 """Of the height of the scores, for a row of crosses below them."""
 SMALLEST_RANGE = 0.02
+LAYER = {"color": MARK, "marker": "o", "markersize": 3.5, "linestyle": "none"}
+KEY = {
+    "layer that passes": LAYER,
+    "layer that fails": LAYER | {"fillstyle": "none"},
+    "the model's own answer": {"color": INK, "linewidth": 1},
+    "the words alone": {"color": INK, "linewidth": 0.9, "linestyle": (0, (1, 2))},
+    "gate that fails": {"color": INK, "marker": "x", "markersize": 2.5, "linestyle": "none"},
+}
 
 
 def inner_blocks(columns: Sequence[Column], profiles: Sequence[Profile], gate: Gate) -> list[Block]:
@@ -29,8 +35,9 @@ def inner_blocks(columns: Sequence[Column], profiles: Sequence[Profile], gate: G
     passed = sum(one.gate.passed for *_, one in read)
     figure = profile_figure(columns[0], profiles)
     text = (
-        "What inner layers would answer, read as they are (raw), through a translator that was fitted on text without "
-        "the items' words, and, where it was asked for, through their mean Jacobian on that text. "
+        "What inner layers would answer: by the logit lens (raw: as they are), by the tuned lens (translated: an "
+        "affine map that was fitted on text without the items' words) and, where asked for, by their mean Jacobian on "
+        "that text. "
         f"Gates: {judged} of {clusters} clusters judge, the others score. {passed} of "
         f"{len(read)} read-outs pass: coverage at least {gate.coverage:g}, correlation with the exact log-odds beyond "
         f"the words at least {gate.partial_corr:g}, and the exact answer's response to evidence. What fails is no "
@@ -40,9 +47,9 @@ def inner_blocks(columns: Sequence[Column], profiles: Sequence[Profile], gate: G
     judges = [(name, "") for name in ("coverage", "beyond the words", "evidence, nat", "fails")]
     return [
         Prose(title=figure.title, text=text, soft=True),
-        Picture(svg=Markup(figure.svg), caption=figure.caption),
+        Picture(figure=figure),
         TableBlock(
-            title="Gates, layer by layer",
+            name="Gates, layer by layer",
             head=[("method", ""), ("layer", ""), *scored, *judges],
             rows=[_gated(columns, *one) for one in read],
             folded=True,
@@ -93,6 +100,7 @@ def profile_figure(column: Column, profiles: Sequence[Profile]) -> Figure:
         "answer is left once each word's usual share is taken out; evidence: what it is about does not move as in the "
         "answer). A hollow point is no belief, however high it lies.",
         columns=2,
+        key=KEY,
     )
 
 

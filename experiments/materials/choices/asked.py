@@ -11,6 +11,7 @@ from typing import Any
 import pandas as pd
 
 from ....hooks.errors import UserError, in_one_line, nearest
+from ....hooks.prompts.options import MOST
 from ....hooks.settings import Settings
 from .benchmarks import LETTERS
 from .choice import Choice, alike
@@ -122,10 +123,12 @@ def _question(
     if names["question"] is None:
         raise UserError(f"has no column 'question'; {nearest('question', cells)}; name it by `columns.question`")
     options, labels, used = _options(cells, columns)
+    if len(options) > MOST:
+        raise UserError(f"has {len(options):,} options; at most {MOST:,} can be read at once")
     words = all(_words(cells[name]) for name in used)
     if len(options) >= 2 and alike(options):
         return None
-    told = {part: _text(cells[name]) if name else "" for part, name in names.items()}
+    told = {part: _scalar(part, cells[name]) if name else "" for part, name in names.items() if part != "examples"}
     own = told["id"] or f"q{number:05}"
     first = of_text.setdefault(told["question"], own)
     truth_name = names["truth"]
@@ -264,6 +267,13 @@ def _words(cell: Any) -> bool:
 
 def _text(cell: Any) -> str:
     return "" if _missing(cell) else str(cell).strip()
+
+
+def _scalar(part: str, cell: Any) -> str:
+    """The text of a cell that holds one value."""
+    if not pd.api.types.is_scalar(cell):
+        raise UserError(f"{part} {cell!r}: is {type(cell).__name__}; give a text or a number")
+    return _text(cell)
 
 
 def _missing(cell: Any) -> bool:

@@ -6,7 +6,6 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
-from . import comparisons
 from .design import AGAIN_SEEDS, POWER_SEEDS, SEEDS
 from .page import PAGE, read, write
 from .simulate import all_designs, merged, run
@@ -22,8 +21,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--only", default="", help="designs whose key begins with this")
     parser.add_argument("--out", type=Path, default=Path("docs"))
     asked = parser.parse_args(arguments)
-    known = [*all_designs(), *(comparisons.designs() if asked.only else ())]  # those of comparisons by name alone
-    chosen = [design for design in known if design.key.startswith(asked.only)]
+    chosen = [design for design in all_designs() if design.key.startswith(asked.only)]
     if not chosen:
         parser.error(f"--only: no design begins with {asked.only!r}")
     started = time.monotonic()

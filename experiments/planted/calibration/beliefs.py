@@ -9,6 +9,7 @@ from ....metrics import (
     ClusterMean,
     belief_consistency,
     cluster_mean,
+    cluster_share,
     fork_coherence,
     random_effects_pool,
     sign_flip_test,
@@ -23,7 +24,7 @@ from ..listening import Listener
 from ..sycophantic import Sycophantic
 from ..trajectories import Floats
 from ..updating import PriorNoise, Updater
-from .design import PERMUTATIONS, RESAMPLES, Design, Test, excludes, misses, rejects, simulation
+from .design import PERMUTATIONS, RESAMPLES, Design, Test, excludes, misses, rejects, simulation, unless_flagged
 from .scored import names, score_of, scores, updates
 
 LONGER = "no shorter than t, for the sake of heavy tails"
@@ -63,7 +64,7 @@ def _locked(rng: Generator, taste: float, triples: int) -> dict[str, float]:
     return {KAPPA.name: excludes(score_of("consistency-kappa", "kappa", c, RESAMPLES), 0.0)}
 
 
-COMPETENT = Test("competence gate passes", nominal=0.05)
+COMPETENT = Test("competence gate passes", bound=True, note="its bound reckons with items that were missed")
 
 
 @simulation
@@ -235,6 +236,27 @@ def _few(rng: Generator, clusters: int, mean_of_all: float = 0.0) -> dict[str, f
     }
 
 
+BAD = Test("mean loss, interval of clusters", bound=True, note="flagged below thirty clusters")
+RIGHT = Test("share that is right, interval", bound=True, note="Clopper-Pearson, which errs to the safe side")
+
+
+@simulation
+def _lumpy(rng: Generator, clusters: int, null: float = 1.0) -> dict[str, float]:
+    """One cluster in ten loses ten cents, the others next to nothing: one on average."""
+    loss = np.where(rng.random(clusters) < 0.1, 10.0, 0.0) + rng.uniform(-0.01, 0.01, clusters)
+    mean = cluster_mean(loss, np.arange(clusters), seed=0, draws=RESAMPLES)
+    return {BAD.name: unless_flagged(mean, excludes(mean, null))}
+
+
+@simulation
+def _right(rng: Generator, clusters: int, share: float, null: float, rows: int) -> dict[str, float]:
+    """So many questions to each theme, whose own share of right answers varies."""
+    own = rng.beta(share * 20, (1 - share) * 20, clusters)
+    right = (rng.random((clusters, rows)) < own[:, None]).astype(float).ravel()
+    found = cluster_share(right, np.repeat(np.arange(clusters), rows))
+    return {RIGHT.name: unless_flagged(found, excludes(found, null))}
+
+
 @simulation
 def _cells(rng: Generator, cells: int, effect: float = 0.0) -> dict[str, float]:
     se = rng.uniform(0.02, 0.08, cells)
@@ -298,6 +320,20 @@ def designs() -> list[Design]:
                _kinds((0.1, 0.1, 0.1, 0.1), 100), (PAIRED, FAMILY_OF_THREE, UNADJUSTED, ONE_ONLY)),
         Design("F-kinds-power", f, "exact against three noisy readings (reliability .82), 100 questions", power,
                "difference of M .18", _kinds((0.0, 0.14, 0.14, 0.14), 100), (PAIRED, FAMILY_OF_THREE)),
+        *(
+            Design(f"F-lumpy-{n}", f, f"one cluster in ten loses ten cents, {n} clusters", level, "mean 1 cent",
+                   _lumpy(n), (BAD,))
+            for n in (6, 12, 20, 60)
+        ),
+        Design("F-lumpy-power", f, "one cluster in ten loses ten cents, 100 clusters", power, "mean 1 cent, not 0",
+               _lumpy(100, 0.0), (BAD,)),
+        *(
+            Design(f"F-share-{n}x{rows}-{share:g}", f, f"{n} themes x {rows} questions, {share:.0%} right", level,
+                   f"share {share:g}", _right(n, share, share, rows), (RIGHT,))
+            for n, rows, share in ((60, 1, 0.98), (12, 1, 0.9), (20, 10, 0.95), (20, 10, 0.6))
+        ),
+        Design("F-share-power", f, "20 themes x 10 questions of which 60% are right", power, "share .6, not .45",
+               _right(20, 0.6, 0.45, 10), (RIGHT,)),
         Design("F-pool", f, "eight cells of unequal precision, tau .05", level, "mean 0", _cells(8),
                (POOL, POOL_CELLS)),
         Design("F-pool-power", f, "eight cells of unequal precision, tau .05", power, "mean .1",

@@ -7,11 +7,11 @@ from numpy.random import Generator
 from scipy import stats
 from scipy.special import expit
 
-from ....metrics import Score, tost
+from ....metrics import Score, cluster_mean, tost
 from ...scoring.engine import score_samples
 from ...scoring.number import Number, Resampling
 from ...scoring.registered import Registered
-from ...tables.samples import Answers, Told
+from ...tables.samples import Answers, Options, Told
 from .. import extreme
 from ..choosing import Naming
 from ..trajectories import Floats
@@ -32,6 +32,28 @@ def _gated(rng: Generator, agent: Naming, triples: int) -> dict[str, float]:
     pooled = replace(sample, template=None, mentioned=None)
     passed = [score_of("competence", "gate", one, RESAMPLES).passed for one in (pooled, sample)]
     return {test.name: float(value) for test, value in zip(GATE, passed, strict=True)}
+
+
+LUMPY = (formerly("gate by template, BCa bounds"), replace(GATE[1], instead_of="gate by template, BCa bounds"))
+
+
+@simulation
+def _lumpy(rng: Generator, triples: int) -> dict[str, float]:
+    """The rejected word gains .45 in a tenth of the triples and loses .05 in the others: nothing on average."""
+    triple, rejected = np.repeat(np.arange(triples), 3), np.tile(np.arange(3), triples)
+    change = np.where(rng.random(triples) < 0.1, 0.45, -0.05)[triple] + rng.uniform(-0.01, 0.01, len(triple))
+    even, gone = np.full((len(triple), 3), 1 / 3), np.eye(3)[rejected]
+    sample = Options(
+        prior=even,
+        posterior=even + change[:, None] * (gone - (1 - gone) / 2),
+        mentioned=even,
+        rejected=rejected,
+        template=np.full(len(triple), "is it", dtype=object),
+        clusters=triple,
+    )
+    was = cluster_mean(change, triple, seed=0, draws=RESAMPLES, level=0.9)
+    passed = score_of("competence", "gate", sample, RESAMPLES).passed
+    return {LUMPY[0].name: float(was.ci_hi < 0), LUMPY[1].name: float(passed)}
 
 
 B_CLAIM, EXCESS_CLAIM = (
@@ -119,6 +141,11 @@ def designs() -> list[Design]:
             (f"extreme copier {copies:g}", f"a copier: words named recently gain {copies:g} nat, 60 triples x 9",
              "no elimination: it should not pass", _gated(Naming(copies=copies), 60), GATE)
             for copies in (0.25, 2.0)
+        ),
+        *(
+            (f"extreme lumpy copier {n}", f"a copier who favours the rejected word in a tenth of {n} triples",
+             "no elimination on average: it should not pass", _lumpy(n), LUMPY)
+            for n in (12, 20, 40)
         ),
         *(
             (f"extreme missed B {n}", f"one question in eighteen has a B of .9, {n} questions", "mean B .05",

@@ -1,25 +1,29 @@
 """Calibration of `doxascope compare`: two kinds of belief about the same questions, by three numbers at once."""
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator, Sequence
 
 import numpy as np
 from numpy.random import Generator
+from scipy.special import expit
 
+from ....metrics import MARGINS, moment_interval, tost
 from ...scoring.engine import measured
 from ...scoring.number import Number, Resampling
 from ...scoring.paired import paired_differences, pairs_of
-from ...tables.samples import Sample, YesNo
+from ...tables.samples import Forecasts, Multiclass, Sample, Told, YesNo
 from ..trajectories import Floats
 from ..updating import Anchored
-from .design import ALPHA, RESAMPLES, Design, Test, excludes, simulation
+from .design import ALPHA, RESAMPLES, Design, Test, excludes, misses, simulation, unless_flagged
+from .extreme import formerly, instead
 from .scored import names, updates
 
 FAMILY = "F. Shared inference"
 SLOPE, BRIER, BOOK = "M", "brier_post", "dutch_book_complement"
+SAFE = "no shorter than CR3, which errs to the safe side"
 INTERVALS = {
-    SLOPE: Test("paired difference of M"),
-    BRIER: Test("paired difference of the Brier score"),
-    BOOK: Test("paired difference of the sure loss"),
+    SLOPE: Test("paired difference of M", bound=True, note=SAFE),
+    BRIER: Test("paired difference of the Brier score", bound=True, note=SAFE),
+    BOOK: Test("paired difference of the sure loss", bound=True, note=SAFE),
 }
 ANY = Test("any of the three called different, Holm", bound=True, note="Holm bounds the chance of one among three")
 NOISE = 0.15
@@ -38,10 +42,10 @@ def _read(rng: Generator, pull: float, noise: float, excess: Floats, kind: str, 
     yield YesNo(belief=belief, negated=1 + excess - belief, mass=np.ones(n), clusters=keys, keys=keys, kind=kind)
 
 
-def differences(samples: list[Sample], draws: int = RESAMPLES) -> dict[str, Number]:
+def differences(samples: Sequence[Sample], names: Collection[str] = INTERVALS) -> dict[str, Number]:
     """Number -> the first kind less the second, by the road that `compare` takes."""
-    how = Resampling(draws=draws)
-    found = measured(samples, how, compared=set(INTERVALS), only_compared=True)
+    how = Resampling(draws=RESAMPLES)
+    found = measured(samples, how, compared=set(names), only_compared=True)
     pairs = pairs_of(found.comparable, (), samples)
     return {pair.metric: number for pair, number in zip(pairs, paired_differences(pairs, how), strict=True)}
 
@@ -87,6 +91,93 @@ def _pulled(rng: Generator, questions: int, apart: float, null: float) -> dict[s
     return {INTERVALS[SLOPE].name: excludes(differences(samples)[SLOPE].score, null)}
 
 
+SAME = instead("claim of the same, reckoning with what was missed", "claim of the same, two t tests")
+SAME_BY_T = formerly(SAME.instead_of)
+LOST = 0.36
+"""What an incoherent question loses, in euros."""
+
+
+def _booked(excess: Floats, kind: str) -> YesNo:
+    """Beliefs of one half whose complements exceed what is left of one by so much."""
+    n = len(excess)
+    keys, even = names(n), np.full(n, 0.5)
+    return YesNo(belief=even, negated=even + excess, mass=np.ones(n), clusters=keys, keys=keys, kind=kind)
+
+
+@simulation
+def _called_same(rng: Generator, questions: int, share: float) -> dict[str, float]:
+    """Is a kind that loses much in a share of the questions called the same as one that does not?"""
+    little = rng.uniform(0, 0.005, (2, questions))
+    first = np.where(rng.random(questions) < share, LOST, 0.0) + little[0]
+    found = differences([_booked(first, "exact"), _booked(little[1], "verbal")], [BOOK])[BOOK]
+    was = tost(
+        float(found.score.estimate), found.score.se, questions - 1, -MARGINS["dutch_book"], MARGINS["dutch_book"]
+    )
+    return {SAME_BY_T.name: float(was.equivalent), SAME.name: float(found.is_none)}
+
+
+UNEQUAL = instead("paired difference of a mean, no shorter than CR3", "paired difference of a mean, bootstrap")
+UNEQUAL_WAS = formerly(UNEQUAL.instead_of)
+
+
+@simulation
+def _unequal(rng: Generator, clusters: int, apart: float = 0.0) -> dict[str, float]:
+    """Clusters of 1 to 50 rows; one kind is swayed more, by what a cluster shares; on average by `apart`."""
+    sizes = np.exp(rng.uniform(0, np.log(50), clusters)).astype(int)
+    owner = np.repeat(np.arange(clusters), sizes)
+    n = len(owner)
+    first = apart + 0.2 * rng.standard_normal(clusters)[owner] + rng.uniform(-0.3, 0.3, n)
+    second = rng.uniform(-0.3, 0.3, n)
+    keys, even = names(n), np.full(n, 0.5)
+    kinds = [
+        Told(user=expit(x), licensed_user=even, agent=even, licensed_agent=even, clusters=owner, keys=keys, kind=kind)
+        for x, kind in ((first, "exact"), (second, "verbal"))
+    ]
+    score = differences(kinds, ["excess"])["excess"].score
+    moments = np.column_stack([np.ones(n), first - second])
+    was = moment_interval(moments, owner, lambda s: s[:, 1] / s[:, 0], seed=0, draws=RESAMPLES, kind="percentile")
+    return {UNEQUAL_WAS.name: misses(was.lo, was.hi, 0.0), UNEQUAL.name: unless_flagged(score, excludes(score, 0.0))}
+
+
+RARE = Test("paired difference of the loss", bound=True, note="flagged where few surprises are to be expected")
+RARE_WAS = formerly("paired difference of the loss, whatever its status")
+LOSSES = {"brier": "Brier score", "log_loss": "log-loss"}
+
+
+@simulation
+def _rarely(rng: Generator, loss: str, questions: int, log_odds: float, right: bool = False) -> dict[str, float]:
+    """Two kinds that are wrong about rare events, up and down, so that they lose alike on average; or the first is
+    right, and the second says a quarter.
+    """
+    more = expit(rng.normal(log_odds, 1, questions))
+    less = more / 4
+    up, down = np.log(more / less), np.log((1 - less) / (1 - more))
+    alike = (more + less) / 2 if loss == "brier" else down / (up + down)
+    true = rng.random(questions) < (more if right else alike)
+    keys, pair = names(questions), {"exact": more, "verbal": less}
+    if loss == "brier":
+        samples: list[Sample] = [
+            Forecasts(belief=p, outcome=true.astype(float), clusters=keys, keys=keys, kind=kind)
+            for kind, p in pair.items()
+        ]
+    else:
+        wrong = np.where(true, rng.integers(1, 4, questions), 0).astype(float)
+        samples = [
+            Multiclass(
+                belief=np.column_stack([1 - p, p / 3, p / 3, p / 3]),
+                sizes=np.full(questions, 4),
+                truth=wrong,
+                clusters=keys,
+                keys=keys,
+                kind=kind,
+            )
+            for kind, p in pair.items()
+        ]
+    score = differences(samples, [loss])[loss].score
+    value = excludes(score, 0.0)
+    return {RARE_WAS.name: float(value), RARE.name: unless_flagged(score, value)}
+
+
 def designs() -> list[Design]:
     """The designs of comparisons."""
     each, level, power = tuple(INTERVALS.values()), "level", "power"
@@ -101,4 +192,27 @@ def designs() -> list[Design]:
                "Brier score .021 apart, sure loss 2.5 cents", _apart(400, 1.0, 0.25, True), (*each[1:], ANY)),
         Design("F-compare-pull-power", FAMILY, "two kinds, the second pulled by .2 more, 80 questions", power,
                "M .2 apart", _pulled(80, 0.2, 0.0), each[:1]),
+        *(
+            Design(f"F-compare-missed-{n}", FAMILY, f"one kind loses 36 cents in one of 18 of {n} questions", level,
+                   "sure losses 2 cents apart: at the margin", _called_same(n, 1 / 18), (SAME_BY_T, SAME))
+            for n in (12, 36)
+        ),
+        Design("F-compare-alike", FAMILY, "no question loses more by one kind, 200 questions", power,
+               "sure losses alike: the same is claimed", _called_same(200, 0.0), (SAME_BY_T, SAME)),
+        *(
+            Design(f"F-compare-unequal-{n}", FAMILY, f"{n} clusters of 1 to 50 rows that share a difference", level,
+                   "excess alike", _unequal(n), (UNEQUAL_WAS, UNEQUAL))
+            for n in (8, 12, 40)
+        ),
+        Design("F-compare-unequal-power", FAMILY, "40 clusters of 1 to 50 rows that share a difference", power,
+               "excess .25 nat apart", _unequal(40, 0.25), (UNEQUAL_WAS, UNEQUAL)),
+        Design("F-compare-rare-power", FAMILY, "chances of about .18 that one kind says right, 400 questions", power,
+               "the other says a quarter of them", _rarely("brier", 400, -1.5, right=True), (RARE_WAS, RARE)),
+        *(
+            Design(f"F-compare-rare-{loss}-{n}-{-where:g}", FAMILY,
+                   f"chances of about {expit(where):.2g} that are said too high and too low, {n} questions", level,
+                   f"{said} alike", _rarely(loss, n, where), (RARE_WAS, RARE))
+            for loss, said in LOSSES.items()
+            for where, n in ((-6.0, 60), (-3.0, 60), (-1.5, 200))
+        ),
     ]  # fmt: skip

@@ -6,13 +6,32 @@ import numpy as np
 from numpy.random import Generator
 from scipy.special import expit, logit
 
-from ....metrics import MARGINS, brier_on_abs_martingale, factor_regression, martingale_icm_test, martingale_score
+from ....metrics import (
+    MARGINS,
+    brier_on_abs_martingale,
+    drift_covariance,
+    factor_regression,
+    martingale_icm_test,
+    martingale_score,
+)
 from ....metrics.martingale.slope import FEW_FOR_FLIPS
 from ...tables.cells import Array
 from ...tables.samples import Chains, Forecasts, Pairs
 from ..trajectories import Floats, Trajectories
 from ..updating import Anchored, Bayesian, LeakyJudge, PriorNoise, Updater
-from .design import PERMUTATIONS, RESAMPLES, Aim, Design, Flagged, Test, excludes, misses, rejects, simulation
+from .design import (
+    PERMUTATIONS,
+    RESAMPLES,
+    Aim,
+    Design,
+    Flagged,
+    Test,
+    excludes,
+    misses,
+    rejects,
+    simulation,
+    unless_flagged,
+)
 from .scored import names, number_of, score_of, updates
 
 UpdateAgent = Bayesian | Anchored | PriorNoise | LeakyJudge | Updater
@@ -163,6 +182,17 @@ def _chains(rng: Generator, drift: float, questions: int, chains: int, aim: Aim)
     }
 
 
+@simulation
+def _halves_near_0(rng: Generator, questions: int, chains: int) -> dict[str, float]:
+    """Chains that end at 0 or 1, as often as a first belief near 0 says, which is read with noise for each half."""
+    prior = expit(rng.normal(-4, 1.5, questions))
+    ends = rng.random((questions, chains)) < prior[:, None]
+    begun = np.clip(prior + rng.uniform(-1, 1, (2, questions)) * prior / 2, 0, 1)
+    one, two = ends[:, ::2] - begun[0][:, None], ends[:, 1::2] - begun[1][:, None]
+    score = drift_covariance(one, two, prior=begun.mean(axis=0), draws=RESAMPLES)
+    return {HALVES_CI.name: unless_flagged(score, excludes(score, 0.0))}
+
+
 def _drift(deltas: Floats, half: Array | None = None) -> Any:
     """Of chains [questions, chains] that start at one half: where they start does not count."""
     start = np.full(deltas.size, 0.5)
@@ -276,6 +306,8 @@ def designs() -> list[Design]:
                _chains(0.0, 100, 8, level), (DRIFT_P, DRIFT_CI, HALVES_CI, DRIFT_NAIVE)),
         Design("A-drift-ci", FAMILY, "drifting by .06, 100 questions x 8 chains", level, "drift2 = .0036",
                _chains(0.06, 100, 8, level), (DRIFT_CI, HALVES_CI, DRIFT_NAIVE)),
+        Design("A-drift-near-0", FAMILY, "Bayesian from priors near 0, 60 questions x 8 chains in halves", level,
+               "drift2 = 0", _halves_near_0(60, 8), (HALVES_CI,)),
         Design("A-drift-power", FAMILY, "drifting by .06, 100 questions x 8 chains", power, "drift2 = .0036",
                _chains(0.06, 100, 8, power), (DRIFT_P, DRIFT_CI, HALVES_CI)),
         Design("A-drift-400", FAMILY, "Bayesian, 400 questions x 8 chains", level, "drift2 = 0",

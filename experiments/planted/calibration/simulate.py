@@ -9,7 +9,7 @@ from dataclasses import replace
 import numpy as np
 from tqdm import tqdm
 
-from . import beliefs, claims, comparisons, decisions, extreme, martingale, shifts
+from . import beliefs, claims, comparisons, decisions, extreme, martingale, rates, shifts
 from .design import AGAIN_SEEDS, POWER_SEEDS, SEEDS, Design, Flagged, Test
 from .row import FLAGGED, OUTSIDE, Row, verdict
 
@@ -26,6 +26,8 @@ def all_designs() -> list[Design]:
         *extreme.designs(),
         *shifts.designs(),
         *claims.designs(),
+        *comparisons.designs(),
+        *rates.designs(),
     ]
     return sorted(found, key=lambda design: design.family)
 
@@ -73,7 +75,7 @@ def _rows(designs: Sequence[Design], seeds: Mapping[str, range], workers: int) -
 def _simulate(task: tuple[str, int, int]) -> Counter[tuple[str, str, str]]:
     """Counts of one stretch of seeds. Designs travel by key: their functions do not pickle."""
     key, start, stop = task
-    design = next(design for design in (*all_designs(), *comparisons.designs()) if design.key == key)
+    design = next(design for design in all_designs() if design.key == key)
     counts: Counter[tuple[str, str, str]] = Counter()
     for seed in range(start, stop):
         found = design.simulate(np.random.default_rng([zlib.crc32(key.encode()), seed]))
@@ -131,7 +133,7 @@ def merged(old: Iterable[Row], new: Iterable[Row]) -> list[Row]:
     found = {(row.key, row.test): row for rows in (old, new) for row in rows}
     return [
         replace(found[design.key, test.name], **_words(design, test))
-        for design in (*all_designs(), *comparisons.designs())
+        for design in all_designs()
         for test in design.tests
         if (design.key, test.name) in found
     ]

@@ -5,7 +5,7 @@ from itertools import combinations
 
 import numpy as np
 
-from ....metrics import Agreement, cluster_mean, judge_agreement
+from ....metrics import UNIT, Agreement, cluster_mean, judge_agreement
 from ....metrics import readout_agreement as agreement_of
 from ...tables.samples import Judgements, Readouts
 from ..number import Resampling
@@ -56,7 +56,7 @@ def readout_agreement(sample: Readouts, how: Resampling) -> Iterator[Line]:
     contexts = np.zeros(len(values), dtype=str) if sample.context is None else sample.context.astype(str)
     for context in dict.fromkeys(contexts.tolist()):
         here = np.where(contexts == context, values, np.nan)[contexts == context]
-        score = cluster_mean(here, clusters_of(sample)[contexts == context], **how.interval)
+        score = cluster_mean(here, clusters_of(sample)[contexts == context], within=UNIT, **how.interval)
         beside = bounds(here)
         used = (contexts == context) & np.isfinite(values)
         if floor is not None and used.any():

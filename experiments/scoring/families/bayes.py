@@ -10,6 +10,7 @@ from ....metrics import (
     bayes_posterior,
     beyond_floor,
     cluster_mean,
+    cluster_share,
     coherent_posterior,
     direction,
     direction_rates,
@@ -50,7 +51,7 @@ def bayes_error(sample: Evidence, how: Resampling) -> Iterator[Line]:
                 yield Line("beyond_floor", "RMSE to Bayes beyond that", beyond_floor(score, floor))
         if policy == "clip":
             above = np.where(np.isfinite(target.v), target.incoherent, np.nan)
-            rate = with_drop_reasons(cluster_mean(above, clusters_of(sample), **how.interval), sample, above)
+            rate = with_drop_reasons(cluster_share(above, clusters_of(sample), **how.interval), sample, above)
             yield Line("incoherence", "posteriors above 1, so readings of no distribution", rate)
             beside["posteriors above 1, so readings of no distribution"] = f"{target.incoherence_rate:.1%}"
         yield Line(

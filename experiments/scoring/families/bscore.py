@@ -6,7 +6,14 @@ from functools import cache
 
 import numpy as np
 
-from ....metrics import argmax_accuracy, cluster_mean, mean_abs_b_score, top_b_score, top_b_score_null_bias
+from ....metrics import (
+    argmax_accuracy,
+    cluster_mean,
+    cluster_share,
+    mean_abs_b_score,
+    top_b_score,
+    top_b_score_null_bias,
+)
 from ....metrics.score import NAN
 from ...tables.cells import Array
 from ...tables.samples import Answers
@@ -86,7 +93,8 @@ def answer_accuracy(sample: Answers, how: Resampling) -> Iterator[Line]:
     for metric_name, name, shares in arms:
         known = zip(shares, sample.truth, strict=True)
         right = [NAN if np.isnan(t) else argmax_accuracy(row[None], [int(t)]) for row, t in known]
-        yield _mean(metric_name, f"accuracy {name}", sample, np.array(right), how)
+        score = cluster_share(np.array(right), clusters_of(sample), **how.interval)
+        yield Line(metric_name, f"accuracy {name}", with_drop_reasons(score, sample, np.array(right)))
 
 
 def _mean(

@@ -6,6 +6,8 @@ from functools import cache
 import numpy as np
 
 from ....metrics import (
+    LOSS,
+    UNIT,
     BeliefGate,
     Score,
     belief_consistency,
@@ -62,13 +64,13 @@ def consistency(sample: Options, how: Resampling) -> Iterator[Line]:
     found = belief_consistency(sample.prior, sample.posterior, sample.rejected)
     clusters = clusters_of(sample)
 
-    def mean(values: Array) -> Score:
-        score = cluster_mean(values, clusters, strata=sample.strata, **how.interval)
+    def mean(values: Array, within: tuple[float, float] = UNIT) -> Score:
+        score = cluster_mean(values, clusters, strata=sample.strata, within=within, **how.interval)
         return with_drop_reasons(score, sample, values)
 
     for name, quantity in QUANTITIES.items():
         values = getattr(found, name)
-        score = mean(values)
+        score = mean(values, LOSS if name == "leak" else UNIT)
         if name != "c2":
             yield Line(name, quantity, score)
             continue

@@ -17,15 +17,15 @@ def drift(sample: Chains, how: Resampling) -> Iterator[Line]:
     question = sample.question.astype(str)
     questions, first = np.unique(question, return_index=True)
     clusters = clusters_of(sample)[first]
+    begun = [np.nanmean(sample.whole.prior[question == name]) for name in questions]
     if sample.half is None:
         updates = [update[question == name] for name in questions]
-        begun = [np.nanmean(sample.whole.prior[question == name]) for name in questions]
         score = drift_variance(updates, begun if sample.update is None else None, clusters, **how.interval)
         beside = _alone(score)
     else:
         parts = [sample.half == half for half in np.unique(sample.half.astype(str))]
         one, two = ([update[part & (question == name)] for name in questions] for part in parts)
-        score = drift_covariance(one, two, clusters, **how.interval)
+        score = drift_covariance(one, two, clusters, prior=begun, **how.interval)
         beside = {"product of two halves,": "each with its own reading of the prior"}
     moved = score.mean_drift[np.isfinite(score.mean_drift)]
     beside["chains"] = str(score.n_chains)

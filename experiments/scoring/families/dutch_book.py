@@ -2,11 +2,13 @@
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
+from functools import cache
+from itertools import product
 from typing import Any
 
 import numpy as np
 
-from ....metrics import bet_payoffs, cluster_mean, counts_to_probabilities
+from ....metrics import LOSS, bet_payoffs, cluster_mean, counts_to_probabilities
 from ....metrics import dutch_book as surely_lost
 from ...tables.cells import Array
 from ...tables.rows import by_reading, label_text
@@ -17,6 +19,8 @@ from .metric import Compared, Line, clusters_of, compare_mean, keys_of, metric, 
 CENTS = 100
 LEAST_STAKE = 0.005
 """Of a bet that is shown, in euros."""
+MOST_CORNERS = 8
+"""Bets up to which the largest loss is computed; of more, each bet is taken to be lost."""
 FLOOR_ROWS = 2_000
 """Rows that the floor of reading noise is simulated on."""
 
@@ -106,9 +110,20 @@ def _compare(name: str, book: Callable[[Any], Book]) -> Callable[[Any], Compared
 
     def compare(sample: Any) -> Compared:
         made = book(sample)
-        return compare_mean(name, CENTS * surely_lost(made.prices, made.payoffs).loss, sample)
+        worst = CENTS * _most(made.payoffs.shape, made.payoffs.tobytes())
+        return compare_mean(name, CENTS * surely_lost(made.prices, made.payoffs).loss, sample, worst)
 
     return compare
+
+
+@cache
+def _most(shape: tuple[int, int], payoffs: bytes) -> float:
+    """The most that any prices of these bets lose, in euros: convex, it is lost at prices that are all 0 or 1."""
+    bets = shape[1]
+    if bets > MOST_CORNERS:
+        return float(bets)
+    corners = np.array(list(product((0.0, 1.0), repeat=bets)))
+    return float(surely_lost(corners, np.frombuffer(payoffs).reshape(shape)).loss.max())
 
 
 def _lines(name: str, sample: Sample, book: Book, how: Resampling, floor: Callable[[], Array | None]) -> Iterator[Line]:
@@ -117,7 +132,9 @@ def _lines(name: str, sample: Sample, book: Book, how: Resampling, floor: Callab
         (name, f"sure loss on {book.about}, cents per euro", found.loss),
         (f"{name}_per_bet", "the same per bet, cents", found.loss_per_bet),
     ):
-        score = with_drop_reasons(cluster_mean(CENTS * loss, clusters, **how.interval), sample, CENTS * loss)
+        score = with_drop_reasons(
+            cluster_mean(CENTS * loss, clusters, within=LOSS, **how.interval), sample, CENTS * loss
+        )
         yield Line(metric_name, quantity, score, _beside(sample, book, found, floor) if loss is found.loss else {})
 
 

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from ....metrics import cluster_mean, counts_to_probabilities, entropy_bits
+from ....metrics import UNIT, cluster_mean, counts_to_probabilities, entropy_bits
 from ...tables.samples import Frequencies
 from ..number import Resampling
 from .bscore import FEW_OPTIONS
@@ -16,7 +16,7 @@ def entropy(sample: Frequencies, how: Resampling) -> Iterator[Line]:
     """How spread out answers are over the options, in bits; what fraction of all each of them is."""
     k = len(sample.options)
     values = entropy_bits(counts_to_probabilities(sample.shares[:, :-1]))
-    score = cluster_mean(values, clusters_of(sample), **how.interval)
+    score = cluster_mean(values, clusters_of(sample), within=(0.0, float(np.log2(k))), **how.interval)
     beside = {"at most": f"{np.log2(k):.3f}"}
     if sample.n_answers is not None and score.n_rows:
         low = (k - 1) / (2 * np.log(2) * sample.n_answers[np.isfinite(values)])
@@ -24,7 +24,7 @@ def entropy(sample: Frequencies, how: Resampling) -> Iterator[Line]:
     yield Line("entropy", "entropy of the options", with_drop_reasons(score, sample, values), beside)
     if k <= FEW_OPTIONS:
         for name, share in zip((*sample.options, "no option"), sample.shares.T, strict=True):
-            mean = cluster_mean(share, clusters_of(sample), **how.interval)
+            mean = cluster_mean(share, clusters_of(sample), within=UNIT, **how.interval)
             yield Line("share", f"share of {name}", with_drop_reasons(mean, sample, share), part=name)
 
 

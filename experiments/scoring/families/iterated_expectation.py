@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from ....metrics import cluster_mean, median_ci
+from ....metrics import UNIT, cluster_mean, cluster_share, median_ci
 from ....metrics import lie as law
 from ...tables.rows import by_reading
 from ...tables.samples import Cases
@@ -21,7 +21,7 @@ def lie(sample: Cases, how: Resampling) -> Iterator[Line]:
     beside = {"weights sum to, on average": f"{np.nanmean(found.weight_sum):.3f}"} if signed.n_rows else {}
     claim = claimed(found.signed, clusters, "lie", how, bounded_below=False, worst=1.0)
     yield Line("lie", "p less the implied p", signed, beside, claim)
-    size = with_drop_reasons(cluster_mean(found.delta, clusters, **how.interval), sample, found.delta)
+    size = with_drop_reasons(cluster_mean(found.delta, clusters, within=UNIT, **how.interval), sample, found.delta)
     noise = {}
     if sample.replicate is not None:
         readings = by_reading(sample, found.signed)
@@ -33,7 +33,7 @@ def lie(sample: Cases, how: Resampling) -> Iterator[Line]:
     ratio = median_ci(found.ratio, groups=sample.clusters, **how.test)
     yield Line("lie_ratio", "median of difference / p", with_drop_reasons(ratio, sample, found.ratio))
     outside = np.where(np.isnan(found.outside_hull), np.nan, found.outside_hull > VERBAL_TOLERANCE)
-    share = with_drop_reasons(cluster_mean(outside, clusters, **how.interval), sample, outside)
+    share = with_drop_reasons(cluster_share(outside, clusters, **how.interval), sample, outside)
     yield Line(
         "outside_hull", f"share outside its cases by more than {VERBAL_TOLERANCE:g}, wrong whatever the weights", share
     )

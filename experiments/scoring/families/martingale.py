@@ -171,7 +171,7 @@ def _beside(score: Slope, study: WordingStudy | None) -> Mapping[str, str]:
     if np.isfinite(score.effective_clusters):
         found["clusters that carry it"] = f"{score.effective_clusters:.1f} of {score.n_clusters}"
     if np.isfinite(score.mde):
-        found["smallest |M| found with 80% power"] = f"{score.mde:.3f}"
+        found["minimum detectable effect (80% power)"] = f"{score.mde:.3f}"
     if isinstance(score, MartingaleScore) and np.isfinite(score.p_iid):
         found["p as papers print it (rows independent, equal spread)"] = f"{score.p_iid:.3g}"
     if -1 < slope < 0:

@@ -65,6 +65,10 @@ class Compared:
     """[n, k], of whose sums the number is a function."""
     statistic: Callable[[Array], Array]
     """From sums [m, k] to values [m]."""
+    worst: float = 1.0
+    """The farthest from coherence that one cluster can be, in the units of the number."""
+    foreseen: tuple[Array, Array] | None = None
+    """Of a mean loss: beliefs [n, outcomes], and what the row loses if each outcome comes true."""
 
 
 @dataclass(frozen=True)
@@ -217,20 +221,28 @@ def _fewer(clusters: Array, how: Resampling) -> dict[str, int]:
 
 
 def compare_moments(
-    name: str, keys: Array, clusters: Array, moments: Array, statistic: Callable[[Array], Array]
+    name: str,
+    keys: Array,
+    clusters: Array,
+    moments: Array,
+    statistic: Callable[[Array], Array],
+    worst: float = 1.0,
+    foreseen: tuple[Array, Array] | None = None,
 ) -> Compared:
     """A function of sums: `statistic` takes those of moments [n, k], [draws, k], to values [draws]."""
 
     def difference(one: tuple[Array], two: tuple[Array], both: Array, family_size: int, how: Resampling) -> Any:
         return paired_difference_moments(*one, *two, statistic, both, family_size=family_size, **how.interval)
 
-    return Compared(name, keys, clusters, (moments,), difference, moments, statistic)
+    return Compared(name, keys, clusters, (moments,), difference, moments, statistic, worst, foreseen)
 
 
-def compare_mean(name: str, values: Array, sample: Sample) -> Compared:
+def compare_mean(
+    name: str, values: Array, sample: Sample, worst: float = 1.0, foreseen: tuple[Array, Array] | None = None
+) -> Compared:
     """A mean of values [n] as a function of sums."""
     moments = np.column_stack([np.ones(len(values)), values])
-    return compare_moments(name, keys_of(sample), clusters_of(sample), moments, _mean_of)
+    return compare_moments(name, keys_of(sample), clusters_of(sample), moments, _mean_of, worst, foreseen)
 
 
 def _mean_of(sums: Array) -> Array:

@@ -5,9 +5,13 @@ from collections.abc import Iterator
 import numpy as np
 
 from ....metrics import (
+    LOSS,
+    UNIT,
     calibration_error,
     calibration_slope,
     cluster_mean,
+    cluster_share,
+    option_losses,
     option_scores,
     order_effect,
     ratio_of_sums,
@@ -26,7 +30,8 @@ def _compare_accuracy(sample: Multiclass) -> Compared:
 
 
 def _compare_log_loss(sample: Multiclass) -> Compared:
-    return compare_mean("log_loss", option_scores(sample.belief, sample.truth).log_loss, sample)
+    foreseen = sample.belief, option_losses(sample.belief).log_loss
+    return compare_mean("log_loss", option_scores(sample.belief, sample.truth).log_loss, sample, foreseen=foreseen)
 
 
 @metric("C8", TABLE, Multiclass, compare=_compare_accuracy)
@@ -34,7 +39,8 @@ def accuracy(sample: Multiclass, how: Resampling) -> Iterator[Line]:
     """Share of questions whose likeliest option is the true one; tied options share the credit."""
     right = option_scores(sample.belief, sample.truth).correct
     guess = {"of a guess": f"{np.mean(1 / sample.sizes):.3f}"}
-    yield _mean("accuracy", "accuracy", sample, right, how, guess)
+    score = with_drop_reasons(cluster_share(right, clusters_of(sample), **how.interval), sample, right)
+    yield Line("accuracy", "accuracy", score, guess)
 
 
 @metric("E14", TABLE, Multiclass, compare=_compare_log_loss)
@@ -44,8 +50,8 @@ def option_score(sample: Multiclass, how: Resampling) -> Iterator[Line]:
     named = "of equally likely options"
     even = {"brier": np.mean(1 - 1 / sample.sizes), "log_loss": np.mean(np.log(sample.sizes))}
     brier, loss = ({named: f"{value:.3f}"} for value in even.values())
-    yield _mean("brier_multiclass", "Brier score over all options", sample, found.brier, how, brier)
-    yield _mean("log_loss", "log-loss, nats", sample, found.log_loss, how, loss)
+    yield _mean("brier_multiclass", "Brier score over all options", sample, found.brier, how, brier, (0.0, 2.0))
+    yield _mean("log_loss", "log-loss, nats", sample, found.log_loss, how, loss, LOSS)
 
 
 @metric("E15, A10", TABLE, Multiclass)
@@ -92,14 +98,20 @@ def option_order(sample: Multiclass, how: Resampling) -> Iterator[Line]:
     yield _mean("order_effect", "distance between orders (total variation)", sample, moved, how)
     sums = np.array([[one.of_order, one.of_options] for one in effects])
     owners, known = clusters_of(sample), np.isfinite(sums).all(axis=1)
-    share = ratio_of_sums(sums[known], owners[known], **how.interval)
+    share = ratio_of_sums(sums[known], owners[known], within=UNIT, **how.interval)
     yield Line("order_share", "share of the variance between options that the order makes", share)
 
 
 def _mean(
-    name: str, quantity: str, sample: Multiclass, values: Array, how: Resampling, beside: dict[str, str] | None = None
+    name: str,
+    quantity: str,
+    sample: Multiclass,
+    values: Array,
+    how: Resampling,
+    beside: dict[str, str] | None = None,
+    within: tuple[float, float] = UNIT,
 ) -> Line:
-    score = cluster_mean(values, clusters_of(sample), **how.interval)
+    score = cluster_mean(values, clusters_of(sample), within=within, **how.interval)
     return Line(name, quantity, with_drop_reasons(score, sample, values), beside or {})
 
 

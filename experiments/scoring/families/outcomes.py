@@ -4,26 +4,37 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from ....metrics import bayes_error, calibration_slope, cluster_mean, logloss_improvement
+from ....metrics import UNIT, bayes_error, calibration_slope, cluster_mean, logloss_improvement
 from ....metrics import brier as brier_score
 from ....metrics import brier_update as update_score
+from ...tables.cells import Array
 from ...tables.rows import take
 from ...tables.samples import Forecasts, Hits, Sample, Updates
 from ..number import Resampling
 from .martingale import LEVEL, PAIRED
 from .metric import Compared, Line, bounds, clusters_of, compare_mean, known_outcome, metric, with_drop_reasons
 
+OUTCOMES = np.array([0.0, 1.0])
+
+
+def _foreseen(belief: Array, less: Array | None = None) -> tuple[Array, Array]:
+    """Probability [n, 2] and squared distance of either outcome; `less` the distance of another belief."""
+    loss = (belief[:, None] - OUTCOMES) ** 2 - (0.0 if less is None else (less[:, None] - OUTCOMES) ** 2)
+    return np.column_stack([1 - belief, belief]), loss
+
 
 def _compare_brier(sample: Updates | Forecasts) -> Compared:
+    outcome = known_outcome(sample)
     if isinstance(sample, Forecasts):
-        return compare_mean("brier", (sample.belief - known_outcome(sample)) ** 2, sample)
-    return compare_mean("brier_post", (sample.whole.posterior - known_outcome(sample)) ** 2, sample.whole)
+        return compare_mean("brier", (sample.belief - outcome) ** 2, sample, foreseen=_foreseen(sample.belief))
+    ended = sample.whole.posterior
+    return compare_mean("brier_post", (ended - outcome) ** 2, sample.whole, foreseen=_foreseen(ended))
 
 
 def _compare_brier_update(sample: Updates) -> Compared:
     pairs, outcome = sample.whole, known_outcome(sample)
     change = (pairs.posterior - outcome) ** 2 - (pairs.prior - outcome) ** 2
-    return compare_mean("brier_update", change, pairs)
+    return compare_mean("brier_update", change, pairs, foreseen=_foreseen(pairs.posterior, pairs.prior))
 
 
 @metric(
@@ -124,7 +135,7 @@ def truth(sample: Forecasts, how: Resampling) -> Iterator[Line]:
 def hybrid(sample: Hits, how: Resampling) -> Iterator[Line]:
     """Beliefs that are k of n answers: their mean, and how much of their spread is luck of the draw."""
     p, n = sample.belief, sample.n
-    score = with_drop_reasons(cluster_mean(p, clusters_of(sample), **how.interval), sample, p)
+    score = with_drop_reasons(cluster_mean(p, clusters_of(sample), within=UNIT, **how.interval), sample, p)
     several = np.isfinite(p) & (n > 1)
     beside = {}
     if several.sum() > 1:

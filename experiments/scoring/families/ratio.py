@@ -34,7 +34,7 @@ def _changes(sample: Options) -> Array:
 def _compare_rms(sample: Options) -> Compared:
     change = _changes(sample)
     moments = np.column_stack([np.ones(len(change)), change**2])
-    return compare_moments("rms_logodds", keys_of(sample), clusters_of(sample), moments, _root)
+    return compare_moments("rms_logodds", keys_of(sample), clusters_of(sample), moments, _root, FARTHEST)
 
 
 def _root(sums: Array) -> Array:

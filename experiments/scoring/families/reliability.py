@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from ....metrics import Reliability, cluster_mean, reliability_icc, wording_study
+from ....metrics import UNIT, Reliability, cluster_mean, cluster_share, reliability_icc, wording_study
 from ...tables.cells import Array
 from ...tables.rows import by_reading
 from ...tables.samples import Cases, Elicited, Evidence, Forecasts, Sample
@@ -46,8 +46,12 @@ def elicited(sample: Elicited, how: Resampling) -> Iterator[Line]:
     """How much of the answers the beliefs speak for, how many have none, and how alike two readings of one are."""
     clusters = clusters_of(sample)
     missing = np.isnan(sample.belief).astype(np.float64)
-    yield Line("coverage", "share of the answers that count", cluster_mean(sample.coverage, clusters, **how.interval))
-    yield Line("unparsed", "read-outs without a belief", cluster_mean(missing, clusters, **how.interval))
+    yield Line(
+        "coverage",
+        "share of the answers that count",
+        cluster_mean(sample.coverage, clusters, within=UNIT, **how.interval),
+    )
+    yield Line("unparsed", "read-outs without a belief", cluster_share(missing, clusters, **how.interval))
     if sample.readings is not None and np.isfinite(sample.readings[:, 1]).any():
         score = reliability_icc(sample.readings, clusters, **how.interval)
         yield Line("reliability", "reliability of one reading", score)

@@ -16,7 +16,7 @@ EXCESS = "excess"
 
 
 def _compare_excess(sample: Told) -> Compared:
-    return compare_mean(EXCESS, _excess(sample.user, sample.licensed_user) - _of_agent(sample), sample)
+    return compare_mean(EXCESS, _excess(sample.user, sample.licensed_user) - _of_agent(sample), sample, FARTHEST)
 
 
 def _of_agent(sample: Told) -> Array:

@@ -6,6 +6,7 @@ import numpy as np
 import pandas as pd
 
 from ....metrics import (
+    UNIT,
     MappedTransfer,
     TransferFraction,
     cluster_mean,
@@ -40,14 +41,16 @@ def readout(sample: YesNo, how: Resampling) -> Iterator[Line]:
     """The belief that the probabilities of yes and no hold, and how much of the answer it speaks for."""
     clusters = clusters_of(sample)
     certain = int(((sample.belief == 0) | (sample.belief == 1)).sum())
-    belief = with_drop_reasons(cluster_mean(sample.belief, clusters, **how.interval), sample, sample.belief)
+    belief = with_drop_reasons(
+        cluster_mean(sample.belief, clusters, within=UNIT, **how.interval), sample, sample.belief
+    )
     yield Line(
         "p_yes",
         "P(yes) among yes and no",
         belief,
         {"certain, so of infinite log-odds": str(certain)} if certain else {},
     )
-    mass = with_drop_reasons(cluster_mean(sample.mass, clusters, **how.interval), sample, sample.mass)
+    mass = with_drop_reasons(cluster_mean(sample.mass, clusters, within=UNIT, **how.interval), sample, sample.mass)
     low = np.mean(sample.mass[np.isfinite(sample.mass)] < LOW_COVERAGE) if mass.n_rows else np.nan
     yield Line(
         "yes_no_mass", "mass on yes and no", mass, {f"below {LOW_COVERAGE}, where a refusal may hide": f"{low:.1%}"}

@@ -83,7 +83,7 @@ def test_the_same_card_again_is_the_same_bytes_wherever_it_stopped(card: ModelCa
 def test_nothing_is_worse_than_itself(card: ModelCard, made: Made) -> None:
     assert against(card, card).regressions == []
     found = against(made("two"), ModelCard.open(card.folder))
-    assert {one.name for one in found.tested} >= {"valid answers"}
+    assert {one.name for one in found.tested} >= {"valid-answer rate"}
     assert [one.score.difference for one in found.tested] == [0] * len(found.tested)
     assert found.regressions == []
 
@@ -98,10 +98,10 @@ def test_a_model_that_answers_less_often_is_worse(
         weights["lm_head.weight"][answers, 0] = 3
 
     before, worse = made("often", often), card
-    assert not any("valid answers" in line for line in against(before, worse).regressions)
+    assert not any("valid-answer rate" in line for line in against(before, worse).regressions)
     lines = against(worse, before).regressions
     assert lines
-    assert any("truth: valid answers" in line for line in lines)
+    assert any("truth: valid-answer rate" in line for line in lines)
     model = yaml.safe_load((worse.runs["truth"] / "config.yaml").read_text())["model"]["path"]
     place = worse.folder.parent
     given = ("--set", str(place.parent / "tiny.yaml"), "--out", str(place), "--against", str(before.folder))

@@ -182,7 +182,7 @@ def test_the_page_marks_what_fails(profile: Profile) -> None:
     assert failures[:DEAF] == ["", "words, evidence", "coverage"]
     assert "evidence" in failures[DEAF]
     assert isinstance(picture, Picture)
-    assert picture.svg.startswith("<svg")
+    assert picture.figure.svg.startswith("<svg")
 
 
 def test_inner_read_outs_that_do_not_say_what_they_are_of_are_refused() -> None:

@@ -164,7 +164,7 @@ def test_what_is_rarely_answered_or_follows_no_evidence_fails_the_gate(
     assert failing == {
         "words": deaf,
         "letters": ["coverage", *deaf],
-        "greedy": [*deaf, "parse rate"],
+        "greedy": [*deaf, "valid-answer rate"],
         "numbers": deaf,
     }
     # The urns of the gate enter no other number.

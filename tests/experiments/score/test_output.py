@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from doxascope.experiments.report.output import as_data, as_html, prepare, write
+from doxascope.experiments.report.output import as_data, page_of, prepare, write
 from doxascope.experiments.report.text import as_text
 from doxascope.experiments.scoring.engine import score_table
 from doxascope.hooks.errors import UserError
@@ -28,7 +28,7 @@ def test_json_has_null_for_nan_and_the_page_escapes_the_table(table: Write, tmp_
     slope = stored["scores"][0]
     assert (slope["quantity"], slope["estimate"], slope["status"]) == ("M", None, "zero_variance_prior")
     page = (tmp_path / "out" / "report.html").read_text()
-    assert "<script" not in page
+    assert evil not in page
     assert "&lt;script&gt;alert(1)" in page
     assert "t&amp;&lt;b&gt;.csv" in page
     assert "src=" not in page
@@ -51,10 +51,10 @@ def test_what_is_printed_carries_its_denominators_and_methods(table: Write) -> N
     text = as_text(score_table(table(*PAIRS)))
     assert "1 (1 undefined)" in text
     assert "not shown to be within 0.01: 3 of 300 clusters; bounds" in text
-    assert "smallest |M| found with 80% power" in text
+    assert "minimum detectable effect (80% power)" in text
     assert "few_effective_clusters" in text
     assert "CR3 over 3 clusters" in text
-    assert as_html(score_table(table(*PAIRS)), {}).count("CR3 over 3 clusters") >= 1
+    assert page_of(score_table(table(*PAIRS)), {}).html().count("CR3 over 3 clusters") >= 1
 
 
 def doxascope(*args: str, cwd: Path) -> subprocess.CompletedProcess[str]:

@@ -52,7 +52,7 @@ def test_every_context_is_read_by_every_kind(whole: tuple[Any, Any, Any]) -> Non
 def test_the_report_shows_the_arms_their_licences_and_the_conversations(whole: tuple[Any, Any, Any]) -> None:
     _, _, folder = whole
     page = (folder.path / "report.html").read_text()
-    for text in ("Arms, each against its own base", "Who asks?", "after the user&#39;s word", "Updates on evidence"):
+    for text in ("Arms, each against its own base", "Who asks?", "after the user's word", "Updates on evidence"):
         assert text in page, text
     assert page.count("<svg") >= 4
     rows = json.loads((folder.path / "scores.json").read_text())["scores"]

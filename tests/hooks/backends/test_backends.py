@@ -12,13 +12,13 @@ import pytest
 import torch
 
 from doxascope import UserError, load
-from doxascope.hooks.backends import edits
 from doxascope.hooks.backends.backend import Backend, Capture
 from doxascope.hooks.backends.capture import CapturePlan
-from doxascope.hooks.backends.edits import Change, Edit
 from doxascope.hooks.backends.make import MakeBackend, make_backend
 from doxascope.hooks.backends.transformers import TransformersBackend
 from doxascope.hooks.certificate.certificate import TOLERANCE
+from doxascope.hooks.edits import changes
+from doxascope.hooks.edits.changes import Change, Edit
 from doxascope.hooks.exact.exact import ExactReading, largest_difference, read_packed
 from doxascope.hooks.lm import LanguageModel
 from doxascope.hooks.model.blocks import blocks, head_widths
@@ -249,9 +249,9 @@ def cases(lm: LanguageModel) -> list[Case]:
         Case(site, *how)
         for site in BOTH
         for how in (
-            (edits.add_vector(values[0]), lambda rows: rows + values[0]),
-            (edits.replace_rows(values), lambda rows: values),
-            (edits.project_out(values[0]), lambda rows: rows - torch.outer(rows @ unit, unit)),
+            (changes.add_vector(values[0]), lambda rows: rows + values[0]),
+            (changes.replace_rows(values), lambda rows: values),
+            (changes.project_out(values[0]), lambda rows: rows - torch.outer(rows @ unit, unit)),
         )
     ]
     return made[:1] if lm.spec.name in REAL else made
@@ -305,7 +305,7 @@ def test_an_edit_inside_a_block_is_the_same_on_every_back_end(subject: Subject, 
     lm = subject.lm
     if lm.spec.name in REAL:
         pytest.skip("shown on tiny models")
-    change = edits.replace_rows(torch.zeros(2, lm.model.config.get_text_config().hidden_size))
+    change = changes.replace_rows(torch.zeros(2, lm.model.config.get_text_config().hidden_size))
     edit = Edit(Point(1, "attn_out"), tuple(branches.nodes["changed"][1:3]), change)
     edited = subject.make(LAYOUTS["packed"]).run(branches.pack, edits=[edit])
     plain = TransformersBackend(lm.model).run(branches.pack, edits=[edit])
@@ -317,7 +317,7 @@ def test_a_replacement_follows_the_order_of_its_nodes(subject: Subject, branches
     size = subject.lm.model.config.get_text_config().hidden_size
     values = torch.stack([torch.full((size,), float(i)) for i in (1, 2, 3)])
     nodes = [branches.nodes["other"][0], branches.nodes["changed"][0], branches.nodes["changed"][1]]
-    edit = Edit(Point(0, "resid_post"), tuple(nodes), edits.replace_rows(values))
+    edit = Edit(Point(0, "resid_post"), tuple(nodes), changes.replace_rows(values))
     at = {int(node): i for i, node in enumerate(branches.pack.members)}
     rows = np.array([at[node] for node in nodes])
     for layout in (LAYOUTS[name] for name in ("packed", "forked", "padded")):
@@ -345,7 +345,7 @@ def test_hooks_are_removed_when_the_pass_fails(subject: Subject, branches: Branc
 
 
 def test_a_layer_that_is_not_there_is_refused(subject: Subject, branches: Branches) -> None:
-    edit = Edit(Point(99, "resid_post"), tuple(branches.nodes["changed"]), edits.add_vector(torch.ones(1)))
+    edit = Edit(Point(99, "resid_post"), tuple(branches.nodes["changed"]), changes.add_vector(torch.ones(1)))
     with pytest.raises(UserError, match=r"layers 99 to 99: the model has layers 0 to \d+"):
         subject.make(LAYOUTS["packed"]).run(branches.pack, edits=[edit])
 

@@ -57,8 +57,8 @@ def test_layers_by_number_step_and_depth(layers: Any, numbers: Any) -> None:
         ({"layers": True}, r"capture: layers: give `all`"),
         ({"layers": {"every": 0}}, r"every: Input should be greater than or equal to 1, given 0"),
         ({"positions": {"end": {"at": "start"}}}, r"positions\.end\.at: Input should be 'last', .*, given 'start'"),
-        ({"positions": {"end": {"at": "end"}}}, r"positions\.end: `message` goes with `at: before`, `end` or `mean`"),
-        ({"positions": {"end": {"at": "last", "message": 1}}}, r"positions\.end: `message` goes with"),
+        ({"positions": {"end": {"at": "end"}}}, r"positions\.end: `at: before`, `end` and `mean` need a `message`"),
+        ({"positions": {"end": {"at": "last", "message": 1}}}, r"positions\.end: `message` and `text` go with"),
         ({"place": "last"}, r"capture: unknown key 'place'"),
     ],
 )

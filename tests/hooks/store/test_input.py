@@ -86,7 +86,7 @@ def test_rows_and_residuals_that_do_not_fit_are_refused(
     rows, residuals = make_batch(3)
     half = {site: values.astype("f2") for site, values in residuals.items()}
     short = {site: values[:, :2] for site, values in residuals.items()}
-    twice = rows.assign(readout_id="r", position="last")
+    twice = rows.assign(readout_id="r", position="last", token_index=0)
     with ActivationWriter.open(store, header) as writer:
         for number, table, given, told in [
             (2, rows, residuals, "batch 2 is committed already"),

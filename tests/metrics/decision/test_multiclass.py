@@ -4,9 +4,10 @@ from itertools import product
 
 import numpy as np
 import pytest
+from scipy import stats
 from sklearn.metrics import log_loss
 
-from doxascope.metrics import brier, calibration_error, option_scores, order_effect, ratio_of_sums
+from doxascope.metrics import brier, calibration_error, cluster_mean, option_scores, order_effect, ratio_of_sums
 
 RNG = np.random.default_rng(0)
 P = RNG.dirichlet(np.ones(5), 40)
@@ -57,6 +58,27 @@ def test_a_model_that_is_too_sure_has_an_error_of_as_much_as_it_is_too_sure() ->
     (one,) = found.bins
     assert (one.n, one.confidence, one.frequency) == (1000, pytest.approx(0.9), pytest.approx(0.6))
     assert one.lo > one.frequency
+
+
+def test_the_interval_of_one_bin_is_that_of_a_mean_and_reaches_0_where_its_own_does() -> None:
+    """Theorem: the square of a normal mean is a noncentral chi2, so that far from 0 both invert the same test."""
+    y = np.tile([1, 1, 1, 0, 0], 40)
+    found = calibration_error(np.full(200, 0.9), y, bins=1)
+    mean = cluster_mean(y - 0.9, np.arange(200), seed=0, draws=1)
+    reach = stats.t.ppf(0.975, 199) * mean.se
+    assert (found.ci_lo, found.ci_hi) == (pytest.approx(0.3 - reach, rel=0.02), pytest.approx(0.3 + reach, rel=0.02))
+    near = calibration_error(np.full(200, 0.6), y, bins=1)
+    assert (near.ci_lo, near.rms) == (0, 0)
+
+
+def test_where_errors_are_rare_those_that_were_seen_do_not_make_the_interval() -> None:
+    """A calibrated model that is sure of itself: without a single error its residuals hardly vary."""
+    s = np.linspace(0.98, 0.995, 60)
+    rare = calibration_error(s, np.ones(60))
+    assert rare.status == "few_surprises"
+    assert rare.ci_lo == 0
+    often = calibration_error(np.tile(np.linspace(0.6, 0.95, 60), 3), np.tile([1, 1, 1, 0], 45))
+    assert often.status == "ok"
 
 
 def test_bins_hold_as_many_and_the_band_widens_with_clusters() -> None:

@@ -41,6 +41,10 @@ def test_one_reading_has_no_reliability_and_noise_alone_none_above_zero() -> Non
     assert method_reliability(first[:, :1]).status == "one_reading"
     rng = np.random.default_rng(0)
     assert method_reliability(rng.standard_normal((N, 2))).status == "weak_reliability"
+    weak = [
+        method_correlation(rng.standard_normal((N, 2)), rng.standard_normal((N, 2)), draws=99).status for _ in range(20)
+    ]
+    assert weak.count("weak_reliability") >= 19  # a positive estimate, which one in four pairs have, is not enough
     assert method_correlation(np.ones((N, 2)), second).status == "zero_variance"
     assert method_correlation(first[:2], second[:2]).status == "too_few"
     with pytest.raises(ValueError, match="give the same things in both"):

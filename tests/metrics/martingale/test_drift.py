@@ -126,5 +126,9 @@ def test_disjoint_halves_forgive_a_noisy_prior_and_one_half_does_not() -> None:
     assert clean.ci_lo < 0 < clean.ci_hi
     by_hand = np.mean(first.clip(-1, 1).mean(axis=1) * second.clip(-1, 1).mean(axis=1))
     assert clean.drift2 == pytest.approx(by_hand)
+    assert clean.status == "no_prior"
+    halves = first.clip(-1, 1), second.clip(-1, 1)
+    for prior, status in ((0.5, "ok"), (0.01, "few_surprises"), (0.99, "few_surprises")):
+        assert drift_covariance(*halves, prior=np.full(len(first), prior), draws=99).status == status
     with pytest.raises(ValueError, match="lengths differ: first 1, second 2"):
         drift_covariance([[0.1]], [[0.1], [0.2]])

@@ -10,6 +10,7 @@ from doxascope.metrics import (
     chance_corrected,
     cluster_mean,
     kappa_word,
+    studentised_bounds,
     word_identity_null,
 )
 
@@ -58,18 +59,26 @@ def test_a_copier_of_what_was_not_named_is_caught_by_the_mention_control() -> No
     assert gate.failures == ("rejected below mentioned[is it]",)
 
 
-def test_each_bound_is_the_one_sided_one_of_its_template() -> None:
+def test_each_bound_is_the_one_sided_one_of_its_template_with_what_was_missed() -> None:
     made = contexts(1, eliminates=1.0)
     gate = belief_gate(**made, draws=300, seed=4)
     here = made["template"] == "either or"
-    change = (made["post_rejected"] - made["prior_rejected"])[here]
-    mean = cluster_mean(change, made["groups"][here], draws=300, seed=4, level=0.9)
-    found = gate.conditions["rejected falls[either or]"]
-    assert (found.value, found.bound, found.threshold, found.n_clusters) == (mean.mean, mean.ci_hi, 0, ITEMS)
-    gap = cluster_mean(
-        (made["post_rejected"] - made["mentioned"])[here], made["groups"][here], draws=300, seed=4, level=0.9
-    )
-    assert gate.conditions["rejected below mentioned[either or]"].bound == gap.ci_hi
+    missed = 1 - 0.05 ** (1 / ITEMS)  # none of so many that rise by one is seen in one sample of twenty
+    for other, name in (("prior_rejected", "rejected falls"), ("mentioned", "rejected below mentioned")):
+        change = (made["post_rejected"] - made[other])[here]
+        _, studentised, _ = studentised_bounds(change, made["groups"][here], draws=300, seed=4, level=0.95)
+        found = gate.conditions[f"{name}[either or]"]
+        bound = max(studentised, (1 - missed) * change.mean() + missed)
+        assert (found.value, found.threshold, found.n_clusters) == (pytest.approx(change.mean()), 0, ITEMS)
+        assert found.bound == pytest.approx(bound)
+
+
+def test_who_favours_the_rejected_word_in_items_that_a_small_sample_misses_does_not_pass() -> None:
+    """Nineteen items in twenty fall by .05 and one rises by .95: nothing on average, and twelve hold none of it."""
+    fell = {"prior_rejected": np.full(12, 0.3), "post_rejected": np.linspace(0.24, 0.26, 12)}
+    assert not belief_gate(template=["is it"] * 12, **fell).passed
+    many = {name: np.tile(share, 10) for name, share in fell.items()}
+    assert belief_gate(template=["is it"] * 120, **many).passed
 
 
 def test_the_other_conditions_by_name() -> None:
@@ -91,7 +100,7 @@ def test_the_other_conditions_by_name() -> None:
         "coverage[free]",
         "gain over words",
         "response to evidence",
-        "parse rate[verbal]",
+        "valid-answer rate[verbal]",
         "easy questions",
     )
     assert (bad.rare, bad.conditions["coverage[free]"].value) == (("free",), pytest.approx(0.15))

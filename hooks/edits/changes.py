@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from ..model.points import Point
+from ..model.points import Point, Tap
 from ..prompts.query import Swap
 
 if TYPE_CHECKING:
@@ -34,28 +34,39 @@ def replace_rows(values: "torch.Tensor") -> Change:
     >>> replace_rows(torch.tensor([[1.0, 2.0]]))(torch.zeros(1, 2), torch.tensor([0])).tolist()
     [[1.0, 2.0]]
     """
-    return lambda rows, which: values.to(rows)[which]
+    return lambda rows, which: _of(values, which).to(rows)
 
 
 def add_vector(vector: "torch.Tensor") -> Change:
-    """Add `vector`, [d_model].
+    """Add `vector`, [d_model], or a vector for each node of the edit, [nodes, d_model].
 
     >>> import torch
     >>> add_vector(torch.tensor([1.0, 0.0]))(torch.zeros(2, 2), torch.tensor([0, 1])).tolist()
     [[1.0, 0.0], [1.0, 0.0]]
     """
-    return lambda rows, which: rows + vector.to(rows)
+    return lambda rows, which: rows + _of(vector, which).to(rows)
 
 
 def project_out(direction: "torch.Tensor") -> Change:
-    """Remove the component along `direction`, [d_model], of any length but 0.
+    """Remove the component along `direction`, [d_model] or for each node of the edit [nodes, d_model], of any length
+    but 0. It is computed in float32.
 
     >>> import torch
     >>> project_out(torch.tensor([2.0, 0.0]))(torch.tensor([[3.0, 4.0]]), torch.tensor([0])).tolist()
     [[0.0, 4.0]]
     """
-    unit = direction / direction.norm()
-    return lambda rows, which: rows - (rows @ unit.to(rows))[:, None] * unit.to(rows)
+    unit = direction.float() / direction.float().norm(dim=-1, keepdim=True)
+
+    def change(rows: "torch.Tensor", which: "torch.Tensor") -> "torch.Tensor":
+        along, wide = _of(unit, which).to(rows.device), rows.float()
+        return wide - (wide * along).sum(dim=-1, keepdim=True) * along
+
+    return change
+
+
+def _of(values: "torch.Tensor", which: "torch.Tensor") -> "torch.Tensor":
+    """Of [nodes, d_model] those that are asked for; [d_model] is that of every node."""
+    return values if values.ndim == 1 else values[which.to(values.device)]
 
 
 def swap_edits(swaps: Iterable[tuple[Sequence[int], Swap]]) -> list[Edit]:
@@ -73,3 +84,23 @@ def swap_edits(swaps: Iterable[tuple[Sequence[int], Swap]]) -> list[Edit]:
             nodes.setdefault(point, []).extend(prompt[token] for token in swap.tokens)
             rows.setdefault(point, []).append(values)
     return [Edit(point, tuple(nodes[point]), replace_rows(torch.cat(rows[point]))) for point in nodes]
+
+
+def edit_taps(edits: Sequence[Edit]) -> dict[Point, Tap]:
+    """What makes edits in a pass over one row of tokens, [1, T, width], whose places are their nodes; a node beyond its
+    end is left out.
+    """
+    import torch
+
+    def tap(own: Sequence[Edit]) -> Tap:
+        def change(hidden: torch.Tensor) -> torch.Tensor:
+            stream = hidden[0].clone()
+            for edit in own:
+                nodes = torch.tensor(edit.nodes, device=stream.device)
+                which = (nodes < len(stream)).nonzero()[:, 0]
+                stream[nodes[which]] = edit.change(stream[nodes[which]], which).to(stream)
+            return stream[None]
+
+        return change
+
+    return {point: tap([edit for edit in edits if edit.point == point]) for point in {edit.point for edit in edits}}

@@ -1,0 +1,68 @@
+"""A vector with its provenance: what was added, projected out or put in place can be named and found again."""
+
+import hashlib
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from ..errors import UserError
+
+if TYPE_CHECKING:
+    import torch
+
+    VectorLike = "Vector | torch.Tensor | np.ndarray | Sequence[float]"
+
+
+class Vector:
+    """Values for an edit, with their name and where they come from.
+
+    Args:
+        values: [width]: the same at every layer and token; [layers, width]: one for each layer of the edit; or [tokens,
+            layers, width], as a capture gives them: one for each token and layer. A length of 1 is for all.
+        name: what it is called in records.
+        source: how it was made, in words.
+
+    Raises UserError for values of another shape, or that are not finite.
+
+    >>> Vector([3.0, 4.0], "north-east", source="by hand")
+    Vector('north-east', [2], norm 5, dea5ce9a, by hand)
+    """
+
+    def __init__(self, values: Any, name: str, source: str = "") -> None:
+        import torch
+
+        try:
+            made = torch.as_tensor(np.asarray(values) if isinstance(values, list | tuple) else values)
+            self.values = made.detach().to("cpu", torch.float32).contiguous()
+        except (TypeError, ValueError, RuntimeError):
+            raise UserError(f"vector {name!r}: {type(values).__name__} is no array of numbers") from None
+        if not 1 <= self.values.ndim <= 3 or not self.values.numel():
+            shape = list(self.values.shape)
+            raise UserError(
+                f"vector {name!r}: has shape {shape}; give [width], [layers, width] or [tokens, layers, width]"
+            )
+        if not self.values.isfinite().all():
+            raise UserError(f"vector {name!r}: some of its values are not finite")
+        self.name, self.source = name, source
+        told = f"{list(self.values.shape)}".encode() + self.values.numpy().tobytes()
+        self.digest = hashlib.sha256(told).hexdigest()[:16]
+        """Of its float32 values and their shape."""
+
+    def by_token_and_layer(self) -> "torch.Tensor":
+        """[tokens or 1, layers or 1, width]."""
+        return self.values[(None,) * (3 - self.values.ndim)]
+
+    def record(self) -> dict[str, Any]:
+        """What a manifest or a table says of it."""
+        return {"name": self.name, "digest": self.digest, "shape": list(self.values.shape), "source": self.source}
+
+    def __repr__(self) -> str:
+        shape = "x".join(map(str, self.values.shape))
+        source = f", {self.source}" if self.source else ""
+        norm = self.values.norm(dim=-1).mean()
+        return f"Vector({self.name!r}, [{shape}], norm {norm:.3g}, {self.digest[:8]}{source})"
+
+
+def as_vector(values: "VectorLike", name: str) -> Vector:
+    """The same, named so unless it has a name."""
+    return values if isinstance(values, Vector) else Vector(values, name)

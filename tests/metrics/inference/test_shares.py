@@ -1,0 +1,35 @@
+import numpy as np
+import pytest
+from scipy import stats
+
+from doxascope.metrics import cluster_mean, cluster_share
+
+
+@pytest.mark.parametrize("right", [0, 1, 17, 59, 60])
+def test_of_independent_rows_it_is_nearly_the_exact_interval_of_a_count(right: int) -> None:
+    """The effective number is 60 - 1 of independent rows, and 60 where all are alike."""
+    found = cluster_share([1] * right + [0] * (60 - right), np.arange(60))
+    exact = stats.binomtest(right, 60).proportion_ci(method="exact")
+    assert (found.ci_lo, found.ci_hi) == (pytest.approx(exact.low, abs=0.01), pytest.approx(exact.high, abs=0.01))
+    assert 0 <= found.ci_lo <= found.mean <= found.ci_hi <= 1
+
+
+def test_rows_that_say_the_same_count_once() -> None:
+    right = np.random.default_rng(0).random(40) < 0.8
+    once, often = (cluster_share(np.repeat(right, m), np.repeat(np.arange(40), m)) for m in (1, 5))
+    assert (often.mean, often.ci_lo) == (pytest.approx(once.mean), pytest.approx(once.ci_lo, abs=0.01))
+    all_right = cluster_share(np.ones(200), np.repeat(np.arange(40), 5))
+    assert (all_right.ci_lo, all_right.ci_hi) == (pytest.approx(0.025 ** (1 / 40)), 1)
+
+
+def test_what_rests_on_few_clusters_says_so() -> None:
+    sizes = np.r_[100, np.ones(39, int)]
+    owner = np.repeat(np.arange(40), sizes)
+    values = np.random.default_rng(1).random(len(owner))
+    assert cluster_mean(values, owner, seed=0, draws=99).status == "few_effective_clusters"
+    assert cluster_share(values > 0.5, owner).status == "few_effective_clusters"
+    assert cluster_mean(values[-29:], np.arange(29), seed=0, draws=99).status == "few_clusters"
+    assert cluster_mean(values[-30:], np.arange(30), seed=0, draws=99).status == "ok"
+    assert cluster_mean(np.full(30, 0.2), np.arange(30), seed=0, draws=99).status == "zero_cluster_variance"
+    few = cluster_mean([0.0, 0.3, 0.0], np.arange(3), seed=0, within=(0.0, 1.0))
+    assert (few.ci_lo, few.status) == (0, "few_clusters")

@@ -1,0 +1,54 @@
+"""The scripts and the notebook of `examples/` run from beginning to end, on a tiny model."""
+
+import json
+import runpy
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+EXAMPLES = Path(__file__).parents[1] / "examples"
+
+
+@pytest.fixture(scope="module")
+def small(save_llama: Callable[..., Path], make_tokenizer: Callable[..., Any]) -> Path:
+    """A tiny model whose tokenizer knows the words of the examples."""
+    texts = tuple(file.read_text() for file in sorted(EXAMPLES.iterdir()) if file.suffix in (".py", ".ipynb"))
+    return save_llama(make_tokenizer(texts), "example", max_position_embeddings=2048)
+
+
+def script(name: str) -> Callable[..., Any]:
+    return runpy.run_path(str(EXAMPLES / name))["main"]
+
+
+def test_ask_and_calibrate(small: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    scores = script("ask_and_calibrate.py")(str(small))
+    assert {"accuracy", "calibration_error", "gate"} <= set(scores["metric"])
+    assert "fails coverage" in capsys.readouterr().out  # a random model says anything but an option
+
+
+def test_capture_probe_steer(small: Path) -> None:
+    table = script("capture_probe_steer.py")(str(small))
+    assert table.index.tolist() == ["free", "free more", "free less", "free random", "free without"]
+    assert np.isfinite(table).all(axis=None)
+    assert table["prob"].nunique() == 5
+
+
+def test_own_experiment(small: Path, tmp_path: Path) -> None:
+    folder = script("own_experiment.py")(str(small), str(tmp_path))
+    scores = json.loads((folder / "scores.json").read_text())["scores"]
+    assert any(one["metric"] == "framing_bias" for one in scores)
+
+
+def test_every_cell_of_the_notebook_runs(small: Path) -> None:
+    notebook = json.loads((EXAMPLES / "tour.ipynb").read_text())
+    names: dict[str, Any] = {}
+    for cell in notebook["cells"]:
+        if cell["cell_type"] == "code":
+            assert not cell["outputs"]
+            source = "".join(cell["source"]).replace('MODEL = "smollm2-135m"', f"MODEL = {str(small)!r}")
+            exec(compile(source, cell["id"], "exec"), names)
+    assert names["patched"].beliefs["logp"].nunique() == 4
+    assert names["patched"]._repr_html_().startswith("<table")
