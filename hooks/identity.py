@@ -10,6 +10,7 @@ from importlib.metadata import version
 from typing import TYPE_CHECKING, Any
 
 from .exact.self_check import Chosen
+from .model.quantised import quantisation
 from .model.spec import ModelSpec
 from .settings import Settings
 
@@ -40,6 +41,9 @@ class Identity(Settings):
     date: str | None
     """What the chat template is told; None if it does not ask."""
     dtype: str
+    """In which it computes."""
+    quantisation: str | None = None
+    """Of its weights: the method, its settings, and whether they are held so; None: none."""
     kernel: str
     """The attention implementation that reads."""
     backend: str
@@ -69,7 +73,8 @@ def identify(
         chat_template=_short(str(tokenizer.chat_template)) if tokenizer.chat_template else None,
         template=spec.template,
         date=spec.date.isoformat() if spec.template == "own" and DATED in str(tokenizer.chat_template) else None,
-        dtype=spec.dtype,
+        dtype=str(model.dtype).removeprefix("torch."),
+        quantisation=quantisation(model),
         kernel=str(chosen.backend.model.config._attn_implementation),
         backend=f"{spec.backend} {version(spec.backend)}",
         path=chosen.path,

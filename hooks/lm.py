@@ -24,6 +24,7 @@ from .errors import UserError, in_one_line
 from .exact.exact import ExactReading, PackedReading, exact_rows, read_packed, read_together
 from .exact.plain import read_plain
 from .exact.self_check import Chosen, choose_path
+from .generation.forked_rows import ForkedRows
 from .generation.generation import GeneratedText, Request, Sampler
 from .generation.growing import CachedHistories, Histories, RecomputedHistories
 from .generation.grown import GrownReading, read_grown
@@ -386,9 +387,14 @@ class LanguageModel:
         return RecomputedHistories(self.backend, budget or self.budgets.pack)
 
     def rows(self) -> HistoryRows:
-        """What sampling runs on: with a cache where the model takes the mask of a tree, else computed anew."""
-        packed = self.chosen.path == "packed"
-        return CachedRows(self.model, self.budgets.pack) if packed else TreeRows(self.histories())
+        """What sampling runs on: with a cache where the model takes the mask of a tree, or goes on from one by single
+        tokens as it reads them in a prompt; else computed anew.
+        """
+        if self.chosen.path == "packed":
+            return CachedRows(self.model, self.budgets.pack)
+        if self.chosen.path in ("forked", "stepped"):
+            return ForkedRows(self.model, self.budgets.pack)
+        return TreeRows(self.histories())
 
     def option_rows(
         self, reading: ExactReading, options: Sequence[Option], low_coverage: float = LOW_COVERAGE

@@ -45,8 +45,8 @@ class ModelCard:
 
     @cached_property
     def within(self) -> dict[str, Comparison]:
-        """Experiment -> its kinds of belief, or methods, compared on the same items."""
-        return {name: compare([path]) for name, path in self.runs.items()}
+        """Experiment -> its kinds of belief, or methods, compared on the same items; no pairs where it has but one."""
+        return {name: compare([path], alone=True) for name, path in self.runs.items()}
 
     def floors(self, experiment: str) -> Mapping[tuple[str, ...], float]:
         """(metric, method, kind) -> how far arithmetic alone moves it; empty without a certificate of the model."""

@@ -6,7 +6,7 @@ from typing import Any
 from ... import __version__
 from ..comparing import Comparison, Group
 from ..report.aligned import aligned
-from ..report.rows import as_row
+from ..report.rows import as_row, jsonable
 from ..runs.folder import RunFolder
 from ..scoring.number import interval_text, shown
 from ..tables.samples import sample_name
@@ -78,11 +78,12 @@ def write_against(found: Against) -> Path:
 
 
 def against_data(found: Against) -> dict[str, Any]:
-    """The same for `against.json`."""
-    return {
+    """The same for `against.json`; what could not be tested is null."""
+    told = {
         "doxascope": __version__,
         "card": found.card.folder.name,
         "other": found.other.folder.name,
         "tested": [one.as_dict() for one in found.tested],
         "regressions": found.regressions,
     }
+    return jsonable(told)

@@ -31,6 +31,7 @@ def compare(
     names: Mapping[str, str] | None = None,
     seed: int | None = None,
     allow_code: Sequence[Path] = (),
+    alone: bool = False,
 ) -> Comparison:
     """Compare runs, tables, or the kinds of belief of one run or table, paired on what they have in common.
 
@@ -42,6 +43,7 @@ def compare(
         names: of tables, what a form wants -> the column that has it.
         seed: of all resampling; None: the first run's own, 0 of tables.
         allow_code: files of experiments that may be run.
+        alone: whether one run that holds one kind of belief is a comparison without pairs, and no error.
 
     Raises UserError for what cannot be compared: sides without a counterpart, of other versions, or that share no item;
     runs that are not whole; and a number or a margin of one that is not there.
@@ -56,7 +58,8 @@ def compare(
     for name, own in groups.items():
         found, failed = measured(samples_of(own), how, only_compared=True), _failed(own)
         pairs = pairs_between(own, found)
-        _require_common(own, pairs)
+        if pairs or len(own) > 1 or not alone:
+            _require_common(own, pairs)
         struck |= {len(every) + i: why for i, pair in enumerate(pairs) if (why := _why_struck(pair, failed))}
         every += pairs
         matrix = matrix_of(samples_of(own), how)

@@ -60,7 +60,12 @@ CASES = (
     Column("excess", "sum less 1", "of numbers that are stated on lines of their own"),
 )  # fmt: skip
 READINGS = (
-    Column("reliability", "reliability", "ICC of two halves of the readings (orders, or sampled answers)"),
+    Column(
+        "reliability",
+        "reliability",
+        "ICC of two halves of the readings (orders, or sampled "
+        "answers); weak where its interval reaches 0: then it is the bias of an order, and no share",
+    ),
     Column("bias", "order bias", "P(yes) with the answers in their order less that in the other"),
     Column("unparsed", "no number", "read-outs without a belief", percent=True),
     Column("brier", "Brier", "mean squared distance from what came true"),

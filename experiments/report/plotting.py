@@ -7,12 +7,15 @@ import textwrap
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeVar
 
+import numpy as np
+from numpy.typing import ArrayLike
+
 from ..experiment import Figure
 from .svg import INK, Box, data, panels, pdf, raw_svg, small
 
 MARK = "#3f88b5"
 SIDE = 1.85
-LEFT, RIGHT, BELOW, ABOVE = 0.6, 0.15, 0.5, 0.2
+LEFT, RIGHT, BELOW, ABOVE = 0.7, 0.15, 0.5, 0.2
 """Of a panel, in inches: the side of the axes, and what is left free around them; above, for each line of a title."""
 TITLE_LETTERS = 26
 """Of a line of a title, as wide as a panel of the usual side."""
@@ -130,6 +133,6 @@ def to_svg(figure: Any) -> str:
         return small(raw_svg(figure))
 
 
-def course(axes: Any, x: Sequence[float], y: Sequence[float], **style: Any) -> None:
+def course(axes: Any, x: ArrayLike, y: ArrayLike, **style: Any) -> None:
     """Points in their order, joined by a line where there are at least three: two make no course."""
-    axes.plot(x, y, "-o" if len(x) > 2 else "o", **style)
+    axes.plot(x, y, "-o" if np.size(x) > 2 else "o", **style)

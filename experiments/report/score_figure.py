@@ -1,7 +1,7 @@
 """Scores with their intervals, side by side: the figure that every experiment has."""
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import Any, TypeGuard
 
 import numpy as np
 
@@ -36,13 +36,13 @@ def score_figure(
         title: of the figure.
         scores: all of the run.
         methods: one panel each.
-        wanted: (label, metric, subset) of each line, from above; those without a score are left out.
+        wanted: (label, metric, subset) of each line, from above; those without a number are left out.
         axis: what the numbers are.
         caption: what is to be seen.
         reference: where to draw a dashed line.
     """
     panels = [
-        (method, [(label, s) for label, metric, subset in wanted if (s := scores.get((metric, method, subset)))])
+        (method, [(label, s) for label, metric, subset in wanted if _known(s := scores.get((metric, method, subset)))])
         for method in methods
     ]
     named = [(method, [(label, score, False) for label, score in rows]) for method, rows in panels]
@@ -51,6 +51,10 @@ def score_figure(
         title, named, _drawer([row for _, rows in named for row in rows], axis, reference), caption,
         side=(SIDE, tall * LINE),
     )  # fmt: skip
+
+
+def _known(score: Score | None) -> TypeGuard[Score]:
+    return score is not None and bool(np.isfinite(score.estimate))
 
 
 def forest(

@@ -60,7 +60,7 @@ class Registered(Settings):
         score = number.score
         if self.margin is None or not math.isfinite(score.se) or not score.se > 0 or score.n_clusters < 2:
             return None
-        if score.status != "ok":
+        if score.status not in ("ok", "few_clusters"):  # how few they are enters p
             return None
         df = getattr(score, "df", math.nan)
         df = df if df > 0 else score.n_clusters - 1

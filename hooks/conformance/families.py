@@ -3,6 +3,8 @@
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
+from ..model.loading import auto_class
+
 if TYPE_CHECKING:
     from transformers import PreTrainedModel
 
@@ -69,6 +71,9 @@ LATENT = {
 }
 # Few heads of an index tie at exactly nothing, and then rounding picks the keys.
 INDEX = {"index_n_heads": 16, "index_head_dim": 16, "index_topk": WINDOW}
+VISION = {"hidden_size": 16, "intermediate_size": 16, "num_hidden_layers": 1, "num_attention_heads": 2, "image_size": 8}
+DEEP = {"depth": 1, "num_heads": 2, "out_hidden_size": 32, "deepstack_visual_indexes": [0]}
+MROPE = {"rope_type": "default", "rope_theta": 10000.0, "mrope_section": [2, 1, 1], "mrope_interleaved": True}
 GPT = {"n_embd": 32, "n_layer": 3, "n_head": 4, "n_positions": 256, "n_inner": 48}
 
 FAMILIES: Mapping[str, Mapping[str, Any]] = {
@@ -180,6 +185,9 @@ FAMILIES: Mapping[str, Mapping[str, Any]] = {
     | {"num_hidden_layers": 3, "state_size": 8, "num_heads": 4, "head_dim": 16, "n_groups": 1, "chunk_size": 8},
     "falcon_mamba": {key: SHAPE[key] for key in ("vocab_size", "hidden_size", "initializer_range", "bos_token_id")}
     | {"num_hidden_layers": 3, "state_size": 4},
+    "mistral3": {"text_config": SHAPE | {"model_type": "ministral3"}, "vision_config": VISION | {"patch_size": 4}},
+    "qwen3_vl": {"text_config": SHAPE | {"rope_parameters": MROPE}, "vision_config": VISION | DEEP},
+    "gemma3": {"text_config": SHAPE | MIXED, "vision_config": VISION | {"patch_size": 4}},
     "recurrent_gemma": SHAPE
     | {"logits_soft_cap": 3.0, "lru_width": 32, "attention_window_size": WINDOW, "num_hidden_layers": 3},
 }
@@ -192,12 +200,12 @@ def tiny_model(family: str, device: str, kernel: str = "sdpa") -> "PreTrainedMod
     Raises what transformers raises where it does not know the family, or has no such kernel for it.
     """
     import torch
-    from transformers import AutoConfig, AutoModelForCausalLM
+    from transformers import AutoConfig
 
     config = AutoConfig.for_model(family, **FAMILIES[family])
     with torch.random.fork_rng():
         torch.manual_seed(0)
-        model = AutoModelForCausalLM.from_config(config, dtype=torch.float32, attn_implementation=kernel)
+        model = auto_class(config).from_config(config, dtype=torch.float32, attn_implementation=kernel)
         for parameter in model.parameters():
             parameter.data += 0.05 * torch.randn_like(parameter)
     return model.to(device).eval().requires_grad_(False)

@@ -1,7 +1,8 @@
 """From a ModelSpec to weights and a tokenizer in memory."""
 
 import contextlib
-from collections.abc import Iterator
+import logging
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from importlib import import_module
 from importlib.util import find_spec
@@ -15,11 +16,13 @@ from ..documents import user_path
 from ..errors import UserError, cause, in_one_line
 from .checkpoint import refuse_incomplete, refuse_mistyped
 from .gguf import ONE_LOADS, convert_gguf
+from .quantised import note_quantisation
 from .spec import ModelSpec, PackagedFile, require_preset
 
 if TYPE_CHECKING:
-    from transformers import PreTrainedModel, PreTrainedTokenizerBase
+    from transformers import PretrainedConfig, PreTrainedModel, PreTrainedTokenizerBase
 
+log = logging.getLogger("doxascope")
 
 LOADED_AS = {"auto": "sdpa", "sdpa": "sdpa", "flex": "sdpa", "eager": "eager"}
 """Attention implementations of transformers that are asked for. Blocks are for packs alone."""
@@ -106,7 +109,7 @@ def load_text_side(spec: ModelSpec) -> TextSide:
 def load_model(spec: ModelSpec) -> "PreTrainedModel":
     """The weights, in evaluation mode, on their device or devices. Only safetensors are read, never pickles."""
     import torch
-    from transformers import AutoModelForCausalLM
+    from transformers import AutoConfig
     from transformers.utils import logging
 
     if spec.threads:
@@ -117,27 +120,34 @@ def load_model(spec: ModelSpec) -> "PreTrainedModel":
     torch.backends.cudnn.allow_tf32 = False
     logging.disable_progress_bar()
     source = find_weights(spec)
+    options: dict[str, Any] = {"revision": source.revision, "trust_remote_code": spec.trust_remote_code}
     with _explained(spec, source), ONE_LOADS, _silent():
-        loaded: Any = AutoModelForCausalLM.from_pretrained(
-            source.place,
-            revision=source.revision,
-            dtype=getattr(torch, spec.dtype),
-            attn_implementation=LOADED_AS[spec.kernel],
-            device_map=spec.device_map,
-            trust_remote_code=spec.trust_remote_code,
-            use_safetensors=True,
-            output_loading_info=True,
-            ignore_mismatched_sizes=True,  # else the error does not name them
-        )
-        model, info = loaded
+        config = AutoConfig.from_pretrained(source.place, **options)
+        quantised = getattr(config, "quantization_config", None) is not None
+        own = {"": pick_device(spec.device)} if quantised else None  # where their library puts them, there they stay
+
+        def load(kernel: str) -> Any:
+            return auto_class(config).from_pretrained(
+                source.place,
+                dtype=_dtype(spec, None if quantised else config),
+                attn_implementation=kernel,
+                device_map=spec.device_map or own,
+                use_safetensors=True,
+                output_loading_info=True,
+                ignore_mismatched_sizes=True,  # else the error does not name them
+                **options,
+            )
+
+        model, info = _with_kernel(spec, load)
         refuse_incomplete(model, info)
         refuse_mistyped(model, source.place, source.revision)
-    if spec.device_map:
-        if any(parameter.is_meta for parameter in model.parameters()):
-            raise UserError(
-                f"model {spec.name}: device_map {spec.device_map!r} leaves weights off every device; use more or "
-                "larger devices, or a smaller dtype"
-            )
+        note_quantisation(model, config)
+    if spec.device_map and any(parameter.is_meta for parameter in model.parameters()):
+        raise UserError(
+            f"model {spec.name}: device_map {spec.device_map!r} leaves weights off every device; use more or "
+            "larger devices, or a smaller dtype"
+        )
+    if spec.device_map or quantised:
         return model.eval().requires_grad_(False)
     try:
         return model.to(pick_device(spec.device)).eval().requires_grad_(False)
@@ -148,17 +158,56 @@ def load_model(spec: ModelSpec) -> "PreTrainedModel":
 def untrained_model(spec: ModelSpec, seed: int) -> "PreTrainedModel":
     """A model of the same shape, its weights as the architecture initialises them, drawn by the seed."""
     import torch
-    from transformers import AutoConfig, AutoModelForCausalLM
+    from transformers import AutoConfig
 
     source = find_weights(spec)
     options: dict[str, Any] = {"trust_remote_code": spec.trust_remote_code}
     with _explained(spec, source), torch.random.fork_rng():
         torch.manual_seed(seed)
         config = AutoConfig.from_pretrained(source.place, revision=source.revision, **options)
-        model = AutoModelForCausalLM.from_config(
-            config, dtype=getattr(torch, spec.dtype), attn_implementation=LOADED_AS[spec.kernel], **options
-        )
+
+        def make(kernel: str) -> Any:
+            return auto_class(config).from_config(
+                config, dtype=_dtype(spec, config), attn_implementation=kernel, **options
+            )
+
+        model = _with_kernel(spec, make)
     return model.to(pick_device(spec.device)).eval().requires_grad_(False)
+
+
+def auto_class(config: "PretrainedConfig") -> Any:
+    """What loads a model with a language head: of a model of images and texts, whose text side is read, the whole."""
+    from transformers import AutoModelForCausalLM, AutoModelForImageTextToText
+    from transformers.models.auto.modeling_auto import (
+        MODEL_FOR_CAUSAL_LM_MAPPING,
+        MODEL_FOR_IMAGE_TEXT_TO_TEXT_MAPPING,
+    )
+
+    whole = type(config) not in MODEL_FOR_CAUSAL_LM_MAPPING and type(config) in MODEL_FOR_IMAGE_TEXT_TO_TEXT_MAPPING
+    return AutoModelForImageTextToText if whole else AutoModelForCausalLM
+
+
+def _dtype(spec: ModelSpec, config: "PretrainedConfig | None") -> Any:
+    """In which to compute: what the files say, if so asked, and float32 if they say nothing. Of a quantised model there
+    is no `config` here, since its library may know better.
+    """
+    import torch
+
+    if spec.dtype != "auto":
+        return getattr(torch, spec.dtype)
+    return "auto" if config is None else getattr(config.get_text_config(), "dtype", None) or torch.float32
+
+
+def _with_kernel(spec: ModelSpec, make: Callable[[str], Any]) -> Any:
+    """What `make` makes with the attention kernel of a model, or, if it is free to choose, with the one that it has."""
+    kernel = LOADED_AS[spec.kernel]
+    try:
+        return make(kernel)
+    except ValueError as error:
+        if spec.kernel != "auto" or "attn_implementation" not in str(error):
+            raise
+        log.warning("model %s: its attention has no %r kernel; it is computed by 'eager'", spec.name, kernel)
+        return make("eager")
 
 
 def pick_device(device: str) -> str:
@@ -191,7 +240,7 @@ def _explained(spec: ModelSpec, source: WeightsSource) -> Iterator[None]:
             yield
         except Exception as error:
             if "attn_implementation" in str(error):
-                advice = f"its attention has no {LOADED_AS[spec.kernel]!r} kernel; set `kernel: eager`"
+                advice = f"its attention has no {LOADED_AS[spec.kernel]!r} kernel; set `kernel: eager`, or `auto`"
                 raise UserError(f"model {source.place}: {advice}") from error
             if isinstance(error, OSError) and source.place == spec.hub:
                 advice = "check the id, or, without a network, give a local folder or a .gguf file"

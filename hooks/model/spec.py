@@ -55,10 +55,11 @@ class ModelSpec(Settings):
     """`cpu`, `cuda`, `cuda:1`, ..., or `auto`: a GPU if there is one."""
     device_map: str | None = None
     """For a model larger than one GPU: how accelerate spreads its blocks, for example `auto` or `balanced`."""
-    dtype: Literal["float32", "bfloat16", "float16"] = "float32"
+    dtype: Literal["auto", "float32", "bfloat16", "float16"] = "float32"
+    """In which to compute. `auto`: as the model's files say, and its quantisation, if it has one, knows best."""
     kernel: Literal["auto", "sdpa", "flex", "eager"] = "auto"
     """The attention implementation. `sdpa` and `eager` take the mask of a packed tree as it is, `flex` as blocks.
-    `auto`: `flex` on a GPU, else `sdpa`."""
+    `auto`: `flex` on a GPU, else `sdpa`, and `eager` where a model has neither."""
     backend: BackendName = "transformers"
     """The library whose forward passes beliefs and activations are read from. Samples are drawn by plain transformers
     whatever it is; all but `transformers` hold the weights a second time."""

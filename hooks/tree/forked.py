@@ -146,7 +146,7 @@ class Forked:
         if name is None:
             raise UserError(f"model type {model.config.model_type!r} takes none of {', '.join(CACHES)}")
         self._positions = "position_ids" in takes
-        self._name, self._empty = name, lambda: DynamicCache(config=model.config)
+        self._name, self.empty = name, lambda: DynamicCache(config=model.config)
 
     def batches(self, pack: Pack) -> Iterator[Batch]:
         """See `Layout.batches`."""
@@ -157,7 +157,7 @@ class Forked:
         last_use = {level.source: number for number, level in enumerate(plan)}
         caches: dict[int, Any] = {}
         for number, level in enumerate(plan):
-            source = self._empty() if level.source == ROOT else caches[level.source]
+            source = self.empty() if level.source == ROOT else caches[level.source]
             cache = source if level.source == ROOT else fork_cache(source, torch.from_numpy(level.origin).to(device))
             if last_use[level.source] == number:
                 caches.pop(level.source, None)
@@ -168,11 +168,18 @@ class Forked:
             here, cells = np.unique(tokens, return_index=True)
             home[here[here != NOWHERE]] = cells[here != NOWHERE]
             ids = torch.from_numpy(np.where(tokens == NOWHERE, 0, pack.tokens[tokens])).to(device)
-            inputs = {"input_ids": ids, self._name: cache, "use_cache": True}
-            if self._positions:  # some count from the cache, others from nothing
-                start = int(pack.positions[tokens[0, 0]])
-                inputs["position_ids"] = torch.arange(start, start + ids.shape[1], device=device).expand(ids.shape)
+            inputs = self.inputs(ids, cache, int(pack.positions[tokens[0, 0]]))
             yield Batch(inputs, tokens.ravel(), home)
+
+    def inputs(self, ids: "torch.Tensor", cache: Any, start: int) -> dict[str, Any]:
+        """What the body takes to run `ids` [B, T] on from a cache that holds `start` tokens of each row."""
+        import torch
+
+        inputs = {"input_ids": ids, self._name: cache, "use_cache": True}
+        if self._positions:  # some count from the cache, others from nothing
+            places = torch.arange(start, start + ids.shape[1], device=ids.device)
+            inputs["position_ids"] = places.expand(ids.shape)
+        return inputs
 
 
 class Paired(Forked):

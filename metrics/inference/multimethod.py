@@ -8,7 +8,7 @@ from numpy.typing import ArrayLike
 
 from ..score import NAN, Score
 from ..validation import TIE, Floats, floats
-from .intervals import moment_interval
+from .intervals import FEW_CLUSTERS, moment_interval
 from .regression import EXACT_SS
 from .rows import Rows, complete_rows
 
@@ -99,6 +99,7 @@ def method_correlation(
     Correlation and reliabilities are resampled together, so that the interval knows how uncertain the latter are. A
     kind that was read once has no reliability: the correlation alone is given then, and the status is
     `no_reliability`; `weak_reliability` where the interval of the weaker one reaches zero: then all may be noise.
+    `few_clusters`: below thirty the interval of the disattenuated one misses in 7%.
     The interval of the correlation is made on Fisher's scale, and all are no shorter than CR3 with t.
     """
     x, y = _columns(first, "first"), _columns(second, "second")
@@ -150,7 +151,8 @@ def method_correlation(
     if not moment_interval(moments, rows.codes, weaker, **settings).lo > 0 and rows.n_clusters > 1:
         return MethodCorrelation(status="weak_reliability", **found, **common)
     made = moment_interval(moments, rows.codes, disattenuated, **settings)
-    status = made.concern if np.isfinite(made.se) else "one_cluster"
+    few = "few_clusters" if rows.n_clusters < FEW_CLUSTERS else made.concern
+    status = few if np.isfinite(made.se) else "one_cluster"
     return MethodCorrelation(
         disattenuated=float(disattenuated(total)[0]), status=status, **found, **(common | made.fields())
     )

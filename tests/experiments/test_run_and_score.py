@@ -131,17 +131,11 @@ def test_a_plan_counts_the_stated_beliefs(configured: Callable[..., Any]) -> Non
     assert planned("{numbers: [unit]}").tokens_run - silent.tokens_run == run
 
 
-@pytest.mark.parametrize("name", experiments())
-def test_a_plan_counts_what_a_run_reads(finished: Callable[..., RunFolder], name: str) -> None:
+@pytest.mark.parametrize("name", ["locate", "truth"])
+def test_a_plan_counts_every_read_out_of_a_run(finished: Callable[..., RunFolder], name: str) -> None:
     folder = finished(name)
-    planned, read = make_plan(*stored_config(folder.config)), folder.manifest["totals"]
+    planned = make_plan(*stored_config(folder.config))
     assert planned.items == len((folder.path / "items.jsonl").read_text().splitlines())
-    print(
-        name,
-        planned.tokens_run,
-        planned.tokens_sampled,
-        read["tokens_run"],
-        planned.readouts,
-        read["readouts"],
-        folder.beliefs()["readout_id"].nunique(),
-    )
+    assert planned.readouts == folder.beliefs()["readout_id"].nunique()
+    if name == "locate":  # all of it is exact, and what is patched goes through the model again
+        assert planned.tokens_run == folder.manifest["totals"]["tokens_run"]

@@ -172,7 +172,14 @@ def full_mask(pack: Any, config: Any, dtype: Any, device: Any) -> torch.Tensor:
 
 def test_a_kernel_that_the_model_has_not_is_refused(make_lm: Callable[..., Any]) -> None:
     with pytest.raises(UserError, match="its attention has no 'sdpa' kernel; set `kernel: eager`"):
-        make_lm("gemma2", PACKED["gemma2"])
+        make_lm("gemma2", PACKED["gemma2"], kernel="sdpa")
+
+
+def test_a_model_without_the_fast_kernel_gets_the_slow_one_and_that_is_said(
+    make_lm: Callable[..., Any], caplog: pytest.LogCaptureFixture
+) -> None:
+    assert make_lm("gemma2", PACKED["gemma2"]).identity.kernel == "eager"
+    assert caplog.text.count("no 'sdpa' kernel; it is computed by 'eager'") == 1
 
 
 def test_a_head_that_is_not_understood_is_refused(make_lm: Callable[..., Any]) -> None:

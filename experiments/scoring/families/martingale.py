@@ -203,7 +203,7 @@ def martingale_replicates(sample: Updates, how: Resampling) -> Iterator[Line]:
     read = _repeated(sample)
     reliability = reliability_of(read.prior, read.clusters, how)
     note = {}
-    if np.isfinite(reliability.icc1):
+    if reliability.status == "ok":
         note["M of a perfect updater read with this noise"] = f"{reliability.icc1 - 1:.3f}"
     yield Line("reliability_prior", "reliability of one reading of the prior", reliability, note)
     if sample.kind != "exact":  # two orders of the options differ by more than noise

@@ -1,10 +1,19 @@
 """How much of a read-out is the belief, where it was read several times? (METRICS F5)"""
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 import numpy as np
 
-from ....metrics import UNIT, Reliability, cluster_mean, cluster_share, reliability_icc, wording_study
+from ....metrics import (
+    UNIT,
+    Reliability,
+    cluster_mean,
+    cluster_share,
+    method_reliability,
+    reliability_icc,
+    wording_study,
+)
 from ...tables.cells import Array
 from ...tables.rows import by_reading
 from ...tables.samples import Cases, Elicited, Evidence, Forecasts, Sample
@@ -21,7 +30,14 @@ def item_clusters(sample: Sample) -> Array:
 def reliability_of(readings: Array, clusters: Array, how: Resampling) -> Reliability:
     """ICC of readings [items, r]; over clusters [items] where these hold several items."""
     groups = clusters if len(set(clusters)) < len(clusters) else None
-    return reliability_icc(readings, groups, **how.interval)
+    return judged(reliability_icc(readings, groups, **how.interval))
+
+
+def judged(score: Reliability) -> Reliability:
+    """With the status of a wording study where it is not above zero: the readings then do not read one belief, and how
+    far below zero it lies is the bias between them (an order, a label), not a share of anything.
+    """
+    return replace(score, status="weak_reliability") if score.status == "ok" and not score.ci_lo > 0 else score
 
 
 @metric(
@@ -53,8 +69,10 @@ def elicited(sample: Elicited, how: Resampling) -> Iterator[Line]:
     )
     yield Line("unparsed", "read-outs without a belief", cluster_share(missing, clusters, **how.interval))
     if sample.readings is not None and np.isfinite(sample.readings[:, 1]).any():
-        score = reliability_icc(sample.readings, clusters, **how.interval)
-        yield Line("reliability", "reliability of one reading", score)
+        score = judged(reliability_icc(sample.readings, clusters, **how.interval))
+        mean = method_reliability(sample.readings, clusters, **how.interval)
+        beside = {"of the mean, without the bias": f"{mean.reliability:.3f} [{mean.ci_lo:.3f}, {mean.ci_hi:.3f}]"}
+        yield Line("reliability", "reliability of one reading", score, beside if np.isfinite(mean.reliability) else {})
         if sample.kind == "exact":
             bias = cluster_mean(sample.readings[:, 0] - sample.readings[:, 1], clusters, **how.interval)
             yield Line("bias", "first reading less second", bias)

@@ -16,6 +16,8 @@ from transformers import AutoTokenizer
 from doxascope import UserError
 from doxascope.experiments.card import ModelCard, against, make_card
 from doxascope.experiments.card.settings import load_set
+from doxascope.experiments.card.told import write_against
+from doxascope.experiments.comparing import compare
 
 TINY = {
     "version": 1,
@@ -78,6 +80,22 @@ def test_the_same_card_again_is_the_same_bytes_wherever_it_stopped(card: ModelCa
     again = made("two")
     for name in ("card.json", "report.html"):
         assert (card.folder / name).read_bytes() == (again.folder / name).read_bytes()
+
+
+def test_a_run_of_one_kind_of_belief_has_a_card_without_gaps(tiny_for: Callable[[str], Path], tmp_path: Path) -> None:
+    one = {"items": 2, "runs": 2, "turns": 2, "distributions": {}, "confidence": None, "registered": None}
+    (tmp_path / "mine.yaml").write_text(yaml.safe_dump({"version": 1, "runs": {"bscore": one}}))
+    model = tiny_for("bscore")
+    copy = shutil.copytree(model, tmp_path / "copy")
+    made, again = (make_card(str(path), tmp_path, chosen=str(tmp_path / "mine.yaml")) for path in (model, copy))
+    assert made.within["bscore"].confirmed == []
+    assert ">Gaps" not in (made.folder / "report.html").read_text()
+    with pytest.raises(UserError, match="holds one kind of belief"):
+        compare([made.runs["bscore"]])
+    found = against(again, made)
+    write_against(found)
+    assert found.regressions == []
+    assert [one.score.difference for one in found.tested if one.name == "valid answers"] == [0]
 
 
 def test_nothing_is_worse_than_itself(card: ModelCard, made: Made) -> None:

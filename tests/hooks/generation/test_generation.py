@@ -8,10 +8,12 @@ import pytest
 import torch
 
 from doxascope import UserError, load
+from doxascope.hooks.conformance.families import tiny_model
 from doxascope.hooks.exact.plain import next_token_logp
+from doxascope.hooks.generation.forked_rows import ForkedRows
 from doxascope.hooks.generation.generation import Request
 from doxascope.hooks.generation.growing import CachedHistories, RecomputedHistories
-from doxascope.hooks.generation.rows import CachedRows, TreeRows
+from doxascope.hooks.generation.rows import CachedRows, HistoryRows, TreeRows
 from doxascope.hooks.generation.sampling import Sampling, draw_tokens, numbers_per_token, random_generator
 
 SHORT = Sampling(max_new_tokens=12)
@@ -82,16 +84,22 @@ def test_logp_is_the_plain_forward_pass_s_beyond_windows_and_compactions(
         np.testing.assert_allclose(sample.logp, expected, atol=noise(expected))
 
 
-def test_rows_part_end_and_go_on_as_plain_forward_passes_do(tiny: Any, noise: Callable[[Any], float]) -> None:
-    rng, words = np.random.default_rng(0), len(tiny.tokenizer)
-    rows = CachedRows(tiny.model, 30)  # less than the prompts together
+@pytest.mark.parametrize(("family", "kind"), [("llama", CachedRows), ("lfm2", ForkedRows), ("jamba", ForkedRows)])
+def test_rows_part_end_and_go_on_as_plain_forward_passes_do(
+    tiny: Any, noise: Callable[[Any], float], family: str, kind: Callable[..., HistoryRows]
+) -> None:
+    model = tiny.model if family == "llama" else tiny_model(family, str(tiny.model.device))
+    rng, words = np.random.default_rng(0), model.config.vocab_size
+    rows = kind(model, 30)  # less than the prompts together
     rows.reserve(24, 60)
     begun = [tuple(rng.integers(0, words, n).tolist()) for n in (5, 17, 9, 24)]
     hidden, histories = rows.begin(begun), list(begun)
     for step in range(12):
-        plain = [
-            tiny.model.base_model(torch.tensor([ids], device=hidden.device)).last_hidden_state for ids in histories
-        ]
+        with torch.inference_mode():
+            plain = [
+                model.base_model(torch.tensor([ids], device=hidden.device), use_cache=False).last_hidden_state
+                for ids in histories
+            ]
         expected = torch.stack([one[0, -1] for one in plain])
         torch.testing.assert_close(hidden, expected, rtol=0, atol=noise(expected))
         if step == 6:  # one prompt again, and a new one

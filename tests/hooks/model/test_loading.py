@@ -1,8 +1,10 @@
+import json
 import os
 import subprocess
 import sys
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -195,3 +197,46 @@ def test_threads_that_load_at_once_leave_tied_weights_tied(save_speller: Callabl
     model: Any = load_model(spec)
     assert not any(parameter.is_meta for parameter in model.parameters())
     assert model.lm_head.weight is model.get_input_embeddings().weight
+
+
+def quantised(tiny_folder: Path, folder: Path, **settings: object) -> str:
+    """The tiny model with plain weights, whose configuration calls them quantised."""
+    for file in tiny_folder.iterdir():
+        (folder / file.name).write_bytes(file.read_bytes())
+    config = json.loads((folder / "config.json").read_text()) | {"quantization_config": settings}
+    (folder / "config.json").write_text(json.dumps(config))
+    return str(folder)
+
+
+@pytest.mark.parametrize(
+    ("library", "settings"),
+    [
+        ("bitsandbytes", {"quant_method": "bitsandbytes", "load_in_4bit": True}),
+        ("gptqmodel", {"quant_method": "awq", "bits": 4, "group_size": 32, "zero_point": True, "version": "gemm"}),
+        ("optimum", {"quant_method": "gptq", "bits": 4, "group_size": 32}),
+    ],
+)
+def test_a_quantised_model_names_the_library_that_it_lacks(
+    tiny_folder: Path, tmp_path: Path, library: str, settings: dict[str, Any]
+) -> None:
+    if find_spec(library):
+        pytest.skip(f"{library} is installed")
+    with pytest.raises(UserError, match=f"^model .*{library}[^\n]*$"):
+        load(quantised(tiny_folder, tmp_path, **settings))
+
+
+def test_the_identity_says_what_a_quantised_model_is_computed_in(tiny: Any, tiny_folder: Path, tmp_path: Path) -> None:
+    """Where there is no GPU, transformers makes plain numbers of MXFP4 weights."""
+    lm = load(quantised(tiny_folder, tmp_path, quant_method="mxfp4"), dtype="auto", device="cpu")
+    assert lm.identity.dtype == "float32"
+    assert lm.identity.quantisation == "mxfp4, held as plain numbers"
+    assert tiny.identity.quantisation is None
+
+
+def test_auto_computes_in_what_the_files_say(tiny_folder: Path, tmp_path: Path) -> None:
+    folder = Path(quantised(tiny_folder, tmp_path))
+    config = json.loads((folder / "config.json").read_text()) | {"dtype": "bfloat16"}
+    del config["quantization_config"]
+    (folder / "config.json").write_text(json.dumps(config))
+    assert load(str(folder), dtype="auto").identity.dtype == "bfloat16"
+    assert load(str(folder)).identity.dtype == "float32"
