@@ -15,6 +15,7 @@ from transformers import AutoTokenizer
 
 from doxascope import UserError
 from doxascope.experiments.card import ModelCard, against, make_card
+from doxascope.experiments.card.against import VALID
 from doxascope.experiments.card.settings import load_set
 from doxascope.experiments.card.told import write_against
 from doxascope.experiments.comparing import compare
@@ -95,7 +96,7 @@ def test_a_run_of_one_kind_of_belief_has_a_card_without_gaps(tiny_for: Callable[
     found = against(again, made)
     write_against(found)
     assert found.regressions == []
-    assert [one.score.difference for one in found.tested if one.name == "valid answers"] == [0]
+    assert [one.score.difference for one in found.tested if one.name == VALID] == [0]
 
 
 def test_nothing_is_worse_than_itself(card: ModelCard, made: Made) -> None:
