@@ -338,7 +338,7 @@ class ReadsByItself(Protocol):
     """An experiment that reads more of an item than its questions, or what it asks depends on what is answered."""
 
     def read(self, config: Any, item: Item, lm: LanguageModel) -> Read:
-        """Read one item. No pack and no sampling spans items: what one reads does not depend on others."""
+        """Read one item. What one reads does not depend on others, though they may share forward passes."""
         ...
 
 

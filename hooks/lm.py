@@ -21,7 +21,7 @@ from .budgets import Budgets, budgets_of
 from .edits.branches import Branches, Edits
 from .edits.marks import Marks
 from .errors import UserError, in_one_line
-from .exact.exact import ExactReading, PackedReading, exact_rows, read_packed
+from .exact.exact import ExactReading, PackedReading, exact_rows, read_packed, read_together
 from .exact.plain import read_plain
 from .exact.self_check import Chosen, choose_path
 from .generation.forked_rows import ForkedRows
@@ -42,6 +42,7 @@ from .prompts.options import TERMINATORS, Option, make_options
 from .prompts.query import PromptReader, Query
 from .settings import as_seed, parse
 from .text import shown, shown_size
+from .tree.attention import attends_by_blocks
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel
@@ -185,6 +186,34 @@ class LanguageModel:
             capture=as_plan(capture),
             lens=lens,
         )
+
+    def read_together(
+        self,
+        requests: Sequence[Sequence[Query]],
+        *,
+        budget: int | None = None,
+        temperatures: Sequence[float] = (),
+        capture: Capturing | None = None,
+        lens: Lens | None = None,
+    ) -> list[PackedReading]:
+        """The same for several sets of queries, several in one forward pass. What a set reads does not depend on the
+        others (see `read_together`).
+        """
+        return read_together(
+            requests,
+            self.backend,
+            self.head,
+            budget=budget or self.budgets.pack,
+            temperatures=temperatures,
+            capture=as_plan(capture),
+            lens=lens,
+            joined=self.chosen.path == "packed",
+        )
+
+    @property
+    def reads_together(self) -> bool:
+        """Whether that is faster: on a GPU, where packs attend by blocks. On a CPU packs of one item are."""
+        return self.chosen.path == "packed" and attends_by_blocks(self.backend.model)
 
     def read_grown(
         self,

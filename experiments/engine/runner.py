@@ -9,6 +9,7 @@ import time
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -54,6 +55,7 @@ from ..runs.shard import WHOLE, Shard
 from ..scoring.verdict import verdicts
 from .items import items_of
 from .progress import progress
+from .rounds import read_in_rounds
 
 log = logging.getLogger("doxascope")
 
@@ -232,7 +234,8 @@ def _read_all(job: _Job, items: Sequence[Item], shard: Shard) -> None:
 
 def _read_batch(job: _Job, batch: Sequence[Item], number: int) -> None:
     started = time.perf_counter()
-    read = [_read(job, item) for item in batch]
+    reads = [partial(_read, job, item) for item in batch]
+    read = read_in_rounds(job.lm, reads) if job.lm.reads_together else [one(job.lm) for one in reads]
     costs = [one.cost for one in read]
     transcripts = [line for one in read for line in one.transcripts]
     beliefs = belief_table(row for one in read for row in one.rows)
@@ -258,11 +261,11 @@ def _prompts(experiment: Experiment, config: RunConfig, items: Sequence[Item], l
     return digest([lm.reader.chat.digest(one.conversation, one.prefill) for one in first])
 
 
-def _read(job: _Job, item: Item) -> Read:
+def _read(job: _Job, item: Item, lm: LanguageModel) -> Read:
     if isinstance(job.experiment, ReadsByItself):
-        return job.experiment.read(job.config, item, job.lm)
+        return job.experiment.read(job.config, item, lm)
     asked = job.experiment.questions(job.config, item)
-    return read_questions(job.experiment.name, job.config, item, asked, job.lm)
+    return read_questions(job.experiment.name, job.config, item, asked, lm)
 
 
 def _verify(

@@ -124,11 +124,21 @@ class Collector:
 
     def result(self) -> Captured:
         """Everything, row by row."""
-        residuals = dict(self._residuals)
-        if len(self._slots) < len(self.rows):
-            for site, kept in self._residuals.items():
-                residuals[site] = kept[self._slot_of_row]
-        return Captured(pd.DataFrame(self.rows, columns=list(ROWS)), self.layers, residuals)
+        return self.results([len(self.rows)])[0]
+
+    def results(self, counts: Sequence[int]) -> list[Captured]:
+        """The same in parts of so many rows."""
+        import torch
+
+        found, start = [], 0
+        for count in counts:
+            slots, rows = self._slot_of_row[start : start + count], self.rows[start : start + count]
+            start += count
+            residuals: dict[Site, torch.Tensor] = {}
+            for site, kept in self._residuals.items() if slots else ():
+                residuals[site] = kept if slots == list(range(len(kept))) else kept[slots]
+            found.append(Captured(pd.DataFrame(rows, columns=list(ROWS)), self.layers, residuals))
+        return found
 
 
 def ids_hash(ids: Sequence[int], edits: str = "") -> str:

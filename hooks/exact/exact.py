@@ -4,8 +4,8 @@
 ordinary forward pass per surface form; the two must agree.
 """
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
@@ -20,7 +20,7 @@ from ..model.head import Head
 from ..prompts.options import Option
 from ..prompts.query import Query
 from ..tree.memory import Cost, run_packs
-from ..tree.tree import Pack
+from ..tree.tree import Pack, TokenTree, cut_into_packs, join_packs
 from .query_tree import QueryTree
 from .steps import UNEMBED_ROWS, Competitor, Steps, at_most_one, log_sum, refuse_nan, row_blocks, starts, sum_groups
 
@@ -89,7 +89,31 @@ def read_packed(
 
     Raises UserError if the model's log-probabilities are not finite, naming the read-out.
     """
-    built = QueryTree(queries)
+    (reading,) = read_together(
+        [queries], backend, head, budget=budget, temperatures=temperatures, capture=capture, lens=lens
+    )
+    return reading
+
+
+def read_together(
+    requests: Sequence[Sequence[Query]],
+    backend: Backend,
+    head: Head,
+    *,
+    budget: int,
+    temperatures: Sequence[float] = (),
+    capture: CapturePlan | None = None,
+    lens: "Lens | None" = None,
+    joined: bool = False,
+) -> list[PackedReading]:
+    """The same for several sets of queries, each in a tree and in packs of its own.
+
+    `joined`: packs go through the model in rows of `budget` tokens, several in each. What a set reads does not depend
+    on the others, nor on how many they are.
+    """
+    queries = [query for one in requests for query in one]
+    apart = np.cumsum([len(one) for one in requests])[:-1].tolist()
+    built = QueryTree(queries, apart)
     edits = built.edits
     views = lens.views if lens else ()
     steps = Steps(built, (1.0, *temperatures), len(views))
@@ -97,6 +121,14 @@ def read_packed(
     inner = np.zeros(len(built.tree), dtype=bool)
     if lens:
         inner[built.inner_nodes] = True
+    costs = [_Count() for _ in requests]
+
+    def cut(tree: TokenTree, read: Iterable[int], budget: int) -> list[Pack]:
+        """Packs of each set by itself."""
+        nodes = np.array(sorted(read))
+        parts = np.split(nodes, np.searchsorted(nodes, built.begins[1:]))
+        packs = [pack for part in parts for pack in cut_into_packs(tree, part.tolist(), budget)]
+        return join_packs(packs, budget) if joined else packs
 
     def take(one: Pack) -> int:
         """Run a pack, and keep what is read in it."""
@@ -116,10 +148,31 @@ def read_packed(
         steps.fetch()
         if collector:
             collector.collect(one, output)
+        for piece in [piece for _, piece in one.pieces] or [one]:
+            count = costs[np.searchsorted(built.begins, piece.members[0], side="right") - 1]
+            count.packs += 1
+            count.tokens += len(piece) if one.pieces else output.tokens_run
         return output.tokens_run
 
-    cost = run_packs(built.tree, built.read_nodes, budget, take)
-    return PackedReading(finished(steps, temperatures, views), cost, collector.result() if collector else None)
+    whole = run_packs(built.tree, built.read_nodes, budget, take, cut)
+    sizes = np.diff([*built.begins, len(built.tree)]).tolist()
+    readings = iter(finished(steps, temperatures, views))
+    rows = [sum(len(query.places) for query in one) for one in requests]
+    captured = collector.results(rows) if collector else [None] * len(requests)
+    return [
+        PackedReading(
+            [next(readings) for _ in one], replace(whole, tokens_tree=n, tokens_run=c.tokens, packs=c.packs), own
+        )
+        for one, n, c, own in zip(requests, sizes, costs, captured, strict=True)
+    ]
+
+
+@dataclass
+class _Count:
+    """What a set of queries took."""
+
+    tokens: int = 0
+    packs: int = 0
 
 
 def finished(steps: Steps, temperatures: Sequence[float], views: "Sequence[View]" = ()) -> list[ExactReading]:

@@ -1,6 +1,6 @@
 """The token tree of a set of queries: what must be run, and what is read where."""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -30,12 +30,22 @@ class Placed:
 
 
 class QueryTree:
-    """The token tree of a set of queries, and the nodes at which it must be read."""
+    """The token tree of a set of queries, and the nodes at which it must be read.
 
-    def __init__(self, queries: Sequence[Query]) -> None:
+    Args:
+        queries: in their order.
+        apart: which of them share no node with those before, ascending.
+    """
+
+    def __init__(self, queries: Sequence[Query], apart: Collection[int] = ()) -> None:
         self.queries, self.tree = queries, TokenTree()
         self.placed: list[Placed] = []
-        for query in queries:
+        self.begins = [0]
+        """Where the nodes begin that share nothing with others, ascending."""
+        for i, query in enumerate(queries):
+            if i in apart:
+                self.tree.begin()
+                self.begins.append(len(self.tree))
             prompt = self._add(query)
             last, turns = prompt[-1], query.prompt.prefilled
             mark = query.marks.answer if query.marks else None

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 KERNEL, BLOCKS = "sdpa_trunk", "flex_tree"
 """As transformers and the manifest call them: dense masks, and the mask of a pack as blocks."""
 _MARK, _GROUPS, _BLOCKS = "doxascope_trunk", "doxascope_groups", "doxascope_blocks"
+_PIECES = "doxascope_pieces"
 
 
 def use_tree_attention(model: "PreTrainedModel", *, blocks: bool = False) -> None:
@@ -57,6 +58,18 @@ def mark_blocks(blocks: "BlockMask", dtype: "torch.dtype", device: "torch.device
     return mask
 
 
+def mark_pieces(masks: "Sequence[tuple[int, torch.Tensor]]", length: int) -> "torch.Tensor":
+    """The mask [1, 1, T, T] of a joined pack, of `length` tokens, each of whose pieces attends by itself under its own
+    mask from where it begins. Its numbers are NaN, as those of blocks.
+    """
+    import torch
+
+    own = masks[0][1]
+    mask = torch.full((1, 1, 1, 1), torch.nan, dtype=own.dtype, device=own.device).expand(1, 1, length, length)
+    setattr(mask, _PIECES, masks)
+    return mask
+
+
 def mark_groups(mask: "torch.Tensor", groups: "Sequence[tuple[Ints, Ints]]") -> "torch.Tensor":
     """Say of a mask [1, 1, T, columns] that the rows of each group, which together are all, see its columns alone."""
     import torch
@@ -85,12 +98,18 @@ def _attend(
 
     if (blocks := getattr(attention_mask, _BLOCKS, None)) is not None:
         return attend_by_blocks(query, key, value, blocks, more.get("scaling")), None
+    if (pieces := getattr(attention_mask, _PIECES, None)) is not None:
+        attended = torch.zeros_like(query.transpose(1, 2))
+        for begin, mask in pieces:
+            here = slice(begin, begin + mask.shape[-1])
+            own = (query[:, :, here], key[:, :, here], value[:, :, here], mask)
+            attended[:, here] = _attend(module, *own, **more)[0]
+        return attended, None
     trunk, groups = getattr(attention_mask, _MARK, 0), getattr(attention_mask, _GROUPS, ())
-    if attention_mask is None or more.get("position_bias") is not None:
-        return sdpa(module, query, key, value, attention_mask, **more)
-    if query.shape[2] == 1 < query.shape[1] // key.shape[1]:
+    biased = more.get("position_bias") is not None
+    if attention_mask is not None and not biased and query.shape[2] == 1 < query.shape[1] // key.shape[1]:
         return _attend_by_heads(query, key, value, attention_mask, more.get("scaling")), None
-    if not (trunk or groups):
+    if attention_mask is None or biased or not (trunk or groups):
         return sdpa(module, query, key, value, attention_mask, **more)
     if groups:
         attended = query.new_empty(query.transpose(1, 2).shape)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from .tree import Ints, Pack, TokenTree, cut_into_packs
+from .tree import BLOCK, Ints, Pack, TokenTree, cut_into_packs, join
 
 if TYPE_CHECKING:
     import torch
@@ -18,8 +18,6 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("doxascope")
 
-BLOCK = 128
-"""Tokens of a block, each way. A batch that attends by blocks is as many whole ones long."""
 LENGTHS = 64
 """Lengths of batches for which it may be compiled, each with a window and without."""
 CLOSE = {"float32": 1e-4, "bfloat16": 0.05, "float16": 0.01}
@@ -141,20 +139,9 @@ def flex_works(model: "PreTrainedModel") -> bool:
 
 
 def padded(pack: Pack) -> Pack:
-    """A pack of whole blocks: each token that is added sees itself alone, and is nobody's."""
-    more = whole_blocks(len(pack)) - len(pack)
-    if not more:
-        return pack
-    place = np.arange(len(pack), len(pack) + more)
-    none = np.full(more, -1)
-    return Pack(
-        tokens=np.concatenate([pack.tokens, np.zeros_like(place)]),
-        positions=np.concatenate([pack.positions, np.zeros_like(place)]),
-        parents=np.concatenate([pack.parents, none]),
-        ends=np.concatenate([pack.ends, place + 1]),
-        members=np.concatenate([pack.members, none]),
-        rows=pack.rows,
-    )
+    """A pack of whole blocks."""
+    length = whole_blocks(len(pack))
+    return pack if length == len(pack) else join([pack], length)
 
 
 def _trial() -> Pack:

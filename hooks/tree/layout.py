@@ -15,7 +15,7 @@ from ..model.blocks import input_device
 from .attention import attends_by_blocks, use_tree_attention
 from .flex import padded
 from .masks import attention_layers, block_masks, pack_masks
-from .tree import ROOT, Ints, Pack
+from .tree import FILLER, ROOT, Ints, Pack
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel
@@ -72,7 +72,7 @@ class Packed:
             "position_ids": torch.from_numpy(whole.positions)[None].to(device),
             "attention_mask": masks(whole, self.model.config, self.model.dtype, device),
         }
-        tokens = np.where(whole.members == NOWHERE, NOWHERE, np.arange(len(whole)))
+        tokens = np.where(whole.members == FILLER, NOWHERE, np.arange(len(whole)))
         yield Batch(inputs, tokens, home=every)
 
 

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ..errors import UserError
-from .attention import mark_blocks, mark_trunk
+from .attention import mark_blocks, mark_pieces, mark_trunk
 from .flex import block_mask
 from .tree import Ints, Pack
 
@@ -41,6 +41,10 @@ def pack_masks(pack: Pack, config: "PretrainedConfig", dtype: "torch.dtype", dev
 
     text = config.get_text_config()
     kinds = attention_layers(config)
+    if pack.pieces:
+        own = [(begin, _by_kind(pack_masks(piece, config, dtype, device), kinds)) for begin, piece in pack.pieces]
+        joined = {kind: mark_pieces([(begin, masks[kind]) for begin, masks in own], len(pack)) for kind in kinds}
+        return joined if len(joined) > 1 else next(iter(joined.values()))
     hidden = hidden_from(pack.ends, device)
     masks = {}
     if FULL in kinds:
@@ -62,6 +66,10 @@ def block_masks(pack: Pack, config: "PretrainedConfig", dtype: "torch.dtype", de
         blocks = block_mask(pack.ends, pack.positions, window if kind == SLIDING else None, device)
         masks[kind] = mark_blocks(blocks, dtype, device)
     return masks if len(masks) > 1 else next(iter(masks.values()))
+
+
+def _by_kind(masks: Any, kinds: set[str]) -> dict[str, Any]:
+    return masks if isinstance(masks, dict) else dict.fromkeys(kinds, masks)
 
 
 def hidden_from(ends: Ints, device: "torch.device") -> "torch.Tensor":

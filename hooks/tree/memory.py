@@ -37,13 +37,20 @@ def sum_costs(costs: Sequence[Cost]) -> Cost:
     )
 
 
-def run_packs(tree: TokenTree, read: Iterable[int], budget: int, run: Callable[[Pack], int]) -> Cost:
-    """Give all packs of the nodes `read` to `run`, which keeps what it reads and returns the tokens it took.
+def run_packs(
+    tree: TokenTree,
+    read: Iterable[int],
+    budget: int,
+    run: Callable[[Pack], int],
+    cut: Callable[[TokenTree, Iterable[int], int], list[Pack]] = cut_into_packs,
+) -> Cost:
+    """Give all packs of the nodes `read`, as they are `cut`, to `run`, which keeps what it reads and returns the tokens
+    it took.
 
     When memory runs out, the budget is halved and all that is not read yet is packed anew. Raises UserError when a
     single path does not fit.
     """
-    todo = cut_into_packs(tree, read, budget)
+    todo = cut(tree, read, budget)
     tokens_run = done = halvings = 0
     while todo:
         try:
@@ -64,7 +71,7 @@ def run_packs(tree: TokenTree, read: Iterable[int], budget: int, run: Callable[[
         _release()
         budget, halvings = max(1, min(budget, len(todo[0])) // 2), halvings + 1
         log.warning("out of memory on a pack of %d tokens: going on with packs of %d", len(todo[0]), budget)
-        todo = cut_into_packs(tree, [int(node) for one in todo for node in one.nodes], budget)
+        todo = cut(tree, [int(node) for one in todo for node in one.nodes], budget)
     return Cost(len(tree), tokens_run, done, budget, halvings)
 
 

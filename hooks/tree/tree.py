@@ -13,6 +13,11 @@ from numpy.typing import NDArray
 ROOT = -1
 """The parent of a first token."""
 
+FILLER = -1
+"""The node of a token that is nobody's."""
+BLOCK = 128
+"""Tokens of a block: where attention goes by blocks, each way, and where packs that are joined begin."""
+
 Ints = NDArray[np.int64]
 
 
@@ -58,6 +63,10 @@ class TokenTree:
             below = node
         return path
 
+    def begin(self) -> None:
+        """What is added from here on shares nothing with what is there."""
+        self._child.clear()
+
     def ancestors(self, node: int) -> list[int]:
         """The path from the first token to `node`, which is included."""
         path = []
@@ -80,9 +89,11 @@ class Pack:
     ends: Ints
     """[T] where the descendants of each token end: token k is seen by the tokens q with k <= q < ends[k], no others."""
     members: Ints
-    """[T] the tree's node that each token is."""
+    """[T] the tree's node that each token is; FILLER for one that fills a gap, and sees itself alone."""
     rows: Ints
     """[R] indices within the pack at which to read."""
+    pieces: "tuple[tuple[int, Pack], ...]" = ()
+    """The packs that it joins, if it does, and where each begins."""
 
     @property
     def nodes(self) -> Ints:
@@ -126,6 +137,37 @@ def cut_into_packs(tree: TokenTree, read: Iterable[int], budget: int) -> list[Pa
     if rows:
         packs.append(_make_pack(tree, inside, rows))
     return packs
+
+
+def join_packs(packs: Sequence[Pack], length: int) -> list[Pack]:
+    """Packs together in longer ones, in their order, each of `length` tokens whatever is in it, and each piece from a
+    block on: then what a piece reads does not depend on its neighbours. One that is too long stays alone.
+    """
+    joined: list[list[Pack]] = []
+    room = 0
+    for pack in packs:
+        blocks = -(-len(pack) // BLOCK) * BLOCK
+        if blocks > room:
+            joined.append([])
+            room = max(length, blocks)
+        joined[-1].append(pack)
+        room -= blocks
+    return [join(some, length) for some in joined]
+
+
+def join(packs: Sequence[Pack], length: int) -> Pack:
+    """Packs in one of at least `length` tokens, each from a block on."""
+    begins = np.cumsum([0, *(-(-len(pack) // BLOCK) * BLOCK for pack in packs)])
+    n = max(length, int(begins[-1]))
+    tokens, positions, parents = np.zeros(n, dtype=np.int64), np.zeros(n, dtype=np.int64), np.full(n, ROOT)
+    ends, members = np.arange(1, n + 1), np.full(n, FILLER)
+    for begin, pack in zip(begins.tolist(), packs, strict=False):
+        here = slice(begin, begin + len(pack))
+        tokens[here], positions[here], members[here] = pack.tokens, pack.positions, pack.members
+        parents[here] = np.where(pack.parents == ROOT, ROOT, pack.parents + begin)
+        ends[here] = pack.ends + begin
+    rows = np.concatenate([pack.rows + begin for begin, pack in zip(begins, packs, strict=False)])
+    return Pack(tokens, positions, parents, ends, members, rows, tuple(zip(begins.tolist(), packs, strict=False)))
 
 
 def _missing(parents: Sequence[int], number: Sequence[int], pack: int, node: int) -> list[int]:

@@ -13,6 +13,7 @@ from doxascope.experiments.engine.config import load_config
 from doxascope.experiments.engine.runner import read, report, run
 from doxascope.experiments.runs.folder import RunFolder
 from doxascope.hooks.backends.transformers import TransformersBackend
+from doxascope.hooks.lm import LanguageModel
 from doxascope.hooks.model.spec import BACKENDS, resolve_model
 from doxascope.hooks.store.commits import rewrite
 
@@ -66,6 +67,24 @@ def test_a_run_with_sampled_answers_and_all_orders_resumes_to_the_same_bytes(
         assert (part / name).read_bytes() == (whole / name).read_bytes()
     answers = json.loads((whole / "transcripts/part-00000.jsonl").read_text().splitlines()[0])["answers"]
     assert [answer["draw"] for answer in answers] == list(range(3))
+
+
+def test_items_that_share_passes_resume_to_the_same_bytes_and_read_those_of_each_alone(
+    tiny_folder: Path, tmp_path: Path, cut_short: Any, monkeypatch: pytest.MonkeyPatch, noise: Any
+) -> None:
+    monkeypatch.setattr(LanguageModel, "reads_together", True)
+    wanted = ["items=3", "bootstrap_draws=50", "fork.methods=[]", "token_budget=2048"]
+    experiment, config = load_config("consistency", [*wanted, "batch_items=2"], str(tiny_folder))
+    whole = run(experiment, config, tmp_path / "whole")
+    part = shutil.copytree(whole.path, tmp_path / "part" / whole.path.name)
+    cut_short(part, 1)
+    (part / "beliefs/part-00001.parquet").unlink()
+    run(experiment, config, tmp_path / "part")
+    for name in ("scores.json", "beliefs/part-00001.parquet", "transcripts/part-00001.jsonl"):
+        assert (part / name).read_bytes() == (whole.path / name).read_bytes()
+    _, alone = load_config("consistency", [*wanted, "batch_items=1"], str(tiny_folder))
+    apart, _ = read(experiment, alone, tmp_path / "alone")
+    assert apart.beliefs()["logp"].to_numpy().tobytes() == whole.beliefs()["logp"].to_numpy().tobytes()
 
 
 def test_sampled_beliefs_stand_beside_the_exact_ones_of_the_same_contexts(sampled: tuple[Any, Any, Any]) -> None:

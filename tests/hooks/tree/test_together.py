@@ -1,0 +1,134 @@
+"""Sets of queries in one forward pass: each reads the same bytes whoever its neighbours are."""
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from doxascope import load
+from doxascope.experiments.engine.rounds import read_in_rounds
+from doxascope.hooks.backends.capture import CapturePlan
+from doxascope.hooks.errors import UserError
+from doxascope.hooks.exact.exact import read_together
+from doxascope.hooks.prompts.options import make_options
+from doxascope.hooks.prompts.places import LAST
+from doxascope.hooks.tree.tree import BLOCK, FILLER, TokenTree, cut_into_packs, join_packs
+
+SHAPE: dict[str, Any] = {
+    "hidden_size": 48,
+    "intermediate_size": 64,
+    "num_hidden_layers": 3,
+    "num_attention_heads": 3,
+    "num_key_value_heads": 1,
+    "head_dim": 16,
+    "initializer_range": 0.3,
+}
+MIXED = {"layer_types": ["sliding_attention", "full_attention", "sliding_attention"], "sliding_window": 24}
+BUDGET = 1024
+
+
+@pytest.fixture(scope="module", params=["llama", "gemma3_text"])
+def lm(request: pytest.FixtureRequest, save_architecture: Callable[..., Path]) -> Iterator[Any]:
+    settings = SHAPE | MIXED if request.param == "gemma3_text" else SHAPE
+    with load(str(save_architecture(request.param, settings))) as loaded:
+        yield loaded
+
+
+def sets_of(lm: Any, n: int) -> list[list[Any]]:
+    """Sets of queries of several lengths, some of equal prompts."""
+    options = make_options(["yes", "no", "perhaps not"])
+    words = ["one", "two", "three", "four", "five", "six", "seven"]
+    asked = [[" ".join(words[: 1 + (i + j) % 7] * (1 + i % 3)) + "?" for j in range(3)] for i in range(n)]
+    return [
+        [
+            lm.reader.query(f"{i}-{j}", [{"role": "user", "content": text}], options, positions={"last": LAST})
+            for j, text in enumerate(texts)
+        ]
+        for i, texts in enumerate(asked)
+    ]
+
+
+def together(lm: Any, requests: list[list[Any]], **more: Any) -> list[Any]:
+    plan = CapturePlan()
+    return read_together(requests, lm.backend, lm.head, budget=BUDGET, joined=True, capture=plan, **more)
+
+
+def test_joined_packs_are_of_one_length_and_their_pieces_begin_at_blocks() -> None:
+    tree, packs = TokenTree(), []
+    for i in range(7):
+        tree.begin()
+        ends = [tree.add([1, 2, *range(3 + j, 60 + 20 * i)])[-1] for j in range(3)]
+        packs += cut_into_packs(tree, ends, BUDGET)
+    joined = join_packs(packs, BUDGET)
+    assert [piece for one in joined for _, piece in one.pieces] == packs
+    for one in joined:
+        assert len(one) == BUDGET
+        visible = one.visible()
+        seen = np.zeros_like(visible)
+        for begin, piece in one.pieces:
+            assert begin % BLOCK == 0
+            here = slice(begin, begin + len(piece))
+            seen[here, here] = piece.visible()
+            np.testing.assert_array_equal(one.tokens[here], piece.tokens)
+        filler = np.flatnonzero(one.members == FILLER)
+        seen[filler, filler] = True
+        np.testing.assert_array_equal(visible, seen)
+    assert sorted(node for one in joined for node in one.nodes) == sorted(node for one in packs for node in one.nodes)
+
+
+def test_a_set_alone_and_among_seven_others_reads_the_same_bytes(lm: Any, noise: Callable[[Any], float]) -> None:
+    requests = sets_of(lm, 8)
+    everyone = together(lm, requests, temperatures=(0.5,))
+    for i, (request, among) in enumerate(zip(requests, everyone, strict=True)):
+        (alone,) = together(lm, [request], temperatures=(0.5,))
+        own = lm.read(request)
+        torch.testing.assert_close(among.captured.residuals, alone.captured.residuals, rtol=0, atol=0)
+        assert among.captured.rows.equals(alone.captured.rows)
+        assert among.cost == alone.cost, i
+        for one, other, apart in zip(among.readings, alone.readings, own.readings, strict=True):
+            assert one.readout_id == other.readout_id == apart.readout_id
+            assert one.logp.tobytes() == other.logp.tobytes()
+            assert one.tempered[0.5].tobytes() == other.tempered[0.5].tobytes()
+            assert one.competitor == other.competitor
+            np.testing.assert_allclose(one.logp, apart.logp, atol=noise(apart.logp))
+
+
+def test_rounds_give_each_item_its_own_readings_and_read_them_together(lm: Any) -> None:
+    """Items ask once, twice, or what depends on an answer."""
+    requests, passes = sets_of(lm, 4), []
+    run = lm.backend.run
+    lm.backend.run = lambda pack, **more: passes.append(len(pack.pieces)) or run(pack, **more)
+
+    def item(i: int, model: Any) -> list[Any]:
+        first = model.read(requests[i], budget=2 * BUDGET)
+        again = model.read(requests[i][: 1 + i % 2], budget=2 * BUDGET) if i else first
+        return [*first.readings, *again.readings]
+
+    try:
+        found = read_in_rounds(lm, [lambda model, i=i: item(i, model) for i in range(4)])
+    finally:
+        del lm.backend.run
+    assert passes == [4, 3]
+    for i, readings in enumerate(found):
+        for one, other in zip(readings, item(i, lm), strict=True):
+            assert one.readout_id == other.readout_id
+            np.testing.assert_allclose(one.logp, other.logp, atol=1e-4)
+
+
+def test_what_one_item_raises_ends_the_round_and_leaves_no_thread(lm: Any) -> None:
+    import threading
+
+    before = threading.active_count()
+
+    def item(i: int, model: Any) -> Any:
+        model.read(sets_of(lm, 1)[0], budget=BUDGET)
+        if i == 1:
+            raise UserError("item 1 is wrong")
+        return model.read(sets_of(lm, 1)[0], budget=BUDGET)
+
+    with pytest.raises(UserError, match="item 1 is wrong"):
+        read_in_rounds(lm, [lambda model, i=i: item(i, model) for i in range(3)])
+    assert threading.active_count() == before
