@@ -63,6 +63,9 @@ class RunConfig(Settings):
     """Most tokens of one forward pass. None: a run chooses by the device and the model's shape, and records it."""
     batch_items: int = Field(default=4, ge=1)
     """Items that are read in one tree and committed together."""
+    together: bool = False
+    """Whether the items of a batch share forward passes of `token_budget` tokens. What one reads is the same to the bit
+    whatever is beside it. For a GPU, with as many `batch_items` as fill a pass."""
     low_coverage: float = Field(default=LOW_COVERAGE, ge=0, le=1)
     """Read-outs whose options hold less are flagged, not dropped."""
     temperatures: tuple[Annotated[float, Field(gt=0)], ...] = ()

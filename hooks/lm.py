@@ -42,7 +42,6 @@ from .prompts.options import TERMINATORS, Option, make_options
 from .prompts.query import PromptReader, Query
 from .settings import as_seed, parse
 from .text import shown, shown_size
-from .tree.attention import attends_by_blocks
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel
@@ -209,11 +208,6 @@ class LanguageModel:
             lens=lens,
             joined=self.chosen.path == "packed",
         )
-
-    @property
-    def reads_together(self) -> bool:
-        """Whether that is faster: on a GPU, where packs attend by blocks. On a CPU packs of one item are."""
-        return self.chosen.path == "packed" and attends_by_blocks(self.backend.model)
 
     def read_grown(
         self,

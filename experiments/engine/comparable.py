@@ -9,7 +9,18 @@ from ..experiment import Experiment, RunConfig
 from ..runs.folder import RunFolder
 
 INDIFFERENT = frozenset(
-    {"experiment", "model", "seed", "items", "token_budget", "batch_items", "low_coverage", "capture", "lens"}
+    {
+        "experiment",
+        "model",
+        "seed",
+        "items",
+        "token_budget",
+        "batch_items",
+        "together",
+        "low_coverage",
+        "capture",
+        "lens",
+    }
     | {"bootstrap_draws", "level", "temperatures", "registered"}
 )
 """Settings that change neither what is asked nor what an answer means."""

@@ -235,7 +235,7 @@ def _read_all(job: _Job, items: Sequence[Item], shard: Shard) -> None:
 def _read_batch(job: _Job, batch: Sequence[Item], number: int) -> None:
     started = time.perf_counter()
     reads = [partial(_read, job, item) for item in batch]
-    read = read_in_rounds(job.lm, reads) if job.lm.reads_together else [one(job.lm) for one in reads]
+    read = read_in_rounds(job.lm, reads) if job.config.together else [one(job.lm) for one in reads]
     costs = [one.cost for one in read]
     transcripts = [line for one in read for line in one.transcripts]
     beliefs = belief_table(row for one in read for row in one.rows)

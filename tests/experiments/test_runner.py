@@ -13,7 +13,6 @@ from doxascope.experiments.engine.config import load_config
 from doxascope.experiments.engine.runner import read, report, run
 from doxascope.experiments.runs.folder import RunFolder
 from doxascope.hooks.backends.transformers import TransformersBackend
-from doxascope.hooks.lm import LanguageModel
 from doxascope.hooks.model.spec import BACKENDS, resolve_model
 from doxascope.hooks.store.commits import rewrite
 
@@ -70,10 +69,9 @@ def test_a_run_with_sampled_answers_and_all_orders_resumes_to_the_same_bytes(
 
 
 def test_items_that_share_passes_resume_to_the_same_bytes_and_read_those_of_each_alone(
-    tiny_folder: Path, tmp_path: Path, cut_short: Any, monkeypatch: pytest.MonkeyPatch, noise: Any
+    tiny_folder: Path, tmp_path: Path, cut_short: Any
 ) -> None:
-    monkeypatch.setattr(LanguageModel, "reads_together", True)
-    wanted = ["items=3", "bootstrap_draws=50", "fork.methods=[]", "token_budget=2048"]
+    wanted = ["together=true", "items=3", "bootstrap_draws=50", "fork.methods=[]", "token_budget=2048"]
     experiment, config = load_config("consistency", [*wanted, "batch_items=2"], str(tiny_folder))
     whole = run(experiment, config, tmp_path / "whole")
     part = shutil.copytree(whole.path, tmp_path / "part" / whole.path.name)
