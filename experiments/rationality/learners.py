@@ -34,9 +34,10 @@ def out_of_fold(config: RationalityConfig, features: Floats, actions: np.ndarray
     for train, test in split.split(features, actions, groups):
         seen, counts = np.unique(actions[train], return_counts=True)
         found[test] = 1 / (len(train) + found.shape[1])
-        varied = [len(np.unique(column)) > 1 for column in features[train].T]
-        if len(seen) > 1 and any(varied):
-            predicted = _fit(config, features[train], actions[train]).predict_proba(features[test])
+        varied = np.array([len(np.unique(column)) > 1 for column in features[train].T])
+        if len(seen) > 1 and varied.any():  # boosting refuses what no training row reveals
+            fitted = _fit(config, features[train][:, varied], actions[train])
+            predicted = fitted.predict_proba(features[test][:, varied])
         else:  # there is nothing to learn from, which catboost refuses
             predicted = np.tile(counts / counts.sum(), (len(test), 1))
         found[np.ix_(test, seen)] = predicted

@@ -173,3 +173,6 @@ def test_nothing_to_learn_from_leaves_the_frequencies_and_what_tells_all_leaves_
     assert blind[:, 1] == pytest.approx(1 / 3, abs=0.1)
     seeing = out_of_fold(config, actions[:, None].astype(float), actions, groups)
     assert (seeing[np.arange(60), actions] > 0.9).all()
+    once = np.where(np.arange(60) == 7, 1.0, np.nan)  # revealed in one context: the others cannot learn from it
+    beside = out_of_fold(config, np.column_stack([actions.astype(float), once]), actions, groups)
+    np.testing.assert_allclose(np.delete(beside, 7, axis=0), np.delete(seeing, 7, axis=0))
