@@ -205,7 +205,7 @@ def _distances(gaps: Floats, spread: Floats, df: float, level: float) -> tuple[f
     spread = spread * (scipy.stats.t.ppf(tail, df) / scipy.stats.norm.ppf(tail)) ** 2
     total, mean = float(gaps @ gaps), float(np.trace(spread))
     if not mean > 0:
-        return (float(np.sqrt(total)),) * 2
+        return float(np.sqrt(total)), float(np.sqrt(total))
     scale = max(float((spread**2).sum()) / mean, float(gaps @ spread @ gaps) / total if total > 0 else 0.0)
     df_of_sum, seen = mean / scale, total / scale
 

@@ -37,14 +37,15 @@ def cluster_share(
     share, g, n = mean.mean, mean.n_clusters, mean.n_rows
     effective = float(g)
     if mean.se > 0 and 0 < share < 1:
-        t_rows, t_clusters = scipy.stats.t.ppf((1 + level) / 2, [n - 1, g - 1])
-        effective = min(n, share * (1 - share) / mean.se**2) * float(t_rows / t_clusters) ** 2
+        t_rows, t_clusters = (float(scipy.stats.t.ppf((1 + level) / 2, df)) for df in (n - 1, g - 1))
+        effective = min(n, share * (1 - share) / mean.se**2) * (t_rows / t_clusters) ** 2
     yes, no = share * effective, (1 - share) * effective
-    lo, hi = scipy.stats.beta.ppf([(1 - level) / 2, (1 + level) / 2], [yes, yes + 1], [no + 1, no])
+    lo = float(scipy.stats.beta.ppf((1 - level) / 2, yes, no + 1))
+    hi = float(scipy.stats.beta.ppf((1 + level) / 2, yes + 1, no))
     return replace(
         mean,
-        ci_lo=0.0 if yes <= 0 else float(lo),
-        ci_hi=1.0 if no <= 0 else float(hi),
+        ci_lo=0.0 if yes <= 0 else lo,
+        ci_hi=1.0 if no <= 0 else hi,
         ci_method=f"{EXACT}, {effective:.3g}",
         status=few_status(cluster_codes(np.asarray(clusters)[known], int(known.sum()))[0]),
         params={"level": level},

@@ -190,8 +190,8 @@ def designs() -> list[Design]:
                "M .2 apart", _pulled(80, 0.2, 0.2), each[:1]),
         Design("F-compare-power", FAMILY, "two kinds, the second without noise, 400 questions", power,
                "Brier score .021 apart, sure loss 2.5 cents", _apart(400, 1.0, 0.25, True), (*each[1:], ANY)),
-        Design("F-compare-pull-power", FAMILY, "two kinds, the second pulled by .2 more, 80 questions", power,
-               "M .2 apart", _pulled(80, 0.2, 0.0), each[:1]),
+        Design("F-compare-pull-power", FAMILY, "two kinds, the second pulled by .2 more, 150 questions", power,
+               "M .2 apart", _pulled(150, 0.2, 0.0), each[:1]),
         *(
             Design(f"F-compare-missed-{n}", FAMILY, f"one kind loses 36 cents in one of 18 of {n} questions", level,
                    "sure losses 2 cents apart: at the margin", _called_same(n, 1 / 18), (SAME_BY_T, SAME))
