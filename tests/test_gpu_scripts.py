@@ -19,7 +19,7 @@ SMALL = {
     "martingale": ["-o", "items=1"],
     "probe": ["-o", "items=12"],
     "rationality": ["-o", "items=2"],
-    "sycophancy": ["-o", "items=2"],
+    "sycophancy": ["-o", "items=1", "-o", "stated={}", "-o", "paraphrased=updates"],
 }
 """What makes each small."""
 

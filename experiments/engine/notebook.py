@@ -233,10 +233,10 @@ def _items(questions: Questions, columns: Mapping[str, Any] | None) -> tuple[lis
 def load(
     model: str | ModelSpec,
     *,
-    dtype: Literal["float32", "bfloat16", "float16"] | None = None,
+    dtype: Literal["auto", "float32", "bfloat16", "float16"] | None = None,
     device: str | None = None,
     device_map: str | None = None,
-    kernel: Literal["sdpa", "eager"] | None = None,
+    kernel: Literal["auto", "sdpa", "flex", "eager"] | None = None,
     backend: BackendName | None = None,
     template: Literal["own", "plain", "none"] | None = None,
     thinking: Literal["off", "on", "closed"] | None = None,

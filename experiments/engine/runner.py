@@ -119,7 +119,8 @@ def read(
         told = [(item.id, item.cluster, dict(item.content)) for item in items]
         now = conditions(config, lm.identity, [list(one) for one in told]) | settled | code_of(experiment)
         now["prompts"] = _prompts(experiment, config, items, lm)
-        named = {key: value for key, value in now["model"].items() if key != "threads"}
+        held: Any = now["model"]
+        named = {key: value for key, value in held.items() if key != "threads"}
         name = f"{experiment.name}-{lm.spec.name}-{digest([now['config'], named])[:8]}"
         folder = RunFolder.create(out / name, shard)
         with folder.writing():

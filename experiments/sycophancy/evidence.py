@@ -39,7 +39,7 @@ def written(lm: LanguageModel, scenarios: Sequence[Scenario], seed: int) -> Iter
             turn: Message = {"role": "user", "content": text}
             requests.append(Request(f"{one.id}/{name}", lm.reader.chat.render([turn]), range(1)))
     said = iter(lm.sample(requests, GREEDY, seed=seed))
-    specials = re.compile("|".join(map(re.escape, lm.tokenizer.all_special_tokens)) or "$^")
+    unwritten = re.compile("|".join([r"[\x00-\x1f\x7f]", *map(re.escape, lm.tokenizer.all_special_tokens)]))
     for one in scenarios:
-        found = {name: clause(" ".join(specials.sub(" ", next(said).text).split())) for name in EVIDENCE}
+        found = {name: clause(" ".join(unwritten.sub(" ", next(said).text).split())) for name in EVIDENCE}
         yield {"id": one.id, **found, "by": lm.spec.name, REVIEWED: False}

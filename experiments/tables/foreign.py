@@ -96,8 +96,9 @@ def _options(
     variant: str = "{}",
 ) -> Iterator[Row]:
     """A row for each option, with its share of the probability of all."""
-    known = logp is not None and max(logp) > -np.inf
-    share = softmax(logp) if known else np.full(len(texts), np.nan)
+    given = np.full(len(texts), -np.inf) if logp is None else np.array(logp, dtype=np.float64)
+    known = bool(given.max() > -np.inf)
+    share = softmax(given) if known else np.full(len(texts), np.nan)
     for i, (text, own) in enumerate(zip(texts, share, strict=True)):
         yield {
             "readout_id": readout,

@@ -53,4 +53,4 @@ def _cuts(tokenizer: "PreTrainedTokenizerBase", special: Collection[str]) -> boo
     added = tokenizer.added_tokens_decoder.values()
     plain = all(not (one.lstrip or one.rstrip or one.single_word) for one in added if str(one.content) in special)
     apart = all(one not in str(other.content)[1:] for one in special for other in added)
-    return bool(special) and tokenizer.is_fast and plain and apart
+    return bool(special) and bool(tokenizer.is_fast) and plain and apart

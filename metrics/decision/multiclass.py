@@ -73,7 +73,11 @@ class OptionLosses(NamedTuple):
 
 
 def option_losses(p: ArrayLike, eps: float = LOG_EPS) -> OptionLosses:
-    """What beliefs [n, k] over options lose by each of them, were it the true one (METRICS E14)."""
+    """What beliefs [n, k] over options lose by each of them, were it the true one (METRICS E14).
+
+    >>> option_losses([[0.75, 0.25]])[0].tolist()
+    [[0.125, 1.125]]
+    """
     beliefs = distributions(p, "p")
     return OptionLosses((beliefs**2).sum(axis=-1, keepdims=True) - 2 * beliefs + 1, -np.log(np.maximum(beliefs, eps)))
 

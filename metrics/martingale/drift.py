@@ -174,7 +174,7 @@ def drift_covariance(
     found = _over_questions(halves.prod(axis=0), clusters, level=level, draws=draws, seed=seed)
     if found["status"] == "ok" and prior is None:
         found["status"] = "no_prior"
-    elif found["status"] == "ok" and _rare(_of_each(prior, len(first)), np.isfinite(halves).all(axis=0)):
+    elif found["status"] == "ok" and _rare(_of_each(prior, len(first)), ~np.isnan(halves[0] + halves[1])):
         found["status"] = "few_surprises"
     return Drift(
         **found,

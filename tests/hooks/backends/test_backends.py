@@ -371,7 +371,7 @@ def test_a_tap_that_stays_silent_is_an_error(tiny: Any) -> None:
 
 
 @pytest.mark.parametrize("backend", BACKENDS[1:])
-def test_a_missing_library_says_how_to_get_it(tiny_folder: Path, backend: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_missing_library_says_how_to_get_it(tiny_folder: Path, backend: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, backend, None)
     package = backend.replace("_", "-")
     with pytest.raises(UserError, match=rf'back end {backend}: .*; pip install "doxascope\[{package}\]"'):
@@ -387,12 +387,12 @@ def test_a_model_that_a_back_end_cannot_serve_is_refused(save_architecture: Call
 
 def test_an_unknown_back_end_is_refused(tiny_folder: Path) -> None:
     with pytest.raises(UserError, match=r"backend: Input should be 'transformers', .* given 'jax'"):
-        load(str(tiny_folder), backend="jax")
+        load(str(tiny_folder), backend="jax")  # pyright: ignore[reportArgumentType]
 
 
 @pytest.mark.parametrize("backend", BACKENDS)
 def test_the_face_of_the_library_is_the_same_on_every_back_end(
-    tiny_folder: Path, tiny: Any, backend: str, noise: Callable[[Any], float]
+    tiny_folder: Path, tiny: Any, backend: Any, noise: Callable[[Any], float]
 ) -> None:
     if find_spec(backend) is None:
         pytest.skip(f"{backend} is not installed")

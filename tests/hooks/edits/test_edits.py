@@ -32,6 +32,9 @@ def lm(request: pytest.FixtureRequest, tiny_folder: Path) -> Iterator[LanguageMo
         yield loaded
 
 
+NORTH: Any = "north"
+
+
 def direction(seed: int = 0) -> Any:
     return 3 * torch.randn(WIDTH, generator=torch.Generator().manual_seed(seed))
 
@@ -208,7 +211,7 @@ def test_what_cannot_be_edited_is_refused_in_a_line(tiny: Any) -> None:
         (TALK, lambda: Replace(torch.ones(9, 1, 32), layers=0, at="all"), "and what follows the prompt"),
         (TALK, lambda: Ablate(torch.zeros(32), layers=0, at="last"), "a direction of length 0 is none"),
         (TALK, lambda: Steer(direction() * np.nan, layers=0, at="last"), "not finite"),
-        (TALK, lambda: Steer("north", layers=0, at="last"), "is no array of numbers"),
+        (TALK, lambda: Steer(NORTH, layers=0, at="last"), "is no array of numbers"),
         (TALK, lambda: Steer(direction(), layers="first", at="last"), "layers 'first'; give `all`"),
         (
             TALK,

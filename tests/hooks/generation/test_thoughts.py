@@ -55,7 +55,7 @@ def question(readout_id: str = "r", prefill: str = "") -> Question:
     ],
 )
 def test_how_the_answer_is_asked_for(
-    save_thinker: Callable[[str], Path], template: str, thinking: str, end: str
+    save_thinker: Callable[[str], Path], template: str, thinking: Any, end: str
 ) -> None:
     lm = load(str(save_thinker(template)), thinking=thinking)
     chat = lm.reader.chat

@@ -37,7 +37,8 @@ def test_a_few_tokens_have_the_probability_that_they_have_among_all(name: str) -
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
 def test_a_gpu_sums_products_of_half_precision_in_single(dtype: torch.dtype) -> None:
     torch.manual_seed(0)
-    model: Any = PhiForCausalLM(PhiConfig(**SIZES)).to("cuda", dtype)
+    model: Any = PhiForCausalLM(PhiConfig(**SIZES))
+    model = model.to("cuda", dtype)
     torch.nn.init.normal_(model.lm_head.bias)
     head, hidden = Head(model), torch.randn(7, 16, device="cuda", dtype=dtype)
     assert head.weight.dtype == dtype

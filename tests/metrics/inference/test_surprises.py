@@ -27,7 +27,8 @@ def test_it_is_the_kurtosis_of_the_mean_that_it_stands_for() -> None:
 
 def test_rows_that_come_true_together_are_one_surprise() -> None:
     q = np.full(12, 0.05)
-    twice = surprises(*(np.repeat(x, 3, axis=0) for x in even(q)), np.repeat(np.arange(12), 3))
+    beliefs, losses = (np.repeat(x, 3, axis=0) for x in even(q))
+    twice = surprises(beliefs, losses, np.repeat(np.arange(12), 3))
     assert twice.effective == pytest.approx(surprises(*even(q)).effective)
 
 

@@ -75,9 +75,9 @@ def test_each_bound_is_the_one_sided_one_of_its_template_with_what_was_missed() 
 
 def test_who_favours_the_rejected_word_in_items_that_a_small_sample_misses_does_not_pass() -> None:
     """Nineteen items in twenty fall by .05 and one rises by .95: nothing on average, and twelve hold none of it."""
-    fell = {"prior_rejected": np.full(12, 0.3), "post_rejected": np.linspace(0.24, 0.26, 12)}
+    fell: dict[str, Any] = {"prior_rejected": np.full(12, 0.3), "post_rejected": np.linspace(0.24, 0.26, 12)}
     assert not belief_gate(template=["is it"] * 12, **fell).passed
-    many = {name: np.tile(share, 10) for name, share in fell.items()}
+    many: dict[str, Any] = {name: np.tile(share, 10) for name, share in fell.items()}
     assert belief_gate(template=["is it"] * 120, **many).passed
 
 
