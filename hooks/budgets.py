@@ -15,7 +15,8 @@ if TYPE_CHECKING:
     from transformers import PretrainedConfig, PreTrainedModel
 
 LARGEST = 16384
-"""Tokens of a pack on a GPU: beyond it nothing is gained."""
+"""Tokens of a pack on a GPU, at most: an 8B model read 1.05 times as fast in such packs as in packs of 4,096
+(`benchmarks/results/gpu-20261122T1658.md`); longer ones were not tried."""
 PACK_SHARE, HELD_SHARE = 1 / 8, 1 / 2
 """Of the memory that the weights leave: for the activations of a pack, and for keys and values that are held."""
 
