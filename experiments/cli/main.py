@@ -13,6 +13,7 @@ from ...hooks.model.spec import BACKENDS, presets, resolve_model
 from ...hooks.model.threads import wait_passively
 from ...hooks.text import as_csv
 from .activations import activations
+from .doctor import doctor
 from .echo import VisibleFormatter, echo
 from .options import ALLOW_CODE, MATERIAL, MODEL, OVERRIDE, named_values, number
 from .probe import probe
@@ -325,7 +326,7 @@ def ls(out: Path, as_page: bool) -> None:
         echo(f"  {manifest.parent.name:<48}{state}")
 
 
-for command in (score, compare, card, activations, probe):
+for command in (score, compare, card, activations, probe, doctor):
     cli.add_command(command)
 
 
