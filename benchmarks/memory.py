@@ -39,17 +39,17 @@ def save_model(folder: Path) -> None:
 
 def reading(model: Path, out: Path, items: int, cached: bool) -> float:
     """Peak memory in KB when all is read."""
-    from doxascope.experiments.engine import runner
+    from doxascope.experiments.engine import runner, worker
     from doxascope.experiments.engine.config import load_config
 
-    loading = runner.load
+    loading = worker.load
 
     def without_cache(*args: Any, **settings: Any) -> Any:
         lm: Any = loading(*args, **settings)
         lm.tokenizer.backend_tokenizer.model._resize_cache(0)
         return lm
 
-    runner.load = loading if cached else without_cache
+    worker.load = loading if cached else without_cache
     experiment, config = load_config("consistency", [f"items={items}"], str(model))
     runner.read(experiment, config, out)
     return peak()

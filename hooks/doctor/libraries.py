@@ -3,7 +3,6 @@
 from collections.abc import Iterator
 from importlib.metadata import PackageNotFoundError, requires, version
 
-from packaging.markers import default_environment
 from packaging.requirements import Requirement
 
 from .finding import Finding
@@ -31,8 +30,7 @@ def libraries() -> Iterator[Finding]:
 def _extra(requirement: Requirement) -> str:
     """The extra that a requirement belongs to; empty: it is needed by all."""
     marker = requirement.marker
-    here: dict[str, str] = {**default_environment()}
-    if marker is None or marker.evaluate(here | {"extra": ""}):
+    if marker is None or marker.evaluate({"extra": ""}):
         return ""
     return str(marker).rpartition('extra == "')[2].rstrip('"')
 

@@ -15,11 +15,12 @@ from ..errors import cause
 from ..exact.exact import largest_difference
 from ..lm import load
 from ..model.spec import BACKENDS, ModelSpec
+from ..prompts.chat import Conversation
 from ..prompts.options import make_options
 from ..tree.attention import BLOCKS
 from .finding import Finding
 
-QUESTION = [{"role": "user", "content": "Is a whale a fish?"}]
+QUESTION: Conversation = [{"role": "user", "content": "Is a whale a fish?"}]
 
 
 def devices() -> Iterator[Finding]:
@@ -47,12 +48,11 @@ def readings(names: list[str]) -> Iterator[Finding]:
         folder = Path(place) / "tiny"
         save_tiny(folder)
         for name in names:
+            tiny = ModelSpec(name="tiny", path=str(folder), device=name)
             for kernel in ("sdpa", "eager", *(["flex"] if name.startswith("cuda") else [])):
-                yield _tried(f"{name} {kernel}", ModelSpec(name="tiny", path=str(folder), device=name, kernel=kernel))
-        for backend in BACKENDS:
-            if find_spec(backend):
-                spec = ModelSpec(name="tiny", path=str(folder), device=names[-1], backend=backend)
-                yield _tried(f"{names[-1]} {backend}", spec)
+                yield _tried(f"{name} {kernel}", tiny.model_copy(update={"kernel": kernel}))
+            for backend in filter(find_spec, BACKENDS[1:] if name == names[-1] else ()):
+                yield _tried(f"{name} {backend}", tiny.model_copy(update={"backend": backend}))
 
 
 def _tried(name: str, spec: ModelSpec) -> Finding:

@@ -19,7 +19,7 @@ def test_what_is_installed_reads_and_is_said(command_line: Callable[..., Any], t
     told = json.loads(done.stdout)
     assert told["usable"]
     found = {(one["section"], one["name"]): one for one in told["findings"]}
-    for kernel in ("sdpa", "eager", "transformers"):
+    for kernel in ("sdpa", "eager"):
         assert found["reading", f"cpu {kernel}"]["state"] == "ok", found
     for name in ("torch", "pandas"):
         assert found["libraries", name]["state"] == "ok"
@@ -31,7 +31,7 @@ def test_what_is_installed_reads_and_is_said(command_line: Callable[..., Any], t
 def test_a_device_that_is_not_there_fails_and_is_no_exception() -> None:
     found = list(readings(["cuda:77"]))
     assert {one.state for one in found} == {"fails"}
-    assert len(found) >= 3
+    assert len(found) >= 2
 
 
 @pytest.mark.parametrize(
