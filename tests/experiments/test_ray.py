@@ -4,10 +4,8 @@ import importlib.util
 import json
 import os
 import signal
-import threading
-import time
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +15,6 @@ from doxascope import UserError
 from doxascope.experiments.engine.config import load_config
 from doxascope.experiments.engine.ray_workers import _sizes, ray_workers
 from doxascope.experiments.engine.runner import run
-from doxascope.experiments.engine.workers import Workers
 from doxascope.experiments.runs.integrity import faults
 from doxascope.hooks.store import ActivationStore
 
@@ -57,46 +54,36 @@ def test_two_actors_give_the_bytes_of_one_process(given: tuple[Any, Any], whole:
 def test_actors_that_are_killed_and_a_driver_that_stops_lose_nothing(
     given: tuple[Any, Any], whole: Path, tmp_path: Path
 ) -> None:
-    killed: list[int] = []
+    def after(batches: int, then: Callable[[Any], None], n: int) -> Any:
+        """Opens workers that do so many batches before something befalls them."""
 
-    def kill_an_actor() -> None:
-        """Kills an actor at work as a node that is lost does: without a word."""
-        import ray.util.state
+        @contextmanager
+        def opened(*asked: Any) -> Iterator[Any]:
+            with ray_workers(n)(*asked) as at_work:
+                mine: Any = at_work
+                read = mine.read
 
-        while not killed:
-            for one in ray.util.state.list_actors(filters=[("state", "=", "ALIVE")]):
-                killed.append(int(one.pid))
-                os.kill(one.pid, signal.SIGKILL)
-                return
-            time.sleep(0.05)
+                def interrupted(*asked: Any) -> Iterator[Any]:
+                    for done, one in enumerate(read(*asked)):
+                        if done == batches:
+                            then(mine)
+                        yield one
 
-    @contextmanager
-    def stops(workers: AbstractContextManager[Workers]) -> Iterator[Workers]:
-        with workers as at_work:
-            read = at_work.read
+                mine.read = interrupted
+                yield mine
 
-            def few(*asked: Any) -> Iterator[Any]:
-                for n, one in enumerate(read(*asked)):
-                    if n == 4:
-                        raise KeyboardInterrupt
-                    yield one
+        return opened
 
-            at_work.read = few
-            yield at_work
+    def stop(_: Any) -> None:
+        raise KeyboardInterrupt
+
+    def kill_one(workers: Any) -> None:
+        ray = pytest.importorskip("ray")
+        os.kill(ray.get(workers._actors[0].__ray_call__.remote(lambda _: os.getpid())), signal.SIGKILL)
 
     with pytest.raises(KeyboardInterrupt):
-        run(*given, tmp_path, workers=lambda *asked: stops(ray_workers(1)(*asked)))
-
-    @contextmanager
-    def loses(workers: AbstractContextManager[Workers]) -> Iterator[Workers]:
-        with workers as at_work:
-            thread = threading.Thread(target=kill_an_actor)
-            thread.start()
-            yield at_work
-            thread.join()
-
-    done = run(*given, tmp_path, workers=lambda *asked: loses(ray_workers(2)(*asked)))
-    assert killed
+        run(*given, tmp_path, workers=after(4, stop, 1))
+    done = run(*given, tmp_path, workers=after(2, kill_one, 2))
     assert content(done.path) == content(whole)
     assert not list(faults(done))
     assert len(done.sessions) == 2
