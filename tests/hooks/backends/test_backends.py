@@ -17,7 +17,7 @@ from doxascope.hooks.backends.capture import CapturePlan
 from doxascope.hooks.backends.make import MakeBackend, make_backend
 from doxascope.hooks.backends.transformers import TransformersBackend
 from doxascope.hooks.certificate.certificate import TOLERANCE
-from doxascope.hooks.conformance.families import FAMILIES, SHAPE
+from doxascope.hooks.conformance.families import GPT, MIXED, SHAPE
 from doxascope.hooks.edits import changes
 from doxascope.hooks.edits.changes import Change, Edit
 from doxascope.hooks.exact.exact import ExactReading, largest_difference, read_packed
@@ -33,8 +33,12 @@ from doxascope.hooks.tree.layouts import LAYOUTS
 from doxascope.hooks.tree.tree import Pack, TokenTree, cut_into_packs
 
 BACKENDS = ("transformers", "transformer_lens", "nnsight")
-TINY = {name: FAMILIES[name] for name in ("llama", "qwen3", "gpt2")}
-TINY["gemma3_text"] = FAMILIES["gemma3_text"] | {"head_dim": 16}
+TINY = {
+    "llama": SHAPE,
+    "gemma3_text": SHAPE | MIXED | {"head_dim": 16},
+    "qwen3": SHAPE,
+    "gpt2": GPT | {"initializer_range": 0.3},  # names of other families' settings mislead TransformerLens
+}
 REAL = {"smollm2-135m": "smollm", "gemma3-270m": "gemma"}
 BOTH: tuple[Site, Site] = ("resid_pre", "resid_post")
 
