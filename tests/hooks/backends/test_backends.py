@@ -35,9 +35,9 @@ from doxascope.hooks.tree.tree import Pack, TokenTree, cut_into_packs
 BACKENDS = ("transformers", "transformer_lens", "nnsight")
 TINY = {
     "llama": SHAPE,
-    "gemma3_text": SHAPE | MIXED | {"head_dim": 16},
+    "gemma3_text": {**SHAPE, **MIXED, "head_dim": 16},
     "qwen3": SHAPE,
-    "gpt2": GPT | {"initializer_range": 0.3},  # names of other families' settings mislead TransformerLens
+    "gpt2": {**GPT, "initializer_range": 0.3},  # names of other families' settings mislead TransformerLens
 }
 REAL = {"smollm2-135m": "smollm", "gemma3-270m": "gemma"}
 BOTH: tuple[Site, Site] = ("resid_pre", "resid_post")
