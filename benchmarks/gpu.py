@@ -65,7 +65,13 @@ class Shape:
     budgets: tuple[int, ...]
 
 
-LLAMA_3 = {"vocab_size": 128256, "max_position_embeddings": 32768, "rope_theta": 500000}
+def llama_3(hidden: int, inner: int, layers: int) -> Shape:
+    """A model of that family, on a GPU."""
+    config = dict(vocab_size=128256, max_position_embeddings=32768, rope_theta=500000, hidden_size=hidden)
+    config |= dict(intermediate_size=inner, num_hidden_layers=layers, num_attention_heads=32, num_key_value_heads=8)
+    return Shape(config, torch.bfloat16, items=14, draws=256, length=128, budgets=(4096, 16384))
+
+
 SHAPES = {
     "tiny": Shape(
         dict(vocab_size=512, hidden_size=64, intermediate_size=128, num_hidden_layers=2, num_attention_heads=4)
@@ -76,26 +82,8 @@ SHAPES = {
         length=8,
         budgets=(1024, 4096),
     ),
-    "1b": Shape(
-        LLAMA_3
-        | dict(hidden_size=2048, intermediate_size=8192, num_hidden_layers=16, num_attention_heads=32)
-        | {"num_key_value_heads": 8, "head_dim": 64},
-        torch.bfloat16,
-        items=14,
-        draws=256,
-        length=128,
-        budgets=(4096, 16384),
-    ),
-    "8b": Shape(
-        LLAMA_3
-        | dict(hidden_size=4096, intermediate_size=14336, num_hidden_layers=32, num_attention_heads=32)
-        | {"num_key_value_heads": 8},
-        torch.bfloat16,
-        items=14,
-        draws=256,
-        length=128,
-        budgets=(4096, 16384),
-    ),
+    "1b": llama_3(2048, 8192, 16),
+    "8b": llama_3(4096, 14336, 32),
 }
 TRUNK, CONTEXTS, CONTEXT, OPTIONS, FORMS, FORM = 200, 13, 40, 3, 12, 3
 """Of an item: tokens that its contexts share, contexts and their own tokens, options, forms of each, tokens of a form:

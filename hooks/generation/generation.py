@@ -7,9 +7,8 @@ same call on the same machine gives the same bytes.
 """
 
 from collections import deque
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
-from itertools import islice
 from typing import TYPE_CHECKING, Literal
 
 import numpy as np
@@ -19,7 +18,6 @@ from ..exact.exact import UNEMBED_ROWS
 from ..model.head import Head
 from ..model.upload import upload
 from ..prompts.chat import Prompt
-from .growing import Node
 from .rows import HistoryRows
 from .sampling import Sampling, draw_tokens, numbers_per_token, random_generator
 
@@ -206,10 +204,3 @@ def _advance(growing: Sequence[_Growing], rows: HistoryRows) -> "torch.Tensor":
     for one, own in zip(growing, row.tolist(), strict=True):
         one.row = own
     return rows.advance(distinct >> _BITS, distinct & (1 << _BITS) - 1)
-
-
-def node_batches(items: Iterable[Node], size: int) -> Iterator[list[Node]]:
-    """Nodes, at most `size` at a time."""
-    rest = iter(items)
-    while chunk := list(islice(rest, size)):
-        yield chunk

@@ -11,6 +11,7 @@ import torch
 from doxascope import load
 from doxascope.experiments.engine.rounds import read_in_rounds
 from doxascope.hooks.backends.capture import CapturePlan
+from doxascope.hooks.conformance.families import FAMILIES
 from doxascope.hooks.errors import UserError
 from doxascope.hooks.exact.exact import read_together
 from doxascope.hooks.prompts.options import make_options
@@ -94,6 +95,18 @@ def test_a_set_alone_and_among_seven_others_reads_the_same_bytes(lm: Any, noise:
             assert one.tempered[0.5].tobytes() == other.tempered[0.5].tobytes()
             assert one.competitor == other.competitor
             np.testing.assert_allclose(one.logp, apart.logp, atol=noise(apart.logp))
+
+
+def test_a_mixture_of_experts_reads_the_same_among_others_as_far_as_rounding_goes(
+    save_architecture: Callable[..., Path], noise: Callable[[Any], float]
+) -> None:
+    """How many tokens an expert is given at once depends on who else is there, and with it the order of its sums."""
+    with load(str(save_architecture("mixtral", FAMILIES["mixtral"]))) as lm:
+        requests = sets_of(lm, 8)
+        for request, among in zip(requests, lm.read_together(requests), strict=True):
+            (alone,) = lm.read_together([request])
+            for one, other in zip(among.readings, alone.readings, strict=True):
+                np.testing.assert_allclose(one.logp, other.logp, atol=noise(other.logp))
 
 
 def test_rounds_give_each_item_its_own_readings_and_read_them_together(lm: Any) -> None:
