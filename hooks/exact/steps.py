@@ -91,7 +91,7 @@ class Steps:
             bars = [(row, token) for row, node in enumerate(asked) for token in self._barred[node]]
             taken, at, barred = _on(logp.device, own, *np.array(bars, dtype=np.int64).T)
             beside = logp.index_select(0, taken)
-            beside[at, barred] = -torch.inf
+            beside.index_put_((at, barred), beside.new_full((), -torch.inf))  # a number would be waited for
             value, token = _best(beside)
             self._later(self._best[0], np.array(asked), token)
             self._later(self._best[1], np.array(asked), value)

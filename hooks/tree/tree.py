@@ -216,14 +216,16 @@ def join(packs: Sequence[Pack], length: int) -> Pack:
 
 
 def _needed(parents: Sequence[int], nodes: Sequence[int]) -> list[int]:
-    """Nodes and all their ancestors, ascending."""
-    needed = bytearray(len(parents) + 1)  # the last entry is for the parent of first tokens
+    """Nodes and all their ancestors."""
+    seen, needed = bytearray(len(parents) + 1), []
+    seen[ROOT] = 1  # the last entry: the parent of first tokens
     for node in nodes:
-        needed[node] = 1
-    for node in range(len(parents) - 1, -1, -1):
-        if needed[node]:
-            needed[parents[node]] = 1
-    return np.flatnonzero(np.frombuffer(needed, dtype=np.uint8)[:-1]).tolist()
+        above = node
+        while not seen[above]:
+            seen[above] = 1
+            needed.append(above)
+            above = parents[above]
+    return needed
 
 
 def _missing(parents: Sequence[int], number: Sequence[int], pack: int, node: int) -> list[int]:
@@ -239,8 +241,7 @@ def _make_pack(tree: TokenTree, inside: list[int], rows: list[int]) -> Pack:
     nodes = np.array(sorted(inside), dtype=np.int64)  # parents before children
     local = np.full(len(tree) + 1, ROOT)  # of each node; the last entry is for the parent of first tokens
     local[nodes] = np.arange(len(nodes))
-    depths = np.array(tree.depths, dtype=np.int64)[nodes]
-    above = local[np.array(tree.parents, dtype=np.int64)[nodes]]
+    depths, above = _of(tree.depths, nodes), local[_of(tree.parents, nodes)]
     parents = above.tolist()
     sizes, heir = _below(parents, depths.tolist())
     free = [0] * (len(nodes) + 1)  # where the next child of each node goes; the last entry is for first tokens
@@ -257,13 +258,17 @@ def _make_pack(tree: TokenTree, inside: list[int], rows: list[int]) -> Pack:
     order = np.argsort(place)
     members, above = nodes[order], above[order]
     return Pack(
-        tokens=np.array(tree.tokens, dtype=np.int64)[members],
+        tokens=_of(tree.tokens, members),
         positions=depths[order],
         parents=np.where(above == ROOT, ROOT, place[above]),
         ends=np.arange(len(nodes)) + np.array(sizes, dtype=np.int64)[order],
         members=members,
         rows=place[local[rows]],
     )
+
+
+def _of(numbers: Sequence[int], nodes: Ints) -> Ints:
+    return np.fromiter(map(numbers.__getitem__, nodes.tolist()), np.int64, len(nodes))
 
 
 def _below(parents: Sequence[int], depths: Sequence[int]) -> tuple[list[int], list[int]]:
