@@ -1,8 +1,8 @@
 """One run in eight jobs of a cluster, submitted from Python: `pip install submitit`, then `python submitit_array.py`.
 
 Without Slurm the jobs are processes of this machine. A job that is done reads what others have not: some may be waiting
-for a GPU still, and find nothing to do when they get one. Once all are done, the scores are there; on a disk without file
-locks `doxascope report` writes them.
+for a GPU still, and find nothing to do when they get one. Once all are done, the scores are there; on a disk without
+file locks `doxascope report` writes them.
 """
 
 import sys

@@ -68,7 +68,8 @@ class _Actor:
         self._worker.use_threads(threads)
         header = self._worker.header()
         writer = ActivationWriter(store, header, self._mark) if store and header else None
-        return self._worker.read(number, writer), digest(self._worker.began.conditions)
+        (one,) = self._worker.read([number], writer)
+        return one, digest(self._worker.began.conditions)
 
     def verify(self, n: int, threads: int) -> dict[str, Any]:
         self._worker.use_threads(threads)

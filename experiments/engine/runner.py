@@ -229,13 +229,14 @@ def _to_read(folder: RunFolder, n: int, take_over: bool) -> Iterator[int]:
     any that is missing, drawn at random, so that several that are idle seldom read the same.
     """
     done = set(folder.committed())
-    alone = folder.shard == WHOLE
     for number in (number for number in range(n) if number in folder.shard and number not in done):
-        if alone or number not in folder.committed():
+        if folder.shard == WHOLE or number not in folder.committed():
+            done.add(number)
             yield number
     draw = random.Random(folder.mark)
-    while take_over and (left := sorted(set(range(n)).difference(folder.committed()))):
-        yield draw.choice(left)
+    while take_over and (left := sorted(set(range(n)) - done.union(folder.committed()))):
+        done.add(number := draw.choice(left))
+        yield number
 
 
 def _use_its_threads(folder: RunFolder, workers: Workers) -> None:

@@ -3,8 +3,8 @@
 import math
 import random
 import time
-from collections import Counter
-from collections.abc import Sequence
+from collections import Counter, deque
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 from typing import Any, NamedTuple, Self
 
@@ -15,7 +15,7 @@ from ...hooks.certificate.cached import find_certificate
 from ...hooks.certificate.certificate import Certificate
 from ...hooks.exact.exact import largest_difference
 from ...hooks.exact.tokenisations import Vocabulary, other_tokenisations
-from ...hooks.lm import load
+from ...hooks.lm import LanguageModel, load
 from ...hooks.model.blocks import head_widths
 from ...hooks.store import ActivationWriter, store_header
 from ...hooks.store.header import Header
@@ -112,15 +112,30 @@ class Worker:
             heads=head_widths(self.lm.model),
         )
 
-    def read(self, number: int, store: ActivationWriter | None) -> BatchRead:
-        """Read a batch; what is captured goes into the store, where it counts once the batch is committed."""
-        started, config = time.perf_counter(), self.began.config
-        read: list[Read] = []
-        batch = batches(config, self.items)[number]
-        for i in range(0, len(batch), config.batch_items):
-            tree = batch[i : i + config.batch_items]
-            reads = [partial(self._read, item) for item in tree]
-            read += read_in_rounds(self.lm, reads) if config.together else [one(self.lm) for one in reads]
+    def read(self, numbers: Iterable[int], store: ActivationWriter | None) -> Iterator[BatchRead]:
+        """Read batches, in their order; while a GPU is at one, the items of the next begin, if there are any. What is
+        captured goes into the store, where it counts once its batch is committed.
+        """
+        config, whole = self.began.config, batches(self.began.config, self.items)
+        begun: deque[tuple[int, int]] = deque()  # batches, and how many trees each has
+
+        def trees() -> Iterator[list[Callable[[LanguageModel], Read]]]:
+            for number in numbers:
+                starts = range(0, len(whole[number]), config.batch_items)
+                begun.append((number, len(starts)))
+                for i in starts:
+                    yield [partial(self._read, item) for item in whole[number][i : i + config.batch_items]]
+
+        gathered = config.together or self.lm.on_gpu
+        every = read_in_rounds(self.lm, trees(), together=config.together) if gathered else _each(self.lm, trees())
+        started = time.perf_counter()
+        for first in every:
+            number, n = begun.popleft()
+            more = [one for _ in range(n - 1) for one in next(every)]
+            yield self._batch(number, [*first, *more], started, store)
+            started = time.perf_counter()
+
+    def _batch(self, number: int, read: Sequence[Read], started: float, store: ActivationWriter | None) -> BatchRead:
         costs = [one.cost for one in read]
         transcripts = [line for one in read for line in one.transcripts]
         beliefs = belief_table(row for one in read for row in one.rows)
@@ -138,7 +153,7 @@ class Worker:
         note["seconds"] = round(time.perf_counter() - started, 3)
         return BatchRead(number, beliefs, transcripts, note)
 
-    def _read(self, item: Item, lm: Any) -> Read:
+    def _read(self, item: Item, lm: LanguageModel) -> Read:
         config = self.began.config
         if isinstance(self.experiment, ReadsByItself):
             return self.experiment.read(config, item, lm)
@@ -170,6 +185,12 @@ class Worker:
                 "of": sum(one.n_all for one in others),
             },
         }
+
+
+def _each(lm: LanguageModel, trees: Iterable[Sequence[Callable[[LanguageModel], Read]]]) -> Iterator[list[Read]]:
+    """The same as in rounds where there is nothing to wait for."""
+    for reads in trees:
+        yield [one(lm) for one in reads]
 
 
 COUNTED = ("packs", "tokens_run", "tokens_tree", "halvings")

@@ -30,7 +30,7 @@ class Workers(Protocol):
         ...
 
     def read(self, numbers: Iterator[int], store: ActivationWriter | None) -> Iterator[BatchRead]:
-        """Read these batches, in any order, each as it is done. The next number is asked for when it is to be read."""
+        """Read these batches, in any order, each as it is done. A number is asked for shortly before it is read."""
         ...
 
     def verify(self, n: int) -> dict[str, Any]:
@@ -53,7 +53,7 @@ class _Here:
         return self._worker.began
 
     def read(self, numbers: Iterator[int], store: ActivationWriter | None) -> Iterator[BatchRead]:
-        return (self._worker.read(number, store) for number in numbers)
+        return self._worker.read(numbers, store)
 
 
 @contextmanager
