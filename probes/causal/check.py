@@ -17,7 +17,7 @@ from .surgery import surgery
 class CausalCheck:
     """What a causal check found."""
 
-    found: CausalNumbers
+    numbers: CausalNumbers
     claims: tuple[Claim, ...]
     used: Verdict
     """Of the criterion of use (Herrmann and Levinstein 2024): whether what the probe reads is what the model uses."""
@@ -39,7 +39,7 @@ def judged(data: CausalData, plan: CausalPlan) -> CausalCheck:
         "layer": Arm("layer", "", plan.dose),
         "position": Arm("position", "", plan.dose),
     }
-    found = CausalNumbers(
+    numbers = CausalNumbers(
         gains={name: causal_gain(data, name, plan) for name in plan.directions},
         response=dose_response(data, outcomes, plan),
         band=random_band(data, plan),
@@ -50,5 +50,5 @@ def judged(data: CausalData, plan: CausalPlan) -> CausalCheck:
         surgery=surgery(data, plan, float(np.nanmean(data.effect(steered, PROBE))) / plan.dose),
     )
     n_groups = len(set(data.groups.tolist()))
-    made = claims(found, n_groups, plan)
-    return CausalCheck(found, made, use(made), len(data.groups), n_groups)
+    made = claims(numbers, n_groups, plan)
+    return CausalCheck(numbers, made, use(made), len(data.groups), n_groups)

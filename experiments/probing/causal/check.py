@@ -3,6 +3,7 @@
 import hashlib
 import json
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -59,7 +60,7 @@ def causal_check(
         contexts = [CausalContext("urn-3", group="urn-3", belief=asked, target=0.8), ...]
         found = causal_check(lm, contexts, readout, CausalPlace(2, Position(message=0)), CausalPlan(random=50))
         found.used  # supported, not supported, not tested
-        found.found.gains["pattern"].ratio  # causal gain, with ci_lo and ci_hi
+        found.numbers.gains["pattern"].ratio  # causal gain, with ci_lo and ci_hi
         {claim.name: claim.verdict for claim in found.claims}
 
     Args:
@@ -186,7 +187,7 @@ def _random(session: Session, contexts: Sequence[CausalContext], steps: Floats, 
     }
     if not arms:
         return {}
-    tried = _by_turns([one.group for one in contexts])[: plan.random_contexts]
+    tried = by_turns([one.group for one in contexts])[: plan.random_contexts]
     values = readings_of([session.under(contexts[i], arms, whole=False) for i in tried], list(arms))
     found = {}
     for arm in arms:
@@ -195,7 +196,7 @@ def _random(session: Session, contexts: Sequence[CausalContext], steps: Floats, 
     return found
 
 
-def _by_turns(groups: Sequence[str]) -> list[int]:
+def by_turns(groups: Sequence[str]) -> list[int]:
     """The numbers of the contexts, the first of each group before the second of any."""
     seen: dict[str, int] = {}
     turn = []
@@ -234,12 +235,13 @@ def _erasers(
 ) -> dict[tuple[str, int], Eraser]:
     """(Name, fold) -> what erases contexts of that fold, fitted on all others."""
     made: dict[tuple[str, int], Eraser] = {}
-    z = make_target("target", target).logit
+    z, mean = make_target("target", target).logit, x.mean(axis=0)
     for k in range(int(folds.max()) + 1):
         rest = folds != k
         source = f"{int(rest.sum())} contexts of other groups"
-        made["leace", k] = leace(x[rest], z[rest], shrinkage=plan.shrinkage, source=source)
-        made["projection", k] = projection(readout.direction, x[rest].mean(axis=0), source="weights of the probe")
+        # The mean of all contexts tells nothing of the target; that of the other folds would, with its sign turned.
+        made["leace", k] = replace(leace(x[rest], z[rest], shrinkage=plan.shrinkage, source=source), mean=mean)
+        made["projection", k] = projection(readout.direction, mean, source="weights of the probe")
     return made
 
 

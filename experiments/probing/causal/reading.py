@@ -14,6 +14,7 @@ from ....hooks.edits.along import Clamp, Erase
 from ....hooks.edits.erasure import Eraser
 from ....hooks.edits.interventions import Intervention, Steer
 from ....hooks.edits.vector import Vector
+from ....hooks.errors import UserError
 from ....hooks.exact.exact import ExactReading
 from ....hooks.exact.next_token import next_token_kl
 from ....hooks.lm import LanguageModel
@@ -60,7 +61,7 @@ class Session:
 
     def activations(self, contexts: Sequence[CausalContext]) -> Floats:
         """[contexts, layers, d] unedited, at the probe's token, of its head if it is of one."""
-        queries = [self._query(f"{i}", one.belief, captured=True) for i, one in enumerate(contexts)]
+        queries = [self._query(f"{i}", one.belief) for i, one in enumerate(contexts)]
         _, _, captured = self.lm.read(queries, budget=self.budget, capture=self._capture())
         assert captured is not None
         (values,) = captured.residuals.values()
@@ -84,12 +85,14 @@ class Session:
         asked = {EXACT: context.belief}
         if whole:
             asked |= {name: one for name, one in ((ACTION, context.action), (VERBAL, context.verbal)) if one}
-        queries = [self._query(name, one, captured=name == EXACT) for name, one in asked.items()]
+        queries = [self._query(name, one) for name, one in asked.items()]
+        _require_shared(queries, context.name)
         branches = {f"arm{i}": [one] for i, one in enumerate(arms.values())}
         readings, _, captured = self.lm.read(queries, budget=self.budget, capture=self._capture(), edits=branches)
         assert captured is not None
         (residuals,) = captured.residuals.values()
-        features = self.part(residuals.double().numpy())
+        of_belief = captured.rows["readout_id"].str.partition("/")[0] == EXACT
+        features = self.part(residuals.double().numpy())[of_belief.to_numpy()]
         values = np.full((len(branches) + 1, len(OUTCOMES)), np.nan)
         at = self.layers.index(self.place.layer)
         values[:, OUTCOMES.index(PROBE)] = self.readout_of(context.group).logit(features[:, at])
@@ -164,15 +167,24 @@ class Session:
     def _capture(self) -> CapturePlan:
         return CapturePlan(sites=(self.place.site,), layers=self.layers)  # pyright: ignore[reportArgumentType]
 
-    def _query(self, name: str, asked: CausalQuestion, *, captured: bool) -> Query:
+    def _query(self, name: str, asked: CausalQuestion) -> Query:
         return self.lm.reader.query(
             name,
             asked.messages,
             asked.options,
             asked.prefill,
-            positions={TOKEN: self.place.position} if captured else None,
+            positions={TOKEN: self.place.position},
             terminators=asked.terminators,
             own_turns=True,
+        )
+
+
+def _require_shared(queries: Sequence[Query], context: str) -> None:
+    """Raise UserError if questions differ before the probe's token: then it is not one belief that is edited."""
+    trunks = {query.prompt.ids[: query.places[-1].token + 1] for query in queries}
+    if len(trunks) > 1:
+        raise UserError(
+            f"context {context!r}: belief, action and stated belief differ before the probe's token; read it earlier"
         )
 
 
