@@ -234,11 +234,11 @@ def _keeper(folder: Path) -> Callable[[str, Callable[[], Arrays]], Arrays]:
         if path.exists():
             with in_one_line(path, "delete it"), np.load(path, allow_pickle=False) as kept:
                 return {key: kept[key] for key in kept.files}
-        found = make()
+        found: dict[str, Any] = dict(make())
         with in_one_line(f"{path}: cannot be written", "choose another --out"):
             folder.mkdir(exist_ok=True)
             with atomic_write(path) as temporary, temporary.open("wb") as file:
-                np.savez(file, **dict(found))
+                np.savez(file, **found)
         return found
 
     return keep
