@@ -5,9 +5,10 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ...metrics.inference.intervals import ClusterMean, t_interval
 from ...metrics.inference.jackknife import Contrast
+from ...metrics.inference.means import ClusterMean
 from ...metrics.inference.ratio import Ratio
+from ...metrics.inference.tails import t_interval
 from ..card.claims import Claim, Judge, Verdict
 from .data import EXACT, HERE, LATER
 from .effects import Control, DoseResponse, OffTarget, RandomBand

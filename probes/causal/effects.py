@@ -7,7 +7,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike
 
-from ...metrics.inference.intervals import ClusterMean, cluster_mean
+from ...metrics.inference.means import ClusterMean, cluster_mean
 from ...metrics.inference.permutation import tail_p
 from ...metrics.inference.ratio import Ratio, ratio_of_sums
 from ...metrics.validation import TIE, Floats, floats

@@ -8,7 +8,7 @@ from typing import NamedTuple
 import numpy as np
 from scipy.special import expit, logit
 
-from ...metrics.inference.intervals import UNIT, ClusterMean, cluster_mean
+from ...metrics.inference.means import UNIT, ClusterMean, cluster_mean
 from ...metrics.inference.ratio import Ratio
 from ...metrics.validation import Floats
 from .data import ACTION, EXACT, PROBE, VERBAL, Arm, CausalData

@@ -6,8 +6,8 @@ from typing import Any
 import numpy as np
 
 from .... import __version__
-from ....metrics.inference.intervals import ClusterMean
 from ....metrics.inference.jackknife import Contrast
+from ....metrics.inference.means import ClusterMean
 from ....metrics.inference.ratio import Ratio
 from ....probes.causal.check import CausalCheck
 from ....probes.causal.claims import FALSIFIER, NEEDED_FOR_USE, told, told_slope
