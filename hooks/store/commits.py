@@ -33,12 +33,12 @@ def read_commits(path: Path, until: Mapping[str, str] | None = None) -> dict[int
     found: dict[int, dict[str, Any]] = {}
     for file in commit_files(path) if until is None else (path.with_name(name) for name in sorted(until)):
         last = None if until is None else until[file.name]
-        digest = None
+        ended = False
         for commit in commit_lines(file):
-            found.setdefault(commit["batch"], commit)
-            if (digest := commit["digest"]) == last:
-                break
-        if last is not None and digest != last:
+            if not ended:
+                found.setdefault(commit["batch"], commit)
+            ended = ended or commit["digest"] == last
+        if last is not None and not ended:
             raise UserError(f"{file}: has not the lines with which the run ended; {AGAIN}")
     return found
 
