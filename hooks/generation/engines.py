@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 Ids = tuple[int, ...]
 Floats = NDArray[np.float64]
 
-MEAN_NAT = {"float32": 1e-4, "bfloat16": 0.25, "float16": 0.05}
+MEAN_NAT = {"float32": 1e-4, "bfloat16": 0.1, "float16": 0.02}
 """How far an engine's log-probabilities may be from ours, in the mean of the distances. It rounds logits of half
 precision, those of bfloat16 to eighths."""
 BIAS_NAT = 5e-3
@@ -95,8 +95,9 @@ class ContinuousBatching:
         """See `Engine.draw`. Nothing is taken from the generation settings of the checkpoint."""
         import torch
         from transformers import GenerationConfig
-        from transformers.generation import ContinuousBatchingConfig
 
+        with in_one_line(self.name, "update transformers"):
+            from transformers.generation.configuration_utils import ContinuousBatchingConfig
         wanted = GenerationConfig(
             do_sample=True,
             temperature=sampling.temperature,
@@ -238,7 +239,7 @@ def refuse_other(name: str, drawn: Sequence[Drawn], read: Sequence[ReadText], dt
 
 
 @contextmanager
-def _served(model: "PreTrainedModel") -> Iterator[None]:
+def _served(model: Any) -> Iterator[None]:
     """The model with an attention that the engine takes, and without the engine's own words about what it cannot do."""
     import logging
 
