@@ -30,7 +30,7 @@ from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedTokenizerFast
 from doxascope.hooks.backends.capture import CapturePlan
 from doxascope.hooks.backends.transformers import TransformersBackend
 from doxascope.hooks.budgets import budgets_of
-from doxascope.hooks.exact.exact import QueryTree, read_packed
+from doxascope.hooks.exact.exact import QueryTree, read_packed, start_reading
 from doxascope.hooks.generation.generation import Request, Sampler
 from doxascope.hooks.generation.rows import CachedRows
 from doxascope.hooks.generation.sampling import Sampling
@@ -205,7 +205,12 @@ class Bench:
 
     def read(self, budget: int, **more: Any) -> list[Any]:
         """The readings of all items."""
-        return [read_packed(group, self.backend, self.head, budget=budget, **more) for group in self.batches()]
+        started: list[Any] = []
+        readings: list[Any] = []
+        for group in self.batches():  # one is built while the one before it is read, as in a run
+            started.append(start_reading([group], self.backend, self.head, budget=budget, **more))
+            readings += started.pop(0)() if len(started) > 1 else []
+        return [*readings, *started.pop()()]
 
     def batches(self) -> Iterator[Group]:
         """The items in as many at once as a run commits together, in one tree."""

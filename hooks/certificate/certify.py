@@ -121,7 +121,7 @@ def _noise(lm: LanguageModel, queries: Sequence[Query]) -> tuple[list[NDArray[np
 
 def _in_one_pass(lm: LanguageModel, queries: Sequence[Query]) -> list[NDArray[np.float64]]:
     """The options' log-probabilities of items of a question each, read as with `together`."""
-    found = lm.read_together([[query] for query in queries])
+    found = lm.start_reading([[query] for query in queries], together=True)()
     return [reading.logp for one in found for reading in one.readings]
 
 

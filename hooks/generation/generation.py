@@ -16,6 +16,7 @@ import numpy as np
 from ..errors import UserError
 from ..exact.exact import UNEMBED_ROWS
 from ..model.head import Head
+from ..model.upload import upload
 from ..prompts.chat import Prompt
 from .rows import HistoryRows
 from .sampling import Sampling, draw_tokens, numbers_per_token, random_generator
@@ -148,7 +149,7 @@ class Sampler:
         for start in range(0, len(hidden), UNEMBED_ROWS):
             logp = self.head.log_probs(hidden[start : start + UNEMBED_ROWS])
             own = np.flatnonzero((at >= start) & (at < start + UNEMBED_ROWS))
-            rows = torch.from_numpy(at[own] - start).to(logp.device)
+            rows = upload(at[own] - start, logp.device)
             uniform = np.empty((len(own), numbers_per_token(logp.shape[1])))
             for numbers, i in zip(uniform, own.tolist(), strict=True):
                 growing[i].random.random(out=numbers)
