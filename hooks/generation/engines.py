@@ -251,5 +251,6 @@ def _served(model: Any) -> Iterator[None]:
             model.set_attn_implementation("sdpa")
         yield
     finally:
-        model.set_attn_implementation(kernel)
+        if model.config._attn_implementation != kernel:
+            model.set_attn_implementation(kernel)
         log.setLevel(level)
