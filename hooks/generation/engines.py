@@ -43,7 +43,7 @@ PAGE = 256
 """Tokens of a page of keys and values."""
 
 
-class Drawn(NamedTuple):
+class DrawnText(NamedTuple):
     """What an engine drew after a prompt."""
 
     ids: Ids
@@ -62,7 +62,7 @@ class Engine(Protocol):
 
     def draw(
         self, prompts: Sequence[Ids], sampling: Sampling, *, ends: Sequence[int], seed: int, held: int, pack: int
-    ) -> list[Drawn]:
+    ) -> list[DrawnText]:
         """A text after each prompt; prompts may be alike. Stop texts are not its concern.
 
         Args:
@@ -91,7 +91,7 @@ class ContinuousBatching:
 
     def draw(
         self, prompts: Sequence[Ids], sampling: Sampling, *, ends: Sequence[int], seed: int, held: int, pack: int
-    ) -> list[Drawn]:
+    ) -> list[DrawnText]:
         """See `Engine.draw`. Nothing is taken from the generation settings of the checkpoint."""
         import torch
         from transformers import GenerationConfig
@@ -122,7 +122,7 @@ class ContinuousBatching:
             failed = next((str(one.error) for one in found if one.error), None)
             if failed or len(found) < len(prompts):
                 raise RuntimeError(failed or "it ended before all texts were drawn")
-        return [Drawn(tuple(one.generated_tokens), tuple(one.logprobs)) for one in found]
+        return [DrawnText(tuple(one.generated_tokens), tuple(one.logprobs)) for one in found]
 
 
 ENGINES = {"continuous_batching": ContinuousBatching}
@@ -221,7 +221,7 @@ def _asked(logp: "torch.Tensor", sampling: Sampling) -> "torch.Tensor":
     return (p / p.sum(dim=1, keepdim=True)).log()
 
 
-def refuse_other(name: str, drawn: Sequence[Drawn], read: Sequence[ReadText], dtype: str) -> None:
+def refuse_other(name: str, drawn: Sequence[DrawnText], read: Sequence[ReadText], dtype: str) -> None:
     """Raise UserError where what was drawn is of another distribution than the one that was asked for."""
     said = np.array([value for one in drawn for value in one.logp])
     asked = np.concatenate([one.asked for one in read])

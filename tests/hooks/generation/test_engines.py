@@ -13,7 +13,7 @@ from doxascope import Steer, UserError, load
 from doxascope.experiments.runs.manifest import conditions
 from doxascope.hooks.conformance.families import FAMILIES
 from doxascope.hooks.exact.plain import next_token_logp
-from doxascope.hooks.generation.engines import ContinuousBatching, Drawn, EngineSampler
+from doxascope.hooks.generation.engines import ContinuousBatching, DrawnText, EngineSampler
 from doxascope.hooks.generation.generation import Request
 from doxascope.hooks.generation.sampling import Sampling
 
@@ -102,7 +102,7 @@ class Warping(ContinuousBatching):
         super().__init__(model)
         self.own = own
 
-    def draw(self, prompts: Sequence[Any], sampling: Sampling, **how: Any) -> list[Drawn]:
+    def draw(self, prompts: Sequence[Any], sampling: Sampling, **how: Any) -> list[DrawnText]:
         return super().draw(prompts, sampling.model_copy(update=self.own), **how)
 
 
