@@ -34,7 +34,7 @@ from ...metrics.beliefs import COLUMNS, check_belief_table
 from ..experiment import Transcript
 from .manifest import CERTIFICATE, CONFIG, ITEMS, MANIFEST, digest
 from .sessions import FOLDER as SESSIONS
-from .sessions import Session, begin, sessions
+from .sessions import RunSession, begin, sessions
 from .shard import WHOLE, Shard
 
 log = logging.getLogger("doxascope")
@@ -121,7 +121,7 @@ class RunFolder:
                 held = False
             yield held
 
-    def begin_session(self, **told: Any) -> Session:
+    def begin_session(self, **told: Any) -> RunSession:
         """Write down that this process is at work. What a shard writes from now on bears the session's mark."""
         with self._room_for(SESSIONS):
             session = begin(self.path, told)

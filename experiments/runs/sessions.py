@@ -14,7 +14,7 @@ from ...hooks.files import digest_of, write_text
 FOLDER, ENDED = "sessions", "-ended"
 
 
-class Session(NamedTuple):
+class RunSession(NamedTuple):
     """One process at work on a run."""
 
     path: Path
@@ -32,7 +32,7 @@ class Session(NamedTuple):
             write_text(path, _sealed({"ended": now(), **told}))
 
 
-def begin(run: Path, told: Mapping[str, Any]) -> Session:
+def begin(run: Path, told: Mapping[str, Any]) -> RunSession:
     """The next session of a run. Of two that begin at once each gets a number of its own."""
     folder = run / FOLDER
     folder.mkdir(exist_ok=True)
@@ -45,7 +45,7 @@ def begin(run: Path, told: Mapping[str, Any]) -> Session:
         except FileExistsError:
             number += 1
         else:
-            return Session(path)
+            return RunSession(path)
 
 
 def sessions(run: Path) -> list[dict[str, Any]]:
