@@ -19,8 +19,9 @@ HERE, LATER = "at the place", "after the last block"
 class Arm(NamedTuple):
     """One intervention."""
 
-    kind: Literal["plain", "steer", "layer", "position", "unrelated", "random", "erase", "set"]
-    """`layer`, `position`: the registered direction at a wrong one. `set`: the probe's belief is set."""
+    kind: Literal["plain", "steer", "layer", "position", "unrelated", "random", "erase", "set", "swap"]
+    """`layer`, `position`: the registered direction at a wrong one. `set`: the probe's belief is set. `swap`: to what
+    it is in the context that this one is paired with."""
     name: str = ""
     """Of the direction, or of the eraser."""
     dose: float = 0.0
@@ -50,6 +51,8 @@ class CausalData:
     """[n] without which each context was erased; None: nothing was."""
     features: Mapping[tuple[str, str], Floats] = field(default_factory=dict)
     """(eraser, or empty, and place) -> [n, d] activations."""
+    pairs: NDArray[np.intp] = field(default_factory=lambda: np.zeros((0, 2), dtype=np.intp))
+    """[pairs, 2] contexts whose values along the registered direction are swapped: low and high."""
     kl: Mapping[Arm, Floats] = field(default_factory=dict)
     """[m] KL divergence in nats of the next token after neutral prompts."""
 

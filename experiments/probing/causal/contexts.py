@@ -66,6 +66,8 @@ class CausalContext:
     log_lr: float = 0.0
     """Natural log-likelihood ratio of the evidence between the probe's token and the question: what Bayes' rule adds to
     the log-odds to which the probe's belief is set."""
+    position: Position | None = None
+    """Where the probe reads in this context; None: where `CausalPlace` says."""
     break_even: float = NAN
     """The probability from which on the action has the higher expected utility."""
 

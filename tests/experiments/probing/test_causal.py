@@ -1,6 +1,7 @@
 """Causal checks on a model whose gain is known: its blocks add nothing, and its unembedding reads one direction."""
 
 from collections.abc import Callable
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -126,6 +127,25 @@ def test_what_the_answer_depends_on_has_the_gain_that_was_built_in_and_passes_ev
         assert verdicts[name] == "supported", name
     assert verdicts["at its layer"] == "not supported"
     assert verdicts["moves the action"] == verdicts["erasure blinds"] == "not tested"
+
+
+def test_what_is_swapped_between_contexts_brings_the_others_belief(linear: Any) -> None:
+    """All of the difference where the answer depends on it, nothing where it does not."""
+    used, unused = (check(linear, reads(entry)).numbers.swapped for entry in (USED, UNUSED))
+    assert used is not None
+    assert unused is not None
+    assert used.forward == pytest.approx(1, abs=0.02)
+    assert used.reverse == pytest.approx(1, abs=0.02)
+    assert unused.transfer == pytest.approx(0, abs=1e-3)
+    assert used.n_clusters == 4  # of nine groups, one is in no pair
+
+
+def test_a_context_has_its_own_place(linear: Any) -> None:
+    """Where a context's token is not the one that answers, steering there does nothing."""
+    at = Position(at="before", text="it")
+    given = [replace(one, position=at if i % 2 else None) for i, one in enumerate(contexts(linear))]
+    found = check(linear, reads(USED), given=given, directions=["mine"], directions_given={"mine": np.eye(WIDTH)[USED]})
+    assert found.numbers.gains["mine"].ratio == pytest.approx(GAIN / 2, rel=0.05)
 
 
 def test_the_gain_is_of_the_probes_own_scale(linear: Any) -> None:
