@@ -9,9 +9,10 @@ from numpy.typing import NDArray
 
 from ...metrics.validation import Floats
 
-PROBE, EXACT, ACTION, VERBAL = "probe", "exact", "action", "verbal"
-OUTCOMES = (PROBE, EXACT, ACTION, VERBAL)
-"""Log-odds that the probe reads, log-odds of the exact belief, share of the action, and the stated belief."""
+PROBE, EXACT, ACTION, VERBAL, COVERAGE = "probe", "exact", "action", "verbal", "coverage"
+OUTCOMES = (PROBE, EXACT, ACTION, VERBAL, COVERAGE)
+"""Log-odds that the probe reads, log-odds of the exact belief, share of the action, the stated belief, and the coverage
+of the exact belief's options: a model that steering has broken says none of them."""
 HERE, LATER = "at the place", "after the last block"
 """Where activations are read under erasure, both at the probe's token."""
 
@@ -38,7 +39,7 @@ class CausalData:
     groups: NDArray[Any]
     """[n] what shares content."""
     readings: Mapping[Arm, Floats]
-    """[n, 4] `OUTCOMES` under each arm; NaN where it was not asked."""
+    """[n, outcomes] `OUTCOMES` under each arm; NaN where it was not asked."""
     spreads: Mapping[str, float]
     """Direction -> standard deviation of the projection on it: the unit of its doses."""
     target: Floats

@@ -18,7 +18,7 @@ from ....probes.estimators.readout import LinearReadout
 from ....probes.folds import grouped_folds
 from ....probes.probe import Probe
 from ....probes.targets import make_target
-from .contexts import CausalContext, edited_tokens
+from .contexts import Background, CausalContext, edited_tokens
 from .directions import Scaled, other_step
 from .reading import Session
 
@@ -127,13 +127,15 @@ def erasing_folds(groups: np.ndarray, target: Floats, plan: CausalPlan) -> np.nd
 
 
 def fitted_erasers(
-    x: Floats, target: Floats, folds: np.ndarray, readout: LinearReadout, plan: CausalPlan
+    known: Background, groups: np.ndarray, folds: np.ndarray, readout: LinearReadout, plan: CausalPlan
 ) -> dict[tuple[str, int], Eraser]:
-    """(Name, fold) -> what erases contexts of that fold, fitted on all others."""
+    """(Name, fold) -> what erases contexts [n] of that fold, by their groups [n], fitted on all other groups."""
     made: dict[tuple[str, int], Eraser] = {}
-    z, mean = make_target("target", target).logit, x.mean(axis=0)
+    there = np.isfinite(known.target)
+    x, own = known.x[there], known.groups[there].astype(str)
+    z, mean = make_target("target", known.target[there]).logit, x.mean(axis=0)
     for k in range(int(folds.max()) + 1):
-        rest = folds != k
+        rest = ~np.isin(own, groups[folds == k].astype(str))
         source = f"{int(rest.sum())} contexts of other groups"
         # The mean of all contexts tells nothing of the target; that of the other folds would, with its sign turned.
         made["leace", k] = replace(leace(x[rest], z[rest], shrinkage=plan.shrinkage, source=source), mean=mean)

@@ -17,7 +17,7 @@ from ....probes.causal.plan import CausalPlan
 from ....probes.estimators.readout import LinearReadout
 from ....probes.probe import MODEL_KEYS, Probe
 from .arms import Arms, by_turns, erasing_folds, fitted_erasers, paired, unrelated_step
-from .contexts import CausalContext, CausalPlace, require_contexts
+from .contexts import Background, CausalContext, CausalPlace, require_contexts
 from .directions import random_steps, scaled_directions
 from .reading import Keep, Session, compute, features_of, readings_of
 
@@ -38,6 +38,7 @@ def causal_check(
     directions: "Mapping[str, VectorLike] | None" = None,
     unrelated: "VectorLike | Probe | LinearReadout | None" = None,
     neutral: Sequence[str | Conversation] = (),
+    background: Background | None = None,
     budget: int | None = None,
     keep: Keep = compute,
     advance: Callable[[int], object] = lambda n: None,
@@ -69,6 +70,7 @@ def causal_check(
         unrelated: a direction [d] of another concept, or its probe, whose pattern is taken: a control of the same
             length.
         neutral: prompts that have nothing to do with the contexts, on which the cost of steering is measured.
+        background: activations of more contexts, such as those that the probe was trained on; None: of these contexts.
         budget: most tokens of one forward pass; None: by the memory of the device.
         keep: is asked for each part of the reading, and may know it from before.
         advance: is told of each context that is read.
@@ -94,14 +96,17 @@ def causal_check(
         )
     target = np.array([one.target for one in contexts], dtype=np.float64)
     groups = np.array([one.group for one in contexts], dtype=object)
-    steps = scaled_directions(readout, here, target, plan, {n: as_vector(v, n) for n, v in (directions or {}).items()})
+    known = background or Background(here, target, groups)
+    _require_wide(known, here.shape[1])
+    given = {name: as_vector(one, name) for name, one in (directions or {}).items()}
+    steps = scaled_directions(readout, known.x, known.target, plan, given)
     length, folds = steps[plan.directions[0]].sd, erasing_folds(groups, target, plan)
     arms = Arms(
         plan,
         steps,
-        unrelated_step(unrelated, here, length),
-        random_steps(here, plan.dose * length, plan.random, plan.seed) if plan.random else here[:0],
-        fitted_erasers(here, target, folds, readout, plan) if folds is not None else {},
+        unrelated_step(unrelated, known.x, length),
+        random_steps(known.x, plan.dose * length, plan.random, plan.seed) if plan.random else here[:0],
+        fitted_erasers(known, groups, folds, readout, plan) if folds is not None else {},
     )
     read = np.array(
         [session.readout_of(one.group).logit(row[None])[0] for one, row in zip(contexts, here, strict=True)]
@@ -130,6 +135,15 @@ def causal_check(
         pairs=np.array(pairs, dtype=np.intp).reshape(-1, 2),
     )
     return judged(data, plan)
+
+
+def _require_wide(background: Background, width: int) -> None:
+    """Raise UserError for a background of another width, or of other lengths."""
+    shape = background.x.shape
+    if len(shape) != 2 or shape[1] != width:
+        raise UserError(f"background: activations {shape}; give [m, {width}], of the probe's own place")
+    if not shape[0] == len(background.target) == len(background.groups) or not np.isfinite(background.x).all():
+        raise UserError("background: give as many targets and groups as rows of finite activations")
 
 
 def _reader(probe: Probe | LinearReadout) -> Callable[[str], LinearReadout]:

@@ -32,7 +32,7 @@ from ..rows import Loaded, load_runs
 from ..settings import ProbeJob
 from .arms import by_turns
 from .check import causal_check
-from .contexts import CausalContext, CausalPlace, CausalQuestion
+from .contexts import Background, CausalContext, CausalPlace, CausalQuestion
 from .page import page
 from .reading import Arrays
 from .settings import CausalAction, CausalJob, CausalStated
@@ -83,6 +83,7 @@ def causal_job(job: CausalJob, out: Path, allow_code: tuple[Path, ...] = ()) -> 
                 directions=given,
                 unrelated=Probe.load(job.unrelated) if job.unrelated else None,
                 neutral=_neutral(job),
+                background=_background(loaded, probe),
                 budget=config.token_budget,
                 keep=_keeper(folder.path / "read"),
                 advance=advance,
@@ -175,6 +176,12 @@ def _context(job: CausalJob, question: Question, group: str, target: float, posi
         position=position,
         break_even=float("nan") if job.action is None or job.action.break_even is None else job.action.break_even,
     )
+
+
+def _background(loaded: Loaded, probe: Probe) -> Background:
+    """Every row of the run at the probe's place."""
+    data = loaded.data
+    return Background(data.read(probe.meta.at), data.target.prob, data.groups)
 
 
 def _choice(choice: CausalAction, question: Question) -> CausalQuestion:

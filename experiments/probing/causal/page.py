@@ -10,7 +10,7 @@ from ....metrics.inference.jackknife import Contrast
 from ....metrics.score import Score
 from ....probes.causal.check import CausalCheck
 from ....probes.causal.claims import FALSIFIER, NEEDED_FOR_USE, told, told_slope
-from ....probes.causal.data import ACTION, EXACT, PROBE, VERBAL
+from ....probes.causal.data import ACTION, COVERAGE, EXACT, PROBE, VERBAL
 from ....probes.causal.plan import CausalPlan
 from ....probes.probe import Probe
 from ...experiment import Figure
@@ -24,6 +24,7 @@ NAMES = {
     EXACT: "exact belief, log-odds",
     ACTION: "share of the action",
     VERBAL: "stated belief",
+    COVERAGE: "coverage of the options",
 }
 CONTROLS = {"unrelated": "another concept", "position": "the wrong token", "layer": "the wrong layer"}
 KEY: dict[str, Any] = {

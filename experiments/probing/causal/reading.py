@@ -24,7 +24,7 @@ from ....hooks.prompts.places import Position
 from ....hooks.prompts.query import Query
 from ....metrics.validation import Floats
 from ....probes.card.site_rule import AT_THE_ANSWER
-from ....probes.causal.data import ACTION, EXACT, HERE, LATER, OUTCOMES, PLAIN, PROBE, VERBAL, Arm
+from ....probes.causal.data import ACTION, COVERAGE, EXACT, HERE, LATER, OUTCOMES, PLAIN, PROBE, VERBAL, Arm
 from ....probes.estimators.readout import LinearReadout
 from .contexts import CausalContext, CausalPlace, CausalQuestion
 
@@ -105,6 +105,8 @@ class Session:
             row, name = number // len(queries), queries[number % len(queries)].readout_id
             value = (log_odds if name == EXACT else share)(reading, asked[name])
             values[row, OUTCOMES.index(name)] = value
+            if name == EXACT:
+                values[row, OUTCOMES.index(COVERAGE)] = reading.coverage
         kept = [0, *(1 + i for i, arm in enumerate(arms) if arm.kind == "erase")]
         return {"values": values, "features": features[kept], "arms": np.array(json.dumps(list(arms)))}
 

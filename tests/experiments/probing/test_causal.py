@@ -12,6 +12,7 @@ import torch
 
 from doxascope import Position, UserError, Vector, load, make_options
 from doxascope.experiments.probing.causal import (
+    Background,
     CausalCheck,
     CausalContext,
     CausalPlace,
@@ -85,7 +86,9 @@ def contexts(lm: Any, *, extra: bool = False, **more: Any) -> list[CausalContext
 
 def check(lm: Any, probe: LinearReadout, place: CausalPlace = LAST, given: Any = None, **settings: Any) -> CausalCheck:
     beside = {
-        name: settings.pop(name) for name in ("directions_given", "unrelated", "neutral", "keep") if name in settings
+        name: settings.pop(name)
+        for name in ("directions_given", "unrelated", "neutral", "keep", "background")
+        if name in settings
     }
     if "directions_given" in beside:
         beside["directions"] = beside.pop("directions_given")
@@ -146,6 +149,17 @@ def test_a_context_has_its_own_place(linear: Any) -> None:
     given = [replace(one, position=at if i % 2 else None) for i, one in enumerate(contexts(linear))]
     found = check(linear, reads(USED), given=given, directions=["mine"], directions_given={"mine": np.eye(WIDTH)[USED]})
     assert found.numbers.gains["mine"].ratio == pytest.approx(GAIN / 2, rel=0.05)
+
+
+def test_directions_and_doses_are_made_of_the_background_where_there_is_one(linear: Any) -> None:
+    rng = np.random.default_rng(0)
+    x = rng.normal(size=(300, WIDTH))
+    x[:, 5] += 2 * x[:, USED]
+    background = Background(x, np.full(300, np.nan), np.arange(300))
+    found = check(linear, reads(USED), directions=["pattern"], background=background).numbers
+    pattern = np.cov(x.T)[USED]
+    unit = pattern / np.linalg.norm(pattern)
+    assert found.slopes["probe"].ratio == pytest.approx(unit[USED] * (x @ unit).std(), rel=1e-3)
 
 
 def test_the_gain_is_of_the_probes_own_scale(linear: Any) -> None:
@@ -239,6 +253,10 @@ def test_what_cannot_be_checked_is_refused_in_a_line(linear: Any) -> None:
         (lambda: check(linear, reads(0)), "the contexts do not vary along it; its doses have no unit"),
         (lambda: check(linear, reads(USED), unrelated=np.ones(9)), "unrelated: has 9 entries"),
         (lambda: check(linear, reads(USED), CausalPlace(9, Position(at="last"))), "there is no layer 9"),
+        (
+            lambda: check(linear, reads(USED), background=Background(np.ones((3, 5)), np.ones(3), np.ones(3))),
+            "background: activations (3, 5); give [m, 32]",
+        ),
         (lambda: CausalPlace(0, Position(at="last"), wrong_layer=0), "is the probe's own layer"),
         (lambda: causal_check(linear, [], reads(USED), LAST), "no row is left to intervene on"),
         (lambda: causal_check(linear, some[:2], reads(USED), LAST), "all are of the group 'group 0'"),

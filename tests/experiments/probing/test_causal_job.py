@@ -75,7 +75,7 @@ def test_the_verdict_goes_into_the_card_and_the_job_goes_on_where_it_was(
     assert {one["verdict"] for one in found["claims"]} >= {"not supported", "not tested"}
     assert found["numbers"]["surgery"]["grid"][1]["read"] == pytest.approx(0.8, abs=0.01)
     assert set(found["numbers"]["gains"]) == {"pattern", "mine"}
-    assert set(found["numbers"]["slopes"]) == {"probe", "exact", "action", "verbal"}
+    assert set(found["numbers"]["slopes"]) == {"probe", "exact", "action", "verbal", "coverage"}
     page = (folder / "report.html").read_text()
     for words in ("What this probe reads is used", "Belief surgery", "Erasure", "Dose response", "random directions"):
         assert words in page
