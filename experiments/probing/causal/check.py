@@ -46,10 +46,6 @@ def causal_check(
     """Is what a probe reads what the model uses? Steering, random directions, controls, erasure and belief surgery
     (PROBES 9).
 
-    >>> from doxascope.experiments.probing.causal import CausalQuestion, CausalContext, CausalPlace, CausalPlan
-    >>> [name for name in CausalPlan.model_fields][:4]
-    ['directions', 'doses', 'dose', 'random']
-
     A short check of a probe that was trained on the end of the first message::
 
         asked = CausalQuestion(talk, make_options(["red", "blue"]), (1.0, 0.0))
@@ -85,8 +81,9 @@ def causal_check(
     prompts = as_conversations(list(neutral)) if neutral else []
     _require_apart(prompts, contexts)
     readout = probe.readout if isinstance(probe, Probe) else probe
-    if isinstance(probe, Probe):
-        _require_own(probe, lm, place)
+    for one in (probe, unrelated):
+        if isinstance(one, Probe):
+            _require_own(one, lm, place)
     session = Session(lm, place, _reader(probe), budget, keep, _known(lm, probe, place))
     x = session.activations(contexts)
     here = x[:, session.layers.index(place.layer)]

@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -272,3 +273,41 @@ def test_what_cannot_be_checked_is_refused_in_a_line(linear: Any) -> None:
     for doses in ([0, 2], [float("inf"), 2], [-1, 2], [2, 2]):
         with pytest.raises(ValueError, match="doses"):
             CausalPlan.model_validate(SMALL | {"doses": doses})
+
+
+def test_every_back_end_finds_the_same(tiny: Any, tiny_folder: Path) -> None:
+    """On a random model, at the end of a first message, before the question."""
+    options = make_options(["apple", "stone river"])
+    probe = LinearReadout.from_direction(np.random.default_rng(1).normal(size=WIDTH), 0.2)
+
+    def numbers(lm: Any) -> list[float]:
+        given = []
+        for i, word in enumerate(("apple", "stone", "river", "word")):
+            talk: Any = [
+                {"role": "user", "content": f"Sam says {word}."},
+                {"role": "assistant", "content": "I see."},
+                {"role": "user", "content": "which word did you choose?"},
+            ]
+            bet = CausalQuestion([*talk[:2], {"role": "user", "content": "bet?"}], make_options(["a", "b"]), (1, 0))
+            given.append(CausalContext(word, word, CausalQuestion(talk, options, (1, 0)), bet, target=(i + 1) / 5))
+        plan = {"random": 2, "surgery": [0.2, 0.8], "erase": True, "folds": 3, "penalties": [1.0], "doses": [1, 2]}
+        place = CausalPlace(1, Position(message=0), wrong_position=Position(at="before", message=0), wrong_layer=0)
+        found = check(lm, probe, place, given, **plan, neutral=["so what?"]).numbers
+        assert found.surgery is not None
+        assert found.off_target is not None
+        assert found.surgery.grid[1].read == pytest.approx(0.8, abs=1e-3)
+        return [
+            found.gains["weights"].ratio,
+            found.slopes["action"].ratio,
+            found.surgery.exact.ratio,
+            found.controls["position"].effect.mean,
+            found.erased["leace"].depends["exact"].after.estimate,
+            found.off_target.kl,
+        ]
+
+    expected = numbers(tiny)
+    assert np.isfinite(expected).all()
+    for backend in ("transformer_lens", "nnsight"):
+        if find_spec(backend) is not None:
+            with load(str(tiny_folder), backend=backend) as lm:
+                np.testing.assert_allclose(numbers(lm), expected, rtol=0.02, atol=1e-4)
