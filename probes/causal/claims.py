@@ -9,9 +9,10 @@ from ...metrics.inference.jackknife import Contrast
 from ...metrics.inference.means import ClusterMean
 from ...metrics.inference.ratio import Ratio
 from ...metrics.inference.tails import t_interval
+from ...metrics.whitebox.transfer import TransferFraction
 from ..card.claims import Claim, Judge, Verdict
 from .data import EXACT, HERE, LATER
-from .effects import Control, DoseResponse, OffTarget, RandomBand
+from .effects import Control, DoseResponse, OffTarget, RandomBand, enough
 from .erased import ErasedBy
 from .plan import CausalPlan
 from .surgery import Surgery
@@ -39,6 +40,7 @@ class CausalNumbers(NamedTuple):
     """`unrelated`, `layer`, `position`, those that were given."""
     slopes: dict[str, Ratio]
     """Outcome -> change for each standard deviation of the registered direction."""
+    swapped: TransferFraction | None
     off_target: OffTarget | None
     erased: dict[str, ErasedBy]
     surgery: Surgery | None
@@ -46,14 +48,14 @@ class CausalNumbers(NamedTuple):
 
 def claims(found: CausalNumbers, n_groups: int, plan: CausalPlan) -> tuple[Claim, ...]:
     """All claims, those first that the criterion of use needs."""
-    enough = n_groups >= plan.thresholds.groups
+    sure = n_groups >= plan.thresholds.groups
 
     def judge(name: str, claim: str, falsifier: str, holds: bool | None, evidence: str) -> Claim:
         if holds is None:
             return Claim(name, claim, falsifier, "not tested", evidence)
-        if not enough:
+        if not sure:
             evidence += f"; {n_groups} groups are too few, {plan.thresholds.groups} are needed"
-        return Claim(name, claim, falsifier, "supported" if holds and enough else "not supported", evidence)
+        return Claim(name, claim, falsifier, "supported" if holds and sure else "not supported", evidence)
 
     gain, trend, band, off = found.gains[plan.directions[0]], found.response.trend, found.band, found.off_target
     others = "; ".join(f"along the {name} {told(one)}" for name, one in list(found.gains.items())[1:])
@@ -78,7 +80,7 @@ def claims(found: CausalNumbers, n_groups: int, plan: CausalPlan) -> tuple[Claim
             "no random direction of the same length does as much",
             f"the effect lies within the band of {plan.level:.0%} of {plan.random} directions drawn from the "
             "activations' covariance",
-            None if band is None else band.outside,
+            band.outside if band is not None and enough(len(band.effects), plan.level) else None,
             "no random direction was tried"
             if band is None
             else f"effect {band.effect:+.3f} nat at {plan.dose:g} SD, band +-{band.half:.3f}, p {band.p:.3g}, "
@@ -90,9 +92,9 @@ def claims(found: CausalNumbers, n_groups: int, plan: CausalPlan) -> tuple[Claim
             "off target",
             "neutral prompts are moved no more than by random directions",
             f"the mean KL after neutral prompts exceeds what {plan.level:.0%} of the random directions stay below",
-            None if off is None or off.bound != off.bound else off.kl <= off.bound,
-            "no neutral prompt was read under random directions"
-            if off is None or off.bound != off.bound
+            off.kl <= off.bound if off is not None and enough(off.n_random, plan.level) else None,
+            "no neutral prompt was read under enough random directions"
+            if off is None or not off.n_random
             else f"{off.kl:.4f} nat; random {off.median:.4f}, bound {off.bound:.4f}; {off.n_prompts} prompts",
         ),
         _more(judge, "at its layer", "layer", "the same at the wrong layer", found, plan),
