@@ -100,7 +100,7 @@ def claims(found: CausalNumbers, n_groups: int, plan: CausalPlan) -> tuple[Claim
         _more(judge, "at its layer", "layer", "the same at the wrong layer", found, plan),
         *(_moves(judge, found, name, what) for name, what in (("action", "what is done"), ("verbal", "what is said"))),
         *_blinds(judge, found, plan),
-        _obeys(judge, found.surgery),
+        _obeys(judge, found.surgery, plan.thresholds.obeys),
     ]
     return tuple(made)
 
@@ -143,7 +143,8 @@ def _moves(judge: Judge, found: CausalNumbers, name: str, what: str) -> Claim:
 
 def _blinds(judge: Judge, found: CausalNumbers, plan: CausalPlan) -> list[Claim]:
     blind = "what the probe is of can no longer be decoded"
-    reaches = "the interval of the fall of R2, at the place or after the last block, reaches 0"
+    left = plan.thresholds.left
+    reaches = f"at the place or after the last block, the interval of the fall of R2 reaches 0, or that of R2 reaches {left:g}"
     behave = "the belief depends less on what the probe is of"
     slopes = "the interval of the fall of the slope on the target reaches 0"
     one = found.erased.get("leace")
@@ -153,12 +154,12 @@ def _blinds(judge: Judge, found: CausalNumbers, plan: CausalPlan) -> list[Claim]
             judge("erasure blinds", blind, reaches, None, why),
             judge("erasure changes behaviour", behave, slopes, None, why),
         ]
-    falls = {place: fall for place, (_, _, fall) in one.decoded.items()}
     evidence = "; ".join(
-        f"{place} R2 {before.value:.3f} to {after.value:.3f}, fall {fall.value:.3f} [{fall.lo:.3f}, {fall.hi:.3f}]"
+        f"{place} R2 {before.value:.3f} to {after.value:.3f}, [{after.lo:.3f}, {after.hi:.3f}], fall {fall.value:.3f} "
+        f"[{fall.lo:.3f}, {fall.hi:.3f}]"
         for place, (before, after, fall) in one.decoded.items()
     )
-    decoded = [falls[place] for place in (HERE, LATER) if place in falls]
+    blinded = all(fall.lo > 0 and after.hi < left for _, after, fall in one.decoded.values())
     told_of = "; ".join(
         f"{outcome} {told_slope(own.before, plan.level)} to {told_slope(own.after, plan.level)}"
         for outcome, own in one.depends.items()
@@ -168,16 +169,18 @@ def _blinds(judge: Judge, found: CausalNumbers, plan: CausalPlan) -> list[Claim]
     lo, hi = t_interval(sign * changed.fall.estimate, changed.fall.se, changed.fall.df, plan.level)
     evidence_of_change = f"{told_of}; fall {sign * changed.fall.estimate:.3f} [{lo:.3f}, {hi:.3f}]"
     return [
-        judge("erasure blinds", blind, reaches, all(fall.lo > 0 for fall in decoded), evidence),
+        judge("erasure blinds", blind, reaches, blinded, evidence),
         judge("erasure changes behaviour", behave, slopes, lo > 0, evidence_of_change),
     ]
 
 
-def _obeys(judge: Judge, found: Surgery | None) -> Claim:
+def _obeys(judge: Judge, found: Surgery | None, margin: float) -> Claim:
     claim = "set to p, the exact belief is what Bayes' rule makes of p"
-    falsifier = "the interval of the slope on the log-odds that are asked for leaves 1"
+    falsifier = f"the interval of the slope on the log-odds that are asked for reaches beyond 1 +- {margin:g}"
     if found is None:
         return judge("surgery", claim, falsifier, None, "no belief was set")
     acts = f"; the action loses {told(found.regret)} of the stake" if found.regret else ""
     evidence = f"slope {told(found.exact)}; mean error {told(found.error)}{acts}"
-    return judge("surgery", claim, falsifier, found.exact.ci_lo <= 1 <= found.exact.ci_hi, evidence)
+    return judge(
+        "surgery", claim, falsifier, 1 - margin <= found.exact.ci_lo and found.exact.ci_hi <= 1 + margin, evidence
+    )

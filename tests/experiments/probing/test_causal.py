@@ -186,8 +186,10 @@ def test_surgery_sets_what_the_probe_reads_and_the_belief_obeys_by_its_gain(line
     """With evidence that is yet to come, what is asked for is the posterior; the action loses what utility says."""
     grid = [0.2, 0.5, 0.9]
     given = contexts(linear, extra=True, log_lr=np.log(3.0), break_even=0.6)
-    found = check(linear, reads(USED, GAIN), given=given, surgery=grid).numbers.surgery
+    judged = check(linear, reads(USED, GAIN), given=given, surgery=grid)
+    found = judged.numbers.surgery
     assert found is not None
+    assert judged.verdict("surgery") == "supported"
     for p, at in zip(grid, found.grid, strict=True):
         assert at.asked == pytest.approx(3 * p / (3 * p + 1 - p))
         assert at.read == pytest.approx(p, abs=1e-3)
