@@ -11,7 +11,7 @@ from ...metrics.inference.ratio import Ratio
 from ...metrics.inference.tails import t_interval
 from ...metrics.whitebox.transfer import TransferFraction
 from ..card.claims import Claim, Judge, Verdict
-from .data import EXACT, HERE, LATER
+from .data import EXACT
 from .effects import Control, DoseResponse, OffTarget, RandomBand, enough
 from .erased import ErasedBy
 from .plan import CausalPlan
@@ -144,7 +144,7 @@ def _moves(judge: Judge, found: CausalNumbers, name: str, what: str) -> Claim:
 def _blinds(judge: Judge, found: CausalNumbers, plan: CausalPlan) -> list[Claim]:
     blind = "what the probe is of can no longer be decoded"
     left = plan.thresholds.left
-    reaches = f"at the place or after the last block, the interval of the fall of R2 reaches 0, or that of R2 reaches {left:g}"
+    reaches = f"at the place or after the last block, the interval of R2 reaches {left:g}, or that of its fall 0"
     behave = "the belief depends less on what the probe is of"
     slopes = "the interval of the fall of the slope on the target reaches 0"
     one = found.erased.get("leace")
