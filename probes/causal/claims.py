@@ -144,7 +144,9 @@ def _moves(judge: Judge, found: CausalNumbers, name: str, what: str) -> Claim:
 def _blinds(judge: Judge, found: CausalNumbers, plan: CausalPlan) -> list[Claim]:
     blind = "what the probe is of can no longer be decoded"
     left = plan.thresholds.left
-    reaches = f"at the place or after the last block, the interval of R2 reaches {left:g}, or that of its fall 0"
+    reaches = (
+        f"at the place or after the last block, the interval of R2 reaches {left:g}, or that of its fall reaches 0"
+    )
     behave = "the belief depends less on what the probe is of"
     slopes = "the interval of the fall of the slope on the target reaches 0"
     one = found.erased.get("leace")
@@ -181,6 +183,5 @@ def _obeys(judge: Judge, found: Surgery | None, margin: float) -> Claim:
         return judge("surgery", claim, falsifier, None, "no belief was set")
     acts = f"; the action loses {told(found.regret)} of the stake" if found.regret else ""
     evidence = f"slope {told(found.exact)}; mean error {told(found.error)}{acts}"
-    return judge(
-        "surgery", claim, falsifier, 1 - margin <= found.exact.ci_lo and found.exact.ci_hi <= 1 + margin, evidence
-    )
+    obeys = 1 - margin <= found.exact.ci_lo and found.exact.ci_hi <= 1 + margin
+    return judge("surgery", claim, falsifier, obeys, evidence)

@@ -171,13 +171,13 @@ def test_the_gain_is_of_the_probes_own_scale(linear: Any) -> None:
 
 
 def test_what_the_answer_does_not_depend_on_has_no_gain_and_its_interval_holds_zero(linear: Any) -> None:
-    found = check(linear, reads(UNUSED), random=40, unrelated=reads(USED))
+    found = check(linear, reads(UNUSED), random=40, unrelated=reads(USED), surgery=[0.2, 0.8])
     gain = found.numbers.gains["weights"]
     assert abs(gain.ratio) < 1e-3
     assert gain.ci_lo <= 0 <= gain.ci_hi
     assert found.numbers.band is not None
     assert not found.numbers.band.outside
-    for name in ("causal gain", "beyond random directions", "beyond another concept"):
+    for name in ("causal gain", "beyond random directions", "beyond another concept", "surgery"):
         assert found.verdict(name) == "not supported", name
     assert found.used == "not supported"
 
