@@ -96,7 +96,8 @@ def dose_figure(found: CausalCheck, plan: CausalPlan) -> Figure:
 
     caption = (
         f"Mean change from the unedited branch, with intervals over groups. Grey, at {plan.dose:g} SD, which was "
-        f"registered: where {plan.level:.0%} of the random directions of the same length lie."
+        f"registered: where {plan.level:.0%} of the random directions of the same length lie, by half the difference "
+        "of their two signs."
         if band is not None
         else "Mean change from the unedited branch, with intervals over groups. No random direction was tried."
     )

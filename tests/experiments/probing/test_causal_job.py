@@ -8,6 +8,8 @@ from typing import Any
 import numpy as np
 import pytest
 
+from doxascope.experiments.probing.causal import CausalPlan
+from doxascope.experiments.probing.causal.settings import load_causal
 from doxascope.probes import Probe
 
 JOB = """
@@ -98,6 +100,10 @@ def test_the_verdict_goes_into_the_card_and_the_job_goes_on_where_it_was(
     assert filled["criteria"]["use"] == found["used"]
     assert {one["verdict"] for one in filled["claims"] if one["name"] == "used"} == {found["used"]}
     assert Probe.load(probe_folder / "probe").meta.called == filled["called"]
+
+
+def test_the_shipped_job_says_what_is_the_default() -> None:
+    assert load_causal("causal").plan == CausalPlan()
 
 
 def test_what_is_wrong_is_one_line(command_line: Call, place: Path, trained: tuple[Path, Path]) -> None:
