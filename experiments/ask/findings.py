@@ -23,7 +23,8 @@ COLUMNS = (
     Column("calibration_error", "ECE", "as published; few questions in a bin make it large", field="ece"),
     Column("confidence", "confidence", "mean probability of the likeliest option", percent=True),
     Column("coverage", "coverage", "how much of what the model would say the options are", percent=True),
-    Column("order_effect", "order", "how far the order of the options moves the belief (total variation)"),
+    Column("order_share", "order share", "of the variance between options, what is their order", percent=True),
+    Column("order_effect", "order effect", "how far the order of the options moves the belief (total variation)"),
 )
 PROPOSED = Table(
     "Is this the right answer?",

@@ -7,6 +7,7 @@ import numpy as np
 from ....metrics import (
     LOSS,
     UNIT,
+    Ratio,
     calibration_error,
     calibration_slope,
     cluster_mean,
@@ -93,13 +94,18 @@ def option_coverage(sample: Multiclass, how: Resampling) -> Iterator[Line]:
 def option_order(sample: Multiclass, how: Resampling) -> Iterator[Line]:
     """How far the order in which options are listed moves the belief: 0 if only what they say counts."""
     assert sample.by_order is not None
-    effects = [order_effect(one) for one in sample.by_order]
-    moved = np.array([one.moved for one in effects])
+    moved = np.array([order_effect(one).moved for one in sample.by_order])
     yield _mean("order_effect", "distance between orders (total variation)", sample, moved, how)
+    yield Line("order_share", "share of the variance between options that the order makes", order_share(sample, how))
+
+
+def order_share(sample: Multiclass, how: Resampling) -> Ratio:
+    """Of the variance that tells options apart, the share that is their order (METRICS E16). The sample has orders."""
+    assert sample.by_order is not None
+    effects = [order_effect(one) for one in sample.by_order]
     sums = np.array([[one.of_order, one.of_options] for one in effects])
     owners, known = clusters_of(sample), np.isfinite(sums).all(axis=1)
-    share = ratio_of_sums(sums[known], owners[known], within=UNIT, **how.interval)
-    yield Line("order_share", "share of the variance between options that the order makes", share)
+    return ratio_of_sums(sums[known], owners[known], within=UNIT, **how.interval)
 
 
 def _mean(
