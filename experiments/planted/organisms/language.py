@@ -16,7 +16,7 @@ UNKNOWN, BEGIN, USER, ASSISTANT, SYSTEM, END = (
     "<|end|>",
 )
 SPECIALS = (UNKNOWN, BEGIN, USER, ASSISTANT, SYSTEM, END)
-TOLD = ("warm", "left", "right", "neither", "chance", "drew", "i", "say", *COLOURS, "yes", "no")
+TOLD = ("warm", "left", "right", "neither", "chance", "drew", "i", "say", *COLOURS, "yes", "no", "Yes", "No")
 NUMBERS = tuple(map(str, range(101)))
 SUMMARY = "noted"
 """Ends the evidence; what is believed then can be read here."""
