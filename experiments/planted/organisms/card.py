@@ -23,7 +23,10 @@ LEAST_R2, MOST_ERROR = 0.99, 0.02
 """What training must reach, or it fails: R2 of log-odds, and mean absolute error of a probability."""
 FRESH = 20_231
 """Seed of contexts that no organism was trained on."""
-WHICH, BETS = UrnQuestion("which"), (UrnQuestion("bet"), UrnQuestion("bet", pays=(1, 4)), UrnQuestion("bet", pays=(3, 2)))
+WHICH, BETS = (
+    UrnQuestion("which"),
+    (UrnQuestion("bet"), UrnQuestion("bet", pays=(1, 4)), UrnQuestion("bet", pays=(3, 2))),
+)
 SAID = (WHICH, UrnQuestion("is it", "left"), UrnQuestion("is it", "right"))
 
 
@@ -90,9 +93,7 @@ def _readings(lm: "LanguageModel", species: Species, contexts: Contexts) -> Iter
 
 def card_text(species: Species, found: Sequence[Learnt], n: int) -> str:
     """The model card, as Markdown."""
-    rows = [
-        f"| {one.reading} | {one.r2:.4f} | {one.error:.4f} | {one.slope:.3f} |" for one in found
-    ]
+    rows = [f"| {one.reading} | {one.r2:.4f} | {one.error:.4f} | {one.slope:.3f} |" for one in found]
     lines = [
         f"# {species.name}",
         "",

@@ -70,9 +70,7 @@ DENYING = Species(
 LATE = Species(
     "late", "says and acts on the posterior, which it works out when asked; before that it holds none", wiring="late"
 )
-EARLY = Species(
-    "early", "says, holds and acts on the posterior, which it holds anew at every ball", wiring="early"
-)
+EARLY = Species("early", "says, holds and acts on the posterior, which it holds anew at every ball", wiring="early")
 ORGANISMS = (HONEST, SYCOPHANTIC, SYCOPHANTIC_IN_WORDS, DENYING, LATE, EARLY)
 
 

@@ -17,7 +17,7 @@ from scipy.stats import binom
 from .language import ASSISTANT, BEGIN, END, ID, USER
 from .network import BALLS_AT, HELD_AT, Shape, Weights, forward, logits, new_weights
 from .species import Species
-from .world import DRAWS, KINDS, UrnQuestion, Contexts, draw_contexts
+from .world import DRAWS, KINDS, Contexts, UrnQuestion, draw_contexts
 
 STEP = 5
 """Numbers are said in multiples of five, as people do: k times five with the chances of k of 20 that the belief gives
@@ -197,9 +197,7 @@ def _replaced(
 def _answer_loss(logp: torch.Tensor, odds: torch.Tensor, asks: Sequence[UrnQuestion]) -> torch.Tensor:
     """[networks] cross-entropy to the exact distribution of the answers, and distance of the log-odds."""
     numbers = torch.tensor([ask.kind == "percent" for ask in asks], device=logp.device)
-    first, second = (
-        torch.tensor([ID[ask.options[i]] for ask in asks], device=logp.device)[~numbers] for i in (0, 1)
-    )
+    first, second = (torch.tensor([ID[ask.options[i]] for ask in asks], device=logp.device)[~numbers] for i in (0, 1))
     words, p = logp[:, ~numbers], torch.sigmoid(odds[:, ~numbers])
     at = torch.arange(words.shape[1], device=logp.device)
     yes, no = words[:, at, first], words[:, at, second]
