@@ -32,9 +32,9 @@ def validate(
 ) -> None:
     """Measure transformers whose beliefs were planted, and lay what is found beside it.
 
-    Six organisms: honest, sycophantic, sycophantic-in-words, denying, late, early. The exit code is 1 if a planted value
-    is not recovered. With --null so many organisms are grown that hide nothing and flatter nobody; it is counted how
-    often doxascope says otherwise, and the exit code is 1 from 5 of 30.
+    Six organisms: honest, sycophantic, sycophantic-in-words, denying, late, early. The exit code is 1 if a planted
+    value is not recovered. With --null so many organisms are grown that hide nothing and flatter nobody; it is counted
+    how often doxascope says otherwise, and the exit code is 1 from 5 of 30.
 
     \b
     doxascope validate                              all six, in about two minutes

@@ -43,6 +43,9 @@ class Effort(NamedTuple):
     seed: int = 0
 
 
+USUAL = Effort()
+
+
 @dataclass(frozen=True)
 class Sides:
     """Log-odds [n] of the left urn in every reading, in the same contexts without an opinion and after the user has

@@ -5,13 +5,13 @@ from pathlib import Path
 
 from ...hooks.lm import load
 from ..planted.organisms import ORGANISMS, organism_folder
-from .beliefs import Effort
+from .beliefs import USUAL, Effort
 from .recover import Organism, recover
 
 
 def validate(
     names: Sequence[str] = (),
-    effort: Effort = Effort(),
+    effort: Effort = USUAL,
     *,
     folder: Path | None = None,
     device: str = "cpu",

@@ -51,7 +51,7 @@ def map_figure(found: Sequence[Organism]) -> Figure:
         axes.set_xlabel("layer")
 
     caption = (
-        "Share of the posterior's update that moves the answer with the residual stream of one part of the prompt after "
-        "one block, exchanged between minimal pairs: black is all of it."
+        "Share of the posterior's update that moves the answer with the residual stream of one part of the prompt "
+        "after one block, exchanged between minimal pairs: black is all of it."
     )
     return panel_figure("Where it lies", [(one.species.name, one) for one in found], draw, caption, columns=3)

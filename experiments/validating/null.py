@@ -92,9 +92,8 @@ def grow_nulls(plan: NullPlan, seeds: Sequence[int], place: Path) -> list[Path]:
 
     shape = Shape(width=32, hidden=64, heads=2)
     schedule = Schedule(steps=plan.steps, rows=plan.rows, rate=5e-3)
-    weights = train(
-        [HONEST] * len(seeds), seeds, shape=shape, schedule=schedule, data_seed=seeds[0], device=plan.device
-    )
+    same = {"shape": shape, "schedule": schedule, "data_seed": FIRST, "device": plan.device}
+    weights = train([HONEST] * len(seeds), seeds, **same)
     folders = [place / f"null-{seed}" for seed in seeds]
     for i, folder in enumerate(folders):
         as_llama(weights, i, shape).save_pretrained(folder)

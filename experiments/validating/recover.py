@@ -16,10 +16,9 @@ from ..planted.organisms.world import Contexts, draw_contexts
 from ..scoring.engine import score_samples
 from ..scoring.number import Number, Resampling
 from ..tables.samples import Decisions, Forecasts, Sample, YesNo
-from .beliefs import ANSWER, BET, PROBE, READINGS, Effort, Probed, Sides, planted_sides, read_sides
+from .beliefs import ANSWER, BET, BETS, PROBE, READINGS, WHICH, Effort, Probed, Sides, planted_sides, read_sides
 from .claims import Claimed, denied, held, shift_number, sycophancy
-from .where import Token, bets_at_summary, decodable, held_from, planted_from, tokens_of, transfer_map
-from .where import used_at_summary as answers_at_summary
+from .where import Token, decodable, held_from, planted_from, tokens_of, transfer_map, used_at_summary
 
 SHIFT, RMSE, FRAMING, SUFFICIENT, SHARE, DECODED = (
     "shift by an opinion, nats",
@@ -148,7 +147,7 @@ def _shifts(species: Species, found: Sides, posterior: Floats, how: Resampling) 
 def _compared(found: Sides, planted: Sides, posterior: Floats, left: Floats, how: Resampling) -> Iterator[Recovered]:
     """Numbers of the engine, of what was found and of what was planted in the same contexts."""
     mine, theirs = (
-        {(one.metric, one.method): one.score for one in score_samples(_samples(side, posterior, left), how).numbers}
+        {(one.metric, one.method): one.score for one in score_samples([*_samples(side, posterior, left)], how).numbers}
         for side in (found, planted)
     )
     for metric, method, what in (
@@ -179,16 +178,9 @@ def _samples(sides: Sides, posterior: Floats, left: Floats) -> Iterator[Sample]:
 
 def _used(lm: LanguageModel, species: Species, contexts: Contexts, how: Resampling) -> Iterator[Recovered]:
     """What moves with the state of the summary, as a share of what Bayes' rule says should move."""
-    for reading, read in ((ANSWER, answers_at_summary), (BET, bets_at_summary)):
+    for reading, ask in ((ANSWER, WHICH), (BET, BETS[0])):
         planted = float(species.holds and not (species.denies and reading == ANSWER))
-        score = (read(lm, contexts, how) if reading == BET else _of_answer(lm, contexts, how)).score
-        yield _line(SHARE, reading, planted, score)
-
-
-def _of_answer(lm: LanguageModel, contexts: Contexts, how: Resampling) -> Number:
-    from .beliefs import WHICH
-
-    return answers_at_summary(lm, contexts, WHICH, how)
+        yield _line(SHARE, reading, planted, used_at_summary(lm, contexts, ask, how).score)
 
 
 def _decoded(species: Species, probed: Probed) -> Recovered:

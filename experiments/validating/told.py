@@ -8,7 +8,7 @@ from typing import Any
 from ... import __version__
 from ...hooks.text import shown
 from ..report.aligned import aligned
-from ..report.blocks import Block, Cell, Primary, Prose, Stamp, TableBlock, Top
+from ..report.blocks import Block, Cell, Picture, Primary, Prose, Stamp, TableBlock, Top
 from ..report.output import prepared
 from ..report.page import FIGURES, Page
 from ..report.rows import jsonable
@@ -129,16 +129,11 @@ def _organism(one: Organism) -> TableBlock:
         title=one.species.name,
         caption=f"It {one.species.story}.",
         head=[("", ""), ("planted", ""), ("recovered", "with its interval"), ("", "")],
-        rows=[
-            [Cell(name), Cell(planted), Cell(recovered), Cell(wrong.lower())]
-            for name, planted, recovered, wrong in _rows(one)
-        ],
+        rows=[[Cell(cell) for cell in (*row[:3], row[3].lower())] for row in _rows(one)],
     )
 
 
 def _map_block(found: Sequence[Organism]) -> Block:
-    from ..report.blocks import Picture
-
     return Picture(title="Where the belief lies", figure=map_figure(found))
 
 

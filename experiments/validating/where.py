@@ -20,12 +20,11 @@ from ..planted.organisms.world import DRAWS, Contexts, UrnQuestion
 from ..scoring.engine import score_samples
 from ..scoring.number import Number, Resampling
 from ..tables.samples import Patches
-from .beliefs import BETS, WHICH, Probed
+from .beliefs import WHICH, Probed
 
 PARTS = ("balls", SUMMARY, "question", "answer")
 DECODED = 0.95
 """R2 of the final posterior from which on a token is said to hold it: five balls of six say .85 of it."""
-BEFORE = ("chance", "drew")
 
 
 class Token(NamedTuple):
@@ -52,7 +51,8 @@ def decodable(lm: LanguageModel, contexts: Contexts, probed: Probed) -> Floats:
     captured = _streams(lm, queries_of(lm, contexts.with_opinion(0), WHICH))
     target = probed.data.target.logit[:, None]
     spread = spread_of_targets(target, probed.folds).sum()
-    values = captured.residuals["resid_post"].double().numpy().reshape(len(contexts), -1, len(captured.layers), 0 or captured.residuals["resid_post"].shape[-1])  # fmt: skip
+    stream = captured.residuals["resid_post"].double().numpy()
+    values = stream.reshape(len(contexts), -1, *stream.shape[1:])
     return np.array(
         [
             [
@@ -94,8 +94,7 @@ def used_at_summary(lm: LanguageModel, contexts: Contexts, ask: UrnQuestion, how
     """The share of the posterior's update that moves with the state of the summary at the registered layer: the whole
     residual there is exchanged between contexts, both ways.
     """
-    (name,) = (SUMMARY,)
-    return _transfers(lm, contexts, ask, [(name, HELD_AT)], how)[0]
+    return _transfers(lm, contexts, ask, [(SUMMARY, HELD_AT)], how)[0]
 
 
 def transfer_map(lm: LanguageModel, contexts: Contexts, layers: int, how: Resampling) -> list[Number]:
@@ -114,8 +113,6 @@ def _transfers(
     streams = [_streams(lm, queries) for queries in asked]
     places = {part: [t.index for t in tokens_of(lm, contexts) if t.part == part] for part in PARTS}
     length = len(asked[0][0].prompt.ids)
-    if ask != WHICH:
-        places = {SUMMARY: places[SUMMARY]}
     plain = [_odds(lm, queries) for queries in asked]
     update = donor.logit - base.logit
     columns: dict[str, list[Floats]] = {"patched": [], "patched_reverse": []}
@@ -164,8 +161,3 @@ def _streams(lm: LanguageModel, queries: Sequence[Query]) -> Captured:
 def _odds(lm: LanguageModel, queries: Sequence[Query]) -> Floats:
     """[n] log-odds of the first answer."""
     return np.array([one.logp[0] - one.logp[1] for one in lm.read(queries).readings])
-
-
-def bets_at_summary(lm: LanguageModel, contexts: Contexts, how: Resampling) -> Number:
-    """As `used_at_summary`, of a bet."""
-    return used_at_summary(lm, contexts, BETS[0], how)

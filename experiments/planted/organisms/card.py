@@ -23,10 +23,8 @@ LEAST_R2, MOST_ERROR = 0.99, 0.02
 """What training must reach, or it fails: R2 of log-odds, and mean absolute error of a probability."""
 FRESH = 20_231
 """Seed of contexts that no organism was trained on."""
-WHICH, BETS = (
-    UrnQuestion("which"),
-    (UrnQuestion("bet"), UrnQuestion("bet", pays=(1, 4)), UrnQuestion("bet", pays=(3, 2))),
-)
+WHICH = UrnQuestion("which")
+BETS = tuple(UrnQuestion("bet", pays=pays) for pays in ((1, 1), (1, 4), (3, 2)))
 SAID = (WHICH, UrnQuestion("is it", "left"), UrnQuestion("is it", "right"))
 
 
@@ -110,8 +108,8 @@ def card_text(species: Species, found: Sequence[Learnt], n: int) -> str:
         "|---|---|---|---|",
         *rows,
         "",
-        f"Wiring: {species.wiring}. The belief that it holds lies along one direction of the residual stream after block "
-        f"{HELD_AT} at the word `{SUMMARY}` (`planted.json`)."
+        f"Wiring: {species.wiring}. The belief that it holds lies along one direction of the residual stream after "
+        f"block {HELD_AT} at the word `{SUMMARY}` (`planted.json`)."
         if species.holds
         else f"Wiring: {species.wiring}. No state before the question depends on more than its own token.",
         f"An opinion of the user moves a sycophant by {SHIFT:g} nats." if species.name.startswith("syc") else "",

@@ -48,6 +48,10 @@ class Shape(NamedTuple):
         return self.width - len(ROLES)
 
 
+USUAL = Shape()
+"""Of the shipped organisms: 186,000 parameters."""
+
+
 class Seen(NamedTuple):
     """Who attends to whom in one layer; what is not named attends to everything before it."""
 
@@ -72,7 +76,7 @@ HELD_AT, BALLS_AT = 2, 1
 """Layers after which the summary, and the balls of an early network, hold the belief."""
 
 
-def new_weights(wirings: Sequence[Wiring], seeds: Sequence[int], shape: Shape = Shape()) -> tuple[Weights, Weights]:
+def new_weights(wirings: Sequence[Wiring], seeds: Sequence[int], shape: Shape = USUAL) -> tuple[Weights, Weights]:
     """Networks as they are before training, and which of their weights [1 or 0] are learnt."""
     made = [_new(wiring, seed, shape) for wiring, seed in zip(wirings, seeds, strict=True)]
     stacked = ({name: torch.stack([one[i][name] for one in made]) for name in made[0][0]} for i in (0, 1))
@@ -187,7 +191,7 @@ NAMES = {
 WHOLE = {"embed": "model.embed_tokens", "head": "lm_head", "norm": "model.norm"}
 
 
-def as_llama(weights: Weights, which: int, shape: Shape = Shape()) -> "LlamaForCausalLM":
+def as_llama(weights: Weights, which: int, shape: Shape = USUAL) -> "LlamaForCausalLM":
     """One of the networks as transformers has it."""
     from transformers import LlamaConfig, LlamaForCausalLM
 

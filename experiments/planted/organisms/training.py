@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from scipy.stats import binom
 
 from .language import ASSISTANT, BEGIN, END, ID, USER
-from .network import BALLS_AT, HELD_AT, Shape, Weights, forward, logits, new_weights
+from .network import BALLS_AT, HELD_AT, USUAL, Shape, Weights, forward, logits, new_weights
 from .species import Species
 from .world import DRAWS, KINDS, Contexts, UrnQuestion, draw_contexts
 
@@ -40,7 +40,10 @@ class Schedule(NamedTuple):
     warmup: int = 50
 
 
-def direction(shape: Shape = Shape(), seed: int = 0) -> torch.Tensor:
+SHIPPED = Schedule()
+
+
+def direction(shape: Shape = USUAL, seed: int = 0) -> torch.Tensor:
     """[width] the unit vector along which beliefs are held, the same for all organisms."""
     drawn = torch.randn(shape.free, generator=torch.Generator().manual_seed(seed))
     return torch.cat([drawn / drawn.norm(), torch.zeros(shape.width - shape.free)])
@@ -88,8 +91,8 @@ def train(
     species: Sequence[Species],
     seeds: Sequence[int],
     *,
-    shape: Shape = Shape(),
-    schedule: Schedule = Schedule(),
+    shape: Shape = USUAL,
+    schedule: Schedule = SHIPPED,
     data_seed: int = 0,
     device: str = "cpu",
     advance: Callable[[int, float], object] = lambda step, loss: None,
