@@ -34,8 +34,8 @@ REACH = 6.0
 class Schedule(NamedTuple):
     """How long, and how fast."""
 
-    steps: int = 1500
-    rows: int = 128
+    steps: int = 850
+    rows: int = 64
     rate: float = 3e-3
     warmup: int = 50
 
