@@ -7,6 +7,8 @@ import click
 from .echo import echo
 
 FOLDER = click.Path(path_type=Path)
+MANY = 250
+"""Null organisms that a GPU trains side by side."""
 
 
 @click.command()
@@ -48,7 +50,9 @@ def validate(
         from ..validating.null import NullPlan, null_claims, rates
 
         place = told.prepare_null(out or Path("nulls"))
-        plan = NullPlan(n=n, device=device, workers=workers)._replace(**({"contexts": contexts} if contexts else {}))
+        together = MANY if device.startswith("cuda") else NullPlan().together
+        plan = NullPlan(n=n, device=device, workers=workers, together=together)
+        plan = plan._replace(contexts=contexts or plan.contexts)
         with progress(n, "organism", "null organisms") as advance:
             claims = null_claims(plan, advance)
         counted = rates(claims)
@@ -60,7 +64,7 @@ def validate(
     from ..validating.command import validate as run
 
     place = told.prepare(out or Path("validation"))
-    effort = Effort(seed=seed)._replace(**({"contexts": contexts} if contexts else {}))
+    effort = Effort(contexts=contexts or Effort().contexts, seed=seed)
     with progress(len(organisms) or 6, "organism", "organisms") as advance:
         found = run(organisms, effort, folder=folder, device=device, backend=backend, advance=advance)
     told.write(place, found, effort)

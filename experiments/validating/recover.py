@@ -147,7 +147,11 @@ def _shifts(species: Species, found: Sides, posterior: Floats, how: Resampling) 
 def _compared(found: Sides, planted: Sides, posterior: Floats, left: Floats, how: Resampling) -> Iterator[Recovered]:
     """Numbers of the engine, of what was found and of what was planted in the same contexts."""
     mine, theirs = (
-        {(one.metric, one.method): one.score for one in score_samples([*_samples(side, posterior, left)], how).numbers}
+        {
+            (one.metric, one.method): one.score
+            for family in ("truth", "readout", "sufficiency")
+            for one in score_samples([*_samples(side, posterior, left)], how, family).numbers
+        }
         for side in (found, planted)
     )
     for metric, method, what in (
@@ -172,6 +176,7 @@ def _samples(sides: Sides, posterior: Floats, left: Floats) -> Iterator[Sample]:
         belief=beliefs[ANSWER],
         action=(done > 0.5).astype(np.int64),
         action_prob=done,
+        outcome=left,
         **shared,
     )
 

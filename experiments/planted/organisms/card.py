@@ -8,12 +8,13 @@ import torch
 from scipy.special import expit
 
 from ....hooks.model.points import Point
+from ....hooks.prompts.places import Position
 from ..trajectories import Floats
 from .language import SUMMARY
-from .network import HELD_AT
+from .network import BALLS_AT, HELD_AT
 from .reading import SUMMARY_AT, answers, answers_with, numbers, states, token_of
 from .species import SHIFT, Species
-from .training import SCALE, direction
+from .training import BALLS, SCALE, direction
 from .world import Contexts, UrnQuestion, draw_contexts
 
 if TYPE_CHECKING:
@@ -79,6 +80,11 @@ def _readings(lm: "LanguageModel", species: Species, contexts: Contexts) -> Iter
         held = states(plain.captured, SUMMARY, HELD_AT)
         along = direction().double().numpy()
         yield "state at the summary", held @ along / SCALE, state
+        if (running := species.running(contexts)) is not None:
+            every = answers(lm, contexts, WHICH, {"prompt": Position(at="each")}).captured
+            assert every is not None
+            at_balls = states(every, "prompt", BALLS_AT).reshape(len(contexts), -1, len(along))[:, list(BALLS)]
+            yield "state at the balls", (at_balls @ along / SCALE).ravel(), running.ravel()
         other = np.random.default_rng(FRESH).permutation(state)
         put = torch.from_numpy(held + (SCALE * other - held @ along)[:, None] * along).float()
         point, token = Point(HELD_AT, "resid_post"), token_of(plain.captured, SUMMARY)

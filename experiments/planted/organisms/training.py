@@ -34,7 +34,7 @@ REACH = 6.0
 class Schedule(NamedTuple):
     """How long, and how fast."""
 
-    steps: int = 850
+    steps: int = 1200
     rows: int = 64
     rate: float = 3e-3
     warmup: int = 50
@@ -160,7 +160,7 @@ def _losses(
         return stream
 
     hidden = forward(weights, ids, shape.heads, hook)
-    final = hidden[:, torch.arange(n), last]
+    final = hidden[:, torch.arange(n, device=last.device), last]
     loss = _answer_loss(logits(weights, final).log_softmax(-1), odds, asks)
     told = ((found["state"] - state).square()).mean(1)
     loss = loss + holds[:, 0] * (0.3 * told + 0.03 * found["apart"].mean(1))
