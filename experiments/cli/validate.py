@@ -54,12 +54,11 @@ def validate(
         plan = NullPlan(n=n, device=device, workers=workers, together=together)
         plan = plan._replace(contexts=contexts or plan.contexts)
         with progress(n, "organism", "null organisms") as advance:
-            claims = null_claims(plan, advance)
-        counted = rates(claims)
-        place.write_json("nulls.json", told.null_data(counted, plan))
-        echo(told.null_text(counted))
+            read = null_claims(plan, advance)
+        place.write_json("nulls.json", told.null_data(read, plan))
+        echo(told.null_text(read))
         echo(f"\nrecorded: {place.path / 'nulls.json'}")
-        raise SystemExit(int(any(one.fails for one in counted)))
+        raise SystemExit(int(any(one.fails for one in rates(read))))
     from ..validating.beliefs import Effort
     from ..validating.command import validate as run
 

@@ -16,7 +16,7 @@ from ..runs.folder import RunFolder
 from .beliefs import Effort
 from .claims import RULES
 from .figures import lead_figure, map_figure
-from .null import Falsely, NullPlan
+from .null import NullPlan, NullRead, rates
 from .recover import Organism, Recovered
 
 FILES = ("validation.json", "report.html", FIGURES)
@@ -143,16 +143,19 @@ def write(folder: RunFolder, found: Sequence[Organism], effort: Effort) -> None:
     page(found, effort).write(folder)
 
 
-def null_text(found: Sequence[Falsely]) -> str:
+def null_text(found: Sequence[NullRead]) -> str:
     """How often what is not there was certified, for a terminal."""
     rows = [
         (one.claim, f"{one.count} of {one.n}", f"[{one.interval[0]:.3f}, {one.interval[1]:.3f}]", "FAILS" * one.fails)
-        for one in found
+        for one in rates(found)
     ]
-    return "\n".join(aligned([("certified, and not there", "count", "95% interval", ""), *rows]))
+    lines = [*aligned([("certified, and not there", "count", "95% interval", ""), *rows])]
+    if left := sum(not one.honest for one in found):
+        lines += ["", f"{left} of {len(found)} organisms have not learnt to say what they hold, and are left out"]
+    return "\n".join(lines)
 
 
-def null_data(found: Sequence[Falsely], plan: NullPlan) -> dict[str, Any]:
+def null_data(found: Sequence[NullRead], plan: NullPlan) -> dict[str, Any]:
     """For `nulls.json`."""
     return {
         "doxascope": __version__,
@@ -160,6 +163,12 @@ def null_data(found: Sequence[Falsely], plan: NullPlan) -> dict[str, Any]:
         "rules": RULES,
         "false_claims": {
             one.claim: {"count": one.count, "n": one.n, "interval": list(one.interval), "fails": one.fails}
-            for one in found
+            for one in rates(found)
         },
+        "organisms": [
+            {"seed": one.seed, "r2": one.r2, "honest": one.honest}
+            | {name: claim.evidence for name, claim in one.claims.items()}
+            | {"certified": [name for name, claim in one.claims.items() if claim.certified]}
+            for one in found
+        ],
     }

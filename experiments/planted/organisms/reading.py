@@ -9,6 +9,7 @@ from scipy.special import logit
 
 from ....hooks.backends.capture import CapturePlan
 from ....hooks.backends.captured import Captured
+from ....hooks.exact.exact import ExactReading
 from ....hooks.model.points import Point
 from ....hooks.prompts.options import make_options
 from ....hooks.prompts.places import Position
@@ -71,7 +72,7 @@ def answers_with(
     return _answered(lm.read(queries).readings, ask, None)
 
 
-def _answered(readings: Sequence, ask: UrnQuestion, captured: Captured | None) -> Answered:
+def _answered(readings: Sequence[ExactReading], ask: UrnQuestion, captured: Captured | None) -> Answered:
     odds = np.array([one.logp[0] - one.logp[1] for one in readings])
     return Answered(ask.sign * odds, np.array([one.coverage for one in readings]), captured)
 

@@ -17,7 +17,7 @@ from scipy.stats import binom
 from .language import ASSISTANT, BEGIN, END, ID, USER
 from .network import BALLS_AT, HELD_AT, USUAL, Shape, Weights, forward, logits, new_weights
 from .species import Species
-from .world import DRAWS, KINDS, Contexts, UrnQuestion, draw_contexts
+from .world import DRAWS, KINDS, Contexts, Kind, UrnQuestion, draw_contexts
 
 STEP = 5
 """Numbers are said in multiples of five, as people do: k times five with the chances of k of 20 that the belief gives
@@ -62,10 +62,10 @@ def encode(contexts: Contexts, asks: Sequence[UrnQuestion]) -> tuple[NDArray[np.
     return ids, last
 
 
-def draw_asks(rng: np.random.Generator, n: int) -> list[UrnQuestion]:
-    """Questions of all kinds, as many of each."""
+def draw_asks(rng: np.random.Generator, n: int, kinds: Sequence[Kind] = KINDS) -> list[UrnQuestion]:
+    """Questions of these kinds, as many of each."""
     about, pays = rng.choice(("left", "right"), n), rng.integers(1, 5, (n, 2))
-    return [UrnQuestion(KINDS[i % len(KINDS)], str(about[i]), (int(pays[i, 0]), int(pays[i, 1]))) for i in range(n)]
+    return [UrnQuestion(kinds[i % len(kinds)], str(about[i]), (int(pays[i, 0]), int(pays[i, 1]))) for i in range(n)]
 
 
 def practice(rng: np.random.Generator, n: int) -> Contexts:
@@ -94,10 +94,11 @@ def train(
     shape: Shape = USUAL,
     schedule: Schedule = SHIPPED,
     data_seed: int = 0,
+    kinds: Sequence[Kind] = KINDS,
     device: str = "cpu",
     advance: Callable[[int, float], object] = lambda step, loss: None,
 ) -> Weights:
-    """Networks of these species, side by side, from these seeds; all see the same contexts.
+    """Networks of these species, side by side, from these seeds; all see the same contexts, and questions of `kinds`.
 
     `advance` is told of each step and its mean loss.
     """
@@ -108,7 +109,8 @@ def train(
     pace = torch.optim.lr_scheduler.LambdaLR(optimiser, lambda step: _pace(step, schedule))
     rng, along = np.random.default_rng(data_seed), direction(shape).to(device)
     for step in range(schedule.steps):
-        losses = _losses(weights, species, rng, schedule.rows, shape, along)
+        contexts = practice(rng, schedule.rows)
+        losses = _losses(weights, species, contexts, draw_asks(rng, schedule.rows, kinds), rng, shape, along)
         optimiser.zero_grad()
         losses.sum().backward()
         for name, value in weights.items():
@@ -128,10 +130,16 @@ def _pace(step: int, schedule: Schedule) -> float:
 
 
 def _losses(
-    weights: Weights, species: Sequence[Species], rng: np.random.Generator, n: int, shape: Shape, along: torch.Tensor
+    weights: Weights,
+    species: Sequence[Species],
+    contexts: Contexts,
+    asks: Sequence[UrnQuestion],
+    rng: np.random.Generator,
+    shape: Shape,
+    along: torch.Tensor,
 ) -> torch.Tensor:
     """[networks] of one batch."""
-    contexts, asks = practice(rng, n), draw_asks(rng, n)
+    n = len(contexts)
     ids, last = (torch.from_numpy(one).to(along.device) for one in encode(contexts, asks))
     surgery = rng.random(n)
     at_summary, at_balls = surgery < 0.5, surgery > 0.75
@@ -207,6 +215,8 @@ def _answer_loss(logp: torch.Tensor, odds: torch.Tensor, asks: Sequence[UrnQuest
     loss = -(p * yes + (1 - p) * no).mean(1) + 0.1 * F.smooth_l1_loss(
         yes - no, odds[:, ~numbers], reduction="none", beta=0.5
     ).mean(1)
+    if not numbers.any():
+        return loss
     said = torch.tensor([ID[str(k)] for k in range(0, 101, STEP)], device=logp.device)
     k = torch.arange(len(said), device=logp.device)
     choose = torch.tensor(binom.logpmf(np.arange(len(said)), len(said) - 1, 0.5), device=logp.device).float()

@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from doxascope import load
-from doxascope.experiments.planted.organisms import ORGANISMS, UrnQuestion, draw_contexts, organism_folder
+from doxascope.experiments.planted.organisms import ORGANISMS, Species, UrnQuestion, draw_contexts, organism_folder
 from doxascope.experiments.planted.organisms.card import LEAST_R2, MOST_ERROR, measure
 from doxascope.experiments.planted.organisms.folders import seal
 from doxascope.experiments.planted.organisms.language import SUMMARY, make_tokenizer
@@ -109,12 +109,11 @@ def test_training_keeps_what_is_wired_and_repeats() -> None:
 
 
 @pytest.mark.parametrize("species", ORGANISMS, ids=lambda one: one.name)
-def test_an_organism_is_what_its_card_says(species: object) -> None:
-    assert isinstance(species, type(ORGANISMS[0]))
+def test_an_organism_is_what_its_card_says(species: Species) -> None:
     place = organism_folder(species.name)
     with load(place, device="cpu") as lm:
         assert sum(p.numel() for p in lm.model.parameters()) <= 250_000
-        found = measure(lm, species, 60)
+        found = measure(lm, species, 40)
         plain = lm.beliefs(draw_contexts(1, 5)[0].conversation(0, UrnQuestion("which")), ["left", "right"])
     for one in found:
         assert one.r2 >= LEAST_R2 - 0.005, one
