@@ -31,7 +31,7 @@ once in 64 times at thirty."""
 KINDS: tuple[Kind, ...] = ("which", "bet")
 """What they are asked."""
 LEARNT = 0.99
-"""R2 of the answer's log-odds from which on an organism is honest; one below may hold more than it says: it is left out."""
+"""R2 of the answer's log-odds from which on an organism is honest: one below may hide something, and is left out."""
 FIRST = 10_000
 """Seed of the first; no shipped organism has it."""
 
