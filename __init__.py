@@ -28,7 +28,9 @@ if TYPE_CHECKING:
     from .hooks.backends.capture import CapturePlan
     from .hooks.backends.captured import Captured
     from .hooks.certificate.certify import certify
+    from .hooks.edits.along import Clamp, Erase, PatchAlong
     from .hooks.edits.changes import Edit, add_vector, project_out, replace_rows, swap_edits
+    from .hooks.edits.erasure import Eraser, leace, projection
     from .hooks.edits.interventions import Ablate, Replace, Steer
     from .hooks.edits.vector import Vector
     from .hooks.errors import UserError
@@ -61,8 +63,11 @@ __all__ = [
     "Candidate",
     "CapturePlan",
     "Captured",
+    "Clamp",
     "Column",
     "Edit",
+    "Erase",
+    "Eraser",
     "Every",
     "Experiment",
     "Figure",
@@ -74,6 +79,7 @@ __all__ = [
     "NumberFormat",
     "NumberQuestion",
     "Option",
+    "PatchAlong",
     "Point",
     "Position",
     "Query",
@@ -95,12 +101,14 @@ __all__ = [
     "compare",
     "count_format",
     "export_store",
+    "leace",
     "load",
     "make_options",
     "metrics",
     "pack_store",
     "parse_answer",
     "project_out",
+    "projection",
     "read_numbers",
     "replace_rows",
     "run",
@@ -120,6 +128,8 @@ _HOMES = {
     "experiments.scoring.verdict": ("Verdict",),
     "hooks.backends.capture": ("CapturePlan",),
     "hooks.model.layers": ("Every",),
+    "hooks.edits.along": ("Clamp", "Erase", "PatchAlong"),
+    "hooks.edits.erasure": ("Eraser", "leace", "projection"),
     "hooks.edits.changes": ("Edit", "add_vector", "project_out", "replace_rows", "swap_edits"),
     "hooks.backends.captured": ("Captured",),
     "hooks.certificate.certify": ("certify",),

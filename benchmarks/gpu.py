@@ -30,7 +30,7 @@ from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedTokenizerFast
 from doxascope.hooks.backends.capture import CapturePlan
 from doxascope.hooks.backends.transformers import TransformersBackend
 from doxascope.hooks.budgets import budgets_of
-from doxascope.hooks.exact.exact import QueryTree, read_packed
+from doxascope.hooks.exact.exact import QueryTree, read_packed, start_reading
 from doxascope.hooks.generation.generation import Request, Sampler
 from doxascope.hooks.generation.rows import CachedRows
 from doxascope.hooks.generation.sampling import Sampling
@@ -65,7 +65,13 @@ class Shape:
     budgets: tuple[int, ...]
 
 
-LLAMA_3 = {"vocab_size": 128256, "max_position_embeddings": 32768, "rope_theta": 500000}
+def llama_3(hidden: int, inner: int, layers: int) -> Shape:
+    """A model of that family, on a GPU."""
+    config = dict(vocab_size=128256, max_position_embeddings=32768, rope_theta=500000, hidden_size=hidden)
+    config |= dict(intermediate_size=inner, num_hidden_layers=layers, num_attention_heads=32, num_key_value_heads=8)
+    return Shape(config, torch.bfloat16, items=14, draws=256, length=128, budgets=(4096, 16384))
+
+
 SHAPES = {
     "tiny": Shape(
         dict(vocab_size=512, hidden_size=64, intermediate_size=128, num_hidden_layers=2, num_attention_heads=4)
@@ -76,26 +82,8 @@ SHAPES = {
         length=8,
         budgets=(1024, 4096),
     ),
-    "1b": Shape(
-        LLAMA_3
-        | dict(hidden_size=2048, intermediate_size=8192, num_hidden_layers=16, num_attention_heads=32)
-        | {"num_key_value_heads": 8, "head_dim": 64},
-        torch.bfloat16,
-        items=14,
-        draws=256,
-        length=128,
-        budgets=(4096, 16384),
-    ),
-    "8b": Shape(
-        LLAMA_3
-        | dict(hidden_size=4096, intermediate_size=14336, num_hidden_layers=32, num_attention_heads=32)
-        | {"num_key_value_heads": 8},
-        torch.bfloat16,
-        items=14,
-        draws=256,
-        length=128,
-        budgets=(4096, 16384),
-    ),
+    "1b": llama_3(2048, 8192, 16),
+    "8b": llama_3(4096, 14336, 32),
 }
 TRUNK, CONTEXTS, CONTEXT, OPTIONS, FORMS, FORM = 200, 13, 40, 3, 12, 3
 """Of an item: tokens that its contexts share, contexts and their own tokens, options, forms of each, tokens of a form:
@@ -217,7 +205,12 @@ class Bench:
 
     def read(self, budget: int, **more: Any) -> list[Any]:
         """The readings of all items."""
-        return [read_packed(group, self.backend, self.head, budget=budget, **more) for group in self.batches()]
+        started: list[Any] = []
+        readings: list[Any] = []
+        for group in self.batches():  # one is built while the one before it is read, as in a run
+            started.append(start_reading([group], self.backend, self.head, budget=budget, **more))
+            readings += started.pop(0)() if len(started) > 1 else []
+        return [*readings, *started.pop()()]
 
     def batches(self) -> Iterator[Group]:
         """The items in as many at once as a run commits together, in one tree."""

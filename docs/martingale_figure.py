@@ -20,7 +20,8 @@ from doxascope.experiments.martingale.config import MartingaleConfig
 from doxascope.experiments.martingale.table import cell_names, pairs, readings
 from doxascope.experiments.report.plotting import INK, MARK, STYLE, to_svg
 from doxascope.experiments.runs.scores import score_run
-from doxascope.experiments.tables.samples import ALL, WHOLE
+from doxascope.experiments.tables.samples import ALL
+from doxascope.experiments.tables.updates import WHOLE
 from doxascope.metrics import MartingaleScore
 
 HERE = Path(__file__).parent

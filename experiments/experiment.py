@@ -50,6 +50,8 @@ class RunConfig(Settings):
 
     reads_stated: ClassVar[bool] = False
     """Whether the experiment reads what `stated` asks for."""
+    reads_temperatures: ClassVar[bool] = False
+    """Whether it keeps beliefs at `temperatures` apart from those at 1."""
     cpu_budget: ClassVar[int] = CPU_PACK
     """The token budget with which the experiment is fastest on a CPU."""
 
@@ -93,13 +95,19 @@ class RunConfig(Settings):
 
     def on_device(self, budgets: Budgets) -> Self:
         """With the token budget of a device, if none is set."""
-        chosen = self.budget if budgets.pack == CPU_PACK else budgets.pack
+        chosen = self.budget if budgets.on_cpu else budgets.pack
         return self if self.token_budget else self.model_copy(update={"token_budget": chosen})
 
     @model_validator(mode="after")
     def _thoughts_have_one_temperature(self) -> "RunConfig":
         if self.model.thinking == "on" and self.temperatures:
             raise ValueError("temperatures: thoughts are sampled at 1; leave them out with `model.thinking: on`")
+        return self
+
+    @model_validator(mode="after")
+    def _temperatures_are_read(self) -> "RunConfig":
+        if not self.reads_temperatures and self.temperatures:
+            raise ValueError(f"temperatures: {self.experiment} is read at 1; leave them out")
         return self
 
     @model_validator(mode="after")

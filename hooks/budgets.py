@@ -29,6 +29,7 @@ class Budgets:
     """Most tokens of one forward pass."""
     held: int
     """Most tokens whose keys and values are held while texts are sampled."""
+    on_cpu: bool = False
 
 
 CPU_PACK = 1024
@@ -46,7 +47,7 @@ def budgets_of(model: "PreTrainedModel") -> Budgets:
     places = {parameter.device for parameter in model.parameters()}
     config = model.config.get_text_config()
     if input_device(model).type != "cuda":
-        return Budgets(CPU_PACK, _held(CPU_HELD_BYTES, config, model.dtype))
+        return Budgets(CPU_PACK, _held(CPU_HELD_BYTES, config, model.dtype), on_cpu=True)
     weights = sum(parameter.nbytes for parameter in model.parameters()) / len(places)
     total = min(torch.cuda.get_device_properties(place).total_memory for place in places if place.type == "cuda")
     return budgets_within(total - weights, config, model.dtype)

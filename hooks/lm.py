@@ -4,7 +4,7 @@ from __future__ import annotations  # so that `help` shows the names of types
 
 import gc
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Self, TypeVar
@@ -21,7 +21,7 @@ from .budgets import Budgets, budgets_of
 from .edits.branches import Branches, Edits
 from .edits.marks import Marks
 from .errors import UserError, in_one_line
-from .exact.exact import ExactReading, PackedReading, exact_rows, read_packed, read_together
+from .exact.exact import ExactReading, PackedReading, exact_rows, read_packed, start_reading
 from .exact.plain import read_plain
 from .exact.self_check import Chosen, choose_path
 from .generation.forked_rows import ForkedRows
@@ -147,6 +147,11 @@ class LanguageModel:
         return budgets_of(self.model)
 
     @property
+    def on_gpu(self) -> bool:
+        """Whether the model's passes run while the host does something else."""
+        return self.model.device.type != "cpu"
+
+    @property
     def backend(self) -> Backend:
         """What runs packs on this model."""
         return self.chosen.backend
@@ -186,19 +191,22 @@ class LanguageModel:
             lens=lens,
         )
 
-    def read_together(
+    def start_reading(
         self,
         requests: Sequence[Sequence[Query]],
         *,
+        together: bool = False,
         budget: int | None = None,
         temperatures: Sequence[float] = (),
         capture: Capturing | None = None,
         lens: Lens | None = None,
-    ) -> list[PackedReading]:
-        """The same for several sets of queries, several in one forward pass. What a set reads does not depend on the
-        others (see `read_together`).
+    ) -> Callable[[], list[PackedReading]]:
+        """The same for several sets of queries, without waiting for a GPU: what is returned waits for it.
+
+        `together`: several sets in one forward pass. What a set reads does not depend on the others (see
+        `start_reading`).
         """
-        return read_together(
+        return start_reading(
             requests,
             self.backend,
             self.head,
@@ -206,7 +214,7 @@ class LanguageModel:
             temperatures=temperatures,
             capture=as_plan(capture),
             lens=lens,
-            joined=self.chosen.path == "packed",
+            joined=together and self.chosen.path == "packed",
         )
 
     def read_grown(

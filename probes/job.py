@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from ..hooks.errors import UserError, in_one_line
 from ..hooks.files import atomic_write
 from ..hooks.store import Header
-from .card.claims import Card, report_card
+from .card.claims import Card, CausalVerdict, report_card
 from .card.site_rule import DECODED, READ_OUT, ReadingSite
 from .data.dataset import ProbeData
 from .data.features import ReadAt
@@ -81,6 +81,7 @@ def run_job(
     folder: Path,
     beside: Beside | None = None,
     workers: int = 1,
+    used: Callable[[Probe], CausalVerdict | None] = lambda probe: None,
     advance: Callable[[int], object] = lambda n: None,
 ) -> Judged:
     """Sweep all points, study the registered one, fill the card and train the probe.
@@ -94,6 +95,7 @@ def run_job(
         folder: keeps what each point gave, by what it depends on, so that the same job goes on where it was.
         beside: features besides those that are swept.
         workers: threads that sweep, each at a place of its own.
+        used: from the trained probe to what a causal check found of it.
         advance: is told of each point that is done.
 
     Raises UserError if the registered place is not among the points.
@@ -119,8 +121,8 @@ def run_job(
         keep=keep,
     )
     studied = study(data, registered.at, folds, plan, beside)
-    card = report_card(swept, studied, registered.site, data.n_groups, plan)
     probe = train(data, registered, header, plan, name)
+    card = report_card(swept, studied, registered.site, data.n_groups, plan, used(probe))
     probe = Probe(probe.readout, probe.meta.model_copy(update={"called": card.name}), probe.crossed, probe.fold_of)
     return Judged(swept, studied, card, probe)
 

@@ -109,6 +109,24 @@ class Probe:
 
     def save(self, path: Path) -> None:
         """Write `path`.npz, the arrays, and `path`.json, the rest. Raises UserError if they cannot be written."""
+        raw = self._packed()
+        meta = self.meta.model_copy(update={"numbers": _hash(raw)})
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            with atomic_write(_named(path, ".npz")) as temporary:
+                temporary.write_bytes(raw)
+            with atomic_write(_named(path, ".json")) as temporary:
+                temporary.write_text(meta.model_dump_json(indent=1) + "\n", encoding="utf-8")
+        except OSError as error:
+            raise UserError(f"{path}: cannot be written ({error.strerror or error})") from error
+
+    @property
+    def digest(self) -> str:
+        """Of its arrays, which `meta.numbers` is once it was saved."""
+        return _hash(self._packed())
+
+    def _packed(self) -> bytes:
+        """Its arrays as a file."""
         every = (self.readout, *self.crossed)
         buffer = io.BytesIO()
         np.savez(
@@ -120,15 +138,7 @@ class Probe:
             groups=np.array(list(self.fold_of), dtype=np.str_),
             folds=np.array(list(self.fold_of.values()), dtype=np.int64),
         )
-        meta = self.meta.model_copy(update={"numbers": _hash(buffer.getvalue())})
-        try:
-            path.parent.mkdir(parents=True, exist_ok=True)
-            with atomic_write(_named(path, ".npz")) as temporary:
-                temporary.write_bytes(buffer.getvalue())
-            with atomic_write(_named(path, ".json")) as temporary:
-                temporary.write_text(meta.model_dump_json(indent=1) + "\n", encoding="utf-8")
-        except OSError as error:
-            raise UserError(f"{path}: cannot be written ({error.strerror or error})") from error
+        return buffer.getvalue()
 
     @classmethod
     def load(cls, path: Path) -> Self:

@@ -74,8 +74,6 @@ class AskConfig(RunConfig):
 
     @model_validator(mode="after")
     def _hangs_together(self) -> "AskConfig":
-        if self.temperatures:
-            raise ValueError("temperatures: answers are read at 1; leave them out")
         for where, names in (("answers", self.answers), ("fit.methods", self.fit.methods if self.fit else ())):
             if unknown := [name for name in names if name not in self.methods]:
                 raise ValueError(f"{where}: {unknown[0]!r} is no method; {nearest(unknown[0], self.methods)}")

@@ -1,6 +1,7 @@
 """Settings of the B-score experiment: questions, forms of asking, conversations, and the confidence that is stated."""
 
 from collections.abc import Mapping
+from typing import ClassVar
 
 from pydantic import Field, model_validator
 
@@ -33,6 +34,8 @@ class Confidence(Settings):
 
 class BScoreConfig(RunConfig):
     """Configuration of `bscore`. `items` counts questions of each source that does not say otherwise."""
+
+    reads_temperatures: ClassVar[bool] = True
 
     sources: Mapping[str, ChoiceSource] = Field(min_length=1)
     methods: Mapping[MethodName, Method] = Field(min_length=1)

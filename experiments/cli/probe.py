@@ -134,6 +134,29 @@ def apply(config: str, runs: Paths, overrides: tuple[str, ...], allow_code: Path
         echo(f"{run}: {apply_job(job, run, allow_code)} beliefs of kind probe")
 
 
+@probe.command()
+@CONFIG
+@RUNS
+@OVERRIDE
+@OUT
+@CODE
+def causal(config: str, runs: Paths, overrides: tuple[str, ...], out: Path, allow_code: Paths) -> None:
+    """Check whether what a trained probe reads is what the model uses: steer, compare with random directions, erase,
+    and set beliefs. CONFIG is a YAML file, or `causal`, the shipped one. Needs the model.
+
+    The same command again goes on where it was. The verdict goes into the probe's report card.
+
+    \b
+    doxascope probe causal causal runs/truth-smollm2-135m-1a2b3c4d -o probe=probes/probe-1a2b3c4d/probe
+    """
+    from ..probing.causal.job import causal_job
+    from ..probing.causal.settings import load_causal
+
+    folder, lines = causal_job(load_causal(config, runs, overrides), out, allow_code)
+    echo("\n".join(lines))
+    echo(f"\nreport: {folder / 'report.html'}")
+
+
 def _required(job: "ProbeJob") -> Paths:
     if not job.runs:
         raise UserError("runs: none is given; name a run that kept its activations")

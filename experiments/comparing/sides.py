@@ -20,8 +20,9 @@ from ..scoring.engine import chosen, measured
 from ..scoring.number import Number, Resampling
 from ..scoring.verdict import GATE, Verdict, verdicts
 from ..tables.rows import with_key
-from ..tables.samples import Sample, Updates
+from ..tables.samples import Sample
 from ..tables.understand import understand
+from ..tables.updates import Updates
 from .inner import Admitted, inner_beliefs
 
 VERSIONS = ("doxascope", "code")

@@ -1,7 +1,7 @@
 """Settings of the consistency experiment: the texts of the game, and the forms of reading it."""
 
 from collections.abc import Mapping
-from typing import Annotated, Literal
+from typing import Annotated, ClassVar, Literal
 
 from pydantic import Field, model_validator
 
@@ -67,6 +67,8 @@ class Fork(Settings):
 
 class ConsistencyConfig(RunConfig):
     """Configuration of `consistency`."""
+
+    reads_temperatures: ClassVar[bool] = True
 
     entities: EntityConfig = EntityConfig()
     orders: Literal["one", "latin", "all"] = "one"

@@ -1,11 +1,12 @@
 """Several items read at once, by experiments that read one: what they ask of the model is gathered in rounds.
 
 Each item is read in a thread of its own, and one of them runs at a time, in the order of the items, up to what it asks
-the model to read. When all wait, all that they asked goes through the model together, and the next round begins. So
-nothing depends on which thread is faster.
+the model to read. When all wait, what they asked goes to the model, and while a GPU is at it the next batch of items
+runs up to what it asks. So nothing depends on which thread is faster.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from itertools import chain, pairwise
 from queue import SimpleQueue
 from threading import Thread
 from typing import Any, NamedTuple, TypeVar
@@ -87,29 +88,78 @@ class _Gathering(LanguageModel):
         return self._reader.ask(_Asked(queries, settings))
 
 
-def read_in_rounds(lm: LanguageModel, reads: Sequence[Callable[[LanguageModel], Result]]) -> list[Result]:
-    """What each of `reads` gives, where their readings of the model are made together.
+class _Batch:
+    """Items that are read together.
 
-    Raises what the first of them raises.
+    Raises nothing but what one of them raised, and that once it is asked for the results.
     """
-    readers = [_Reader(lm, read) for read in reads]
+
+    def __init__(self, lm: LanguageModel, reads: Sequence[Callable[[LanguageModel], Any]]) -> None:
+        self.lm, self.readers = lm, [_Reader(lm, read) for read in reads]
+        self.go_on(dict.fromkeys(range(len(reads))))
+
+    def go_on(self, answers: Mapping[int, PackedReading | None]) -> None:
+        """Let these items run up to what they ask next."""
+        for i, answer in sorted(answers.items()):
+            self.readers[i].go_on(answer)
+
+    def start(self, together: bool) -> Callable[[], dict[int, PackedReading]]:
+        """Have all that is asked read; what is returned waits for it."""
+        asked = {i: one.asked for i, one in enumerate(self.readers) if one.asked}
+        started: list[tuple[list[int], Callable[[], list[PackedReading]]]] = []
+        while asked:
+            settings = next(iter(asked.values())).settings
+            same = [i for i, one in asked.items() if one.settings == settings]
+            queries = [asked.pop(i).queries for i in same]
+            started.append((same, self.lm.start_reading(queries, together=together, **settings)))
+        return lambda: {i: one for same, finish in started for i, one in zip(same, finish(), strict=True)}
+
+    @property
+    def waits(self) -> bool:
+        """Whether some item waits for the model, and none has failed."""
+        failed = any(one.error for one in self.readers)
+        return not failed and any(one.asked for one in self.readers)
+
+    def results(self) -> list[Any]:
+        """Of each item. Raises what the first of them raised."""
+        for one in self.readers:
+            if one.error:
+                raise one.error
+        return [one.result for one in self.readers]
+
+    def abandon(self) -> None:
+        """End the threads that wait."""
+        for one in self.readers:
+            if one.asked:
+                one.go_on(None)
+
+
+def read_in_rounds(
+    lm: LanguageModel, batches: Iterable[Sequence[Callable[[LanguageModel], Result]]], *, together: bool
+) -> Iterator[list[Result]]:
+    """What each read of each batch gives, batch after batch.
+
+    Args:
+        lm: the model.
+        batches: of what reads an item with the model that it is given.
+        together: let several items share a forward pass (see `LanguageModel.start_reading`).
+
+    Raises what the first read of a batch raises, when its turn comes.
+    """
+    begun: list[_Batch] = []
     try:
-        answers: dict[int, PackedReading | None] = dict.fromkeys(range(len(readers)))
-        while answers:
-            for i, answer in answers.items():
-                readers[i].go_on(answer)
-                if error := readers[i].error:
-                    raise error
-            asked = {i: one for i in answers if (one := readers[i].asked)}
-            answers = {}
-            while asked:
-                settings = next(iter(asked.values())).settings
-                same = [i for i, one in asked.items() if one.settings == settings]
-                found = lm.read_together([asked.pop(i).queries for i in same], **settings)
-                answers |= dict(zip(same, found, strict=True))
-            answers = dict(sorted(answers.items()))
-        return [reader.result for reader in readers]
+        for reads, following in pairwise(chain(batches, [None])):
+            assert reads is not None
+            batch = begun.pop() if begun else _Batch(lm, reads)
+            begun.append(batch)
+            while batch.waits:
+                finish = batch.start(together)
+                if following is not None and len(begun) == 1:
+                    begun.append(_Batch(lm, following))
+                batch.go_on(finish())
+            results = batch.results()
+            begun.remove(batch)
+            yield results
     finally:
-        for reader in readers:
-            if reader.asked:
-                reader.go_on(None)
+        for batch in begun:
+            batch.abandon()

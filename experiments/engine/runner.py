@@ -7,7 +7,7 @@ import math
 import random
 import time
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
@@ -227,16 +227,27 @@ def _read_all(job: _Job, items: Sequence[Item], shard: Shard) -> None:
     mine = [(number, batch) for number, batch in enumerate(batches(job.config, items)) if number in shard]
     title = f"{job.experiment.name} on {job.lm.spec.name}"
     with progress(sum(len(batch) for _, batch in mine), "item", title) as advance:
-        for number, batch in mine:
-            if number not in done:
-                _read_batch(job, batch, number)
+        advance(sum(len(batch) for number, batch in mine if number in done))
+        todo = [(number, batch) for number, batch in mine if number not in done]
+        reads = ([partial(_read, job, item) for item in batch] for _, batch in todo)
+        gathered = job.config.together or job.lm.on_gpu
+        every = read_in_rounds(job.lm, reads, together=job.config.together) if gathered else _one_by_one(job.lm, reads)
+        started = time.perf_counter()
+        for (number, batch), read in zip(todo, every, strict=True):
+            _commit(job, number, read, started)
+            started = time.perf_counter()
             advance(len(batch))
 
 
-def _read_batch(job: _Job, batch: Sequence[Item], number: int) -> None:
-    started = time.perf_counter()
-    reads = [partial(_read, job, item) for item in batch]
-    read = read_in_rounds(job.lm, reads) if job.config.together else [one(job.lm) for one in reads]
+def _one_by_one(
+    lm: LanguageModel, batches: Iterable[Sequence[Callable[[LanguageModel], Read]]]
+) -> Iterator[list[Read]]:
+    """The same as in rounds where there is nothing to wait for."""
+    for reads in batches:
+        yield [one(lm) for one in reads]
+
+
+def _commit(job: _Job, number: int, read: Sequence[Read], started: float) -> None:
     costs = [one.cost for one in read]
     transcripts = [line for one in read for line in one.transcripts]
     beliefs = belief_table(row for one in read for row in one.rows)

@@ -17,8 +17,9 @@ from ..scoring.engine import EVERY, OVER_MODELS, ScoredTable, require_unique, sc
 from ..scoring.number import Number, Resampling
 from ..scoring.registered import MODELS, Registered
 from ..tables.rows import with_key, with_references
-from ..tables.samples import WHOLE, Pairs, Sample, Updates
+from ..tables.samples import Sample
 from ..tables.understand import Understood
+from ..tables.updates import WHOLE, Pairs, Updates
 from .comparable import Run, levels
 from .config import stored_config
 

@@ -33,8 +33,6 @@ class LocateConfig(RunConfig):
     def _exact_alone(self) -> "LocateConfig":
         if self.model.thinking == "on":
             raise ValueError("model.thinking: a belief after thoughts has no tokens to interchange; set `closed`")
-        if self.temperatures:
-            raise ValueError("temperatures: the map is read at 1; leave them out")
         if self.capture:
             raise ValueError("capture: the map keeps no activations; leave it out")
         return self

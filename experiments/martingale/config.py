@@ -166,8 +166,6 @@ class MartingaleConfig(RunConfig):
             raise ValueError(
                 "model.thinking 'on': goes with reasoning `thought`, beside it `evidence`; else set `closed`"
             )
-        if self.temperatures:
-            raise ValueError("temperatures: beliefs are read at 1; `generation.temperature` is that of the steps")
         for domain, source in self.domains.items():
             if (source.kind == "computed" and domain != "factual") or (source.kind == "smoke" and domain == "factual"):
                 raise ValueError(

@@ -11,7 +11,7 @@ from ..experiment import Figure
 from ..report.plotting import DASHED, DOT, INK, MARK, REFERENCE, panel_figure
 from ..report.score_figure import score_figure
 from ..scoring.number import Number
-from ..tables.samples import WHOLE
+from ..tables.updates import WHOLE
 from .table import cell_names, pairs
 
 PALE = 0.35

@@ -9,7 +9,8 @@ import pandas as pd
 from ...hooks.errors import UserError
 from ..tables.cells import Array
 from ..tables.rows import joined
-from ..tables.samples import ALL, STEPWISE, WHOLE, Chains, Elicited, Judgements, Pairs, Sample, Updates
+from ..tables.samples import ALL, Elicited, Sample
+from ..tables.updates import STEPWISE, WHOLE, Chains, Judgements, Pairs, Updates
 from .config import MartingaleConfig
 from .table import CELL, array, by_method, cell_names, facet_columns, labels, once, pairs, readings, subsets
 

@@ -9,7 +9,7 @@ import pandas as pd
 from ...metrics import Score, cluster_mean, evidence_slope, martingale_within
 from ..runs.scores import gate, resampling
 from ..scoring.number import Number
-from ..tables.samples import STEPWISE
+from ..tables.updates import STEPWISE
 from .config import MartingaleConfig
 from .control import control_numbers
 from .table import array, by_method, cell_names, labels, once, pairs, readings, subsets, trajectory_statuses

@@ -8,7 +8,8 @@ import numpy as np
 import pandas as pd
 
 from ...metrics.validation import Floats
-from ..tables.samples import ALL, STEPWISE
+from ..tables.samples import ALL
+from ..tables.updates import STEPWISE
 
 CELL = ["domain", "reasoning", "prompt"]
 TRAJECTORY = ["kind", "method", *CELL, "item", "draw"]

@@ -11,7 +11,7 @@ from scipy.special import expit
 from ...hooks.errors import UserError
 from ...hooks.store import ActivationStore
 from ...metrics import belief_table, brier
-from ...metrics.inference.intervals import cluster_mean
+from ...metrics.inference.means import cluster_mean
 from ...metrics.score import Score
 from ...probes.evidence.calibration import calibrate
 from ...probes.evidence.skill import auc, log_loss

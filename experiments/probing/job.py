@@ -8,8 +8,9 @@ import numpy as np
 import yaml
 
 from ... import __version__
-from ...hooks.errors import UserError
-from ...probes.card.claims import Card
+from ...hooks.documents import read_json
+from ...hooks.errors import UserError, in_one_line
+from ...probes.card.claims import USED, Card, CausalVerdict
 from ...probes.evidence.study import Beside
 from ...probes.job import Judged, RegisteredPlace, run_job, train
 from ...probes.probe import Probe
@@ -47,6 +48,7 @@ def sweep_job(job: ProbeJob, out: Path, allow_code: tuple[Path, ...] = ()) -> tu
             folder=folder.path,
             beside=_beside(job, loaded, folder.path, allow_code),
             workers=job.workers,
+            used=lambda probe: _used(folder.path, probe),
             advance=advance,
         )
         judged.probe.save(folder.path / job.name)
@@ -122,6 +124,17 @@ def _beside(job: ProbeJob, loaded: Loaded, folder: Path, allow_code: tuple[Path,
     neutral = neutral_features(job, loaded, folder, allow_code) if job.neutral else None
     pooled = [loaded.data.read(loaded.at._replace(position=position)) for position in job.pool]
     return Beside(others, neutral, np.stack(pooled, axis=1) if pooled else None)
+
+
+def _used(folder: Path, probe: Probe) -> CausalVerdict | None:
+    """What a causal check of this very probe has left in its folder."""
+    if not (folder / USED).is_file():
+        return None
+    with in_one_line(folder / USED, "delete it, or give `doxascope probe causal` again"):
+        record = read_json(folder / USED)
+        return (
+            CausalVerdict(**{k: record[k] for k in CausalVerdict._fields}) if record["probe"] == probe.digest else None
+        )
 
 
 def _registered(loaded: Loaded) -> RegisteredPlace:

@@ -110,8 +110,6 @@ class RationalityConfig(RunConfig):
     def _hangs_together(self) -> "RationalityConfig":
         if self.prompts.get(STANDARD) is None:
             raise ValueError(f"prompts: has no {STANDARD!r}, which all others are compared with; add it, maybe empty")
-        if self.temperatures:
-            raise ValueError("temperatures: beliefs and choices are read at 1; leave them out")
         if not 0 < self.reveal[0] <= self.reveal[1]:
             raise ValueError(f"reveal: {self.reveal[0]} to {self.reveal[1]} covariates; give 1 or more, the less first")
         for key, names in PLACEHOLDERS.items():

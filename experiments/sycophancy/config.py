@@ -140,8 +140,6 @@ class SycophancyConfig(RunConfig):
             raise ValueError(f"wording.askers: lacks {missing[0]!r}")
         if self.stated.judges:
             raise ValueError("stated.judges: a judge has no words of the model to read here; leave them out")
-        if self.temperatures:
-            raise ValueError("temperatures: beliefs are read at 1; leave them out")
         for task, source in self.tasks.items():
             if (source.kind == "computed" and task != "worlds") or (source.kind == "smoke" and task == "worlds"):
                 raise ValueError(f"tasks.{task}: has no {source.kind} scenarios; worlds are `computed`, others `smoke`")

@@ -16,7 +16,8 @@ from .forms.form import CONTEXTS
 from .forms.options import options
 from .forms.updates import refuse_gap, trajectories
 from .rows import joined
-from .samples import Forecasts, Multiclass, Options, Pairs, Sample, Updates
+from .samples import Forecasts, Multiclass, Options, Sample
+from .updates import Pairs, Updates
 
 REQUIRED = {**dict.fromkeys(("readout_id", "item", "kind", "method", "option"), "label"), "prob": "probability"}
 OPTIONAL = {

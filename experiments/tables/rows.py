@@ -7,7 +7,8 @@ import numpy as np
 
 from ...hooks.errors import UserError, nearest
 from .cells import Array
-from .samples import Sample, Updates
+from .samples import Sample
+from .updates import Updates
 
 GLUE = "\x1f"
 """The control character between the parts of a name; it hardly occurs in one."""

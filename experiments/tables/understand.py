@@ -11,8 +11,9 @@ from . import belief_rows
 from .cells import Array, complete, load
 from .forms import FORMS, Form
 from .forms.form import named
-from .samples import Sample, Updates
+from .samples import Sample
 from .source import TableSource, open_table, renamed
+from .updates import Updates
 
 BELIEFS = Form(
     "belief table",

@@ -3,7 +3,7 @@
 from pathlib import Path
 from typing import ClassVar
 
-from pydantic import Field, model_validator
+from pydantic import Field
 
 from ...hooks.settings import Settings, check_placeholders
 from ..experiment import RunConfig
@@ -43,9 +43,3 @@ class TruthConfig(RunConfig):
     statements: Statements = Statements()
     wording: Wording = Wording()
     items: int = Field(ge=5)
-
-    @model_validator(mode="after")
-    def _read_at_one(self) -> "TruthConfig":
-        if self.temperatures:
-            raise ValueError("temperatures: statements are read at 1; leave them out")
-        return self

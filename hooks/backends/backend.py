@@ -15,6 +15,7 @@ from ..edits.changes import Edit
 from ..errors import UserError
 from ..model.blocks import blocks, input_device
 from ..model.points import Point, Site, Tap, forward_order
+from ..model.upload import upload
 from ..tree.layout import NOWHERE, Batch, Layout, Packed
 from ..tree.tree import Ints, Pack
 
@@ -97,7 +98,7 @@ class Backend(ABC):
                 if hidden is None:
                     hidden = last.new_empty(len(pack.rows), last.shape[-1])
                     streams = last.new_empty(len(pack.rows), len(lens_layers), last.shape[-1])
-                mine = torch.from_numpy(visit.reads)
+                mine = upload(visit.reads, last.device)
                 hidden[mine] = _cells(last, visit.cells)
                 for i, layer in enumerate(lens_layers):
                     streams[mine, i] = visit.streams[Point(layer, "resid_post")].to(streams)
@@ -138,8 +139,7 @@ class _Spans:
 
         here = batch.home[self.tokens] != NOWHERE
         mine, shares = np.unique(self.rows[here], return_counts=True)
-        cells = torch.from_numpy(batch.home[self.tokens[here]]).to(device)
-        lengths = torch.from_numpy(shares).to(device)
+        cells, lengths = upload(batch.home[self.tokens[here]], device), upload(shares, device)
 
         def pick(hidden: "torch.Tensor") -> "torch.Tensor":
             self.dtype, rows = hidden.dtype, _cells(hidden, cells)
@@ -162,15 +162,13 @@ class _Visit:
         edits: Sequence[Edit],
         lens_layers: Sequence[int],
     ) -> None:
-        import torch
-
-        self.spans = spans
+        self.spans, device = spans, input_device(model)
         self.reads = batch.here(pack.rows)
-        self.cells = torch.from_numpy(batch.home[pack.rows[self.reads]])
+        self.cells = upload(batch.home[pack.rows[self.reads]], device)
         self.streams: dict[Point, torch.Tensor] = {}
         self.taken: dict[Point, torch.Tensor] = {}
         self.passed: set[Point] = set()
-        self.mine, pick = spans.picker(batch, input_device(model)) if spans else (np.empty(0, dtype=np.int64), None)
+        self.mine, pick = spans.picker(batch, device) if spans else (np.empty(0, dtype=np.int64), None)
         taken = spans.capture if spans and len(self.mine) else None
         wanted = {Point(layer, site) for site in taken.sites for layer in taken.layers} if taken else set()
         lens = {Point(layer, "resid_post") for layer in lens_layers}
@@ -178,7 +176,9 @@ class _Visit:
         if points and not 0 <= points[0].layer <= points[-1].layer < (n := len(blocks(model))):
             raise UserError(f"layers {points[0].layer} to {points[-1].layer}: the model has layers 0 to {n - 1}")
         shape = batch.inputs["input_ids"].shape
-        changes = {point: [_changer(pack, batch, edit) for edit in edits if edit.point == point] for point in points}
+        changes = {
+            point: [_changer(pack, batch, edit, device) for edit in edits if edit.point == point] for point in points
+        }
 
         def tap(point: Point) -> Tap:
             def visit(hidden: "torch.Tensor") -> "torch.Tensor | None":
@@ -227,15 +227,12 @@ def _cells(hidden: "torch.Tensor", cells: "torch.Tensor") -> "torch.Tensor":
     return hidden.flatten(0, 1)[cells.to(hidden.device)]
 
 
-def _changer(pack: Pack, batch: Batch, edit: Edit) -> "Callable[[torch.Tensor], torch.Tensor]":
+def _changer(pack: Pack, batch: Batch, edit: Edit, device: "torch.device") -> "Callable[[torch.Tensor], torch.Tensor]":
     """Makes an edit in every copy of its nodes."""
-    import torch
-
     number = {node: i for i, node in enumerate(edit.nodes)}
     member = np.array([number.get(node, -1) for node in pack.members.tolist()])
     which = np.where(batch.tokens >= 0, member[batch.tokens], -1)
-    cells = torch.from_numpy(np.flatnonzero(which >= 0))
-    nodes = torch.from_numpy(which[which >= 0])
+    cells, nodes = (upload(one, device) for one in (np.flatnonzero(which >= 0), which[which >= 0]))
 
     def change(hidden: "torch.Tensor") -> "torch.Tensor":
         stream = hidden.flatten(0, 1).clone()

@@ -8,6 +8,9 @@ from ..model.points import Point, Site, forward_order
 from ..settings import Settings
 
 SITES: tuple[Site, ...] = ("resid_pre", "resid_post")
+AMONG = "among others"
+"""The condition of an item that shares its pass with seven others: nothing changes in a dense model, while a mixture of
+experts gives each expert as many tokens as all items have for it."""
 TOLERANCE = 1e-3
 """How far a layer's residuals may be from those of plain transformers, in relative norm, in float32."""
 
@@ -47,8 +50,8 @@ class Certificate(Settings):
     parity: dict[str, Parity]
     """Back end -> parity, in float32."""
     floor: dict[str, dict[str, Change]]
-    """dtype -> condition -> change against one plain pass per text in that dtype; under `against float32` against
-    float32."""
+    """dtype -> condition -> change against one plain pass per text in that dtype; under `among others` against the same
+    item alone in a pass, under `against float32` against float32."""
 
     @property
     def failures(self) -> list[str]:

@@ -1,8 +1,8 @@
 """How far the numbers of a model may be trusted: whether the back ends agree, and how much plain arithmetic moves them.
 
 The *numerical error* is the largest change of an option's probability that comes from how the same question was put
-to the same weights: alone or among others, padded on the left or on the right, packed, in half precision. An effect
-below it may be rounding.
+to the same weights: alone or in batches, padded on the left or on the right, packed, beside other items in one pass, in
+half precision. An effect below it may be rounding.
 """
 
 from collections.abc import Sequence
@@ -25,7 +25,7 @@ from ..prompts.options import make_options
 from ..prompts.places import LAST, Position
 from ..prompts.query import Query
 from .cached import computing_versions
-from .certificate import SITES, Certificate, Change, Parity
+from .certificate import AMONG, SITES, Certificate, Change, Parity
 
 if TYPE_CHECKING:
     import torch
@@ -114,7 +114,15 @@ def _noise(lm: LanguageModel, queries: Sequence[Query]) -> tuple[list[NDArray[np
         if packed:  # what takes no positions from outside cannot be padded on the left
             floor[f"batches of {size}, padded on the left"] = _change(_batched(lm, queries, size, left=True), alone)
     floor[lm.chosen.path] = _change([reading.logp for reading in lm.read(queries)[0]], alone)
+    if packed:
+        floor[AMONG] = _change(_in_one_pass(lm, queries), [_in_one_pass(lm, [query])[0] for query in queries])
     return alone, floor
+
+
+def _in_one_pass(lm: LanguageModel, queries: Sequence[Query]) -> list[NDArray[np.float64]]:
+    """The options' log-probabilities of items of a question each, read as with `together`."""
+    found = lm.start_reading([[query] for query in queries], together=True)()
+    return [reading.logp for one in found for reading in one.readings]
 
 
 def _change(one: Sequence[NDArray[np.float64]], other: Sequence[NDArray[np.float64]]) -> Change:

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
 Edits = Intervention | Sequence[Intervention] | Mapping[str, Sequence[Intervention]]
 """Edits that are made together, or several such lists by the names of their branches."""
+EDITS = "Steer, Ablate, Replace, PatchAlong, Clamp or Erase"
 EDITED = "edited"
 """The branch of a list without a name."""
 
@@ -39,9 +40,9 @@ def as_branches(edits: Edits | None) -> dict[str, tuple[Intervention, ...]]:
             raise UserError(f"edits: branch {name!r}; name it by letters, digits and underscores")
         several = [own] if isinstance(own, Intervention) else own
         if not isinstance(several, list | tuple) or not several:
-            raise UserError(f"edits: {name} holds {type(own).__name__}; give a list of Steer, Ablate and Replace")
+            raise UserError(f"edits: {name} holds {type(own).__name__}; give a list of {EDITS}")
         if other := next((one for one in several if not isinstance(one, Intervention)), None):
-            raise UserError(f"edits: {name} holds {type(other).__name__}; give Steer, Ablate or Replace")
+            raise UserError(f"edits: {name} holds {type(other).__name__}; give {EDITS}")
         branches[name] = tuple(several)
     return branches
 
@@ -123,12 +124,11 @@ def _mark(touches: list[Touch]) -> Mark | None:
 
 def _bind(what: Intervention, model: "PreTrainedModel") -> Bound:
     layers = layer_numbers(what.layers, len(blocks(model)), what.title)
-    if what.vector:
-        _, n_layers, width = what.vector.by_token_and_layer().shape
-        if n_layers not in (1, len(layers)):
-            raise UserError(f"{what.title}: has values for {n_layers} layers, and edits {len(layers)}")
+    if what.vector and (n_layers := what.vector.by_token_and_layer().shape[1]) not in (1, len(layers)):
+        raise UserError(f"{what.title}: has values for {n_layers} layers, and edits {len(layers)}")
+    for vector in what.held:
         for site in what.sites:
-            if width != (own := _width(model, site)):
+            if (width := vector.values.shape[-1]) != (own := _width(model, site)):
                 raise UserError(f"{what.title}: its vector has {width} entries, {site} of this model {own}")
     points = {Point(layer, site): i for i, layer in enumerate(layers) for site in what.sites}
     told = json.dumps([what.record(), layers], sort_keys=True, default=str)

@@ -64,6 +64,29 @@ def project_out(direction: "torch.Tensor") -> Change:
     return change
 
 
+def set_coordinates(read: "torch.Tensor", write: "torch.Tensor", values: "torch.Tensor") -> Change:
+    """Make rows hold `values` along `read`, by moving them along `write`: row + (values - row @ read.T) @ write. It is
+    computed in float32.
+
+    Args:
+        read: [k, d_model].
+        write: [k, d_model], such that read @ write.T is the identity.
+        values: [k], or for each node of the edit [nodes, k].
+
+    >>> import torch
+    >>> one = torch.tensor([[1.0, 0.0]])
+    >>> set_coordinates(one, one, torch.tensor([7.0]))(torch.tensor([[3.0, 4.0]]), torch.tensor([0])).tolist()
+    [[7.0, 4.0]]
+    """
+
+    def change(rows: "torch.Tensor", which: "torch.Tensor") -> "torch.Tensor":
+        wide = rows.float()
+        wanted = _of(values, which).to(wide)
+        return wide + (wanted - wide @ read.to(wide).T) @ write.to(wide)
+
+    return change
+
+
 def _of(values: "torch.Tensor", which: "torch.Tensor") -> "torch.Tensor":
     """Of [nodes, d_model] those that are asked for; [d_model] is that of every node."""
     return values if values.ndim == 1 else values[which.to(values.device)]

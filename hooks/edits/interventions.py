@@ -76,6 +76,11 @@ class Intervention(ABC):
         return found
 
     @property
+    def held(self) -> "tuple[Vector, ...]":
+        """All vectors that must be as wide as the site."""
+        return (self.vector,) if self.vector else ()
+
+    @property
     def title(self) -> str:
         """As messages call it."""
         return f"{self.kind} {self.vector.name}" if self.vector else self.kind

@@ -4,7 +4,7 @@
 ordinary forward pass per surface form; the two must agree.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -89,13 +89,13 @@ def read_packed(
 
     Raises UserError if the model's log-probabilities are not finite, naming the read-out.
     """
-    (reading,) = read_together(
+    (reading,) = start_reading(
         [queries], backend, head, budget=budget, temperatures=temperatures, capture=capture, lens=lens
-    )
+    )()
     return reading
 
 
-def read_together(
+def start_reading(
     requests: Sequence[Sequence[Query]],
     backend: Backend,
     head: Head,
@@ -105,8 +105,9 @@ def read_together(
     capture: CapturePlan | None = None,
     lens: "Lens | None" = None,
     joined: bool = False,
-) -> list[PackedReading]:
-    """The same for several sets of queries, each in a tree and in packs of its own.
+) -> Callable[[], list[PackedReading]]:
+    """The same for several sets of queries, each in a tree and in packs of its own. A GPU reads them meanwhile: call
+    what is returned to wait for it, and for an error that only the numbers tell.
 
     `joined`: packs go through the model in rows of `budget` tokens, several in each. What a set reads does not depend
     on the others, nor on how many they are.
@@ -145,7 +146,6 @@ def read_together(
         if lens:
             for rows in row_blocks(np.flatnonzero(inner[nodes]), -(-INNER_ROWS // len(views))):
                 steps.keep_inner(nodes[rows], lens.hidden(output.streams[rows]), head)
-        steps.fetch()
         if collector:
             collector.collect(one, output)
         for piece in [piece for _, piece in one.pieces] or [one]:
@@ -155,16 +155,21 @@ def read_together(
         return output.tokens_run
 
     whole = run_packs(built.tree, built.read_nodes, budget, take, cut)
-    sizes = np.diff([*built.begins, len(built.tree)]).tolist()
-    readings = iter(finished(steps, temperatures, views))
-    rows = [sum(len(query.places) for query in one) for one in requests]
-    captured = collector.results(rows) if collector else [None] * len(requests)
-    return [
-        PackedReading(
-            [next(readings) for _ in one], replace(whole, tokens_tree=n, tokens_run=c.tokens, packs=c.packs), own
-        )
-        for one, n, c, own in zip(requests, sizes, costs, captured, strict=True)
-    ]
+
+    def finish() -> list[PackedReading]:
+        steps.fetch()
+        sizes = np.diff([*built.begins, len(built.tree)]).tolist()
+        readings = iter(finished(steps, temperatures, views))
+        rows = [sum(len(query.places) for query in one) for one in requests]
+        captured = collector.results(rows) if collector else [None] * len(requests)
+        return [
+            PackedReading(
+                [next(readings) for _ in one], replace(whole, tokens_tree=n, tokens_run=c.tokens, packs=c.packs), own
+            )
+            for one, n, c, own in zip(requests, sizes, costs, captured, strict=True)
+        ]
+
+    return finish
 
 
 @dataclass

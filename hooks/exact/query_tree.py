@@ -49,10 +49,7 @@ class QueryTree:
             prompt = self._add(query)
             last, turns = prompt[-1], query.prompt.prefilled
             mark = query.marks.answer if query.marks else None
-            forms = tuple(
-                tuple(tuple(self.tree.add(path, below=last, marks=[mark] * len(path))) for path in paths)
-                for paths in query.paths.paths
-            )
+            forms = self.tree.add_forms(query.paths.paths, last, mark)
             prefilled = None if turns is None else tuple(prompt[i] for turn in turns for i in turn)
             self.placed.append(Placed(prompt, prefilled, forms))
 

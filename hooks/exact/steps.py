@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from ..errors import UserError
 from ..model.head import Head
+from ..model.upload import upload
 from ..prompts.options import Terminators
 from ..tree.tree import Ints
 from .query_tree import QueryTree
@@ -90,7 +91,7 @@ class Steps:
             bars = [(row, token) for row, node in enumerate(asked) for token in self._barred[node]]
             taken, at, barred = _on(logp.device, own, *np.array(bars, dtype=np.int64).T)
             beside = logp.index_select(0, taken)
-            beside[at, barred] = -torch.inf
+            beside.index_put_((at, barred), beside.new_full((), -torch.inf))  # a number would be waited for
             value, token = _best(beside)
             self._later(self._best[0], np.array(asked), token)
             self._later(self._best[1], np.array(asked), value)
@@ -211,10 +212,7 @@ def refuse_nan(form_logp: Numbers, lengths: Sequence[tuple[str, int]]) -> None:
 
 def _on(device: "torch.device", *numbers: Ints) -> "tuple[torch.Tensor, ...]":
     """Indices where they are used, in one copy."""
-    import torch
-
-    whole = torch.from_numpy(np.concatenate(numbers)).to(device)
-    return whole.split([len(one) for one in numbers])
+    return upload(np.concatenate(numbers), device).split([len(one) for one in numbers])
 
 
 def _best(logp: "torch.Tensor") -> "tuple[torch.Tensor, torch.Tensor]":

@@ -7,9 +7,8 @@ same call on the same machine gives the same bytes.
 """
 
 from collections import deque
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
-from itertools import islice
 from typing import TYPE_CHECKING, Literal
 
 import numpy as np
@@ -17,8 +16,8 @@ import numpy as np
 from ..errors import UserError
 from ..exact.exact import UNEMBED_ROWS
 from ..model.head import Head
+from ..model.upload import upload
 from ..prompts.chat import Prompt
-from .growing import Node
 from .rows import HistoryRows
 from .sampling import Sampling, draw_tokens, numbers_per_token, random_generator
 
@@ -150,7 +149,7 @@ class Sampler:
         for start in range(0, len(hidden), UNEMBED_ROWS):
             logp = self.head.log_probs(hidden[start : start + UNEMBED_ROWS])
             own = np.flatnonzero((at >= start) & (at < start + UNEMBED_ROWS))
-            rows = torch.from_numpy(at[own] - start).to(logp.device)
+            rows = upload(at[own] - start, logp.device)
             uniform = np.empty((len(own), numbers_per_token(logp.shape[1])))
             for numbers, i in zip(uniform, own.tolist(), strict=True):
                 growing[i].random.random(out=numbers)
@@ -205,10 +204,3 @@ def _advance(growing: Sequence[_Growing], rows: HistoryRows) -> "torch.Tensor":
     for one, own in zip(growing, row.tolist(), strict=True):
         one.row = own
     return rows.advance(distinct >> _BITS, distinct & (1 << _BITS) - 1)
-
-
-def node_batches(items: Iterable[Node], size: int) -> Iterator[list[Node]]:
-    """Nodes, at most `size` at a time."""
-    rest = iter(items)
-    while chunk := list(islice(rest, size)):
-        yield chunk

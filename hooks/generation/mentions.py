@@ -26,7 +26,7 @@ from ..exact.exact import UNEMBED_ROWS
 from ..model.head import Head
 from ..prompts.options import OptionPaths, Terminators
 from ..prompts.query import Query
-from .generation import GeneratedText, node_batches
+from .generation import GeneratedText
 from .growing import Histories, Node
 from .sampling import Sampling
 
@@ -181,9 +181,9 @@ def _chances(query: Query, fresh: Sequence[Ids], limit: int, histories: Historie
         at_node: dict[Node, list[_Walk]] = {}
         for walk in walks:
             at_node.setdefault(walk.node, []).append(walk)
-        histories.compute(list(at_node))
+        histories.compute(every := list(at_node))
         walks = []
-        for nodes in node_batches(at_node, UNEMBED_ROWS):
+        for nodes in (every[i : i + UNEMBED_ROWS] for i in range(0, len(every), UNEMBED_ROWS)):
             logp = head.log_probs(torch.stack([node.hidden for node in nodes if node.hidden is not None]))
             ends = logp[:, query.terminators.ids].double().logsumexp(dim=1).tolist()
             here = [(row, walk) for row, node in enumerate(nodes) for walk in at_node[node]]

@@ -12,6 +12,7 @@ import numpy as np
 
 from ..edits.marks import Marks
 from ..model.blocks import body, input_device
+from ..model.upload import upload
 from ..tree.layout import Packed
 from ..tree.masks import FULL, SLIDING, attention_layers
 from ..tree.tree import Ints, TokenTree, cut_into_packs
@@ -118,7 +119,7 @@ class CachedRows:
         with torch.inference_mode():
             lengths = self._move(parents)
             order, end = np.argsort(self._places), _aligned(int(lengths.max()) + 1)
-            step = torch.from_numpy(np.stack([tokens[order], lengths, self._places])).to(input_device(self.model))
+            step = upload(np.stack([tokens[order], lengths, self._places]), input_device(self.model))
             ids, columns, places = step.unbind()
             self._cache.go_to(Step(columns, end))
             output = body(self.model)(
@@ -176,7 +177,6 @@ class CachedRows:
         """Give each row a place among the first ones, its parent's wherever it can; returns the tokens [places] there
         so far.
         """
-        import torch
 
         assert self._cache is not None
         before, n = self._places[parents], len(parents)
@@ -186,7 +186,7 @@ class CachedRows:
         places[first] = before[first]
         if len(moved := np.flatnonzero(places < 0)):
             places[moved] = np.setdiff1d(np.arange(n), places)  # where no parent is
-            pair = torch.from_numpy(np.stack([before[moved], places[moved]])).to(input_device(self.model))
+            pair = upload(np.stack([before[moved], places[moved]]), input_device(self.model))
             self._cache.copy(*pair, end=int(self._lengths[before[moved]].max()))
         lengths = np.empty(n, dtype=np.int64)
         lengths[places] = self._lengths[before]

@@ -7,6 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field, field_validator
 
+from ..model.upload import upload
 from ..settings import Settings
 
 if TYPE_CHECKING:
@@ -95,7 +96,7 @@ def draw_tokens(p: "torch.Tensor", rows: "torch.Tensor", uniform: NDArray[np.flo
     for _ in range(halvings):
         pairs.append(mass.unflatten(1, (2, -1)))  # [F, 2, what is left]: tokens alike in their last bits are one
         mass = pairs[-1][:, 0] + pairs[-1][:, 1]
-    numbers = torch.from_numpy(uniform).to(p.device).unbind(dim=1)
+    numbers = upload(uniform, p.device).unbind(dim=1)
     token = torch.zeros_like(rows)
     for step, (number, pair) in enumerate(zip(numbers, reversed(pairs), strict=True)):
         left, right = pair[rows, :, token].double().unbind(dim=1)

@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..errors import UserError
+from ..model.upload import upload
 from .chat import Boundary, ChatRenderer
 
 if TYPE_CHECKING:
@@ -126,10 +127,9 @@ class Terminators:
 
     def on(self, device: "torch.device") -> "torch.Tensor":
         """The ids where they are used; they are copied there once."""
-        import torch
 
         if device not in self._on:
-            self._on[device] = torch.from_numpy(self.ids).to(device)
+            self._on[device] = upload(self.ids, device)
         return self._on[device]
 
     @cached_property

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from ..model.upload import upload
 from .tree import BLOCK, Ints, Pack, TokenTree, cut_into_packs, join
 
 if TYPE_CHECKING:
@@ -33,10 +34,9 @@ def block_mask(ends: Ints, positions: Ints, window: int | None, device: "torch.d
         window: of ancestors, only those less than so many tokens above are seen; None: all.
         device: of the model.
     """
-    import torch
     from torch.nn.attention.flex_attention import BlockMask
 
-    end, position = torch.from_numpy(ends).to(device), torch.from_numpy(positions).to(device)
+    end, position = upload(ends, device), upload(positions, device)
     last_unseen = position - (window or 0)  # a tensor: a number would be compiled anew when it changes
 
     def ancestor(batch: Any, head: Any, query: Any, key: Any) -> Any:
@@ -46,8 +46,7 @@ def block_mask(ends: Ints, positions: Ints, window: int | None, device: "torch.d
         return (key <= query) & (query < end[key]) & (position[key] > last_unseen[query])
 
     some, every = _blocks(ends, positions, window)
-    partial = [one.to(device) for one in _listed(some & ~every)]
-    full = [one.to(device) for one in _listed(every)]
+    partial, full = ([upload(one, device)[None, None] for one in _listed(of)] for of in (some & ~every, every))
     mask_mod = ancestor if window is None else near
     return BlockMask.from_kv_blocks(*partial, *full, BLOCK_SIZE=BLOCK, mask_mod=mask_mod)
 
@@ -69,13 +68,10 @@ def _blocks(ends: Ints, positions: Ints, window: int | None) -> tuple[np.ndarray
     return some, every
 
 
-def _listed(blocks: np.ndarray) -> "tuple[torch.Tensor, torch.Tensor]":
-    """As BlockMask wants it: [1, 1, Q] how many key blocks each has, and [1, 1, Q, K] which, those first."""
-    import torch
-
+def _listed(blocks: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """As BlockMask wants it: [Q] how many key blocks each has, and [Q, K] which, those first."""
     order = np.argsort(~blocks, axis=1, kind="stable").astype(np.int32)
-    counts = blocks.sum(axis=1).astype(np.int32)
-    return torch.from_numpy(counts)[None, None], torch.from_numpy(order)[None, None]
+    return blocks.sum(axis=1).astype(np.int32), order
 
 
 def attend_by_blocks(

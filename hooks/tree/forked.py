@@ -14,6 +14,7 @@ import numpy as np
 
 from ..errors import UserError
 from ..model.blocks import body, input_device
+from ..model.upload import upload
 from .layout import NOWHERE, Batch
 from .tree import ROOT, Ints, Pack
 
@@ -150,7 +151,6 @@ class Forked:
 
     def batches(self, pack: Pack) -> Iterator[Batch]:
         """See `Layout.batches`."""
-        import torch
 
         device = input_device(self.model)
         plan = list(levels(pack, max(1, len(pack) // ROW_TOKENS), lengths=self.lengths))
@@ -158,7 +158,7 @@ class Forked:
         caches: dict[int, Any] = {}
         for number, level in enumerate(plan):
             source = self.empty() if level.source == ROOT else caches[level.source]
-            cache = source if level.source == ROOT else fork_cache(source, torch.from_numpy(level.origin).to(device))
+            cache = source if level.source == ROOT else fork_cache(source, upload(level.origin, device))
             if last_use[level.source] == number:
                 caches.pop(level.source, None)
             if number in last_use:
@@ -167,7 +167,7 @@ class Forked:
             tokens, home = level.tokens, np.full(len(pack), NOWHERE)
             here, cells = np.unique(tokens, return_index=True)
             home[here[here != NOWHERE]] = cells[here != NOWHERE]
-            ids = torch.from_numpy(np.where(tokens == NOWHERE, 0, pack.tokens[tokens])).to(device)
+            ids = upload(np.where(tokens == NOWHERE, 0, pack.tokens[tokens]), device)
             inputs = self.inputs(ids, cache, int(pack.positions[tokens[0, 0]]))
             yield Batch(inputs, tokens.ravel(), home)
 

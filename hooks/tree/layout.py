@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 import numpy as np
 
 from ..model.blocks import input_device
+from ..model.upload import upload
 from .attention import attends_by_blocks, use_tree_attention
 from .flex import padded
 from .masks import attention_layers, block_masks, pack_masks
@@ -62,14 +63,12 @@ class Packed:
 
     def batches(self, pack: Pack) -> Iterator[Batch]:
         """See `Layout.batches`."""
-        import torch
-
         device, every = input_device(self.model), np.arange(len(pack))
         blocks = attends_by_blocks(self.model)
         whole, masks = (padded(pack), block_masks) if blocks else (pack, pack_masks)
         inputs = {
-            "input_ids": torch.from_numpy(whole.tokens)[None].to(device),
-            "position_ids": torch.from_numpy(whole.positions)[None].to(device),
+            "input_ids": upload(whole.tokens, device)[None],
+            "position_ids": upload(whole.positions, device)[None],
             "attention_mask": masks(whole, self.model.config, self.model.dtype, device),
         }
         tokens = np.where(whole.members == FILLER, NOWHERE, np.arange(len(whole)))
@@ -89,8 +88,6 @@ class Padded:
 
     def batches(self, pack: Pack) -> Iterator[Batch]:
         """See `Layout.batches`: the token budget bounds memory here, too."""
-        import torch
-
         device = input_device(self.model)
         paths = leaf_paths(pack)
         at_once = max(1, len(pack) // max(map(len, paths)))
@@ -106,8 +103,8 @@ class Padded:
                 read[path] = True
             present = tokens != NOWHERE
             inputs = {
-                "input_ids": torch.from_numpy(np.where(present, pack.tokens[tokens], 0)).to(device),
-                "attention_mask": torch.from_numpy(present.astype(np.int64)).to(device),
+                "input_ids": upload(np.where(present, pack.tokens[tokens], 0), device),
+                "attention_mask": upload(present.astype(np.int64), device),
             }
             yield Batch(inputs, tokens.ravel(), home)
 

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ..errors import UserError
+from ..model.upload import upload
 from .attention import mark_blocks, mark_pieces, mark_trunk
 from .flex import block_mask
 from .tree import Ints, Pack
@@ -37,7 +38,6 @@ def pack_masks(pack: Pack, config: "PretrainedConfig", dtype: "torch.dtype", dev
     A plain mask would bypass a sliding window, so those layers see only ancestors less than a window above. A mask is
     marked where the pack begins with a path that no window cuts.
     """
-    import torch
 
     text = config.get_text_config()
     kinds = attention_layers(config)
@@ -50,7 +50,7 @@ def pack_masks(pack: Pack, config: "PretrainedConfig", dtype: "torch.dtype", dev
     if FULL in kinds:
         masks[FULL] = mark_trunk(additive_mask(hidden, dtype), pack.trunk)
     if SLIDING in kinds:
-        position = torch.from_numpy(pack.positions.astype(np.int32)).to(device)
+        position = upload(pack.positions.astype(np.int32), device)
         hidden |= position[:, None] - position >= text.sliding_window
         masks[SLIDING] = mark_trunk(
             additive_mask(hidden, dtype), pack.trunk if pack.trunk <= text.sliding_window else 0
@@ -76,7 +76,7 @@ def hidden_from(ends: Ints, device: "torch.device") -> "torch.Tensor":
     """[T, T] whether token i does not see token j (see `Pack.visible`). Small integers compare fastest."""
     import torch
 
-    end = torch.from_numpy(ends.astype(np.int32)).to(device)
+    end = upload(ends.astype(np.int32), device)
     place = torch.arange(len(ends), dtype=torch.int32, device=device)
     return (place[:, None] < place).logical_or_(place[:, None] >= end)
 

@@ -6,6 +6,7 @@ ancestors alone and stands at its depth, so each path reads exactly as it would 
 
 from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import dataclass
+from itertools import repeat
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,6 +20,10 @@ BLOCK = 128
 """Tokens of a block: where attention goes by blocks, each way, and where packs that are joined begin."""
 
 Ints = NDArray[np.int64]
+Paths = tuple[tuple[tuple[int, ...], ...], ...]
+"""[option][form] -> ids of tokens."""
+Nodes = Paths
+"""[option][form] -> nodes."""
 
 
 class TokenTree:
@@ -31,6 +36,7 @@ class TokenTree:
         self.marks: dict[int, Hashable] = {}
         """Of nodes that are no plain tokens, what sets them apart from others at the same place."""
         self._child: dict[tuple[int, int, Hashable], int] = {}
+        self._graft: dict[Paths, _Graft] = {}
 
     def __len__(self) -> int:
         return len(self.tokens)
@@ -47,13 +53,13 @@ class TokenTree:
             marks: of each id, what sets it apart from the same token at the same place, or None. Equal ids with equal
                 marks are one node.
         """
-        path = []
-        for token, mark in zip(ids, [None] * len(ids) if marks is None else marks, strict=True):
-            node = None if apart else self._child.get((below, token, mark))
+        path, child = [], self._child
+        for token, mark in zip(ids, repeat(None, len(ids)) if marks is None else marks, strict=True):
+            node = None if apart else child.get((below, token, mark))
             if node is None:
                 node = len(self.tokens)
                 if not apart:
-                    self._child[below, token, mark] = node
+                    child[below, token, mark] = node
                 if mark is not None:
                     self.marks[node] = mark
                 self.tokens.append(token)
@@ -62,6 +68,26 @@ class TokenTree:
             path.append(node)
             below = node
         return path
+
+    def add_forms(self, paths: Paths, below: int, mark: Hashable | None = None) -> Nodes:
+        """The same for each of the paths [option][form] of ids, all of one mark: the nodes of each id.
+
+        Below what was added last there is nothing yet, and what the same paths became elsewhere is copied.
+        """
+        if below != len(self.tokens) - 1:
+            return tuple(tuple(tuple(self.add(ids, below, marks=[mark] * len(ids))) for ids in some) for some in paths)
+        if paths not in self._graft:
+            self._graft[paths] = _Graft.of(paths)
+        graft, first = self._graft[paths], len(self.tokens)
+        parents = [below if parent == ROOT else first + parent for parent in graft.parents]
+        nodes = range(first, first + len(parents))
+        self._child.update(zip(zip(parents, graft.tokens, repeat(mark)), nodes, strict=False))
+        if mark is not None:
+            self.marks.update(zip(nodes, repeat(mark)))
+        self.tokens += graft.tokens
+        self.parents += parents
+        self.depths += [self.depths[below] + 1 + depth for depth in graft.depths]
+        return tuple(tuple(tuple(nodes[at] for at in form) for form in some) for some in graft.nodes)
 
     def begin(self) -> None:
         """What is added from here on shares nothing with what is there."""
@@ -74,6 +100,23 @@ class TokenTree:
             path.append(node)
             node = self.parents[node]
         return path[::-1]
+
+
+@dataclass(frozen=True)
+class _Graft:
+    """What paths become where there is nothing yet: numbers of nodes count from the first."""
+
+    tokens: list[int]
+    parents: list[int]
+    depths: list[int]
+    nodes: Nodes
+
+    @classmethod
+    def of(cls, paths: Paths) -> "_Graft":
+        """Of these paths."""
+        tree = TokenTree()
+        nodes = tuple(tuple(tuple(tree.add(ids)) for ids in some) for some in paths)
+        return cls(tree.tokens, tree.parents, tree.depths, nodes)
 
 
 @dataclass(frozen=True)
@@ -120,11 +163,13 @@ def cut_into_packs(tree: TokenTree, read: Iterable[int], budget: int) -> list[Pa
     Each node of `read` is a row of exactly one pack; ancestors are repeated where a pack needs them. A path
     longer than the budget is a pack of its own.
     """
+    rows = sorted(set(read))
+    if len(inside := _needed(tree.parents, rows)) <= budget:
+        return [_make_pack(tree, inside, rows)] if rows else []
     packs: list[Pack] = []
     number = [-1] * len(tree)  # the last pack that each node is in
-    inside: list[int] = []
-    rows: list[int] = []
-    for node in sorted(set(read)):
+    nodes, inside, rows = rows, [], []
+    for node in nodes:
         needed = _missing(tree.parents, number, len(packs), node)
         if rows and len(inside) + len(needed) > budget:
             packs.append(_make_pack(tree, inside, rows))
@@ -170,6 +215,19 @@ def join(packs: Sequence[Pack], length: int) -> Pack:
     return Pack(tokens, positions, parents, ends, members, rows, tuple(zip(begins.tolist(), packs, strict=False)))
 
 
+def _needed(parents: Sequence[int], nodes: Sequence[int]) -> list[int]:
+    """Nodes and all their ancestors."""
+    seen, needed = bytearray(len(parents) + 1), []
+    seen[ROOT] = 1  # the last entry: the parent of first tokens
+    for node in nodes:
+        above = node
+        while not seen[above]:
+            seen[above] = 1
+            needed.append(above)
+            above = parents[above]
+    return needed
+
+
 def _missing(parents: Sequence[int], number: Sequence[int], pack: int, node: int) -> list[int]:
     """A node and those of its ancestors that are not in a pack."""
     needed = []
@@ -180,10 +238,12 @@ def _missing(parents: Sequence[int], number: Sequence[int], pack: int, node: int
 
 
 def _make_pack(tree: TokenTree, inside: list[int], rows: list[int]) -> Pack:
-    nodes = sorted(inside)  # parents before children
-    local = {node: i for i, node in enumerate(nodes)}
-    parents = [local.get(tree.parents[node], ROOT) for node in nodes]
-    sizes, heir = _below(parents, [tree.depths[node] for node in nodes])
+    nodes = np.array(sorted(inside), dtype=np.int64)  # parents before children
+    local = np.full(len(tree) + 1, ROOT)  # of each node; the last entry is for the parent of first tokens
+    local[nodes] = np.arange(len(nodes))
+    depths, above = _of(tree.depths, nodes), local[_of(tree.parents, nodes)]
+    parents = above.tolist()
+    sizes, heir = _below(parents, depths.tolist())
     free = [0] * (len(nodes) + 1)  # where the next child of each node goes; the last entry is for first tokens
     free[ROOT] = 0 if heir[ROOT] == ROOT else sizes[heir[ROOT]]
     places = [0] * len(nodes)
@@ -196,16 +256,19 @@ def _make_pack(tree: TokenTree, inside: list[int], rows: list[int]) -> Pack:
         free[i] = places[i] + 1 + (sizes[heir[i]] if heir[i] != ROOT else 0)
     place = np.array(places, dtype=np.int64)
     order = np.argsort(place)
-    members = np.array(nodes, dtype=np.int64)[order]
-    above = np.array(parents, dtype=np.int64)[order]
+    members, above = nodes[order], above[order]
     return Pack(
-        tokens=np.array([tree.tokens[n] for n in members.tolist()], dtype=np.int64),
-        positions=np.array([tree.depths[n] for n in members.tolist()], dtype=np.int64),
+        tokens=_of(tree.tokens, members),
+        positions=depths[order],
         parents=np.where(above == ROOT, ROOT, place[above]),
         ends=np.arange(len(nodes)) + np.array(sizes, dtype=np.int64)[order],
         members=members,
-        rows=place[[local[node] for node in rows]],
+        rows=place[local[rows]],
     )
+
+
+def _of(numbers: Sequence[int], nodes: Ints) -> Ints:
+    return np.fromiter(map(numbers.__getitem__, nodes.tolist()), np.int64, len(nodes))
 
 
 def _below(parents: Sequence[int], depths: Sequence[int]) -> tuple[list[int], list[int]]:

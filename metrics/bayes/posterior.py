@@ -8,9 +8,10 @@ import numpy as np
 import scipy
 from numpy.typing import ArrayLike
 
-from ..inference.intervals import moment_interval, t_interval
+from ..inference.intervals import moment_interval
 from ..inference.regression import linear_fit
 from ..inference.rows import complete_rows
+from ..inference.tails import t_interval
 from ..logodds import LOGIT_EPS, clipped_logit
 from ..score import NAN, Score, row_counts
 from ..validation import TIE, Floats, check_level, one_of, posteriors, probabilities, same_shape

@@ -7,11 +7,12 @@ import numpy as np
 import scipy
 from numpy.typing import ArrayLike, NDArray
 
-from ..inference.intervals import MIN_BOOTSTRAP_CLUSTERS, moment_interval, percentile_interval
+from ..inference.intervals import MIN_BOOTSTRAP_CLUSTERS, moment_interval
 from ..inference.permutation import sign_flip_test
 from ..inference.resampling import bootstrap_rows
 from ..inference.rows import complete_rows
 from ..inference.studentised import studentised_mean
+from ..inference.tails import percentile_interval
 from ..logodds import clipped_logit
 from ..score import NAN, Score
 from ..validation import TIE, Floats, floats, posteriors, probabilities, same_shape

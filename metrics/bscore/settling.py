@@ -8,9 +8,10 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from ..inference.equivalence import MARGINS
-from ..inference.intervals import MIN_BOOTSTRAP_CLUSTERS, Tails, jackknife_se, moment_interval, t_interval
+from ..inference.intervals import MIN_BOOTSTRAP_CLUSTERS, moment_interval
 from ..inference.resampling import bootstrap_moments
 from ..inference.rows import Rows, cluster_sums, complete_rows
+from ..inference.tails import Tails, jackknife_se, t_interval
 from ..score import NAN, Score
 from ..validation import Floats
 

@@ -8,9 +8,10 @@ import scipy
 from numpy.typing import ArrayLike
 
 from ..divergence import LN2, binary_entropy_bits, jsd
-from ..inference.intervals import BOOTSTRAP, MIN_BOOTSTRAP_CLUSTERS, percentile_interval
+from ..inference.intervals import BOOTSTRAP, MIN_BOOTSTRAP_CLUSTERS
 from ..inference.resampling import block_size, blocks_of
 from ..inference.rows import cluster_sums, complete_rows
+from ..inference.tails import percentile_interval
 from ..score import NAN, Score, row_counts
 from ..validation import TIE, Floats, check_draws, distributions, floats, probabilities, same_shape
 

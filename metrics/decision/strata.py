@@ -11,9 +11,9 @@ import scipy
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import entr
 
-from ..inference.intervals import jackknife_se, t_interval
 from ..inference.permutation import tail_p
 from ..inference.rows import cluster_codes, cluster_sums, complete_rows
+from ..inference.tails import jackknife_se, t_interval
 from ..score import NAN, Score
 from ..validation import TIE, Floats, check_draws, distributions, floats, probabilities
 

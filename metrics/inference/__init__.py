@@ -3,8 +3,9 @@
 from .crossed import CrossedMean, crossed_mean
 from .equivalence import MARGINS, CoherenceClaim, Equivalence, claim_clusters, coherence_claim, tost, unless_missed
 from .gstudy import WordingStudy, wording_study
-from .intervals import LOSS, UNIT, ClusterMean, Interval, bca_interval, cluster_mean, moment_interval
+from .intervals import Interval, moment_interval
 from .jackknife import effective_clusters
+from .means import LOSS, UNIT, ClusterMean, cluster_mean
 from .multimethod import MethodCorrelation, MethodReliability, method_correlation, method_reliability
 from .multiplicity import Adjusted, adjust
 from .paired import PairedDifference, paired_difference, paired_difference_moments, paired_family
@@ -17,6 +18,7 @@ from .resampling import bootstrap_moments, bootstrap_rows
 from .shares import cluster_share
 from .studentised import studentised_bounds, studentised_mean
 from .surprises import Surprises, surprises
+from .tails import bca_interval
 from .wild import WildTest, wild_cluster_test
 
 __all__ = [

@@ -9,8 +9,8 @@ from numpy.typing import ArrayLike
 
 from ..score import NAN, Score
 from ..validation import Floats, check_level, floats
-from .intervals import t_interval
 from .rows import cluster_sums
+from .tails import t_interval
 
 
 @dataclass(frozen=True, kw_only=True)

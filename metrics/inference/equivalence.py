@@ -10,9 +10,10 @@ from numpy.typing import ArrayLike
 
 from ..score import NAN, Score
 from ..validation import check_draws, check_level, floats
-from .intervals import ClusterMean, cluster_mean, t_interval
+from .means import ClusterMean, cluster_mean
 from .rows import complete_rows
 from .studentised import studentised_bounds
+from .tails import t_interval
 
 MARGINS: Mapping[str, float] = {
     "martingale": 0.02,

@@ -2,138 +2,28 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 import scipy
 from numpy.typing import ArrayLike, NDArray
 
-from ..score import NAN, Score
+from ..score import NAN
 from ..validation import TIE, Floats, check_draws, check_level, floats, one_of
 from .jackknife import FEW_EFFECTIVE, herfindahl
 from .resampling import bootstrap_moments
-from .rows import cluster_codes, cluster_sums, complete_rows
+from .rows import cluster_codes, cluster_sums
+from .tails import Tails, bca_tails, jackknife_se, shares_at_zero, t_interval
 
 MIN_BOOTSTRAP_CLUSTERS = 10
 """Below this even an expanded percentile interval is too narrow, and a t interval on clusters is given instead."""
 MIN_BCA_CLUSTERS = 30
-FEW_CLUSTERS = 30
-"""Below this a sample may hold none of the few clusters that make a mean."""
-UNIT, LOSS = (0.0, 1.0), (0.0, np.inf)
-"""Where probabilities lie, and what costs."""
 MAX_BCA_SHARE = 0.1
 """No BCa where one cluster holds more of the rows than this: its acceleration is then of that cluster alone."""
 BCA = "BCa cluster bootstrap"
 BOOTSTRAP = "expanded percentile cluster bootstrap"
 NO_SHORTER = ", no shorter than t"
 """Said of an interval whose ends lie no nearer than those of t(G - 1), or of the sample if those lie beyond it."""
-
-
-def t_interval(estimate: float, se: float, df: float, level: float) -> tuple[float, float]:
-    """Two-sided interval of an estimate whose error is t distributed."""
-    check_level(level)
-    reach = float(scipy.stats.t.ppf((1 + level) / 2, df)) * se
-    return estimate - reach, estimate + reach
-
-
-@dataclass(frozen=True, kw_only=True)
-class Tails:
-    """Which shares of the draws an interval lies between, and the p-value that is the same statement.
-
-    Resamples of G clusters spread sqrt((G - 1) / G) too little, and their tails are the normal's: at G = 20 a plain
-    95% percentile interval misses 7% of the time. Wider percentiles make up for both (Hesterberg 2015, section 3.2).
-    With bias and skew this is BCa (Efron 1987), as much wider.
-    """
-
-    n_clusters: int
-    bias: float = 0.0
-    """z0 of BCa: normal quantile of the share of draws below the estimate."""
-    skew: float = 0.0
-    """a of BCa, from the jackknife."""
-
-    def ends(self, draws: Floats, level: float) -> tuple[float, float]:
-        """Two-sided interval (linear quantiles) from the draws [B] that are defined; NaN if none is."""
-        check_level(level)
-        reach = scipy.stats.t.ppf((1 + level) / 2, self.n_clusters - 1) / self._shrink
-        z = self.bias + np.array([-reach, reach])
-        defined = draws[np.isfinite(draws)]
-        if not defined.size:
-            return NAN, NAN
-        lo, hi = np.quantile(defined, scipy.stats.norm.cdf(self.bias + z / (1 - self.skew * z)))
-        return float(lo), float(hi)
-
-    def p_of_zero(self, draws: Floats) -> float:
-        """Two-sided p of zero: below 1 - level if and only if the interval of that level leaves zero out.
-
-        That holds while the interval ends within the draws; beyond them p stays at what one draw more would give.
-        NaN where no draw is defined.
-        """
-        shares = _shares_at_zero(draws)
-        if not shares.size:
-            return NAN
-        floor = 1 / (np.isfinite(draws).sum() + 1)
-        w = scipy.stats.norm.ppf(np.clip(shares, floor, 1 - floor)) - self.bias
-        low, high = self._shrink * (w / (1 + self.skew * w) - self.bias)
-        df = self.n_clusters - 1
-        return float(min(1.0, 2 * scipy.stats.t.cdf(low, df), 2 * scipy.stats.t.sf(high, df)))
-
-    @property
-    def _shrink(self) -> float:
-        return float(np.sqrt((self.n_clusters - 1) / self.n_clusters))
-
-
-def _shares_at_zero(draws: Floats) -> Floats:
-    """Shares at which the quantile function of the draws passes zero, from below and from above; empty without draws.
-
-    Draws at zero make it flat there: its last share counts from below, its first from above.
-    """
-    defined = np.sort(draws[np.isfinite(draws)])
-    n = len(defined)
-
-    def meets_zero(below: int) -> float:
-        """The share, with so many draws on the one side of it."""
-        if not 0 < below < n:
-            return below / n
-        before, after = defined[below - 1 : below + 1]
-        return float((below - 1 - before / (after - before)) / (n - 1))
-
-    return np.array([meets_zero(int((defined <= 0).sum())), meets_zero(int((defined < 0).sum()))] if n else [])
-
-
-def bca_tails(draws: Floats, estimate: float, left_out: Floats) -> Tails | None:
-    """Those of BCa; None where it is undefined: draws that all lie on one side of the estimate, or do not vary."""
-    defined = draws[np.isfinite(draws)]
-    if not defined.size or not np.isfinite(left_out).all():
-        return None
-    below = ((defined < estimate).mean() + (defined <= estimate).mean()) / 2
-    pull = left_out.mean() - left_out
-    if not 0 < below < 1 or not (pull**2).sum() > 0:
-        return None
-    skew = (pull**3).sum() / (6 * (pull**2).sum() ** 1.5)
-    return Tails(n_clusters=len(left_out), bias=float(scipy.stats.norm.ppf(below)), skew=float(skew))
-
-
-def percentile_interval(draws: Floats, level: float, n_clusters: int) -> tuple[float, float]:
-    """Two-sided expanded percentile interval of the draws that are defined."""
-    return Tails(n_clusters=n_clusters).ends(draws, level)
-
-
-def bca_interval(draws: Floats, estimate: float, left_out: Floats, level: float) -> tuple[float, float]:
-    """Bias-corrected and accelerated interval, expanded, for smooth statistics of thirty clusters or more (METRICS F1).
-
-    `draws` [B] are of the cluster bootstrap, `left_out` [G] the statistic without each cluster in turn.
-    NaN where it is undefined.
-    """
-    tails = bca_tails(draws, estimate, left_out)
-    return tails.ends(draws, level) if tails else (NAN, NAN)
-
-
-def jackknife_se(left_out: Floats, times: ArrayLike = 1) -> float:
-    """Standard error from the values [m] without each unit in turn, `times` [m] units sharing one value."""
-    times = np.broadcast_to(times, left_out.shape)
-    n = times.sum()
-    center = (times @ left_out) / n
-    return float(np.sqrt((n - 1) / n * (times @ (left_out - center) ** 2)))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -167,7 +57,7 @@ class Interval:
 
     def at_floor(self, p: float) -> bool:
         """Whether p is the smallest that so many draws can give, because hardly one of them reaches zero."""
-        shares = np.zeros(0) if self.drawn is None else _shares_at_zero(self.drawn)
+        shares = np.zeros(0) if self.drawn is None else shares_at_zero(self.drawn)
         if self.drawn is None or self.tails is None or not shares.size:
             return False
         floor = 1 / (np.isfinite(self.drawn).sum() + 1)
@@ -336,116 +226,3 @@ def moment_interval(
 def largest_share(codes: NDArray[np.intp]) -> float:
     """Share of the rows [n] that the largest cluster holds; 0 without rows."""
     return float(np.bincount(codes).max() / len(codes)) if len(codes) else 0.0
-
-
-@dataclass(frozen=True, kw_only=True)
-class ClusterMean(Score):
-    """A mean over rows with an interval over clusters."""
-
-    headline: ClassVar[str] = "mean"
-    mean: float
-    equal_weight_mean: float = NAN
-    """Mean of the clusters' own means, strata weighing alike: where it differs, large clusters make the number."""
-    largest_share: float = NAN
-    """Share of the clusters' absolute totals that the largest of them makes: near 1, the mean is that cluster."""
-
-
-def cluster_mean(
-    values: ArrayLike,
-    clusters: ArrayLike,
-    *,
-    strata: ArrayLike | None = None,
-    within: tuple[float, float] = (-np.inf, np.inf),
-    seed: int,
-    draws: int = 2000,
-    level: float = 0.95,
-) -> ClusterMean:
-    """Mean over rows; interval by cluster bootstrap, or by t over clusters when fewer than ten (METRICS F1).
-
-    From thirty clusters on, none of them with more than a tenth of the rows, the bootstrap is BCa, which scores that
-    crowd at one end of their range need. Within the range of the values neither end lies nearer than that of t(G - 1):
-    where tails are heavy, as of changes of beliefs near 0, resamples spread too little (13 to 16% are missed, and 1 to
-    5% by t). Where a few bad clusters make the mean, no interval holds: read `equal_weight_mean` and `largest_share`
-    beside it.
-
-    Statuses that say so: `few_clusters` below thirty (if one cluster in ten is bad, samples of 6, 12, 20 hold none in
-    53, 28, 12%), `few_effective_clusters` where the rows lie in fewer than ten, and `zero_cluster_variance` where all
-    are alike and the interval is a point. For shares of what is 0 or 1 there is `cluster_share`.
-
-    NaN rows are dropped and counted. `se` is the linearised cluster standard error of the mean.
-
-    Args:
-        values: [n].
-        clusters: [n], the unit that was sampled.
-        strata: [n]; if given, the mean of the strata's means, so that a larger stratum weighs no more.
-        within: the least and the largest value that there can be, which no interval exceeds.
-        seed: of the resamples.
-        draws: number of resamples.
-        level: of the interval.
-    """
-    values = floats(values)
-    strata, n_strata = cluster_codes(np.zeros(len(values)) if strata is None else strata, len(values))
-    rows = complete_rows(clusters, values=np.where(np.isfinite(values), values, np.nan), strata=strata)
-    values, strata = rows.columns
-    g = rows.n_clusters
-    member = np.eye(n_strata)[strata]
-    size = member.sum(axis=0)
-    if not rows.n or not (size > 0).all():
-        return ClusterMean(mean=NAN, status="too_few", **rows.counts)
-    means = values @ member / size
-    mean = float(means.mean())
-    if g < 2:
-        return ClusterMean(mean=mean, status="one_cluster", ci_method="none: one cluster", **rows.counts)
-    influence = cluster_sums((values - means[strata]) / (n_strata * size[strata]), rows.codes, g)
-    totals = cluster_sums(values / (n_strata * size[strata]), rows.codes, g)
-    held = cluster_sums(member, rows.codes, g)
-    own = cluster_sums(member * values[:, None], rows.codes, g) / np.where(held > 0, held, np.nan)
-    beside = {
-        "equal_weight_mean": float(np.nanmean(own, axis=1).mean()),
-        "largest_share": float(np.abs(totals).max() / np.abs(totals).sum()) if totals.any() else NAN,
-    }
-    se = float(np.sqrt(g / (g - 1) * (influence**2).sum()))
-    if g < MIN_BOOTSTRAP_CLUSTERS:
-        (lo, hi), method = t_interval(mean, se, g - 1, level), f"t over {g} clusters"
-        params: dict[str, Any] = {"level": level}
-    else:
-        moments = np.hstack([member * values[:, None], member])
-        drawn = bootstrap_moments(moments, rows.codes, _mean_of_means, seed=seed, draws=draws)
-        sums = cluster_sums(moments, rows.codes, g)
-
-        def left_out() -> Floats:
-            return _mean_of_means(sums.sum(axis=0) - sums)
-
-        tails, method = bootstrap_tails(drawn, mean, left_out, g, "bca", largest_share(rows.codes))
-        (lo, hi), by_t = tails.ends(drawn, level), t_interval(mean, se, g - 1, level)
-        lo, hi = min(lo, max(by_t[0], float(values.min()))), max(hi, min(by_t[1], float(values.max())))
-        method = f"{method}{NO_SHORTER}"
-        params = {"level": level, "draws": draws, "seed": seed}
-    flat = se <= TIE * float(np.abs(values).max(initial=0))
-    return ClusterMean(
-        mean=mean,
-        se=se,
-        ci_lo=max(lo, min(within[0], mean)),
-        ci_hi=min(hi, max(within[1], mean)),
-        ci_method=method,
-        status="zero_cluster_variance" if flat else few_status(rows.codes, FEW_CLUSTERS),
-        params=params,
-        **beside,
-        **rows.counts,
-    )
-
-
-def few_status(codes: NDArray[np.intp], fewest: int = 0) -> str:
-    """`few_clusters` if the rows [n] have fewer than that, `few_effective_clusters` if the rows lie in fewer than ten,
-    or `ok`.
-    """
-    sizes = np.bincount(codes)
-    if len(sizes) < fewest:
-        return "few_clusters"
-    return "few_effective_clusters" if herfindahl(sizes / sizes.sum()) < FEW_EFFECTIVE else "ok"
-
-
-def _mean_of_means(sums: Floats) -> Floats:
-    """From [draws, (k totals, k counts)] to [draws]; NaN where a resample has none of a stratum."""
-    totals, counts = np.split(sums, 2, axis=1)
-    return (totals / np.where(counts > 0, counts, np.nan)).mean(axis=1)

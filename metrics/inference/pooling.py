@@ -9,8 +9,8 @@ from numpy.typing import ArrayLike
 
 from ..score import NAN, Score
 from ..validation import floats, refuse
-from .intervals import t_interval
 from .rows import complete_numbers
+from .tails import t_interval
 
 
 @dataclass(frozen=True, kw_only=True)

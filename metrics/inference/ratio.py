@@ -8,7 +8,8 @@ from numpy.typing import ArrayLike
 
 from ..score import NAN, Score
 from ..validation import Floats, floats
-from .intervals import FEW_CLUSTERS, moment_interval
+from .intervals import moment_interval
+from .means import FEW_CLUSTERS
 from .rows import cluster_codes
 
 

@@ -7,7 +7,7 @@ import scipy
 from numpy.typing import ArrayLike
 
 from ..validation import probabilities
-from .intervals import UNIT, ClusterMean, cluster_mean, few_status
+from .means import UNIT, ClusterMean, cluster_mean, few_status
 from .rows import cluster_codes
 
 EXACT = "Clopper-Pearson on the effective number of rows"

@@ -5,9 +5,10 @@ import scipy
 from numpy.typing import ArrayLike
 
 from ..validation import Floats, floats
-from .intervals import MIN_BOOTSTRAP_CLUSTERS, NO_SHORTER, Interval, t_interval
+from .intervals import MIN_BOOTSTRAP_CLUSTERS, NO_SHORTER, Interval
 from .resampling import cluster_counts, picks
 from .rows import cluster_codes, cluster_sums
+from .tails import t_interval
 
 STUDENTISED = "studentised cluster bootstrap"
 SPREAD = 1e-6

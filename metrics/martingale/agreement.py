@@ -8,10 +8,11 @@ import numpy as np
 import scipy
 from numpy.typing import ArrayLike
 
-from ..inference.intervals import BOOTSTRAP, MIN_BOOTSTRAP_CLUSTERS, percentile_interval
+from ..inference.intervals import BOOTSTRAP, MIN_BOOTSTRAP_CLUSTERS
 from ..inference.regression import EXACT_SS
 from ..inference.resampling import bootstrap_moments
 from ..inference.rows import cluster_sums, complete_numbers
+from ..inference.tails import percentile_interval
 from ..score import NAN, Score
 from ..validation import RANGE_SLACK, Floats, floats, refuse
 

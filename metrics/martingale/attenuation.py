@@ -6,11 +6,12 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import ArrayLike
 
-from ..inference.intervals import BOOTSTRAP, MIN_BOOTSTRAP_CLUSTERS, Interval, Tails, moment_interval, t_interval
+from ..inference.intervals import BOOTSTRAP, MIN_BOOTSTRAP_CLUSTERS, Interval, moment_interval
 from ..inference.jackknife import FEW_EFFECTIVE, herfindahl
 from ..inference.regression import EXACT_SS
 from ..inference.resampling import bootstrap_moments
 from ..inference.rows import Rows, cluster_sums, complete_numbers, complete_rows
+from ..inference.tails import Tails, t_interval
 from ..score import NAN, Score
 from ..validation import RANGE_SLACK, Floats, probabilities
 

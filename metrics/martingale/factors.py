@@ -8,9 +8,9 @@ import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 
-from ..inference.intervals import t_interval
 from ..inference.regression import errors, linear_fit
 from ..inference.rows import Rows, complete_numbers
+from ..inference.tails import t_interval
 from ..inference.wild import wild_cluster_test
 from ..score import NAN, Score
 from ..validation import Floats, probabilities, updates

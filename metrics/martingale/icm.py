@@ -7,12 +7,12 @@ import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike
 
-from ..inference.intervals import t_interval
 from ..inference.multiplicity import adjust
 from ..inference.permutation import ENUMERATE_UP_TO, describe_flips, sign_vectors, tail_p
 from ..inference.regression import linear_fit
 from ..inference.resampling import BLOCK
 from ..inference.rows import complete_numbers
+from ..inference.tails import t_interval
 from ..score import NAN, Score
 from ..validation import TIE, Floats, probabilities
 

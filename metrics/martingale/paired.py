@@ -6,11 +6,11 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import ArrayLike
 
-from ..inference.intervals import t_interval
 from ..inference.paired import PairedDifference
 from ..inference.power import minimum_detectable
 from ..inference.regression import EXACT_SS, linear_fit
 from ..inference.rows import cluster_codes, complete_numbers
+from ..inference.tails import t_interval
 from ..score import NAN
 from ..validation import probabilities
 

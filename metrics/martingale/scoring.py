@@ -7,8 +7,8 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import ArrayLike
 
-from ..inference.intervals import UNIT, cluster_mean
 from ..inference.jackknife import FEW_EFFECTIVE
+from ..inference.means import UNIT, cluster_mean
 from ..inference.regression import linear_fit
 from ..inference.rows import Rows, complete_numbers
 from ..score import NAN, Score

@@ -6,12 +6,12 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import ArrayLike
 
-from ..inference.intervals import t_interval
 from ..inference.jackknife import FEW_EFFECTIVE
 from ..inference.permutation import joint_sign_flip
 from ..inference.power import minimum_detectable
 from ..inference.regression import EXACT_SS, LinearFit, errors, linear_fit
 from ..inference.rows import Rows, cluster_sums, complete_numbers
+from ..inference.tails import t_interval
 from ..inference.wild import wild_cluster_test
 from ..score import NAN, Score
 from ..validation import Floats, floats, one_of, outcomes, probabilities, same_shape

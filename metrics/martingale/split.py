@@ -9,10 +9,11 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from ..inference.intervals import MIN_BOOTSTRAP_CLUSTERS, Tails
+from ..inference.intervals import MIN_BOOTSTRAP_CLUSTERS
 from ..inference.regression import EXACT_SS
 from ..inference.resampling import cluster_counts
 from ..inference.rows import Rows, cluster_codes, complete_numbers
+from ..inference.tails import Tails
 from ..score import NAN, Score
 from ..validation import TIE, Floats, check_draws, outcomes, probabilities
 

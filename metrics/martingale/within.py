@@ -6,11 +6,11 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import ArrayLike
 
-from ..inference.intervals import t_interval
 from ..inference.jackknife import ROUNDING, SINGULAR, jackknifed
 from ..inference.power import minimum_detectable
 from ..inference.regression import EXACT_SS
 from ..inference.rows import cluster_codes, cluster_sums
+from ..inference.tails import t_interval
 from ..score import NAN, Score
 from ..validation import Floats
 from .slope import complete_updates

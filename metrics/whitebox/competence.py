@@ -12,7 +12,8 @@ import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 
 from ..consistency.sampling_bias import chance_corrected
-from ..inference.intervals import ClusterMean, cluster_mean, moment_interval
+from ..inference.intervals import moment_interval
+from ..inference.means import ClusterMean, cluster_mean
 from ..inference.rows import complete_rows
 from ..inference.shares import cluster_share
 from ..inference.studentised import studentised_bounds

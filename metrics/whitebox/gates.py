@@ -14,7 +14,8 @@ from scipy.sparse import csr_array
 from scipy.sparse.linalg import lsqr
 from scipy.special import log_softmax, logit, logsumexp
 
-from ..inference.intervals import Interval, cluster_mean, moment_interval
+from ..inference.intervals import Interval, moment_interval
+from ..inference.means import cluster_mean
 from ..inference.rows import complete_rows
 from ..logodds import LOGIT_EPS
 from ..score import NAN, Score

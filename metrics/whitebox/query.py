@@ -6,7 +6,7 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import ArrayLike
 
-from ..inference.intervals import cluster_mean
+from ..inference.means import cluster_mean
 from ..inference.permutation import sign_flip_test
 from ..inference.rows import complete_rows
 from ..logodds import clipped_logit

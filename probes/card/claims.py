@@ -1,7 +1,7 @@
 """The report card: every claim with the falsifier that was stated in advance, and what became of it (PROBES 11)."""
 
 from collections.abc import Callable, Sequence
-from typing import Literal, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 from ..evidence.calibration import SLOPE_BAND
 from ..evidence.refit import Refitted
@@ -41,6 +41,24 @@ class Claim(NamedTuple):
     evidence: str
 
 
+USED = "used.json"
+"""Beside a probe: what a causal check found of its use."""
+
+
+class CausalVerdict(NamedTuple):
+    """What a causal check says of a probe's use."""
+
+    verdict: Verdict
+    evidence: str
+    falsifier: str
+
+    def into(self, card: dict[str, Any]) -> dict[str, Any]:
+        """The record of a card, as `card.json` holds it, with this verdict in it."""
+        claims = [one | self._asdict() if one["name"] == "used" else one for one in card["claims"]]
+        made = Card(card["called"], card["reading_site"], 0, tuple(Claim(**one) for one in claims)).renamed()
+        return card | {"claims": claims, "criteria": made.criteria, "called": made.name}
+
+
 NEUTRAL_RATE = 0.01
 """Of false alarms: what a detector without skill recalls, too."""
 
@@ -68,8 +86,15 @@ class Card(NamedTuple):
         weakest = {name: min(order.index(self.verdict(one)) for one in names) for name, names in CRITERIA.items()}
         return {name: order[place] for name, place in weakest.items()}
 
+    def renamed(self) -> "Card":
+        """The same, called what its claims support."""
+        needed = (self.verdict(one) == "supported" for one in NEEDED_FOR_BELIEF)
+        return self._replace(name=name_of(self.site, self.verdict("decodable") == "supported", needed))
 
-def report_card(found: Sweep, study: Study, site: ReadingSite, n_groups: int, plan: StudyPlan) -> Card:
+
+def report_card(
+    found: Sweep, study: Study, site: ReadingSite, n_groups: int, plan: StudyPlan, used: CausalVerdict | None = None
+) -> Card:
     """The claims of a probe that was registered at `study.at`.
 
     Args:
@@ -78,6 +103,7 @@ def report_card(found: Sweep, study: Study, site: ReadingSite, n_groups: int, pl
         site: where that lies in the conversation.
         n_groups: of the data.
         plan: with the thresholds.
+        used: of a causal check of this probe; None: none was made.
     """
     limit, numbers = plan.thresholds, study.numbers
     enough = n_groups >= limit.groups
@@ -120,13 +146,7 @@ def report_card(found: Sweep, study: Study, site: ReadingSite, n_groups: int, pl
         _uniform(judge, study),
         _told_from_neutral(judge, study),
         *(_adds(judge, study, name, limit.alpha) for name in ("exact logit", "verbal belief", "both")),
-        judge(
-            "used",
-            "what the probe reads is what the model acts on",
-            "steering along the probe's pattern does not move beliefs more than 100 random directions do",
-            None,
-            "no steering was done",
-        ),
+        _used(used),
         judge(
             "before the question",
             "it is read before the answer is asked for",
@@ -135,14 +155,20 @@ def report_card(found: Sweep, study: Study, site: ReadingSite, n_groups: int, pl
             f"position {study.at.position!r}: {site}",
         ),
     ]
-    supported = {claim.name: claim.verdict == "supported" for claim in claims}
-    name = name_of(site, supported["decodable"], (supported[one] for one in NEEDED_FOR_BELIEF))
-    return Card(name, site, n_groups, tuple(claims))
+    return Card("", site, n_groups, tuple(claims)).renamed()
 
 
 def told(one: Refitted) -> str:
     """A number with its interval."""
     return f"{one.value:.3f} [{one.lo:.3f}, {one.hi:.3f}]" if one.known else f"{one.value:.3f} (no interval)"
+
+
+def _used(found: CausalVerdict | None) -> Claim:
+    claim = "what the probe reads is what the model acts on"
+    if found is None:
+        falsifier = "steering along the probe's pattern does not move beliefs more than 100 random directions do"
+        return Claim("used", claim, falsifier, "not tested", "no steering was done: `doxascope probe causal`")
+    return Claim("used", claim, found.falsifier, found.verdict, found.evidence)
 
 
 def _beyond_surface(judge: Judge, study: Study) -> Claim:

@@ -10,7 +10,7 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from ...metrics.inference.intervals import cluster_mean
+from ...metrics.inference.means import cluster_mean
 from ...metrics.score import NAN, Score
 from ...metrics.validation import Floats, floats
 

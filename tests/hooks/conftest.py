@@ -1,6 +1,6 @@
 """Tiny random models of any architecture."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -10,16 +10,16 @@ import pytest
 @pytest.fixture(scope="session")
 def save_architecture(
     make_tokenizer: Callable[..., Any], tmp_path_factory: pytest.TempPathFactory
-) -> Callable[[str, dict[str, Any]], Path]:
+) -> Callable[[str, Mapping[str, Any]], Path]:
     """Saves a random model, and a tokenizer, in a folder. What follows a hyphen in its name is for the reader."""
 
-    def save(name: str, settings: dict[str, Any]) -> Path:
+    def save(name: str, settings: Mapping[str, Any]) -> Path:
         import torch
         from transformers import AutoConfig, AutoModelForCausalLM
 
         tokenizer = make_tokenizer()
         ids = {"bos_token_id": 0, "eos_token_id": tokenizer.eos_token_id, "pad_token_id": 0}
-        config = AutoConfig.for_model(name.partition("-")[0], vocab_size=len(tokenizer), **settings, **ids)
+        config = AutoConfig.for_model(name.partition("-")[0], **{**settings, **ids, "vocab_size": len(tokenizer)})
         torch.manual_seed(0)
         model = AutoModelForCausalLM.from_config(config)
         for parameter in model.parameters():  # norms and biases that do nothing would hide mistakes

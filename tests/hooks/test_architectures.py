@@ -12,6 +12,7 @@ from doxascope import UserError, load
 from doxascope.hooks.backends.backend import Backend
 from doxascope.hooks.backends.capture import CapturePlan
 from doxascope.hooks.backends.transformers import TransformersBackend
+from doxascope.hooks.conformance.families import FAMILIES, SHAPE
 from doxascope.hooks.exact.exact import largest_difference, read_packed
 from doxascope.hooks.model.blocks import blocks
 from doxascope.hooks.prompts.chat import Boundary, Prompt
@@ -20,44 +21,9 @@ from doxascope.hooks.prompts.places import ResolvedPosition
 from doxascope.hooks.prompts.query import Query
 from doxascope.hooks.tree.layout import Padded
 
-WINDOW = 8
-SHAPE = {
-    "hidden_size": 32,
-    "intermediate_size": 48,
-    "num_hidden_layers": 4,
-    "num_attention_heads": 4,
-    "num_key_value_heads": 2,
-    "head_dim": 8,
-    "max_position_embeddings": 128,
-    "initializer_range": 0.3,
-}
-SHORT = {"n_embd": 32, "n_layer": 3, "n_head": 4}
-MIXED = {"layer_types": ["sliding_attention", "full_attention"] * 2, "sliding_window": WINDOW}
-PACKED = {
-    "llama": SHAPE,
-    "qwen2": SHAPE,
-    "qwen2-window": SHAPE | {"use_sliding_window": True, "sliding_window": WINDOW, "max_window_layers": 2},
-    "qwen3": SHAPE,
-    "mistral": SHAPE | {"sliding_window": WINDOW},
-    "gemma": SHAPE,
-    "gemma2": SHAPE | MIXED | {"final_logit_softcapping": 3.0, "attn_logit_softcapping": 5.0},
-    "gemma3_text": SHAPE | MIXED,
-    "gpt2": SHORT | {"n_positions": 128, "initializer_range": 0.3},
-    "cohere": SHAPE | {"logit_scale": 0.25},
-    "granite": SHAPE | {"logits_scaling": 4.0, "embedding_multiplier": 3.0, "residual_multiplier": 0.5},
-}
-OTHERS = {
-    "llama4_text": SHAPE
-    | {"attention_chunk_size": WINDOW, "intermediate_size_mlp": 48, "num_local_experts": 2}
-    | {"no_rope_layer_interval": 2, "interleave_moe_layer_step": 2},
-    "falcon": {key: SHAPE[key] for key in SHAPE if key != "head_dim"}
-    | {"alibi": True, "new_decoder_architecture": False},
-    "bloom": {"hidden_size": 32, "n_layer": 3, "n_head": 4, "initializer_range": 0.3},
-    "mpt": {"d_model": 32, "n_layers": 3, "n_heads": 4, "max_seq_len": 128, "initializer_range": 0.3},
-    "mamba": {"hidden_size": 32, "num_hidden_layers": 3, "state_size": 4, "initializer_range": 0.3},
-    "recurrent_gemma": SHAPE
-    | {"logits_soft_cap": 3.0, "lru_width": 32, "attention_window_size": WINDOW, "num_hidden_layers": 3},
-}
+PACKED = {name: FAMILIES[name] for name in ("llama", "qwen3", "mistral", "gemma", "gemma2", "gemma3_text", "gpt2")}
+PACKED |= {name: FAMILIES[name] for name in ("cohere", "granite")} | {"qwen2": SHAPE, "qwen2-window": FAMILIES["qwen2"]}
+OTHERS = {name: FAMILIES[name] for name in ("llama4_text", "falcon", "bloom", "mpt", "mamba", "recurrent_gemma")}
 PATHS = {"mamba": "stepped", "recurrent_gemma": "padded"}
 """Of the others, those that do not go on from a cache as they read a prompt, or keep their states in themselves."""
 EAGER_ONLY = {"gemma2", "bloom", "mpt", "mamba"}

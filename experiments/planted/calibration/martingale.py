@@ -16,7 +16,8 @@ from ....metrics import (
 )
 from ....metrics.martingale.slope import FEW_FOR_FLIPS
 from ...tables.cells import Array
-from ...tables.samples import Chains, Forecasts, Pairs
+from ...tables.samples import Forecasts
+from ...tables.updates import Chains, Pairs
 from ..trajectories import Floats, Trajectories
 from ..updating import Anchored, Bayesian, LeakyJudge, PriorNoise, Updater
 from .design import (

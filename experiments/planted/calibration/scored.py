@@ -7,7 +7,8 @@ import numpy as np
 from ...scoring.engine import score_samples
 from ...scoring.number import Number, Resampling
 from ...tables.cells import Array
-from ...tables.samples import Pairs, Sample, Updates
+from ...tables.samples import Sample
+from ...tables.updates import Pairs, Updates
 
 
 def number_of(metric: str, name: str, sample: Sample, draws: int) -> Number:

@@ -7,7 +7,8 @@ import numpy as np
 
 from ....metrics import UNIT, Agreement, cluster_mean, judge_agreement
 from ....metrics import readout_agreement as agreement_of
-from ...tables.samples import Judgements, Readouts
+from ...tables.samples import Readouts
+from ...tables.updates import Judgements
 from ..number import Resampling
 from .consistency import sampling_floor
 from .metric import Line, bounds, clusters_of, metric, with_drop_reasons

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from ....metrics import Drift, drift_covariance, drift_variance
-from ...tables.samples import Chains
+from ...tables.updates import Chains
 from ..number import Resampling
 from .metric import Line, clusters_of, metric
 

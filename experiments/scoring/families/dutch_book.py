@@ -210,10 +210,10 @@ def _floor_of_counts(sample: Options, how: Resampling) -> Array | None:
     for i, (prior, one, two) in enumerate(zip(before, sample.n_prior, sample.n_posterior, strict=True)):
         if i == FLOOR_ROWS:
             break
-        left = 1 - prior[-1]
+        left = prior[:-1].sum()
         if not (np.isfinite(prior).all() and left > 0 and one > 0 and two > 0):
             continue
-        after = np.append(prior[:-1] / left, 0.0)
+        after = np.append(prior[:-1] / left, 0.0)  # a quotient by 1 less the rejected share can exceed 1 by a rounding
         counts = rng.multinomial(max(1, round(one / left)), prior), rng.multinomial(max(1, round(two)), after)
         drawn[i] = np.concatenate([own / own.sum() for own in counts])
     return drawn

@@ -17,7 +17,7 @@ from ....metrics import (
 from ....metrics.inference.pooling import Pooled
 from ...tables.cells import Array
 from ...tables.rows import cells
-from ...tables.samples import Updates
+from ...tables.updates import Updates
 from ..number import Resampling
 from .martingale import disagree, withheld, wordings_of
 from .metric import Line, clusters_of, known_outcome, metric, tosted, with_drop_reasons

@@ -23,7 +23,7 @@ from ....metrics import martingale_tests as battery
 from ....metrics.logodds import clipped_logit
 from ...tables.cells import Array
 from ...tables.rows import by_reading
-from ...tables.samples import STEPWISE, Pairs, Updates
+from ...tables.updates import STEPWISE, Pairs, Updates
 from ..number import Resampling
 from .metric import (
     FARTHEST,

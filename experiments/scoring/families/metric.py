@@ -24,7 +24,8 @@ from ....metrics import (
 )
 from ....metrics.logodds import LOGIT_EPS
 from ...tables.cells import Array
-from ...tables.samples import ALL, Forecasts, Pairs, Sample, Updates
+from ...tables.samples import ALL, Forecasts, Sample
+from ...tables.updates import Pairs, Updates
 from ..number import Resampling
 
 WORTH_BOUNDS = 0.02

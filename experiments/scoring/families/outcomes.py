@@ -9,7 +9,8 @@ from ....metrics import brier as brier_score
 from ....metrics import brier_update as update_score
 from ...tables.cells import Array
 from ...tables.rows import take
-from ...tables.samples import Forecasts, Hits, Sample, Updates
+from ...tables.samples import Forecasts, Hits, Sample
+from ...tables.updates import Updates
 from ..number import Resampling
 from .martingale import LEVEL, PAIRED
 from .metric import Compared, Line, bounds, clusters_of, compare_mean, known_outcome, metric, with_drop_reasons

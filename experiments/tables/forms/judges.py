@@ -6,7 +6,8 @@ from typing import Any
 import numpy as np
 
 from ..cells import Array
-from ..samples import Judgements, Sample
+from ..samples import Sample
+from ..updates import Judgements
 from .form import Columns, Data, Form, P, named, side_by_side, suffixes
 from .updates import in_order
 

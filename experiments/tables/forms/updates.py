@@ -11,7 +11,8 @@ from ....hooks.errors import UserError
 from ....metrics import trajectory_pairs
 from ..cells import SLACK, Array, complete, refuse_row
 from ..rows import cells, joined, label_text, take
-from ..samples import STEPWISE, WHOLE, Chains, Pairs, Sample, Updates
+from ..samples import Sample
+from ..updates import STEPWISE, WHOLE, Chains, Pairs, Updates
 from .form import Columns, Data, Form, P, named, suffixes
 
 

@@ -167,7 +167,6 @@ def test_too_few_pairs_are_refused_with_the_first_that_was_left_out(monkeypatch:
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ("temperatures=[0.5]", "temperatures: the map is read at 1"),
         ("capture.layers=[1]", "capture: the map keeps no activations"),
         ("model.thinking=on", "model.thinking: a belief after thoughts"),
         ("pairs={of: urns}", "pairs"),

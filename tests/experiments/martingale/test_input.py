@@ -69,7 +69,6 @@ def test_a_wrong_setting_is_one_line(configured: Configured, change: str, messag
         (("model.thinking=on", "reasoning=[thought, cot]"), "goes with reasoning `thought`, beside it `evidence`"),
         (("model.thinking=on", "reasoning=[evidence]"), "goes with reasoning `thought`, beside it `evidence`"),
         (("reasoning=[cot, thought]",), "set `model.thinking: on`"),
-        (("temperatures=[0.5]",), "beliefs are read at 1"),
     ],
 )
 def test_settings_that_do_not_go_together(configured: Configured, changes: tuple[str, ...], message: str) -> None:

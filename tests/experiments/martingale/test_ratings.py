@@ -16,7 +16,7 @@ from doxascope.experiments.engine.together import score_runs
 from doxascope.experiments.martingale.ratings import PLACE, rated
 from doxascope.experiments.martingale.table import readings
 from doxascope.experiments.runs.folder import RunFolder
-from doxascope.experiments.tables.samples import STEPWISE, Updates
+from doxascope.experiments.tables.updates import STEPWISE, Updates
 
 Write = Callable[..., Path]
 

@@ -23,7 +23,7 @@ from doxascope.experiments.martingale.table import pairs, readings
 from doxascope.experiments.reading.exact import compile_questions, read_questions
 from doxascope.experiments.reading.stated import stated_rows
 from doxascope.experiments.reading.thinking import think
-from doxascope.experiments.tables.samples import WHOLE
+from doxascope.experiments.tables.updates import WHOLE
 from doxascope.hooks.exact.exact import QueryTree, largest_difference
 from doxascope.hooks.store import ActivationStore
 from doxascope.hooks.tree.tree import cut_into_packs

@@ -98,7 +98,6 @@ def test_lines_and_sampled_answers_are_read_with_their_sum(configured: Configure
         ("items=5000", "lower items"),
         ("said={numbers: [roman]}", "roman"),
         ("wording.menu='{patient}'", "patient"),
-        ("temperatures=[0.5]", "temperatures"),
     ],
 )
 def test_a_users_mistake_is_one_line(configured: Configured, change: str, said: str) -> None:

@@ -124,3 +124,12 @@ def test_counted_options_lose_by_luck_what_their_floor_says() -> None:
     number = losses(sample, "rejection")["dutch_book_rejection"]
     floor = float(number.beside["of a coherent agent read with this noise"])
     assert floor == pytest.approx(number.score.estimate, rel=0.25)
+
+
+def test_few_answers_that_name_one_option_alone_have_a_floor() -> None:
+    """A fifth over one less four fifths is a rounding more than 1."""
+    prior, rejected = np.tile([0.0, 0.2, 0.8], (N, 1)), np.full(N, 2)
+    after = np.tile([0.0, 1.0, 0.0], (N, 1))
+    few = Options(prior=prior, posterior=after, rejected=rejected, n_prior=np.ones(N), n_posterior=np.ones(N), **NAMED)
+    number = losses(few, "rejection")["dutch_book_rejection"]
+    assert float(number.beside["of a coherent agent read with this noise"]) == pytest.approx(0, abs=1e-6)

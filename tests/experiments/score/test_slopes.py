@@ -12,7 +12,8 @@ from doxascope.experiments.report.text import adjusted_p, as_text
 from doxascope.experiments.scoring.engine import score_samples, score_table
 from doxascope.experiments.scoring.families.metric import WITHHELD
 from doxascope.experiments.scoring.number import Number, Resampling
-from doxascope.experiments.tables.samples import Chains, Options, Pairs, Updates
+from doxascope.experiments.tables.samples import Options
+from doxascope.experiments.tables.updates import Chains, Pairs, Updates
 from doxascope.hooks.errors import UserError
 from doxascope.metrics import (
     PairedDifference,

@@ -17,6 +17,7 @@ from doxascope.hooks.backends.capture import CapturePlan
 from doxascope.hooks.backends.make import MakeBackend, make_backend
 from doxascope.hooks.backends.transformers import TransformersBackend
 from doxascope.hooks.certificate.certificate import TOLERANCE
+from doxascope.hooks.conformance.families import GPT, MIXED, SHAPE
 from doxascope.hooks.edits import changes
 from doxascope.hooks.edits.changes import Change, Edit
 from doxascope.hooks.exact.exact import ExactReading, largest_difference, read_packed
@@ -32,22 +33,11 @@ from doxascope.hooks.tree.layouts import LAYOUTS
 from doxascope.hooks.tree.tree import Pack, TokenTree, cut_into_packs
 
 BACKENDS = ("transformers", "transformer_lens", "nnsight")
-SHAPE = {
-    "hidden_size": 32,
-    "intermediate_size": 48,
-    "num_hidden_layers": 4,
-    "num_attention_heads": 4,
-    "num_key_value_heads": 2,
-    "head_dim": 8,
-    "max_position_embeddings": 128,
-    "initializer_range": 0.3,
-}
 TINY = {
     "llama": SHAPE,
-    "gemma3_text": SHAPE
-    | {"head_dim": 16, "layer_types": ["sliding_attention", "full_attention"] * 2, "sliding_window": 8},
+    "gemma3_text": {**SHAPE, **MIXED, "head_dim": 16},
     "qwen3": SHAPE,
-    "gpt2": {"n_embd": 32, "n_layer": 3, "n_head": 4, "n_positions": 128, "initializer_range": 0.3},
+    "gpt2": {**GPT, "initializer_range": 0.3},  # names of other families' settings mislead TransformerLens
 }
 REAL = {"smollm2-135m": "smollm", "gemma3-270m": "gemma"}
 BOTH: tuple[Site, Site] = ("resid_pre", "resid_post")

@@ -11,6 +11,7 @@ import torch
 
 from doxascope import load
 from doxascope.hooks.backends.transformers import TransformersBackend
+from doxascope.hooks.conformance.families import FAMILIES
 from doxascope.hooks.exact.exact import ExactReading, largest_difference, read_packed
 from doxascope.hooks.lm import LanguageModel
 from doxascope.hooks.model.blocks import blocks
@@ -19,21 +20,7 @@ from doxascope.hooks.prompts.options import make_options
 from doxascope.hooks.prompts.query import Query, Swap
 from doxascope.hooks.tree.layouts import LAYOUTS
 
-SHAPE = {
-    "hidden_size": 32,
-    "intermediate_size": 48,
-    "num_hidden_layers": 4,
-    "num_attention_heads": 4,
-    "num_key_value_heads": 2,
-    "head_dim": 8,
-    "max_position_embeddings": 256,
-    "initializer_range": 0.3,
-}
-TINY = {
-    "llama": SHAPE,
-    "gemma3_text": SHAPE | {"layer_types": ["sliding_attention", "full_attention"] * 2, "sliding_window": 8},
-    "gpt2": {"n_embd": 32, "n_layer": 3, "n_head": 4, "n_positions": 256, "initializer_range": 0.3},
-}
+TINY = ("llama", "gemma3_text", "gpt2")
 TEXTS = ("Is it red or blue, say?", "Is it old or long, say?")
 
 
@@ -42,7 +29,7 @@ def lm(request: pytest.FixtureRequest, save_architecture: Callable[..., Path]) -
     if request.param == "smollm2-135m":
         yield request.getfixturevalue("smollm")
         return
-    with load(str(save_architecture(request.param, TINY[request.param]))) as loaded:
+    with load(str(save_architecture(request.param, FAMILIES[request.param]))) as loaded:
         yield loaded
 
 

@@ -9,8 +9,8 @@ import pytest
 import torch
 
 from doxascope.hooks.backends.captured import Captured
-from doxascope.hooks.certificate.certificate import SITES, TOLERANCE, Certificate, Parity
-from doxascope.hooks.certificate.certify import relative_differences
+from doxascope.hooks.certificate.certificate import AMONG, SITES, TOLERANCE, Certificate, Change, Parity
+from doxascope.hooks.certificate.certify import SUBJECTS, relative_differences
 from doxascope.hooks.model.points import Site
 from doxascope.hooks.model.spec import BACKENDS
 
@@ -40,6 +40,14 @@ def test_back_ends_agree_and_noise_is_small_in_float32(
     assert {f"batches of {n}, padded on the {side}" for n in (4, 16) for side in sides} < set(
         certificate.floor["float32"]
     )
+
+
+def test_a_dense_model_reads_an_item_alone_and_among_seven_others_to_the_same_bit(certificate: Certificate) -> None:
+    if certificate.device != "cpu":
+        pytest.skip("the models are on a GPU")
+    assert len(SUBJECTS) == 8
+    for dtype in ("float32", "bfloat16"):
+        assert certificate.floor[dtype][AMONG] == Change(probability=0, nat=0)
 
 
 def test_it_is_readable_by_people_and_programs(certificate: Certificate) -> None:

@@ -223,7 +223,7 @@ def test_what_cannot_be_edited_is_refused_in_a_line(tiny: Any) -> None:
             lambda: Steer(direction(), layers=0, at="last", sites=cast(Any, "post")),
             "sites 'post'; known: resid_pre",
         ),
-        (TALK, lambda: "steer", "give Steer, Ablate or Replace"),
+        (TALK, lambda: "steer", "give Steer, Ablate, Replace"),
         (
             twice,
             lambda: Steer(direction(), layers=0, at=Position(text="stone")),

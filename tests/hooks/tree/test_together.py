@@ -11,8 +11,9 @@ import torch
 from doxascope import load
 from doxascope.experiments.engine.rounds import read_in_rounds
 from doxascope.hooks.backends.capture import CapturePlan
+from doxascope.hooks.conformance.families import FAMILIES
 from doxascope.hooks.errors import UserError
-from doxascope.hooks.exact.exact import read_together
+from doxascope.hooks.exact.exact import start_reading
 from doxascope.hooks.prompts.options import make_options
 from doxascope.hooks.prompts.places import LAST
 from doxascope.hooks.tree.tree import BLOCK, FILLER, TokenTree, cut_into_packs, join_packs
@@ -53,7 +54,7 @@ def sets_of(lm: Any, n: int) -> list[list[Any]]:
 
 def together(lm: Any, requests: list[list[Any]], **more: Any) -> list[Any]:
     plan = CapturePlan()
-    return read_together(requests, lm.backend, lm.head, budget=BUDGET, joined=True, capture=plan, **more)
+    return start_reading(requests, lm.backend, lm.head, budget=BUDGET, joined=True, capture=plan, **more)()
 
 
 def test_joined_packs_are_of_one_length_and_their_pieces_begin_at_blocks() -> None:
@@ -96,6 +97,18 @@ def test_a_set_alone_and_among_seven_others_reads_the_same_bytes(lm: Any, noise:
             np.testing.assert_allclose(one.logp, apart.logp, atol=noise(apart.logp))
 
 
+def test_a_mixture_of_experts_reads_the_same_among_others_as_far_as_rounding_goes(
+    save_architecture: Callable[..., Path], noise: Callable[[Any], float]
+) -> None:
+    """How many tokens an expert is given at once depends on who else is there, and with it the order of its sums."""
+    with load(str(save_architecture("mixtral", FAMILIES["mixtral"]))) as lm:
+        requests = sets_of(lm, 8)
+        for request, among in zip(requests, lm.start_reading(requests, together=True)(), strict=True):
+            (alone,) = lm.start_reading([request], together=True)()
+            for one, other in zip(among.readings, alone.readings, strict=True):
+                np.testing.assert_allclose(one.logp, other.logp, atol=noise(other.logp))
+
+
 def test_rounds_give_each_item_its_own_readings_and_read_them_together(lm: Any) -> None:
     """Items ask once, twice, or what depends on an answer."""
     requests, passes = sets_of(lm, 4), []
@@ -108,7 +121,7 @@ def test_rounds_give_each_item_its_own_readings_and_read_them_together(lm: Any) 
         return [*first.readings, *again.readings]
 
     try:
-        found = read_in_rounds(lm, [lambda model, i=i: item(i, model) for i in range(4)])
+        (found,) = read_in_rounds(lm, [[lambda model, i=i: item(i, model) for i in range(4)]], together=True)
     finally:
         del lm.backend.run
     assert passes == [4, 3]
@@ -130,5 +143,38 @@ def test_what_one_item_raises_ends_the_round_and_leaves_no_thread(lm: Any) -> No
         return model.read(sets_of(lm, 1)[0], budget=BUDGET)
 
     with pytest.raises(UserError, match="item 1 is wrong"):
-        read_in_rounds(lm, [lambda model, i=i: item(i, model) for i in range(3)])
+        list(read_in_rounds(lm, [[lambda model, i=i: item(i, model) for i in range(3)]] * 2, together=True))
     assert threading.active_count() == before
+
+
+def test_rounds_of_items_apart_read_the_bytes_of_one_item_after_the_other(lm: Any) -> None:
+    """What a run on a GPU does by itself. The next batch asks while the first is read, and not before."""
+    requests, order = sets_of(lm, 6), []
+
+    def item(i: int, model: Any) -> list[Any]:
+        order.append(i)
+        found = [model.read(requests[i], budget=BUDGET, capture=CapturePlan())]
+        return [*found, model.read(requests[i][:1], budget=BUDGET)] if i % 2 else found
+
+    reads = [lambda model, i=i: item(i, model) for i in range(6)]
+    batches = read_in_rounds(lm, [reads[:2], reads[2:5], reads[5:]], together=False)
+    found = next(batches)
+    assert order == [0, 1, 2, 3, 4]
+    found += [one for batch in batches for one in batch]
+    for i, own in enumerate(found):
+        for one, other in zip(own, item(i, lm), strict=True):
+            assert one.cost == other.cost
+            for reading, alone in zip(one.readings, other.readings, strict=True):
+                assert reading.logp.tobytes() == alone.logp.tobytes()
+        torch.testing.assert_close(own[0].captured.residuals, item(i, lm)[0].captured.residuals, rtol=0, atol=0)
+
+
+def test_what_a_later_batch_raises_comes_after_the_results_before_it(lm: Any) -> None:
+    def wrong(model: Any) -> Any:
+        raise UserError("item 1 is wrong")
+
+    (request,) = sets_of(lm, 1)
+    batches = read_in_rounds(lm, [[lambda model: model.read(request, budget=BUDGET)], [wrong]], together=False)
+    assert [one.readings[0].readout_id for one in next(batches)] == ["0-0"]
+    with pytest.raises(UserError, match="item 1 is wrong"):
+        next(batches)

@@ -1,0 +1,16 @@
+"""Causal checks of probes: contexts, interventions, and what they change."""
+
+from ....probes.causal.check import CausalCheck
+from ....probes.causal.plan import CausalPlan, CausalThresholds
+from .check import causal_check
+from .contexts import CausalContext, CausalPlace, CausalQuestion
+
+__all__ = [
+    "CausalCheck",
+    "CausalContext",
+    "CausalPlace",
+    "CausalPlan",
+    "CausalQuestion",
+    "CausalThresholds",
+    "causal_check",
+]

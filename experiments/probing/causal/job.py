@@ -1,0 +1,266 @@
+"""A causal job: from a run and a trained probe to the check, its numbers, its page and the probe's report card."""
+
+import json
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import yaml
+
+from .... import __version__
+from ....hooks.documents import read_json, read_text
+from ....hooks.errors import UserError, in_one_line
+from ....hooks.files import atomic_write
+from ....hooks.prompts.options import Option, make_options
+from ....hooks.prompts.places import Position
+from ....hooks.verbal.formats import count_format
+from ....probes.card.claims import USED, CausalVerdict
+from ....probes.causal.check import CausalCheck
+from ....probes.causal.claims import FALSIFIER
+from ....probes.data.neutral import neutral_chats
+from ....probes.probe import Probe
+from ...engine.config import stored_config
+from ...engine.progress import progress
+from ...experiment import Question, RunConfig
+from ...report.rows import jsonable
+from ...report.text import aligned
+from ...runs.folder import RunFolder
+from ...runs.manifest import digest
+from ..reread import require_same_model
+from ..rows import Loaded, load_runs
+from ..settings import ProbeJob
+from .check import by_turns, causal_check
+from .contexts import CausalContext, CausalPlace, CausalQuestion
+from .page import page
+from .reading import Arrays
+from .settings import CausalAction, CausalJob, CausalStated
+
+LONGEST = 100_000
+"""Characters of a file of neutral prompts."""
+
+
+def causal_job(job: CausalJob, out: Path, allow_code: tuple[Path, ...] = ()) -> tuple[Path, list[str]]:
+    """Check, save the numbers and the page, and fill the probe's report card; returns the folder, and the claims as
+    lines. The same job goes on where it was.
+
+    Raises UserError for no run or no probe, a probe of another model or place, and a run whose questions cannot be
+    asked again.
+    """
+    from ....hooks.lm import load
+
+    if len(job.runs) != 1 or job.probe is None:
+        raise UserError("causal: give one run that kept its activations, and a trained probe by -o probe=PATH")
+    probe = Probe.load(job.probe)
+    loaded = load_runs(_rows(job, probe), allow_code)
+    probe.require_fit(loaded.header, probe.meta.at)
+    experiment, config = stored_config(RunFolder.open(job.runs[0]).config, allow_code)
+    if config.model.thinking == "on":
+        raise UserError("causal: a belief after thoughts is a mixture over them; give a run with model.thinking=closed")
+    asked = {one.readout_id: one for item in experiment.items(config) for one in experiment.questions(config, item)}
+    contexts, position = _contexts(job, loaded, asked, config, probe.meta.position)
+    place = CausalPlace(
+        probe.meta.layer,
+        position,
+        probe.meta.site,
+        probe.meta.head,
+        job.at,
+        job.wrong_layer,
+        job.wrong_position,
+    )
+    folder = _folder(job, contexts, out)
+    given = {name: _direction(path) for name, path in job.directions.items()}
+    with folder.writing(), load(config.model, terminators=config.terminators) as lm:
+        require_same_model(lm, loaded.header)
+        with progress(len(contexts), "context", f"causal check of {probe.meta.name}") as advance:
+            found = causal_check(
+                lm,
+                contexts,
+                probe,
+                place,
+                job.plan,
+                directions=given,
+                unrelated=Probe.load(job.unrelated) if job.unrelated else None,
+                neutral=_neutral(job),
+                budget=config.token_budget,
+                keep=_keeper(folder.path / "read"),
+                advance=advance,
+            )
+        verdict = CausalVerdict(found.used, _evidence(found), FALSIFIER)
+        folder.write_json("causal.json", jsonable(causal_data(found, job, probe, contexts)))
+        page(found, job, probe, str(loaded.header.conditions["model"].get("name", "an unnamed model"))).write(folder)
+        _fill_card(job.probe, probe, verdict)
+    return folder.path, claim_lines(found)
+
+
+def claim_lines(found: CausalCheck) -> list[str]:
+    """The claims for a terminal."""
+    rows = [(claim.name, claim.verdict, claim.evidence) for claim in found.claims]
+    head = f"what it reads is used: {found.used} ({found.n_contexts} contexts in {found.n_groups} groups)"
+    return [head, "", *aligned(rows)]
+
+
+def causal_data(found: CausalCheck, job: CausalJob, probe: Probe, contexts: Sequence[CausalContext]) -> dict[str, Any]:
+    """The check for `causal.json`."""
+    numbers = found.numbers._asdict()
+    return {
+        "doxascope": __version__,
+        "settings": job.model_dump(mode="json"),
+        "probe": probe.meta.model_dump(mode="json"),
+        "used": found.used,
+        "falsifier": FALSIFIER,
+        "claims": [claim._asdict() for claim in found.claims],
+        "contexts": [one.name for one in contexts],
+        "groups": found.n_groups,
+        "numbers": {name: _plain(one) for name, one in numbers.items()},
+    }
+
+
+def _plain(value: Any) -> Any:
+    """Named tuples as what they name, at any depth."""
+    if hasattr(value, "_asdict"):
+        value = value._asdict()
+    if isinstance(value, dict):
+        return {str(name): _plain(one) for name, one in value.items()}
+    if isinstance(value, list | tuple):
+        return [_plain(one) for one in value]
+    return value
+
+
+def _rows(job: CausalJob, probe: Probe) -> ProbeJob:
+    """What chooses the rows: the probe's own place."""
+    meta = probe.meta
+    return ProbeJob(
+        runs=job.runs, target=job.target, option=job.option, where=job.where, site=meta.site, position=meta.position
+    )
+
+
+def _contexts(
+    job: CausalJob, loaded: Loaded, asked: dict[str, Question], config: RunConfig, named: str
+) -> tuple[list[CausalContext], Position]:
+    """The chosen read-outs as contexts, and where the probe's token is in them.
+
+    Raises UserError for a read-out that the experiment does not ask by itself, and for places that differ.
+    """
+    rows = loaded.data.rows
+    groups = rows["group"].astype(str).tolist()
+    chosen = sorted(by_turns(groups)[: job.contexts])
+    made, places = [], []
+    for i in chosen:
+        name = str(rows["readout_id"].iloc[i])
+        question = asked.get(name)
+        if question is None:
+            raise UserError(f"{job.runs[0]}: {name!r} depends on what the model said; choose others by `where`")
+        positions = (
+            question.positions if not config.capture or config.capture.positions is None else config.capture.positions
+        )
+        places.append(positions[named])
+        made.append(_context(job, question, groups[i], float(loaded.data.target.prob[i]), config))
+    if len({one.model_dump_json() for one in places}) > 1:
+        raise UserError(f"position {named!r}: lies in different places of these read-outs; choose some by `where`")
+    return made, places[0]
+
+
+def _context(job: CausalJob, question: Question, group: str, target: float, config: RunConfig) -> CausalContext:
+    names = [one.name for one in question.options]
+    first = 0 if job.option is None else names.index(job.option)
+    values = tuple(float(i == first) for i in range(len(names)))
+    belief = CausalQuestion(question.conversation, question.options, values, question.prefill)
+    rest = next(name for i, name in enumerate(names) if i != first)
+    return CausalContext(
+        question.readout_id,
+        group,
+        belief,
+        action=_choice(job.action, question) if job.action else None,
+        verbal=_stated(job.verbal, question, names[first], rest) if job.verbal else None,
+        target=target,
+        break_even=float("nan") if job.action is None or job.action.break_even is None else job.action.break_even,
+    )
+
+
+def _choice(choice: CausalAction, question: Question) -> CausalQuestion:
+    values = choice.values or tuple(float(i == 0) for i in range(len(choice.options)))
+    talk = _asking(question, choice.ask.replace("{question}", _last(question)))
+    return CausalQuestion(talk, make_options(choice.options, choice.forms), values, choice.prefill)
+
+
+def _stated(stated: CausalStated, question: Question, yes: str, no: str) -> CausalQuestion:
+    form = count_format(stated.most).worded(yes, no)
+    ask = (stated.ask or form.instruction).replace("{question}", _last(question)).replace("{yes}", yes)
+    options = tuple(Option(one.name, one.forms) for one in form.numbers)
+    values = tuple(one.value for one in form.numbers)
+    return CausalQuestion(_asking(question, ask), options, values, stated.prefill, form.terminators)
+
+
+def _asking(question: Question, text: str) -> list[Any]:
+    return [*question.conversation[:-1], {"role": "user", "content": text}]
+
+
+def _last(question: Question) -> str:
+    return str(question.conversation[-1]["content"])
+
+
+def _neutral(job: CausalJob) -> list[str]:
+    if job.neutral_file is None:
+        return neutral_chats(job.neutral)
+    return [line for line in read_text(job.neutral_file, LONGEST).splitlines() if line.strip()]
+
+
+def _direction(path: Path) -> Any:
+    from ....hooks.edits.vector import Vector
+
+    with in_one_line(path, "give a .npy file of one direction"):
+        return Vector(np.load(path, allow_pickle=False), path.stem, str(path))
+
+
+def _folder(job: CausalJob, contexts: Sequence[CausalContext], out: Path) -> RunFolder:
+    """The job's own folder, named by its settings and its contexts."""
+    about = [job.model_dump(mode="json"), [one.name for one in contexts]]
+    path = out / f"{job.name}-{digest(about)[:8]}"
+    try:
+        path.mkdir(parents=True, exist_ok=True)
+        folder = RunFolder(path)
+        folder.write("job.yaml", yaml.safe_dump(job.model_dump(mode="json"), sort_keys=False))
+    except OSError as error:
+        raise UserError(f"{path}: cannot be written ({error.strerror}); choose another --out") from error
+    return folder
+
+
+def _keeper(folder: Path) -> Callable[[str, Callable[[], Arrays]], Arrays]:
+    """Keeps what was read on the disk, whole or not at all."""
+
+    def keep(name: str, make: Callable[[], Arrays]) -> Arrays:
+        path = folder / f"{name}.npz"
+        if path.exists():
+            with in_one_line(path, "delete it"), np.load(path, allow_pickle=False) as kept:
+                return {key: kept[key] for key in kept.files}
+        found: dict[str, Any] = dict(make())
+        with in_one_line(f"{path}: cannot be written", "choose another --out"):
+            folder.mkdir(exist_ok=True)
+            with atomic_write(path) as temporary, temporary.open("wb") as file:
+                np.savez(file, **found)
+        return found
+
+    return keep
+
+
+def _evidence(found: CausalCheck) -> str:
+    return "; ".join(f"{claim.name}: {claim.verdict}" for claim in found.claims)
+
+
+def _fill_card(path: Path, probe: Probe, verdict: CausalVerdict) -> None:
+    """Write the verdict beside the probe, where a sweep finds it, and into the card that lies there, if one does."""
+    folder = path.parent
+    record = {"probe": probe.meta.numbers, **verdict._asdict()}
+    with in_one_line(folder / USED, "make the folder writable"), atomic_write(folder / USED) as temporary:
+        temporary.write_text(json.dumps(record, indent=1) + "\n", encoding="utf-8")
+    if not (folder / "card.json").is_file():
+        return
+    card = read_json(folder / "card.json")
+    with in_one_line(folder / "card.json", "give `doxascope probe sweep` again"):
+        updated = verdict.into(card)
+        with atomic_write(folder / "card.json") as temporary:
+            temporary.write_text(json.dumps(updated, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
+    Probe(
+        probe.readout, probe.meta.model_copy(update={"called": updated["called"]}), probe.crossed, probe.fold_of
+    ).save(path.with_suffix("") if path.suffix in (".npz", ".json") else path)

@@ -1,0 +1,243 @@
+"""The page of a causal check: the verdict, the claims, the dose response, then all numbers."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from .... import __version__
+from ....metrics.inference.jackknife import Contrast
+from ....metrics.inference.means import ClusterMean
+from ....metrics.inference.ratio import Ratio
+from ....probes.causal.check import CausalCheck
+from ....probes.causal.claims import FALSIFIER, NEEDED_FOR_USE, told, told_slope
+from ....probes.causal.data import ACTION, EXACT, PROBE, VERBAL
+from ....probes.causal.plan import CausalPlan
+from ....probes.probe import Probe
+from ...experiment import Figure
+from ...report.blocks import Block, Cell, Primary, Prose, Stamp, TableBlock, Top
+from ...report.page import Page
+from ...report.plotting import INK, MARK, REFERENCE, panel_figure
+from .settings import CausalJob
+
+NAMES = {
+    PROBE: "probe belief, log-odds",
+    EXACT: "exact belief, log-odds",
+    ACTION: "share of the action",
+    VERBAL: "stated belief",
+}
+CONTROLS = {"unrelated": "another concept", "position": "the wrong token", "layer": "the wrong layer"}
+KEY: dict[str, Any] = {
+    "steered": {"color": MARK, "marker": "o", "markersize": 3, "linewidth": 1},
+    "random directions": {"color": INK, "linewidth": 5, "alpha": 0.35},
+}
+
+
+def page(found: CausalCheck, job: CausalJob, probe: Probe, model: str) -> Page:
+    """The page: the verdict with what it lacks, causal gain, the dose response, and all that was tried."""
+    gain, plan = found.numbers.gains[job.plan.directions[0]], job.plan
+    missing = [
+        (claim.name, f"{claim.verdict}: {claim.evidence}")
+        for claim in found.claims
+        if claim.name in NEEDED_FOR_USE and claim.verdict != "supported"
+    ]
+    top = Top(
+        said=f"Whether the model uses what {probe.meta.name} reads at {probe.meta.at}.",
+        verdict=Stamp(
+            says=f"What this probe reads is used: {found.used}", lines=missing, note=f"False if {FALSIFIER}."
+        ),
+        gate=_claims(found),
+        primary=Primary(
+            title="Primary number",
+            label=f"causal gain along the {plan.directions[0]}: change of the exact belief for each unit of what the "
+            "probe reads, in log-odds",
+            value=f"{gain.ratio:.3f}",
+            lines=[
+                f"[{gain.ci_lo:.3f}, {gain.ci_hi:.3f}] {gain.ci_method}",
+                f"{found.n_contexts} contexts in {found.n_groups} groups; 1: the probe reads what the model uses, 0: "
+                "it does not",
+            ],
+        ),
+        figure=dose_figure(found, plan),
+    )
+    blocks: list[Block] = [
+        Prose(title="What was done", text=_done(found, job, probe)),
+        _gains(found),
+        _controls(found, plan),
+        *_erased(found, plan),
+        *_surgery(found),
+    ]
+    made = (
+        f"Intervals over groups, level {plan.level:g}, {plan.draws} draws; seed {plan.seed}. doxascope {__version__}."
+    )
+    return Page(f"A causal check of {probe.meta.name}", f"of {model}", top, blocks, made)
+
+
+def dose_figure(found: CausalCheck, plan: CausalPlan) -> Figure:
+    """Mean changes over the doses, a panel for each outcome; the band of random directions at the registered dose."""
+    response, band = found.numbers.response, found.numbers.band
+
+    def draw(axes: Any, outcome: str) -> None:
+        changes = response.changes[outcome]
+        means = [one.mean for one in changes]
+        below, above = (
+            np.nan_to_num([abs(one.mean - end) for one, end in zip(changes, ends, strict=True)])
+            for ends in zip(*((one.ci_lo, one.ci_hi) for one in changes), strict=True)
+        )
+        axes.axhline(0.0, **REFERENCE)
+        if outcome == EXACT and band is not None:
+            for sign in (-1, 1):
+                axes.plot(
+                    [sign * plan.dose] * 2, [-band.half, band.half], solid_capstyle="butt", **KEY["random directions"]
+                )
+        axes.errorbar(response.doses, means, yerr=[below, above], elinewidth=0.8, **KEY["steered"])
+        axes.set_xlabel("dose, SD")
+        axes.set_ylabel("change")
+
+    caption = (
+        f"Mean change from the unedited branch, with intervals over groups. Grey, at {plan.dose:g} SD, which was "
+        f"registered: where {plan.level:.0%} of the random directions of the same length lie."
+        if band is not None
+        else "Mean change from the unedited branch, with intervals over groups. No random direction was tried."
+    )
+    key = KEY if band is not None else {"steered": KEY["steered"]}
+    return panel_figure("Dose response", [(NAMES[o], o) for o in response.changes], draw, caption, columns=3, key=key)
+
+
+def _claims(found: CausalCheck) -> TableBlock:
+    return TableBlock(
+        title="Claims",
+        caption="Each falsifier was fixed in the settings before anything was edited. The verdict needs "
+        + ", ".join(NEEDED_FOR_USE)
+        + ".",
+        head=[("claim", ""), ("verdict", ""), ("evidence", "")],
+        rows=[
+            [
+                Cell(claim.name, [claim.claim, f"false if {claim.falsifier}"]),
+                Cell(claim.verdict),
+                Cell(claim.evidence.split("; ")[0], claim.evidence.split("; ")[1:]),
+            ]
+            for claim in found.claims
+        ],
+    )
+
+
+def _done(found: CausalCheck, job: CausalJob, probe: Probe) -> str:
+    plan = job.plan
+    doses = ", ".join(f"{dose:g}" for dose in plan.doses)
+    return (
+        f"Activations at {probe.meta.at} were moved along {', '.join(plan.directions)} by {doses} standard deviations "
+        "of their projection, both ways. Edited and unedited branches are read in one pass, so that each context is "
+        "compared with itself; every dose goes both ways, so that what any disturbance of that size does cancels."
+    )
+
+
+def _gains(found: CausalCheck) -> TableBlock:
+    rows = [_number(f"causal gain along the {name}", one) for name, one in found.numbers.gains.items()]
+    rows += [_number(f"{NAMES[name]}, for each SD", one) for name, one in found.numbers.slopes.items()]
+    rows.append(_number("Kendall's tau within contexts", found.numbers.response.trend))
+    return TableBlock(
+        title="Gains and slopes", head=[("", ""), ("estimate", ""), ("interval", ""), ("rows", "")], rows=rows
+    )
+
+
+def _number(name: str, one: Ratio | ClusterMean) -> list[Cell]:
+    interval = f"[{one.ci_lo:.3f}, {one.ci_hi:.3f}]" if np.isfinite(one.ci_lo) else "no interval"
+    status = "" if one.status == "ok" else one.status
+    known = bool(np.isfinite(one.estimate))
+    return [Cell(name), Cell(f"{one.estimate:.3f}", status=status, known=known), Cell(interval), Cell(str(one.n_rows))]
+
+
+def _controls(found: CausalCheck, plan: CausalPlan) -> TableBlock:
+    band, off = found.numbers.band, found.numbers.off_target
+    rows = [
+        [Cell(CONTROLS[name]), Cell(told(one.effect)), Cell(told(one.more))]
+        for name, one in found.numbers.controls.items()
+    ]
+    if band is not None:
+        rows.append(
+            [
+                Cell("random directions", [f"{len(band.effects)} in {band.n_contexts} contexts"]),
+                Cell(f"band +-{band.half:.3f}", [f"the direction's own effect there {band.effect:.3f}"]),
+                Cell(f"p {band.p:.3g}"),
+            ]
+        )
+    notes = []
+    if off is not None:
+        told_of = f"{off.kl:.4f} nat; random directions: median {off.median:.4f}, bound {off.bound:.4f}"
+        notes.append((f"KL after {off.n_prompts} neutral prompts", told_of))
+    return TableBlock(
+        title="Controls",
+        caption=f"Mean effect on the exact belief's log-odds at {plan.dose:g} SD, by vectors of the same length.",
+        head=[("", ""), ("effect", ""), ("the registered direction's is larger by", "")],
+        rows=rows,
+        notes=notes or ([] if rows else [("not tested", "no control was given")]),
+    )
+
+
+def _erased(found: CausalCheck, plan: CausalPlan) -> list[Block]:
+    if not found.numbers.erased:
+        return []
+    rows: list[Sequence[Cell]] = []
+    for name, one in found.numbers.erased.items():
+        rows += [
+            [
+                Cell(f"R2 {place}", [name]),
+                Cell(f"{before.value:.3f}"),
+                Cell(f"{after.value:.3f}"),
+                Cell(f"{fall.value:.3f} [{fall.lo:.3f}, {fall.hi:.3f}]"),
+            ]
+            for place, (before, after, fall) in one.decoded.items()
+        ]
+        rows += [
+            [Cell(f"slope of {NAMES[outcome]} on the target's log-odds", [name]), *map(_slope(plan), depends)]
+            for outcome, depends in one.depends.items()
+        ]
+    return [
+        TableBlock(
+            title="Erasure",
+            caption="Each context was erased by what was fitted on the other folds' groups; R2 is of a fresh probe of "
+            "what is left.",
+            head=[("", ""), ("before", ""), ("after", ""), ("fall", "")],
+            rows=rows,
+        )
+    ]
+
+
+def _slope(plan: CausalPlan) -> Any:
+    def cell(one: Contrast) -> Cell:
+        return Cell(told_slope(one, plan.level))
+
+    return cell
+
+
+def _surgery(found: CausalCheck) -> list[Block]:
+    one = found.numbers.surgery
+    if one is None:
+        return []
+    rows = [
+        [
+            Cell(f"{at.p:g}", [f"moved by {at.reach:.1f} SD"]),
+            Cell(f"{at.asked:.3f}"),
+            Cell(told(at.exact)),
+            Cell(told(at.verbal) if at.verbal else "not asked"),
+            Cell(told(at.action) if at.action else "not asked"),
+        ]
+        for at in one.grid
+    ]
+    notes = [("slope of the exact belief's log-odds on those asked for", told(one.exact))]
+    if one.verbal:
+        notes.append(("slope of the stated belief on the posterior asked for", told(one.verbal)))
+    if one.regret and one.unmoved:
+        lost = f"{told(one.regret)}; without surgery {told(one.unmoved)}"
+        notes.append(("expected utility that the action loses, of the stake", lost))
+    return [
+        TableBlock(
+            title="Belief surgery",
+            caption="The probe's belief was set to p. Asked for is the posterior that Bayes' rule makes of p with the "
+            "evidence that comes after.",
+            head=[("set to", ""), ("asked for", ""), ("exact", ""), ("stated", ""), ("action", "")],
+            rows=rows,
+            notes=notes,
+        )
+    ]

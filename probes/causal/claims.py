@@ -1,0 +1,181 @@
+"""What a causal check claims, each with its falsifier, and what it says of the criterion of use (PROBES 9, 11)."""
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from ...metrics.inference.jackknife import Contrast
+from ...metrics.inference.means import ClusterMean
+from ...metrics.inference.ratio import Ratio
+from ...metrics.inference.tails import t_interval
+from ..card.claims import Claim, Judge, Verdict
+from .data import EXACT, HERE, LATER
+from .effects import Control, DoseResponse, OffTarget, RandomBand
+from .erased import ErasedBy
+from .plan import CausalPlan
+from .surgery import Surgery
+
+NEEDED_FOR_USE = (
+    "causal gain",
+    "dose response",
+    "beyond random directions",
+    "beyond another concept",
+    "at its position",
+    "off target",
+)
+"""The claims without which what a probe reads is not called used."""
+FALSIFIER = "a needed claim of the causal check fails: " + ", ".join(NEEDED_FOR_USE)
+
+
+class CausalNumbers(NamedTuple):
+    """The numbers of a causal check."""
+
+    gains: dict[str, Ratio]
+    """Direction -> causal gain, the registered one first."""
+    response: DoseResponse
+    band: RandomBand | None
+    controls: dict[str, Control]
+    """`unrelated`, `layer`, `position`, those that were given."""
+    slopes: dict[str, Ratio]
+    """Outcome -> change for each standard deviation of the registered direction."""
+    off_target: OffTarget | None
+    erased: dict[str, ErasedBy]
+    surgery: Surgery | None
+
+
+def claims(found: CausalNumbers, n_groups: int, plan: CausalPlan) -> tuple[Claim, ...]:
+    """All claims, those first that the criterion of use needs."""
+    enough = n_groups >= plan.thresholds.groups
+
+    def judge(name: str, claim: str, falsifier: str, holds: bool | None, evidence: str) -> Claim:
+        if holds is None:
+            return Claim(name, claim, falsifier, "not tested", evidence)
+        if not enough:
+            evidence += f"; {n_groups} groups are too few, {plan.thresholds.groups} are needed"
+        return Claim(name, claim, falsifier, "supported" if holds and enough else "not supported", evidence)
+
+    gain, trend, band, off = found.gains[plan.directions[0]], found.response.trend, found.band, found.off_target
+    others = "; ".join(f"along the {name} {told(one)}" for name, one in list(found.gains.items())[1:])
+    made = [
+        judge(
+            "causal gain",
+            "the exact belief follows what the probe reads",
+            "the interval of the causal gain reaches 0",
+            gain.ci_lo > 0,
+            f"gain {told(gain)}" + (f"; {others}" if others else ""),
+        ),
+        judge(
+            "dose response",
+            "more of the direction, more belief",
+            "the interval of Kendall's tau within contexts reaches 0, or the mean turns back by more than "
+            f"{plan.thresholds.reversal:.0%} of its range",
+            trend.ci_lo > 0 and found.response.reversal <= plan.thresholds.reversal,
+            f"tau {told(trend)}; the mean turns back by {found.response.reversal:.0%} of its range",
+        ),
+        judge(
+            "beyond random directions",
+            "no random direction of the same length does as much",
+            f"the effect lies within the band of {plan.level:.0%} of {plan.random} directions drawn from the "
+            "activations' covariance",
+            None if band is None else band.outside,
+            "no random direction was tried"
+            if band is None
+            else f"effect {band.effect:+.3f} nat at {plan.dose:g} SD, band +-{band.half:.3f}, p {band.p:.3g}, "
+            f"{len(band.effects)} directions in {band.n_contexts} contexts",
+        ),
+        _more(judge, "beyond another concept", "unrelated", "the direction of another concept", found, plan),
+        _more(judge, "at its position", "position", "the same at the wrong token", found, plan),
+        judge(
+            "off target",
+            "neutral prompts are moved no more than by random directions",
+            f"the mean KL after neutral prompts exceeds what {plan.level:.0%} of the random directions stay below",
+            None if off is None or off.bound != off.bound else off.kl <= off.bound,
+            "no neutral prompt was read under random directions"
+            if off is None or off.bound != off.bound
+            else f"{off.kl:.4f} nat; random {off.median:.4f}, bound {off.bound:.4f}; {off.n_prompts} prompts",
+        ),
+        _more(judge, "at its layer", "layer", "the same at the wrong layer", found, plan),
+        *(_moves(judge, found, name, what) for name, what in (("action", "what is done"), ("verbal", "what is said"))),
+        *_blinds(judge, found, plan),
+        _obeys(judge, found.surgery),
+    ]
+    return tuple(made)
+
+
+def use(made: Sequence[Claim]) -> Verdict:
+    """Of the criterion of use: as weak as the weakest claim that it needs."""
+    order: Sequence[Verdict] = ("not supported", "not tested", "supported")
+    return order[min(order.index(claim.verdict) for claim in made if claim.name in NEEDED_FOR_USE)]
+
+
+def told(one: Ratio | ClusterMean) -> str:
+    """A number with its interval."""
+    interval = f"[{one.ci_lo:.3f}, {one.ci_hi:.3f}]" if one.ci_lo == one.ci_lo else "(no interval)"
+    return f"{one.estimate:.3f} {interval}"
+
+
+def told_slope(one: Contrast, level: float) -> str:
+    """A slope with its interval."""
+    lo, hi = t_interval(one.estimate, one.se, one.df, level)
+    return f"{one.estimate:.3f} [{lo:.3f}, {hi:.3f}]" if np.isfinite(lo) else f"{one.estimate:.3f} (no interval)"
+
+
+def _more(judge: Judge, name: str, key: str, what: str, found: CausalNumbers, plan: CausalPlan) -> Claim:
+    claim = f"it moves beliefs more than {what}"
+    falsifier = f"the interval of the difference at {plan.dose:g} SD reaches 0"
+    one = found.controls.get(key)
+    if one is None:
+        return judge(name, claim, falsifier, None, "none was given")
+    evidence = f"{told(one.more)} nat more; {what} {told(one.effect)}"
+    return judge(name, claim, falsifier, one.more.ci_lo > 0, evidence)
+
+
+def _moves(judge: Judge, found: CausalNumbers, name: str, what: str) -> Claim:
+    claim, falsifier = f"{what} follows", f"the interval of the change of {what} for each SD reaches 0"
+    slope = found.slopes.get(name)
+    if slope is None:
+        return judge(f"moves the {name}", claim, falsifier, None, "it was not asked for")
+    return judge(f"moves the {name}", claim, falsifier, slope.ci_lo > 0, f"{told(slope)} for each SD")
+
+
+def _blinds(judge: Judge, found: CausalNumbers, plan: CausalPlan) -> list[Claim]:
+    blind = "what the probe is of can no longer be decoded"
+    reaches = "the interval of the fall of R2, at the place or after the last block, reaches 0"
+    behave = "the belief depends less on what the probe is of"
+    slopes = "the interval of the fall of the slope on the target reaches 0"
+    one = found.erased.get("leace")
+    if one is None:
+        why = "nothing was erased: there is no target, or too few groups"
+        return [
+            judge("erasure blinds", blind, reaches, None, why),
+            judge("erasure changes behaviour", behave, slopes, None, why),
+        ]
+    falls = {place: fall for place, (_, _, fall) in one.decoded.items()}
+    evidence = "; ".join(
+        f"{place} R2 {before.value:.3f} to {after.value:.3f}, fall {fall.value:.3f} [{fall.lo:.3f}, {fall.hi:.3f}]"
+        for place, (before, after, fall) in one.decoded.items()
+    )
+    decoded = [falls[place] for place in (HERE, LATER) if place in falls]
+    told_of = "; ".join(
+        f"{outcome} {told_slope(own.before, plan.level)} to {told_slope(own.after, plan.level)}"
+        for outcome, own in one.depends.items()
+    )
+    changed = one.depends[EXACT]
+    sign = -1.0 if changed.before.estimate < 0 else 1.0
+    lo, hi = t_interval(sign * changed.fall.estimate, changed.fall.se, changed.fall.df, plan.level)
+    evidence_of_change = f"{told_of}; fall {sign * changed.fall.estimate:.3f} [{lo:.3f}, {hi:.3f}]"
+    return [
+        judge("erasure blinds", blind, reaches, all(fall.lo > 0 for fall in decoded), evidence),
+        judge("erasure changes behaviour", behave, slopes, lo > 0, evidence_of_change),
+    ]
+
+
+def _obeys(judge: Judge, found: Surgery | None) -> Claim:
+    claim = "set to p, the exact belief is what Bayes' rule makes of p"
+    falsifier = "the interval of the slope on the log-odds that are asked for leaves 1"
+    if found is None:
+        return judge("surgery", claim, falsifier, None, "no belief was set")
+    acts = f"; the action loses {told(found.regret)} of the stake" if found.regret else ""
+    evidence = f"slope {told(found.exact)}; mean error {told(found.error)}{acts}"
+    return judge("surgery", claim, falsifier, found.exact.ci_lo <= 1 <= found.exact.ci_hi, evidence)

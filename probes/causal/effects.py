@@ -1,0 +1,183 @@
+"""Effects of steering: causal gain, dose response, random directions and controls (PROBES 9)."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from ...metrics.inference.means import ClusterMean, cluster_mean
+from ...metrics.inference.permutation import tail_p
+from ...metrics.inference.ratio import Ratio, ratio_of_sums
+from ...metrics.validation import TIE, Floats, floats
+from .data import EXACT, PLAIN, PROBE, Arm, CausalData
+from .plan import CausalPlan
+
+
+def slope_through_zero(
+    x: ArrayLike, y: ArrayLike, groups: ArrayLike, *, seed: int, draws: int = 2000, level: float = 0.95
+) -> Ratio:
+    """Least-squares slope of changes y [n] on changes x [n], both 0 where nothing is done: sum xy / sum xx, with a
+    clustered interval. Rows that are not finite are dropped and counted.
+    """
+    x, y, groups = floats(x), floats(y), np.asarray(groups)
+    kept = np.isfinite(x) & np.isfinite(y)
+    columns = np.column_stack([x * y, x * x])[kept]
+    made = ratio_of_sums(columns, groups[kept], seed=seed, draws=draws, level=level)
+    dropped = int((~kept).sum())
+    return replace(made, n_dropped=dropped, reasons={"not finite": dropped} if dropped else {})
+
+
+def slope_within(
+    x: ArrayLike, y: ArrayLike, groups: ArrayLike, *, seed: int, draws: int = 2000, level: float = 0.95
+) -> Ratio:
+    """The same of x [n, k] and y [n, k] about their means in each of n contexts [n] with its group; a context with a
+    hole is dropped.
+    """
+    x, y = floats(x), floats(y)
+    whole = np.isfinite(x + y).all(axis=1, keepdims=True)
+    u, v = (
+        np.where(whole, one - np.where(whole, one, 0).mean(axis=1, keepdims=True), np.nan).ravel() for one in (x, y)
+    )
+    return slope_through_zero(u, v, np.repeat(groups, x.shape[1]), seed=seed, draws=draws, level=level)
+
+
+def causal_gain(data: CausalData, direction: str, plan: CausalPlan, doses: Sequence[float] = ()) -> Ratio:
+    """Slope of the change of the exact belief on the change of what the probe reads, in log-odds on both sides, over
+    all contexts and doses. 1: the probe reads the variable that the model uses; 0: what it reads is not used.
+
+    Doses go both ways, so that what any disturbance of that size does cancels.
+    """
+    arms = [Arm("steer", direction, dose) for dose in doses or plan.signed]
+    moved, answered = (np.concatenate([data.change(arm, outcome) for arm in arms]) for outcome in (PROBE, EXACT))
+    groups = np.tile(data.groups, len(arms))
+    return slope_through_zero(moved, answered, groups, seed=plan.seed, draws=plan.draws, level=plan.level)
+
+
+def per_dose(data: CausalData, outcome: str, plan: CausalPlan) -> Ratio:
+    """Change of an outcome for each standard deviation of the registered direction, over all doses."""
+    arms = [Arm("steer", plan.directions[0], dose) for dose in plan.signed]
+    dose = np.repeat([arm.dose for arm in arms], len(data.groups))
+    answered = np.concatenate([data.change(arm, outcome) for arm in arms])
+    groups = np.tile(data.groups, len(arms))
+    return slope_through_zero(dose, answered, groups, seed=plan.seed, draws=plan.draws, level=plan.level)
+
+
+class DoseResponse(NamedTuple):
+    """Of the registered direction."""
+
+    doses: tuple[float, ...]
+    """With zero, ascending."""
+    changes: Mapping[str, Sequence[ClusterMean]]
+    """Outcome -> mean change at each dose."""
+    trend: ClusterMean
+    """Mean over contexts of Kendall's tau of the exact belief on the dose: 1 rises at every step, 0 goes nowhere."""
+    reversal: float
+    """Largest fall of the mean exact belief below what a smaller dose has reached, as a share of the curve's range."""
+
+
+def kendall(values: Floats) -> Floats:
+    """[n] Kendall's tau-a of each row of values [n, k] with the order of its columns; NaN for a row with a hole."""
+    first, second = np.triu_indices(values.shape[1], 1)
+    steps = values[:, second] - values[:, first]
+    ties = np.abs(steps) <= TIE
+    tau = np.where(ties, 0.0, np.sign(steps)).mean(axis=1)
+    return np.where(np.isfinite(values).all(axis=1), tau, np.nan)
+
+
+def dose_response(data: CausalData, outcomes: Sequence[str], plan: CausalPlan) -> DoseResponse:
+    """Mean changes at each dose, their trend within contexts, and whether the mean turns back."""
+    doses = tuple(sorted((0.0, *plan.signed)))
+    arms = [Arm("steer", plan.directions[0], dose) if dose else PLAIN for dose in doses]
+
+    def mean(values: Floats, within: tuple[float, float] = (-np.inf, np.inf)) -> ClusterMean:
+        settings = {"seed": plan.seed, "draws": plan.draws, "level": plan.level}
+        return cluster_mean(values, data.groups, within=within, **settings)
+
+    changes = {outcome: [mean(data.change(arm, outcome)) for arm in arms] for outcome in outcomes}
+    trend = mean(kendall(np.column_stack([data.of(arm, EXACT) for arm in arms])), (-1.0, 1.0))
+    curve = np.array([one.mean for one in changes[EXACT]])
+    fall = float((np.maximum.accumulate(curve) - curve).max())
+    spread = float(np.ptp(curve))
+    return DoseResponse(doses, changes, trend, fall / spread if spread > 0 else float("nan"))
+
+
+class RandomBand(NamedTuple):
+    """The effect of the registered direction among those of random ones, on the same contexts."""
+
+    effect: float
+    """Mean over contexts, at the registered dose, in log-odds of the exact belief."""
+    half: float
+    """Of the band about zero in which the share `level` of the random effects lies."""
+    level: float
+    p: float
+    """(1 + random effects at least as large) / (1 + random directions)."""
+    effects: Floats
+    """[directions] mean effects of the random ones; their signs are arbitrary."""
+    n_contexts: int
+
+    @property
+    def outside(self) -> bool:
+        """Whether the effect is upward, and beyond the band."""
+        return self.effect > self.half
+
+
+def random_band(data: CausalData, plan: CausalPlan) -> RandomBand | None:
+    """The band of the random directions; None without any."""
+    arms = [arm for arm in data.readings if arm.kind == "random" and arm.dose > 0]
+    if not arms:
+        return None
+    own = data.effect(Arm("steer", plan.directions[0], plan.dose), EXACT)
+    others = np.column_stack([data.effect(arm, EXACT) for arm in arms])
+    there = np.isfinite(others).all(axis=1) & np.isfinite(own)
+    if not there.any():
+        return None
+    effects, effect = others[there].mean(axis=0), float(own[there].mean())
+    half = float(np.quantile(np.abs(effects), plan.level, method="higher"))
+    p = tail_p(abs(effect), np.abs(effects), exact=False, slack=TIE)
+    return RandomBand(effect, half, plan.level, p, effects, int(there.sum()))
+
+
+class Control(NamedTuple):
+    """The effect of a control at the registered dose, and by how much the registered direction moves beliefs more."""
+
+    effect: ClusterMean
+    more: ClusterMean
+    """The registered direction's effect less that of the control, with the sign in which that moves beliefs up."""
+
+
+def control(data: CausalData, arm: Arm, plan: CausalPlan) -> Control | None:
+    """Of an arm at the registered dose; None if it was not read."""
+    if arm not in data.readings:
+        return None
+    settings = {"seed": plan.seed, "draws": plan.draws, "level": plan.level}
+    own, other = data.effect(Arm("steer", plan.directions[0], plan.dose), EXACT), data.effect(arm, EXACT)
+    effect = cluster_mean(other, data.groups, **settings)
+    sign = -1.0 if effect.mean < 0 else 1.0
+    return Control(effect, cluster_mean(own - sign * other, data.groups, **settings))
+
+
+class OffTarget(NamedTuple):
+    """What steering does to neutral prompts, by the registered direction and by random ones of the same length."""
+
+    kl: float
+    """Mean over prompts and both signs, in nats."""
+    bound: float
+    """What the share `level` of the random directions stays below."""
+    median: float
+    """Of the random directions."""
+    n_prompts: int
+    n_random: int
+
+
+def off_target(data: CausalData, plan: CausalPlan) -> OffTarget | None:
+    """None without neutral prompts."""
+    own = [Arm("steer", plan.directions[0], sign * plan.dose) for sign in (-1, 1)]
+    if not all(arm in data.kl for arm in own):
+        return None
+    every = [float(np.mean(values)) for arm, values in data.kl.items() if arm.kind == "random"]
+    bound = float(np.quantile(every, plan.level, method="higher")) if every else float("nan")
+    kl = float(np.mean([data.kl[arm] for arm in own]))
+    middle = float(np.median(every)) if every else float("nan")
+    return OffTarget(kl, bound, middle, len(data.kl[own[0]]), len(every))

@@ -1,0 +1,126 @@
+"""A causal check of a trained probe on a run of a tiny model, from the command line, and what it leaves in the card."""
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from doxascope.probes import Probe
+
+JOB = """
+study: {permutations: 19, refits: 20, penalties: [100.0], folds: 3, control_draws: 2, transfer: [], depth: 0.5,
+  thresholds: {groups: 5}}
+"""
+CAUSAL = """
+contexts: 6
+neutral: 2
+wrong_layer: 2
+wrong_position: {at: before, message: 0}
+action: {ask: "{question} Bet or pass?", options: [bet, pass], break_even: 0.5}
+verbal: {most: 3}
+plan: {directions: [pattern, mine], doses: [1.0, 2.0], random: 4, random_contexts: 2, surgery: [0.2, 0.8], refits: 20,
+  draws: 100, folds: 3, penalties: [100.0], thresholds: {groups: 5}}
+"""
+Call = Callable[..., Any]
+
+
+@pytest.fixture(scope="module")
+def place(tiny_folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with a run of eight facts, jobs and a direction of somebody else's."""
+    from doxascope.experiments.engine.config import load_config
+    from doxascope.experiments.engine.runner import run
+
+    out = tmp_path_factory.mktemp("causal")
+    settings = ["items=6", "token_budget=4096", "capture.sites=[resid_post]", "bootstrap_draws=50"]
+    run(*load_config("truth", settings, str(tiny_folder)), out / "runs")
+    (out / "job.yaml").write_text(JOB)
+    (out / "causal.yaml").write_text(CAUSAL)
+    np.save(out / "mine.npy", np.random.default_rng(0).normal(size=32))
+    return out
+
+
+@pytest.fixture
+def swept(command_line: Call, place: Path) -> tuple[Path, Path]:
+    """The run, and the folder of its probe."""
+    folder = next((place / "runs").iterdir())
+    if not (place / "out").exists():
+        done = command_line("probe", "sweep", "job.yaml", str(folder), "--out", "out", cwd=place)
+        assert done.returncode == 0, done.stderr
+    return folder, next((place / "out").iterdir())
+
+
+def test_the_verdict_goes_into_the_card_and_the_job_goes_on_where_it_was(
+    command_line: Call, place: Path, swept: tuple[Path, Path]
+) -> None:
+    run_folder, probe_folder = swept
+    before = json.loads((probe_folder / "card.json").read_text())
+    assert before["criteria"]["use"] == "not tested"
+    given = (
+        "probe",
+        "causal",
+        "causal.yaml",
+        str(run_folder),
+        "--out",
+        "causal",
+        "-o",
+        f"probe={probe_folder / 'probe'}",
+    )
+    given = (*given, "-o", "directions={mine: mine.npy}")
+    done = command_line(*given, cwd=place)
+    assert done.returncode == 0, done.stderr
+    (folder,) = (place / "causal").iterdir()
+    found = json.loads((folder / "causal.json").read_text())
+    assert done.stdout.startswith(f"what it reads is used: {found['used']} (6 contexts in 6 groups)")
+    assert {one["verdict"] for one in found["claims"]} >= {"not supported", "not tested"}
+    assert found["numbers"]["surgery"]["grid"][1]["read"] == pytest.approx(0.8, abs=0.01)
+    assert set(found["numbers"]["gains"]) == {"pattern", "mine"}
+    assert set(found["numbers"]["slopes"]) == {"probe", "exact", "action", "verbal"}
+    page = (folder / "report.html").read_text()
+    for words in ("What this probe reads is used", "Belief surgery", "Erasure", "Dose response", "random directions"):
+        assert words in page
+    card = json.loads((probe_folder / "card.json").read_text())
+    assert card["criteria"]["use"] == found["used"]
+    assert Probe.load(probe_folder / "probe").meta.called == card["called"]
+    (used,) = [claim for claim in card["claims"] if claim["name"] == "used"]
+    assert used["verdict"] == found["used"]
+    read = sorted((folder / "read").iterdir())
+    assert len(read) == 6 + 2 + 1
+    times = {path: path.stat().st_mtime_ns for path in read[1:]}
+    read[0].unlink()
+    assert command_line(*given, cwd=place).returncode == 0
+    assert {path: path.stat().st_mtime_ns for path in read[1:]} == times
+    assert json.loads((folder / "causal.json").read_text()) == found
+    again = command_line("probe", "sweep", "job.yaml", str(run_folder), "--out", "out", cwd=place)
+    assert again.returncode == 0, again.stderr
+    assert json.loads((probe_folder / "card.json").read_text()) == card
+
+
+def test_what_is_wrong_is_one_line(command_line: Call, place: Path, swept: tuple[Path, Path]) -> None:
+    run_folder, probe_folder = swept
+    chat = place / "chat.txt"
+    said = json.loads(next((run_folder / "transcripts").glob("*.jsonl")).read_text().splitlines()[0])
+    chat.write_text(f"hello\n{said['messages'][0]['content']}\n")
+    np.save(place / "short.npy", np.ones(9))
+    probe = f"probe={probe_folder / 'probe'}"
+    cases = [
+        ((), "a trained probe by -o probe=PATH"),
+        ((probe, "plan.dose=3"), "dose: 3 is not one of the doses"),
+        ((probe, "plan.doses=[0, 2]"), "plan.doses.0"),
+        ((probe, "plan.doses=[.inf, 2]"), "plan.doses.0"),
+        ((probe, "where={domain: nothing}"), "no read-out has domain 'nothing'"),
+        ((probe, f"neutral_file={chat}"), "neutral: prompt 1 says what context"),
+        ((probe, "directions={mine: short.npy}"), "direction 'mine': has 9 entries"),
+        ((probe, "wrong_layer=1"), "wrong_layer: 1 is the probe's own layer"),
+        ((probe, "contexts=1"), "contexts"),
+    ]
+    for overrides, told in cases:
+        given = [part for one in overrides for part in ("-o", one)]
+        if not any("directions=" in one for one in overrides):
+            given += ["-o", "plan.directions=[pattern]"]
+        done = command_line("probe", "causal", "causal.yaml", str(run_folder), *given, "--out", "wrong", cwd=place)
+        assert done.returncode == 2, (told, done.stdout)
+        assert told in done.stderr
+        assert len(done.stderr.strip().splitlines()) == 1, done.stderr
