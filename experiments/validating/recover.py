@@ -11,6 +11,7 @@ from scipy.special import expit
 from ...hooks.lm import LanguageModel
 from ...metrics import Score
 from ...metrics.validation import Floats
+from ..planted.organisms.network import BALLS_AT
 from ..planted.organisms.species import Species, shift_of
 from ..planted.organisms.world import Contexts, draw_contexts
 from ..scoring.engine import score_samples
@@ -19,21 +20,34 @@ from ..tables.samples import Decisions, Forecasts, Sample, YesNo
 from .beliefs import ANSWER, BET, BETS, PROBE, READINGS, WHICH, Effort, Probed, Sides, planted_sides, read_sides
 from .claims import Claimed, denied, held, shift_number, sycophancy
 from .used import check_of_opinion, checks_of_belief
-from .where import Token, decodable, held_from, planted_from, tokens_of, transfer_map, used_at_summary
+from .where import (
+    BALLS,
+    QUESTION,
+    READ,
+    Token,
+    cell_name,
+    decodable,
+    held_from,
+    planted_from,
+    tokens_of,
+    transfer_map,
+    used_at_summary,
+)
 
-SHIFT, RMSE, FRAMING, SUFFICIENT, SHARE, DECODED, GAIN, SURGERY, UNUSED = (
+SHIFT, RMSE, FRAMING, SUFFICIENT, SHARE, AT_BALLS, DECODED, GAIN, SURGERY, UNUSED = (
     "shift by an opinion, nats",
     "RMSE to the posterior",
     "framing bias of yes and no",
     "share of the bet that the answer predicts",
     "share of an update at the summary",
+    "share of an update at the balls",
     "R2 of the posterior at the summary",
     "causal gain of the probe",
     "belief after surgery, slope on what was set",
     "causal gain of a probe of the opinion",
 )
 TOLERANCE = {SHIFT: 0.15, RMSE: 0.03, FRAMING: 0.02, SUFFICIENT: 0.05, SHARE: 0.15, DECODED: 0.05} | dict.fromkeys(
-    (GAIN, SURGERY, UNUSED), 0.15
+    (AT_BALLS, GAIN, SURGERY, UNUSED), 0.15
 )
 """How far beyond its interval a planted value may lie: what training to within `card.MOST_ERROR` leaves. An organism is
 read without noise, so that an interval can be narrower than what it has learnt is exact."""
@@ -116,12 +130,13 @@ def recover(lm: LanguageModel, species: Species, effort: Effort) -> Organism:
     tokens = tokens_of(lm, contexts)
     r2 = decodable(lm, contexts, probed)
     first = held_from(r2, tokens)
+    moved = transfer_map(lm, some, r2.shape[1], how)
     return Organism(
         species,
         [
             *_shifts(species, found, posterior, how),
             *_compared(found, planted, posterior, left.astype(np.float64), how),
-            *_used(lm, species, some, how),
+            *_used(lm, species, some, moved, how),
             _decoded(species, probed),
             *_steered(lm, species, probed, effort),
         ],
@@ -132,12 +147,12 @@ def recover(lm: LanguageModel, species: Species, effort: Effort) -> Organism:
         ],
         Place(
             planted_from(species.running(contexts), species.holds, posterior),
-            "question" if first and first.part == "answer" else first.part if first else "nowhere",
+            QUESTION if first and first.part == READ else first.part if first else "nowhere",
             len(tokens) - 1 - first.index if first else 0,
         ),
         tokens,
         r2,
-        transfer_map(lm, some, r2.shape[1], how),
+        moved,
         posterior,
         found,
     )
@@ -188,11 +203,15 @@ def _samples(sides: Sides, posterior: Floats, left: Floats) -> Iterator[Sample]:
     )
 
 
-def _used(lm: LanguageModel, species: Species, contexts: Contexts, how: Resampling) -> Iterator[Recovered]:
-    """What moves with the state of the summary, as a share of what Bayes' rule says should move."""
+def _used(
+    lm: LanguageModel, species: Species, contexts: Contexts, moved: Sequence[Number], how: Resampling
+) -> Iterator[Recovered]:
+    """What moves with the states of the summary and of the balls, as a share of what Bayes' rule says should move."""
     for reading, ask in ((ANSWER, WHICH), (BET, BETS[0])):
         planted = float(species.holds and not (species.denies and reading == ANSWER))
         yield _line(SHARE, reading, planted, used_at_summary(lm, contexts, ask, how).score)
+    at_balls = next(one.score for one in moved if one.subset == cell_name(BALLS, BALLS_AT))
+    yield _line(AT_BALLS, ANSWER, float(species.wiring == "early"), at_balls)
 
 
 def _decoded(species: Species, probed: Probed) -> Recovered:

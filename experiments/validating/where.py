@@ -13,16 +13,17 @@ from ...hooks.prompts.places import ResolvedPosition
 from ...hooks.prompts.query import Query, Swap
 from ...metrics.validation import Floats
 from ...probes.selection.nested import nested_ridge, spread_of_targets
-from ..planted.organisms.language import SUMMARY
+from ..planted.organisms.language import SUMMARY as NOTED
 from ..planted.organisms.network import HELD_AT
 from ..planted.organisms.reading import queries_of
 from ..planted.organisms.world import DRAWS, Contexts, UrnQuestion
 from ..scoring.engine import score_samples
 from ..scoring.number import Number, Resampling
 from ..tables.samples import Patches
-from .beliefs import WHICH, Probed
+from .beliefs import SUMMARY, WHICH, Probed
 
-PARTS = ("balls", SUMMARY, "question", "answer")
+BALLS, QUESTION, READ = "balls", "question", "answer"
+PARTS = (BALLS, SUMMARY, QUESTION, READ)
 DECODED = 0.95
 """R2 of the final posterior from which on a token is said to hold it: five balls of six say .85 of it."""
 
@@ -40,9 +41,9 @@ def tokens_of(lm: LanguageModel, contexts: Contexts) -> list[Token]:
     """The tokens of the prompts, which are as long as each other and have the same parts."""
     query = queries_of(lm, contexts.take([0]), WHICH)[0]
     words = [str(word) for word in lm.tokenizer.convert_ids_to_tokens(list(query.prompt.ids))]
-    noted, first = words.index(SUMMARY), words.index("drew") + 1
-    parts = [""] * first + ["balls"] * DRAWS + [""] * (noted - first - DRAWS) + [SUMMARY]
-    parts += ["question"] * (len(words) - len(parts) - 1) + ["answer"]
+    noted, first = words.index(NOTED), words.index("drew") + 1
+    parts = [""] * first + [BALLS] * DRAWS + [""] * (noted - first - DRAWS) + [SUMMARY]
+    parts += [QUESTION] * (len(words) - len(parts) - 1) + [READ]
     return [Token(*one) for one in zip(range(len(words)), words, parts, strict=True)]
 
 
@@ -75,8 +76,8 @@ def planted_from(running: Floats | None, holds: bool, posterior: Floats) -> str:
     if running is not None:
         r2 = [np.corrcoef(one, posterior)[0, 1] ** 2 for one in running.T]
         if max(r2) >= DECODED:
-            return "balls"
-    return SUMMARY if holds else "question"
+            return BALLS
+    return SUMMARY if holds else QUESTION
 
 
 def mirrored(contexts: Contexts) -> tuple[Contexts, Contexts]:
@@ -136,9 +137,14 @@ def _transfers(
         patched_reverse=np.concatenate([back - plain[1] + plain[0] + update for back in away]),
         clusters=np.tile(names, len(cells)),
         pair=np.tile(names, len(cells)) if len(cells) > 1 else None,
-        cell=np.repeat([f"{part}, layer {layer}" for part, layer in cells], n) if len(cells) > 1 else None,
+        cell=np.repeat([cell_name(part, layer) for part, layer in cells], n) if len(cells) > 1 else None,
     )
     return [one for one in score_samples([sample], how, "transfer").numbers if one.metric == "transfer"]
+
+
+def cell_name(part: str, layer: int) -> str:
+    """As a cell of the map is called."""
+    return f"{part}, layer {layer}"
 
 
 def _swap(stream: Captured, start: int, tokens: Sequence[int], layer: int) -> Swap:
