@@ -25,64 +25,31 @@ import numpy as np
 
 SIZES = (100, 300, 1000)
 PHASES = ("reading", "uncached", "report")
-CHATML = (
-    "{% for m in messages %}<|im_start|>{{ m['role'] }}\n{{ m['content'] }}<|im_end|>\n{% endfor %}"
-    "{% if add_generation_prompt %}<|im_start|>assistant\n{% endif %}"
-)
 
 
 def save_model(folder: Path) -> None:
-    """A random Llama of one layer, with a tokenizer that knows the texts of the game."""
-    import torch
-    from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
-    from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedTokenizerFast
-
+    """A tiny random model whose tokenizer knows the texts of the game."""
     from doxascope.experiments.engine.config import load_config
+    from doxascope.hooks.conformance.tiny import save_tiny
 
     experiment, settings = load_config("consistency", ["items=1"])
     questions = experiment.questions(settings, experiment.items(settings)[0])
-    inner = Tokenizer(models.BPE())
-    inner.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
-    inner.decoder = decoders.ByteLevel()
-    trainer = trainers.BpeTrainer(
-        vocab_size=600,
-        special_tokens=["<|im_start|>", "<|im_end|>"],
-        initial_alphabet=pre_tokenizers.ByteLevel.alphabet(),
-        show_progress=False,
-    )
-    inner.train_from_iterator([turn["content"] for question in questions for turn in question.conversation], trainer)
-    tokenizer: Any = PreTrainedTokenizerFast(
-        tokenizer_object=inner, eos_token="<|im_end|>", additional_special_tokens=["<|im_start|>"]
-    )
-    tokenizer.chat_template = CHATML
-    torch.manual_seed(0)
-    config = LlamaConfig(
-        vocab_size=len(tokenizer),
-        hidden_size=16,
-        intermediate_size=32,
-        num_hidden_layers=1,
-        num_attention_heads=2,
-        num_key_value_heads=1,
-        max_position_embeddings=4096,
-        eos_token_id=tokenizer.eos_token_id,
-    )
-    LlamaForCausalLM(config).save_pretrained(folder)
-    tokenizer.save_pretrained(folder)
+    save_tiny(folder, [turn["content"] for question in questions for turn in question.conversation])
 
 
 def reading(model: Path, out: Path, items: int, cached: bool) -> float:
     """Peak memory in KB when all is read."""
-    from doxascope.experiments.engine import runner
+    from doxascope.experiments.engine import runner, worker
     from doxascope.experiments.engine.config import load_config
 
-    loading = runner.load
+    loading = worker.load
 
     def without_cache(*args: Any, **settings: Any) -> Any:
         lm: Any = loading(*args, **settings)
         lm.tokenizer.backend_tokenizer.model._resize_cache(0)
         return lm
 
-    runner.load = loading if cached else without_cache
+    worker.load = loading if cached else without_cache
     experiment, config = load_config("consistency", [f"items={items}"], str(model))
     runner.read(experiment, config, out)
     return peak()

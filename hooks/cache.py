@@ -12,15 +12,17 @@ from functools import lru_cache
 from glob import escape
 from pathlib import Path
 
-from filelock import FileLock, Timeout
+from filelock import Timeout
 from platformdirs import user_cache_path
 
 from .errors import UserError
 from .files import TEMPORARY, atomic_write, file_digest
+from .locks import locked
 
 log = logging.getLogger("doxascope")
 
 SEAL, LOCK = ".sha256", ".lock"
+ELSEWHERE = "set DOXASCOPE_CACHE to a folder on a disk that has them"
 
 
 def cache_folder() -> Path:
@@ -42,7 +44,7 @@ def kept(room: str, name: str, make: Callable[[Path], None]) -> Path:
     path, seal = home / name, home / f"{name}{SEAL}"
     try:
         home.mkdir(parents=True, exist_ok=True)
-        with FileLock(f"{path}{LOCK}"):
+        with locked(home / f"{name}{LOCK}", advice=ELSEWHERE):
             if not (seal.exists() and seal.read_text(encoding="utf-8") == _listed(path)):
                 if seal.exists():
                     log.warning("%s: is not as it was made; it is made anew", path)
@@ -59,7 +61,7 @@ def remove_leftovers(room: str) -> None:
     """Take away what killed processes left half-made in a folder of the cache; what is being made has its lock."""
     for left in (cache_folder() / room).glob(f"{TEMPORARY}-*"):
         try:
-            with FileLock(left.with_name(left.name.removeprefix(f"{TEMPORARY}-") + LOCK), timeout=0):
+            with locked(left.with_name(left.name.removeprefix(f"{TEMPORARY}-") + LOCK), 0):
                 shutil.rmtree(left, ignore_errors=True)
         except Timeout:
             continue

@@ -1,6 +1,7 @@
 """Files that are on the disk whole or not at all, and digests by which they are known."""
 
 import contextlib
+import errno
 import hashlib
 import os
 from collections.abc import Iterator
@@ -10,20 +11,34 @@ TEMPORARY = ".writing"
 
 
 @contextlib.contextmanager
-def atomic_write(path: Path, mark: str = "") -> Iterator[Path]:
+def atomic_write(path: Path, mark: str = "", once: bool = False) -> Iterator[Path]:
     """A temporary path that becomes `path` once it is written and on the disk; of a failure nothing is left.
 
-    Writers of the same file have a `mark` each, which tells their temporary files apart.
+    Writers of the same file have a `mark` each, which tells their temporary files apart. If it is to be written `once`,
+    the first of them writes it, and the others raise FileExistsError; where a disk has no links, the last.
     """
     temporary = path.with_name(f"{TEMPORARY}{mark}-{path.name}")
     try:
         yield temporary
         sync(temporary)
+        if once:
+            _link(temporary, path)
         temporary.replace(path)
     except BaseException:
         temporary.unlink(missing_ok=True)
         raise
     sync(path.parent)
+
+
+def _link(temporary: Path, path: Path) -> None:
+    """Give a file its name, which no other may have."""
+    try:
+        os.link(temporary, path)
+    except FileExistsError:
+        raise
+    except OSError as error:
+        if error.errno not in (errno.EPERM, errno.ENOSYS, errno.EOPNOTSUPP, errno.ENOTSUP):
+            raise
 
 
 def write_text(path: Path, text: str) -> None:

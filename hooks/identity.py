@@ -10,6 +10,7 @@ from importlib.metadata import version
 from typing import TYPE_CHECKING, Any
 
 from .exact.self_check import Chosen
+from .generation.engines import Engine
 from .model.quantised import quantisation
 from .model.spec import ModelSpec
 from .settings import Settings
@@ -18,6 +19,8 @@ if TYPE_CHECKING:
     from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 
+OWN = "own"
+"""The sampler whose draws a seed determines."""
 DATED = "strftime_now"
 """By which a chat template asks for the date."""
 
@@ -50,12 +53,18 @@ class Identity(Settings):
     """The library that reads, with its version."""
     path: str
     """How token trees go through it: a name of `LAYOUTS`."""
+    sampler: str = OWN
+    """What draws texts, and whether the same ones again."""
     device: str
     threads: int
 
 
 def identify(
-    spec: ModelSpec, model: "PreTrainedModel", tokenizer: "PreTrainedTokenizerBase", chosen: Chosen
+    spec: ModelSpec,
+    model: "PreTrainedModel",
+    tokenizer: "PreTrainedTokenizerBase",
+    chosen: Chosen,
+    engine: Engine | None = None,
 ) -> Identity:
     """Describe a loaded model and the way in which it is read."""
     import torch
@@ -78,6 +87,7 @@ def identify(
         kernel=str(chosen.backend.model.config._attn_implementation),
         backend=f"{spec.backend} {version(spec.backend)}",
         path=chosen.path,
+        sampler=OWN if engine is None else f"{engine.name}; not reproducible token by token",
         device=model.device.type,
         threads=torch.get_num_threads(),
     )

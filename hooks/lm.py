@@ -24,6 +24,7 @@ from .errors import UserError, in_one_line
 from .exact.exact import ExactReading, PackedReading, exact_rows, read_packed, start_reading
 from .exact.plain import read_plain
 from .exact.self_check import Chosen, choose_path
+from .generation.engines import ENGINES, Engine, EngineSampler
 from .generation.forked_rows import ForkedRows
 from .generation.generation import GeneratedText, Request, Sampler
 from .generation.growing import CachedHistories, Histories, RecomputedHistories
@@ -110,13 +111,14 @@ class LanguageModel:
 
     def __exit__(self, *exception: object) -> None:
         del self.model, self.head, self.sampler, self.lens
-        self.__dict__.pop("chosen", None)
+        for name in ("chosen", "engine"):
+            self.__dict__.pop(name, None)
         gc.collect()  # a library may hold the model in a cycle
 
     @cached_property
     def identity(self) -> Identity:
         """The identity under which results of this model are recorded."""
-        return identify(self.spec, self.model, self.tokenizer, self.chosen)
+        return identify(self.spec, self.model, self.tokenizer, self.chosen, self.engine)
 
     def use_threads(self, n: int) -> None:
         """Compute with so many CPU threads from now on."""
@@ -145,6 +147,11 @@ class LanguageModel:
     def budgets(self) -> Budgets:
         """How many tokens are run, and held, at once where nothing else is said: by the memory of the device."""
         return budgets_of(self.model)
+
+    @cached_property
+    def engine(self) -> Engine | None:
+        """What draws texts in our place, if the settings want it."""
+        return ENGINES[self.spec.sampler](self.model) if self.spec.sampler in ENGINES else None
 
     @property
     def on_gpu(self) -> bool:
@@ -318,6 +325,11 @@ class LanguageModel:
         seed = as_seed(seed)
         budget = budget or self.budgets.held
         sampler = Sampler(self.tokenizer, self.head, [*self.sampler.end_ids, *until]) if until else self.sampler
+        if self.engine and sampling.temperature > 0:
+            if marks:
+                raise UserError(f"edits: {self.engine.name} draws without them; leave model.sampler out")
+            drawing = EngineSampler(self.engine, sampler, self.backend, self.head)
+            return drawing.generate(requests, sampling, seed=seed, held=budget, pack=self.budgets.pack)
         rows = TreeRows(self.histories(), marks) if marks else self.rows()
         return sampler.generate(requests, rows, sampling, seed=seed, budget=budget)
 

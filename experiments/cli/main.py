@@ -13,6 +13,7 @@ from ...hooks.model.spec import BACKENDS, presets, resolve_model
 from ...hooks.model.threads import wait_passively
 from ...hooks.text import as_csv
 from .activations import activations
+from .doctor import doctor
 from .echo import VisibleFormatter, echo
 from .options import ALLOW_CODE, MATERIAL, MODEL, OVERRIDE, named_values, number
 from .probe import probe
@@ -43,6 +44,11 @@ def cli(debug: bool) -> None:
 @click.option("--out", type=click.Path(path_type=Path), default=Path("runs"), show_default=True, help="Folder of runs.")
 @click.option("--verify", type=click.IntRange(0), default=0, help="Recompute N read-outs by the plain path.")
 @click.option("--shard", metavar="I/N", default="1/1", help="Read only the I-th of N parts; all share the folder.")
+@click.option("--take-over", is_flag=True, help="Of a shard: then read what the others have not read yet.")
+@click.option("--executor", type=click.Choice(["local", "ray"]), default="local", help="What the workers run on.")
+@click.option("--workers", type=click.IntRange(1), help="Of Ray, how many; by default one for each GPU.")
+@click.option("--gpus-per-worker", type=click.FloatRange(0), help="Of Ray; by default 1, or 0 where there is none.")
+@click.option("--address", help="Of a running Ray cluster; by default $RAY_ADDRESS, or this machine alone.")
 @click.option("--backend", type=click.Choice(BACKENDS), help="The library that reads the model.")
 @click.option("--restore", is_flag=True, help="Read anew what is damaged or gone, activations among it.")
 @ALLOW_CODE
@@ -54,6 +60,11 @@ def run(
     out: Path,
     verify: int,
     shard: str,
+    take_over: bool,
+    executor: str,
+    workers: int | None,
+    gpus_per_worker: float | None,
+    address: str | None,
     backend: str | None,
     restore: bool,
     allow_code: tuple[Path, ...],
@@ -69,6 +80,7 @@ def run(
     doxascope run ask questions.csv               your questions, each with its own options (docs/ask.md)
     doxascope run my-study.yaml --out results --verify 5
     doxascope run my-study.yaml --shard 3/8       one of eight jobs; the last to end writes the scores
+    doxascope run my-study.yaml --executor ray    a worker on each GPU of this machine, or of --address
     doxascope run mine.yaml --allow-code mine.py  an experiment of your own (docs/extending.md)
     """
     from ..engine.config import load_config
@@ -80,9 +92,18 @@ def run(
         raise UserError("--restore is for a whole run; give it without --shard, then go on with the shards")
     chosen = () if backend is None else (f"model.backend={backend}",)
     experiment, config = load_config(target, (*overrides, *chosen), model, allow_code, material)
-    folder = run_experiment(experiment, config, out, verify=verify, shard=part, restored=restore)
+    if take_over and part == WHOLE:
+        raise UserError("--take-over is for shards; give it with --shard")
+    by_ray = executor == "ray"
+    if by_ray and part != WHOLE:
+        raise UserError("--shard is for jobs that share no more than a disk; leave it out with --executor ray")
+    if not by_ray and (workers, gpus_per_worker, address) != (None, None, None):
+        raise UserError("--workers, --gpus-per-worker and --address are Ray's; give them with --executor ray")
+    folder = run_experiment(experiment, config, out, verify=verify, shard=part, take_over=take_over, restored=restore)
     if folder.missing:
         echo(f"shard {shard} is read; {folder.missing} batches of other shards are missing in {folder.path}")
+    elif not (folder.path / "scores.json").exists():
+        echo(f"every batch is read; this disk has no file locks, so no shard scores: doxascope report {folder.path}")
     else:
         _print_scores(folder.path)
 
@@ -231,7 +252,7 @@ def report(folder: Path, allow_code: tuple[Path, ...]) -> None:
     from ..runs.folder import RunFolder
 
     stored = RunFolder.open(folder)
-    with stored.writing():
+    with stored.writing(alone=False):
         write_report(stored, *stored_config(stored.config, allow_code))
     _print_scores(folder)
 
@@ -320,13 +341,13 @@ def ls(out: Path, as_page: bool) -> None:
     for manifest in sorted(out.glob("*/manifest.json")):
         try:
             record = RunFolder(manifest.parent).manifest
-            state = f"{record['status']}, began {record['sessions'][0]['began']}"
+            state = f"{record['status']}, began {RunFolder(manifest.parent).sessions[0]['began']}"
         except (UserError, KeyError, IndexError, TypeError):
             state = "its manifest cannot be read"
         echo(f"  {manifest.parent.name:<48}{state}")
 
 
-for command in (score, compare, card, validate, activations, probe):
+for command in (score, compare, card, validate, activations, probe, doctor):
     cli.add_command(command)
 
 

@@ -24,7 +24,7 @@ INDIFFERENT = frozenset(
     | {"bootstrap_draws", "level", "temperatures", "registered"}
 )
 """Settings that change neither what is asked nor what an answer means."""
-WHERE = {"device", "threads", "kernel", "path"}
+WHERE = {"device", "threads", "kernel", "path", "sampler"}
 """Of what is recorded of a model: how it was run, which makes it no other."""
 LONG = 30
 """Characters of a level; of a longer text its hash stands there."""

@@ -5,34 +5,24 @@ import json
 import logging
 import math
 import random
-import time
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from datetime import UTC, datetime
-from functools import partial
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import pandas as pd
 import yaml
 
-from ...hooks.backends.captured import join_captures
-from ...hooks.certificate.cached import find_certificate
-from ...hooks.certificate.certificate import Certificate
 from ...hooks.errors import UserError, in_one_line
-from ...hooks.exact.exact import largest_difference
-from ...hooks.exact.tokenisations import Vocabulary, other_tokenisations
 from ...hooks.files import file_digest
 from ...hooks.identity import condition_differences
-from ...hooks.lm import LanguageModel, load
-from ...hooks.model.blocks import head_widths
-from ...hooks.store import ActivationWriter, store_header
+from ...hooks.store import ActivationWriter
+from ...hooks.store.header import Header
 from ...hooks.text import as_csv
-from ...metrics import INNER_KINDS, belief_table
+from ...metrics import INNER_KINDS
 from ..addons import ADDONS
 from ..addons.addon import ScoredRun
-from ..experiment import Experiment, Item, Read, ReadsByItself, RunConfig, TabulatesAnswers
-from ..reading.exact import compile_questions, read_questions
+from ..experiment import Experiment, RunConfig, TabulatesAnswers
 from ..report.blocks import Prose
 from ..report.lead import Lead
 from ..report.rows import as_row, jsonable
@@ -43,8 +33,6 @@ from ..runs.manifest import (
     CERTIFICATE,
     CONFIG,
     ITEMS,
-    code_of,
-    conditions,
     digest,
     item_lines,
     refuse_other_registration,
@@ -53,13 +41,14 @@ from ..runs.manifest import (
 from ..runs.scores import score_and_tell
 from ..runs.shard import WHOLE, Shard
 from ..scoring.verdict import verdicts
-from .items import items_of
 from .progress import progress
-from .rounds import read_in_rounds
+from .worker import COUNTED, batches, told
+from .workers import OpenWorkers, Workers, one_here
 
 log = logging.getLogger("doxascope")
 
 ANSWERS = "answers.csv"
+COMPLETE = "complete"
 PATIENCE = 30.0
 """Seconds that a shard that begins waits for its turn: a whole run lets none in."""
 FOREVER = -1
@@ -73,12 +62,14 @@ def run(
     *,
     verify: int = 0,
     shard: Shard = WHOLE,
+    take_over: bool = False,
     restored: bool = False,
+    workers: OpenWorkers = one_here,
 ) -> RunFolder:
     """Run, or go on with, an experiment, and write its scores and report.
 
     Shards of a run may be read at the same time; the one that ends last writes the scores, the same to the byte as
-    those of a run in one piece.
+    those of a run in one piece. On a disk without file locks none does, and `report` is a step of its own.
 
     Args:
         experiment: what to ask, read and score.
@@ -86,14 +77,25 @@ def run(
         out: the folder in which the run's own folder is made, named by experiment, model and settings.
         verify: number of read-outs to recompute by the plain path; the largest difference is recorded.
         shard: the part of the batches to read.
+        take_over: once a shard's own batches are read, read what others have not read yet.
         restored: read anew what is damaged or gone, activations among it.
+        workers: opens what reads: one worker in this process, or many.
 
     Raises UserError if the folder holds a run under other conditions, listing the differences, or one that is not on
     the disk as it was written.
     """
-    folder, config = read(experiment, config, out, verify=verify, shard=shard, restored=restored)
-    with folder.writing(), folder.taking_turns(patience=FOREVER):
-        if not folder.missing:
+    folder, config = read(
+        experiment,
+        config,
+        out,
+        verify=verify,
+        shard=shard,
+        take_over=take_over,
+        restored=restored,
+        workers=workers,
+    )
+    with folder.writing(), folder.taking_turns(FOREVER) as alone:
+        if alone and not folder.missing:
             report(folder, experiment, config)
     return folder
 
@@ -105,42 +107,26 @@ def read(
     *,
     verify: int = 0,
     shard: Shard = WHOLE,
+    take_over: bool = False,
     restored: bool = False,
+    workers: OpenWorkers = one_here,
 ) -> tuple[RunFolder, RunConfig]:
     """The part of `run` that needs the model; returns the folder, and the settings as they are recorded in it."""
-    items = items_of(experiment, config)
-    with load(config.model, terminators=config.terminators) as lm:
-        spec = lm.spec.model_copy(update={"threads": lm.identity.threads})
-        config = config.on_device(lm.budgets).model_copy(update={"model": spec})
-        settled: dict[str, Any] = {}
-        for addon in ADDONS:
-            config, own = addon.begin(experiment, config, items, lm)
-            settled |= own
-        told = [(item.id, item.cluster, dict(item.content)) for item in items]
-        now = conditions(config, lm.identity, [list(one) for one in told]) | settled | code_of(experiment)
-        now["prompts"] = _prompts(experiment, config, items, lm)
-        held: Any = now["model"]
-        named = {key: value for key, value in held.items() if key != "threads"}
-        name = f"{experiment.name}-{lm.spec.name}-{digest([now['config'], named])[:8]}"
-        folder = RunFolder.create(out / name, shard)
+    with workers(experiment, config) as at_work:
+        folder = RunFolder.create(out / at_work.began.name, shard)
         with folder.writing():
-            with folder.taking_turns(patience=PATIENCE):
-                config = _with_its_threads(folder, config, now, lm)
-                _refuse_mixture(folder, config, now)
-                if restored:
-                    restore(folder)
-                folder.require_as_begun()
-                folder.tidy()
-                say_what_is_gone(folder)
-                folder.write(ITEMS, item_lines(told))
-                folder.write(CONFIG, yaml.safe_dump(config.model_dump(mode="json"), sort_keys=False))
-                session = _begin(folder, experiment, now, len(batches(config, items)), find_certificate(lm.identity))
-            with _store(config, lm, folder) as store:
-                _read_all(_Job(experiment, config, lm, folder, store), items, shard)
-            verification = _verify(experiment, config, items, lm, verify) if verify else None
-            with folder.taking_turns(patience=FOREVER):
-                _end(folder, session, verification)
-    return folder, config
+            with folder.taking_turns(PATIENCE):
+                _enter(folder, experiment, at_work, restored)
+            now = at_work.began.conditions
+            session = folder.begin_session(shard=str(shard), conditions=digest(now), **surroundings())
+            with _store(at_work.header(), folder) as store:
+                _read_all(folder, at_work, store, take_over)
+            verification = at_work.verify(verify) if verify else None
+            with folder.taking_turns(FOREVER) as alone:
+                session.end(verification=verification)
+                if alone and not folder.missing:
+                    complete(folder)
+    return folder, at_work.began.config
 
 
 def report(folder: RunFolder, experiment: Experiment, config: RunConfig) -> None:
@@ -152,15 +138,17 @@ def report(folder: RunFolder, experiment: Experiment, config: RunConfig) -> None
 def _report(folder: RunFolder, experiment: Experiment, config: RunConfig) -> None:
     refuse_other_registration(folder.path, folder.manifest["conditions"], config)
     folder.require_as_begun()
+    if not folder.missing and folder.manifest["status"] != COMPLETE:  # shards that could not lock leave it to this
+        complete(folder)
     every = folder.beliefs()
     beliefs = every[~every["kind"].isin(INNER_KINDS)]
     numbers, left_out = score_and_tell(experiment, config, beliefs)
     scored = ScoredRun(folder, experiment, config, every, beliefs, numbers)
     added = [addon.finish(scored) for addon in ADDONS]
-    told = [*numbers, *(number for one in added for number in one.numbers)]
-    lead = Lead(verdicts(numbers), told, config.registered, folder.manifest.get("gate", []))
-    rows = [as_row(number) for number in told]
-    record = folder.manifest | _totals(folder)
+    every_number = [*numbers, *(number for one in added for number in one.numbers)]
+    lead = Lead(verdicts(numbers), every_number, config.registered, folder.manifest.get("gate", []))
+    rows = [as_row(number) for number in every_number]
+    record = folder.manifest | _totals(folder) | {"sessions": folder.sessions}
     partial = {"partial": f"{len(folder.committed())} of {record['batches']} batches"} if folder.missing else {}
     named = {"experiment": experiment.name, "headline": experiment.headline, **partial}
     named |= {"beside": list(experiment.beside)} if experiment.beside else {}
@@ -188,140 +176,81 @@ def _report(folder: RunFolder, experiment: Experiment, config: RunConfig) -> Non
     folder.write_manifest(folder.manifest | {"written": {name: file_digest(folder.path / name) for name in written}})
 
 
-def batches(config: RunConfig, items: Sequence[Item]) -> list[Sequence[Item]]:
-    """Items in the groups that are committed together."""
-    return [items[i : i + config.batch_items] for i in range(0, len(items), config.batch_items)]
+def _enter(folder: RunFolder, experiment: Experiment, workers: Workers, restored: bool) -> None:
+    """Begin the run, or go on with it. Of shards that begin at once one writes down what the run is, and the others
+    compare.
 
-
-class _Job(NamedTuple):
-    """What reading a batch takes."""
-
-    experiment: Experiment
-    config: RunConfig
-    lm: LanguageModel
-    folder: RunFolder
-    store: ActivationWriter | None
+    Raises UserError as `read` does.
+    """
+    while True:
+        began = folder.manifest
+        _use_its_threads(folder, workers)
+        _refuse_mixture(folder, workers)
+        if restored:
+            restore(folder)
+        folder.require_as_begun()
+        folder.tidy()
+        say_what_is_gone(folder)
+        if began and folder.shard != WHOLE:
+            return
+        folder.write(ITEMS, item_lines(told(workers.items)))
+        folder.write(CONFIG, yaml.safe_dump(workers.began.config.model_dump(mode="json"), sort_keys=False))
+        try:
+            return _begin(folder, experiment, workers)
+        except FileExistsError:
+            continue
 
 
 @contextlib.contextmanager
-def _store(config: RunConfig, lm: LanguageModel, folder: RunFolder) -> Iterator[ActivationWriter | None]:
+def _store(header: Header | None, folder: RunFolder) -> Iterator[ActivationWriter | None]:
     """Where the residual stream goes, if the run captures it. Its batches count by the commit lines of the run."""
-    if config.capture is None:
+    if header is None:
         yield None
         return
-    layers = config.capture.layer_numbers(lm.identity.n_layers)
-    header = store_header(
-        lm.identity,
-        sites=config.capture.sites,
-        layers=layers,
-        commits="../commits.jsonl",
-        heads=head_widths(lm.model),
-    )
     with ActivationWriter.open(folder.path / "activations", header, folder.mark) as store:
         yield store
 
 
-def _read_all(job: _Job, items: Sequence[Item], shard: Shard) -> None:
-    """Read every batch of the shard that is not committed yet."""
-    done = set(job.folder.committed())
-    mine = [(number, batch) for number, batch in enumerate(batches(job.config, items)) if number in shard]
-    title = f"{job.experiment.name} on {job.lm.spec.name}"
-    with progress(sum(len(batch) for _, batch in mine), "item", title) as advance:
-        advance(sum(len(batch) for number, batch in mine if number in done))
-        todo = [(number, batch) for number, batch in mine if number not in done]
-        reads = ([partial(_read, job, item) for item in batch] for _, batch in todo)
-        gathered = job.config.together or job.lm.on_gpu
-        every = read_in_rounds(job.lm, reads, together=job.config.together) if gathered else _one_by_one(job.lm, reads)
-        started = time.perf_counter()
-        for (number, batch), read in zip(todo, every, strict=True):
-            _commit(job, number, read, started)
-            started = time.perf_counter()
-            advance(len(batch))
+def _read_all(folder: RunFolder, workers: Workers, store: ActivationWriter | None, take_over: bool) -> None:
+    """Read and commit every batch that is this process's, and not committed yet."""
+    sizes = list(map(len, batches(workers.began.config, workers.items)))
+    done = set(folder.committed())
+    mine = set(range(len(sizes))) if take_over else {number for number in range(len(sizes)) if number in folder.shard}
+    title = f"{workers.began.name.rpartition('-')[0]}"
+    with progress(sum(sizes[number] for number in mine), "item", title) as advance:
+        advance(sum(sizes[number] for number in mine & done))
+        for one in workers.read(_to_read(folder, len(sizes), take_over), store):
+            folder.commit(one.number, one.beliefs, one.transcripts, one.note)
+            advance(sizes[one.number])
 
 
-def _one_by_one(
-    lm: LanguageModel, batches: Iterable[Sequence[Callable[[LanguageModel], Read]]]
-) -> Iterator[list[Read]]:
-    """The same as in rounds where there is nothing to wait for."""
-    for reads in batches:
-        yield [one(lm) for one in reads]
+def _to_read(folder: RunFolder, n: int, take_over: bool) -> Iterator[int]:
+    """The batches to read, one at a time: a shard's own, as far as no other has read them meanwhile; then, if so asked,
+    any that is missing, drawn at random, so that several that are idle seldom read the same.
+    """
+    done = set(folder.committed())
+    for number in (number for number in range(n) if number in folder.shard and number not in done):
+        if folder.shard == WHOLE or number not in folder.committed():
+            done.add(number)
+            yield number
+    draw = random.Random(folder.mark)
+    while take_over and (left := sorted(set(range(n)) - done.union(folder.committed()))):
+        done.add(number := draw.choice(left))
+        yield number
 
 
-def _commit(job: _Job, number: int, read: Sequence[Read], started: float) -> None:
-    costs = [one.cost for one in read]
-    transcripts = [line for one in read for line in one.transcripts]
-    beliefs = belief_table(row for one in read for row in one.rows)
-    note = {
-        "readouts": len(transcripts),
-        "statuses": dict(Counter(beliefs[~beliefs["kind"].isin(INNER_KINDS)].drop_duplicates("readout_id")["status"])),
-        **{
-            key: sum(getattr(cost, key) for cost in costs) for key in ("packs", "tokens_run", "tokens_tree", "halvings")
-        },
-        "smallest_budget": min(cost.budget for cost in costs),
-    }
-    captured = [one.captured for one in read if one.captured]
-    if job.store and captured:
-        whole = join_captures(captured)
-        note["activations"] = job.store.write(number, whole.rows, {**whole.residuals})
-    note["seconds"] = round(time.perf_counter() - started, 3)
-    job.folder.commit(number, beliefs, transcripts, note)
-
-
-def _prompts(experiment: Experiment, config: RunConfig, items: Sequence[Item], lm: LanguageModel) -> str:
-    """A digest of the first prompts as they are rendered now: a run must not go on with others."""
-    first = (one for item in items[: config.batch_items] for one in experiment.questions(config, item))
-    return digest([lm.reader.chat.digest(one.conversation, one.prefill) for one in first])
-
-
-def _read(job: _Job, item: Item, lm: LanguageModel) -> Read:
-    if isinstance(job.experiment, ReadsByItself):
-        return job.experiment.read(job.config, item, lm)
-    asked = job.experiment.questions(job.config, item)
-    return read_questions(job.experiment.name, job.config, item, asked, lm)
-
-
-def _verify(
-    experiment: Experiment, config: RunConfig, items: Sequence[Item], lm: LanguageModel, n: int
-) -> dict[str, Any]:
-    """Recompute `n` read-outs, drawn by the seed, without tree or packs; read other tokenisations of their forms."""
-    drawn = random.Random(config.seed).choices(items, k=n)
-    vocabulary = Vocabulary(lm.tokenizer)
-    worst = 0.0
-    ids, others = [], []
-    with progress(n, "read-out", "verifying") as advance:
-        for i, item in enumerate(drawn):
-            queries = compile_questions(lm.reader, experiment.questions(config, item))
-            readings, *_ = lm.read(queries, budget=config.budget)
-            pick = random.Random(f"{config.seed}-{i}").randrange(len(queries))
-            worst = max(worst, largest_difference(readings[pick], lm.read_plain(queries[pick])))
-            others.append(other_tokenisations(lm, queries[pick], vocabulary, budget=config.budget))
-            ids.append(queries[pick].readout_id)
-            advance(1)
-    return {
-        "readouts": ids,
-        "largest_difference_nat": worst,
-        "other_tokenisations": {
-            "largest_share": jsonable(max(one.share for one in others)),
-            "largest_change": jsonable(max(one.change for one in others)),
-            "read": sum(one.n_read for one in others),
-            "of": sum(one.n_all for one in others),
-        },
-    }
-
-
-def _with_its_threads(folder: RunFolder, config: RunConfig, now: dict[str, Any], lm: LanguageModel) -> RunConfig:
+def _use_its_threads(folder: RunFolder, workers: Workers) -> None:
     """A run goes on with as many threads as it began with: another number would move the last bits of what is read."""
     began = folder.manifest.get("conditions", {}).get("model", {}).get("threads")
-    if not isinstance(began, int) or began == now["model"]["threads"]:
-        return config
-    log.warning("%s: goes on with %d threads, as it began", folder.path, began)
-    lm.use_threads(began)
-    now["model"]["threads"] = began
-    return config.model_copy(update={"model": config.model.model_copy(update={"threads": began})})
+    if isinstance(began, int) and began != workers.began.conditions["model"]["threads"]:
+        log.warning("%s: goes on with %d threads, as it began", folder.path, began)
+        workers.use_threads(began)
 
 
-def _refuse_mixture(folder: RunFolder, config: RunConfig, now: dict[str, Any]) -> None:
-    before = folder.manifest.get("conditions")
+def _refuse_mixture(folder: RunFolder, workers: Workers) -> None:
+    config, now = workers.began.config, workers.began.conditions
+    record = folder.manifest
+    before = record.get("conditions")
     if before is not None:
         refuse_other_registration(folder.path, before, config)
     if before is not None and (changed := condition_differences(before, json.loads(json.dumps(now)))):
@@ -329,40 +258,47 @@ def _refuse_mixture(folder: RunFolder, config: RunConfig, now: dict[str, Any]) -
             f"{folder.path}: was run under other conditions ({'; '.join(changed)}); choose another --out, "
             "or delete the folder to run it anew"
         )
+    if record and record["batches"] != (n := len(batches(config, workers.items))):
+        raise UserError(
+            f"{folder.path}: was begun in {record['batches']} batches, which would be {n} now; choose another --out"
+        )
 
 
-def _begin(
-    folder: RunFolder, experiment: Experiment, now: dict[str, Any], n_batches: int, certificate: Certificate | None
-) -> int:
-    """Write down that the run goes on, and give the number of this session; those before it stay on record, and so does
-    the gate as it was when the run began.
+def _begin(folder: RunFolder, experiment: Experiment, workers: Workers) -> None:
+    """Write down what the run is, or that it goes on; the gate stays as it was when the run began.
+
+    Raises FileExistsError if another shard has begun it meanwhile.
     """
-    before = folder.manifest
-    sessions = [*before.get("sessions", []), {"began": _now(), "ended": None, **surroundings()}]
+    before, one_of_many = folder.manifest, folder.shard != WHOLE
+    certificate = workers.began.certificate
+    if certificate:
+        with contextlib.suppress(FileExistsError):
+            folder.write_json(CERTIFICATE, certificate.model_dump(mode="json"), once=one_of_many)
     record = {
         "status": "running",
-        "conditions": now,
+        "conditions": workers.began.conditions,
         "gate": before.get("gate", []) if before else sorted(experiment.gate),
-        "batches": n_batches,
+        "batches": len(batches(workers.began.config, workers.items)),
         "verification": before.get("verification"),
         "certificate": certificate.hash if certificate else before.get("certificate"),
-        "sessions": sessions,
     }
-    if certificate:
-        folder.write_json(CERTIFICATE, certificate.model_dump(mode="json"))
-    folder.write_manifest(record)
-    return len(sessions) - 1
+    folder.write_manifest(record, once=one_of_many)
 
 
-def _end(folder: RunFolder, session: int, verification: dict[str, Any] | None) -> None:
-    """Write down that a session has read what it was to read, and, if nothing is missing now, that the run is whole."""
-    record = folder.manifest
-    record["sessions"][session]["ended"] = _now()
-    if verification:
-        record["verification"] = verification
-    if not folder.missing:
-        record |= {"status": "complete"} | _totals(folder)
-    folder.write_manifest(record)
+def complete(folder: RunFolder) -> None:
+    """Write down that nothing is missing.
+
+    Raises UserError for sessions that read under other conditions than the run's: shards on machines of several kinds.
+    """
+    record, sessions = folder.manifest, folder.sessions
+    ours = digest(record["conditions"])
+    if other := [one["session"] for one in sessions if one["conditions"] != ours]:
+        raise UserError(
+            f"{folder.path}: session {other[0]} read under other conditions; run it anew with another --out"
+        )
+    verified = [record["verification"], *(one.get("verification") for one in sessions)]
+    record["verification"] = next((one for one in reversed(verified) if one), None)
+    folder.write_manifest(record | {"status": COMPLETE} | _totals(folder))
 
 
 def _totals(folder: RunFolder) -> dict[str, Any]:
@@ -370,7 +306,7 @@ def _totals(folder: RunFolder) -> dict[str, Any]:
     totals: Counter[str] = Counter()
     statuses: Counter[str] = Counter()
     smallest = math.inf
-    counted = ("readouts", "packs", "tokens_run", "tokens_tree", "halvings", "seconds")
+    counted = ("readouts", *COUNTED, "seconds")
     for commit in folder.commits():
         if absent := {*counted, "statuses", "smallest_budget"} - commit.keys():
             raise UserError(
@@ -381,7 +317,3 @@ def _totals(folder: RunFolder) -> dict[str, Any]:
         statuses.update(commit["statuses"])
         smallest = min(smallest, commit["smallest_budget"])
     return {"totals": {**totals, "smallest_budget": smallest}, "statuses": dict(sorted(statuses.items()))}
-
-
-def _now() -> str:
-    return datetime.now(UTC).isoformat(timespec="seconds")

@@ -16,7 +16,7 @@ from .config import MartingaleConfig
 
 SAME = ("wording", "generation", "debate")
 """Settings that decide what is said; questions and system prompts are compared as they stand."""
-WHERE = {"threads", "device", "device_map", "dtype", "kernel", "backend"}
+WHERE = {"threads", "device", "device_map", "dtype", "kernel", "backend", "sampler"}
 """Settings of a model that leave it what it is."""
 
 

@@ -9,6 +9,7 @@ from typing import Any
 from ... import __version__
 from ...hooks.errors import UserError
 from ..runs.folder import RunFolder
+from ..runs.sessions import sessions
 from .blocks import Entries, Entry, Prose, Top
 from .page import FIGURES, Page
 
@@ -45,7 +46,7 @@ def _said(place: Path) -> Iterator[str]:
     if (place / "manifest.json").is_file():
         try:
             record = RunFolder(place).manifest
-            yield f"{record['status']}, began {record['sessions'][0]['began'].partition('T')[0]}"
+            yield f"{record['status']}, began {sessions(place)[0]['began'].partition('T')[0]}"
         except (UserError, KeyError, IndexError, TypeError, AttributeError):
             yield "its manifest cannot be read"
     lead = _stored(place / "scores.json").get("lead")

@@ -1,11 +1,11 @@
 """A run on disk: written in batches, each whole or not at all, so that a killed run goes on where it was.
 
     config.yaml  items.jsonl  manifest.json  commits.jsonl  beliefs/part-*.parquet  transcripts/part-*.jsonl
-    scores.json  scores.parquet  published.csv  report.html  figures/*.svg, *.pdf, *.csv
+    sessions/*.json  scores.json  scores.parquet  published.csv  report.html  figures/*.svg, *.pdf, *.csv
 
 A batch counts when its line stands in `commits.jsonl`, which is written after its files. A file without a line
-is written again, with the same content. A shard has a lock and a `commits-i-of-n.jsonl` of its own, so that many
-processes can write one run.
+is written again, with the same content. A session of a shard has a `commits-s*.jsonl` and files of its own, named by
+its number: many processes write one run, and none needs a lock. If two of them read one batch, one of the two counts.
 
 Whatever is read has a digest: the files of a batch in its commit line, a commit line in the next one and, of a complete
 run, in the manifest, settings and items in the manifest, the manifest in itself. What does not fit is named, not read.
@@ -14,6 +14,8 @@ run, in the manifest, settings and items in the manifest, the manifest in itself
 import contextlib
 import json
 import logging
+import re
+import secrets
 import tempfile
 from collections.abc import Collection, Iterator, Sequence
 from pathlib import Path
@@ -22,14 +24,17 @@ from typing import Any
 import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
-from filelock import FileLock, Timeout
+from filelock import Timeout
 
 from ...hooks.errors import UserError, in_one_line
 from ...hooks.files import TEMPORARY, atomic_write, digest_of, file_digest
+from ...hooks.locks import NoLocksError, locked
 from ...hooks.store.commits import AGAIN, append_commit, commit_files, last_digest, read_commits
 from ...metrics.beliefs import COLUMNS, check_belief_table
 from ..experiment import Transcript
 from .manifest import CERTIFICATE, CONFIG, ITEMS, MANIFEST, digest
+from .sessions import FOLDER as SESSIONS
+from .sessions import RunSession, begin, sessions
 from .shard import WHOLE, Shard
 
 log = logging.getLogger("doxascope")
@@ -39,9 +44,9 @@ class RunFolder:
     """Reads and writes one run, or one shard of it."""
 
     def __init__(self, path: Path, shard: Shard = WHOLE) -> None:
-        self.path = path
-        self.mark = "" if shard == WHOLE else f"-{shard}"
-        """In the names of files that no other shard may touch."""
+        self.path, self.shard = path, shard
+        self.mark = "" if shard == WHOLE else f"-{secrets.token_hex(4)}"
+        """In the names of files that no other process may touch; once a session has begun, its own."""
 
     def __repr__(self) -> str:
         record = self.manifest
@@ -74,33 +79,60 @@ class RunFolder:
         return cls(path)
 
     @contextlib.contextmanager
-    def writing(self) -> Iterator[None]:
+    def writing(self, alone: bool = True) -> Iterator[None]:
         """Keep other processes from writing what this one writes; the locks go with the process, however it ends.
 
-        The whole run excludes its shards, too.
+        The whole run excludes its shards, too. Shards are safe without locks, and what is made of beliefs that are read
+        can be made twice: they take one (`alone` is false) only where the disk has them.
+
+        Raises UserError if another process holds one, or, where a lock is needed, if the disk has none.
         """
         with contextlib.ExitStack() as locks:
-            locks.enter_context(self._locked(f"{LOCK}{self.mark}"))
-            for other in [] if self.mark else sorted(self.path.glob(f"{LOCK}-*")):
-                locks.enter_context(self._locked(other.name))
+            if self.shard != WHOLE:
+                locks.enter_context(self._locked(f"{LOCK}-{self.shard}", needed=False))
+            else:
+                locks.enter_context(self._locked(LOCK, needed=alone))
+                for other in sorted(self.path.glob(f"{LOCK}-*")):
+                    locks.enter_context(self._locked(other.name, needed=alone))
             yield
 
     @contextlib.contextmanager
-    def taking_turns(self, patience: float) -> Iterator[None]:
-        """For what all shards write: one at a time. The whole run, which is alone, just goes on.
+    def taking_turns(self, patience: float) -> Iterator[bool]:
+        """For what all shards write: one at a time. Whether this process is alone now: a shard is not on a disk without
+        locks. The whole run always is, and just goes on.
 
         Waits as many seconds as `patience`, or as long as it takes if that is negative.
         """
-        with self._locked(LOCK, patience) if self.mark else contextlib.nullcontext():
-            yield
+        whole = self.shard == WHOLE
+        with contextlib.nullcontext(True) if whole else self._locked(LOCK, patience, needed=False) as held:
+            yield held
 
     @contextlib.contextmanager
-    def _locked(self, name: str, patience: float = 0) -> Iterator[None]:
-        try:
-            with FileLock(self.path / name, timeout=patience):
-                yield
-        except Timeout:
-            raise UserError(f"{self.path}: another process is writing this run; wait for it or stop it") from None
+    def _locked(self, name: str, patience: float = 0, needed: bool = True) -> Iterator[bool]:
+        with contextlib.ExitStack() as lock:
+            held = True
+            try:
+                lock.enter_context(locked(self.path / name, patience, IN_SHARDS))
+            except Timeout:
+                raise UserError(f"{self.path}: another process is writing this run; wait for it or stop it") from None
+            except NoLocksError:
+                if needed:
+                    raise
+                held = False
+            yield held
+
+    def begin_session(self, **told: Any) -> RunSession:
+        """Write down that this process is at work. What a shard writes from now on bears the session's mark."""
+        with self._room_for(SESSIONS):
+            session = begin(self.path, told)
+        if self.shard != WHOLE:
+            self.mark = session.mark
+        return session
+
+    @property
+    def sessions(self) -> list[dict[str, Any]]:
+        """What every session has told. Raises UserError if one is not as it was written."""
+        return sessions(self.path)
 
     @property
     def manifest(self) -> dict[str, Any]:
@@ -116,15 +148,19 @@ class RunFolder:
                 raise ValueError("is damaged: its digest is wrong")
         return record
 
-    def write_manifest(self, record: dict[str, Any]) -> None:
-        """Write down what the run is, with the digests of what it was begun with and, once complete, of its commits."""
+    def write_manifest(self, record: dict[str, Any], once: bool = False) -> None:
+        """Write down what the run is, with the digests of what it was begun with and, once complete, of its commits.
+
+        Raises FileExistsError if it is to be written once, and another process has.
+        """
         names = {CONFIG, ITEMS, CERTIFICATE, *self.manifest.get("files", {})}
         files = {name: file_digest(self.path / name) for name in sorted(names) if (self.path / name).is_file()}
         record = {**record, "files": record.get("files", files)}
         if record.get("status") == "complete":
             record.setdefault("commits", self._last_lines())
+            record["sessions"] = {f"{SESSIONS}/{p.name}": file_digest(p) for p in (self.path / SESSIONS).glob("*.json")}
         record = json.loads(json.dumps(record))  # as it will be read
-        self.write_json(MANIFEST, {**record, "digest": digest(record)})
+        self.write_json(MANIFEST, {**record, "digest": digest(record)}, once)
 
     def record(self, *names: str) -> None:
         """Write the digests of further files into the manifest, so that they are compared as those of its beginning."""
@@ -160,12 +196,7 @@ class RunFolder:
 
         Raises UserError for any other line that is not as it was written, and for one that a complete run has lost.
         """
-        found = read_commits(self.path / COMMITS)
-        if (known := self.manifest.get("commits")) is not None:
-            there = self._last_lines()
-            if other := sorted(name for name in known | there if known.get(name) != there.get(name)):
-                raise UserError(f"{self.path / other[0]}: has not the lines with which the run ended; {AGAIN}")
-        yield from found.values()
+        yield from read_commits(self.path / COMMITS, self.manifest.get("commits")).values()
 
     def _last_lines(self) -> dict[str, str]:
         """The digest of the last line of each file of commits."""
@@ -184,19 +215,23 @@ class RunFolder:
         """Take away what a kill left: temporary files. A last commit line that was cut off, and files without a line,
         are said; their batches are read again.
         """
-        for leftover in self.path.rglob(f"{TEMPORARY}{self.mark}-*"):
+        if self.shard != WHOLE:  # another may be writing them
+            return
+        for leftover in self.path.rglob(f"{TEMPORARY}-*"):
             leftover.unlink(missing_ok=True)
         done = set(self.committed())
-        begun = sorted(int(file.stem.removeprefix("part-")) for file in self.path.glob("transcripts/part-*.jsonl"))
-        for batch in (number for number in begun if number not in done and not self.mark):
+        begun = {int(re.split("[-.]", file.name)[1]) for file in self.path.glob("transcripts/part-*.jsonl")}
+        for batch in sorted(begun - done):
             log.warning("%s: batch %d was not committed; it is read again", self.path, batch)
 
     def commit(
         self, batch: int, beliefs: pd.DataFrame, transcripts: Sequence[Transcript], note: dict[str, Any]
     ) -> None:
-        """Write one batch; it counts from the moment its line is on the disk."""
+        """Write one batch; it counts from the moment its line is on the disk. A shard leaves one that does."""
+        if self.mark and batch in self.committed():
+            return
         lines = "".join(json.dumps(line, ensure_ascii=False) + "\n" for line in transcripts)
-        table, spoken = _files(batch)
+        table, spoken = f"beliefs/part-{batch:05}{self.mark}.parquet", f"transcripts/part-{batch:05}{self.mark}.jsonl"
         self.write_table(table, beliefs)
         self.write(spoken, lines)
         files = {name: file_digest(self.path / name) for name in (table, spoken)}
@@ -216,7 +251,7 @@ class RunFolder:
 
     def require_no_other_beliefs(self) -> None:
         """Raise UserError for parts of beliefs that do not count, or that are not as they were written."""
-        counted = {_files(batch)[0] for batch in self.committed()}
+        counted = {_file(commit, "beliefs") for commit in self.commits()}
         found = {f"beliefs/{file.name}" for file in (self.path / "beliefs").iterdir()}
         if odd := sorted(found - counted):
             raise UserError(f"{self.path / odd[0]}: was not committed; go on with the run first, or delete it")
@@ -238,7 +273,7 @@ class RunFolder:
     def said(self) -> Iterator[Transcript]:
         """All that was said, batch by batch. Raises UserError for a file that cannot be read."""
         for commit in self._in_order():
-            _, name = _files(commit["batch"])
+            name = _file(commit, "transcripts")
             data = self.verified(name, commit["files"][name])
             with in_one_line(self.path / name):
                 lines = [json.loads(line) for line in data.splitlines()]
@@ -250,9 +285,9 @@ class RunFolder:
     def _in_order(self) -> list[dict[str, Any]]:
         return sorted(self.commits(), key=lambda commit: commit["batch"])
 
-    def write(self, name: str, text: str) -> None:
-        """Write a text file whole or not at all."""
-        with self._atomic(name) as temporary:
+    def write(self, name: str, text: str, once: bool = False) -> None:
+        """Write a text file whole or not at all. Raises FileExistsError if another process has, and once is enough."""
+        with self._atomic(name, once) as temporary:
             temporary.write_text(text, encoding="utf-8")
 
     def write_bytes(self, name: str, content: bytes) -> None:
@@ -262,9 +297,9 @@ class RunFolder:
         with self._atomic(name) as temporary:
             temporary.write_bytes(content)
 
-    def write_json(self, name: str, data: Any) -> None:
+    def write_json(self, name: str, data: Any, once: bool = False) -> None:
         """Write JSON; NaN must have become null before, for JSON has none."""
-        self.write(name, json.dumps(data, indent=1, allow_nan=False, ensure_ascii=False) + "\n")
+        self.write(name, json.dumps(data, indent=1, allow_nan=False, ensure_ascii=False) + "\n", once)
 
     def write_table(self, name: str, table: pd.DataFrame) -> None:
         """Write a Parquet file whole or not at all."""
@@ -272,9 +307,9 @@ class RunFolder:
             table.to_parquet(temporary, index=False)
 
     @contextlib.contextmanager
-    def _atomic(self, name: str) -> Iterator[Path]:
+    def _atomic(self, name: str, once: bool = False) -> Iterator[Path]:
         """A temporary path that becomes `name` once it is written and on the disk."""
-        with self._room_for(name) as path, atomic_write(path, self.mark) as temporary:
+        with self._room_for(name) as path, atomic_write(path, self.mark, once) as temporary:
             yield temporary
 
     @contextlib.contextmanager
@@ -282,6 +317,8 @@ class RunFolder:
         """The path of a file to write; a disk that is full, or gone, is one line."""
         try:
             yield self.path / name
+        except FileExistsError:
+            raise
         except OSError as error:
             raise UserError(
                 f"{self.path / name}: cannot be written ({error.strerror or error}); make room and give the same "
@@ -298,7 +335,7 @@ class RunFolder:
         return data
 
     def _table(self, commit: dict[str, Any]) -> pa.Table:
-        name, _ = _files(commit["batch"])
+        name = _file(commit, "beliefs")
         data = self.verified(name, commit["files"][name])
         with in_one_line(self.path / name):
             table = pq.read_table(pa.BufferReader(data), read_dictionary=TEXTS)
@@ -317,7 +354,10 @@ DRAWS = 5
 """Of one read-out that are looked at; there may be thousands."""
 LOCK = ".lock"
 COMMITS = "commits.jsonl"
-BEFORE_THE_MANIFEST = {"beliefs", "transcripts", CONFIG, ITEMS}
+IN_SHARDS = (
+    "choose an --out on a disk that has them, or read the run in shards (--shard 1/2 --take-over), which need none"
+)
+BEFORE_THE_MANIFEST = {"beliefs", "transcripts", CONFIG, ITEMS, CERTIFICATE}
 """What a run that was killed at its very beginning may have left, besides locks and temporary files."""
 
 
@@ -327,9 +367,9 @@ def few_draws(said: Transcript) -> Transcript:
     return said | few
 
 
-def _files(batch: int) -> tuple[str, str]:
-    """The names of a batch's beliefs and transcripts."""
-    return f"beliefs/part-{batch:05}.parquet", f"transcripts/part-{batch:05}.jsonl"
+def _file(commit: dict[str, Any], room: str) -> str:
+    """The name of a batch's file in a folder."""
+    return next(name for name in commit["files"] if name.startswith(f"{room}/"))
 
 
 def _foreign(path: Path) -> bool:

@@ -58,9 +58,14 @@ def refuse_other_registration(folder: Path, before: Mapping[str, Any], config: S
         )
 
 
+def file_of(experiment: object) -> Path:
+    """Where an experiment's class is written."""
+    return Path(inspect.getfile(type(experiment)))
+
+
 def code_of(experiment: object) -> dict[str, str]:
     """The digest of the file that an experiment comes from, if it is none of the package's."""
-    path = Path(inspect.getfile(type(experiment)))
+    path = file_of(experiment)
     ours = path.resolve().is_relative_to(Path(__file__).resolve().parents[2])
     return {} if ours else {"code": hashlib.sha256(path.read_bytes()).hexdigest()[:16]}
 

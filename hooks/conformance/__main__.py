@@ -21,6 +21,7 @@ COLUMNS = (
     *(f"{name} (nat)" for name in LAYOUTS),
     "captures",
     "edits (nat)",
+    "draws (nat)",
     "tokens run / tree",
 )
 
@@ -71,7 +72,9 @@ def page(outcomes: list[Outcome], device: str) -> str:
         "",
         "The first layout that agrees is taken, by a check when the model is first used. *Captures* is the largest "
         "difference relative to the largest number in the stream; a family whose stream is not one row per token says "
-        "so in one line instead. A dash: that layout does not run there.",
+        "so in one line instead. *Draws* is how far the log-probabilities that the continuous batching of transformers "
+        "gives to its draws are from ours; where they differ it is refused. A dash: that layout, or that engine, "
+        "does not run there.",
         "",
         f"Made by `python -m doxascope.hooks.conformance --device {device} --out docs/families.md` on {when}, "
         f"{libraries}, Python {platform.python_version()}.",
@@ -87,7 +90,8 @@ def _row(one: Outcome) -> tuple[str, ...]:
     nat = (f"{one.nat[name]:.0e}" if name in one.nat else "-" for name in LAYOUTS)
     ratio = f"{one.tokens_run} / {one.tokens_tree} = {one.tokens_run / one.tokens_tree:.2f}" if one.tokens_tree else "-"
     short = (said.partition(":")[0] for said in (one.capture, one.edit))
-    return f"`{one.family}`", ", ".join(one.kinds), one.kernel, one.path or "none", *nat, *short, ratio
+    names = f"`{one.family}`", ", ".join(one.kinds), one.kernel, one.path or "none"
+    return *names, *nat, *short, one.drawn or "-", ratio
 
 
 def _told(one: Outcome) -> str:
@@ -95,7 +99,7 @@ def _told(one: Outcome) -> str:
         return f"{one.family}: skipped, {one.skipped[:120]}"
     told = f"{one.family}: {one.path or 'none'}, {_row(one)[-1]}, captures {one.capture}, edits {one.edit}"
     off = ", ".join(f"{name} {nat:.0e}" for name, nat in one.nat.items())
-    return f"{told}; {off}" + "".join(f"\n  FAILED: {fault}" for fault in one.faults)
+    return f"{told}, draws {one.drawn}; {off}" + "".join(f"\n  FAILED: {fault}" for fault in one.faults)
 
 
 def _device_name(device: str) -> str:

@@ -14,6 +14,8 @@ from ..errors import UserError, cause
 from ..exact.exact import read_packed
 from ..exact.plain import read_plain
 from ..exact.self_check import choose_path, gap_nat
+from ..generation.engines import ContinuousBatching, read_texts, refuse_other
+from ..generation.sampling import Sampling
 from ..model.blocks import input_device, tapped
 from ..model.head import Head
 from ..model.points import Point, Tap
@@ -53,6 +55,8 @@ class Outcome:
     """The layout that the check at start-up chooses."""
     capture: str = ""
     edit: str = ""
+    drawn: str = ""
+    """How far what an engine says of its draws is off, and whether it is refused."""
     tokens_run: int = 0
     tokens_tree: int = 0
     skipped: str = ""
@@ -100,6 +104,7 @@ def check_family(family: str, device: str = "cpu", kernel: str | None = None) ->
         outcome.faults.append(f"{cost.tokens_run} tokens run for a tree of {cost.tokens_tree}")
     outcome.capture = _captures(model, chosen.backend, head, read, outcome)
     outcome.edit = _edits(model, chosen.backend, head, [*read, edited], outcome)
+    outcome.drawn = _drawn(model, chosen.backend, head, read)
     return outcome
 
 
@@ -218,4 +223,21 @@ def _edits(model: "PreTrainedModel", backend: Backend, head: Head, queries: Sequ
     gap = max(gap_nat(one, read_plain(query, model)) for one, query in zip(readings, queries, strict=True))
     if not gap <= TOLERANCE_NAT:
         outcome.faults.append(f"beliefs after an edit are off by {gap:.1e} nat")
+    return f"{gap:.0e}"
+
+
+def _drawn(model: "PreTrainedModel", backend: Backend, head: Head, queries: Sequence[Query]) -> str:
+    """How far the log-probabilities of an engine's draws are off; `-`: it does not serve the model."""
+    prompts, sampling = [query.prompt.ids for query in queries], Sampling(max_new_tokens=12)
+    engine = ContinuousBatching(model)
+    try:
+        drawn = engine.draw(prompts, sampling, ends=(), seed=0, held=BUDGET, pack=BUDGET)
+    except UserError:
+        return "-"
+    read = read_texts(prompts, [one.ids for one in drawn], sampling, backend, head, BUDGET)
+    gap = max(np.abs(np.subtract(one.logp, own.logp)).max() for one, own in zip(drawn, read, strict=True))
+    try:
+        refuse_other(engine.name, drawn, read, "float32")
+    except UserError:
+        return f"{gap:.0e}, refused"
     return f"{gap:.0e}"

@@ -74,6 +74,8 @@ INDEX = {"index_n_heads": 16, "index_head_dim": 16, "index_topk": WINDOW}
 VISION = {"hidden_size": 16, "intermediate_size": 16, "num_hidden_layers": 1, "num_attention_heads": 2, "image_size": 8}
 DEEP = {"depth": 1, "num_heads": 2, "out_hidden_size": 32, "deepstack_visual_indexes": [0]}
 MROPE = {"rope_type": "default", "rope_theta": 10000.0, "mrope_section": [2, 1, 1], "mrope_interleaved": True}
+OWN_KEYS = {"num_key_value_heads": 4}
+"""Of families whose heads share no keys: what they do not read themselves, an engine that draws does."""
 GPT = {"n_embd": 32, "n_layer": 3, "n_head": 4, "n_positions": 256, "n_inner": 48}
 
 FAMILIES: Mapping[str, Mapping[str, Any]] = {
@@ -95,14 +97,14 @@ FAMILIES: Mapping[str, Mapping[str, Any]] = {
     "gemma4_text": SHAPE
     | MIXED
     | {"hidden_size_per_layer_input": 8, "vocab_size_per_layer_input": VOCABULARY, "global_head_dim": 8},
-    "gpt2": SHAPE | GPT,
+    "gpt2": SHAPE | GPT | OWN_KEYS,
     "gpt_neo": {key: value for key, value in NO_HEAD_DIM.items() if key != "num_hidden_layers"}
     | {"num_layers": 2, "attention_types": [[["global", "local"], 1]], "num_heads": 4, "window_size": WINDOW},
-    "gpt_neox": NO_HEAD_DIM,
+    "gpt_neox": NO_HEAD_DIM | OWN_KEYS,
     "gptj": SHAPE | GPT | {"rotary_dim": 4},
     "gpt_bigcode": SHAPE | GPT,
     "gpt_oss": SHAPE | EXPERTS | MIXED | {"rope_parameters": {"rope_type": "default", "rope_theta": 10000.0}},
-    "opt": NO_HEAD_DIM | {"ffn_dim": 48, "word_embed_proj_dim": 32},
+    "opt": NO_HEAD_DIM | OWN_KEYS | {"ffn_dim": 48, "word_embed_proj_dim": 32},
     "phi": NO_HEAD_DIM,
     "phi3": NO_HEAD_DIM | SLIDING,
     "phimoe": NO_HEAD_DIM | EXPERTS | SLIDING,

@@ -123,7 +123,7 @@ class Sampler:
                 hidden.append(rows.begin(list(dict.fromkeys(one.request.prompt.ids for one in new))))
             self._draw(growing, torch.cat(hidden), sampling)
             for one in growing:
-                done[one.place] = self._finished(one, sampling)
+                done[one.place] = self.finished(one.request.readout_id, one.draw, one.ids, one.logp, sampling)
             growing, hidden = [one for one in growing if done[one.place] is None], []
             if growing:
                 hidden.append(_advance(growing, rows))
@@ -164,19 +164,21 @@ class Sampler:
             growing[i].ids.append(int(token))
             growing[i].logp.append(value)
 
-    def _finished(self, one: _Growing, sampling: Sampling) -> GeneratedText | None:
-        """The sample, if its last token ended it."""
-        ended = one.ids[-1] in self.end_ids
-        stop = "" if ended else self._stop(one.ids, sampling.stop)
-        if not (ended or stop or len(one.ids) == sampling.max_new_tokens):
+    def finished(
+        self, readout_id: str, draw: int, ids: Sequence[int], logp: Sequence[float], sampling: Sampling
+    ) -> GeneratedText | None:
+        """The sample of these tokens, if the last of them ended it."""
+        ended = ids[-1] in self.end_ids
+        stop = "" if ended else self._stop(ids, sampling.stop)
+        if not (ended or stop or len(ids) == sampling.max_new_tokens):
             return None
-        text = self.text(one.ids[:-1] if ended else one.ids)
+        text = self.text(ids[:-1] if ended else ids)
         return GeneratedText(
-            readout_id=one.request.readout_id,
-            draw=one.draw,
-            ids=tuple(one.ids),
+            readout_id=readout_id,
+            draw=draw,
+            ids=tuple(ids),
             text=text.partition(stop)[0] if stop else text,
-            logp=tuple(one.logp),
+            logp=tuple(logp),
             status="ok" if ended or stop else "truncated",
             stop=stop,
         )

@@ -9,11 +9,10 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from filelock import FileLock
-
-from ..cache import cache_folder
+from ..cache import ELSEWHERE, cache_folder
 from ..documents import user_path
 from ..errors import UserError, cause, in_one_line
+from ..locks import locked
 from .checkpoint import refuse_incomplete, refuse_mistyped
 from .gguf import ONE_LOADS, convert_gguf
 from .quantised import note_quantisation
@@ -59,7 +58,8 @@ def _packaged(packaged: PackagedFile, folder: Path) -> Path:
     assert packaged.assemble is not None
     home = cache_folder()
     home.mkdir(parents=True, exist_ok=True)
-    with in_one_line(f"package {packaged.module}", packaged.install), FileLock(home / f"{packaged.module}.lock"):
+    lock = locked(home / f"{packaged.module}.lock", advice=ELSEWHERE)
+    with in_one_line(f"package {packaged.module}", packaged.install), lock:
         return Path(getattr(import_module(packaged.module), packaged.assemble)())
 
 

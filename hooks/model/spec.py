@@ -63,6 +63,10 @@ class ModelSpec(Settings):
     backend: BackendName = "transformers"
     """The library whose forward passes beliefs and activations are read from. Samples are drawn by plain transformers
     whatever it is; all but `transformers` hold the weights a second time."""
+    sampler: Literal["own", "continuous_batching"] = "own"
+    """What draws thoughts and answers. `own`: by random numbers that the seed, the read-out and the draw determine.
+    `continuous_batching`: that of transformers, by random numbers of its own, so that draws are not repeated token by
+    token; what it drew is read here again. Greedy texts are always made by `own`."""
     template: Literal["own", "plain", "none"] = "own"
     """`own`: the model's chat template. For a model without one: `plain` writes `User: ...` lines, `none` joins
     the messages with newlines."""

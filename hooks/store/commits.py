@@ -10,7 +10,7 @@ from collections.abc import Collection, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from ..errors import UserError
+from ..errors import UserError, in_one_line
 from ..files import atomic_write, digest_of
 
 OWN = b', "digest": "'
@@ -19,16 +19,27 @@ TAIL = 2**16
 AGAIN = "give the command of the run again with --restore, which reads anew what is lost"
 
 
-def read_commits(path: Path) -> dict[int, dict[str, Any]]:
+def read_commits(path: Path, until: Mapping[str, str] | None = None) -> dict[int, dict[str, Any]]:
     """Batch number -> its commit line, from `path` and from the files of shards beside it. Of two lines for one batch
     the first counts.
 
-    Raises UserError as `commit_lines` does.
+    Args:
+        path: of the whole run's commits.
+        until: file -> the digest of the last line that counts, of a run that is complete; what a shard that fell behind
+            wrote after it does not. None: all lines.
+
+    Raises UserError as `commit_lines` does, and for a file without its last line.
     """
     found: dict[int, dict[str, Any]] = {}
-    for file in commit_files(path):
+    for file in commit_files(path) if until is None else (path.with_name(name) for name in sorted(until)):
+        last = None if until is None else until[file.name]
+        ended = False
         for commit in commit_lines(file):
-            found.setdefault(commit["batch"], commit)
+            if not ended:
+                found.setdefault(commit["batch"], commit)
+            ended = ended or commit["digest"] == last
+        if last is not None and not ended:
+            raise UserError(f"{file}: has not the lines with which the run ended; {AGAIN}")
     return found
 
 
@@ -91,7 +102,7 @@ def append_commit(path: Path, number: int, note: Mapping[str, Any]) -> None:
 
 
 def _whole_lines(path: Path) -> Iterator[bytes]:
-    with path.open("rb") as file:
+    with in_one_line(path, AGAIN), path.open("rb") as file:
         yield from (line for line in file if line.endswith(b"\n"))
 
 

@@ -30,6 +30,8 @@ TEXT, NUMBERS = ("readout_id", "position", "ids_hash"), ("token_index", "vector"
 COLUMNS = ["readout_id", "position", "token_index", "ids_hash"]
 NO_ROWS = pd.DataFrame({name: [] for name in COLUMNS}).astype(dict.fromkeys(TEXT, "str") | {"token_index": "int64"})
 CHUNK_BYTES = 256 * 1024
+MARK = r"-s[0-9a-f]+"
+"""In the names of files that one of several writers has written, as a regular expression."""
 FORMAT = ("v110", "v110")
 """The oldest HDF5 whose structures have checksums, so that the most tools can read a part."""
 
@@ -46,9 +48,9 @@ class Part(NamedTuple):
     last: int
 
     @classmethod
-    def of(cls, folder: Path, first: int, last: int) -> "Part":
-        """Its place in a store: the name says which batches it holds."""
-        name = f"part-{first:05}.h5" if first == last else f"part-{first:05}-{last:05}.h5"
+    def of(cls, folder: Path, first: int, last: int, mark: str = "") -> "Part":
+        """Its place in a store: the name says which batches it holds, and of a shard's which session wrote it."""
+        name = f"part-{first:05}{mark}.h5" if first == last else f"part-{first:05}-{last:05}.h5"
         return cls(folder / name, first, last)
 
     def holds(self, other: "Part") -> bool:
@@ -58,7 +60,9 @@ class Part(NamedTuple):
 
 def parts_in(folder: Path) -> list[Part]:
     """All parts of a store, whether they count or not."""
-    named = [(file, re.fullmatch(r"part-(\d{5,})(?:-(\d{5,}))?\.h5", file.name)) for file in folder.iterdir()]
+    named = [
+        (file, re.fullmatch(rf"part-(\d{{5,}})(?:-(\d{{5,}})|{MARK})?\.h5", file.name)) for file in folder.iterdir()
+    ]
     return [Part(file, int(name[1]), int(name[2] or name[1])) for file, name in named if name]
 
 

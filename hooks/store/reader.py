@@ -6,7 +6,7 @@ line by line by `ActivationStore.check`.
 
 import hashlib
 import logging
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Iterator, Mapping
 from itertools import product
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -156,7 +156,7 @@ class ActivationStore:
     def check(self) -> Iterator[Loss]:
         """Read everything, and say what is lost; one layer of one part is held at a time."""
         for number in self.missing():
-            yield self._loss(Part.of(self.path, number, number), "it is missing")
+            yield self._loss(Part(self.path / _file(number, self.commits[number]), number, number), "it is missing")
         for part in self.parts:
             try:
                 with open_part(part.path, self.header) as file:
@@ -253,14 +253,22 @@ class ActivationStore:
             log.warning("%s: %s", self.path, loss)
 
 
-def _committed(folder: Path, commits: Collection[int]) -> list[Part]:
-    """The parts that count, in the order of their batches; of one that lies within another, only the other."""
+def _committed(folder: Path, commits: Mapping[int, Mapping[str, Any]]) -> list[Part]:
+    """The parts that count, in the order of their batches; of one that lies within another, only the other, and of
+    several of one batch that of its commit line.
+    """
     counted: list[Part] = []
     for part in sorted(parts_in(folder), key=lambda part: (part.first, -part.last)):
         inside = counted and counted[-1].holds(part)
-        if not inside and all(number in commits for number in range(part.first, part.last + 1)):
+        meant = part.first < part.last or part.path.name == _file(part.first, commits.get(part.first, {}))
+        if meant and not inside and all(number in commits for number in range(part.first, part.last + 1)):
             counted.append(part)
     return counted
+
+
+def _file(number: int, commit: Mapping[str, Any]) -> str:
+    """The name of a batch's part."""
+    return commit.get("activations", {}).get("file") or Part.of(Path(), number, number).path.name
 
 
 def _lost_rows(part: Part, point: StoredPoint, rows: pd.DataFrame, intact: NDArray[np.bool_]) -> list[Loss]:

@@ -12,12 +12,13 @@ from pathlib import Path
 from typing import Any
 
 import pandas as pd
-from filelock import FileLock, Timeout
+from filelock import Timeout
 from numpy.typing import NDArray
 
 from ..errors import UserError
 from ..files import TEMPORARY, atomic_write, sync
 from ..identity import condition_differences
+from ..locks import locked
 from .commits import append_commit, read_commits
 from .dtypes import Residuals, as_stored
 from .header import NAME, Header, read_header
@@ -27,25 +28,26 @@ from .part import COLUMNS, TEXT, Part, parts_in, rows_digest, share_vectors, wri
 class ActivationWriter:
     """The one writer of a store; made by `open`."""
 
-    def __init__(self, path: Path, header: Header) -> None:
-        self.path, self.header = path, header
+    def __init__(self, path: Path, header: Header, mark: str = "") -> None:
+        self.path, self.header, self.mark = path, header, mark
         self.committed = set(read_commits(path / header.commits))
         """The batches that counted when the store was opened, or were added since."""
 
     @classmethod
     @contextlib.contextmanager
-    def open(cls, path: Path, header: Header, shard: str = "") -> Iterator["ActivationWriter"]:
+    def open(cls, path: Path, header: Header, mark: str = "") -> Iterator["ActivationWriter"]:
         """Begin the store in the folder `path`, or go on with it. The lock goes with the process, however it ends.
 
-        Shards of a run write parts of different batches; each is a writer of its own.
+        With a mark, which has to be one of its own, it is one of several writers: none locks, and each has files of its
+        own, so that even two of the same batch are not in each other's way. The commit line says whose counts.
 
         Raises UserError if another process is writing it, if it was captured under other conditions (the differences
         are listed), if the folder holds something else, or cannot be written.
         """
-        with lock_store(path, shard):
-            with FileLock(path / ".lock-beginning"):
-                _begin(path, header, alone=not shard)
-            yield cls(path, header)
+        _make_room(path)
+        with contextlib.nullcontext() if mark else lock_store(path):
+            _begin(path, header, mark)
+            yield cls(path, header, mark)
 
     def write(self, number: int, rows: pd.DataFrame, residuals: Mapping[str, Residuals]) -> dict[str, Any]:
         """Write the part of a batch; returns what its commit line is to say under `activations`.
@@ -62,8 +64,9 @@ class ActivationWriter:
         """
         if number in self.committed:
             raise UserError(f"{self.path}: batch {number} is committed already; a part never changes")
-        part = Part.of(self.path, number, number)
-        self._remove_old(part)
+        part = Part.of(self.path, number, number, self.mark)
+        if not self.mark:
+            self._remove_old(part)
         if rows.empty:
             return {"rows": 0}
         stored = {site: as_stored(values, self.header.dtype) for site, values in residuals.items()}
@@ -86,7 +89,19 @@ class ActivationWriter:
             "last": rows["readout_id"].iloc[-1],
             "rows_digest": rows_digest(rows),
             "values_digest": digest.hexdigest(),
+            **({"file": part.path.name} if self.mark else {}),
         }
+
+    def adopt(self, number: int, note: Mapping[str, Any]) -> dict[str, Any]:
+        """Make the part that another writer has written that of its batch; returns what the commit line is to say."""
+        own = {key: value for key, value in note.items() if key != "file"}
+        if "file" in note:
+            part = Part.of(self.path, number, number)
+            with self._faults(number):
+                (self.path / note["file"]).replace(part.path)
+                sync(self.path)
+            self._remove_old(part, but=part)
+        return own
 
     def add(self, number: int, rows: pd.DataFrame, residuals: Mapping[str, Residuals]) -> None:
         """Write and commit a batch of a store that belongs to no run."""
@@ -97,10 +112,10 @@ class ActivationWriter:
             append_commit(self.path / self.header.commits, number, {"activations": note})
         self.committed.add(number)
 
-    def _remove_old(self, part: Part) -> None:
+    def _remove_old(self, part: Part, but: Part | None = None) -> None:
         """Take away what an earlier commit of this batch left, which would count again with its line."""
         for old in parts_in(self.path):
-            if old == part or old.holds(part):
+            if (old == part or old.holds(part)) and old != but:
                 if kept := self.committed.intersection(range(old.first, old.last + 1)):
                     raise UserError(
                         f"{old.path}: holds batch {part.first} and others that are committed ({min(kept)}, ...); "
@@ -135,22 +150,30 @@ class ActivationWriter:
 
 
 @contextlib.contextmanager
-def lock_store(path: Path, shard: str = "") -> Iterator[None]:
+def lock_store(path: Path) -> Iterator[None]:
     """Keep other processes from writing the store in `path`, a folder that is made if it is not there."""
+    _make_room(path)
+    with contextlib.ExitStack() as held:
+        try:
+            held.enter_context(locked(path / ".lock", 0))
+        except Timeout:
+            raise UserError(f"{path}: another process is writing this store; wait for it or stop it") from None
+        except OSError as error:
+            raise UserError(f"{path}: cannot be written ({error.strerror}); choose another folder") from error
+        yield
+
+
+def _make_room(path: Path) -> None:
+    """Make the folder. Raises UserError for one that is no store, and holds something."""
     try:
         new = not path.exists()
         path.mkdir(parents=True, exist_ok=True)
-        if not (path / NAME).exists() and any(not _ours(file.name) for file in path.iterdir()):
+        if any(not _ours(file.name) for file in path.iterdir()) and not (path / NAME).exists():
             raise UserError(f"{path}: is not an activation store and not empty; choose another folder")
-        lock = FileLock(path / f".lock{shard}").acquire(timeout=0)
         if new:
             sync(path.parent)
-    except Timeout:
-        raise UserError(f"{path}: another process is writing this store; wait for it or stop it") from None
     except OSError as error:
         raise UserError(f"{path}: cannot be written ({error.strerror}); choose another folder") from error
-    with lock:
-        yield
 
 
 def _ours(name: str) -> bool:
@@ -158,12 +181,12 @@ def _ours(name: str) -> bool:
     return name.startswith((".lock", TEMPORARY))
 
 
-def _begin(path: Path, header: Header, alone: bool) -> None:
+def _begin(path: Path, header: Header, mark: str) -> None:
     """Clear away what a kill left, and write the header of a new store or compare that of an old one."""
-    for leftover in path.glob(f"{TEMPORARY}*") if alone else ():  # else another shard may be writing it
+    for leftover in () if mark else path.glob(f"{TEMPORARY}*"):  # of several writers another may be writing it
         leftover.unlink()
     if not (path / NAME).exists():
-        with atomic_write(path / NAME) as temporary:
+        with atomic_write(path / NAME, mark) as temporary:
             temporary.write_text(header.model_dump_json(indent=1) + "\n", encoding="utf-8")
     before = read_header(path).model_dump(mode="json")
     if changed := condition_differences(before, header.model_dump(mode="json")):

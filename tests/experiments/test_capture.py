@@ -51,7 +51,7 @@ def test_shards_and_a_resumed_run_store_every_row_once(
     rows, values = rows_of(whole, layer=0)
     for index in (2, 1):
         parts = captured(tiny_folder, tmp_path / "parts", shard=Shard(index, 2))
-    cut_short(parts, 0, file="commits-1-of-2.jsonl")
+    cut_short(parts, 0, file="commits-s00002.jsonl")
     assert len(ActivationStore.open(parts).rows()) < len(rows)
     captured(tiny_folder, tmp_path / "parts", shard=Shard(1, 2))
     again, same = rows_of(parts, layer=0)

@@ -119,7 +119,7 @@ def test_killed_three_times_and_resumed_gives_the_same_bytes(
     resumed = run_tiny(command_line, tiny_folder, broken, *wanted)
     assert resumed.name == whole.name
     assert (resumed / "scores.json").read_bytes() == (whole / "scores.json").read_bytes()
-    assert len(json.loads((resumed / "manifest.json").read_text())["sessions"]) == 4
+    assert len(RunFolder(resumed).sessions) == 4
 
 
 def _commits(cwd: Path) -> int:

@@ -1,0 +1,247 @@
+"""Runs that are broken at random moments and gone on with: is anything lost that was committed, and are the bytes those
+of the unbroken run?
+
+    python benchmarks/faults.py [--faults 10] [--experiments consistency,martingale] [--executors local,shards,ray]
+
+Tiny random models; each attempt is a process, forked from this one, which has all libraries loaded. What befalls it:
+
+    killed      SIGKILL, at any moment: while it loads, reads, writes, commits or scores; of Ray the driver
+    worker      SIGKILL of an actor of Ray
+    full        no file may grow beyond a size drawn at random, as on a disk that is full
+    gone        the folder of runs has another name for a second, as a network folder that vanishes
+
+After each fault every batch that counted before has to count still, with the same files. At the end `check` has to find
+nothing, and scores, beliefs, transcripts and activations have to be those of the unbroken run to the byte. Nothing
+depends on clocks: sessions are numbered, so that nodes whose clocks differ are not in each other's way.
+"""
+
+import argparse
+import multiprocessing
+import os
+import platform
+import random
+import resource
+import shutil
+import signal
+import sys
+import tempfile
+import time
+from collections import Counter
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from importlib.metadata import version
+from importlib.util import find_spec
+from multiprocessing.process import BaseProcess
+from pathlib import Path
+from typing import Any
+
+os.environ.setdefault("OMP_NUM_THREADS", "1")
+os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
+os.environ.setdefault("HF_HUB_OFFLINE", "1")
+
+from doxascope import UserError
+from doxascope.experiments.engine.config import load_config
+from doxascope.experiments.engine.ray_workers import ray_workers
+from doxascope.experiments.engine.runner import run
+from doxascope.experiments.engine.workers import one_here
+from doxascope.experiments.runs.folder import RunFolder
+from doxascope.experiments.runs.integrity import faults
+from doxascope.experiments.runs.shard import WHOLE, Shard
+from doxascope.hooks.conformance.tiny import save_tiny
+from doxascope.hooks.store import ActivationStore
+
+SETTINGS = {
+    "consistency": ["items=40", "batch_items=1", "fork.methods=[]", "capture={layers: [0]}"],
+    "martingale": [
+        *("items=10", "gate_urns=0", "generation.max_new_tokens=24", "debate.max_new_tokens=8", "debate.turns=2"),
+        "stated.judges={}",
+    ],
+}
+ALIKE = ["bootstrap_draws=20", "model.threads=1"]
+LOADING = 6.0
+"""Seconds within which a process that has begun is killed, if it is not killed after a commit."""
+FORK = multiprocessing.get_context("fork")
+
+
+class Trial:
+    """One experiment and executor, and a run that is broken again and again."""
+
+    def __init__(self, experiment: str, executor: str, model: Path, place: Path, draw: random.Random) -> None:
+        self.experiment, self.executor, self.draw = experiment, executor, draw
+        self.given = load_config(experiment, [*SETTINGS[experiment], *ALIKE], str(model))
+        self.out, self.unbroken = place / executor, place / "unbroken"
+        self.counts: Counter[str] = Counter()
+        self.lost = 0
+
+    def begin(self, out: Path, limit: int | None = None, unbroken: bool = False) -> list[BaseProcess]:
+        """The processes that read the run."""
+        parts = [Shard(i, 2) for i in (1, 2)] if self.executor == "shards" and not unbroken else [WHOLE]
+        by_ray = self.executor == "ray" and not unbroken
+        begun: list[BaseProcess] = [FORK.Process(target=self._read, args=(out, part, by_ray, limit)) for part in parts]
+        for process in begun:
+            process.start()
+        return begun
+
+    def _read(self, out: Path, part: Shard, by_ray: bool, limit: int | None) -> None:
+        """In a process of its own, silently; its end says whether it is a line (2), or a traceback (1)."""
+        null = os.open(os.devnull, os.O_WRONLY)
+        os.dup2(null, 1)
+        os.dup2(null, 2)
+        if limit is not None:
+            resource.setrlimit(resource.RLIMIT_FSIZE, (limit, resource.RLIM_INFINITY))
+        try:
+            run(*self.given, out, shard=part, workers=ray_workers(2) if by_ray else one_here)
+        except UserError:
+            os._exit(2)
+
+    def counted(self) -> dict[int, Any]:
+        """Batch -> its files, of those that count."""
+        for manifest in self.out.glob("*/manifest.json"):
+            return {commit["batch"]: commit["files"] for commit in RunFolder(manifest.parent).commits()}
+        return {}
+
+    def break_once(self) -> None:
+        """Begin, or go on, until something befalls it; a run that ends before that is begun anew."""
+        before = self.counted()
+        kinds = {"local": ("killed", "full", "gone"), "shards": ("killed", "full"), "ray": ("killed", "worker")}
+        kind = self.draw.choice(kinds[self.executor])
+        begun = self.begin(self.out, self.draw.randrange(200, 60_000) if kind == "full" else None)
+        victim = self.draw.choice(begun)
+        if kind == "full":
+            victim.join()
+            befell = victim.exitcode == 2
+        else:
+            self._wait(victim, len(before), committed=kind != "killed" or self.draw.random() < 0.7)
+            befell = victim.is_alive() and self._strike(kind, victim)
+        for process in begun:
+            if process is not victim or kind in ("worker", "gone"):
+                process.join()
+        victim.join()
+        if any(process.exitcode == 1 for process in begun):
+            self.counts["TRACEBACK"] += 1
+        after = self.counted()
+        self.lost += sum(after.get(batch) != files for batch, files in before.items())
+        self.counts[kind] += befell
+        if any(self.out.glob("*/scores.json")):
+            self.compare()
+            shutil.rmtree(self.out)
+
+    def _wait(self, victim: BaseProcess, n: int, committed: bool) -> None:
+        """Up to a moment soon after a commit, or any."""
+        if committed:
+            while victim.is_alive() and len(list(self._lines())) <= n:
+                time.sleep(0.005)
+            time.sleep(self.draw.uniform(0, 0.3))
+        else:
+            victim.join(self.draw.uniform(0, LOADING))
+
+    def _lines(self) -> list[bytes]:
+        return [line for file in self.out.glob("*/commits*.jsonl") for line in file.read_bytes().splitlines()]
+
+    def _strike(self, kind: str, victim: BaseProcess) -> bool:
+        if kind == "killed":
+            victim.kill()
+            return True
+        if kind == "gone":
+            away = self.out.with_name("away")
+            self.out.rename(away)
+            victim.join(1)
+            shutil.rmtree(self.out, ignore_errors=True)
+            away.rename(self.out)
+            return True
+        actors = [pid for pid in descendants(victim.pid or 0) if command(pid).startswith("ray::_Actor")]
+        if actors:
+            os.kill(self.draw.choice(actors), signal.SIGKILL)
+        return bool(actors)
+
+    def compare(self) -> None:
+        """Against the unbroken run."""
+        (whole,), (other,) = (list(place.iterdir()) for place in (self.unbroken, self.out))
+        same = content(whole) == content(other) and not list(faults(RunFolder(other)))
+        self.counts["same" if same else "DIFFERENT"] += 1
+
+    def finish(self) -> None:
+        """Go on undisturbed, and compare."""
+        for process in self.begin(self.out):
+            process.join()
+        self.compare()
+
+
+def content(path: Path) -> list[bytes]:
+    """All that is read and scored, in the order of the batches, whatever the files are called."""
+    files = [path / "scores.json", path / "published.csv"]
+    commits = sorted(RunFolder(path).commits(), key=lambda commit: commit["batch"])
+    files += [path / name for commit in commits for name in commit["files"]]
+    store = ActivationStore.open(path).parts if (path / "activations").is_dir() else []
+    return [file.read_bytes() for file in [*files, *(part.path for part in store)]]
+
+
+def descendants(pid: int) -> list[int]:
+    """Processes that a process has begun, and those that these have."""
+    below: dict[int, list[int]] = {}
+    for stat in Path("/proc").glob("[0-9]*/stat"):
+        try:
+            parent = int(stat.read_text().rpartition(")")[2].split()[1])
+        except OSError:
+            continue
+        below.setdefault(parent, []).append(int(stat.parent.name))
+    found = [pid]
+    for one in found:
+        found += below.get(one, [])
+    return found[1:]
+
+
+def command(pid: int) -> str:
+    """With which a process was begun, or what it calls itself."""
+    try:
+        return Path(f"/proc/{pid}/cmdline").read_text().replace("\0", " ")
+    except OSError:
+        return ""
+
+
+def save_model(experiment: str, folder: Path) -> None:
+    """A tiny model whose tokenizer knows the words of the experiment's settings."""
+    import doxascope
+
+    save_tiny(folder, [(Path(doxascope.__path__[0]) / "configs" / f"{experiment}.yaml").read_text("utf-8")])
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Break, go on, compare and count."""
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--faults", type=int, default=10)
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--experiments", default=",".join(SETTINGS))
+    parser.add_argument("--executors", default="local,shards,ray")
+    given = parser.parse_args(arguments)
+    names = [name for name in given.executors.split(",") if name != "ray" or find_spec("ray")]
+    libraries = ", ".join(f"{name} {version(name)}" for name in ("doxascope", "torch", "ray") if find_spec(name))
+    print(f"`python benchmarks/faults.py {' '.join(arguments)}`, {datetime.now(UTC):%Y-%m-%d %H:%M} UTC")
+    print(f"{platform.machine()}, {os.cpu_count()} cores, Python {platform.python_version()}, {libraries}\n")
+    kinds = ("killed", "worker", "full", "gone", "same", "DIFFERENT", "TRACEBACK")
+    print(f"| run | {' | '.join(kinds)} | committed and lost | s |\n|{'---|' * (len(kinds) + 3)}")
+    draw, wrong = random.Random(given.seed), 0
+    with tempfile.TemporaryDirectory() as name:
+        for experiment in given.experiments.split(","):
+            place = Path(name) / experiment
+            place.mkdir()
+            for process in [FORK.Process(target=save_model, args=(experiment, place / "tiny"))]:
+                process.start()
+                process.join()
+            for process in Trial(experiment, "local", place / "tiny", place, draw).begin(place / "unbroken"):
+                process.join()
+            for executor in names:
+                began = time.monotonic()
+                trial = Trial(experiment, executor, place / "tiny", place, draw)
+                while sum(trial.counts[kind] for kind in kinds[:4]) < given.faults:
+                    trial.break_once()
+                trial.finish()
+                counts = " | ".join(str(trial.counts[kind]) for kind in kinds)
+                took = time.monotonic() - began
+                print(f"| {experiment}, {executor} | {counts} | {trial.lost} | {took:.0f} |", flush=True)
+                wrong += trial.lost + trial.counts["DIFFERENT"] + trial.counts["TRACEBACK"]
+    return 1 if wrong else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,221 @@
+"""Many workers by Ray: an actor holds the model, on a GPU of its own if there is one, and takes one batch number after
+the other. Placement, restarts and lost nodes are Ray's. The driver, which is this process, alone commits; so nothing
+shares a lock, and whoever dies, the same command goes on.
+"""
+
+import importlib
+import logging
+import os
+import secrets
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from ...hooks.errors import UserError, cause
+from ...hooks.identity import condition_differences
+from ...hooks.settings import parse
+from ...hooks.store import ActivationWriter
+from ...hooks.store.header import Header
+from ..experiment import Experiment, Item, RunConfig
+from ..runs.manifest import code_of, digest, file_of
+from .items import items_of
+from .registry import experiment_of
+from .worker import BatchRead, Began, Worker
+from .workers import OpenWorkers, Workers
+
+log = logging.getLogger("doxascope")
+
+IN_FLIGHT = 2
+"""Batches that an actor has been given: one that it reads, and the next."""
+RESTARTS = 100
+"""Of an actor, before it is given up."""
+RETRIES = 3
+"""Of a batch whose actor died: what kills every actor that reads it ends the run in a line."""
+SLOW = 60
+"""Seconds after which it is said that workers are waited for."""
+
+
+class _Actor:
+    """A worker, made when it is first asked: then an error is an answer, and not the death of the actor."""
+
+    def __init__(self, settings: dict[str, Any], code: list[str], place: str) -> None:
+        logging.basicConfig(level=logging.WARNING, format="%(message)s")
+        if Path(place).is_dir():
+            os.chdir(place)  # paths in settings are relative to the driver's
+        self._given = settings, code
+        self._mark = f"-s{secrets.token_hex(4)}"
+
+    @cached_property
+    def _worker(self) -> Worker:
+        settings, code = self._given
+        experiment = experiment_of(settings["experiment"], allow_code=[Path(file) for file in code])
+        config = parse(experiment.config_type, settings, "settings")
+        return Worker(experiment, config, items_of(experiment, config))
+
+    def began(self) -> tuple[dict[str, Any], Began]:
+        """The settings as plain data, since an experiment's own may be of a class that the driver has elsewhere."""
+        began = self._worker.began
+        return began.config.model_dump(mode="json"), began._replace(config=None)  # pyright: ignore[reportArgumentType]
+
+    def header(self, threads: int) -> Header | None:
+        self._worker.use_threads(threads)
+        return self._worker.header()
+
+    def read(self, number: int, threads: int, store: Path | None) -> tuple[BatchRead, str]:
+        """The batch, and the digest of the conditions under which it was read: a restart may be on another machine."""
+        self._worker.use_threads(threads)
+        header = self._worker.header()
+        writer = ActivationWriter(store, header, self._mark) if store and header else None
+        (one,) = self._worker.read([number], writer)
+        return one, digest(self._worker.began.conditions)
+
+    def verify(self, n: int, threads: int) -> dict[str, Any]:
+        self._worker.use_threads(threads)
+        return self._worker.verify(n)
+
+
+class _Actors:
+    """All of them, seen from the driver."""
+
+    def __init__(self, ray: Any, actors: list[Any], items: Sequence[Item], experiment: Experiment) -> None:
+        self._ray, self._actors, self.items = ray, actors, items
+        asked = {actor.began.remote(): i for i, actor in enumerate(actors)}
+        found: dict[int, tuple[dict[str, Any], Began]] = {}
+        while asked:
+            ready, _ = ray.wait(list(asked), timeout=SLOW)
+            if not ready:
+                log.warning("%d of %d workers are not there yet; is the cluster busy?", len(asked), len(actors))
+            found |= {asked.pop(ref): self._answer(ref) for ref in ready}
+        (settings, began), *others = (found[i] for i in range(len(actors)))
+        for i, (_, other) in enumerate(others, 2):
+            if differing := condition_differences(began.conditions, other.conditions):
+                raise UserError(
+                    f"worker {i} would read under other conditions than the first ({'; '.join(differing)}); take nodes "
+                    "that are alike"
+                )
+        self.began = began._replace(config=parse(experiment.config_type, settings, "settings"))
+
+    @property
+    def _threads(self) -> int:
+        return self.began.conditions["model"]["threads"]
+
+    def use_threads(self, n: int) -> None:
+        """See `Worker.use_threads`: each is told with what it is asked."""
+        model = self.began.config.model.model_copy(update={"threads": n})
+        now = self.began.conditions | {"model": self.began.conditions["model"] | {"threads": n}}
+        self.began = self.began._replace(config=self.began.config.model_copy(update={"model": model}), conditions=now)
+
+    def header(self) -> Header | None:
+        """See `Worker.header`."""
+        return self._answer(self._actors[0].header.remote(self._threads))
+
+    def verify(self, n: int) -> dict[str, Any]:
+        """See `Worker.verify`."""
+        return self._answer(self._actors[0].verify.remote(n, self._threads))
+
+    def read(self, numbers: Iterator[int], store: ActivationWriter | None) -> Iterator[BatchRead]:
+        """Each actor has at most `IN_FLIGHT` batches; those of one that is given up go to the others."""
+        place = store.path.resolve() if store else None
+        expected = digest(self.began.conditions)
+        again: list[int] = []
+        flying: dict[Any, tuple[int, Any]] = {}
+        alive = list(self._actors)
+
+        def send(actor: Any) -> None:
+            number = again.pop() if again else next(numbers, None)
+            if number is not None:
+                flying[actor.read.remote(number, self._threads, place)] = number, actor
+
+        for _ in range(IN_FLIGHT):
+            for actor in alive:
+                send(actor)
+        while flying:
+            (ref,), _ = self._ray.wait(list(flying), num_returns=1)
+            number, actor = flying.pop(ref)
+            try:
+                one, conditions = self._answer(ref)
+            except self._ray.exceptions.RayActorError as error:
+                again.append(number)
+                if actor in alive:
+                    alive.remove(actor)
+                    log.warning("a worker is lost (%s); %d are left", cause(error), len(alive))
+                if not alive:
+                    raise UserError(
+                        f"every worker is lost, the last with batch {number}; what is committed is kept, the same "
+                        "command goes on from there"
+                    ) from error
+                send(alive[number % len(alive)])
+                continue
+            if conditions != expected:
+                raise UserError(
+                    f"batch {number} was read under other conditions: a worker was restarted on a machine that is not "
+                    "like the first; take nodes that are alike, and give the same command again"
+                )
+            if store and "activations" in one.note:
+                one.note["activations"] = store.adopt(number, one.note["activations"])
+            yield one
+            if actor in alive:
+                send(actor)
+
+    def _answer(self, ref: Any) -> Any:
+        """What an actor answers. Raises what it raised, without Ray's own account of it."""
+        try:
+            return self._ray.get(ref)
+        except self._ray.exceptions.RayTaskError as error:
+            raise error.cause if isinstance(error.cause, UserError) else error from error
+
+
+def ray_workers(n: int | None = None, gpus: float | None = None, address: str | None = None) -> OpenWorkers:
+    """Opens workers by Ray.
+
+    Args:
+        n: how many; None: as many as the cluster's GPUs allow, or one.
+        gpus: of each; None: 1 if the cluster has any, else 0.
+        address: of a running cluster, as `ray.init` takes it; None: $RAY_ADDRESS, or a cluster of this machine alone,
+            which ends with the run.
+
+    Raises UserError, when it is opened, if Ray is not installed, cannot be reached, or has not so many GPUs or cores.
+    """
+
+    @contextmanager
+    def opened(experiment: Experiment, config: RunConfig) -> Iterator[Workers]:
+        try:
+            ray: Any = importlib.import_module("ray")
+        except ImportError as error:
+            raise UserError(f'--executor ray: {error}; pip install "doxascope[ray]"') from error
+        threads = config.model.threads or 1
+        place = address or os.environ.get("RAY_ADDRESS")
+        own = {} if place else {"num_cpus": max(os.cpu_count() or 1, (n or 1) * threads), "include_dashboard": False}
+        try:
+            ray.init(address=place or "local", logging_level=logging.ERROR, **own)
+        except Exception as error:  # of the network, of the cluster's version, ...
+            raise UserError(f"Ray cannot be started at {place or 'this machine'}: {cause(error)}") from error
+        try:
+            count, share = _sizes(ray.cluster_resources(), n, gpus, threads)
+            make = ray.remote(num_cpus=threads, num_gpus=share, max_restarts=RESTARTS, max_task_retries=RETRIES)(_Actor)
+            given = (
+                config.model_dump(mode="json"),
+                [str(file_of(experiment))] if code_of(experiment) else [],
+                os.getcwd(),
+            )
+            actors = [make.remote(*given) for _ in range(count)]
+            yield _Actors(ray, actors, items_of(experiment, config), experiment)
+        finally:
+            ray.shutdown()  # and with it the actors, which are this driver's
+
+    return opened
+
+
+def _sizes(there: dict[str, float], n: int | None, gpus: float | None, threads: int) -> tuple[int, float]:
+    """How many workers, with how many GPUs each."""
+    has, cores = there.get("GPU", 0.0), there.get("CPU", 0.0)
+    share = gpus if gpus is not None else float(has > 0)
+    count = n or (int(has // share) if share else 1) or 1
+    if count * share > has or count * threads > cores:
+        raise UserError(
+            f"{count} workers with {share:g} GPUs and {threads} threads each: Ray has {has:g} GPUs and {cores:g} "
+            "cores; take fewer workers, or set --gpus-per-worker or -o model.threads"
+        )
+    return count, share

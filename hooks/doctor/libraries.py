@@ -1,0 +1,47 @@
+"""The libraries that doxascope needs, and those that it can use, with their versions."""
+
+from collections.abc import Iterator
+from importlib.metadata import PackageNotFoundError, requires, version
+
+from packaging.requirements import Requirement
+
+from .finding import Finding
+
+DEVELOPMENT = "dev"
+"""The extra that brings what tests and linters need, which a diagnosis leaves out."""
+
+
+def libraries() -> Iterator[Finding]:
+    """Those that are required, and those of the extras, each once."""
+    try:
+        listed = [Requirement(text) for text in requires("doxascope") or ()]
+    except PackageNotFoundError:
+        told = "runs from a folder that is not installed, so that its requirements are not known"
+        yield Finding("libraries", "doxascope", "missing", told, "pip install -e .")
+        return
+    said: set[str] = set()
+    for requirement in listed:
+        extra = _extra(requirement)
+        if extra != DEVELOPMENT and requirement.name != "doxascope" and requirement.name not in said:
+            said.add(requirement.name)
+            yield _found(requirement, extra)
+
+
+def _extra(requirement: Requirement) -> str:
+    """The extra that a requirement belongs to; empty: it is needed by all."""
+    marker = requirement.marker
+    if marker is None or marker.evaluate({"extra": ""}):
+        return ""
+    return str(marker).rpartition('extra == "')[2].rstrip('"')
+
+
+def _found(requirement: Requirement, extra: str) -> Finding:
+    bring = f'pip install "doxascope[{extra}]"' if extra else f'pip install "{requirement.name}{requirement.specifier}"'
+    try:
+        there = version(requirement.name)
+    except PackageNotFoundError:
+        return Finding("libraries", requirement.name, "missing", "is not installed", bring, needed=not extra)
+    if not requirement.specifier.contains(there, prereleases=True):
+        told = f"{there}, where {requirement.specifier} is wanted"
+        return Finding("libraries", requirement.name, "fails", told, bring, needed=not extra)
+    return Finding("libraries", requirement.name, "ok", there)

@@ -1,0 +1,150 @@
+"""What an engine draws follows the distribution that it is asked for, is read again by us, or is refused."""
+
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from doxascope import Steer, UserError, load
+from doxascope.experiments.runs.manifest import conditions
+from doxascope.hooks.conformance.families import FAMILIES
+from doxascope.hooks.exact.plain import next_token_logp
+from doxascope.hooks.generation.engines import ContinuousBatching, DrawnText, EngineSampler
+from doxascope.hooks.generation.generation import Request
+from doxascope.hooks.generation.sampling import Sampling
+
+ENGINE = "continuous_batching"
+NEVER = 1e-6
+"""Chance of a false alarm of a chi-square test: what an engine draws together hangs on the speed of threads."""
+TWO = Sampling(max_new_tokens=2)
+WARPED = {"temperature": 0.6, "top_k": 3}
+
+
+@pytest.fixture(scope="module")
+def letters(save_speller: Callable[..., Path]) -> Iterator[Any]:
+    """A model of six tokens, whose texts an engine draws."""
+    folder = save_speller("abc. ", initializer_range=0.3)
+    with load(str(folder), template="none", terminators=("<end>", "."), sampler=ENGINE) as lm:
+        yield lm
+
+
+def request(lm: Any, text: str, draws: int) -> Request:
+    return Request(text, lm.reader.chat.render([{"role": "user", "content": text}]), range(draws))
+
+
+def law(lm: Any, prompt: tuple[int, ...], sampling: Sampling) -> dict[tuple[int, ...], float]:
+    """The probability of every text of at most two tokens, by plain passes."""
+
+    def after(ids: tuple[int, ...]) -> np.ndarray:
+        p = sampling.probabilities(next_token_logp(lm.model, [*ids], len(ids) - 1)).double()[0].cpu().numpy()
+        return p / p.sum()
+
+    first, found = after(prompt), {}
+    for one in range(len(first)):
+        if one in lm.sampler.end_ids:
+            found[one,] = first[one]
+        else:
+            found |= {(one, other): first[one] * p for other, p in enumerate(after((*prompt, one)))}
+    return found
+
+
+def p_value(drawn: Counter[tuple[int, ...]], expected: dict[tuple[int, ...], float]) -> float:
+    """Of a chi-square test, texts expected fewer than five times being one cell."""
+    n = drawn.total()
+    often = [text for text, p in expected.items() if n * p >= 5]
+    seen, hoped = np.array([drawn[text] for text in often]), n * np.array([expected[text] for text in often])
+    rest = n - hoped.sum()
+    if rest > 5:
+        seen, hoped = np.append(seen, n - seen.sum()), np.append(hoped, rest)
+    return float(stats.chi2.sf(((seen - hoped) ** 2 / hoped).sum(), len(hoped) - 1))
+
+
+def test_draws_follow_the_distribution_that_was_asked_for(letters: Any) -> None:
+    asked = request(letters, "ab", 1000)
+    samplings = (TWO, TWO.model_copy(update=WARPED))
+    laws = [law(letters, asked.prompt.ids, one) for one in samplings]
+    for i, sampling in enumerate(samplings):
+        drawn = Counter(one.ids for one in letters.sample([asked], sampling, seed=0))
+        assert p_value(drawn, laws[i]) > NEVER > p_value(drawn, laws[1 - i])
+
+
+def test_what_was_drawn_is_read_by_plain_passes_alike(letters: Any, noise: Callable[[Any], float]) -> None:
+    requests = [request(letters, text, 3) for text in ("ab", "abc", "ab")]
+    drawn = letters.sample(requests, Sampling(max_new_tokens=12, temperature=0.8), seed=0)
+    assert [(one.readout_id, one.draw) for one in drawn] == [(r.readout_id, d) for r in requests for d in r.draws]
+    prompts = [one.prompt.ids for one in requests for _ in one.draws]
+    for prompt, one in zip(prompts, drawn, strict=True):
+        after = next_token_logp(letters.model, [*prompt, *one.ids[:-1]], len(prompt) - 1)
+        plain = [float(row[token]) for row, token in zip(after, one.ids, strict=True)]
+        np.testing.assert_allclose(one.logp, plain, atol=noise(plain))
+        assert one.status == ("ok" if one.ids[-1] in letters.sampler.end_ids else "truncated")
+
+
+def test_stop_texts_and_further_ends_cut_what_an_engine_draws(letters: Any) -> None:
+    (dot,) = letters.tokenizer("b", add_special_tokens=False)["input_ids"]
+    asked = [request(letters, "ab", 40)]
+    stopped = letters.sample(asked, Sampling(max_new_tokens=9, stop=("a", "c")), seed=0)
+    assert {one.stop for one in stopped} >= {"a", "c"}
+    assert all("a" not in one.text and "c" not in one.text and len(one.ids) == len(one.logp) for one in stopped)
+    ended = letters.sample(asked, Sampling(max_new_tokens=9), seed=0, until=[dot])
+    assert any(one.ids[-1] == dot for one in ended)
+    assert all(dot not in one.ids[:-1] for one in ended)
+
+
+class Warping(ContinuousBatching):
+    """An engine with settings of its own."""
+
+    def __init__(self, model: Any, **own: Any) -> None:
+        super().__init__(model)
+        self.own = own
+
+    def draw(self, prompts: Sequence[Any], sampling: Sampling, **how: Any) -> list[DrawnText]:
+        return super().draw(prompts, sampling.model_copy(update=self.own), **how)
+
+
+@pytest.mark.parametrize("own", [{"temperature": 0.9}, {"top_k": 4}, {"top_p": 0.9}])
+def test_an_engine_that_samples_another_distribution_is_refused(letters: Any, own: dict[str, Any]) -> None:
+    engine = EngineSampler(Warping(letters.model, **own), letters.sampler, letters.backend, letters.head)
+    with pytest.raises(UserError, match="samples another distribution than it was asked for"):
+        engine.generate([request(letters, "ab", 50)], Sampling(max_new_tokens=8), seed=0, held=4096, pack=1024)
+
+
+def test_an_engine_that_draws_what_was_to_be_left_out_is_refused(letters: Any) -> None:
+    engine = EngineSampler(Warping(letters.model, top_k=0), letters.sampler, letters.backend, letters.head)
+    with pytest.raises(UserError, match="drew a token that the sampling settings leave out"):
+        engine.generate([request(letters, "ab", 50)], Sampling(top_k=2), seed=0, held=4096, pack=1024)
+
+
+@pytest.mark.parametrize(
+    ("family", "said"), [("bloom", "samples another distribution"), ("mamba", "Invalid layer type: .*; leave")]
+)
+def test_a_model_that_the_engine_serves_wrongly_or_not_at_all_is_refused(
+    save_architecture: Callable[..., Path], family: str, said: str, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """Continuous batching shows Bloom the tokens of other texts, and says nothing."""
+    with load(str(save_architecture(family, FAMILIES[family])), sampler=ENGINE) as lm:
+        kernel = lm.identity.kernel
+        capfd.readouterr()
+        with pytest.raises(UserError, match=said):
+            lm.generate("which?", 8, max_new_tokens=6)
+        assert lm.model.config._attn_implementation == kernel
+        assert capfd.readouterr() == ("", "")
+
+
+def test_greedy_texts_are_our_own_and_edited_ones_are_refused(letters: Any) -> None:
+    with load(letters.spec.model_copy(update={"sampler": "own"})) as own:
+        one, other = (lm.generate("ab", temperature=0, max_new_tokens=20) for lm in (letters, own))
+        assert one == other
+    push = Steer(np.ones(letters.identity.d_model), layers=0, at="last")
+    with pytest.raises(UserError, match="draws without them"):
+        letters.generate("ab", max_new_tokens=2, edits=[push])
+
+
+def test_a_manifest_says_that_draws_are_not_reproducible(letters: Any) -> None:
+    said = conditions(Sampling(), letters.identity, [])["model"]["sampler"]
+    assert said.startswith("continuous batching of transformers")
+    assert said.endswith("not reproducible token by token")
