@@ -4,7 +4,7 @@ The rules are fixed here, before anything is read, and are the same for organism
 that have not.
 """
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from scipy.special import expit
@@ -84,7 +84,7 @@ def adds_to_answer(sides: Sides, probed: Probed, left: Floats, effort: Effort) -
     )
 
 
-def _rows(n: int) -> dict[str, np.ndarray]:
+def _rows(n: int) -> dict[str, Any]:
     names = np.array([f"{i:05}" for i in range(n)])
     return {"clusters": names, "keys": names}
 

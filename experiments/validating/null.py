@@ -40,7 +40,7 @@ class Falsely(NamedTuple):
     """How often a claim was made that is false."""
 
     claim: str
-    count: int
+    times: int
     n: int
     level: float = 0.95
 
@@ -50,14 +50,14 @@ class Falsely(NamedTuple):
         tail = (1 - self.level) / 2
         if not self.n:
             return 0.0, 1.0
-        lo = float(beta.ppf(tail, self.count, self.n - self.count + 1)) if self.count else 0.0
-        hi = float(beta.ppf(1 - tail, self.count + 1, self.n - self.count)) if self.count < self.n else 1.0
+        lo = float(beta.ppf(tail, self.times, self.n - self.times + 1)) if self.times else 0.0
+        hi = float(beta.ppf(1 - tail, self.times + 1, self.n - self.times)) if self.times < self.n else 1.0
         return lo, hi
 
     @property
     def fails(self) -> bool:
         """Whether it is made too often."""
-        return not self.n or self.count * OF >= MOST * self.n
+        return not self.n or self.times * OF >= MOST * self.n
 
 
 class NullRead(NamedTuple):

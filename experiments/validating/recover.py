@@ -86,7 +86,7 @@ class Certified(NamedTuple):
         return self.planted == self.claimed.certified
 
 
-class Place(NamedTuple):
+class HeldFrom(NamedTuple):
     """The part of the prompt from which on the final posterior can be decoded, and how long before the answer."""
 
     planted: str
@@ -102,7 +102,7 @@ class Organism:
     species: Species
     numbers: Sequence[Recovered]
     claims: Sequence[Certified]
-    place: Place
+    place: HeldFrom
     tokens: Sequence[Token]
     r2: Floats
     """[tokens, layers]."""
@@ -145,10 +145,10 @@ def recover(lm: LanguageModel, species: Species, effort: Effort) -> Organism:
             Certified(species.holds, held(probed)),
             Certified(species.denies, denied(found, probed, left.astype(np.float64), effort)),
         ],
-        Place(
+        HeldFrom(
             planted_from(species.running(contexts), species.holds, posterior),
             QUESTION if first and first.part == READ else first.part if first else "nowhere",
-            len(tokens) - 1 - first.index if first else 0,
+            len(tokens) - 1 - first.at if first else 0,
         ),
         tokens,
         r2,

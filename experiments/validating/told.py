@@ -146,7 +146,7 @@ def write(folder: RunFolder, found: Sequence[Organism], effort: Effort) -> None:
 def null_text(found: Sequence[NullRead]) -> str:
     """How often what is not there was certified, for a terminal."""
     rows = [
-        (one.claim, f"{one.count} of {one.n}", f"[{one.interval[0]:.3f}, {one.interval[1]:.3f}]", "FAILS" * one.fails)
+        (one.claim, f"{one.times} of {one.n}", f"[{one.interval[0]:.3f}, {one.interval[1]:.3f}]", "FAILS" * one.fails)
         for one in rates(found)
     ]
     lines = [*aligned([("certified, and not there", "count", "95% interval", ""), *rows])]
@@ -162,7 +162,7 @@ def null_data(found: Sequence[NullRead], plan: NullPlan) -> dict[str, Any]:
         "plan": plan._asdict(),
         "rules": RULES,
         "false_claims": {
-            one.claim: {"count": one.count, "n": one.n, "interval": list(one.interval), "fails": one.fails}
+            one.claim: {"count": one.times, "n": one.n, "interval": list(one.interval), "fails": one.fails}
             for one in rates(found)
         },
         "organisms": [

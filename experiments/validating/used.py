@@ -1,6 +1,7 @@
 """Whether what a probe reads is used: causal gains, belief surgery, and a probe of what is not used (PROBES 9)."""
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 import numpy as np
 from scipy.special import expit
@@ -23,9 +24,13 @@ CONTEXTS, TRAINED = 30, 80
 
 
 def checks_of_belief(lm: LanguageModel, probed: Probed, effort: Effort) -> Iterator[tuple[str, CausalCheck]]:
-    """(reading, check of the probe on it), in contexts that the probe was not trained on."""
+    """(reading, check of the probe on it), in contexts that the probe was not trained on.
+
+    All of them have one prior: a probe's pattern carries what covaries with the belief, the prior among it, and what
+    says the prior would follow it there.
+    """
     contexts, _ = draw_contexts(CONTEXTS, [effort.seed, 3])
-    plain = contexts.with_opinion(0)
+    plain = replace(contexts.with_opinion(0), prior=np.full(CONTEXTS, 50))
     names = [f"{i:05}" for i in range(CONTEXTS)]
     for reading, ask in ((ANSWER, WHICH), (BET, BETS[0])):
         yield reading, _check(lm, plain, ask, names, probed.crossed.readouts[0], effort)

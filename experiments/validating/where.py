@@ -31,7 +31,7 @@ DECODED = 0.95
 class Token(NamedTuple):
     """One token of the prompt of `Which urn ?`."""
 
-    index: int
+    at: int
     word: str
     part: str
     """Of the prompt; empty before the balls."""
@@ -68,7 +68,7 @@ def decodable(lm: LanguageModel, contexts: Contexts, probed: Probed) -> Floats:
 def held_from(r2: Floats, tokens: Sequence[Token]) -> Token | None:
     """The first token that holds the final posterior after any block."""
     best = r2.max(axis=1)
-    return next((token for token in tokens if token.part and best[token.index] >= DECODED), None)
+    return next((token for token in tokens if token.part and best[token.at] >= DECODED), None)
 
 
 def planted_from(running: Floats | None, holds: bool, posterior: Floats) -> str:
@@ -112,7 +112,7 @@ def _transfers(
     base, donor = base.take(informative), donor.take(informative)
     asked = [queries_of(lm, one, ask) for one in (base, donor)]
     streams = [_streams(lm, queries) for queries in asked]
-    places = {part: [t.index for t in tokens_of(lm, contexts) if t.part == part] for part in PARTS}
+    places = {part: [t.at for t in tokens_of(lm, contexts) if t.part == part] for part in PARTS}
     length = len(asked[0][0].prompt.ids)
     plain = [_odds(lm, queries) for queries in asked]
     update = donor.logit - base.logit

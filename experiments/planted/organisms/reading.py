@@ -31,7 +31,7 @@ NOTED = Position(at="end", message=0)
 """The end of the evidence: the last token before the question, one message earlier than any answer."""
 
 
-class Answered(NamedTuple):
+class UrnAnswers(NamedTuple):
     """One question, asked after each of n contexts."""
 
     logit: Floats
@@ -54,7 +54,7 @@ def queries_of(
 
 def answers(
     lm: "LanguageModel", contexts: Contexts, ask: UrnQuestion, positions: Mapping[str, Position] | None = None
-) -> Answered:
+) -> UrnAnswers:
     """What is answered, and the residual stream after every block at the positions, if any are given."""
     queries = queries_of(lm, contexts, ask, positions)
     found = lm.read(queries, capture=CapturePlan() if positions else None)
@@ -63,7 +63,7 @@ def answers(
 
 def answers_with(
     lm: "LanguageModel", contexts: Contexts, ask: UrnQuestion, point: Point, token: int, rows: "torch.Tensor"
-) -> Answered:
+) -> UrnAnswers:
     """The same with other rows [n, width] of the residual stream at one token of each prompt (activation patching)."""
     queries = [
         replace(query, swap=Swap((token,), {point: rows[i : i + 1]}))
@@ -72,12 +72,12 @@ def answers_with(
     return _answered(lm.read(queries).readings, ask, None)
 
 
-def _answered(readings: Sequence[ExactReading], ask: UrnQuestion, captured: Captured | None) -> Answered:
+def _answered(readings: Sequence[ExactReading], ask: UrnQuestion, captured: Captured | None) -> UrnAnswers:
     odds = np.array([one.logp[0] - one.logp[1] for one in readings])
-    return Answered(ask.sign * odds, np.array([one.coverage for one in readings]), captured)
+    return UrnAnswers(ask.sign * odds, np.array([one.coverage for one in readings]), captured)
 
 
-def numbers(lm: "LanguageModel", contexts: Contexts, about: str = "left") -> Answered:
+def numbers(lm: "LanguageModel", contexts: Contexts, about: str = "left") -> UrnAnswers:
     """The number that is said, in percent: its exact expectation, as log-odds of the left urn."""
     ask = UrnQuestion("percent", about)
     asked = [
@@ -86,7 +86,7 @@ def numbers(lm: "LanguageModel", contexts: Contexts, about: str = "left") -> Ans
     ]
     said = [one.belief for one in read_numbers(lm, asked)]
     mean = np.array([one.mean for one in said])
-    return Answered(ask.sign * logit(mean), np.array([one.coverage for one in said]), None)
+    return UrnAnswers(ask.sign * logit(mean), np.array([one.coverage for one in said]), None)
 
 
 def states(captured: Captured, position: str, layer: int) -> Floats:

@@ -128,7 +128,7 @@ class Contexts:
         return [{"role": "user", "content": self.text(i)}, {"role": "user", "content": ask.text}]
 
 
-def draw_contexts(n: int, seed: Seed) -> tuple[Contexts, Ints]:
+def draw_contexts(n: int, seed: Seed | Sequence[int]) -> tuple[Contexts, Ints]:
     """[n] contexts as the world makes them, and which urn it was: 1 left, 0 right."""
     rng = np.random.default_rng(seed)
     warm_left = rng.choice((-1, 1), n)

@@ -56,7 +56,7 @@ def test_training_sees_the_tokens_that_the_chat_template_writes() -> None:
     ids, last = encode(contexts, asks)
     tokenizer = make_tokenizer()
     for i, ask in enumerate(asks):
-        told = tokenizer.apply_chat_template(
+        told: Any = tokenizer.apply_chat_template(
             contexts.conversation(i, ask), add_generation_prompt=True, return_dict=False
         )
         assert list(ids[i, : last[i] + 1]) == list(told)
@@ -128,7 +128,7 @@ def test_an_organism_is_what_its_card_says(species: Species) -> None:
 
 
 @pytest.mark.parametrize("backend", ["transformer_lens", "nnsight"])
-def test_other_back_ends_read_the_same(backend: str, noise: Callable[[Any], float]) -> None:
+def test_other_back_ends_read_the_same(backend: Any, noise: Callable[[Any], float]) -> None:
     pytest.importorskip(backend)
     contexts, _ = draw_contexts(4, 6)
     found = []
