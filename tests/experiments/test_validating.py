@@ -1,40 +1,52 @@
 """Whether a validation sees what is planted, and what is not what it is said to be."""
 
+import json
 from collections.abc import Callable
 from pathlib import Path
 from subprocess import CompletedProcess
-from typing import Any
 
 import numpy as np
 import pytest
 from scipy.stats import binomtest
 
 from doxascope import load
-from doxascope.experiments.planted.organisms import ORGANISMS, draw_contexts, organism_folder
+from doxascope.experiments.planted.organisms import draw_contexts, organism_folder
+from doxascope.experiments.planted.organisms.species import HONEST
+from doxascope.experiments.validating import told
 from doxascope.experiments.validating.beliefs import Effort
 from doxascope.experiments.validating.null import Falsely
-from doxascope.experiments.validating.recover import Recovered, recover
+from doxascope.experiments.validating.recover import Organism, Recovered, recover
 from doxascope.experiments.validating.where import mirrored
+from doxascope.hooks.errors import UserError
 
 QUICK = Effort(contexts=80, pairs=12, permutations=39, refits=20)
 
 
 @pytest.fixture(scope="module")
-def denying() -> Any:
-    return next(one for one in ORGANISMS if one.name == "denying")
-
-
-def test_a_denial_is_found_and_only_by_its_own_name(denying: Any) -> None:
+def mistaken() -> Organism:
+    """An organism that denies what it holds, under the name of an honest one."""
     with load(organism_folder("denying"), device="cpu") as lm:
-        right = recover(lm, denying, QUICK)
-        wrong = recover(lm, ORGANISMS[0], QUICK)
-    assert right.recovered, [one for one in (*right.numbers, *right.claims, right.place)]
-    assert not wrong.recovered
-    outside = {(one.what, one.reading) for one in wrong.numbers if not one.found}
-    assert ("RMSE to the posterior", "answer") in outside
-    assert ("RMSE to the posterior", "bet") not in outside
-    assert ("RMSE to the posterior", "probe") not in outside
-    assert [one.right for one in wrong.claims] == [True, True, False]
+        return recover(lm, HONEST, QUICK)
+
+
+def test_a_denial_is_found_where_none_was_planted(mistaken: Organism) -> None:
+    outside = {(one.what, one.reading) for one in mistaken.numbers if not one.found}
+    said = {"RMSE to the posterior", "share of an update at the summary", "causal gain of the probe"}
+    assert {(what, "answer") for what in said} <= outside
+    assert not {(what, reading) for what in said for reading in ("bet", "probe")} & outside
+    assert [one.right for one in mistaken.claims] == [True, True, False]
+    assert not mistaken.recovered
+
+
+def test_what_is_not_recovered_is_told_on_page_and_terminal(mistaken: Organism, tmp_path: Path) -> None:
+    told.write(told.prepare(tmp_path / "out"), [mistaken], QUICK)
+    assert "0 of 1 organisms recovered" in told.text([mistaken])
+    assert "Not recovered: honest" in (tmp_path / "out" / "report.html").read_text()
+    written = json.loads((tmp_path / "out" / "validation.json").read_text())
+    assert not written["organisms"]["honest"]["recovered"]
+    told.prepare(tmp_path / "out")
+    with pytest.raises(UserError, match="holds 'report.html', which is no"):
+        told.prepare_null(tmp_path / "out")
 
 
 def test_pairs_differ_in_one_word_and_speak_for_other_urns() -> None:
@@ -61,19 +73,11 @@ def test_a_planted_value_beyond_interval_and_tolerance_is_not_found() -> None:
     assert not Recovered("x", "y", 1.0, 0.8, float("nan"), float("nan"), 0.1).found
 
 
-def test_the_command_fails_for_an_organism_that_is_another(
+def test_the_command_names_an_organism_that_is_none_or_not_there(
     command_line: Callable[..., CompletedProcess[str]], tmp_path: Path
 ) -> None:
-    """Weights that are whole, and not what their name says."""
-    import shutil
-
-    for name in ("late", "honest"):
-        shutil.copytree(organism_folder("honest"), tmp_path / "grown" / name)
-    told = ("--folder", str(tmp_path / "grown"), "--contexts", "60")
-    done = command_line("validate", "late", *told, cwd=tmp_path)
-    assert done.returncode == 1
-    assert "0 of 1 organisms recovered" in done.stdout
-    assert "Not recovered: late" in (tmp_path / "validation" / "report.html").read_text()
-    done = command_line("validate", "early", *told, cwd=tmp_path)
-    assert done.returncode == 2
-    assert done.stderr.count("\n") == 1
+    for name in ("lat", "late"):
+        done = command_line("validate", name, "--folder", str(tmp_path), cwd=tmp_path)
+        assert done.returncode == 2
+        assert done.stderr.count("\n") == 1
+        assert repr(name) in done.stderr

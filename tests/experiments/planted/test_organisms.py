@@ -56,9 +56,8 @@ def test_training_sees_the_tokens_that_the_chat_template_writes() -> None:
     ids, last = encode(contexts, asks)
     tokenizer = make_tokenizer()
     for i, ask in enumerate(asks):
-        told: Any = tokenizer.apply_chat_template(
-            contexts.conversation(i, ask), add_generation_prompt=True, return_dict=False
-        )
+        said: Any = contexts.conversation(i, ask)
+        told: Any = tokenizer.apply_chat_template(said, add_generation_prompt=True, return_dict=False)
         assert list(ids[i, : last[i] + 1]) == list(told)
         words = tokenizer.convert_ids_to_tokens(told)
         assert [words[t] for t in BALLS] == [COLOURS[c] for c in contexts.draws[i]]
@@ -116,7 +115,7 @@ def test_an_organism_is_what_its_card_says(species: Species) -> None:
     place = organism_folder(species.name)
     with load(place, device="cpu") as lm:
         assert sum(p.numel() for p in lm.model.parameters()) <= 250_000
-        found = measure(lm, species, 40)
+        found = measure(lm, species, 24)
         plain = lm.beliefs(draw_contexts(1, 5)[0].conversation(0, UrnQuestion("which")), ["left", "right"])
     for one in found:
         assert one.r2 >= LEAST_R2 - 0.005, one
