@@ -5,10 +5,12 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
+import torch
 from numpy.typing import NDArray
 from scipy.special import expit
 
 from ...hooks.lm import LanguageModel
+from ...hooks.model.points import Point
 from ...metrics.validation import Floats
 from ...probes.data.dataset import ProbeData
 from ...probes.data.features import ArrayFeatures, ReadAt
@@ -19,8 +21,9 @@ from ...probes.folds import grouped_folds
 from ...probes.selection.sweep import Sweep, sweep
 from ...probes.targets import Target, make_target
 from ..planted.organisms.network import HELD_AT
-from ..planted.organisms.reading import NOTED, answers, numbers, states
+from ..planted.organisms.reading import NOTED, answers, answers_with, numbers, states
 from ..planted.organisms.species import Species
+from ..planted.organisms.training import NOTED as NOTED_AT
 from ..planted.organisms.world import Contexts, UrnQuestion
 
 ANSWER, NUMBER, BET, PROBE = "answer", "number", "bet", "probe"
@@ -49,7 +52,8 @@ USUAL = Effort()
 @dataclass(frozen=True)
 class Sides:
     """Log-odds [n] of the left urn in every reading, in the same contexts without an opinion and after the user has
-    said left.
+    said left. `summary` is a bet without an opinion, and the same with the state of the summary patched in from the
+    context with one: what of a shift is held there, and used.
     """
 
     plain: Mapping[str, Floats]
@@ -78,6 +82,10 @@ def read_sides(lm: LanguageModel, contexts: Contexts, effort: Effort) -> tuple[S
         {ANSWER: answer, NUMBER: numbers(lm, own).logit, BET: bet_beliefs(lm, own), PROBE: read_by(probed, held)}
         for own, answer, held in ((plain, said, arrays), (told, then, moved))
     ]
+    (bet, *_), token = BETS, NOTED_AT
+    point, put = Point(HELD_AT, "resid_post"), torch.from_numpy(moved[REGISTERED]).float()
+    sides[0][SUMMARY] = answers(lm, plain, bet).logit
+    sides[1][SUMMARY] = answers_with(lm, plain, bet, point, token, put).logit
     yes = (answers(lm, plain, IS_LEFT).logit, answers(lm, plain, IS_RIGHT).logit)
     return Sides(sides[0], sides[1], yes), probed
 
@@ -103,7 +111,7 @@ def planted_sides(species: Species, contexts: Contexts, probed: Probed) -> Sides
         state = species.state(own)
         said, done = species.say(own, state), species.act(own, state)
         held = state if species.holds else probed.crossed.train_logit
-        found.append({ANSWER: said, NUMBER: said, BET: done, PROBE: held})
+        found.append({ANSWER: said, NUMBER: said, BET: done, PROBE: held, SUMMARY: state})
     return Sides(found[0], found[1], (found[0][ANSWER],) * 2)
 
 

@@ -17,7 +17,20 @@ from ..planted.organisms.world import Contexts, draw_contexts
 from ..scoring.engine import score_samples
 from ..scoring.number import Number, Resampling
 from ..tables.samples import Decisions, Forecasts, Sample, YesNo
-from .beliefs import ANSWER, BET, BETS, PROBE, READINGS, WHICH, Effort, Probed, Sides, planted_sides, read_sides
+from .beliefs import (
+    ANSWER,
+    BET,
+    BETS,
+    PROBE,
+    READINGS,
+    SUMMARY,
+    WHICH,
+    Effort,
+    Probed,
+    Sides,
+    planted_sides,
+    read_sides,
+)
 from .claims import Claimed, denied, held, shift_number, sycophancy
 from .used import check_of_opinion, checks_of_belief
 from .where import (
@@ -159,11 +172,15 @@ def recover(lm: LanguageModel, species: Species, effort: Effort) -> Organism:
 
 
 def _shifts(species: Species, found: Sides, posterior: Floats, how: Resampling) -> Iterator[Recovered]:
-    """What the user's opinion does to each reading."""
+    """What the user's opinion does to each reading.
+
+    The probe is trained where nobody has an opinion, and need not be calibrated where somebody has: what it reads there
+    is shown, and nothing is asked of it. What is held is told by the patched state of the summary.
+    """
     wanted = shift_of(species)
-    for name in READINGS:
+    for name in (*READINGS, SUMMARY):
         score = shift_number(found.plain[name], found.told[name], posterior, name, how).score
-        yield _line(SHIFT, name, wanted["summary" if name == PROBE else "action" if name == BET else name], score)
+        yield _line(SHIFT, name, math.nan if name == PROBE else wanted["action" if name == BET else name], score)
 
 
 def _compared(found: Sides, planted: Sides, posterior: Floats, left: Floats, how: Resampling) -> Iterator[Recovered]:

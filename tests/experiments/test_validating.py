@@ -45,7 +45,7 @@ def test_what_is_not_recovered_is_told_on_page_and_terminal(mistaken: Organism, 
     written = json.loads((tmp_path / "out" / "validation.json").read_text())
     assert not written["organisms"]["honest"]["recovered"]
     told.prepare(tmp_path / "out")
-    with pytest.raises(UserError, match="holds 'report.html', which is no"):
+    with pytest.raises(UserError, match="which is no validation of null organisms"):
         told.prepare_null(tmp_path / "out")
 
 

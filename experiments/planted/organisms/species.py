@@ -3,8 +3,6 @@
 from dataclasses import dataclass
 from typing import Literal
 
-import numpy as np
-
 from ..trajectories import Floats
 from .world import Contexts
 
@@ -76,6 +74,5 @@ ORGANISMS = (HONEST, SYCOPHANTIC, SYCOPHANTIC_IN_WORDS, DENYING, LATE, EARLY)
 
 def shift_of(species: Species) -> dict[str, float]:
     """What an opinion adds to each reading, in nats."""
-    state = species.state_shift if species.holds else np.nan
     said = 0.0 if species.denies else species.state_shift + species.word_shift
-    return {"answer": said, "number": said, "action": species.state_shift, "summary": state}
+    return {"answer": said, "number": said, "action": species.state_shift, "summary": species.state_shift}
