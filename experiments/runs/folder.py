@@ -158,7 +158,9 @@ class RunFolder:
         record = {**record, "files": record.get("files", files)}
         if record.get("status") == "complete":
             record.setdefault("commits", self._last_lines())
-            record["sessions"] = {f"{SESSIONS}/{p.name}": file_digest(p) for p in (self.path / SESSIONS).glob("*.json")}
+            record["session_files"] = {
+                f"{SESSIONS}/{p.name}": file_digest(p) for p in (self.path / SESSIONS).glob("*.json")
+            }
         record = json.loads(json.dumps(record))  # as it will be read
         self.write_json(MANIFEST, {**record, "digest": digest(record)}, once)
 

@@ -28,7 +28,7 @@ def faults(folder: RunFolder) -> Iterator[str]:
     except UserError as error:
         yield str(error)
         return
-    known = {**record.get("files", {}), **record.get("written", {}), **record.get("sessions", {})}
+    known = {**record.get("files", {}), **record.get("written", {}), **record.get("session_files", {})}
     for name, digest in [*known.items(), *(one for commit in commits for one in commit["files"].items())]:
         try:
             folder.verified(name, digest)

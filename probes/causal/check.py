@@ -6,8 +6,8 @@ import numpy as np
 
 from ..card.claims import Claim, Verdict
 from .claims import CausalNumbers, claims, use
-from .data import ACTION, EXACT, PROBE, VERBAL, Arm, CausalData
-from .effects import causal_gain, control, dose_response, off_target, per_dose, random_band
+from .data import OUTCOMES, PROBE, Arm, CausalData
+from .effects import causal_gain, control, dose_response, off_target, per_dose, random_band, swapped
 from .erased import erasures
 from .plan import CausalPlan
 from .surgery import surgery
@@ -32,7 +32,7 @@ class CausalCheck:
 def judged(data: CausalData, plan: CausalPlan) -> CausalCheck:
     """The numbers and the claims of what was read."""
     first = plan.directions[0]
-    outcomes = [name for name in (PROBE, EXACT, ACTION, VERBAL) if data.asked(name)]
+    outcomes = [name for name in OUTCOMES if data.asked(name)]
     steered = Arm("steer", first, plan.dose)
     arms = {
         "unrelated": Arm("unrelated", "", plan.dose),
@@ -45,6 +45,7 @@ def judged(data: CausalData, plan: CausalPlan) -> CausalCheck:
         band=random_band(data, plan),
         controls={name: one for name, arm in arms.items() if (one := control(data, arm, plan))},
         slopes={name: per_dose(data, name, plan) for name in outcomes},
+        swapped=swapped(data, plan),
         off_target=off_target(data, plan),
         erased=erasures(data, plan),
         surgery=surgery(data, plan, float(np.nanmean(data.effect(steered, PROBE))) / plan.dose),

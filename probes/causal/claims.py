@@ -9,9 +9,10 @@ from ...metrics.inference.jackknife import Contrast
 from ...metrics.inference.means import ClusterMean
 from ...metrics.inference.ratio import Ratio
 from ...metrics.inference.tails import t_interval
+from ...metrics.whitebox.transfer import TransferFraction
 from ..card.claims import Claim, Judge, Verdict
-from .data import EXACT, HERE, LATER
-from .effects import Control, DoseResponse, OffTarget, RandomBand
+from .data import EXACT
+from .effects import Control, DoseResponse, OffTarget, RandomBand, enough
 from .erased import ErasedBy
 from .plan import CausalPlan
 from .surgery import Surgery
@@ -39,6 +40,7 @@ class CausalNumbers(NamedTuple):
     """`unrelated`, `layer`, `position`, those that were given."""
     slopes: dict[str, Ratio]
     """Outcome -> change for each standard deviation of the registered direction."""
+    swapped: TransferFraction | None
     off_target: OffTarget | None
     erased: dict[str, ErasedBy]
     surgery: Surgery | None
@@ -46,14 +48,14 @@ class CausalNumbers(NamedTuple):
 
 def claims(found: CausalNumbers, n_groups: int, plan: CausalPlan) -> tuple[Claim, ...]:
     """All claims, those first that the criterion of use needs."""
-    enough = n_groups >= plan.thresholds.groups
+    sure = n_groups >= plan.thresholds.groups
 
     def judge(name: str, claim: str, falsifier: str, holds: bool | None, evidence: str) -> Claim:
         if holds is None:
             return Claim(name, claim, falsifier, "not tested", evidence)
-        if not enough:
+        if not sure:
             evidence += f"; {n_groups} groups are too few, {plan.thresholds.groups} are needed"
-        return Claim(name, claim, falsifier, "supported" if holds and enough else "not supported", evidence)
+        return Claim(name, claim, falsifier, "supported" if holds and sure else "not supported", evidence)
 
     gain, trend, band, off = found.gains[plan.directions[0]], found.response.trend, found.band, found.off_target
     others = "; ".join(f"along the {name} {told(one)}" for name, one in list(found.gains.items())[1:])
@@ -78,7 +80,7 @@ def claims(found: CausalNumbers, n_groups: int, plan: CausalPlan) -> tuple[Claim
             "no random direction of the same length does as much",
             f"the effect lies within the band of {plan.level:.0%} of {plan.random} directions drawn from the "
             "activations' covariance",
-            None if band is None else band.outside,
+            band.outside if band is not None and enough(len(band.effects), plan.level) else None,
             "no random direction was tried"
             if band is None
             else f"effect {band.effect:+.3f} nat at {plan.dose:g} SD, band +-{band.half:.3f}, p {band.p:.3g}, "
@@ -90,15 +92,15 @@ def claims(found: CausalNumbers, n_groups: int, plan: CausalPlan) -> tuple[Claim
             "off target",
             "neutral prompts are moved no more than by random directions",
             f"the mean KL after neutral prompts exceeds what {plan.level:.0%} of the random directions stay below",
-            None if off is None or off.bound != off.bound else off.kl <= off.bound,
-            "no neutral prompt was read under random directions"
-            if off is None or off.bound != off.bound
+            off.kl <= off.bound if off is not None and enough(off.n_random, plan.level) else None,
+            "no neutral prompt was read under enough random directions"
+            if off is None or not off.n_random
             else f"{off.kl:.4f} nat; random {off.median:.4f}, bound {off.bound:.4f}; {off.n_prompts} prompts",
         ),
         _more(judge, "at its layer", "layer", "the same at the wrong layer", found, plan),
         *(_moves(judge, found, name, what) for name, what in (("action", "what is done"), ("verbal", "what is said"))),
         *_blinds(judge, found, plan),
-        _obeys(judge, found.surgery),
+        _obeys(judge, found.surgery, plan.thresholds.obeys),
     ]
     return tuple(made)
 
@@ -141,7 +143,10 @@ def _moves(judge: Judge, found: CausalNumbers, name: str, what: str) -> Claim:
 
 def _blinds(judge: Judge, found: CausalNumbers, plan: CausalPlan) -> list[Claim]:
     blind = "what the probe is of can no longer be decoded"
-    reaches = "the interval of the fall of R2, at the place or after the last block, reaches 0"
+    left = plan.thresholds.left
+    reaches = (
+        f"at the place or after the last block, the interval of R2 reaches {left:g}, or that of its fall reaches 0"
+    )
     behave = "the belief depends less on what the probe is of"
     slopes = "the interval of the fall of the slope on the target reaches 0"
     one = found.erased.get("leace")
@@ -151,12 +156,12 @@ def _blinds(judge: Judge, found: CausalNumbers, plan: CausalPlan) -> list[Claim]
             judge("erasure blinds", blind, reaches, None, why),
             judge("erasure changes behaviour", behave, slopes, None, why),
         ]
-    falls = {place: fall for place, (_, _, fall) in one.decoded.items()}
     evidence = "; ".join(
-        f"{place} R2 {before.value:.3f} to {after.value:.3f}, fall {fall.value:.3f} [{fall.lo:.3f}, {fall.hi:.3f}]"
+        f"{place} R2 {before.value:.3f} to {after.value:.3f}, [{after.lo:.3f}, {after.hi:.3f}], fall {fall.value:.3f} "
+        f"[{fall.lo:.3f}, {fall.hi:.3f}]"
         for place, (before, after, fall) in one.decoded.items()
     )
-    decoded = [falls[place] for place in (HERE, LATER) if place in falls]
+    blinded = all(fall.lo > 0 and after.hi < left for _, after, fall in one.decoded.values())
     told_of = "; ".join(
         f"{outcome} {told_slope(own.before, plan.level)} to {told_slope(own.after, plan.level)}"
         for outcome, own in one.depends.items()
@@ -166,16 +171,17 @@ def _blinds(judge: Judge, found: CausalNumbers, plan: CausalPlan) -> list[Claim]
     lo, hi = t_interval(sign * changed.fall.estimate, changed.fall.se, changed.fall.df, plan.level)
     evidence_of_change = f"{told_of}; fall {sign * changed.fall.estimate:.3f} [{lo:.3f}, {hi:.3f}]"
     return [
-        judge("erasure blinds", blind, reaches, all(fall.lo > 0 for fall in decoded), evidence),
+        judge("erasure blinds", blind, reaches, blinded, evidence),
         judge("erasure changes behaviour", behave, slopes, lo > 0, evidence_of_change),
     ]
 
 
-def _obeys(judge: Judge, found: Surgery | None) -> Claim:
+def _obeys(judge: Judge, found: Surgery | None, margin: float) -> Claim:
     claim = "set to p, the exact belief is what Bayes' rule makes of p"
-    falsifier = "the interval of the slope on the log-odds that are asked for leaves 1"
+    falsifier = f"the interval of the slope on the log-odds that are asked for reaches beyond 1 +- {margin:g}"
     if found is None:
         return judge("surgery", claim, falsifier, None, "no belief was set")
     acts = f"; the action loses {told(found.regret)} of the stake" if found.regret else ""
     evidence = f"slope {told(found.exact)}; mean error {told(found.error)}{acts}"
-    return judge("surgery", claim, falsifier, found.exact.ci_lo <= 1 <= found.exact.ci_hi, evidence)
+    obeys = 1 - margin <= found.exact.ci_lo and found.exact.ci_hi <= 1 + margin
+    return judge("surgery", claim, falsifier, obeys, evidence)

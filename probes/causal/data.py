@@ -9,9 +9,10 @@ from numpy.typing import NDArray
 
 from ...metrics.validation import Floats
 
-PROBE, EXACT, ACTION, VERBAL = "probe", "exact", "action", "verbal"
-OUTCOMES = (PROBE, EXACT, ACTION, VERBAL)
-"""Log-odds that the probe reads, log-odds of the exact belief, share of the action, and the stated belief."""
+PROBE, EXACT, ACTION, VERBAL, COVERAGE = "probe", "exact", "action", "verbal", "coverage"
+OUTCOMES = (PROBE, EXACT, ACTION, VERBAL, COVERAGE)
+"""Log-odds that the probe reads, log-odds of the exact belief, share of the action, the stated belief, and the coverage
+of the exact belief's options: a model that steering has broken says none of them."""
 HERE, LATER = "at the place", "after the last block"
 """Where activations are read under erasure, both at the probe's token."""
 
@@ -19,8 +20,9 @@ HERE, LATER = "at the place", "after the last block"
 class Arm(NamedTuple):
     """One intervention."""
 
-    kind: Literal["plain", "steer", "layer", "position", "unrelated", "random", "erase", "set"]
-    """`layer`, `position`: the registered direction at a wrong one. `set`: the probe's belief is set."""
+    kind: Literal["plain", "steer", "layer", "position", "unrelated", "random", "erase", "set", "swap"]
+    """`layer`, `position`: the registered direction at a wrong one. `set`: the probe's belief is set. `swap`: to what
+    it is in the context that this one is paired with."""
     name: str = ""
     """Of the direction, or of the eraser."""
     dose: float = 0.0
@@ -37,7 +39,7 @@ class CausalData:
     groups: NDArray[Any]
     """[n] what shares content."""
     readings: Mapping[Arm, Floats]
-    """[n, 4] `OUTCOMES` under each arm; NaN where it was not asked."""
+    """[n, outcomes] `OUTCOMES` under each arm; NaN where it was not asked."""
     spreads: Mapping[str, float]
     """Direction -> standard deviation of the projection on it: the unit of its doses."""
     target: Floats
@@ -50,6 +52,8 @@ class CausalData:
     """[n] without which each context was erased; None: nothing was."""
     features: Mapping[tuple[str, str], Floats] = field(default_factory=dict)
     """(eraser, or empty, and place) -> [n, d] activations."""
+    pairs: NDArray[np.intp] = field(default_factory=lambda: np.zeros((0, 2), dtype=np.intp))
+    """[pairs, 2] contexts whose values along the registered direction are swapped: low and high."""
     kl: Mapping[Arm, Floats] = field(default_factory=dict)
     """[m] KL divergence in nats of the next token after neutral prompts."""
 

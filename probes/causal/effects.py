@@ -11,6 +11,7 @@ from ...metrics.inference.means import ClusterMean, cluster_mean
 from ...metrics.inference.permutation import tail_p
 from ...metrics.inference.ratio import Ratio, ratio_of_sums
 from ...metrics.validation import TIE, Floats, floats
+from ...metrics.whitebox.transfer import TransferFraction, transfer_fraction
 from .data import EXACT, PLAIN, PROBE, Arm, CausalData
 from .plan import CausalPlan
 
@@ -64,6 +65,20 @@ def per_dose(data: CausalData, outcome: str, plan: CausalPlan) -> Ratio:
     return slope_through_zero(dose, answered, groups, seed=plan.seed, draws=plan.draws, level=plan.level)
 
 
+def swapped(data: CausalData, plan: CausalPlan) -> TransferFraction | None:
+    """Share of the difference in exact belief between paired contexts that comes along when what the probe reads is
+    swapped between them, along the registered direction (METRICS W2). No value is set that does not occur. None without
+    pairs.
+    """
+    arm = Arm("swap", plan.directions[0])
+    if arm not in data.readings or not len(data.pairs):
+        return None
+    low, high = data.pairs.T
+    plain, patched = data.of(PLAIN, EXACT), data.of(arm, EXACT)
+    settings = {"seed": plan.seed, "draws": plan.draws, "level": plan.level}
+    return transfer_fraction(plain[low], patched[low], plain[high], data.groups[low], patched[high], **settings)
+
+
 class DoseResponse(NamedTuple):
     """Of the registered direction."""
 
@@ -101,6 +116,15 @@ def dose_response(data: CausalData, outcomes: Sequence[str], plan: CausalPlan) -
     fall = float((np.maximum.accumulate(curve) - curve).max())
     spread = float(np.ptp(curve))
     return DoseResponse(doses, changes, trend, fall / spread if spread > 0 else float("nan"))
+
+
+def enough(n: int, level: float) -> bool:
+    """Whether so many random directions can tell an effect that only a share 1 - level of them would have.
+
+    >>> enough(18, 0.95), enough(19, 0.95)
+    (False, True)
+    """
+    return (n + 1) * (1 - level) >= 1 - TIE
 
 
 class RandomBand(NamedTuple):

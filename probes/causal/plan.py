@@ -22,6 +22,11 @@ class CausalThresholds(Settings):
     """Fewest groups for any claim."""
     reversal: float = Field(default=0.1, ge=0, lt=1)
     """Most that the mean dose response may turn back, as a share of its range."""
+    left: float = Field(default=0.1, gt=0, lt=1)
+    """R2 that what is left after an erasure must stay below, with its interval."""
+    obeys: float = Field(default=0.2, gt=0, lt=1)
+    """How far from 1 the slope of the belief on what Bayes' rule asks for may lie, with its interval: an interval that
+    merely holds 1 shows nothing."""
 
 
 class CausalPlan(Settings):

@@ -96,7 +96,7 @@ def test_a_useless_direction_is_outside_the_band_of_random_ones_at_the_level() -
         for i, effect in enumerate(effects):
             arm = Arm("random", f"{i}", PLAN.dose) if i else Arm("steer", "d", PLAN.dose)
             for sign in (1.0, -1.0):
-                readings[arm._replace(dose=sign * PLAN.dose)] = np.full((2, 4), sign * effect)
+                readings[arm._replace(dose=sign * PLAN.dose)] = np.full((2, len(OUTCOMES)), sign * effect)
         blank = np.full(2, np.nan)
         found = random_band(CausalData(np.arange(2), readings, {}, blank, blank, blank), PLAN)
         assert found is not None

@@ -3,9 +3,10 @@
 from ....probes.causal.check import CausalCheck
 from ....probes.causal.plan import CausalPlan, CausalThresholds
 from .check import causal_check
-from .contexts import CausalContext, CausalPlace, CausalQuestion
+from .contexts import Background, CausalContext, CausalPlace, CausalQuestion
 
 __all__ = [
+    "Background",
     "CausalCheck",
     "CausalContext",
     "CausalPlace",

@@ -2,15 +2,17 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ....hooks.errors import UserError
 from ....hooks.model.points import SITES
 from ....hooks.prompts.chat import Conversation
 from ....hooks.prompts.options import Option
 from ....hooks.prompts.places import Position
+from ....metrics.validation import Floats
 
 NAN = float("nan")
 
@@ -66,6 +68,8 @@ class CausalContext:
     log_lr: float = 0.0
     """Natural log-likelihood ratio of the evidence between the probe's token and the question: what Bayes' rule adds to
     the log-odds to which the probe's belief is set."""
+    position: Position | None = None
+    """Where the probe reads in this context; None: where `CausalPlace` says."""
     break_even: float = NAN
     """The probability from which on the action has the higher expected utility."""
 
@@ -101,6 +105,18 @@ class CausalPlace:
     def edited(self) -> Any:
         """What edits take as `at`."""
         return edited_tokens(self.position) if self.at is None else self.at
+
+
+class Background(NamedTuple):
+    """Activations of the probe's place in more contexts than are intervened on: of what directions are made, doses have
+    their unit, random directions are drawn and erasers fitted."""
+
+    x: Floats
+    """[m, d]."""
+    target: Floats
+    """[m] NaN: not known."""
+    groups: NDArray[Any]
+    """[m]."""
 
 
 def edited_tokens(position: Position) -> Position:

@@ -13,7 +13,7 @@ from ....hooks.documents import read_json, read_text
 from ....hooks.errors import UserError, in_one_line
 from ....hooks.files import atomic_write
 from ....hooks.prompts.options import Option, make_options
-from ....hooks.prompts.places import Position
+from ....hooks.prompts.places import LAST, Position
 from ....hooks.verbal.formats import count_format
 from ....probes.card.claims import USED, CausalVerdict
 from ....probes.causal.check import CausalCheck
@@ -30,8 +30,9 @@ from ...runs.manifest import digest
 from ..reread import require_same_model
 from ..rows import Loaded, load_runs
 from ..settings import ProbeJob
-from .check import by_turns, causal_check
-from .contexts import CausalContext, CausalPlace, CausalQuestion
+from .arms import by_turns
+from .check import causal_check
+from .contexts import Background, CausalContext, CausalPlace, CausalQuestion
 from .page import page
 from .reading import Arrays
 from .settings import CausalAction, CausalJob, CausalStated
@@ -58,10 +59,10 @@ def causal_job(job: CausalJob, out: Path, allow_code: tuple[Path, ...] = ()) -> 
     if config.model.thinking == "on":
         raise UserError("causal: a belief after thoughts is a mixture over them; give a run with model.thinking=closed")
     asked = {one.readout_id: one for item in experiment.items(config) for one in experiment.questions(config, item)}
-    contexts, position = _contexts(job, loaded, asked, config, probe.meta.position)
+    contexts = _contexts(job, loaded, asked, config, probe.meta.position)
     place = CausalPlace(
         probe.meta.layer,
-        position,
+        contexts[0].position or LAST,
         probe.meta.site,
         probe.meta.head,
         job.at,
@@ -82,6 +83,7 @@ def causal_job(job: CausalJob, out: Path, allow_code: tuple[Path, ...] = ()) -> 
                 directions=given,
                 unrelated=Probe.load(job.unrelated) if job.unrelated else None,
                 neutral=_neutral(job),
+                background=_background(loaded, probe),
                 budget=config.token_budget,
                 keep=_keeper(folder.path / "read"),
                 advance=advance,
@@ -137,15 +139,15 @@ def _rows(job: CausalJob, probe: Probe) -> ProbeJob:
 
 def _contexts(
     job: CausalJob, loaded: Loaded, asked: dict[str, Question], config: RunConfig, named: str
-) -> tuple[list[CausalContext], Position]:
-    """The chosen read-outs as contexts, and where the probe's token is in them.
+) -> list[CausalContext]:
+    """The chosen read-outs as contexts, with the place of the probe's token.
 
-    Raises UserError for a read-out that the experiment does not ask by itself, and for places that differ.
+    Raises UserError for a read-out that the experiment does not ask by itself.
     """
     rows = loaded.data.rows
     groups = rows["group"].astype(str).tolist()
     chosen = sorted(by_turns(groups)[: job.contexts])
-    made, places = [], []
+    made = []
     for i in chosen:
         name = str(rows["readout_id"].iloc[i])
         question = asked.get(name)
@@ -154,14 +156,11 @@ def _contexts(
         positions = (
             question.positions if not config.capture or config.capture.positions is None else config.capture.positions
         )
-        places.append(positions[named])
-        made.append(_context(job, question, groups[i], float(loaded.data.target.prob[i]), config))
-    if len({one.model_dump_json() for one in places}) > 1:
-        raise UserError(f"position {named!r}: lies in different places of these read-outs; choose some by `where`")
-    return made, places[0]
+        made.append(_context(job, question, groups[i], float(loaded.data.target.prob[i]), positions[named]))
+    return made
 
 
-def _context(job: CausalJob, question: Question, group: str, target: float, config: RunConfig) -> CausalContext:
+def _context(job: CausalJob, question: Question, group: str, target: float, position: Position) -> CausalContext:
     names = [one.name for one in question.options]
     first = 0 if job.option is None else names.index(job.option)
     values = tuple(float(i == first) for i in range(len(names)))
@@ -174,8 +173,15 @@ def _context(job: CausalJob, question: Question, group: str, target: float, conf
         action=_choice(job.action, question) if job.action else None,
         verbal=_stated(job.verbal, question, names[first], rest) if job.verbal else None,
         target=target,
+        position=position,
         break_even=float("nan") if job.action is None or job.action.break_even is None else job.action.break_even,
     )
+
+
+def _background(loaded: Loaded, probe: Probe) -> Background:
+    """Every row of the run at the probe's place."""
+    data = loaded.data
+    return Background(data.read(probe.meta.at), data.target.prob, data.groups)
 
 
 def _choice(choice: CausalAction, question: Question) -> CausalQuestion:

@@ -7,11 +7,10 @@ import numpy as np
 
 from .... import __version__
 from ....metrics.inference.jackknife import Contrast
-from ....metrics.inference.means import ClusterMean
-from ....metrics.inference.ratio import Ratio
+from ....metrics.score import Score
 from ....probes.causal.check import CausalCheck
 from ....probes.causal.claims import FALSIFIER, NEEDED_FOR_USE, told, told_slope
-from ....probes.causal.data import ACTION, EXACT, PROBE, VERBAL
+from ....probes.causal.data import ACTION, COVERAGE, EXACT, PROBE, VERBAL
 from ....probes.causal.plan import CausalPlan
 from ....probes.probe import Probe
 from ...experiment import Figure
@@ -25,6 +24,7 @@ NAMES = {
     EXACT: "exact belief, log-odds",
     ACTION: "share of the action",
     VERBAL: "stated belief",
+    COVERAGE: "coverage of the options",
 }
 CONTROLS = {"unrelated": "another concept", "position": "the wrong token", "layer": "the wrong layer"}
 KEY: dict[str, Any] = {
@@ -96,7 +96,8 @@ def dose_figure(found: CausalCheck, plan: CausalPlan) -> Figure:
 
     caption = (
         f"Mean change from the unedited branch, with intervals over groups. Grey, at {plan.dose:g} SD, which was "
-        f"registered: where {plan.level:.0%} of the random directions of the same length lie."
+        f"registered: where {plan.level:.0%} of the random directions of the same length lie, by half the difference "
+        "of their two signs."
         if band is not None
         else "Mean change from the unedited branch, with intervals over groups. No random direction was tried."
     )
@@ -136,12 +137,14 @@ def _gains(found: CausalCheck) -> TableBlock:
     rows = [_number(f"causal gain along the {name}", one) for name, one in found.numbers.gains.items()]
     rows += [_number(f"{NAMES[name]}, for each SD", one) for name, one in found.numbers.slopes.items()]
     rows.append(_number("Kendall's tau within contexts", found.numbers.response.trend))
+    if found.numbers.swapped is not None:
+        rows.append(_number("transfer of what the probe reads, swapped between contexts", found.numbers.swapped))
     return TableBlock(
         title="Gains and slopes", head=[("", ""), ("estimate", ""), ("interval", ""), ("rows", "")], rows=rows
     )
 
 
-def _number(name: str, one: Ratio | ClusterMean) -> list[Cell]:
+def _number(name: str, one: Score) -> list[Cell]:
     interval = f"[{one.ci_lo:.3f}, {one.ci_hi:.3f}]" if np.isfinite(one.ci_lo) else "no interval"
     status = "" if one.status == "ok" else one.status
     known = bool(np.isfinite(one.estimate))

@@ -2,8 +2,8 @@
 
 import hashlib
 import json
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -24,7 +24,7 @@ from ....hooks.prompts.places import Position
 from ....hooks.prompts.query import Query
 from ....metrics.validation import Floats
 from ....probes.card.site_rule import AT_THE_ANSWER
-from ....probes.causal.data import ACTION, EXACT, OUTCOMES, PLAIN, PROBE, VERBAL, Arm
+from ....probes.causal.data import ACTION, COVERAGE, EXACT, HERE, LATER, OUTCOMES, PLAIN, PROBE, VERBAL, Arm
 from ....probes.estimators.readout import LinearReadout
 from .contexts import CausalContext, CausalPlace, CausalQuestion
 
@@ -52,24 +52,29 @@ class Session:
     keep: Keep = compute
     known: str = ""
     """Of the model and the probe: what readings depend on besides contexts and interventions."""
-    layers: tuple[int, ...] = field(init=False)
-    """That are captured: the probe's and the last."""
 
-    def __post_init__(self) -> None:
-        last = len(blocks(self.lm.model)) - 1
-        object.__setattr__(self, "layers", tuple(sorted({self.place.layer, last})))
+    @property
+    def layers(self) -> tuple[int, ...]:
+        """That are captured: the probe's and the last."""
+        return tuple(sorted({self.place.layer, len(blocks(self.lm.model)) - 1}))
+
+    def at(self, context: CausalContext) -> "Session":
+        """The same where the probe reads in this context."""
+        if context.position is None:
+            return self
+        return replace(self, place=replace(self.place, position=context.position))
 
     def activations(self, contexts: Sequence[CausalContext]) -> Floats:
         """[contexts, layers, d] unedited, at the probe's token, of its head if it is of one."""
-        queries = [self._query(f"{i}", one.belief) for i, one in enumerate(contexts)]
+        queries = [self.at(one)._query(f"{i}", one.belief) for i, one in enumerate(contexts)]
         _, _, captured = self.lm.read(queries, budget=self.budget, capture=self._capture())
         assert captured is not None
         (values,) = captured.residuals.values()
         return self.part(values.double().numpy())
 
     def under(self, context: CausalContext, arms: Mapping[Arm, Intervention], *, whole: bool) -> Arrays:
-        """`values` [arms + 1, outcomes], unedited before the arms, and `features` [arms + 1, layers, d] at the probe's
-        token.
+        """`values` [arms + 1, outcomes], unedited before the arms, whose `arms` are their JSON; and `features` [1 +
+        erasers, layers, d] at the probe's token, unedited and under each erasure.
 
         Args:
             context: what is asked.
@@ -79,7 +84,7 @@ class Session:
         told = [context.belief.record(), whole and [a and a.record() for a in (context.action, context.verbal)]]
         about = [context.group, told, [[*arm, one.record()] for arm, one in arms.items()]]
         digest = hashlib.sha256(json.dumps([self.known, about], sort_keys=True, default=str).encode()).hexdigest()[:16]
-        return self.keep(f"context-{digest}", lambda: self._under(context, arms, whole))
+        return self.keep(f"context-{digest}", lambda: self.at(context)._under(context, arms, whole))
 
     def _under(self, context: CausalContext, arms: Mapping[Arm, Intervention], whole: bool) -> Arrays:
         asked = {EXACT: context.belief}
@@ -100,7 +105,10 @@ class Session:
             row, name = number // len(queries), queries[number % len(queries)].readout_id
             value = (log_odds if name == EXACT else share)(reading, asked[name])
             values[row, OUTCOMES.index(name)] = value
-        return {"values": values, "features": features}
+            if name == EXACT:
+                values[row, OUTCOMES.index(COVERAGE)] = reading.coverage
+        kept = [0, *(1 + i for i, arm in enumerate(arms) if arm.kind == "erase")]
+        return {"values": values, "features": features[kept], "arms": np.array(json.dumps(list(arms)))}
 
     def kl(self, conversations: Sequence[Conversation], arms: Mapping[Arm, Intervention]) -> dict[Arm, Floats]:
         """[conversations] KL divergence of the next token by each arm."""
@@ -201,7 +209,33 @@ def share(reading: ExactReading, asked: CausalQuestion) -> float:
     return float(reading.prob @ np.asarray(asked.values))
 
 
-def readings_of(found: Sequence[Arrays], arms: Sequence[Arm]) -> dict[Arm, Floats]:
-    """Arm -> [contexts, outcomes], the unedited branch among them."""
-    values = np.stack([one["values"] for one in found])
-    return {arm: values[:, i] for i, arm in enumerate((PLAIN, *arms))}
+def arms_of(one: Arrays) -> list[Arm]:
+    """What was done, after the unedited branch."""
+    return [Arm(*arm) for arm in json.loads(str(one["arms"]))]
+
+
+def readings_of(n: int, found: Iterable[tuple[int, Arrays]]) -> dict[Arm, Floats]:
+    """Arm -> [n, outcomes], the unedited branch among them; NaN in contexts where it was not made.
+
+    Args:
+        n: contexts.
+        found: number of a context, and what was read in it.
+    """
+    made: dict[Arm, Floats] = {}
+    for i, one in found:
+        for arm, values in zip((PLAIN, *arms_of(one)), one["values"], strict=True):
+            made.setdefault(arm, np.full((n, len(OUTCOMES)), np.nan))[i] = values
+    return made
+
+
+def features_of(found: Sequence[Arrays], session: Session) -> dict[tuple[str, str], Floats]:
+    """(Eraser, or empty, and place) -> [contexts, d] activations."""
+    names = ["", *(arm.name for arm in arms_of(found[0]) if arm.kind == "erase")]
+    layers = {HERE: session.layers.index(session.place.layer), LATER: len(session.layers) - 1}
+    if len(session.layers) == 1:
+        del layers[LATER]
+    return {
+        (name, where): np.stack([one["features"][row, layer] for one in found])
+        for row, name in enumerate(names)
+        for where, layer in layers.items()
+    }

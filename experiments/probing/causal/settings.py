@@ -92,8 +92,8 @@ def load_causal(target: str, runs: Sequence[Path] = (), overrides: Sequence[str]
 
     Raises UserError for a file or a setting that is wrong.
     """
-    shipped = Path(str(files("doxascope") / "configs")) / "probe-causal.yaml"
-    path = shipped if target in ("causal", "probe-causal") else Path(target)
+    shipped = Path(str(files("doxascope") / "configs")) / "causal.yaml"
+    path = shipped if target == "causal" else Path(target)
     if not path.is_file():
         raise UserError(f"{target}: no such file; `causal` is the shipped job")
     data: dict[str, Any] = read_yaml(path)

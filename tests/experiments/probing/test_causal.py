@@ -1,7 +1,9 @@
 """Causal checks on a model whose gain is known: its blocks add nothing, and its unembedding reads one direction."""
 
 from collections.abc import Callable
+from dataclasses import replace
 from functools import partial
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +13,7 @@ import torch
 
 from doxascope import Position, UserError, Vector, load, make_options
 from doxascope.experiments.probing.causal import (
+    Background,
     CausalCheck,
     CausalContext,
     CausalPlace,
@@ -84,7 +87,9 @@ def contexts(lm: Any, *, extra: bool = False, **more: Any) -> list[CausalContext
 
 def check(lm: Any, probe: LinearReadout, place: CausalPlace = LAST, given: Any = None, **settings: Any) -> CausalCheck:
     beside = {
-        name: settings.pop(name) for name in ("directions_given", "unrelated", "neutral", "keep") if name in settings
+        name: settings.pop(name)
+        for name in ("directions_given", "unrelated", "neutral", "keep", "background")
+        if name in settings
     }
     if "directions_given" in beside:
         beside["directions"] = beside.pop("directions_given")
@@ -128,6 +133,36 @@ def test_what_the_answer_depends_on_has_the_gain_that_was_built_in_and_passes_ev
     assert verdicts["moves the action"] == verdicts["erasure blinds"] == "not tested"
 
 
+def test_what_is_swapped_between_contexts_brings_the_others_belief(linear: Any) -> None:
+    """All of the difference where the answer depends on it, nothing where it does not."""
+    used, unused = (check(linear, reads(entry)).numbers.swapped for entry in (USED, UNUSED))
+    assert used is not None
+    assert unused is not None
+    assert used.forward == pytest.approx(1, abs=0.02)
+    assert used.reverse == pytest.approx(1, abs=0.02)
+    assert unused.transfer == pytest.approx(0, abs=1e-3)
+    assert used.n_clusters == 4  # of nine groups, one is in no pair
+
+
+def test_a_context_has_its_own_place(linear: Any) -> None:
+    """Where a context's token is not the one that answers, steering there does nothing."""
+    at = Position(at="before", text="it")
+    given = [replace(one, position=at if i % 2 else None) for i, one in enumerate(contexts(linear))]
+    found = check(linear, reads(USED), given=given, directions=["mine"], directions_given={"mine": np.eye(WIDTH)[USED]})
+    assert found.numbers.gains["mine"].ratio == pytest.approx(GAIN / 2, rel=0.05)
+
+
+def test_directions_and_doses_are_made_of_the_background_where_there_is_one(linear: Any) -> None:
+    rng = np.random.default_rng(0)
+    x = rng.normal(size=(300, WIDTH))
+    x[:, 5] += 2 * x[:, USED]
+    background = Background(x, np.full(300, np.nan), np.arange(300))
+    found = check(linear, reads(USED), directions=["pattern"], background=background).numbers
+    pattern = np.cov(x.T)[USED]
+    unit = pattern / np.linalg.norm(pattern)
+    assert found.slopes["probe"].ratio == pytest.approx(unit[USED] * (x @ unit).std(), rel=1e-3)
+
+
 def test_the_gain_is_of_the_probes_own_scale(linear: Any) -> None:
     found = check(linear, reads(USED, GAIN), neutral=["so what?"])
     assert found.numbers.gains["weights"].ratio == pytest.approx(1, rel=0.02)
@@ -136,13 +171,13 @@ def test_the_gain_is_of_the_probes_own_scale(linear: Any) -> None:
 
 
 def test_what_the_answer_does_not_depend_on_has_no_gain_and_its_interval_holds_zero(linear: Any) -> None:
-    found = check(linear, reads(UNUSED), random=40, unrelated=reads(USED))
+    found = check(linear, reads(UNUSED), random=40, unrelated=reads(USED), surgery=[0.2, 0.8])
     gain = found.numbers.gains["weights"]
     assert abs(gain.ratio) < 1e-3
     assert gain.ci_lo <= 0 <= gain.ci_hi
     assert found.numbers.band is not None
     assert not found.numbers.band.outside
-    for name in ("causal gain", "beyond random directions", "beyond another concept"):
+    for name in ("causal gain", "beyond random directions", "beyond another concept", "surgery"):
         assert found.verdict(name) == "not supported", name
     assert found.used == "not supported"
 
@@ -151,8 +186,10 @@ def test_surgery_sets_what_the_probe_reads_and_the_belief_obeys_by_its_gain(line
     """With evidence that is yet to come, what is asked for is the posterior; the action loses what utility says."""
     grid = [0.2, 0.5, 0.9]
     given = contexts(linear, extra=True, log_lr=np.log(3.0), break_even=0.6)
-    found = check(linear, reads(USED, GAIN), given=given, surgery=grid).numbers.surgery
+    judged = check(linear, reads(USED, GAIN), given=given, surgery=grid)
+    found = judged.numbers.surgery
     assert found is not None
+    assert judged.verdict("surgery") == "supported"
     for p, at in zip(grid, found.grid, strict=True):
         assert at.asked == pytest.approx(3 * p / (3 * p + 1 - p))
         assert at.read == pytest.approx(p, abs=1e-3)
@@ -219,6 +256,10 @@ def test_what_cannot_be_checked_is_refused_in_a_line(linear: Any) -> None:
         (lambda: check(linear, reads(0)), "the contexts do not vary along it; its doses have no unit"),
         (lambda: check(linear, reads(USED), unrelated=np.ones(9)), "unrelated: has 9 entries"),
         (lambda: check(linear, reads(USED), CausalPlace(9, Position(at="last"))), "there is no layer 9"),
+        (
+            lambda: check(linear, reads(USED), background=Background(np.ones((3, 5)), np.ones(3), np.ones(3))),
+            "background: activations (3, 5); give [m, 32]",
+        ),
         (lambda: CausalPlace(0, Position(at="last"), wrong_layer=0), "is the probe's own layer"),
         (lambda: causal_check(linear, [], reads(USED), LAST), "no row is left to intervene on"),
         (lambda: causal_check(linear, some[:2], reads(USED), LAST), "all are of the group 'group 0'"),
@@ -234,3 +275,41 @@ def test_what_cannot_be_checked_is_refused_in_a_line(linear: Any) -> None:
     for doses in ([0, 2], [float("inf"), 2], [-1, 2], [2, 2]):
         with pytest.raises(ValueError, match="doses"):
             CausalPlan.model_validate(SMALL | {"doses": doses})
+
+
+def test_every_back_end_finds_the_same(tiny: Any, tiny_folder: Path) -> None:
+    """On a random model, at the end of a first message, before the question."""
+    options = make_options(["apple", "stone river"])
+    probe = LinearReadout.from_direction(np.random.default_rng(1).normal(size=WIDTH), 0.2)
+
+    def numbers(lm: Any) -> list[float]:
+        given = []
+        for i, word in enumerate(("apple", "stone", "river", "word")):
+            talk: Any = [
+                {"role": "user", "content": f"Sam says {word}."},
+                {"role": "assistant", "content": "I see."},
+                {"role": "user", "content": "which word did you choose?"},
+            ]
+            bet = CausalQuestion([*talk[:2], {"role": "user", "content": "bet?"}], make_options(["a", "b"]), (1, 0))
+            given.append(CausalContext(word, word, CausalQuestion(talk, options, (1, 0)), bet, target=(i + 1) / 5))
+        plan = {"random": 2, "surgery": [0.2, 0.8], "erase": True, "folds": 3, "penalties": [1.0], "doses": [1, 2]}
+        place = CausalPlace(1, Position(message=0), wrong_position=Position(at="before", message=0), wrong_layer=0)
+        found = check(lm, probe, place, given, **plan, neutral=["so what?"]).numbers
+        assert found.surgery is not None
+        assert found.off_target is not None
+        assert found.surgery.grid[1].read == pytest.approx(0.8, abs=1e-3)
+        return [
+            found.gains["weights"].ratio,
+            found.slopes["action"].ratio,
+            found.surgery.exact.ratio,
+            found.controls["position"].effect.mean,
+            found.erased["leace"].depends["exact"].after.estimate,
+            found.off_target.kl,
+        ]
+
+    expected = numbers(tiny)
+    assert np.isfinite(expected).all()
+    for backend in ("transformer_lens", "nnsight"):
+        if find_spec(backend) is not None:
+            with load(str(tiny_folder), backend=backend) as lm:
+                np.testing.assert_allclose(numbers(lm), expected, rtol=0.02, atol=1e-4)

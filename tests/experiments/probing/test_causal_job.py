@@ -8,6 +8,8 @@ from typing import Any
 import numpy as np
 import pytest
 
+from doxascope.experiments.probing.causal import CausalPlan
+from doxascope.experiments.probing.causal.settings import load_causal
 from doxascope.probes import Probe
 
 JOB = """
@@ -34,7 +36,7 @@ def place(tiny_folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     from doxascope.experiments.engine.runner import run
 
     out = tmp_path_factory.mktemp("causal")
-    settings = ["items=6", "token_budget=4096", "capture.sites=[resid_post]", "bootstrap_draws=50"]
+    settings = ["items=6", "stated.numbers=[]", "token_budget=4096", "capture.sites=[resid_post]", "bootstrap_draws=50"]
     run(*load_config("truth", settings, str(tiny_folder)), out / "runs")
     (out / "job.yaml").write_text(JOB)
     (out / "causal.yaml").write_text(CAUSAL)
@@ -43,21 +45,19 @@ def place(tiny_folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture
-def swept(command_line: Call, place: Path) -> tuple[Path, Path]:
+def trained(command_line: Call, place: Path) -> tuple[Path, Path]:
     """The run, and the folder of its probe."""
     folder = next((place / "runs").iterdir())
     if not (place / "out").exists():
-        done = command_line("probe", "sweep", "job.yaml", str(folder), "--out", "out", cwd=place)
+        done = command_line("probe", "train", "job.yaml", str(folder), "--out", "out", cwd=place)
         assert done.returncode == 0, done.stderr
     return folder, next((place / "out").iterdir())
 
 
 def test_the_verdict_goes_into_the_card_and_the_job_goes_on_where_it_was(
-    command_line: Call, place: Path, swept: tuple[Path, Path]
+    command_line: Call, place: Path, trained: tuple[Path, Path]
 ) -> None:
-    run_folder, probe_folder = swept
-    before = json.loads((probe_folder / "card.json").read_text())
-    assert before["criteria"]["use"] == "not tested"
+    run_folder, probe_folder = trained
     given = (
         "probe",
         "causal",
@@ -77,29 +77,37 @@ def test_the_verdict_goes_into_the_card_and_the_job_goes_on_where_it_was(
     assert {one["verdict"] for one in found["claims"]} >= {"not supported", "not tested"}
     assert found["numbers"]["surgery"]["grid"][1]["read"] == pytest.approx(0.8, abs=0.01)
     assert set(found["numbers"]["gains"]) == {"pattern", "mine"}
-    assert set(found["numbers"]["slopes"]) == {"probe", "exact", "action", "verbal"}
+    assert set(found["numbers"]["slopes"]) == {"probe", "exact", "action", "verbal", "coverage"}
     page = (folder / "report.html").read_text()
     for words in ("What this probe reads is used", "Belief surgery", "Erasure", "Dose response", "random directions"):
         assert words in page
+    sweep = ("probe", "sweep", "job.yaml", str(run_folder), "--out", "out")
+    assert command_line(*sweep, cwd=place).returncode == 0
     card = json.loads((probe_folder / "card.json").read_text())
-    assert card["criteria"]["use"] == found["used"]
-    assert Probe.load(probe_folder / "probe").meta.called == card["called"]
-    (used,) = [claim for claim in card["claims"] if claim["name"] == "used"]
-    assert used["verdict"] == found["used"]
+    assert card["criteria"]["use"] == found["used"] == "not supported"
+    forgotten = card | {"criteria": {}, "claims": [one | {"verdict": "not tested"} for one in card["claims"]]}
+    (probe_folder / "card.json").write_text(json.dumps(forgotten))
     read = sorted((folder / "read").iterdir())
     assert len(read) == 6 + 2 + 1
     times = {path: path.stat().st_mtime_ns for path in read[1:]}
     read[0].unlink()
     assert command_line(*given, cwd=place).returncode == 0
     assert {path: path.stat().st_mtime_ns for path in read[1:]} == times
-    assert json.loads((folder / "causal.json").read_text()) == found
-    again = command_line("probe", "sweep", "job.yaml", str(run_folder), "--out", "out", cwd=place)
-    assert again.returncode == 0, again.stderr
-    assert json.loads((probe_folder / "card.json").read_text()) == card
+    again = json.loads((folder / "causal.json").read_text())
+    assert again.pop("probe") == found.pop("probe") | {"called": card["called"]}
+    assert again == found
+    filled = json.loads((probe_folder / "card.json").read_text())
+    assert filled["criteria"]["use"] == found["used"]
+    assert {one["verdict"] for one in filled["claims"] if one["name"] == "used"} == {found["used"]}
+    assert Probe.load(probe_folder / "probe").meta.called == filled["called"]
 
 
-def test_what_is_wrong_is_one_line(command_line: Call, place: Path, swept: tuple[Path, Path]) -> None:
-    run_folder, probe_folder = swept
+def test_the_shipped_job_says_what_is_the_default() -> None:
+    assert load_causal("causal").plan == CausalPlan()
+
+
+def test_what_is_wrong_is_one_line(command_line: Call, place: Path, trained: tuple[Path, Path]) -> None:
+    run_folder, probe_folder = trained
     chat = place / "chat.txt"
     said = json.loads(next((run_folder / "transcripts").glob("*.jsonl")).read_text().splitlines()[0])
     chat.write_text(f"hello\n{said['messages'][0]['content']}\n")

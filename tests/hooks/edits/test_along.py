@@ -76,10 +76,10 @@ def test_each_edit_is_its_arithmetic_and_the_unedited_branch_is_the_same_to_the_
     assert np.abs(same[1] - same[0]).max() < 1e-5
 
 
-def test_an_unedited_branch_reads_the_same_to_the_bit_whatever_stands_beside_it(tiny: LanguageModel) -> None:
+def test_an_unedited_branch_reads_the_same_to_the_bit_whatever_stands_beside_it(lm: LanguageModel) -> None:
     """In packs of the same tokens: other strengths, other values, the same tree."""
     w = np.random.default_rng(3).normal(size=WIDTH)
-    both = [read(tiny, BASE, edits={"one": [Clamp(w, value, **WHERE)]}) for value in (-50.0, 50.0)]
+    both = [read(lm, BASE, edits={"one": [Clamp(w, value, **WHERE)]}) for value in (-50.0, 50.0)]
     np.testing.assert_array_equal(both[0][0][0], both[1][0][0])
     np.testing.assert_array_equal(both[0][1][0], both[1][1][0])
     assert np.abs(both[0][1][1] - both[1][1][1]).max() > 1e-3

@@ -183,8 +183,9 @@ def test_two_processes_that_start_at_once_convert_once(tmp_path: Path) -> None:
     for process in both:
         process.stdin.write("\n")
         process.stdin.flush()
-    places = [process.communicate(timeout=300)[0].strip() for process in both]
-    assert [process.returncode for process in both] == [0, 0]
+    told = [process.communicate(timeout=300) for process in both]
+    assert [process.returncode for process in both] == [0, 0], told
+    places = [out.strip() for out, _ in told]
     assert places[0] == places[1]
     assert [p.name for p in (tmp_path / "converted").iterdir() if p.is_dir()] == [Path(places[0]).name]
     assert (Path(places[0]) / "model.safetensors").is_file()

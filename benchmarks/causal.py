@@ -1,0 +1,81 @@
+"""How often the interval of a causal gain holds a planted gain, and how often a claim stands though nothing is used.
+
+    python benchmarks/causal.py --draws 500
+
+Contexts are simulated: groups have gains of their own about the planted one, every disturbance lifts the belief by the
+square of its dose, the reading is noisy, and random directions do something, too. Groups are alike, or of 1 to 12 rows.
+"""
+
+import argparse
+
+import numpy as np
+from scipy.stats import binomtest
+
+from doxascope.probes.causal.check import judged
+from doxascope.probes.causal.data import OUTCOMES, PLAIN, Arm, CausalData
+from doxascope.probes.causal.plan import CausalPlan
+
+UNEQUAL = (1, 1, 2, 2, 3, 3, 5, 8, 8, 12)
+SHAPES = {
+    "10 unequal groups": UNEQUAL,
+    "10 groups of 4": (4,) * 10,
+    "30 groups of 2": (2,) * 30,
+    "5 groups of 8": (8,) * 5,
+}
+CLAIMS = ("causal gain", "dose response", "beyond random directions")
+
+
+def world(seed: int, gain: float, sizes: tuple[int, ...], plan: CausalPlan) -> CausalData:
+    """Contexts with a planted gain."""
+    rng = np.random.default_rng(seed)
+    groups = np.repeat(np.arange(len(sizes)), sizes)
+    n = len(groups)
+    own = gain + 0.5 * rng.normal(size=len(sizes))[groups]
+    step = np.exp(0.2 * rng.normal(size=n))
+    plain = np.full((n, len(OUTCOMES)), np.nan)
+    plain[:, :2] = rng.normal(size=(n, 2))
+
+    def moved(probe: np.ndarray, exact: np.ndarray) -> np.ndarray:
+        values = plain.copy()
+        values[:, 0] += probe
+        values[:, 1] += exact
+        return values
+
+    readings = {PLAIN: plain}
+    for dose in plan.signed:
+        exact = own * dose * step + 0.2 * dose**2 + 0.3 * rng.normal(size=n)
+        readings[Arm("steer", "d", dose)] = moved(dose * step, exact)
+    for i in range(plan.random):
+        other = 0.5 * rng.normal(size=len(sizes))[groups] * step  # as the planted direction, if its gain is 0
+        for sign in (1.0, -1.0):
+            noise = 0.3 * rng.normal(size=n)
+            readings[Arm("random", f"{i}", sign * plan.dose)] = moved(np.zeros(n), sign * plan.dose * other + noise)
+    blank = np.full(n, np.nan)
+    return CausalData(groups, readings, {"d": 1.0}, blank, np.zeros(n), blank)
+
+
+def main() -> None:
+    """Print a line for each shape and gain."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--draws", type=int, default=500, help="data sets")
+    draws = parser.parse_args().draws
+    plan = CausalPlan(directions=("d",), draws=500, erase=False, surgery=(), random=99)
+    for name, sizes in SHAPES.items():
+        for gain in (0.0, 1.0):
+            found = [judged(world(seed, gain, sizes, plan), plan) for seed in range(draws)]
+            held = sum(one.numbers.gains["d"].ci_lo <= gain <= one.numbers.gains["d"].ci_hi for one in found)
+            told = [f"interval holds {rate(held, draws)}"]
+            told += [
+                f"{claim} {rate(sum(one.verdict(claim) == 'supported' for one in found), draws)}" for claim in CLAIMS
+            ]
+            print(f"{name}, gain {gain:g}: {'; '.join(told)}", flush=True)
+
+
+def rate(hits: int, n: int) -> str:
+    """A share with its Clopper-Pearson interval."""
+    lo, hi = binomtest(hits, n).proportion_ci(method="exact")
+    return f"{hits / n:.3f} [{lo:.3f}, {hi:.3f}]"
+
+
+if __name__ == "__main__":
+    main()
