@@ -187,7 +187,7 @@ class ReadText(NamedTuple):
 def read_texts(
     prompts: Sequence[Ids], texts: Sequence[Ids], sampling: Sampling, backend: Backend, head: Head, budget: int
 ) -> list[ReadText]:
-    """Read every token of texts after their prompts, in one tree and packs of at most `budget` tokens."""
+    """Read every token of texts after their prompts, in one tree and packs of at most `budget` tokens, or of a text."""
     import torch
 
     tree = TokenTree()
@@ -201,15 +201,15 @@ def read_texts(
         for start in range(0, len(one.nodes), UNEMBED_ROWS):
             here = one.nodes[start : start + UNEMBED_ROWS]
             logp = head.log_probs(output.hidden[start : start + UNEMBED_ROWS])
-            mine = np.flatnonzero(np.isin(above, here))
-            order = np.argsort(here)
-            rows = order[np.searchsorted(here[order], above[mine])]
-            at = torch.from_numpy(rows).to(logp.device), torch.from_numpy(tokens[mine]).to(logp.device)
+            row_of = np.full(len(tree), -1)
+            row_of[here] = np.arange(len(here))
+            mine = np.flatnonzero(row_of[above] >= 0)
+            at = tuple(torch.from_numpy(one[mine]).to(logp.device) for one in (row_of[above], tokens))
             values = torch.stack([logp[at], _asked(logp, sampling)[at]])
             found[:, nodes[mine]] = values.double().cpu().numpy()
         return output.tokens_run
 
-    run_packs(tree, np.unique(above).tolist(), budget, take)
+    run_packs(tree, np.unique(above).tolist(), max(budget, max(tree.depths) + 1), take)
     return [ReadText(*found[:, path]) for path in paths]
 
 

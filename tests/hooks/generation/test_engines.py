@@ -13,7 +13,7 @@ from doxascope import Steer, UserError, load
 from doxascope.experiments.runs.manifest import conditions
 from doxascope.hooks.conformance.families import FAMILIES
 from doxascope.hooks.exact.plain import next_token_logp
-from doxascope.hooks.generation.engines import ContinuousBatching, DrawnText, EngineSampler
+from doxascope.hooks.generation.engines import ContinuousBatching, DrawnText, EngineSampler, read_texts
 from doxascope.hooks.generation.generation import Request
 from doxascope.hooks.generation.sampling import Sampling
 
@@ -82,6 +82,18 @@ def test_what_was_drawn_is_read_by_plain_passes_alike(letters: Any, noise: Calla
         plain = [float(row[token]) for row, token in zip(after, one.ids, strict=True)]
         np.testing.assert_allclose(one.logp, plain, atol=noise(plain))
         assert one.status == ("ok" if one.ids[-1] in letters.sampler.end_ids else "truncated")
+
+
+def test_a_text_that_is_longer_than_a_pack_is_read_in_one_pass(
+    letters: Any, noise: Callable[[Any], float], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    passes, run = [], letters.backend.run
+    monkeypatch.setattr(letters.backend, "run", lambda pack: passes.append(len(pack)) or run(pack))
+    prompt, text = (1, 2), (1, 2, 3, 4) * 10
+    (read,) = read_texts([prompt], [text], TWO, letters.backend, letters.head, 8)
+    assert passes == [len(prompt + text) - 1]
+    plain = next_token_logp(letters.model, [*prompt, *text], len(prompt) - 1)[range(len(text)), list(text)]
+    np.testing.assert_allclose(read.logp, plain, atol=noise(plain))
 
 
 def test_stop_texts_and_further_ends_cut_what_an_engine_draws(letters: Any) -> None:
