@@ -84,9 +84,7 @@ class Trial:
         return begun
 
     def _read(self, out: Path, part: Shard, by_ray: bool, limit: int | None) -> None:
-        """In a process of its own, silently; its end says whether the command line would say a line (2), or something
-        was not foreseen (1).
-        """
+        """In a process of its own, silently. It ends with 2 where the command line says a line, with 1 elsewhere."""
         said, null = os.dup(2), os.open(os.devnull, os.O_WRONLY)
         os.dup2(null, 1)
         os.dup2(null, 2)
