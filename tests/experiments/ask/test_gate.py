@@ -1,5 +1,6 @@
 """The gate of `ask`: what it says is what the options hold, and not the places where they stand."""
 
+import json
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -56,3 +57,18 @@ def test_orders_are_judged_where_they_were_rotated(tiny_for: Callable[[str], Pat
     condition = verdict.conditions[1]
     assert (condition.value, condition.ci_hi, condition.threshold) == pytest.approx((share.estimate, share.ci_hi, 0.3))
     assert condition.held == (share.ci_hi < 0.3)
+
+
+def test_what_a_guess_would_have_and_what_cannot_be_measured_are_told(
+    tiny_for: Callable[[str], Path], command_line: Callable[..., Any], tmp_path: Path
+) -> None:
+    (tmp_path / "q.jsonl").write_text("".join(json.dumps(row) + "\n" for row in ROWS))
+    said = command_line("run", "ask", "q.jsonl", "-m", str(tiny_for("ask")), "-o", "answers=[letters]", cwd=tmp_path)
+    assert said.returncode == 0, said.stderr
+    (run,) = (tmp_path / "runs").iterdir()
+    page = (run / "report.html").read_text()
+    for told in ("of a guess 0.333", "of equally likely options 0.667", "cannot be measured with 4 questions"):
+        assert told in said.stdout
+        assert told in page
+    assert "Dashed: 0.333, of a guess" in page
+    assert "order_share" in said.stdout
