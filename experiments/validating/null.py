@@ -107,10 +107,13 @@ def null_claims(plan: NullPlan, advance: Callable[[int], object] = lambda n: Non
 
 def grow_nulls(plan: NullPlan, seeds: Sequence[int], place: Path) -> list[Path]:
     """Train small honest organisms side by side, and write their folders."""
+    from transformers.utils import logging
+
     from ..planted.organisms.language import make_tokenizer
     from ..planted.organisms.network import Shape, as_llama
     from ..planted.organisms.training import Schedule, train
 
+    logging.disable_progress_bar()
     shape = Shape(width=32, hidden=64, heads=2)
     schedule = Schedule(steps=plan.steps, rows=plan.rows, rate=5e-3)
     same = {"shape": shape, "schedule": schedule, "data_seed": FIRST, "kinds": KINDS, "device": plan.device}
