@@ -26,14 +26,14 @@ def curve_figure(found: Sweep, study: Study) -> Figure:
     for i, at in enumerate(found.points):
         if at.head is None:
             panels.setdefault(f"{at.site}, {at.position}", []).append(i)
-    lowest = min(-0.05, float(found.r2.min()))
-    floor = max(lowest, -0.5)
+    floor = max(min(-0.05, float(found.r2.min()), study.numbers["r2"].lo), -1.0)
     best = max(study.baselines.values(), default=0.0)
+    layers_seen = [at.layer for at in found.points]
     highest = max(0.2, 1.1 * float(found.r2.max()), 1.1 * best, study.numbers["r2"].hi)
 
     def draw(axes: Any, mine: list[int]) -> None:
         layers = [found.points[i].layer for i in mine]
-        axes.axhspan(floor, found.band, color=INK, alpha=0.12, linewidth=0)
+        axes.axhspan(2 * floor - highest, found.band, color=INK, alpha=0.12, linewidth=0)
         axes.axhline(0.0, color=INK, linewidth=0.6)
         axes.axhline(best, color=INK, linewidth=0.9, linestyle=BASELINE)
         course(axes, layers, np.maximum(found.r2[mine], floor), color=MARK, markersize=2.5, linewidth=1)
@@ -42,7 +42,9 @@ def curve_figure(found: Sweep, study: Study) -> Figure:
                 own = study.numbers["r2"]
                 axes.plot([study.at.layer] * 2, [max(own.lo, floor), own.hi], color=MARK, linewidth=1.6)
                 axes.plot(study.at.layer, own.value, "s", color=MARK, markersize=6, fillstyle="none")
-        axes.set_ylim(floor, highest)
+        margin = 0.06 * (highest - floor)
+        axes.set_ylim(floor - margin, highest + margin)
+        axes.set_xlim(min(layers_seen) - 0.5, max(layers_seen) + 0.5)
         axes.set_xlabel("layer")
         axes.set_ylabel("out-of-fold R2")
         axes.locator_params(axis="x", nbins=5, integer=True)

@@ -83,7 +83,7 @@ class Page:
             lstrip_blocks=True,
         )
         environment.globals |= {"drawings": _drawings, "told": _told, "packed": _data}
-        environment.filters["minus"] = _with_minus
+        environment.filters |= {"minus": _with_minus, "marked": _marked}
         code = _source("page.js") + (
             _source("instances.js") if any(isinstance(b, Instances) for b in self.blocks) else ""
         )
@@ -127,6 +127,11 @@ def _drawings(figure: Figure) -> Iterator[Markup]:
 def _with_minus(text: str) -> str:
     """Negative numbers with the sign that they have in print."""
     return re.sub(r"(?<![\w.)\]–-])-(?=\.?\d)", "−", text)
+
+
+def _marked(text: str) -> Markup:
+    """Text in which what stands between backticks is code."""
+    return Markup(re.sub(r"`([^`]+)`", r"<code>\1</code>", str(escape(text))))
 
 
 def _told(status: str) -> str:

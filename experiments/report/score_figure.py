@@ -1,5 +1,6 @@
 """Scores with their intervals, side by side: the figure that every experiment has."""
 
+import textwrap
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeGuard
 
@@ -7,12 +8,16 @@ import numpy as np
 
 from ...metrics import Score
 from ..experiment import Figure
-from .plotting import INK, MARK, SIDE, panel_figure
+from .plotting import DASHED, INK, MARK, SIDE, panel_figure
 
 SMALLEST_MARGIN = 0.005
 """Beside the outermost ends of intervals; smaller differences are nothing to look at."""
 LINE = 0.36
 """Inches of a line of a figure."""
+LABEL = 0.16
+"""Inches of each further line of a label."""
+LETTERS = 14
+"""Of a label, for each inch of a panel."""
 LEAD_INCHES = 2.6
 """Of the one figure that a page begins with: it fits on a telephone."""
 
@@ -77,7 +82,8 @@ def forest(
     known = [row for row in rows if np.isfinite(row[1].estimate)]
     if not known:
         return None
-    side = (LEAD_INCHES, LINE * max(2, len(known)))
+    known = [(_wrapped(label, LEAD_INCHES), score, hollow) for label, score, hollow in known]
+    side = (LEAD_INCHES, LINE * max(2, len(known)) + LABEL * sum(label.count("\n") for label, *_ in known))
     return panel_figure(title, [("", known)], _drawer(known, axis, reference), caption, side=side)
 
 
@@ -93,6 +99,11 @@ def forests(title: str, panels: Sequence[tuple[str, Sequence[tuple[str, Score, b
     return panel_figure(title, named, draw, caption, side=(LEAD_INCHES - 0.6, LINE * tall), columns=2)
 
 
+def _wrapped(label: str, inches: float) -> str:
+    """A label in lines that fit into a panel."""
+    return textwrap.fill(label, int(LETTERS * inches))
+
+
 def _drawer(
     every: Sequence[tuple[str, Score, bool]], axis: str, reference: float | None
 ) -> Callable[[Any, Sequence[tuple[str, Score, bool]]], None]:
@@ -102,17 +113,20 @@ def _drawer(
     margin = max(0.05 * (max(ends) - min(ends)), SMALLEST_MARGIN)
 
     def draw(axes: Any, rows: Sequence[tuple[str, Score, bool]]) -> None:
-        for height, (label, score, hollow) in enumerate(rows):
+        height = 0.0
+        for label, score, hollow in rows:
+            height += label.count("\n") * LABEL / LINE
+            if reference is not None:  # beside the interval alone: a line through a label would hide it
+                axes.plot([reference] * 2, [-height - 0.3, 0.14 - height], color=INK, linewidth=0.8, linestyle=DASHED)
             axes.plot([score.ci_lo, score.ci_hi], [-height] * 2, color=MARK, linewidth=0.7 if hollow else 1.4)
             fill = "none" if hollow else "full"
             axes.plot(score.estimate, -height, "o", color=MARK, markersize=4, fillstyle=fill)
             axes.text(0.0, 0.2 - height, label, transform=axes.get_yaxis_transform(), fontsize=8)
-        if reference is not None:
-            axes.axvline(reference, color=INK, linewidth=0.8, linestyle=(0, (4, 3)))
+            height += 1
         axes.set_xlim(min(ends) - margin, max(ends) + margin)
         axes.set_yticks([])
         axes.spines["left"].set_visible(False)
-        axes.set_ylim(0.6 - max(1, len(rows)), 0.6)
+        axes.set_ylim(0.6 - max(1.0, height), 0.6)
         axes.ticklabel_format(axis="x", useOffset=False)
         axes.locator_params(axis="x", nbins=4)
         axes.set_xlabel(axis)

@@ -26,6 +26,9 @@ NAMES = {
     VERBAL: "stated belief",
     COVERAGE: "coverage of the options",
 }
+UNITS = {PROBE: "nats", EXACT: "nats", ACTION: "share", VERBAL: "probability", COVERAGE: "probability"}
+NOTHING = 1e-3
+"""The largest change that is drawn as none: a panel of rounding errors would look like an effect."""
 CONTROLS = {"unrelated": "another concept", "position": "the wrong token", "layer": "the wrong layer"}
 KEY: dict[str, Any] = {
     "steered": {"color": MARK, "marker": "o", "markersize": 3, "linewidth": 1},
@@ -92,7 +95,10 @@ def dose_figure(found: CausalCheck, plan: CausalPlan) -> Figure:
                 )
         axes.errorbar(response.doses, means, yerr=[below, above], elinewidth=0.8, **KEY["steered"])
         axes.set_xlabel("dose, SD")
-        axes.set_ylabel("change")
+        axes.set_ylabel(f"change, {UNITS[outcome]}")
+        axes.ticklabel_format(axis="y", style="plain", useOffset=False)
+        if np.nanmax(np.abs([*np.ravel(means), *below, *above]), initial=0.0) < NOTHING:
+            axes.set_ylim(-NOTHING, NOTHING)
 
     caption = (
         f"Mean change from the unedited branch, with intervals over groups. Grey, at {plan.dose:g} SD, which was "

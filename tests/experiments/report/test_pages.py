@@ -22,8 +22,11 @@ from doxascope.experiments.engine.config import load_config, stored_config
 from doxascope.experiments.engine.runner import report, run
 from doxascope.experiments.report.index import INDEX, index_page
 from doxascope.experiments.report.output import prepare, write
+from doxascope.experiments.report.page import _marked
+from doxascope.experiments.report.score_figure import forest
 from doxascope.experiments.runs.folder import RunFolder
 from doxascope.experiments.scoring.engine import score_table
+from doxascope.metrics import cluster_mean
 
 BEGINS = {"svg": ["title", "desc"], "details": ["summary"], "fieldset": ["legend"]}
 """What has to come first in an element."""
@@ -291,3 +294,17 @@ def test_a_page_is_no_wider_than_its_window(browsed: dict[str, Any], kind: str, 
 @pytest.mark.parametrize("kind", KINDS)
 def test_axe_finds_no_violation(browsed: dict[str, Any], kind: str, width: int) -> None:
     assert browsed[f"{kind} {width}"]["axe"] == []
+
+
+def test_a_label_longer_than_its_figure_is_wrapped_and_no_line_runs_through_it() -> None:
+    score = cluster_mean(np.linspace(0.1, 0.3, 12), range(12), seed=0)
+    name = "smollm2-135m, system #e27d9a, n 200 - smollm2-135m, system none, n 200"
+    found = forest("A figure", [(name, score, False), ("short", score, False)], "axis", "Caption.", reference=0)
+    assert found is not None
+    lines = [line for line in re.findall(r">([^<>]+)</t", found.svg) if line.strip() and line.strip() in name]
+    assert len(lines) > 1
+    assert " ".join(line.strip() for line in lines) == name
+
+
+def test_backticks_are_code_and_what_is_between_stays_escaped() -> None:
+    assert _marked("in the orders `latin<b>` of") == "in the orders <code>latin&lt;b&gt;</code> of"
