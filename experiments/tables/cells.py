@@ -210,10 +210,10 @@ def label_text(cell: Any) -> str:
         return cell.strip()
     if pd.api.types.is_scalar(cell) and pd.isna(cell):
         return ""
-    if not isinstance(cell, Integral) and isinstance(cell, Real) and is_whole(cell):
-        if abs(cell) > EXACT:
-            raise ValueError(f"{cell:.0f} is too large to be told from its neighbours; write the column as text")
-        return str(int(cell))
+    if isinstance(cell, Real) and not isinstance(cell, Integral) and is_whole(cell):
+        if abs(number := float(cell)) > EXACT:
+            raise ValueError(f"{number:.0f} is too large to be told from its neighbours; write the column as text")
+        return str(int(number))
     return str(cell).strip()
 
 

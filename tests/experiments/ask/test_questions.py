@@ -169,7 +169,7 @@ def test_all_orders_of_many_options_are_refused() -> None:
 Q = {"question": "?"}
 
 
-def truths(rows: list[dict[str, Any]], **columns: Any) -> list[str]:
+def truths(rows: Any, **columns: Any) -> list[str]:
     return [one.choice.truth for one in asked_choices(rows, "here", QuestionColumns(**columns))]
 
 
@@ -200,7 +200,7 @@ def test_a_truth_is_read_in_the_way_in_which_every_row_of_its_table_can_be() -> 
     assert truths([{**row, "truth": "2"}]) == ["2"]
     assert truths([{**row, "truth": 2}], first=1) == ["4"]
     with pytest.raises(
-        UserError, match="row 1: truth '2' is the text of '2', and the place of '6'; say `columns.first`"
+        UserError, match=r"row 1: truth '2' is the text of '2', and the place of '6'; say `columns.first`"
     ):
         truths([{**row, "truth": 2}])
     assert truths([{**row, "truth": 2}, {**row, "truth": 0}]) == ["6", "2"]  # 0 is no text
@@ -212,13 +212,14 @@ def test_a_truth_is_read_in_the_way_in_which_every_row_of_its_table_can_be() -> 
 
 def test_whole_numbers_of_a_column_with_a_gap_are_whole() -> None:
     table = "question,option_1,option_2,option_3,truth,id\np,1,2,3,3,10\nq,1,2,,2,11\n"
-    found = asked_choices(pd.read_csv(io.StringIO(table)).to_dict("records"), "here")
+    rows: Any = pd.read_csv(io.StringIO(table)).to_dict("records")
+    found = asked_choices(rows, "here")
     assert [one.choice.options for one in found] == [("1", "2", "3"), ("1", "2")]
     assert [one.choice.truth for one in found] == ["3", "2"]
     words = pd.DataFrame(
         {"question": ["p", "q"], "option_1": "x", "option_2": "y", "option_3": ["z", None], "truth": 1}
     )
-    assert truths(words.to_dict("records")) == ["y", "y"]  # pyright: ignore[reportArgumentType]
+    assert truths(words.to_dict("records")) == ["y", "y"]
 
 
 @pytest.mark.parametrize(
