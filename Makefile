@@ -4,6 +4,7 @@
 #   make lint    ruff and pyright
 #   make fuzz    100,000 random inputs of each kind, hours; FUZZ=1000 for fewer
 #   make damage  1,000 bit flips and 200 edits and deletions of a finished run
+#   make faults  runs killed at random moments and gone on with, against the unbroken ones
 #   make bench   the speed tables
 #   make figures   those of the README, from three runs (half an hour or more on two cores)
 #   make calibration   docs/calibration.md anew, from simulated agents (ten minutes on two free cores)
@@ -11,7 +12,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt
 
-.PHONY: setup demo test fuzz damage lint bench calibration figures clean
+.PHONY: setup demo test fuzz damage faults lint bench calibration figures clean
 
 setup: .venv/ready
 
@@ -50,6 +51,9 @@ fuzz: .venv/dev
 
 damage: setup
 	@$(BIN)/python benchmarks/damage.py
+
+faults: setup
+	@$(BIN)/python benchmarks/faults.py
 
 lint: .venv/dev
 	@mkdir -p .typing && ln -sfn .. .typing/doxascope

@@ -26,6 +26,7 @@ import signal
 import sys
 import tempfile
 import time
+import traceback
 from collections import Counter
 from collections.abc import Sequence
 from datetime import UTC, datetime
@@ -83,16 +84,19 @@ class Trial:
         return begun
 
     def _read(self, out: Path, part: Shard, by_ray: bool, limit: int | None) -> None:
-        """In a process of its own, silently; its end says whether it is a line (2), or a traceback (1)."""
-        null = os.open(os.devnull, os.O_WRONLY)
+        """In a process of its own, silently. It ends with 2 where the command line says a line, with 1 elsewhere."""
+        said, null = os.dup(2), os.open(os.devnull, os.O_WRONLY)
         os.dup2(null, 1)
         os.dup2(null, 2)
         if limit is not None:
             resource.setrlimit(resource.RLIMIT_FSIZE, (limit, resource.RLIM_INFINITY))
         try:
             run(*self.given, out, shard=part, workers=ray_workers(2) if by_ray else one_here)
-        except UserError:
+        except (UserError, OSError):
             os._exit(2)
+        except Exception:
+            os.write(said, traceback.format_exc().encode())
+            os._exit(1)
 
     def counted(self) -> dict[int, Any]:
         """Batch -> its files, of those that count."""

@@ -91,9 +91,9 @@ def fit_form(
     for row, one in zip(every, tried, strict=True):
         row[:] = [_coverage(plain, method, _begun(form, one), item, lm) for item in items]
         advance(1)
-    can = np.isfinite(every).any(axis=0)  # what no candidate can read tells nothing of them
+    can = np.array(np.isfinite(every).any(axis=0))  # what no candidate can read tells nothing of them
     if not can.all():
-        lost = [item.id for item, kept in zip(items, can, strict=True) if not kept]
+        lost = [item.id for item, kept in zip(items, can.tolist(), strict=True) if not kept]
         log.warning(
             "fit: %s questions that no beginning of %s reads are left out, such as %s", len(lost), method, lost[0]
         )

@@ -75,7 +75,7 @@ class AskedTable:
 
     def _named(self, table: pd.DataFrame) -> pd.DataFrame:
         own = table.assign(id=[self.ids.get(name, name) for name in table["id"]])
-        return own.rename(columns={"id": own_name(self.id_column, {*own} - {"id"})})
+        return own.rename(columns={"id": own_name(self.id_column, [*map(str, own.columns.drop("id"))])})
 
     @cached_property
     def numbers(self) -> list[Number]:
