@@ -57,13 +57,11 @@ def _of_one(
     def take(pack: Pack) -> int:
         output = lm.backend.run(pack, edits=edits)
         for node, row in zip(pack.nodes.tolist(), lm.head.log_probs(output.hidden).double(), strict=True):
+            if row.isnan().any():
+                raise nan_logits(where, branches.names)
             if node == own:  # the first of all that are read: it was added before the others
-                if row.isnan().any():
-                    raise nan_logits(where, branches.names)
                 plain.append(row)
             else:
-                if row.isnan().any():
-                    raise nan_logits(where, [name for name, end in ends.items() if end == node])
                 found[node] = max(0.0, float((plain[0].exp() * (plain[0] - row)).nansum()))
         return output.tokens_run
 

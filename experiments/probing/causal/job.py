@@ -252,7 +252,8 @@ def _keeper(folder: Path) -> Callable[[str, Callable[[], Arrays]], Arrays]:
         with in_one_line(f"{path}: cannot be written", "choose another --out"):
             folder.mkdir(exist_ok=True)
             with atomic_write(path) as temporary, temporary.open("wb") as file:
-                np.savez(file, **found, **{ANSWERS: np.array(_answers(name, found))})
+                answers: dict[str, Any] = {ANSWERS: np.array(_answers(name, found))}
+                np.savez(file, **found | answers)
         return found
 
     return keep
