@@ -213,6 +213,8 @@ class Column:
     """A second metric: the column then shows the range from the first to it."""
     field: str | None = None
     """A number of the score to show instead of its estimate, which has no interval of its own."""
+    beside: str | None = None
+    """What of `Number.beside` stands below the number, which it is read against."""
 
 
 @dataclass(frozen=True)

@@ -72,6 +72,7 @@ ROOMS = (
         "probing",
         "comparing",
         "card",
+        "validating",
         "cli",
     ),
 )

@@ -7,6 +7,7 @@ from pydantic import Field, model_validator
 
 from ...hooks.errors import nearest
 from ...hooks.settings import Settings
+from ...metrics.whitebox.competence import MAX_ORDER
 from ..experiment import MethodName, RunConfig
 from ..materials.choices.asked_sources import AskedSource
 from ..materials.choices.asking import ChoiceForm
@@ -61,6 +62,8 @@ class AskConfig(RunConfig):
     orders: Rotation = "latin"
     """In which the options are listed: `none` other than the given, `latin` (each option once in each place) or `all`.
     The belief is the mean over them; each is kept."""
+    max_order_share: float = Field(default=MAX_ORDER, gt=0, le=1)
+    """Where orders are rotated, the interval of `order_share` has to lie below this, or the method fails the gate."""
     by: str | None = None
     """`topic`, or a further column of the questions: scores of each of its values, too."""
     methods: Mapping[MethodName, AskForm] = Field(min_length=1)

@@ -8,17 +8,18 @@ import pandas as pd
 
 from ...hooks.errors import UserError
 from ...hooks.lm import LanguageModel
-from ...metrics.whitebox.competence import COVERAGE
+from ...metrics.whitebox.competence import COVERAGE, ORDER
 from ..experiment import Experiment, Findings, Item, Question, Read, Transcripts
-from ..runs.scores import gate
+from ..runs.scores import gate, resampling
+from ..scoring.families.multiclass import order_share
 from ..scoring.number import Number
-from ..tables.samples import Sample
+from ..tables.samples import ALL, Sample
 from .asking import item_of, questions
 from .config import AskConfig
 from .findings import findings
 from .fitting import fit_form
 from .reading import read_item
-from .samples import samples
+from .samples import multiclass, samples
 from .table import answer_table, answered
 
 
@@ -29,11 +30,11 @@ class Ask(Experiment):
     summary = "what does it believe about these questions, each with its own options, and is it right?"
     unit = "questions, each with its own options"
     headline = "accuracy"
-    beside = ("calibration_error", "coverage")
-    gate = (COVERAGE,)
+    beside = ("brier_multiclass", "log_loss", "calibration_error", "coverage", "order_share", "order_effect")
+    gate = (COVERAGE, ORDER)
     config_type = AskConfig
     material = "questions.file"
-    choices = frozenset({"questions", "by", "fit", "answers"})
+    choices = frozenset({"questions", "by", "fit", "answers", "max_order_share"})
 
     def items(self, config: AskConfig) -> list[Item]:
         """The questions, in the order of the seed."""
@@ -71,9 +72,12 @@ class Ask(Experiment):
         return samples(config, beliefs)
 
     def own_scores(self, config: AskConfig, beliefs: pd.DataFrame) -> Iterable[Number]:
-        """The competence gate: coverage."""
+        """The competence gate: coverage, and where orders were rotated that the order is not most of the belief."""
         for method, asked in answered(beliefs):
-            yield gate(config, method, coverage={"options": np.concatenate([one.coverage for one in asked])})
+            whole = multiclass(method, ALL, asked)
+            order = None if whole.by_order is None else order_share(whole, resampling(config))
+            masses = np.concatenate([one.coverage for one in asked])
+            yield gate(config, method, coverage={"options": masses}, order=order, max_order=config.max_order_share)
 
     def answers(self, beliefs: pd.DataFrame) -> pd.DataFrame:
         """A row for each question and method, with the user's further columns."""

@@ -7,6 +7,7 @@ import numpy as np
 import pandas as pd
 
 from ..experiment import Column, Findings, Gallery, Instance, Table, Transcripts
+from ..scoring.families.multiclass import EVEN, GUESS, UNBINNED
 from ..scoring.number import Number
 from ..tables.samples import ALL
 from .config import AskConfig
@@ -16,14 +17,22 @@ from .table import Answered, answered
 MOST = 300
 """Questions on a page; of more, so many are drawn."""
 COLUMNS = (
-    Column("accuracy", "accuracy", "share of questions whose likeliest option is the true one", percent=True),
-    Column("brier_multiclass", "Brier", "squared distance from the truth, over all options, in [0, 2]"),
-    Column("log_loss", "log-loss", "-log of the probability of the true option, nats"),
-    Column("calibration_error", "calibration error", "RMS over bins of confidence, less what chance adds"),
+    Column(
+        "accuracy", "accuracy", "share of questions whose likeliest option is the true one", percent=True, beside=GUESS
+    ),
+    Column("brier_multiclass", "Brier", "squared distance from the truth, over all options, in [0, 2]", beside=EVEN),
+    Column("log_loss", "log-loss", "-log of the probability of the true option, nats", beside=EVEN),
+    Column(
+        "calibration_error",
+        "calibration error",
+        "RMS over bins of confidence, less what chance adds",
+        beside=UNBINNED,
+    ),
     Column("calibration_error", "ECE", "as published; few questions in a bin make it large", field="ece"),
     Column("confidence", "confidence", "mean probability of the likeliest option", percent=True),
     Column("coverage", "coverage", "how much of what the model would say the options are", percent=True),
-    Column("order_effect", "order", "how far the order of the options moves the belief (total variation)"),
+    Column("order_share", "order share", "of the variance between options, what is their order", percent=True),
+    Column("order_effect", "order effect", "how far the order of the options moves the belief (total variation)"),
 )
 PROPOSED = Table(
     "Is this the right answer?",

@@ -16,7 +16,7 @@ def samples(config: AskConfig, beliefs: pd.DataFrame) -> Iterator[Sample]:
     """Of each method all questions, then those of each value of `by`."""
     for method, asked in answered(beliefs):
         for subset, part in parts(config, asked).items():
-            yield _multiclass(method, subset, part)
+            yield multiclass(method, subset, part)
             if proposed := [one for one in part if one.yes is not None]:
                 yield _proposed(method, subset, proposed)
 
@@ -31,7 +31,8 @@ def parts(config: AskConfig, asked: Sequence[Answered]) -> dict[str, list[Answer
     return found
 
 
-def _multiclass(method: str, subset: str, asked: Sequence[Answered]) -> Multiclass:
+def multiclass(method: str, subset: str, asked: Sequence[Answered]) -> Multiclass:
+    """The beliefs over options of some questions."""
     several = [one.by_order for one in asked]
     return Multiclass(
         kind="exact",

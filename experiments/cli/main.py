@@ -18,6 +18,7 @@ from .echo import VisibleFormatter, echo
 from .options import ALLOW_CODE, MATERIAL, MODEL, OVERRIDE, named_values, number
 from .probe import probe
 from .scoring import card, compare, score
+from .validate import validate
 
 
 @click.group(context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
@@ -352,7 +353,7 @@ def ls(out: Path, as_page: bool) -> None:
         echo(f"  {manifest.parent.name:<48}{state}")
 
 
-for command in (score, compare, card, activations, probe, doctor):
+for command in (score, compare, card, validate, activations, probe, doctor):
     cli.add_command(command)
 
 

@@ -6,10 +6,11 @@ from ...probes.evidence.estimators import DRAWS
 from ...probes.evidence.refit import METHOD, Refitted
 from ...probes.evidence.transfer import Transfer
 from ...probes.job import Judged
+from ...probes.selection.sweep import layer_at
 from ..report.blocks import Block, Cell, Picture, Primary, Prose, Stamp, TableBlock, Top
 from ..report.page import Page
 from .figures import curve_figure, head_maps, strongest
-from .rows import Loaded
+from .rows import Loaded, n_layers_of
 from .settings import ProbeJob
 
 WHY_NOT = {
@@ -45,7 +46,7 @@ def page(judged: Judged, job: ProbeJob, loaded: Loaded, model: str) -> Page:
         _criteria(card),
         Prose(
             title="Where it can be decoded",
-            text=f"Registered: {study.at}, relative depth {job.study.depth:g}. Highest, and not registered: "
+            text=f"Registered: {study.at}, {_depth(job, loaded)}. Highest, and not registered: "
             f"{strongest(found)}, R2 {found.r2.max():.3f}. Chosen anew within each training fold: "
             f"R2 {found.selected_r2:.3f}, permutation p {found.selected_p:.3g}.",
         ),
@@ -70,6 +71,13 @@ def _verdict(card: Card) -> Stamp:
     ]
     needed = [(name, why) for name, why in missing if name in NEEDED_FOR_BELIEF]
     return Stamp(says=f"What this probe reads: {card.name}", lines=needed, note=WHY_NOT.get(card.name, ""))
+
+
+def _depth(job: ProbeJob, loaded: Loaded) -> str:
+    n_layers = n_layers_of(loaded.header)
+    asked = layer_at(job.study.depth, n_layers)
+    nearest = "" if asked == loaded.at.layer else f" (layer {asked}; the nearest that was captured)"
+    return f"relative depth {job.study.depth:g} of {n_layers} layers{nearest}"
 
 
 def _asked(judged: Judged, job: ProbeJob, loaded: Loaded) -> str:

@@ -86,12 +86,18 @@ def load_runs(job: ProbeJob, allow_code: Sequence[Path] = ()) -> Loaded:
         for point in _heads(ReadAt(site, layer, position), n_heads if job.heads else None)
     )
     data = ProbeData(rows, make_target(job.target, values[known]), features, points)
-    registered = ReadAt(job.site, at_depth(points, job.study.depth), job.position)
+    registered = ReadAt(job.site, at_depth(points, job.study.depth, n_layers_of(header)), job.position)
     others = {name: _of_rival(run, rows["readout_id"].tolist(), registered) for name, run in job.rivals.items()}
     embedded = ReadAt("resid_pre", 0, job.position)
     if "resid_pre" in header.sites and 0 in header.layers and embedded != registered:
         others[LAYER_0] = features.read(embedded)
     return Loaded(data, header, registered, {name: sites[name] for name in positions}, first, others)
+
+
+def n_layers_of(header: Header) -> int:
+    """Of the model whose activations these are."""
+    held: Any = header.conditions["model"]
+    return int(held["n_layers"])
 
 
 def _of_rival(run: Path, readout_ids: list[str], at: ReadAt) -> Floats:

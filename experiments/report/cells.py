@@ -31,9 +31,9 @@ def score_cell(
     )
 
 
-def absent(status: str) -> Cell:
+def absent(status: str, below: Sequence[str] = ()) -> Cell:
     """No number, and why."""
-    return Cell(NONE, status=qualified(status) or "undefined", known=False)
+    return Cell(NONE, below, status=qualified(status) or "undefined", known=False)
 
 
 def qualified(status: str) -> str:

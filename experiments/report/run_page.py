@@ -72,16 +72,21 @@ def run_page(
 def _lead_figure(told: "_Told", column: Column, methods: Sequence[str], config: RunConfig) -> Figure | None:
     """The headline of every method."""
     plan = config.registered
-    coherent = plan.coherent if plan and plan.metric == column.metric else None
+    reference = plan.coherent if plan and plan.metric == column.metric else None
+    dashed = "" if reference is None else f" Dashed: {reference:g}, coherent."
+    numbers = [told.numbers[column.metric, one, ALL] for one in methods]
     rows = [
-        (told.method(one).value, told.numbers[column.metric, one, ALL].score, one in told.failed) for one in methods
+        (f"{told.method(one.method).value}, n {one.score.n_rows}", one.score, one.method in told.failed)
+        for one in numbers
     ]
-    dashed = "" if coherent is None else f" Dashed: {coherent:g}, coherent."
+    chance = {one.beside.get(column.beside, "") for one in numbers} if column.beside else set()
+    if len(chance) == 1 and (value := chance.pop()):  # what knows nothing comes before what is perfect
+        reference, dashed = float(value), f" Dashed: {value}, {column.beside}."
     hollow = " Hollow: fails the gate, and is no belief." if any(failed for *_, failed in rows) else ""
     caption = (
         f"{column.explanation[:1].upper()}{column.explanation[1:]}. {100 * config.level:g}% intervals.{dashed}{hollow}"
     )
-    return forest(column.title[:1].upper() + column.title[1:], rows, column.title, caption, reference=coherent)
+    return forest(column.title[:1].upper() + column.title[1:], rows, column.title, caption, reference=reference)
 
 
 class _Told:
@@ -109,13 +114,15 @@ class _Told:
             return Cell(_percent(value) if column.percent else f"{value:.3g}", known=True)
         if not score.ci_method and score.status == "ok":
             raise ValueError(f"{column.metric}: a number without an interval's method must not be printed")
+        read_against = number.beside.get(column.beside) if column.beside else None
+        below = [f"{column.beside} {read_against}"] if read_against else []
         if math.isnan(score.estimate):
-            return absent(score.status)
+            return absent(score.status, below)
         written = _percent if column.percent else _whole if column.whole else _decimal
         if column.to is not None:
             other = self.numbers[column.to, method, subset].score.estimate
             return Cell(f"{written(score.estimate)} – {written(other)}", status=qualified(score.status), known=True)
-        below = [self._notes.get(number.key, "")]
+        below.append(self._notes.get(number.key, ""))
         if weighs_clusters(score):
             below.append(f"clusters alike: {written(score.equal_weight_mean)}")
         return score_cell(score, written, below=below)
@@ -148,11 +155,13 @@ def _headline(
     rows = [
         [
             told.method(method),
-            *(told.cell(column, method, ALL) for column in columns),
+            told.cell(columns[0], method, ALL),
             _denominator(score, clusters=True),
+            *(told.cell(column, method, ALL) for column in columns[1:]),
         ]
         for method, score in zip(methods, scores, strict=True)
     ]
+    titled = [(column.title, column.explanation) for column in columns]
     made = "".join(f", {key} {value}" for key, value in scores[0].params.items())
     checked = manifest["verification"]
     how = (
@@ -165,9 +174,9 @@ def _headline(
         TableBlock(
             title="Scores",
             caption=f"Mean over instances, {100 * config.level:g}% interval over clusters (items that share content).",
-            head=[("method", ""), *((column.title, column.explanation) for column in columns), ("instances", "")],
+            head=[("method", ""), titled[0], ("instances", ""), *titled[1:]],
             rows=rows,
-            notes=[(column.title, column.explanation) for column in columns],
+            notes=titled,
         ),
         Prose(text=f"Interval: {scores[0].ci_method}{made}. {how}", soft=True),
     ]

@@ -49,6 +49,10 @@ def headline_text(scores: Mapping[str, Any]) -> str:
         if own:
             lines += ["", f"{metric}: {own[0]['quantity']}".rstrip(": ")]
             lines += aligned([(*HEADINGS[:3], *HEADINGS[4:]), *map(_stored_cells, own)])
+            read_with = [
+                (row["method"], "; ".join(f"{key} {told}" for key, told in row["beside"].items())) for row in own
+            ]
+            lines += [f"  {method}: {told}" for method, told in read_with if told]
     unscored = [f"not scored: {name} {why}" for name, why in scores.get("not_scored", {}).items()]
     told = [*unscored, *scores.get("advice", ())]
     return "\n".join([*scores["lead"]["said"], *lines, *(["", *told] if told else [])])

@@ -125,24 +125,24 @@ def calibration_error(
         confidence: [n] probability of the likeliest option, or of any event.
         correct: [n] whether it came true: 0, 1, or NaN if unknown.
         groups: [n] what was sampled; without it every row by itself.
-        bins: of equal counts; None: one for each 15 questions, up to ten.
+        bins: of equal counts; None: one for each 15 questions, up to ten, and at least two.
         level: of the interval and of the band of the bins.
 
-    The squared distance of each bin is taken less its cluster-robust variance (Kumar, Liang & Ma 2019, for dependent
-    rows), so that it is unbiased. The interval inverts a noncentral chi2 of the squared distances for fixed bins, whose
-    variance is no smaller than the binomial one of a calibrated model: where errors are rare, those that were seen
-    hardly vary. `few_surprises`: too few errors are to be expected for any interval. `one_cluster_in_a_bin` says that a
-    variance is not known.
+    The squared distance of each bin is taken less its cluster-robust variance (Kumar, Liang & Ma 2019, for
+    dependent rows), so that it is unbiased. The interval inverts a noncentral chi2 of the squared distances for
+    fixed bins, whose variance is no smaller than the binomial one of a calibrated model: where errors are rare,
+    those that were seen hardly vary. `too_few`: not enough rows for two bins. `few_surprises`: too few errors are
+    to be expected for any interval. `one_cluster_in_a_bin` says that a variance is not known.
 
-    >>> round(calibration_error([0.9] * 10, [1] * 6 + [0] * 4).ece, 6)  # nine in ten is believed, six are right
+    >>> round(calibration_error([0.9] * 10, [1] * 6 + [0] * 4, bins=1).ece, 6)  # nine in ten is believed, six are right
     0.3
     """
     check_level(level)
     rows = complete_numbers(groups, confidence=probabilities(confidence, "confidence"), y=outcomes(correct, "correct"))
     s, y = rows.columns
-    if not rows.n:
+    if not rows.n or (bins is None and rows.n < 2 * PER_BIN):
         return CalibrationError(status="too_few", **rows.counts)
-    n_bins = max(1, min(MOST_BINS, rows.n // PER_BIN)) if bins is None else bins
+    n_bins = min(MOST_BINS, rows.n // PER_BIN) if bins is None else bins
     labels = quantile_bins(s, n_bins)
     member = labels[:, None] == np.unique(labels)
     size = cluster_sums(member.astype(np.float64), rows.codes, rows.n_clusters)

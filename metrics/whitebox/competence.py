@@ -23,7 +23,7 @@ from ..validation import Floats, check_level, floats, outcomes, probabilities, r
 FALLS, BELOW_MENTIONED = "rejected falls", "rejected below mentioned"
 COVERAGE, PARSED = "coverage", "valid-answer rate"
 GAIN, EVIDENCE, EASY = "gain over words", "response to evidence", "easy questions"
-COMPLEMENT = "complement coherence"
+COMPLEMENT, ORDER = "complement coherence", "order of the options"
 CONDITIONS = {
     FALLS: "the rejected option's share, after less before",
     BELOW_MENTIONED: "its share after, less that after the same question with a reply that decides nothing",
@@ -33,11 +33,14 @@ CONDITIONS = {
     EVIDENCE: "slope of the belief on evidence whose posterior is known",
     EASY: "accuracy on easy questions, beside that of a guess",
     COMPLEMENT: "mean |P(claim) + P(its negation) - 1|",
+    ORDER: "share of the variance between options that the order of the options makes",
 }
 """The conditions of a gate, and the number that each looks at (METRICS W4)."""
 JUDGED_ALONE = (COVERAGE, PARSED)
 NOT_A_BELIEF = "not a belief measurement"
 RARE = "ratio of rare answers"
+MAX_ORDER = 0.5
+"""Where the order of the options makes half of what tells them apart, a belief is no more than a place."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -161,6 +164,8 @@ def belief_gate(
     chance: float = NAN,
     complement: Score | None = None,
     max_complement: float = 0.25,
+    order: Score | None = None,
+    max_order: float = MAX_ORDER,
     min_coverage: float = 0.5,
     min_parse: float = 0.8,
     level: float = 0.95,
@@ -185,6 +190,8 @@ def belief_gate(
         chance: accuracy of a guess.
         complement: mean |P(claim) + P(its negation) - 1|: its interval must lie below `max_complement`.
         max_complement: fixed before anything is read; a yes-sayer has 1.
+        order: share of the variance between options that their order makes: its interval must lie below `max_order`.
+        max_order: fixed before anything is read; who answers by place alone has 1.
         min_coverage: fixed before anything is read, as is `min_parse`.
         min_parse: likewise.
         level: of each one-sided bound. Every condition has to hold, so none is corrected (intersection-union). That of
@@ -223,6 +230,8 @@ def belief_gate(
         made.append(_above(EASY, cluster_share(right, of, **how), chance))
     if complement is not None:
         made.append(_below(COMPLEMENT, "", complement, max_complement))
+    if order is not None:
+        made.append(_below(ORDER, "", order, max_order))
     if not made:
         raise ValueError("belief_gate: no condition was given; give at least one reading")
     conditions = {condition.label: condition for condition in made}

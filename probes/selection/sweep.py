@@ -150,7 +150,14 @@ def sweep(
     return combine(data.points, found, y, null, folds, level=level)
 
 
-def at_depth(points: Sequence[ReadAt], depth: float) -> int:
-    """The layer at a relative depth from 0.0, the first of the points' layers, to 1.0, the last: a rule to register."""
-    layers = sorted({at.layer for at in points})
-    return layers[int(depth * (len(layers) - 1) + 0.5)]
+def at_depth(points: Sequence[ReadAt], depth: float, n_layers: int) -> int:
+    """The layer at a relative depth from 0.0, the first of the model's layers, to 1.0, the last, or the nearest that
+    was captured: a rule to register, which does not move with what was captured.
+    """
+    asked = layer_at(depth, n_layers)
+    return min({at.layer for at in points}, key=lambda layer: (abs(layer - asked), layer))
+
+
+def layer_at(depth: float, n_layers: int) -> int:
+    """The layer of a model at a relative depth."""
+    return int(depth * (n_layers - 1) + 0.5)

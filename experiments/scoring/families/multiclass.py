@@ -7,6 +7,7 @@ import numpy as np
 from ....metrics import (
     LOSS,
     UNIT,
+    Ratio,
     calibration_error,
     calibration_slope,
     cluster_mean,
@@ -16,12 +17,15 @@ from ....metrics import (
     order_effect,
     ratio_of_sums,
 )
+from ....metrics.decision.multiclass import PER_BIN
 from ...tables.cells import Array
 from ...tables.samples import Multiclass
 from ..number import Resampling
 from .martingale import LEVEL
 from .metric import Compared, Line, clusters_of, compare_mean, metric, with_drop_reasons
 
+GUESS, EVEN, UNBINNED = "of a guess", "of equally likely options", "cannot be measured"
+"""What is told beside a number: those of a belief that knows nothing, and why there is none."""
 TABLE = "a belief table with options and outcome, 1 in the row of the true option"
 
 
@@ -38,7 +42,7 @@ def _compare_log_loss(sample: Multiclass) -> Compared:
 def accuracy(sample: Multiclass, how: Resampling) -> Iterator[Line]:
     """Share of questions whose likeliest option is the true one; tied options share the credit."""
     right = option_scores(sample.belief, sample.truth).correct
-    guess = {"of a guess": f"{np.mean(1 / sample.sizes):.3f}"}
+    guess = {GUESS: f"{np.mean(1 / sample.sizes):.3f}"}
     score = with_drop_reasons(cluster_share(right, clusters_of(sample), **how.interval), sample, right)
     yield Line("accuracy", "accuracy", score, guess)
 
@@ -47,9 +51,8 @@ def accuracy(sample: Multiclass, how: Resampling) -> Iterator[Line]:
 def option_score(sample: Multiclass, how: Resampling) -> Iterator[Line]:
     """How near beliefs over all options are to the true one: Brier score, in [0, 2], and log-loss, in nats."""
     found = option_scores(sample.belief, sample.truth)
-    named = "of equally likely options"
     even = {"brier": np.mean(1 - 1 / sample.sizes), "log_loss": np.mean(np.log(sample.sizes))}
-    brier, loss = ({named: f"{value:.3f}"} for value in even.values())
+    brier, loss = ({EVEN: f"{value:.3f}"} for value in even.values())
     yield _mean("brier_multiclass", "Brier score over all options", sample, found.brier, how, brier, (0.0, 2.0))
     yield _mean("log_loss", "log-loss, nats", sample, found.log_loss, how, loss, LOSS)
 
@@ -68,7 +71,7 @@ def option_calibration(sample: Multiclass, how: Resampling) -> Iterator[Line]:
         "calibration_error",
         "calibration error, RMS, less chance",
         with_drop_reasons(error, sample, found.hit),
-        beside if error.bins else {},
+        beside if error.bins else {UNBINNED: f"with {error.n_rows} questions; two bins take {2 * PER_BIN}"},
     )
     slope = calibration_slope(found.confidence, found.hit, owners, level=level)
     told = {"p tests": "a slope of 1", "intercept": f"{slope.intercept:.3f}"}
@@ -93,13 +96,18 @@ def option_coverage(sample: Multiclass, how: Resampling) -> Iterator[Line]:
 def option_order(sample: Multiclass, how: Resampling) -> Iterator[Line]:
     """How far the order in which options are listed moves the belief: 0 if only what they say counts."""
     assert sample.by_order is not None
-    effects = [order_effect(one) for one in sample.by_order]
-    moved = np.array([one.moved for one in effects])
+    moved = np.array([order_effect(one).moved for one in sample.by_order])
     yield _mean("order_effect", "distance between orders (total variation)", sample, moved, how)
+    yield Line("order_share", "share of the variance between options that the order makes", order_share(sample, how))
+
+
+def order_share(sample: Multiclass, how: Resampling) -> Ratio:
+    """Of the variance that tells options apart, the share that is their order (METRICS E16). The sample has orders."""
+    assert sample.by_order is not None
+    effects = [order_effect(one) for one in sample.by_order]
     sums = np.array([[one.of_order, one.of_options] for one in effects])
     owners, known = clusters_of(sample), np.isfinite(sums).all(axis=1)
-    share = ratio_of_sums(sums[known], owners[known], within=UNIT, **how.interval)
-    yield Line("order_share", "share of the variance between options that the order makes", share)
+    return ratio_of_sums(sums[known], owners[known], within=UNIT, **how.interval)
 
 
 def _mean(

@@ -93,7 +93,7 @@ def test_bins_hold_as_many_and_the_band_widens_with_clusters() -> None:
 
 def test_what_cannot_be_told_is_a_status() -> None:
     assert calibration_error([], []).status == "too_few"
-    alone = calibration_error([0.5, 0.6], [1, 0], ["a", "a"])
+    alone = calibration_error([0.5, 0.6], [1, 0], ["a", "a"], bins=1)
     assert (alone.status, np.isnan(alone.rms)) == ("one_cluster", True)
     with pytest.raises(ValueError, match="is not an outcome"):
         calibration_error([0.5], [0.5])
@@ -110,3 +110,13 @@ def test_a_ratio_of_sums_is_no_mean_of_ratios() -> None:
     columns = np.column_stack([[1.0, 9.0], [1.0, 3.0]])
     assert ratio_of_sums(columns, [0, 1], seed=0).ratio == 2.5
     assert ratio_of_sums(np.zeros((3, 2)), [0, 1, 2], seed=0).status == "undefined"
+
+
+def test_one_bin_is_no_calibration() -> None:
+    """An error of 0 over one bin would only say that the mean confidence is the accuracy."""
+    s, y = np.tile([0.2, 0.8], 15), np.tile([1.0, 0.0], 15)  # as wrong as can be, and right on average
+    few = calibration_error(s[:29], y[:29])
+    assert (few.status, few.bins) == ("too_few", ())
+    assert np.isnan([few.rms, few.ece]).all()
+    assert len(calibration_error(s, y).bins) == 2
+    assert calibration_error(s, y).ece == pytest.approx(0.8)

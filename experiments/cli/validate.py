@@ -1,0 +1,72 @@
+"""`doxascope validate`: the instrument on models whose beliefs are known."""
+
+from pathlib import Path
+
+import click
+
+from .echo import echo
+
+FOLDER = click.Path(path_type=Path)
+MANY = 250
+"""Null organisms that a GPU trains side by side."""
+
+
+@click.command()
+@click.argument("organisms", nargs=-1, metavar="[ORGANISM]...")
+@click.option("--null", "n", type=click.IntRange(1), help="Grow so many organisms that have none of it instead.")
+@click.option("--contexts", type=click.IntRange(60), help="That each organism reads; 200, of a null organism 150.")
+@click.option("--seed", type=click.IntRange(0), default=0, show_default=True, help="Of contexts and resampling.")
+@click.option("--device", default="cpu", show_default=True, help="cpu or cuda; with --null, what trains them.")
+@click.option("--backend", help="The library that reads the organisms.")
+@click.option("--workers", type=click.IntRange(1), default=1, show_default=True, help="Processes that read, of --null.")
+@click.option("--folder", type=FOLDER, help="Organisms that you trained anew; the shipped ones if not given.")
+@click.option("--out", type=FOLDER, help="For numbers, page and figures. [validation, or nulls]")
+def validate(
+    organisms: tuple[str, ...],
+    n: int | None,
+    contexts: int | None,
+    seed: int,
+    device: str,
+    backend: str | None,
+    workers: int,
+    folder: Path | None,
+    out: Path | None,
+) -> None:
+    """Measure transformers whose beliefs were planted, and lay what is found beside it.
+
+    Six organisms: honest, sycophantic, sycophantic-in-words, denying, late, early. The exit code is 1 if a planted
+    value is not recovered. With --null so many organisms are grown that hide nothing and flatter nobody; it is counted
+    how often doxascope says otherwise, and the exit code is 1 from 5 of 30.
+
+    \b
+    doxascope validate                              all six, in about two minutes
+    doxascope validate denying late
+    doxascope validate --null 30 --workers 2
+    """
+    from ..engine.progress import progress
+    from ..validating import told
+
+    if n:
+        from ..validating.null import NullPlan, null_claims, rates
+
+        place = told.prepare_null(out or Path("nulls"))
+        together = MANY if device.startswith("cuda") else NullPlan().together
+        plan = NullPlan(n=n, device=device, workers=workers, together=together)
+        plan = plan._replace(contexts=contexts or plan.contexts)
+        with progress(n, "organism", "null organisms") as advance:
+            read = null_claims(plan, advance)
+        place.write_json("nulls.json", told.null_data(read, plan))
+        echo(told.null_text(read))
+        echo(f"\nrecorded: {place.path / 'nulls.json'}")
+        raise SystemExit(int(any(one.fails for one in rates(read))))
+    from ..validating.beliefs import Effort
+    from ..validating.command import validate as run
+
+    place = told.prepare(out or Path("validation"))
+    effort = Effort(contexts=contexts or Effort().contexts, seed=seed)
+    with progress(len(organisms) or 6, "organism", "organisms") as advance:
+        found = run(organisms, effort, folder=folder, device=device, backend=backend, advance=advance)
+    told.write(place, found, effort)
+    echo(told.text(found))
+    echo(f"\nreport: {place.path / 'report.html'}")
+    raise SystemExit(int(not all(one.recovered for one in found)))

@@ -1,0 +1,174 @@
+"""What was planted and what was recovered, as lines, as data and as a page."""
+
+import math
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+from ... import __version__
+from ...hooks.text import shown
+from ..report.aligned import aligned
+from ..report.blocks import Block, Cell, Picture, Primary, Prose, Stamp, TableBlock, Top
+from ..report.output import prepared
+from ..report.page import FIGURES, Page
+from ..report.rows import jsonable
+from ..runs.folder import RunFolder
+from .beliefs import Effort
+from .claims import RULES
+from .figures import lead_figure, map_figure
+from .null import NullPlan, NullRead, rates
+from .recover import Organism, Recovered
+
+FILES = ("validation.json", "report.html", FIGURES)
+NULL_FILES = ("nulls.json",)
+
+
+def prepare(folder: Path) -> RunFolder:
+    """The folder that `write` will fill. Raises UserError if it holds anything but a validation."""
+    return prepared(folder, FILES, "organisms", "validation")
+
+
+def prepare_null(folder: Path) -> RunFolder:
+    """The same for `write_null`."""
+    return prepared(folder, NULL_FILES, "false_claims", "validation of null organisms")
+
+
+def number_text(one: Recovered) -> str:
+    """An estimate with its interval."""
+    if math.isnan(one.estimate):
+        return "none"
+    return shown(one.estimate) + (f" [{shown(one.lo)}, {shown(one.hi)}]" if math.isfinite(one.lo) else "")
+
+
+def planted_text(value: float) -> str:
+    """A planted value; a dash where nothing was planted that could be found."""
+    return "-" if math.isnan(value) else shown(value)
+
+
+def text(found: Sequence[Organism]) -> str:
+    """For a terminal."""
+    lines = []
+    for one in found:
+        lines += ["", f"{one.species.name}: {one.species.story}"]
+        lines += aligned([("", "planted", "recovered", ""), *_rows(one)])
+    right = sum(one.recovered for one in found)
+    return "\n".join([*lines, "", f"{right} of {len(found)} organisms recovered"])
+
+
+def _rows(one: Organism) -> Iterator[tuple[str, str, str, str]]:
+    for number in one.numbers:
+        name = f"{number.what}: {number.reading}"
+        yield name, planted_text(number.planted), number_text(number), "" if number.found else "OUTSIDE"
+    for claim in one.claims:
+        told = "yes" if claim.claimed.certified else "no"
+        wrong = "" if claim.right else "WRONG"
+        yield f"{claim.claimed.name} certified", "yes" if claim.planted else "no", told, wrong
+    place = one.place
+    wrong = "" if place.planted == place.found else "WRONG"
+    yield "belief held from", place.planted, f"{place.found}, {place.lead} tokens before the answer", wrong
+
+
+def data(found: Sequence[Organism], effort: Effort) -> dict[str, Any]:
+    """For `validation.json`."""
+    return {
+        "doxascope": __version__,
+        "effort": effort._asdict(),
+        "organisms": {
+            one.species.name: {
+                "recovered": one.recovered,
+                "numbers": [number._asdict() | {"found": number.found} for number in one.numbers],
+                "claims": [
+                    claim.claimed._asdict() | {"planted": claim.planted, "right": claim.right} for claim in one.claims
+                ],
+                "place": one.place._asdict(),
+                "r2": one.r2.tolist(),
+                "map": {cell.subset: cell.score.estimate for cell in one.map},
+            }
+            for one in found
+        },
+    }
+
+
+def page(found: Sequence[Organism], effort: Effort) -> Page:
+    """Planted against recovered: the figure, then organism by organism."""
+    wrong = [one for one in found if not one.recovered]
+    verdict: Prose | Stamp = Prose(text=f"All {len(found)} organisms are recovered.", strong=True)
+    if wrong:
+        verdict = Stamp(
+            says=f"Not recovered: {', '.join(one.species.name for one in wrong)}.",
+            lines=[(one.species.name, "; ".join(row[0] for row in _rows(one) if row[3])) for one in wrong],
+        )
+    numbers = [number for one in found for number in one.numbers if not math.isnan(number.planted)]
+    top = Top(
+        said="Transformers whose beliefs were planted, read as any model is.",
+        verdict=verdict,
+        figure=lead_figure(found),
+        primary=Primary(
+            title="Primary number",
+            label="planted numbers that lie where they were found",
+            value=f"{sum(one.found for one in numbers)} of {len(numbers)}",
+            lines=[f"{sum(claim.right for one in found for claim in one.claims)} of {3 * len(found)} claims are right"],
+        ),
+    )
+    blocks: list[Block] = [_organism(one) for one in found]
+    blocks.append(_map_block(found))
+    blocks.append(
+        TableBlock(
+            title="Rules",
+            caption="Fixed before anything was read, and the same for null organisms (`doxascope validate --null`).",
+            head=[("claim", ""), ("is certified if", "")],
+            rows=[[Cell(name), Cell(rule)] for name, rule in RULES.items()],
+        )
+    )
+    made = f"{effort.contexts} contexts, seed {effort.seed}; doxascope {__version__}."
+    return Page("Validation", "on organisms", top, blocks, made)
+
+
+def _organism(one: Organism) -> TableBlock:
+    return TableBlock(
+        title=one.species.name,
+        caption=f"It {one.species.story}.",
+        head=[("", ""), ("planted", ""), ("recovered", "with its interval"), ("", "")],
+        rows=[[Cell(cell) for cell in (*row[:3], row[3].lower())] for row in _rows(one)],
+    )
+
+
+def _map_block(found: Sequence[Organism]) -> Block:
+    return Picture(title="Where the belief lies", figure=map_figure(found))
+
+
+def write(folder: RunFolder, found: Sequence[Organism], effort: Effort) -> None:
+    """`validation.json`, `report.html` and its figures."""
+    folder.write_json("validation.json", jsonable(data(found, effort)))
+    page(found, effort).write(folder)
+
+
+def null_text(found: Sequence[NullRead]) -> str:
+    """How often what is not there was certified, for a terminal."""
+    rows = [
+        (one.claim, f"{one.times} of {one.n}", f"[{one.interval[0]:.3f}, {one.interval[1]:.3f}]", "FAILS" * one.fails)
+        for one in rates(found)
+    ]
+    lines = [*aligned([("certified, and not there", "count", "95% interval", ""), *rows])]
+    if left := sum(not one.honest for one in found):
+        lines += ["", f"{left} of {len(found)} organisms have not learnt to say what they hold, and are left out"]
+    return "\n".join(lines)
+
+
+def null_data(found: Sequence[NullRead], plan: NullPlan) -> dict[str, Any]:
+    """For `nulls.json`."""
+    return {
+        "doxascope": __version__,
+        "plan": plan._asdict(),
+        "rules": RULES,
+        "false_claims": {
+            one.claim: {"count": one.times, "n": one.n, "interval": list(one.interval), "fails": one.fails}
+            for one in rates(found)
+        },
+        "organisms": [
+            {"seed": one.seed, "r2": one.r2, "honest": one.honest}
+            | {name: claim.evidence for name, claim in one.claims.items()}
+            | {"certified": [name for name, claim in one.claims.items() if claim.certified]}
+            for one in found
+        ],
+    }

@@ -1,0 +1,74 @@
+"""The gate of `ask`: what it says is what the options hold, and not the places where they stand."""
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from scipy.special import softmax
+
+from doxascope import load
+from doxascope.experiments.materials.choices.orders import rotated
+from doxascope.experiments.scoring.families.multiclass import order_share
+from doxascope.experiments.scoring.number import Resampling
+from doxascope.experiments.scoring.verdict import verdicts
+from doxascope.experiments.tables.samples import Multiclass
+from doxascope.metrics import belief_gate
+
+ROWS = [
+    {"id": f"q{i}", "question": f"What comes after {i}?", "options": [f"{i + 1}0", f"{i + 1}", "none"], "truth": i % 3}
+    for i in range(4)
+]
+
+
+def planted(place: float, taste: float, n: int = 40, k: int = 4) -> Multiclass:
+    """Beliefs in every rotation by an agent whose log-odds are SD `taste` by option and SD `place` by place."""
+    rng = np.random.default_rng(0)
+    orders = np.array(rotated(k, "latin"))
+    own, where = taste * rng.standard_normal((n, k)), place * rng.standard_normal(k)
+    by_order = [softmax(options + where[np.argsort(orders, axis=1)], axis=1) for options in own]
+    belief = np.array([one.mean(axis=0) for one in by_order])
+    return Multiclass(belief=belief, sizes=np.full(n, k), truth=np.full(n, np.nan), by_order=by_order)
+
+
+def judged(sample: Multiclass, **settings: float) -> tuple[str, ...]:
+    return belief_gate(coverage={"options": [0.9]}, order=order_share(sample, Resampling()), **settings).failures
+
+
+def test_who_answers_by_place_fails_and_who_answers_by_content_passes() -> None:
+    assert judged(planted(place=2, taste=0.1)) == ("order of the options",)
+    assert judged(planted(place=0.1, taste=2)) == ()
+    assert judged(planted(place=0, taste=1), max_order=0) == ("order of the options",)
+
+
+def test_an_interval_that_is_not_known_does_not_hold() -> None:
+    assert judged(planted(place=0.1, taste=2, n=1)) == ("order of the options",)
+
+
+def test_orders_are_judged_where_they_were_rotated(tiny_for: Callable[[str], Path]) -> None:
+    with load(str(tiny_for("ask"))) as lm:
+        for orders, asked in (("none", ["coverage"]), ("latin", ["coverage", "order of the options"])):
+            found: Any = lm.ask(ROWS, "letters", orders=orders, max_order_share=0.3)
+            (verdict,) = verdicts(found.numbers)
+            assert [one.name for one in verdict.conditions] == asked
+    (share,) = (one.score for one in found.numbers if one.metric == "order_share")
+    condition = verdict.conditions[1]
+    assert (condition.value, condition.ci_hi, condition.threshold) == pytest.approx((share.estimate, share.ci_hi, 0.3))
+    assert condition.held == (share.ci_hi < 0.3)
+
+
+def test_what_a_guess_would_have_and_what_cannot_be_measured_are_told(
+    tiny_for: Callable[[str], Path], command_line: Callable[..., Any], tmp_path: Path
+) -> None:
+    (tmp_path / "q.jsonl").write_text("".join(json.dumps(row) + "\n" for row in ROWS))
+    said = command_line("run", "ask", "q.jsonl", "-m", str(tiny_for("ask")), "-o", "answers=[letters]", cwd=tmp_path)
+    assert said.returncode == 0, said.stderr
+    (run,) = (tmp_path / "runs").iterdir()
+    page = (run / "report.html").read_text()
+    for told in ("of a guess 0.333", "of equally likely options 0.667", "cannot be measured with 4 questions"):
+        assert told in said.stdout
+        assert told in page
+    assert "Dashed: 0.333, of a guess" in page
+    assert "order_share" in said.stdout
