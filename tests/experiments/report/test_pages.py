@@ -306,4 +306,6 @@ def test_a_name_of_any_characters_is_drawn_without_a_warning_and_is_xml() -> Non
         one = panel_figure(name, [(name, 1.0)], lambda axes, y: axes.plot([0, 1], [y, y], label=name), name)
     assert "\u4e2d\u6587 \\x1b[2J\\x07" in "".join(ElementTree.fromstring(one.svg).itertext())
     assert not UNSEEN.search(one.svg + one.data)
-    assert not UNSEEN.search(Page(name, name, Top(name, Prose(text=name)), (Picture(title=name, figure=one),)).html())
+    assert not UNSEEN.search(
+        Page(name, name, Top(said=name, verdict=Prose(text=name)), (Picture(title=name, figure=one),)).html()
+    )
