@@ -308,6 +308,8 @@ class Experiment(ABC):
     """What its items are, in the plural."""
     material: ClassVar[str] = ""
     """The setting that a file after its name on the command line fills, with dots; empty: it takes none."""
+    scoring: ClassVar[frozenset[str]] = frozenset()
+    """Settings that only enter scores: runs that differ in nothing else have read the same."""
     conditions: ClassVar[frozenset[str]] = frozenset()
     """Settings in which runs that are scored together may differ, besides the model: those that do are factors."""
     choices: ClassVar[frozenset[str]] = frozenset()

@@ -35,6 +35,7 @@ class Ask(Experiment):
     gate = (COVERAGE, ORDER)
     config_type = AskConfig
     material = "questions.file"
+    scoring = frozenset({"by", "max_order_share"})
     choices = frozenset({"questions", "by", "fit", "answers", "max_order_share"})
 
     def items(self, config: AskConfig) -> list[Item]:

@@ -126,7 +126,9 @@ def sentence(record: Record) -> str:
     p = adjusted_p(score)
     tested = f", adjusted p {p}" if p else ""
     least = "" if math.isnan(score.mde) else f"; minimum detectable effect {shown(score.mde)} at 80% power"
-    return f"{record.pair.metric}: {one} and {two}: {record.finding} ({numbers}{tested}{least})."
+    test = record.number.equivalence
+    margin = f"; margin of the same ±{test.params['hi']:g}" if isinstance(test, Equivalence) else ""
+    return f"{record.pair.metric}: {one} and {two}: {record.finding} ({numbers}{tested}{margin}{least})."
 
 
 def _head(group: Group) -> Iterator[Block]:

@@ -30,6 +30,10 @@ VERSIONS = ("doxascope", "code")
 UNTOLD = frozenset({"config", "dataset", "prompts", "registered"})
 """Conditions that are digests of what is told in full beside them."""
 DIFFERENCES_IN_A_NAME = 2
+UNNAMED = frozenset(
+    {"registered", "low_coverage", "bootstrap_draws", "level"} | {"token_budget", "batch_items", "together"}
+)
+"""Settings of scoring and of speed, which are no part of a run's name."""
 JUDGE = "competence"
 """The engine's metric that judges samples."""
 
@@ -151,17 +155,26 @@ def run_labels(runs: Sequence[Run]) -> list[str]:
     settings; the folder where that would be long.
     """
     names = model_names(runs)
-    settings = [flat(_settings(run.config)) for run in runs]
+    settings = [
+        {key: text for key, text in flat(_settings(run.config)).items() if key.split(".")[0] not in own}
+        for run in runs
+        for own in [UNNAMED | run.experiment.scoring]
+    ]
     labels = []
     for i, name in enumerate(names):
         alike = [j for j, other in enumerate(names) if other == name]
         told = [key for key in settings[i] if any(settings[j].get(key) != settings[i][key] for j in alike)]
         few = told if 0 < len(told) <= DIFFERENCES_IN_A_NAME else []
-        parts = [f"{key.rpartition('.')[2]} {short(settings[i][key])}" for key in few]
+        parts = [f"{key.rpartition('.')[2]} {short(_said(settings[i][key]))}" for key in few]
         labels.append(", ".join([name, *parts]) if len(alike) == 1 or parts else runs[i].folder.path.name)
     if len(set(labels)) < len(labels):
         labels = [run.folder.path.name for run in runs]
     return labels if len(set(labels)) == len(labels) else [str(run.folder.path) for run in runs]
+
+
+def _said(text: str) -> str:
+    """A setting as it is told: what is empty, or left out, is none."""
+    return "none" if text in ("", "None") else text
 
 
 def _settings(config: RunConfig) -> dict[str, object]:
@@ -177,7 +190,7 @@ def what_differs(sides: Sequence[Side]) -> list[tuple[str, list[str]]]:
         for run in runs
     ]
     names = dict.fromkeys(name for own in told for name in own)
-    found = [(name, [own.get(name, "–") for own in told]) for name in names]
+    found = [(name, [_said(own.get(name, "–")) for own in told]) for name in names]
     return [(name, values) for name, values in found if len(set(values)) > 1]
 
 

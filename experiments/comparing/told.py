@@ -19,6 +19,8 @@ from .matrix import Matrix
 from .page import family_caption, page
 from .sides import Side
 
+PLACES = ("first", "second")
+"""Of sides, in the order in which they were given."""
 FILES = ("comparison.json", "report.html", FIGURES)
 
 
@@ -26,7 +28,9 @@ def text(found: Comparison) -> str:
     """For a terminal: what differs, the family, and what is struck out."""
     lines: list[str] = []
     for group in found.groups:
-        lines.append(f"{group.name}: {'; '.join(side.label for side in group.sides)}")
+        lines.append(f"{group.name}:")
+        lines += [f"  {place}: {side.label} ({side.path})" for place, side in zip(PLACES, group.sides, strict=False)]
+        lines += [f"  then: {side.label} ({side.path})" for side in group.sides[len(PLACES) :]]
         lines += [f"  {name}: {' | '.join(values)}" for name, values in group.differs]
         lines += [f"  left out: {name}, for {why}" for side in group.sides for name, why in side.refused.items()]
         lines += [f"  gate of {side.label}: {gate_told(side)}" for side in group.sides]

@@ -142,6 +142,9 @@ def _coherence(plan: Registered, number: Number) -> str:
     within = f"within ±{plan.margin:g} of {plan.coherent:g}"
     if test is None:
         return f"{within}: cannot be tested" + (f", {number.score.status}" if number.score.status != "ok" else "")
+    score, lo, hi = number.score, plan.coherent - test.params["hi"], plan.coherent + test.params["hi"]
+    if score.ci_lo > hi or score.ci_hi < lo:
+        return f"shown to lie outside ±{plan.margin:g} of {plan.coherent:g}: the whole interval does"
     needed = claim_clusters(test.params["hi"], number.worst)
     short = f"; a claim takes {needed} clusters" if number.score.n_clusters < needed else ""
     return f"{'' if test.equivalent else 'not shown to be '}{within} (TOST p {test.p:.3g}{short})"

@@ -108,6 +108,13 @@ def test_the_primary_number_is_adjusted_for_its_family_and_held_to_its_margin() 
     assert "within ±0.01 of 1: cannot be tested, few_effective_clusters" in Lead([], [flagged], plan).primary[2]
 
 
+def test_an_interval_beyond_the_margin_is_shown_to_lie_outside() -> None:
+    for coherent, told in ((0.0, "shown to lie outside ±0.3 of 0"), (0.7, "not shown to be within ±0.3 of 0.7")):
+        plan, number = _number(margin=0.3)
+        plan = plan.model_copy(update={"coherent": coherent})
+        assert any(line.startswith(told) for line in Lead([], [number], plan).primary[2])
+
+
 def test_twelve_clusters_that_are_alike_claim_nothing_of_those_that_were_not_sampled() -> None:
     score = cluster_mean(np.linspace(0.999, 1.001, 12), range(12), seed=0)
     number = Number(metric="m", method="a", score=score)

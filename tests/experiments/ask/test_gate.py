@@ -10,6 +10,8 @@ import pytest
 from scipy.special import softmax
 
 from doxascope import load
+from doxascope.experiments.comparing import compare
+from doxascope.experiments.comparing.told import text
 from doxascope.experiments.materials.choices.orders import rotated
 from doxascope.experiments.scoring.families.multiclass import order_share
 from doxascope.experiments.scoring.number import Resampling
@@ -72,3 +74,22 @@ def test_what_a_guess_would_have_and_what_cannot_be_measured_are_told(
         assert told in page
     assert "Dashed: 0.333, of a guess" in page
     assert "order_share" in said.stdout
+
+
+def test_runs_are_named_by_what_was_read_and_stand_as_they_were_given(
+    tiny_for: Callable[[str], Path], command_line: Callable[..., Any], tmp_path: Path
+) -> None:
+    (tmp_path / "q.jsonl").write_text("".join(json.dumps(row) + "\n" for row in ROWS))
+    told = ("-m", str(tiny_for("ask")), "-o", "answers=[letters]", "-o", "orders=none")
+    runs = []
+    for name, changes in (("plain", ["by=topic"]), ("curt", ["system=Be curt."])):
+        own = [part for change in changes for part in ("-o", change)]
+        said = command_line("run", "ask", "q.jsonl", *told, *own, "--out", name, cwd=tmp_path)
+        assert said.returncode == 0, said.stderr
+        runs.append(next((tmp_path / name).iterdir()))
+    for given in (runs, runs[::-1]):
+        found = compare(given, metrics=["accuracy", "log_loss"])
+        assert [side.path for side in found.groups[0].sides] == given
+        named = [side.label.rpartition(", ")[2] for side in found.groups[0].sides]
+        assert named == [{"plain": "system none", "curt": "system Be curt."}[one.parent.name] for one in given]
+        assert f"first: {found.groups[0].sides[0].label} ({given[0]})" in text(found)

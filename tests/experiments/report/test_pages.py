@@ -6,11 +6,13 @@ import os
 import re
 import shutil
 import subprocess
+import warnings
 from collections import Counter
 from html.parser import HTMLParser
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
+from xml.etree import ElementTree
 
 import numpy as np
 import pytest
@@ -20,10 +22,14 @@ from doxascope.experiments.comparing.told import prepare as prepare_comparison
 from doxascope.experiments.comparing.told import write as write_comparison
 from doxascope.experiments.engine.config import load_config, stored_config
 from doxascope.experiments.engine.runner import report, run
+from doxascope.experiments.report.blocks import Picture, Prose, Top
 from doxascope.experiments.report.index import INDEX, index_page
 from doxascope.experiments.report.output import prepare, write
+from doxascope.experiments.report.page import Page
+from doxascope.experiments.report.plotting import panel_figure
 from doxascope.experiments.runs.folder import RunFolder
 from doxascope.experiments.scoring.engine import score_table
+from doxascope.hooks.text import UNSEEN
 
 BEGINS = {"svg": ["title", "desc"], "details": ["summary"], "fieldset": ["legend"]}
 """What has to come first in an element."""
@@ -291,3 +297,15 @@ def test_a_page_is_no_wider_than_its_window(browsed: dict[str, Any], kind: str, 
 @pytest.mark.parametrize("kind", KINDS)
 def test_axe_finds_no_violation(browsed: dict[str, Any], kind: str, width: int) -> None:
     assert browsed[f"{kind} {width}"]["axe"] == []
+
+
+def test_a_name_of_any_characters_is_drawn_without_a_warning_and_is_xml() -> None:
+    name = "\u4e2d\u6587 \x1b[2J\x07"
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        one = panel_figure(name, [(name, 1.0)], lambda axes, y: axes.plot([0, 1], [y, y], label=name), name)
+    assert "\u4e2d\u6587 \\x1b[2J\\x07" in "".join(ElementTree.fromstring(one.svg).itertext())
+    assert not UNSEEN.search(one.svg + one.data)
+    assert not UNSEEN.search(
+        Page(name, name, Top(said=name, verdict=Prose(text=name)), (Picture(title=name, figure=one),)).html()
+    )
