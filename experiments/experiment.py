@@ -358,6 +358,15 @@ class ReadsByItself(Protocol):
 
 
 @runtime_checkable
+class LeavesOut(Protocol):
+    """An experiment that goes on without what a model cannot be asked."""
+
+    def readable(self, config: Any, item: Item, reader: PromptReader) -> list[Question]:
+        """Those of its questions that are read."""
+        ...
+
+
+@runtime_checkable
 class SettlesFirst(Protocol):
     """An experiment that chooses some of its settings with the model, before anything that is scored is read."""
 

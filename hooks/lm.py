@@ -306,11 +306,12 @@ class LanguageModel:
         budget: int | None = None,
         until: Sequence[int] = (),
         marks: Marks | None = None,
+        branch: str = "",
     ) -> list[GeneratedText]:
         """The draws of each request, in their order. See `generation` for what a draw depends on.
 
         The ids of `until` end a draw, as the end of the turn does. `marks` are the edits of the one prompt that is
-        asked for, and of what follows it.
+        asked for, and of what follows it, `branch` their name.
 
         Raises UserError, naming the read-out, for a prompt that leaves no room for an answer of full length.
         """
@@ -331,7 +332,8 @@ class LanguageModel:
             drawing = EngineSampler(self.engine, sampler, self.backend, self.head)
             return drawing.generate(requests, sampling, seed=seed, held=budget, pack=self.budgets.pack)
         rows = TreeRows(self.histories(), marks) if marks else self.rows()
-        return sampler.generate(requests, rows, sampling, seed=seed, budget=budget)
+        branches = [branch] if marks else []
+        return sampler.generate(requests, rows, sampling, seed=seed, budget=budget, branches=branches)
 
     def generate(
         self,
@@ -382,7 +384,7 @@ class LanguageModel:
             for request, conversation in zip(requests, conversations, strict=True):
                 where = f"conversation {request.readout_id}"
                 marks = branches.marks(branch, conversation, prefill, request.prompt, where)
-                own = self.sample([request], distribution, seed=seed, budget=budget, marks=marks)
+                own = self.sample([request], distribution, seed=seed, budget=budget, marks=marks, branch=branch)
                 drawn += [replace(one, branch=branch) for one in own]
         return drawn
 

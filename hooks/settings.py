@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 from pathlib import Path
 from string import Formatter
-from typing import Any, TypeVar, get_args
+from typing import TYPE_CHECKING, Any, TypeVar, get_args
 
 import numpy as np
 import yaml
@@ -13,7 +13,22 @@ from .documents import read_text, repeated
 from .errors import UserError, closest, in_one_line, nearest
 
 
-class Settings(BaseModel):
+class _OneLine(type(BaseModel)):  # pyright: ignore[reportGeneralTypeIssues]
+    """Settings that a user makes say what is wrong with them in a line, as those of a file do. Settings within others
+    are not made by a call: their faults are told with the place of each.
+    """
+
+    if not TYPE_CHECKING:  # to a type checker the arguments are those of the model
+
+        def __call__(cls, *args: Any, **values: Any) -> Any:
+            """Raise UserError for a fault."""
+            try:
+                return super().__call__(*args, **values)
+            except ValidationError as error:
+                raise UserError(_lines(cls, error, cls.__name__)) from None
+
+
+class Settings(BaseModel, metaclass=_OneLine):
     """Base of every settings model: frozen, and an unknown key is an error."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", protected_namespaces=())
@@ -78,7 +93,19 @@ def parse(model: type[S], data: dict[str, Any], where: str) -> S:
     try:
         return model.model_validate(data)
     except ValidationError as error:
-        raise UserError("; ".join(_line(model, fault, where) for fault in error.errors()[:3])) from None
+        raise UserError(_lines(model, error, where)) from None
+
+
+def _lines(model: type[BaseModel], error: ValidationError, where: str) -> str:
+    """The first faults, without those of a whole that only follow from faults of its parts."""
+    faults = error.errors()
+    places = [fault["loc"] for fault in faults]
+    own = [
+        fault
+        for fault in faults
+        if not any(len(place) > len(fault["loc"]) and place[: len(fault["loc"])] == fault["loc"] for place in places)
+    ]
+    return "; ".join(_line(model, fault, where) for fault in own[:3])
 
 
 def _line(model: type[BaseModel], fault: Any, where: str) -> str:

@@ -11,7 +11,7 @@ from ...hooks.prompts.places import LAST, Position
 from ..experiment import Item, Question
 from ..materials.choices.asked import AskedChoice
 from ..materials.choices.asking import labels_of, options_of, user_turn
-from ..materials.choices.choice import Choice
+from ..materials.choices.choice import Choice, alike
 from ..materials.choices.orders import Order, rotated
 from .config import AskConfig, AskForm
 
@@ -78,6 +78,9 @@ def spoken_options(choice: Choice, form: AskForm, order: Order) -> tuple[Option,
     plain = [text.rstrip(ENDINGS) or text for text in choice.options]
     if form.letters or plain == list(choice.options):
         return options_of(choice, form, order)
+    if same := alike(plain):
+        own = [one for one, said in zip(choice.options, plain, strict=True) if said in same]
+        raise UserError(f"options {own[0]!r} and {own[1]!r} are the same but for what closes them; change one")
     return make_options(choice.options, form.forms, labels_of(form, order) or plain)
 
 

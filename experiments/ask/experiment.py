@@ -8,6 +8,7 @@ import pandas as pd
 
 from ...hooks.errors import UserError
 from ...hooks.lm import LanguageModel
+from ...hooks.prompts.query import PromptReader
 from ...metrics.whitebox.competence import COVERAGE, ORDER
 from ..experiment import Experiment, Findings, Item, Question, Read, Transcripts
 from ..runs.scores import gate, resampling
@@ -18,7 +19,7 @@ from .asking import item_of, questions
 from .config import AskConfig
 from .findings import findings
 from .fitting import fit_form
-from .reading import read_item
+from .reading import read_item, readable
 from .samples import multiclass, samples
 from .table import answer_table, answered
 
@@ -63,6 +64,10 @@ class Ask(Experiment):
         methods = {**config.methods, **{name: one.form for name, one in found.items()}}
         record = {name: one.as_dict() for name, one in found.items()}
         return config.model_copy(update={"methods": methods}), {"fitted_forms": record}
+
+    def readable(self, config: AskConfig, item: Item, reader: PromptReader) -> list[Question]:
+        """Those of its questions that are read: under a method that cannot ask it, an item has no number."""
+        return readable(config, item, reader)[0]
 
     def read(self, config: AskConfig, item: Item, lm: LanguageModel) -> Read:
         """The exact beliefs, and beside each option whether it is true."""

@@ -72,8 +72,8 @@ def findings(config: AskConfig, beliefs: pd.DataFrame, numbers: Sequence[Number]
 def low_coverage(config: AskConfig, asked: dict[str, list[Answered]]) -> Iterator[str]:
     """Of each method whose options hold little, what the model would rather begin with, and what may help."""
     for method, questions in asked.items():
-        mass = np.nanmedian([one.coverage.mean() for one in questions] or [np.nan])
-        if method not in config.methods or not mass < config.low_coverage:
+        masses = [mass for one in questions if np.isfinite(mass := one.coverage.mean())]
+        if method not in config.methods or not masses or not (mass := np.median(masses)) < config.low_coverage:
             continue
         tokens = Counter(one.rather[0] for one in questions if one.rather[0])
         likely = ", ".join(f"{token!r} ({n / len(questions):.0%} of questions)" for token, n in tokens.most_common(3))

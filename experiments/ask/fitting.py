@@ -1,5 +1,6 @@
 """How should an answer begin? Chosen on other questions than those that are scored, by coverage alone."""
 
+import logging
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -13,6 +14,8 @@ from ..reading.exact import compile_questions
 from ..runs.manifest import digest
 from .asking import method_questions
 from .config import AskConfig, AskForm, Candidate
+
+log = logging.getLogger("doxascope")
 
 WORDS = (" {option}", " {Option}", ' "{option}', ' "{Option}')
 PREFILLS = ("Answer:", "The answer is", "The answer is:", "My answer is", "My answer is:", "I choose", "I would say")
@@ -34,7 +37,7 @@ class FittedForm:
     form: AskForm
     chosen: Candidate
     coverage: Mapping[str, float]
-    """Candidate, in words -> mean coverage of the questions that it was tried on; NaN if it cannot be read."""
+    """Candidate, in words -> mean coverage of the questions that some candidate can read; NaN if it cannot read one."""
     before: float
     """Mean coverage of the form as it was."""
     fitted_on: tuple[str, ...]
@@ -84,10 +87,17 @@ def fit_form(
     form = config.methods[method]
     own = Candidate(prefill=form.prefill, forms=form.forms)
     tried = list({one.model_dump_json(): one for one in (own, *candidates)}.values())
-    found: list[float] = []
-    for one in tried:
-        found.append(_mean_coverage(plain, method, _begun(form, one), items, lm))
+    every = np.full((len(tried), len(items)), np.nan)
+    for row, one in zip(every, tried, strict=True):
+        row[:] = [_coverage(plain, method, _begun(form, one), item, lm) for item in items]
         advance(1)
+    can = np.array(np.isfinite(every).any(axis=0))  # what no candidate can read tells nothing of them
+    if not can.all():
+        lost = [item.id for item, kept in zip(items, can.tolist(), strict=True) if not kept]
+        log.warning(
+            "fit: %s questions that no beginning of %s reads are left out, such as %s", len(lost), method, lost[0]
+        )
+    found = every[:, can].mean(axis=1).tolist() if can.any() else [np.nan]
     if not np.isfinite(found).any():
         raise UserError(f"fit: no beginning of {method} can be read on these questions; give other candidates")
     best = tried[int(np.nanargmax(found))]
@@ -99,15 +109,12 @@ def _begun(form: AskForm, candidate: Candidate) -> AskForm:
     return form.model_copy(update={"prefill": candidate.prefill, "forms": candidate.forms})
 
 
-def _mean_coverage(config: AskConfig, method: str, form: AskForm, items: Sequence[Item], lm: LanguageModel) -> float:
-    """NaN where a question cannot be read."""
+def _coverage(config: AskConfig, method: str, form: AskForm, item: Item, lm: LanguageModel) -> float:
+    """Mean over the read-outs of a question; NaN where it cannot be read."""
     tried = config.model_copy(update={"methods": {**config.methods, method: form}})
-    masses: list[float] = []
-    for item in items:
-        try:
-            asked = method_questions(tried, item, method)
-            readings = lm.read(compile_questions(lm.reader, asked), budget=config.budget).readings if asked else []
-        except UserError:
-            return float("nan")
-        masses += [reading.coverage for reading in readings]
-    return float(np.mean(masses)) if masses else float("nan")
+    try:
+        asked = method_questions(tried, item, method)
+        readings = lm.read(compile_questions(lm.reader, asked), budget=config.budget).readings if asked else []
+    except UserError:
+        return float("nan")
+    return float(np.mean([reading.coverage for reading in readings])) if readings else float("nan")

@@ -9,6 +9,7 @@ from ...hooks.belief_rows import option_rows
 from ...hooks.edits.branches import Edits
 from ...hooks.errors import UserError
 from ...hooks.lm import LanguageModel
+from ...hooks.prompts.query import PromptReader
 from ...hooks.tree.memory import Cost
 from ..experiment import Item, Question, Read
 from ..reading.exact import compile_questions, read_questions
@@ -27,20 +28,29 @@ def read_item(name: str, config: AskConfig, item: Item, lm: LanguageModel, edits
     told apart token by token gives no number there, and says so; the others go on. Each branch of `edits` is a method
     of its own.
     """
-    able: list[Question] = []
+    able, faults = readable(config, item, lm.reader)
     rows: list[dict[str, Any]] = []
-    for method in config.answers:
-        try:
-            asked = method_questions(config, item, method)
-            compile_questions(lm.reader, asked, config.capture)
-        except UserError as error:
-            log.warning("left out: %s", error)
-            rows += _without_number(name, item, method)
-        else:
-            able += asked
+    for method, error in faults.items():
+        log.warning("left out: question %s under %s: %s", item.id, method, error)
+        rows += _without_number(name, item, method)
     nothing = Read([], [], Cost(0, 0, 0, config.budget, 0), None)
     read = read_questions(name, config, item, able, lm, edits) if able else nothing
     return read._replace(rows=[*map(_with_outcome, [*read.rows, *rows])])
+
+
+def readable(config: AskConfig, item: Item, reader: PromptReader) -> tuple[list[Question], dict[str, UserError]]:
+    """The read-outs of a question under every method that can ask it, and why others cannot."""
+    able: list[Question] = []
+    faults: dict[str, UserError] = {}
+    for method in config.answers:
+        try:
+            asked = method_questions(config, item, method)
+            compile_questions(reader, asked, config.capture)
+        except UserError as error:
+            faults[method] = error
+        else:
+            able += asked
+    return able, faults
 
 
 def _without_number(name: str, item: Item, method: str) -> list[dict[str, Any]]:

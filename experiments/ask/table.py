@@ -1,7 +1,7 @@
 """The belief table of a run as arrays, and as a tidy table with a row for each question and method."""
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -109,8 +109,8 @@ def padded_truth(asked: Sequence[Answered]) -> Floats:
 def answer_table(beliefs: pd.DataFrame) -> pd.DataFrame:
     """A row for each question and method, to be joined with the user's own table by `id`: the likeliest option and its
     probability, the true one and its, whether they are the same (tied options share), coverage, what the model would
-    rather begin with, how far the order of the options moves the belief, and the user's further columns. Columns that
-    are all empty are left out.
+    rather begin with, how far the order of the options moves the belief, and the user's further columns, which are
+    called `own_<name>` where ours have the name. Columns that are all empty are left out.
     """
     rows = [_row(method, one) for method, asked in answered(beliefs) for one in asked]
     return pd.DataFrame(rows).dropna(axis="columns", how="all")
@@ -135,7 +135,16 @@ def _row(method: str, one: Answered) -> dict[str, Any]:
         "topic": one.topic or None,
         "cluster": one.cluster if one.cluster != one.item else None,
     }
-    return own | {name: value for name, value in one.more.items() if name not in own}
+    return own | {own_name(name, own, one.more): value for name, value in one.more.items()}
+
+
+def own_name(name: str, ours: Collection[str], theirs: Collection[str] = ()) -> str:
+    """What a column of the user's is called beside ours: as it is, or `own_` and its name."""
+    if name not in ours:
+        return name
+    while name in ours or name in theirs:
+        name = f"own_{name}"
+    return name
 
 
 def option_table(beliefs: pd.DataFrame) -> pd.DataFrame:

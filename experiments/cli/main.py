@@ -199,6 +199,12 @@ def certify(model: str, out: Path | None) -> None:
     from ...hooks.certificate.cached import save_certificate
     from ...hooks.certificate.certify import certify as measure
 
+    if out is not None:
+        with in_one_line(f"{out}: cannot be written", "choose another --out"):  # before minutes of measuring
+            new = not out.exists()
+            out.open("a").close()
+            if new:
+                out.unlink()
     certificate = measure(resolve_model(model))
     echo(str(certificate))
     save_certificate(certificate)

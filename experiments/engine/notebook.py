@@ -18,6 +18,7 @@ from ...hooks.errors import UserError, nearest
 from ...hooks.lm import LanguageModel, loaded
 from ...hooks.model.spec import BackendName, ModelSpec
 from ...hooks.prompts.options import TERMINATORS
+from ...hooks.prompts.query import PromptReader
 from ...hooks.settings import as_seed, parse
 from ...hooks.text import shown
 from ...metrics import BeliefGate, belief_table
@@ -26,15 +27,17 @@ from ..ask.asking import item_of
 from ..ask.config import Candidate
 from ..ask.findings import low_coverage
 from ..ask.fitting import CANDIDATES, FittedForm, fingerprint, fit_form
-from ..ask.reading import read_item
-from ..ask.table import answer_table, answered, option_table
+from ..ask.reading import read_item, readable
+from ..ask.table import answer_table, answered, option_table, own_name
 from ..experiment import Item
 from ..materials.choices.asked import NAMES, QuestionColumns, asked_choices
 from ..materials.choices.asked_sources import AskedSource
 from ..materials.choices.orders import Rotation
+from ..reading.exact import compile_questions
 from ..runs.scores import score_run
 from ..scoring.number import Number, numbers_table
 from ..scoring.verdict import verdicts
+from ..tables.cells import label_text
 from .config import load_config
 from .progress import progress
 
@@ -72,9 +75,7 @@ class AskedTable:
 
     def _named(self, table: pd.DataFrame) -> pd.DataFrame:
         own = table.assign(id=[self.ids.get(name, name) for name in table["id"]])
-        return own.drop(columns=[self.id_column] * (self.id_column in own and self.id_column != "id")).rename(
-            columns={"id": self.id_column}
-        )
+        return own.rename(columns={"id": own_name(self.id_column, [*map(str, own.columns.drop("id"))])})
 
     @cached_property
     def numbers(self) -> list[Number]:
@@ -104,7 +105,7 @@ class AskedTable:
             right = f"accuracy {shown(own['correct'].mean())}, " if "correct" in own else ""
             told.append(f"{method}: {right}mean coverage {shown(own['coverage'].mean())}")
         low = ", .help() for the low coverage" if self.help() else ""
-        n = self.table[self.id_column].nunique()
+        n = self.beliefs["item"].nunique()
         return f"AskedTable({n} questions; {'; '.join(told)}; .table, .scores(){low})"
 
     def _repr_html_(self) -> str:
@@ -148,13 +149,15 @@ class AskableModel(LanguageModel):
         Raises UserError for questions that cannot be asked, by row, and for forms that were fitted on one of them.
         """
         fitted = {one.method: one for one in ([forms] if isinstance(forms, FittedForm) else forms)}
-        plan, told = as_plan(capture), Branches(edits, self.model, self.reader.chat).records
+        plan, branches = as_plan(capture), Branches(edits, self.model, self.reader.chat)
         own = {"answers": _several(answers), "orders": orders, "system": system, "seed": as_seed(seed), "capture": plan}
         config = self._config(own | settings, fitted)
         items, ids, id_column = _items(questions, columns)
         for one in fitted.values():
             if both := next((item for item in items if fingerprint(item) in one.fitted_on), None):
                 raise UserError(f"forms: were fitted on question {both.id}; fit them on questions that are not scored")
+        if edits:
+            _refuse_unmarked(config, items, branches, self.reader)
         read = []
         with progress(len(items), "question", f"ask {self.spec.name}") as advance:
             for item in items:
@@ -163,7 +166,7 @@ class AskableModel(LanguageModel):
         captured = [one.captured for one in read if one.captured]
         beliefs = belief_table(row for one in read for row in one.rows)
         joined = join_captures(captured) if captured else None
-        return AskedTable(beliefs, config, joined, fitted, ids, id_column, told)
+        return AskedTable(beliefs, config, joined, fitted, ids, id_column, branches.records)
 
     def fit_forms(
         self,
@@ -201,6 +204,22 @@ class AskableModel(LanguageModel):
         return parse(AskConfig, data, "ask()").on_device(self.budgets)
 
 
+def _refuse_unmarked(config: AskConfig, items: Sequence[Item], branches: Branches, reader: PromptReader) -> None:
+    """Raise UserError, before anything is read, for questions in which an edit does not find its place."""
+    faults: dict[str, UserError] = {}
+    for item in items:
+        try:
+            branches.queries(compile_questions(reader, readable(config, item, reader)[0], config.capture))
+        except UserError as error:
+            faults[item.id] = error
+    if faults:
+        named = ", ".join(map(repr, [*faults][:20])) + ", ..." * (len(faults) > 20)
+        raise UserError(
+            f"edits: cannot be made in {len(faults)} of {len(items)} questions ({named}); "
+            f"take them out, or change the edit; {next(iter(faults.values()))}"
+        )
+
+
 def _several(answers: str | Sequence[str]) -> tuple[str, ...]:
     return (answers,) if isinstance(answers, str) else tuple(answers)
 
@@ -216,6 +235,8 @@ def _items(questions: Questions, columns: Mapping[str, Any] | None) -> tuple[lis
         return [item_of(one) for one in questions.questions()], {}, "id"
     rows: Any = questions
     if isinstance(questions, pd.DataFrame):
+        if not questions.columns.is_unique:
+            raise UserError("questions: the data frame has two columns of one name; rename one")
         known = {str(name).strip().lower() for name in questions.columns}
         indexed = named.id is None and not known & set(NAMES["id"])
         rows = (questions.assign(id=questions.index) if indexed else questions).to_dict("records")
@@ -226,7 +247,7 @@ def _items(questions: Questions, columns: Mapping[str, Any] | None) -> tuple[lis
     ):
         raise UserError("questions: give a file, a data frame, or a list of mappings with `question` and `options`")
     column = named.id or next((name for name in NAMES["id"] if any(name in one for one in rows)), "id")
-    ids = {str(one[column]).strip(): one[column] for one in rows if column in one}
+    ids = {label_text(one[column]): one[column] for one in rows if column in one}
     return [item_of(one) for one in asked_choices(rows, "questions", named)], ids, column
 
 

@@ -21,7 +21,7 @@ from ...hooks.store import ActivationWriter, store_header
 from ...hooks.store.header import Header
 from ...metrics import INNER_KINDS, belief_table
 from ..addons import ADDONS
-from ..experiment import Experiment, Item, Read, ReadsByItself, RunConfig, Transcript
+from ..experiment import Experiment, Item, LeavesOut, Question, Read, ReadsByItself, RunConfig, Transcript
 from ..reading.exact import compile_questions, read_questions
 from ..report.rows import jsonable
 from ..runs.manifest import code_of, conditions, digest
@@ -82,7 +82,7 @@ class Worker:
             settled |= own
         now = conditions(config, lm.identity, [list(one) for one in told(self.items)])
         now |= settled | code_of(self.experiment)
-        first = (one for item in self.items[: config.batch_items] for one in self.experiment.questions(config, item))
+        first = (one for item in self.items[: config.batch_items] for one in self._asked(config, item))
         now["prompts"] = digest([lm.reader.chat.digest(one.conversation, one.prefill) for one in first])
         held: Any = now["model"]
         named = {key: value for key, value in held.items() if key != "threads"}
@@ -159,8 +159,16 @@ class Worker:
             return self.experiment.read(config, item, lm)
         return read_questions(self.experiment.name, config, item, self.experiment.questions(config, item), lm)
 
+    def _asked(self, config: RunConfig, item: Item) -> list[Question]:
+        """The questions of an item that are read."""
+        if isinstance(self.experiment, LeavesOut):
+            return self.experiment.readable(config, item, self.lm.reader)
+        return self.experiment.questions(config, item)
+
     def verify(self, n: int) -> dict[str, Any]:
-        """Recompute `n` read-outs, drawn by the seed, without tree or packs, and read other tokenisations of them."""
+        """Recompute `n` read-outs, drawn by the seed, without tree or packs, and read other tokenisations of them. An
+        item that cannot be asked has none; empty if none of those drawn can be.
+        """
         lm, config = self.lm, self.began.config
         drawn = random.Random(config.seed).choices(self.items, k=n)
         vocabulary = Vocabulary(lm.tokenizer)
@@ -168,13 +176,16 @@ class Worker:
         ids, others = [], []
         with progress(n, "read-out", "verifying") as advance:
             for i, item in enumerate(drawn):
-                queries = compile_questions(lm.reader, self.experiment.questions(config, item))
+                advance(1)
+                if not (queries := compile_questions(lm.reader, self._asked(config, item))):
+                    continue
                 readings, *_ = lm.read(queries, budget=config.budget)
                 pick = random.Random(f"{config.seed}-{i}").randrange(len(queries))
                 worst = max(worst, largest_difference(readings[pick], lm.read_plain(queries[pick])))
                 others.append(other_tokenisations(lm, queries[pick], vocabulary, budget=config.budget))
                 ids.append(queries[pick].readout_id)
-                advance(1)
+        if not ids:
+            return {}
         return {
             "readouts": ids,
             "largest_difference_nat": worst,

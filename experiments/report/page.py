@@ -8,10 +8,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from importlib.resources import files
+from typing import Any
 
 from jinja2 import Environment, FunctionLoader, StrictUndefined
 from markupsafe import Markup, escape
 
+from ...hooks.text import visible
 from ..experiment import Figure
 from ..runs.folder import RunFolder
 from .blocks import Block, Instances, Picture, Top
@@ -81,6 +83,7 @@ class Page:
             undefined=StrictUndefined,
             trim_blocks=True,
             lstrip_blocks=True,
+            finalize=_seen,
         )
         environment.globals |= {"drawings": _drawings, "told": _told, "packed": _data}
         environment.filters |= {"minus": _with_minus, "marked": _marked}
@@ -113,6 +116,11 @@ class Page:
         return written
 
 
+def _seen(value: Any) -> Any:
+    """Text without what an element may not hold."""
+    return visible(value) if type(value) is str else value
+
+
 def _drawings(figure: Figure) -> Iterator[Markup]:
     """The panels of a figure, or the whole, each with what a reader who does not see it is told."""
     parts = figure.panels or (figure.svg,)
@@ -120,7 +128,7 @@ def _drawings(figure: Figure) -> Iterator[Markup]:
     for i, svg in enumerate(parts, 1):
         part = f", panel {i} of {len(parts)}" if len(parts) > 1 else ""
         before, end, inner = svg.replace(SPACES, "", 1).partition(">")
-        named = f"<title>{escape(figure.title + part)}</title><desc>{escape(sentence)}</desc>"
+        named = f"<title>{escape(visible(figure.title + part))}</title><desc>{escape(visible(sentence))}</desc>"
         yield Markup(before.replace("<svg", '<svg role="img"', 1) + end + named + inner)
 
 
@@ -131,7 +139,7 @@ def _with_minus(text: str) -> str:
 
 def _marked(text: str) -> Markup:
     """Text in which what stands between backticks is code."""
-    return Markup(re.sub(r"`([^`]+)`", r"<code>\1</code>", str(escape(text))))
+    return Markup(re.sub(r"`([^`]+)`", r"<code>\1</code>", str(escape(visible(text)))))
 
 
 def _told(status: str) -> str:

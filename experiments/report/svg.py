@@ -1,13 +1,17 @@
 """Drawings as text: a matplotlib figure as small SVG, whole or panel by panel, as PDF, and what is drawn as CSV."""
 
+import contextlib
 import csv
 import hashlib
 import io
 import re
+import warnings
 from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
+
+from ...hooks.text import visible
 
 INK = "#22262b"
 """What is drawn in it takes the colour of the text around it, so that a page may be light or dark."""
@@ -24,16 +28,26 @@ Box = tuple[float, float, float, float]
 def raw_svg(figure: Any) -> str:
     """As matplotlib writes it, without what differs from day to day."""
     buffer = io.StringIO()
-    figure.savefig(buffer, format="svg", metadata={"Date": None, "Creator": None})
-    text = buffer.getvalue().replace(INK, "currentColor")
+    with _any_glyphs():
+        figure.savefig(buffer, format="svg", metadata={"Date": None, "Creator": None})
+    text = visible(buffer.getvalue()).replace(INK, "currentColor")
     return text[text.index("<svg") :]
 
 
 def pdf(figure: Any) -> bytes:
     """The same bytes for the same figure."""
     buffer = io.BytesIO()
-    figure.savefig(buffer, format="pdf", metadata={"CreationDate": None, "Creator": None, "Producer": None})
+    with _any_glyphs():
+        figure.savefig(buffer, format="pdf", metadata={"CreationDate": None, "Creator": None, "Producer": None})
     return buffer.getvalue()
+
+
+@contextlib.contextmanager
+def _any_glyphs() -> Iterator[None]:
+    """No warning of glyphs that the font lacks: SVG holds text, which who reads it has fonts for; PDF draws a box."""
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", r"Glyph .* missing from", UserWarning)
+        yield
 
 
 def small(raw: str) -> str:
@@ -116,7 +130,7 @@ def data(figure: Any) -> str:
     rows.writerow(COLUMNS)
     for axes in figure.axes:
         rows.writerows((axes.get_title("left").replace("\n", " "), *row) for row in _drawn(axes))
-    return written.getvalue()
+    return visible(written.getvalue())
 
 
 def _drawn(axes: Any) -> Iterator[tuple[Any, ...]]:

@@ -3,9 +3,11 @@
 import math
 import re
 from collections.abc import Callable, Mapping, Sequence
+from numbers import Integral, Real
 from typing import Any
 
 import numpy as np
+import pandas as pd
 from numpy.typing import NDArray
 
 from ...hooks.errors import UserError, in_one_line
@@ -180,20 +182,39 @@ def _labels(cells: Sequence[Any], same: dict[str, str], spelt: dict[str, str]) -
     for i, cell in enumerate(cells):
         if cell is None or (isinstance(cell, float | np.floating) and math.isnan(cell)):
             continue
-        whole = isinstance(cell, float) and cell.is_integer()  # what Parquet makes of whole numbers with a gap
-        if whole and abs(cell) > EXACT:
-            raise ValueError(f"{cell:.0f} is too large to be told from its neighbours; write the column as text")
-        text = str(int(cell) if whole else cell).strip()
+        text = label_text(cell)
         if text.lower() in ("", "nan"):  # `NA` may be a country
             continue
         if (known := same.get(text)) is None:
             known = same.setdefault(text, text)
         found[i] = known
+        whole = isinstance(cell, float) and is_whole(cell)
         if whole or text[-1].isdigit():
             written = f"{text}.0" if whole else text
             if (before := spelt.setdefault(WHOLE.sub("", written), written)) != written:
                 raise ValueError(f"is written {before!r} and {written!r}; write one label in one way")
     return found
+
+
+def is_whole(cell: Any) -> bool:
+    """Whether a cell is a whole number, also one in floating point: tables make that of a column with a gap."""
+    return isinstance(cell, Integral) or (isinstance(cell, Real) and float(cell).is_integer())
+
+
+def label_text(cell: Any) -> str:
+    """A cell as text; empty if it is missing. 3.0 says 3.
+
+    Raises ValueError for a number that floating point cannot tell from its neighbours.
+    """
+    if isinstance(cell, str):
+        return cell.strip()
+    if pd.api.types.is_scalar(cell) and pd.isna(cell):
+        return ""
+    if isinstance(cell, Real) and not isinstance(cell, Integral) and is_whole(cell):
+        if abs(number := float(cell)) > EXACT:
+            raise ValueError(f"{number:.0f} is too large to be told from its neighbours; write the column as text")
+        return str(int(number))
+    return str(cell).strip()
 
 
 EXACT = 2**53

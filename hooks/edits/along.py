@@ -11,6 +11,7 @@ from ..prompts.places import Position
 from .changes import Change, set_coordinates
 from .erasure import Eraser, orthonormal
 from .interventions import Intervention
+from .numbers import as_number
 from .vector import Vector, as_vector
 
 if TYPE_CHECKING:
@@ -93,15 +94,16 @@ class Clamp(Intervention):
         self.along = read if along is None else as_vector(along, "unnamed")
         if read.values.ndim != 1 or self.along.values.ndim != 1:
             raise UserError(f"{self.title}: give directions [width]")
-        if not all(isinstance(one, int | float) and np.isfinite(one) for one in (value, offset)):
-            raise UserError(f"{self.title}: value {value!r} and offset {offset!r}; give finite numbers")
-        self.value, self.offset = float(value), float(offset)
+        self.value, self.offset = as_number(value, f"{self.title}: value"), as_number(offset, f"{self.title}: offset")
         if read.values.shape == self.along.values.shape:
             w, d = read.values.double(), self.along.values.double()
             moved = float(w @ d)
             if not abs(moved) > 1e-9 * float(w.norm() * d.norm()):
                 raise UserError(f"{self.title}: moving along {self.along.name!r} does not change what it reads")
-            self._write = (d / moved).float()[None]
+            scale = float(w.abs().max())  # a read-out of any length is computed as one of entries up to 1
+            self._read, self._write = (w / scale).float()[None], (d / (moved / scale)).float()[None]
+            wanted = (self.value - self.offset) / scale
+            self._wanted = as_number(wanted, f"{self.title}: value, by the largest entry of the direction,")
 
     @property
     def held(self) -> tuple[Vector, ...]:
@@ -111,7 +113,7 @@ class Clamp(Intervention):
     def change(self, values: "torch.Tensor | None") -> Change:
         """See `Intervention.change`."""
         assert values is not None
-        return set_coordinates(values[None], self._write, values.new_tensor([self.value - self.offset]))
+        return set_coordinates(self._read, self._write, values.new_tensor([self._wanted]))
 
     def record(self) -> dict[str, Any]:
         """See `Intervention.record`."""

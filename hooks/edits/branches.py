@@ -39,7 +39,9 @@ def as_branches(edits: Edits | None) -> dict[str, tuple[Intervention, ...]]:
         if not isinstance(name, str) or not name.isidentifier():
             raise UserError(f"edits: branch {name!r}; name it by letters, digits and underscores")
         several = [own] if isinstance(own, Intervention) else own
-        if not isinstance(several, list | tuple) or not several:
+        if isinstance(several, list | tuple) and not several:
+            raise UserError(f"edits: {name} is empty; give {EDITS}, or leave it out")
+        if not isinstance(several, list | tuple):
             raise UserError(f"edits: {name} holds {type(own).__name__}; give a list of {EDITS}")
         if other := next((one for one in several if not isinstance(one, Intervention)), None):
             raise UserError(f"edits: {name} holds {type(other).__name__}; give {EDITS}")

@@ -55,7 +55,8 @@ def project_out(direction: "torch.Tensor") -> Change:
     >>> project_out(torch.tensor([2.0, 0.0]))(torch.tensor([[3.0, 4.0]]), torch.tensor([0])).tolist()
     [[0.0, 4.0]]
     """
-    unit = direction.float() / direction.float().norm(dim=-1, keepdim=True)
+    wide = direction.double() / direction.double().abs().amax(dim=-1, keepdim=True)  # squares stay within range
+    unit = (wide / wide.norm(dim=-1, keepdim=True)).float()
 
     def change(rows: "torch.Tensor", which: "torch.Tensor") -> "torch.Tensor":
         along, wide = _of(unit, which).to(rows.device), rows.float()

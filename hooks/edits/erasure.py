@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from ..errors import UserError
+from .numbers import as_floats, as_number
 
 Array = NDArray[np.float64]
 SMALLEST = 1e-10
@@ -28,9 +29,22 @@ class Eraser:
     source: str = ""
     """How it was made, in words."""
 
+    def __post_init__(self) -> None:
+        """Keep copies. Raises UserError for what is not finite, or of several widths."""
+        for field in ("read", "write", "mean"):
+            object.__setattr__(self, field, as_floats(getattr(self, field), f"erasure {self.name!r}: {field}"))
+        shapes = self.read.shape, self.write.shape, self.mean.shape
+        if self.read.ndim != 2 or not self.read.size or shapes[1:] != (shapes[0], shapes[0][1:]):
+            raise UserError(
+                f"erasure {self.name!r}: read {shapes[0]}, write {shapes[1]}, mean {shapes[2]}; give [k, width] twice, "
+                "and [width]"
+            )
+
     def __call__(self, x: ArrayLike) -> Array:
-        """[n, width] of rows [n, width]."""
-        x = np.asarray(x, dtype=np.float64)
+        """[n, width] of rows [n, width]. Raises UserError for rows of another width."""
+        x = as_floats(x, f"erasure {self.name!r}: rows")
+        if not x.ndim or x.shape[-1] != len(self.mean):
+            raise UserError(f"erasure {self.name!r}: rows {x.shape}; give [n, {len(self.mean)}]")
         return x - ((x - self.mean) @ self.read.T) @ self.write
 
     def record(self) -> dict[str, Any]:
@@ -53,14 +67,15 @@ def leace(x: ArrayLike, z: ArrayLike, *, shrinkage: float = 0.0, name: str = "le
 
     Raises UserError for rows and concepts that do not fit, and for a concept that no feature holds.
     """
-    x, z = np.asarray(x, dtype=np.float64), np.asarray(z, dtype=np.float64)
-    z = z.reshape(len(z), -1)
-    if x.ndim != 2 or len(x) != len(z) or len(x) < 2 or not (np.isfinite(x).all() and np.isfinite(z).all()):
+    x, z = as_floats(x, f"erasure {name!r}: rows"), as_floats(z, f"erasure {name!r}: concept")
+    if x.ndim != 2 or not x.size or z.ndim not in (1, 2) or not z.size or len(x) != len(z) or len(x) < 2:
         raise UserError(
             f"erasure: rows {x.shape} and a concept {z.shape}; give finite [n, width] and [n] of two or more"
         )
-    if not 0 <= shrinkage < 1:
+    if not 0 <= as_number(shrinkage, f"erasure {name!r}: shrinkage") < 1:
         raise UserError(f"erasure: shrinkage {shrinkage!r}; give a share from 0 to below 1")
+    power = _power(x)  # sums of squares of any rows stay within range; a power of two rounds nothing
+    x, z = np.ldexp(x, -power), np.ldexp(z, -_power(z)).reshape(len(z), -1)
     mean = x.mean(axis=0)
     centred = x - mean
     covariance = centred.T @ centred / len(x)
@@ -75,7 +90,13 @@ def leace(x: ArrayLike, z: ArrayLike, *, shrinkage: float = 0.0, name: str = "le
     left = left[:, sizes > SMALLEST * max(float(spread), float(sizes.max(initial=0.0)))]
     if not left.shape[1]:
         raise UserError(f"erasure {name!r}: no feature varies with the concept; there is nothing to erase")
-    return Eraser((whiten @ left).T.copy(), (colour @ left).T.copy(), mean, name, source)
+    read, write = (whiten @ left).T, (colour @ left).T
+    return Eraser(np.ldexp(read, -power), np.ldexp(write, power), np.ldexp(mean, power), name, source)
+
+
+def _power(values: Array) -> int:
+    """Of two, above the largest of some values."""
+    return int(np.frexp(np.abs(values).max())[1])
 
 
 def projection(
@@ -84,11 +105,10 @@ def projection(
     """The orthogonal projection off directions [width] or [k, width]; `mean` [width] is what is left along them, zero
     if it is not given.
 
-    Raises UserError for directions that depend on each other.
+    Raises UserError for directions that depend on each other, and for a mean of another width.
     """
     basis = orthonormal(directions, name)
-    left = np.zeros(basis.shape[1]) if mean is None else np.asarray(mean, dtype=np.float64)
-    return Eraser(basis, basis, left, name, source)
+    return Eraser(basis, basis, np.zeros(basis.shape[1]) if mean is None else mean, name, source)  # pyright: ignore[reportArgumentType]
 
 
 def orthonormal(directions: ArrayLike, name: str) -> Array:
@@ -96,8 +116,8 @@ def orthonormal(directions: ArrayLike, name: str) -> Array:
 
     Raises UserError for directions that depend on each other, or have length 0.
     """
-    given = np.atleast_2d(np.asarray(directions, dtype=np.float64))
-    if given.ndim != 2 or not np.isfinite(given).all():
+    given = np.atleast_2d(as_floats(directions, f"subspace {name!r}"))
+    if given.ndim != 2 or not given.size:
         raise UserError(f"subspace {name!r}: has shape {given.shape}; give finite [width] or [k, width]")
     _, sizes, basis = np.linalg.svd(given, full_matrices=False)
     if len(given) > given.shape[1] or not sizes[-1] > 1e-6 * sizes[0]:

@@ -1,7 +1,7 @@
 """What is done to activations: a vector is added, a direction or everything is taken out, other rows are put in."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from pydantic import TypeAdapter, ValidationError
@@ -11,6 +11,7 @@ from ..model.layers import Layers
 from ..model.points import SITES, Site
 from ..prompts.places import PLAIN, Position, plain_position
 from .changes import Change, add_vector, project_out, replace_rows
+from .numbers import as_number
 from .vector import Vector, as_vector
 
 if TYPE_CHECKING:
@@ -54,15 +55,16 @@ class Intervention(ABC):
             raise UserError(
                 f"{self.title}: layers {layers!r}; give `all`, {{'every': k}}, layer numbers, or depths from 0.0 to 1.0"
             ) from None
-        self.sites: tuple[Site, ...] = (sites,) if isinstance(sites, str) else tuple(sites)  # pyright: ignore[reportAttributeAccessIssue]
-        if not self.sites or not set(self.sites) <= set(SITES):
+        named: Any = (sites,) if isinstance(sites, str) else sites
+        if not isinstance(named, Collection) or not named or any(one not in SITES for one in named):
             raise UserError(f"{self.title}: sites {sites!r}; known: {', '.join(SITES)}")
-        given = [at] if isinstance(at, str | Position) else list(at)
-        self.answer = any(one in (ANSWER, ALL) for one in given)
-        """Whether tokens after the prompt are edited."""
-        self.positions = [self._position(one) for one in given if one != ANSWER]
+        self.sites: tuple[Site, ...] = tuple(named)
+        given = list(at) if isinstance(at, Collection) and not isinstance(at, str) else [at]
         if not given:
             raise UserError(f"{self.title}: at is empty; say which tokens are edited")
+        self.positions = [self._position(one) for one in given if one != ANSWER]
+        self.answer = any(one in (ANSWER, ALL) for one in given)
+        """Whether tokens after the prompt are edited."""
 
     def _position(self, one: "str | Position") -> Position:
         if isinstance(one, str):
@@ -129,15 +131,16 @@ class Steer(Intervention):
         sites: Site | Sequence[Site] = "resid_post",
         strength: float = 1.0,
     ) -> None:
-        super().__init__(as_vector(vector, "unnamed"), layers=layers, at=at, sites=sites)
-        if not isinstance(strength, int | float) or not abs(strength) < float("inf"):
-            raise UserError(f"{self.title}: strength {strength!r} is no finite number")
-        self.strength = float(strength)
+        given = as_vector(vector, "unnamed")
+        super().__init__(given, layers=layers, at=at, sites=sites)
+        self.strength = as_number(strength, f"{self.title}: strength")
+        largest = self.strength * float(given.values.abs().max())
+        as_number(largest, f"{self.title}: strength times its largest entry")
 
     def change(self, values: "torch.Tensor | None") -> Change:
         """See `Intervention.change`."""
         assert values is not None
-        return add_vector(self.strength * values)
+        return add_vector((self.strength * values.double()).float())
 
     def record(self) -> dict[str, Any]:
         """See `Intervention.record`."""
@@ -161,13 +164,13 @@ class Ablate(Intervention):
     ) -> None:
         vector = None if direction is None else as_vector(direction, "unnamed")
         super().__init__(vector, layers=layers, at=at, sites=sites)
-        if vector and not vector.values.norm(dim=-1).all():
+        if vector and not vector.values.abs().amax(dim=-1).all():
             raise UserError(f"{self.title}: a direction of length 0 is none")
 
     def change(self, values: "torch.Tensor | None") -> Change:
         """See `Intervention.change`."""
         if values is None:
-            return lambda rows, which: rows * 0
+            return lambda rows, which: rows.new_zeros(rows.shape)
         return project_out(values)
 
 

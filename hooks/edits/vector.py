@@ -24,7 +24,7 @@ class Vector:
         name: what it is called in records.
         source: how it was made, in words.
 
-    Raises UserError for values of another shape, or that are not finite.
+    Raises UserError for values of another shape, and for any that are complex or not finite in float32.
 
     >>> Vector([3.0, 4.0], "north-east", source="by hand")
     Vector('north-east', [2], norm 5, dea5ce9a, by hand)
@@ -34,17 +34,20 @@ class Vector:
         import torch
 
         try:
-            made = torch.as_tensor(np.asarray(values) if isinstance(values, list | tuple) else values)
-            self.values = made.detach().to("cpu", torch.float32).contiguous()
+            made = torch.as_tensor(np.asarray(values) if isinstance(values, list | tuple) else values).detach()
         except (TypeError, ValueError, RuntimeError):
             raise UserError(f"vector {name!r}: {type(values).__name__} is no array of numbers") from None
+        if made.is_complex():
+            raise UserError(f"vector {name!r}: its values are complex; give real numbers")
+        self.values = made.to("cpu", torch.float32, copy=True).contiguous()
+        """A copy: what becomes of the array that was given changes neither the edit nor its digest."""
         if not 1 <= self.values.ndim <= 3 or not self.values.numel():
             shape = list(self.values.shape)
             raise UserError(
                 f"vector {name!r}: has shape {shape}; give [width], [layers, width] or [tokens, layers, width]"
             )
         if not self.values.isfinite().all():
-            raise UserError(f"vector {name!r}: some of its values are not finite")
+            raise UserError(f"vector {name!r}: some of its values are not finite, or beyond the range of float32")
         self.name, self.source = name, source
         told = f"{list(self.values.shape)}".encode() + self.values.numpy().tobytes()
         self.digest = hashlib.sha256(told).hexdigest()[:16]

@@ -11,6 +11,7 @@ from ..edits.marks import marked_edits
 from ..prompts.chat import Conversation
 from ..tree.memory import run_packs
 from ..tree.tree import Pack, TokenTree
+from .steps import nan_logits
 
 if TYPE_CHECKING:
     import torch
@@ -30,7 +31,7 @@ def next_token_kl(
         edits: as for `LanguageModel.beliefs`.
         budget: most tokens of one forward pass; None: by the memory of the device.
 
-    Raises UserError for an edit of a layer, a width or a token that is not there.
+    Raises UserError for an edit of a layer, a width or a token that is not there, and for logits that are NaN.
     """
     branches = Branches(edits, lm.model, lm.reader.chat)
     every = [
@@ -56,6 +57,8 @@ def _of_one(
     def take(pack: Pack) -> int:
         output = lm.backend.run(pack, edits=edits)
         for node, row in zip(pack.nodes.tolist(), lm.head.log_probs(output.hidden).double(), strict=True):
+            if row.isnan().any():
+                raise nan_logits(where, branches.names)
             if node == own:  # the first of all that are read: it was added before the others
                 plain.append(row)
             else:

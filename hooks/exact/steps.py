@@ -3,7 +3,7 @@
 All that a pack gives stays on the model's device until it is fetched, in one copy.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
@@ -137,7 +137,8 @@ class Steps:
             forms[len(end) :, first : first + n] += end[0]  # what closes a form is not an inner layer's to say
             first += n
         sizes = [sum(map(len, place.forms)) for place in built.placed]
-        refuse_nan(forms[0], [(query.readout_id, n) for query, n in zip(built.queries, sizes, strict=True)])
+        named = [(query.readout_id, n) for query, n in zip(built.queries, sizes, strict=True)]
+        refuse_nan(forms[0], named, [query.readout_id for query in built.queries if query.marks is not None])
         counts = [len(forms_of) for place in built.placed for forms_of in place.forms]
         options = sum_groups(forms, starts(counts))
         form = option = 0
@@ -200,14 +201,27 @@ def at_most_one(logp: Numbers) -> Numbers:
     return np.where((excess > 0) & (excess < ROUNDING_NAT), logp - excess, logp)
 
 
-def refuse_nan(form_logp: Numbers, lengths: Sequence[tuple[str, int]]) -> None:
-    """Raise UserError, naming the read-out, if one of its forms is NaN: read-outs and how many forms each has."""
+def refuse_nan(form_logp: Numbers, lengths: Sequence[tuple[str, int]], edited: Sequence[str] = ()) -> None:
+    """Raise UserError, naming the read-out, if one of its forms is NaN: read-outs, how many forms each has, and which
+    of them, `<read-out>/<branch>`, are read under edits.
+    """
     if np.isnan(form_logp).any():
         first = int(np.flatnonzero(np.isnan(form_logp))[0])
         which = int(np.searchsorted(np.cumsum([n for _, n in lengths]), first, side="right"))
-        raise UserError(
-            f"read-out {lengths[which][0]}: the model's logits are NaN; try dtype float32, or check the weights"
+        raise nan_logits(f"read-out {lengths[which][0]}", [name.rpartition("/")[2] for name in edited])
+
+
+def nan_logits(where: str, branches: Iterable[str] = ()) -> UserError:
+    """What is said of logits that are NaN, where these branches were edited. In a pass that all branches share, a value
+    that is not finite in one may reach the others through attention, whose weight for it is 0: 0 times NaN is NaN.
+    """
+    named = " or ".join(repr(name) for name in dict.fromkeys(branches))
+    if named:
+        return UserError(
+            f"{where}: the model's logits are NaN; the likely cause is an edit in branch {named} beyond what the "
+            "model's dtype holds: make it smaller"
         )
+    return UserError(f"{where}: the model's logits are NaN; try dtype float32, or check the weights")
 
 
 def _on(device: "torch.device", *numbers: Ints) -> "tuple[torch.Tensor, ...]":

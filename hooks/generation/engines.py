@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from ..backends.backend import Backend
 from ..errors import UserError, in_one_line
-from ..exact.steps import UNEMBED_ROWS
+from ..exact.steps import UNEMBED_ROWS, nan_logits
 from ..model.head import Head
 from ..tree.memory import run_packs
 from ..tree.tree import Pack, TokenTree
@@ -226,7 +226,7 @@ def refuse_other(name: str, drawn: Sequence[DrawnText], read: Sequence[ReadText]
     said = np.array([value for one in drawn for value in one.logp])
     asked = np.concatenate([one.asked for one in read])
     if np.isnan(asked).any():
-        raise UserError(f"{name}: the model's logits are NaN; try dtype float32, or check the weights")
+        raise nan_logits(name)
     if np.isneginf(asked).any():
         raise UserError(f"{name}: drew a token that the sampling settings leave out; leave model.sampler out")
     gaps = said - asked

@@ -13,8 +13,7 @@ from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
-from ..errors import UserError
-from ..exact.exact import UNEMBED_ROWS
+from ..exact.steps import UNEMBED_ROWS, nan_logits
 from ..model.head import Head
 from ..model.upload import upload
 from ..prompts.chat import Prompt
@@ -91,7 +90,14 @@ class Sampler:
         self._start = len(self._decode(self._anchor))
 
     def generate(
-        self, requests: Sequence[Request], rows: HistoryRows, sampling: Sampling, *, seed: int, budget: int
+        self,
+        requests: Sequence[Request],
+        rows: HistoryRows,
+        sampling: Sampling,
+        *,
+        seed: int,
+        budget: int,
+        branches: Sequence[str] = (),
     ) -> list[GeneratedText]:
         """All draws of all requests, in their order.
 
@@ -101,6 +107,7 @@ class Sampler:
             sampling: the sampling distribution.
             seed: of the run.
             budget: most tokens held at once, whatever the number of draws; one draw is always made.
+            branches: whose edits `rows` makes.
 
         Raises UserError if log-probabilities are not finite, naming the read-out.
         """
@@ -121,7 +128,7 @@ class Sampler:
                 n = sum(map(len, hidden))
                 growing += (new := self._admit(waiting, together - len(growing), seed, n))
                 hidden.append(rows.begin(list(dict.fromkeys(one.request.prompt.ids for one in new))))
-            self._draw(growing, torch.cat(hidden), sampling)
+            self._draw(growing, torch.cat(hidden), sampling, branches)
             for one in growing:
                 done[one.place] = self.finished(one.request.readout_id, one.draw, one.ids, one.logp, sampling)
             growing, hidden = [one for one in growing if done[one.place] is None], []
@@ -140,7 +147,9 @@ class Sampler:
             admitted.append(_Growing(place, request, draw, random_generator(seed, request.readout_id, draw), own))
         return admitted
 
-    def _draw(self, growing: Sequence[_Growing], hidden: "torch.Tensor", sampling: Sampling) -> None:
+    def _draw(
+        self, growing: Sequence[_Growing], hidden: "torch.Tensor", sampling: Sampling, branches: Sequence[str]
+    ) -> None:
         """Draw the next token of every sample: one copy from the model's device, whatever their number."""
         import torch
 
@@ -159,8 +168,7 @@ class Sampler:
         found = torch.cat(parts, dim=1).cpu().numpy()
         for i, token, value in zip(np.concatenate(order).tolist(), *found.tolist(), strict=True):
             if np.isnan(value):  # as all are, where one logit is
-                name = growing[i].request.readout_id
-                raise UserError(f"read-out {name}: the model's logits are NaN; try dtype float32, or check the weights")
+                raise nan_logits(f"read-out {growing[i].request.readout_id}", branches)
             growing[i].ids.append(int(token))
             growing[i].logp.append(value)
 

@@ -15,8 +15,10 @@ class Every(Settings):
 
 
 def _known(given: Any) -> Any:
-    listed = (given,) if isinstance(given, int | float) else given
+    plain = _plain(given)
+    listed = (plain,) if isinstance(plain, int | float) else list(plain) if isinstance(plain, range) else plain
     if isinstance(listed, list | tuple):
+        listed = [_plain(one) for one in listed]
         if listed and all(
             isinstance(one, int | float) and not isinstance(one, bool) and (isinstance(one, int) or 0 <= one <= 1)
             for one in listed
@@ -25,6 +27,11 @@ def _known(given: Any) -> Any:
     elif listed == "all" or isinstance(listed, dict | Every):
         return listed
     raise ValueError("give `all`, `{every: k}`, layer numbers, or depths from 0.0 to 1.0")
+
+
+def _plain(given: Any) -> Any:
+    """Of arrays and their numbers what they hold."""
+    return given.tolist() if hasattr(given, "tolist") else given
 
 
 Layers = Annotated[Literal["all"] | Every | tuple[int | float, ...], BeforeValidator(_known)]

@@ -181,6 +181,8 @@ def test_plan_needs_no_forward_pass_and_says_what_a_run_would_take(
         (("report", "nowhere"), "is not a doxascope run"),
         (("rum",), "No such command 'rum'"),
         (("run",), "Missing argument 'TARGET'"),
+        (("certify", "nobody/nothing", "--out", "/nope/x.json"), "/nope/x.json: cannot be written"),
+        (("probe", "causal", "."), ".: is a folder; give a YAML file"),
     ],
 )
 def test_a_mistake_is_one_line_and_exit_code_2(

@@ -11,7 +11,7 @@ import yaml
 from .... import __version__
 from ....hooks.documents import read_json, read_text
 from ....hooks.errors import UserError, in_one_line
-from ....hooks.files import atomic_write
+from ....hooks.files import atomic_write, digest_of
 from ....hooks.prompts.options import Option, make_options
 from ....hooks.prompts.places import LAST, Position
 from ....hooks.verbal.formats import count_format
@@ -37,6 +37,8 @@ from .page import page
 from .reading import Arrays
 from .settings import CausalAction, CausalJob, CausalStated
 
+ANSWERS = "answers"
+"""In a file of what was read: which question it answers."""
 LONGEST = 100_000
 """Characters of a file of neutral prompts."""
 
@@ -233,21 +235,37 @@ def _folder(job: CausalJob, contexts: Sequence[CausalContext], out: Path) -> Run
 
 
 def _keeper(folder: Path) -> Callable[[str, Callable[[], Arrays]], Arrays]:
-    """Keeps what was read on the disk, whole or not at all."""
+    """Keeps what was read on the disk, whole or not at all. A file says what it answers, and the digest of each of its
+    arrays: one in another's place, or changed, is refused.
+    """
 
     def keep(name: str, make: Callable[[], Arrays]) -> Arrays:
         path = folder / f"{name}.npz"
         if path.exists():
             with in_one_line(path, "delete it"), np.load(path, allow_pickle=False) as kept:
-                return {key: kept[key] for key in kept.files}
+                known = {key: kept[key] for key in kept.files}
+            told = known.pop(ANSWERS, None)
+            if told is None or str(told) != _answers(name, known):
+                raise UserError(f"{path}: is not what was read for it; delete it, and it is read again")
+            return known
         found: dict[str, Any] = dict(make())
         with in_one_line(f"{path}: cannot be written", "choose another --out"):
             folder.mkdir(exist_ok=True)
             with atomic_write(path) as temporary, temporary.open("wb") as file:
-                np.savez(file, **found)
+                answers: dict[str, Any] = {ANSWERS: np.array(_answers(name, found))}
+                np.savez(file, **found | answers)
         return found
 
     return keep
+
+
+def _answers(name: str, arrays: Arrays) -> str:
+    """What a file of these arrays answers, and what it has to hold."""
+    held = {
+        key: [str(one.dtype), list(one.shape), digest_of(np.ascontiguousarray(one).tobytes())]
+        for key, one in sorted(arrays.items())
+    }
+    return json.dumps({"of": name, "holds": held})
 
 
 def _evidence(found: CausalCheck) -> str:

@@ -94,6 +94,8 @@ def load_causal(target: str, runs: Sequence[Path] = (), overrides: Sequence[str]
     """
     shipped = Path(str(files("doxascope") / "configs")) / "causal.yaml"
     path = shipped if target == "causal" else Path(target)
+    if path.is_dir():
+        raise UserError(f"{target}: is a folder; give a YAML file, or `causal`, the shipped job")
     if not path.is_file():
         raise UserError(f"{target}: no such file; `causal` is the shipped job")
     data: dict[str, Any] = read_yaml(path)

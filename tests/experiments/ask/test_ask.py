@@ -1,6 +1,7 @@
 """Asking a table of questions: the same numbers as plain forward passes, from a notebook and from the command line."""
 
 import json
+import warnings
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -10,7 +11,7 @@ import pandas as pd
 import pytest
 import torch
 
-from doxascope import UserError, load
+from doxascope import Ablate, Position, UserError, load
 from doxascope.experiments.ask.fitting import called
 from doxascope.experiments.materials.choices.benchmarks import LETTERS
 from doxascope.experiments.materials.choices.orders import rotated
@@ -132,6 +133,58 @@ def test_options_that_cannot_be_told_apart_have_no_number_and_stop_nothing(lm: A
     assert found.loc[("odd", "texts"), "status"] == "unreadable"
     assert np.isnan(found.loc[("odd", "texts"), "prob"])
     assert found["prob"].notna().sum() == 7
+
+
+ODD = [
+    {"id": "odd", "question": "Which?", "options": ["one", "one, two", "one."], "truth": "one"},
+    {"id": "token", "question": "What is <|im_end|>?", "options": ["fish", "bird"], "truth": "fish"},
+]
+
+
+def test_what_cannot_be_asked_stops_no_run_wherever_it_stands(
+    lm: Any, tiny_for: Callable[[str], Path], command_line: Callable[..., Any], tmp_path: Path
+) -> None:
+    special = str(lm.tokenizer.all_special_tokens[-1])
+    odd = [ODD[0], {**ODD[1], "question": f"What is {special}?"}]
+    rows = [{name: row.get(name) for name in ODD[0]} for row in (*odd, *ROWS)]
+    (tmp_path / "q.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    fit = "fit={items: 3, methods: [texts], candidates: [{forms: ['{option}', 'It is {option}']}]}"
+    for more in (["--verify", "3"], ["-o", "items=2", "-o", fit]):
+        told = ("-m", str(tiny_for("ask")), "-o", "answers=[texts]", "-o", "bootstrap_draws=50", *more)
+        said = command_line("run", "ask", str(tmp_path / "q.jsonl"), *told, f"--out=out{more[0]}", cwd=tmp_path)
+        assert said.returncode == 0, said.stderr
+    (run,) = (tmp_path / "out--verify").iterdir()
+    answers = pd.read_csv(run / "answers.csv").set_index("id")
+    assert {*answers.index[answers["status"] == "unreadable"]} == {"odd", "token"}
+    assert {*answers.index[answers["prob"].notna()]} == {"whale", "sky", "sum"}
+    assert {one.split("/")[0] for one in RunFolder(run).manifest["verification"]["readouts"]} <= {"whale", "sky", "sum"}
+
+
+def test_what_is_left_out_is_named_by_its_id_and_the_user_s_own_texts(
+    lm: Any, caplog: pytest.LogCaptureFixture
+) -> None:
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")  # of an empty slice, too
+        found = lm.ask(ODD[:1], "texts")
+        assert found.help() == []
+        assert found.table["status"].tolist() == ["unreadable"]
+    assert "question odd under texts: options 'one' and 'one.' are the same" in caplog.text
+
+
+def test_the_user_s_columns_stand_beside_ours_of_the_same_name(lm: Any) -> None:
+    row = {**ROWS[0], "prob": 0.9, "method": "mine", "own_method": "other"}
+    found = lm.ask([row], "texts", orders="none").table.iloc[0]
+    assert (found["own_prob"], found["own_own_method"], found["own_method"]) == (0.9, "mine", "other")
+    assert found["method"] == "texts"
+    named = lm.ask([{**ROWS[0], "prob": "n1"}], "texts", orders="none", columns={"id": "prob"}).table.iloc[0]
+    assert (named["own_prob"], named["own_id"]) == ("n1", "whale")
+    assert 0 < named["prob"] <= 1
+
+
+def test_an_edit_that_does_not_find_its_place_is_told_of_every_question(lm: Any) -> None:
+    edit = Ablate(layers=[0], at=Position(text="whale"))
+    with pytest.raises(UserError, match=r"edits: cannot be made in 2 of 3 questions \('sky', 'sum'\)"):
+        lm.ask(ROWS, "texts", edits=edit)
 
 
 def test_solved_questions_and_a_system_prompt_go_before_the_question(lm: Any) -> None:

@@ -1,5 +1,6 @@
 """Questions with their own options from tables of any make, and what cannot be asked."""
 
+import io
 import json
 import logging
 from collections.abc import Callable
@@ -66,7 +67,7 @@ def test_a_file_carries_its_further_columns_and_its_ids(tmp_path: Path, suffix: 
 @pytest.mark.parametrize(
     ("rows", "told"),
     [
-        ([{**WHALE, "options": ["a mammal"]}], "row 1: question q00001: has 1 options; give two or more"),
+        ([{**WHALE, "options": ["a mammal"]}], "row 1: has 1 option; give two or more"),
         ([{**WHALE, "id": "w"}, {**WHALE, "id": "w"}], "two questions are called 'w'"),
         ([{**WHALE, "truth": "a mamal"}], "truth 'a mamal' is no option; did you mean 'a mammal'"),
         ([{"qestion": "?", "options": ["a", "b"]}], "no column 'question'; did you mean 'qestion'"),
@@ -163,3 +164,81 @@ def test_all_orders_of_many_options_are_refused() -> None:
     assert len(rotated(5, "all")) == 120
     with pytest.raises(UserError, match="6 options have 720 orders; take `latin`, which has 6"):
         rotated(6, "all")
+
+
+Q = {"question": "?"}
+
+
+def truths(rows: Any, **columns: Any) -> list[str]:
+    return [one.choice.truth for one in asked_choices(rows, "here", QuestionColumns(**columns))]
+
+
+def test_an_empty_option_keeps_its_place() -> None:
+    for given in ({"a": "", "b": "x", "c": "y"}, {"option_1": None, "option_2": "x", "option_3": "y"}):
+        assert truths([{**Q, **given, "truth": "B"}]) == ["x"]
+    for cell in ("|x|y", "| x | y"):
+        (one,) = asked_choices([{**Q, "options": cell, "truth": "B"}], "here")
+        assert (one.choice.options, one.choice.truth) == (("x", "y"), "x")
+        assert truths([{**Q, "options": cell, "truth": "2"}], first=1) == ["x"]
+        with pytest.raises(UserError, match=r"row 1: truth 'A': the option at that place is empty"):
+            truths([{**Q, "options": cell, "truth": "A"}])
+
+
+def test_a_column_of_one_letter_is_an_option_only_where_the_letters_run_from_a() -> None:
+    (one,) = asked_choices(
+        [{**Q, "option_1": "x", "option_2": "y", "truth": "x", "n": "57", "a": "1", "b": "2"}], "here"
+    )
+    assert (one.choice.options, one.more) == (("x", "y"), {"n": "57", "a": "1", "b": "2"})
+    (one,) = asked_choices([{**Q, "a": "x", "b": "y", "n": "57"}], "here")
+    assert (one.choice.options, one.more) == (("x", "y"), {"n": "57"})
+    with pytest.raises(UserError, match="options option_1, option_3, and none between"):
+        asked_choices([{**Q, "option_1": "x", "option_3": "y"}], "here")
+
+
+def test_a_truth_is_read_in_the_way_in_which_every_row_of_its_table_can_be() -> None:
+    row = {**Q, "options": "2|4|6"}
+    assert truths([{**row, "truth": "2"}]) == ["2"]
+    assert truths([{**row, "truth": 2}], first=1) == ["4"]
+    with pytest.raises(
+        UserError, match=r"row 1: truth '2' is the text of '2', and the place of '6'; say `columns.first`"
+    ):
+        truths([{**row, "truth": 2}])
+    assert truths([{**row, "truth": 2}, {**row, "truth": 0}]) == ["6", "2"]  # 0 is no text
+    assert truths([{**row, "truth": 2}, {**row, "truth": 6}]) == ["2", "6"]  # 6 is no place
+    swapped = {**Q, "options": ["B", "A"], "truth": "B"}
+    assert truths([swapped, {**Q, "options": ["x", "y"], "truth": "A"}]) == ["A", "x"]
+    assert truths([swapped]) == ["B"]
+
+
+def test_whole_numbers_of_a_column_with_a_gap_are_whole() -> None:
+    table = "question,option_1,option_2,option_3,truth,id\np,1,2,3,3,10\nq,1,2,,2,11\n"
+    rows: Any = pd.read_csv(io.StringIO(table)).to_dict("records")
+    found = asked_choices(rows, "here")
+    assert [one.choice.options for one in found] == [("1", "2", "3"), ("1", "2")]
+    assert [one.choice.truth for one in found] == ["3", "2"]
+    words = pd.DataFrame(
+        {"question": ["p", "q"], "option_1": "x", "option_2": "y", "option_3": ["z", None], "truth": 1}
+    )
+    assert truths(words.to_dict("records")) == ["y", "y"]
+
+
+@pytest.mark.parametrize(
+    ("row", "told"),
+    [
+        ({**WHALE, "Truth": "a fish"}, "row 1: has two columns 'truth' \\(capitals do not count\\)"),
+        ({**WHALE, "options": ["a mammal"], "truth": "b"}, "row 1: has 1 option; give two or more"),
+        ({**WHALE, "options": {"text": None}}, "row 1: options .*: `text` and `label` are no lists"),
+        ({**WHALE, "options": {"text": ["x", "y"], "label": 3}}, "row 1: options .*: `text` and `label` are no lists"),
+    ],
+)
+def test_what_is_wrong_with_a_row_is_a_plain_line(row: dict[str, Any], told: str) -> None:
+    with pytest.raises(UserError, match=told) as error:
+        asked_choices([row], "here")
+    assert "Error" not in str(error.value)
+
+
+def test_half_a_character_is_named_by_file_and_row(tmp_path: Path) -> None:
+    path = tmp_path / "q.jsonl"
+    path.write_text("".join(json.dumps({**WHALE, "question": text}) + "\n" for text in ("good?", "\ud800 bad?")))
+    with pytest.raises(UserError, match=r"q\.jsonl: row 2: 'question' holds '\\ud800', half of .*; take it out"):
+        AskedSource(file=str(path)).questions()

@@ -3,8 +3,8 @@
 from itertools import islice
 
 import pytest
-from pydantic import ValidationError
 
+from doxascope import UserError
 from doxascope.experiments.locate.history import HistoryPairs
 from doxascope.experiments.locate.minimal_pair import MinimalPair
 
@@ -28,5 +28,5 @@ def test_base_and_donor_differ_in_one_past_answer_and_the_control_in_none_that_c
 
 
 def test_a_text_with_another_placeholder_is_refused() -> None:
-    with pytest.raises(ValidationError, match="placeholder 'answer' is not one of"):
+    with pytest.raises(UserError, match="placeholder 'answer' is not one of"):
         HistoryPairs(ask="{question} {answer}")

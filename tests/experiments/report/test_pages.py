@@ -6,11 +6,13 @@ import os
 import re
 import shutil
 import subprocess
+import warnings
 from collections import Counter
 from html.parser import HTMLParser
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
+from xml.etree import ElementTree
 
 import numpy as np
 import pytest
@@ -20,12 +22,15 @@ from doxascope.experiments.comparing.told import prepare as prepare_comparison
 from doxascope.experiments.comparing.told import write as write_comparison
 from doxascope.experiments.engine.config import load_config, stored_config
 from doxascope.experiments.engine.runner import report, run
+from doxascope.experiments.report.blocks import Picture, Prose, Top
 from doxascope.experiments.report.index import INDEX, index_page
 from doxascope.experiments.report.output import prepare, write
-from doxascope.experiments.report.page import _marked
+from doxascope.experiments.report.page import Page, _marked
+from doxascope.experiments.report.plotting import panel_figure
 from doxascope.experiments.report.score_figure import forest
 from doxascope.experiments.runs.folder import RunFolder
 from doxascope.experiments.scoring.engine import score_table
+from doxascope.hooks.text import UNSEEN
 from doxascope.metrics import cluster_mean
 
 BEGINS = {"svg": ["title", "desc"], "details": ["summary"], "fieldset": ["legend"]}
@@ -308,3 +313,16 @@ def test_a_label_longer_than_its_figure_is_wrapped_and_no_line_runs_through_it()
 
 def test_backticks_are_code_and_what_is_between_stays_escaped() -> None:
     assert _marked("in the orders `latin<b>` of") == "in the orders <code>latin&lt;b&gt;</code> of"
+    assert not UNSEEN.search(_marked("`a\x07`"))
+
+
+def test_a_name_of_any_characters_is_drawn_without_a_warning_and_is_xml() -> None:
+    name = "\u4e2d\u6587 \x1b[2J\x07"
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        one = panel_figure(name, [(name, 1.0)], lambda axes, y: axes.plot([0, 1], [y, y], label=name), name)
+    assert "\u4e2d\u6587 \\x1b[2J\\x07" in "".join(ElementTree.fromstring(one.svg).itertext())
+    assert not UNSEEN.search(one.svg + one.data)
+    assert not UNSEEN.search(
+        Page(name, name, Top(said=name, verdict=Prose(text=name)), (Picture(title=name, figure=one),)).html()
+    )

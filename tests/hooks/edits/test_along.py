@@ -3,13 +3,26 @@
 from collections.abc import Iterator
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import pytest
 import torch
 
-from doxascope import Clamp, Erase, PatchAlong, Position, Steer, UserError, Vector, leace, load, projection
+from doxascope import (
+    Ablate,
+    Clamp,
+    Erase,
+    Eraser,
+    PatchAlong,
+    Position,
+    Steer,
+    UserError,
+    Vector,
+    leace,
+    load,
+    projection,
+)
 from doxascope.hooks.exact.next_token import next_token_kl
 from doxascope.hooks.lm import LanguageModel
 
@@ -160,7 +173,7 @@ def test_what_cannot_be_set_is_refused_in_a_line(tiny: LanguageModel) -> None:
         (lambda: PatchAlong(w, np.ones((2, WIDTH)), **WHERE), "depend on each other"),
         (lambda: PatchAlong(w[:7], w, **WHERE), "has 7 entries, resid_post of this model 32"),
         (lambda: PatchAlong(w, w[:7], **WHERE), "has 7 entries, resid_post of this model 32"),
-        (lambda: Clamp(w, float("inf"), **WHERE), "give finite numbers"),
+        (lambda: Clamp(w, float("inf"), **WHERE), "give a finite number"),
         (lambda: Clamp(w, 1.0, along=np.r_[np.ones(16), -np.ones(16)], **WHERE), "does not change what it reads"),
         (lambda: Clamp(w, 1.0, along=w[:7], **WHERE), "has 7 entries"),
         (lambda: Erase(projection(w[:9]), **WHERE), "has 9 entries, resid_post of this model 32"),
@@ -168,8 +181,75 @@ def test_what_cannot_be_set_is_refused_in_a_line(tiny: LanguageModel) -> None:
         (lambda: leace(np.ones((4, 3)), [0, 1, 0, 1]), "no feature varies with the concept"),
         (lambda: leace(np.ones((4, 3)), [0, 1]), "give finite [n, width] and [n]"),
         (lambda: projection(np.zeros(4)), "have length 0"),
+        (lambda: projection("abc"), "str is no array of real numbers"),  # pyright: ignore[reportArgumentType]
+        (lambda: projection(w, np.ones(17)), "mean (17,); give [k, width] twice"),
+        (lambda: projection(w)(np.ones((2, 7))), "rows (2, 7); give [n, 32]"),
+        (lambda: leace(np.eye(4), 3), "a concept ()"),
+        (lambda: leace(np.eye(4), ["a"] * 4), "concept: list is no array of real numbers"),
+        (lambda: leace([[1.0, 2.0], [3.0]], [0, 1]), "rows: list is no array of real numbers"),
+        (lambda: leace(np.eye(4), [0, 1, 0, 1], shrinkage=cast(Any, "a")), "shrinkage 'a'"),
+        (lambda: Eraser(np.full((1, 4), np.nan), np.ones((1, 4)), np.ones(4)), "read: some of its values"),
+        (lambda: Clamp(w, 1e300, **WHERE), "within the range of float32"),
+        (lambda: Steer(1j * w, **WHERE), "its values are complex"),
+        (lambda: Steer(w, **WHERE, strength=cast(Any, "2")), "strength '2'"),
     ]
     for make, told in cases:
         with pytest.raises(UserError) as error:
             tiny.beliefs(BASE, OPTIONS, edits=[make()])
         assert told in str(error.value)
+
+
+@pytest.mark.parametrize("size", [1e30, 1e-23, 1e-37])
+def test_a_direction_does_the_same_at_any_length(tiny: LanguageModel, size: float) -> None:
+    d = np.random.default_rng(0).normal(size=WIDTH)
+
+    def logp(w: np.ndarray, unit: float) -> np.ndarray:
+        edits = {
+            "ablated": [Ablate(w, **WHERE)],
+            "clamped": [Clamp(w, 2.5 * unit, offset=0.5 * unit, **WHERE)],
+            "patched": [PatchAlong(d, w, **WHERE)],
+            "erased": [Erase(projection(w), **WHERE)],
+            "steered": [Steer(w, strength=3 / unit, **WHERE)],
+        }
+        return read(tiny, BASE, edits=edits)[1]
+
+    plain = logp(d, 1.0)
+    assert np.abs(plain[1:] - plain[0]).max(axis=1).min() > 1e-4
+    np.testing.assert_allclose(logp(d * size, size), plain, atol=2e-5)
+
+
+def test_leace_of_rows_of_any_size_is_that_of_their_direction() -> None:
+    x, z = rows_of(5)
+    np.testing.assert_allclose(leace(x * 2.0**600, z * 2.0**600)(x * 2.0**600), leace(x, z)(x) * 2.0**600, rtol=1e-9)
+
+
+def test_an_edit_keeps_its_values_whatever_becomes_of_the_array() -> None:
+    for given in (np.ones(WIDTH, dtype=np.float32), torch.ones(WIDTH)):
+        made = Vector(given, "mine")
+        given[:] = 7
+        assert made.values.tolist() == [1.0] * WIDTH
+    mean = np.ones(WIDTH)
+    eraser = projection(np.eye(WIDTH)[0], mean)
+    mean[:] = 7
+    assert eraser(np.zeros((1, WIDTH)))[0, 0] == 1.0
+
+
+def test_numbers_of_other_libraries_are_numbers() -> None:
+    w = np.ones(WIDTH)
+    for two in (2, np.float32(2), np.int64(2), torch.tensor(2.0)):
+        assert Steer(w, **WHERE, strength=cast(Any, two)).strength == 2.0
+        assert Clamp(w, cast(Any, two), **WHERE).value == 2.0
+    for layers in (range(2), np.arange(2), [np.int64(0), np.int64(1)], torch.arange(2)):
+        assert Steer(w, layers=layers, at="last").layers == (0, 1)
+    assert Steer(w, layers=np.int64(1), at="last").layers == (1,)
+
+
+def test_an_edit_that_overflows_is_named_as_the_cause(tiny: LanguageModel) -> None:
+    many: Any = {"fine": [Steer(np.ones(WIDTH), **WHERE)], "huge": [Steer(np.ones(WIDTH), **WHERE, strength=1e38)] * 9}
+    told = "likely cause is an edit in branch .*'huge'"
+    with pytest.raises(UserError, match=told):
+        tiny.beliefs(BASE, OPTIONS, edits=many)
+    with pytest.raises(UserError, match=told):
+        tiny.generate(BASE, edits={"huge": many["huge"]}, max_new_tokens=2)
+    with pytest.raises(UserError, match=told):
+        next_token_kl(tiny, [BASE], many)

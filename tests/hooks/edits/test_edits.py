@@ -223,6 +223,20 @@ def test_what_cannot_be_edited_is_refused_in_a_line(tiny: Any) -> None:
             lambda: Steer(direction(), layers=0, at="last", sites=cast(Any, "post")),
             "sites 'post'; known: resid_pre",
         ),
+        *[
+            (TALK, lambda sites=sites: Steer(direction(), layers=0, at="last", sites=cast(Any, sites)), "sites ")
+            for sites in (5, None, [{}])
+        ],
+        *[(TALK, lambda at=at: Steer(direction(), layers=0, at=cast(Any, at)), f"at {at}; give") for at in (5, None)],
+        *[
+            (TALK, lambda given=given: Position(**cast(Any, given)), told)
+            for given, told in [
+                ({"at": "foo"}, "Position: at: Input should be 'last'"),
+                ({"message": 0, "text": ""}, "`text` is empty"),
+                ({}, "need a `message` or a `text`"),
+                ({"text": "a", "occurrence": -1}, "Position: occurrence: "),
+            ]
+        ],
         (TALK, lambda: "steer", "give Steer, Ablate, Replace"),
         (
             twice,
@@ -240,6 +254,9 @@ def test_what_cannot_be_edited_is_refused_in_a_line(tiny: Any) -> None:
         with pytest.raises(UserError) as error:
             tiny.beliefs(talk, OPTIONS, edits=[edit()])
         assert told in str(error.value)
+    for empty, named in (([], "edited"), ({"a": []}, "a")):
+        with pytest.raises(UserError, match=f"edits: {named} is empty"):
+            tiny.beliefs(TALK, OPTIONS, edits=empty)
     with pytest.raises(UserError, match="branch 'a b'; name it by letters"):
         tiny.beliefs(TALK, OPTIONS, edits={"a b": [Ablate(layers=0, at="last")]})
     second = tiny.beliefs(twice, OPTIONS, edits=[Steer(direction(), layers=0, at=Position(text="stone", occurrence=1))])
