@@ -35,7 +35,7 @@ def planted(place: float, taste: float, n: int = 40, k: int = 4) -> Multiclass:
     return Multiclass(belief=belief, sizes=np.full(n, k), truth=np.full(n, np.nan), by_order=by_order)
 
 
-def judged(sample: Multiclass, **settings: float) -> tuple[str, ...]:
+def judged(sample: Multiclass, **settings: Any) -> tuple[str, ...]:
     return belief_gate(coverage={"options": [0.9]}, order=order_share(sample, Resampling()), **settings).failures
 
 
@@ -51,7 +51,8 @@ def test_an_interval_that_is_not_known_does_not_hold() -> None:
 
 def test_orders_are_judged_where_they_were_rotated(tiny_for: Callable[[str], Path]) -> None:
     with load(str(tiny_for("ask"))) as lm:
-        for orders, asked in (("none", ["coverage"]), ("latin", ["coverage", "order of the options"])):
+        rotated_or_not: Any = (("none", ["coverage"]), ("latin", ["coverage", "order of the options"]))
+        for orders, asked in rotated_or_not:
             found: Any = lm.ask(ROWS, "letters", orders=orders, max_order_share=0.3)
             (verdict,) = verdicts(found.numbers)
             assert [one.name for one in verdict.conditions] == asked
