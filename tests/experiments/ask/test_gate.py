@@ -12,13 +12,17 @@ from scipy.special import softmax
 from doxascope import load
 from doxascope.experiments.comparing import compare
 from doxascope.experiments.comparing.told import text
-from doxascope.experiments.materials.choices.orders import rotated
+from doxascope.experiments.materials.choices.orders import Rotation, rotated
 from doxascope.experiments.scoring.families.multiclass import order_share
 from doxascope.experiments.scoring.number import Resampling
 from doxascope.experiments.scoring.verdict import verdicts
 from doxascope.experiments.tables.samples import Multiclass
 from doxascope.metrics import belief_gate
 
+ROTATIONS: list[tuple[Rotation, list[str]]] = [
+    ("none", ["coverage"]),
+    ("latin", ["coverage", "order of the options"]),
+]
 ROWS = [
     {"id": f"q{i}", "question": f"What comes after {i}?", "options": [f"{i + 1}0", f"{i + 1}", "none"], "truth": i % 3}
     for i in range(4)
@@ -51,8 +55,7 @@ def test_an_interval_that_is_not_known_does_not_hold() -> None:
 
 def test_orders_are_judged_where_they_were_rotated(tiny_for: Callable[[str], Path]) -> None:
     with load(str(tiny_for("ask"))) as lm:
-        rotated_or_not: Any = (("none", ["coverage"]), ("latin", ["coverage", "order of the options"]))
-        for orders, asked in rotated_or_not:
+        for orders, asked in ROTATIONS:
             found: Any = lm.ask(ROWS, "letters", orders=orders, max_order_share=0.3)
             (verdict,) = verdicts(found.numbers)
             assert [one.name for one in verdict.conditions] == asked
