@@ -12,17 +12,13 @@ from scipy.special import softmax
 from doxascope import load
 from doxascope.experiments.comparing import compare
 from doxascope.experiments.comparing.told import text
-from doxascope.experiments.materials.choices.orders import Rotation, rotated
+from doxascope.experiments.materials.choices.orders import rotated
 from doxascope.experiments.scoring.families.multiclass import order_share
 from doxascope.experiments.scoring.number import Resampling
 from doxascope.experiments.scoring.verdict import verdicts
 from doxascope.experiments.tables.samples import Multiclass
 from doxascope.metrics import belief_gate
 
-ROTATIONS: list[tuple[Rotation, list[str]]] = [
-    ("none", ["coverage"]),
-    ("latin", ["coverage", "order of the options"]),
-]
 ROWS = [
     {"id": f"q{i}", "question": f"What comes after {i}?", "options": [f"{i + 1}0", f"{i + 1}", "none"], "truth": i % 3}
     for i in range(4)
@@ -55,14 +51,14 @@ def test_an_interval_that_is_not_known_does_not_hold() -> None:
 
 def test_orders_are_judged_where_they_were_rotated(tiny_for: Callable[[str], Path]) -> None:
     with load(str(tiny_for("ask"))) as lm:
-        for orders, asked in ROTATIONS:
-            found: Any = lm.ask(ROWS, "letters", orders=orders, max_order_share=0.3)
-            (verdict,) = verdicts(found.numbers)
-            assert [one.name for one in verdict.conditions] == asked
+        plain: Any = lm.ask(ROWS, "letters", orders="none", max_order_share=0.3)
+        found: Any = lm.ask(ROWS, "letters", orders="latin", max_order_share=0.3)
+    (without,), (verdict,) = verdicts(plain.numbers), verdicts(found.numbers)
+    assert [one.name for one in without.conditions] == ["coverage"]
+    assert [one.name for one in verdict.conditions] == ["coverage", "order of the options"]
     (share,) = (one.score for one in found.numbers if one.metric == "order_share")
     condition = verdict.conditions[1]
     assert (condition.value, condition.ci_hi, condition.threshold) == pytest.approx((share.estimate, share.ci_hi, 0.3))
-    assert condition.held == (share.ci_hi < 0.3)
 
 
 def test_what_a_guess_would_have_and_what_cannot_be_measured_are_told(
