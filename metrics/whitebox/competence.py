@@ -41,6 +41,8 @@ NOT_A_BELIEF = "not a belief measurement"
 RARE = "ratio of rare answers"
 MAX_ORDER = 0.5
 """Where the order of the options makes half of what tells them apart, a belief is no more than a place."""
+LEAST_ORDERED = 10
+"""Fewest questions of which that can be said: the interval of two that agree has no width."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -231,7 +233,8 @@ def belief_gate(
     if complement is not None:
         made.append(_below(COMPLEMENT, "", complement, max_complement))
     if order is not None:
-        made.append(_below(ORDER, "", order, max_order))
+        condition = _below(ORDER, "", order, max_order)
+        made.append(replace(condition, held=condition.held and order.n_clusters >= LEAST_ORDERED))
     if not made:
         raise ValueError("belief_gate: no condition was given; give at least one reading")
     conditions = {condition.label: condition for condition in made}

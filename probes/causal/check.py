@@ -51,5 +51,5 @@ def judged(data: CausalData, plan: CausalPlan) -> CausalCheck:
         surgery=surgery(data, plan, float(np.nanmean(data.effect(steered, PROBE))) / plan.dose),
     )
     n_groups = len(set(data.groups.tolist()))
-    made = claims(numbers, n_groups, plan)
+    made = claims(numbers, min(n_groups, numbers.gains[first].n_clusters), plan)
     return CausalCheck(numbers, made, use(made), len(data.groups), n_groups)

@@ -63,8 +63,8 @@ def claims(found: CausalNumbers, n_groups: int, plan: CausalPlan) -> tuple[Claim
         judge(
             "causal gain",
             "the exact belief follows what the probe reads",
-            "the interval of the causal gain reaches 0",
-            gain.ci_lo > 0,
+            f"the interval of the causal gain reaches {plan.thresholds.gain:g}",
+            gain.ci_lo > plan.thresholds.gain,
             f"gain {told(gain)}" + (f"; {others}" if others else ""),
         ),
         judge(
@@ -77,7 +77,7 @@ def claims(found: CausalNumbers, n_groups: int, plan: CausalPlan) -> tuple[Claim
         ),
         judge(
             "beyond random directions",
-            "no random direction of the same length does as much",
+            f"at most {1 - plan.level:.0%} of random directions of the same length do as much",
             f"the effect lies within the band of {plan.level:.0%} of {plan.random} directions drawn from the "
             "activations' covariance",
             band.outside if band is not None and enough(len(band.effects), plan.level) else None,
@@ -90,7 +90,7 @@ def claims(found: CausalNumbers, n_groups: int, plan: CausalPlan) -> tuple[Claim
         _more(judge, "at its position", "position", "the same at the wrong token", found, plan),
         judge(
             "off target",
-            "neutral prompts are moved no more than by random directions",
+            "on neutral prompts it does not stand out among random directions",
             f"the mean KL after neutral prompts exceeds what {plan.level:.0%} of the random directions stay below",
             off.kl <= off.bound if off is not None and enough(off.n_random, plan.level) else None,
             "no neutral prompt was read under enough random directions"
@@ -100,7 +100,7 @@ def claims(found: CausalNumbers, n_groups: int, plan: CausalPlan) -> tuple[Claim
         _more(judge, "at its layer", "layer", "the same at the wrong layer", found, plan),
         *(_moves(judge, found, name, what) for name, what in (("action", "what is done"), ("verbal", "what is said"))),
         *_blinds(judge, found, plan),
-        _obeys(judge, found.surgery, plan.thresholds.obeys),
+        _obeys(judge, found.surgery, plan),
     ]
     return tuple(made)
 
@@ -142,13 +142,13 @@ def _moves(judge: Judge, found: CausalNumbers, name: str, what: str) -> Claim:
 
 
 def _blinds(judge: Judge, found: CausalNumbers, plan: CausalPlan) -> list[Claim]:
-    blind = "what the probe is of can no longer be decoded"
+    blind = "a probe fitted on these contexts no longer finds what it is of"
     left = plan.thresholds.left
     reaches = (
         f"at the place or after the last block, the interval of R2 reaches {left:g}, or that of its fall reaches 0"
     )
     behave = "the belief depends less on what the probe is of"
-    slopes = "the interval of the fall of the slope on the target reaches 0"
+    slopes = "the interval of the slope before, or of its fall, or that of its sum with the slope after, reaches 0"
     one = found.erased.get("leace")
     if one is None:
         why = "nothing was erased: there is no target, or too few groups"
@@ -168,20 +168,26 @@ def _blinds(judge: Judge, found: CausalNumbers, plan: CausalPlan) -> list[Claim]
     )
     changed = one.depends[EXACT]
     sign = -1.0 if changed.before.estimate < 0 else 1.0
-    lo, hi = t_interval(sign * changed.fall.estimate, changed.fall.se, changed.fall.df, plan.level)
+    bounds = [t_interval(sign * one.estimate, one.se, one.df, plan.level) for one in changed.weaker]
+    lo, hi = bounds[1]
+    less = all(low > 0 for low, _ in bounds)
     evidence_of_change = f"{told_of}; fall {sign * changed.fall.estimate:.3f} [{lo:.3f}, {hi:.3f}]"
     return [
         judge("erasure blinds", blind, reaches, blinded, evidence),
-        judge("erasure changes behaviour", behave, slopes, lo > 0, evidence_of_change),
+        judge("erasure changes behaviour", behave, slopes, less, evidence_of_change),
     ]
 
 
-def _obeys(judge: Judge, found: Surgery | None, margin: float) -> Claim:
+def _obeys(judge: Judge, found: Surgery | None, plan: CausalPlan) -> Claim:
     claim = "set to p, the exact belief is what Bayes' rule makes of p"
-    falsifier = f"the interval of the slope on the log-odds that are asked for reaches beyond 1 +- {margin:g}"
+    margin, most = plan.thresholds.obeys, plan.thresholds.error
+    falsifier = (
+        f"the interval of the slope on the log-odds that are asked for reaches beyond 1 +- {margin:g}, or that of the "
+        f"mean distance from the posterior {most:g}"
+    )
     if found is None:
         return judge("surgery", claim, falsifier, None, "no belief was set")
     acts = f"; the action loses {told(found.regret)} of the stake" if found.regret else ""
     evidence = f"slope {told(found.exact)}; mean error {told(found.error)}{acts}"
-    obeys = 1 - margin <= found.exact.ci_lo and found.exact.ci_hi <= 1 + margin
+    obeys = 1 - margin <= found.exact.ci_lo and found.exact.ci_hi <= 1 + margin and found.error.ci_hi < most
     return judge("surgery", claim, falsifier, obeys, evidence)

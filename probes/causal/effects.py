@@ -158,7 +158,8 @@ def random_band(data: CausalData, plan: CausalPlan) -> RandomBand | None:
     if not there.any():
         return None
     effects, effect = others[there].mean(axis=0), float(own[there].mean())
-    half = float(np.quantile(np.abs(effects), plan.level, method="higher"))
+    rank = min(len(effects), int(np.ceil((len(effects) + 1) * plan.level - TIE)))  # so that outside it p is at most 5%
+    half = float(np.sort(np.abs(effects))[rank - 1])
     p = tail_p(abs(effect), np.abs(effects), exact=False, slack=TIE)
     return RandomBand(effect, half, plan.level, p, effects, int(there.sum()))
 

@@ -25,6 +25,15 @@ class Dependence(NamedTuple):
     after: Contrast
     fall: Contrast
     """Slope before less slope after, on the same contexts."""
+    total: Contrast
+    """Slope before and slope after."""
+
+    @property
+    def weaker(self) -> tuple[Contrast, Contrast, Contrast]:
+        """What has the sign of the slope before, and is not 0, if an outcome depends less than it did: a slope that
+        turns round and grows does not.
+        """
+        return self.before, self.fall, self.total
 
 
 class ErasedBy(NamedTuple):
@@ -54,7 +63,7 @@ def erasures(data: CausalData, plan: CausalPlan) -> dict[str, ErasedBy]:
                 if (name, place) in data.features
             },
             {
-                outcome: _dependence(
+                outcome: dependence(
                     data.of(PLAIN, outcome)[known], data.of(Arm("erase", name), outcome)[known], target.logit, groups
                 )
                 for outcome in (EXACT, ACTION)
@@ -87,7 +96,7 @@ def _decoded(
     return found["before"].within(-np.inf, 1), found["after"].within(-np.inf, 1), found["fall"]
 
 
-def _dependence(before: Floats, after: Floats, x: Floats, groups: NDArray[np.object_]) -> Dependence:
+def dependence(before: Floats, after: Floats, x: Floats, groups: NDArray[np.object_]) -> Dependence:
     """Slopes on x by least squares with CR3 errors; that of the difference is the difference of the slopes."""
     kept = np.isfinite(before) & np.isfinite(after)
     codes, _ = cluster_codes(groups[kept], int(kept.sum()))
@@ -96,4 +105,5 @@ def _dependence(before: Floats, after: Floats, x: Floats, groups: NDArray[np.obj
     def slope(y: Floats) -> Contrast:
         return linear_fit(y, design, se="CR3", codes=codes).contrast(np.array([0.0, 1.0]))
 
-    return Dependence(slope(before[kept]), slope(after[kept]), slope((before - after)[kept]))
+    before, after = before[kept], after[kept]
+    return Dependence(slope(before), slope(after), slope(before - after), slope(before + after))

@@ -22,6 +22,10 @@ class CausalThresholds(Settings):
     """Fewest groups for any claim."""
     reversal: float = Field(default=0.1, ge=0, lt=1)
     """Most that the mean dose response may turn back, as a share of its range."""
+    gain: float = Field(default=0.1, ge=0, lt=1)
+    """That the interval of the causal gain must exceed: a forward pass has no noise, and any gain is more than none."""
+    error: float = Field(default=0.1, gt=0, lt=1)
+    """Mean distance from the posterior that surgery may leave, with its interval."""
     left: float = Field(default=0.1, gt=0, lt=1)
     """R2 that what is left after an erasure must stay below, with its interval."""
     obeys: float = Field(default=0.2, gt=0, lt=1)

@@ -152,7 +152,7 @@ def sweep(
 
 def at_depth(points: Sequence[ReadAt], depth: float, n_layers: int) -> int:
     """The layer at a relative depth from 0.0, the first of the model's layers, to 1.0, the last, or the nearest that
-    was captured: a rule to register, which does not move with what was captured.
+    was captured: a rule to register, which is kept where all layers were.
     """
     asked = layer_at(depth, n_layers)
     return min({at.layer for at in points}, key=lambda layer: (abs(layer - asked), layer))

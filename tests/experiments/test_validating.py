@@ -59,7 +59,10 @@ def test_pairs_differ_in_one_word_and_speak_for_other_urns() -> None:
     np.testing.assert_allclose(base.logit + donor.logit, 2 * contexts.prior_logit)
 
 
-@pytest.mark.parametrize(("count", "n", "fails"), [(0, 30, False), (4, 30, False), (5, 30, True), (166, 1000, False)])
+@pytest.mark.parametrize(
+    ("count", "n", "fails"),
+    [(0, 30, False), (4, 30, False), (5, 30, True), (0, 19, True), (60, 1000, False), (70, 1000, True)],
+)
 def test_false_claims_are_counted_with_their_interval(count: int, n: int, fails: bool) -> None:
     one = Falsely("denial", count, n)
     exact = binomtest(count, n).proportion_ci(method="exact")

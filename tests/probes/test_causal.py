@@ -6,9 +6,11 @@ import numpy as np
 import pytest
 from scipy.stats import kendalltau
 
+from doxascope.metrics.inference.tails import t_interval
 from doxascope.probes.causal.check import judged
 from doxascope.probes.causal.data import OUTCOMES, PLAIN, Arm, CausalData
 from doxascope.probes.causal.effects import causal_gain, kendall, random_band
+from doxascope.probes.causal.erased import dependence
 from doxascope.probes.causal.plan import CausalPlan
 
 PLAN = CausalPlan(directions=("d",), draws=200, erase=False, surgery=(), random=39)
@@ -104,3 +106,15 @@ def test_a_useless_direction_is_outside_the_band_of_random_ones_at_the_level() -
         small.append(found.p <= 0.05)
     assert np.mean(outside) < 0.025 + 3 * np.sqrt(0.025 / 200)
     assert abs(np.mean(small) - 0.05) < 3 * np.sqrt(0.05 / 200)
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "less"), [(0.5, 0.0, True), (0.5, -0.5, False), (0.5, -1.0, False), (0.0, -0.3, False)]
+)
+def test_a_slope_that_turns_round_is_no_weaker_dependence(before: float, after: float, less: bool) -> None:
+    rng = np.random.default_rng(0)
+    groups = np.repeat(np.arange(12), 4).astype(object)
+    x, first, second = rng.normal(size=(3, 48))
+    found = dependence(before * x + 0.1 * first, after * x + 0.1 * second, x, groups)
+    sign = np.sign(found.before.estimate)
+    assert all(t_interval(sign * one.estimate, one.se, one.df, 0.95)[0] > 0 for one in found.weaker) == less

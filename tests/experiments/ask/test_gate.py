@@ -46,7 +46,9 @@ def test_who_answers_by_place_fails_and_who_answers_by_content_passes() -> None:
 
 
 def test_an_interval_that_is_not_known_does_not_hold() -> None:
-    assert judged(planted(place=0.1, taste=2, n=1)) == ("order of the options",)
+    for n in (1, 2, 9):
+        assert judged(planted(place=0.01, taste=9, n=n)) == ("order of the options",)
+    assert judged(planted(place=0.01, taste=9, n=10)) == ()
 
 
 def test_orders_are_judged_where_they_were_rotated(tiny_for: Callable[[str], Path]) -> None:

@@ -189,7 +189,9 @@ def test_surgery_sets_what_the_probe_reads_and_the_belief_obeys_by_its_gain(line
     judged = check(linear, reads(USED, GAIN), given=given, surgery=grid)
     found = judged.numbers.surgery
     assert found is not None
-    assert judged.verdict("surgery") == "supported"
+    assert judged.verdict("surgery") == "not supported"  # it moves one for one with p, far from the posterior
+    there = check(linear, reads(USED, GAIN), given=contexts(linear, break_even=0.6), surgery=grid)
+    assert there.verdict("surgery") == "supported"
     for p, at in zip(grid, found.grid, strict=True):
         assert at.asked == pytest.approx(3 * p / (3 * p + 1 - p))
         assert at.read == pytest.approx(p, abs=1e-3)
