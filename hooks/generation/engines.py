@@ -3,7 +3,9 @@
 An engine decides by itself what it computes together, so that its draws are not the same ones another time. What a
 text is worth does not hang on that: its tokens are read again here, exactly and on the same weights, and what the
 engine says of them has to agree. An engine that samples another distribution than it was asked for (by a temperature or
-a truncation that a checkpoint's settings bring, or by an attention that it serves wrongly) is refused.
+a truncation that a checkpoint's settings bring, or by an attention that it serves wrongly) is refused, as long as it
+says the log-probabilities that it draws by; one that says others than it draws by would not be noticed. In half
+precision a temperature of 1.05 is not, either.
 """
 
 from collections.abc import Iterator, Sequence
