@@ -84,7 +84,9 @@ def run(
     doxascope run mine.yaml --allow-code mine.py  an experiment of your own (docs/extending.md)
     """
     from ..engine.config import load_config
+    from ..engine.ray_workers import ray_workers
     from ..engine.runner import run as run_experiment
+    from ..engine.workers import one_here
     from ..runs.shard import WHOLE, parse_shard
 
     part = parse_shard(shard)
@@ -99,7 +101,10 @@ def run(
         raise UserError("--shard is for jobs that share no more than a disk; leave it out with --executor ray")
     if not by_ray and (workers, gpus_per_worker, address) != (None, None, None):
         raise UserError("--workers, --gpus-per-worker and --address are Ray's; give them with --executor ray")
-    folder = run_experiment(experiment, config, out, verify=verify, shard=part, take_over=take_over, restored=restore)
+    opened = ray_workers(workers, gpus_per_worker, address) if by_ray else one_here
+    folder = run_experiment(
+        experiment, config, out, verify=verify, shard=part, take_over=take_over, restored=restore, workers=opened
+    )
     if folder.missing:
         echo(f"shard {shard} is read; {folder.missing} batches of other shards are missing in {folder.path}")
     elif not (folder.path / "scores.json").exists():

@@ -259,6 +259,7 @@ def load(
     device_map: str | None = None,
     kernel: Literal["auto", "sdpa", "flex", "eager"] | None = None,
     backend: BackendName | None = None,
+    sampler: Literal["own", "continuous_batching"] | None = None,
     template: Literal["own", "plain", "none"] | None = None,
     thinking: Literal["off", "on", "closed"] | None = None,
     date: Date | str | None = None,
@@ -277,6 +278,7 @@ def load(
         device_map: how accelerate spreads a model larger than one GPU, such as `auto`.
         kernel: of the attention.
         backend: the library that reads: `transformers`, `transformer_lens` or `nnsight`.
+        sampler: what draws thoughts and answers: `own`, or `continuous_batching` of transformers.
         template: `own`, or for a model without a chat template `plain` or `none`.
         thinking: of a model whose template has a think block.
         date: what a chat template is told that asks for it.
@@ -292,6 +294,7 @@ def load(
         "device_map": device_map,
         "kernel": kernel,
         "backend": backend,
+        "sampler": sampler,
         "template": template,
         "thinking": thinking,
         "date": date,
