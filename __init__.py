@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from .experiments.scoring.verdict import Verdict
     from .hooks.backends.capture import CapturePlan
     from .hooks.backends.captured import Captured
+    from .hooks.beliefs import Beliefs
     from .hooks.certificate.certify import certify
     from .hooks.edits.along import Clamp, Erase, PatchAlong
     from .hooks.edits.changes import Edit, add_vector, project_out, replace_rows, swap_edits
@@ -35,7 +36,7 @@ if TYPE_CHECKING:
     from .hooks.edits.vector import Vector
     from .hooks.errors import UserError
     from .hooks.generation.sampling import Sampling
-    from .hooks.lm import Beliefs, LanguageModel
+    from .hooks.lm import LanguageModel
     from .hooks.model.layers import Every
     from .hooks.model.points import Point
     from .hooks.model.spec import ModelSpec
@@ -138,7 +139,8 @@ _HOMES = {
     "hooks.errors": ("UserError",),
     "hooks.generation.sampling": ("Sampling",),
     "experiments.engine.notebook": ("AskableModel", "AskedTable", "load"),
-    "hooks.lm": ("Beliefs", "LanguageModel"),
+    "hooks.beliefs": ("Beliefs",),
+    "hooks.lm": ("LanguageModel",),
     "hooks.model.points": ("Point",),
     "hooks.model.spec": ("ModelSpec",),
     "hooks.prompts.options": ("Option", "make_options"),

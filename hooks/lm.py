@@ -4,19 +4,16 @@ from __future__ import annotations  # so that `help` shows the names of types
 
 import gc
 import json
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Self, TypeVar
-
-import numpy as np
-import pandas as pd
 
 from ..metrics.beliefs import belief_table
 from .backends.backend import Backend
 from .backends.capture import Capturing, as_plan
-from .backends.captured import Captured
 from .backends.make import make_backend, require_library
+from .beliefs import Beliefs, one_row_each
 from .budgets import Budgets, budgets_of
 from .edits.branches import Branches, Edits
 from .edits.marks import Marks
@@ -42,7 +39,7 @@ from .prompts.chat import Conversation, as_conversations
 from .prompts.options import TERMINATORS, Option, make_options
 from .prompts.query import PromptReader, Query
 from .settings import as_seed, parse
-from .text import shown, shown_size
+from .text import shown_size
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel
@@ -51,36 +48,6 @@ if TYPE_CHECKING:
 
 LOW_COVERAGE = 0.5
 """Below this coverage the model would most likely not have said any of the options (METRICS G1)."""
-
-
-@dataclass(frozen=True, repr=False)
-class Beliefs:
-    """What `LanguageModel.beliefs` returns. It unpacks into the table and the residuals."""
-
-    beliefs: pd.DataFrame
-    """A belief table: one row per conversation and option; then, of each branch of edits, the same under it, with the
-    branch at the end of its method's name."""
-    residuals: np.ndarray | None = None
-    """[read-out, layer, d_model] float32 residual stream, in the order of the table, where one site was captured at one
-    token of each read-out; else None: see `captured`."""
-    captured: Captured | None = None
-    """Everything that was captured, and of which tokens."""
-    edits: Mapping[str, list[dict[str, Any]]] = field(default_factory=dict)
-    """Branch -> what was edited, with the digests of the vectors."""
-
-    def __iter__(self) -> Iterator[Any]:
-        return iter((self.beliefs, self.residuals))
-
-    def __repr__(self) -> str:
-        n = self.beliefs["readout_id"].nunique()
-        first = self.beliefs[self.beliefs["readout_id"] == self.beliefs["readout_id"].iloc[0]]
-        said = ", ".join(f"{name} {shown(p)}" for name, p in zip(first["option"][:4], first["prob"][:4], strict=True))
-        more = "; .captured" if self.captured else ""
-        return f"Beliefs({n} read-outs; first: {said}, coverage {shown(first['coverage'].iloc[0])}; .beliefs{more})"
-
-    def _repr_html_(self) -> str:
-        table = self.beliefs[["item", "method", "option", "prob", "coverage", "status"]]
-        return table.to_html(index=False, max_rows=20, float_format=shown)
 
 
 class LanguageModel:
@@ -295,7 +262,7 @@ class LanguageModel:
             for name, reading in zip(names, readings, strict=True)
             for row in self.option_rows(reading, made)
         ]
-        return Beliefs(belief_table(rows), _one_row_each(captured, len(readings)), captured, told)
+        return Beliefs(belief_table(rows), one_row_each(captured, len(readings)), captured, told)
 
     def sample(
         self,
@@ -433,14 +400,6 @@ def branch_names(names: Mapping[str, Any], branch: str) -> dict[str, Any]:
         "method": f"{names['method']} {branch}",
         "variant": json.dumps({**json.loads(str(names.get("variant", "{}"))), "edits": branch}, sort_keys=True),
     }
-
-
-def _one_row_each(captured: Captured | None, n: int) -> np.ndarray | None:
-    """[n, layers, width], where n read-outs have a row each of one site."""
-    if captured is None or len(captured.residuals) != 1 or len(captured.rows) != n:
-        return None
-    (values,) = captured.residuals.values()
-    return values.float().numpy() if captured.rows["readout_id"].is_unique else None
 
 
 Model = TypeVar("Model", bound=LanguageModel)

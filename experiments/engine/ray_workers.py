@@ -103,9 +103,7 @@ class _Actors:
 
     def use_threads(self, n: int) -> None:
         """See `Worker.use_threads`: each is told with what it is asked."""
-        model = self.began.config.model.model_copy(update={"threads": n})
-        now = self.began.conditions | {"model": self.began.conditions["model"] | {"threads": n}}
-        self.began = self.began._replace(config=self.began.config.model_copy(update={"model": model}), conditions=now)
+        self.began = self.began.with_threads(n)
 
     def header(self) -> Header | None:
         """See `Worker.header`."""

@@ -43,6 +43,12 @@ class Began(NamedTuple):
     """Of the run's folder."""
     certificate: Certificate | None
 
+    def with_threads(self, n: int) -> "Began":
+        """The same, computed with so many CPU threads."""
+        model = self.config.model.model_copy(update={"threads": n})
+        now = self.conditions | {"model": self.conditions["model"] | {"threads": n}}
+        return self._replace(config=self.config.model_copy(update={"model": model}), conditions=now)
+
 
 class BatchRead(NamedTuple):
     """A batch that was read, and is to be committed."""
@@ -94,10 +100,7 @@ class Worker:
         if self.began.conditions["model"]["threads"] == n:
             return
         self.lm.use_threads(n)
-        config = self.began.config
-        config = config.model_copy(update={"model": config.model.model_copy(update={"threads": n})})
-        now = self.began.conditions | {"model": self.began.conditions["model"] | {"threads": n}}
-        self.began = self.began._replace(config=config, conditions=now)
+        self.began = self.began.with_threads(n)
 
     def header(self) -> Header | None:
         """Of the run's store of activations, if it has one."""

@@ -41,23 +41,8 @@ class Workers(Protocol):
 OpenWorkers = Callable[[Experiment, RunConfig], AbstractContextManager[Workers]]
 
 
-class _Here:
-    """One, in this process."""
-
-    def __init__(self, worker: Worker) -> None:
-        self._worker, self.items = worker, worker.items
-        self.use_threads, self.header, self.verify = worker.use_threads, worker.header, worker.verify
-
-    @property
-    def began(self) -> Began:
-        return self._worker.began
-
-    def read(self, numbers: Iterator[int], store: ActivationWriter | None) -> Iterator[BatchRead]:
-        return self._worker.read(numbers, store)
-
-
 @contextmanager
 def one_here(experiment: Experiment, config: RunConfig) -> Iterator[Workers]:
     """Opens a worker in this process."""
     with Worker(experiment, config, items_of(experiment, config)) as worker:
-        yield _Here(worker)
+        yield worker

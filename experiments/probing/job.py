@@ -5,7 +5,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import yaml
 
 from ... import __version__
 from ...hooks.documents import read_json
@@ -18,7 +17,7 @@ from ..engine.progress import progress
 from ..report.rows import jsonable
 from ..report.text import aligned
 from ..runs.folder import RunFolder
-from ..runs.manifest import digest
+from .folder import job_folder
 from .page import page
 from .reread import UNTRAINED, neutral_features, untrained_features
 from .rows import Loaded, load_runs
@@ -152,14 +151,7 @@ def _folder(job: ProbeJob, loaded: Loaded, out: Path) -> RunFolder:
         _model(loaded),
         sorted(loaded.data.rows["readout_id"]),
     ]
-    path = out / f"{job.name}-{digest([*about, np.round(loaded.data.target.prob, 9).tolist()])[:8]}"
-    try:
-        path.mkdir(parents=True, exist_ok=True)
-        folder = RunFolder(path)
-        folder.write("job.yaml", yaml.safe_dump(job.model_dump(mode="json"), sort_keys=False))
-    except OSError as error:
-        raise UserError(f"{path}: cannot be written ({error.strerror}); choose another --out") from error
-    return folder
+    return job_folder(job.name, job, [*about, np.round(loaded.data.target.prob, 9).tolist()], out)
 
 
 def load_probe(job: ProbeJob) -> Probe:

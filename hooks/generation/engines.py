@@ -21,6 +21,7 @@ from ..backends.backend import Backend
 from ..errors import UserError, in_one_line
 from ..exact.steps import UNEMBED_ROWS, nan_logits
 from ..model.head import Head
+from ..model.upload import upload
 from ..tree.memory import run_packs
 from ..tree.tree import Pack, TokenTree
 from .generation import GeneratedText, Request, Sampler
@@ -206,7 +207,7 @@ def read_texts(
             row_of = np.full(len(tree), -1)
             row_of[here] = np.arange(len(here))
             mine = np.flatnonzero(row_of[above] >= 0)
-            at = tuple(torch.from_numpy(one[mine]).to(logp.device) for one in (row_of[above], tokens))
+            at = tuple(upload(one[mine], logp.device) for one in (row_of[above], tokens))
             values = torch.stack([logp[at], _asked(logp, sampling)[at]])
             found[:, nodes[mine]] = values.double().cpu().numpy()
         return output.tokens_run

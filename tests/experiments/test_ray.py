@@ -51,6 +51,22 @@ def test_two_actors_give_the_bytes_of_one_process(given: tuple[Any, Any], whole:
 
 
 @with_ray
+def test_the_command_line_reads_by_ray(
+    tiny_folder: Path, whole: Path, command_line: Callable[..., Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    opened: list[tuple[Any, ...]] = []
+    where = "doxascope.experiments.engine.ray_workers.ray_workers"
+    monkeypatch.setattr(where, lambda *asked: opened.append(asked) or ray_workers(*asked))
+    options = [part for one in (*SETTINGS, FREE, "capture={layers: [0, -1]}") for part in ("-o", one)]
+    named = ("-m", str(tiny_folder), "--executor", "ray", "--workers", "1", "--out", str(tmp_path))
+    done = command_line("run", "consistency", *named, *options, cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    (folder,) = tmp_path.glob("consistency-*")
+    assert content(folder) == content(whole)
+    assert opened == [(1, None, None)]
+
+
+@with_ray
 def test_actors_that_are_killed_and_a_driver_that_stops_lose_nothing(
     given: tuple[Any, Any], whole: Path, tmp_path: Path
 ) -> None:

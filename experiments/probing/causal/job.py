@@ -6,7 +6,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import yaml
 
 from .... import __version__
 from ....hooks.documents import read_json, read_text
@@ -26,7 +25,7 @@ from ...experiment import Question, RunConfig
 from ...report.rows import jsonable
 from ...report.text import aligned
 from ...runs.folder import RunFolder
-from ...runs.manifest import digest
+from ..folder import job_folder
 from ..reread import require_same_model
 from ..rows import Loaded, load_runs
 from ..settings import ProbeJob
@@ -223,15 +222,7 @@ def _direction(path: Path) -> Any:
 
 def _folder(job: CausalJob, contexts: Sequence[CausalContext], out: Path) -> RunFolder:
     """The job's own folder, named by its settings and its contexts."""
-    about = [job.model_dump(mode="json"), [one.name for one in contexts]]
-    path = out / f"{job.name}-{digest(about)[:8]}"
-    try:
-        path.mkdir(parents=True, exist_ok=True)
-        folder = RunFolder(path)
-        folder.write("job.yaml", yaml.safe_dump(job.model_dump(mode="json"), sort_keys=False))
-    except OSError as error:
-        raise UserError(f"{path}: cannot be written ({error.strerror}); choose another --out") from error
-    return folder
+    return job_folder(job.name, job, [job.model_dump(mode="json"), [one.name for one in contexts]], out)
 
 
 def _keeper(folder: Path) -> Callable[[str, Callable[[], Arrays]], Arrays]:
