@@ -10,8 +10,7 @@ from urllib.parse import quote
 import numpy as np
 from numpy.typing import NDArray
 
-from ..hooks.errors import UserError, in_one_line
-from ..hooks.files import atomic_write
+from ..hooks.errors import UserError
 from ..hooks.store import Header
 from .card.claims import Card, CausalVerdict, report_card
 from .card.site_rule import DECODED, READ_OUT, ReadingSite
@@ -21,6 +20,7 @@ from .estimators.ridge import RidgeOnLogOdds
 from .evidence.crossfit import cross_fit, recalibration
 from .evidence.study import Beside, Study, study
 from .folds import grouped_folds
+from .kept import kept
 from .plan import StudyPlan
 from .probe import Probe, ProbeMeta
 from .selection.sweep import AtPoint, Sweep, sweep
@@ -67,8 +67,21 @@ def train(data: ProbeData, registered: RegisteredPlace, header: Header, plan: St
         n_groups=data.n_groups,
         **registered.at._asdict(),
     )
-    fold_of = {str(group): int(fold) for group, fold in zip(data.groups.tolist(), folds, strict=True)}
-    return Probe(estimator.fit(x, data.target.prob).calibrated(slope, intercept), meta, crossed.readouts, fold_of)
+    readout = estimator.fit(x, data.target.prob).calibrated(slope, intercept)
+    return Probe(readout, meta, crossed.readouts, _fold_of(data, folds))
+
+
+def _fold_of(data: ProbeData, folds: NDArray[np.intp]) -> dict[str, int]:
+    """Name of a group, or of a cluster of a run in it, -> its fold: runs know clusters, not the groups of a user.
+
+    Raises UserError for a group that bears the name of a cluster of another fold.
+    """
+    found: dict[str, int] = {}
+    for column in [name for name in ("group", "cluster") if name in data.rows.columns]:
+        for name, fold in zip(data.rows[column], folds.tolist(), strict=True):
+            if found.setdefault(str(name), fold) != fold:
+                raise UserError(f"group {str(name)!r}: is the name of a cluster of another group; call it otherwise")
+    return found
 
 
 def run_job(
@@ -106,9 +119,9 @@ def run_job(
     known = _fingerprint(data, header, folds, plan)
 
     def keep(at: ReadAt, compute: Callable[[], AtPoint]) -> AtPoint:
-        found = _kept(folder / "points" / f"{quote(str(at), safe='@')}-{known}.npz", compute)
+        found = kept(folder / "points" / f"{quote(str(at), safe='@')}-{known}.npz", lambda: vars(compute()))
         advance(1)
-        return found
+        return AtPoint(**found)
 
     swept = sweep(
         data,
@@ -125,19 +138,6 @@ def run_job(
     card = report_card(swept, studied, registered.site, data.n_groups, plan, used(probe))
     probe = Probe(probe.readout, probe.meta.model_copy(update={"called": card.name}), probe.crossed, probe.fold_of)
     return Judged(swept, studied, card, probe)
-
-
-def _kept(path: Path, compute: Callable[[], AtPoint]) -> AtPoint:
-    """What a point gave, from the disk if it is there."""
-    if path.exists():
-        with in_one_line(f"{path}: cannot be read", "delete it"), np.load(path, allow_pickle=False) as kept:
-            return AtPoint(kept["inner"], kept["outer"], kept["penalties"])
-    found = compute()
-    with in_one_line(f"{path}: cannot be written", "choose another --out"):
-        path.parent.mkdir(parents=True, exist_ok=True)
-        with atomic_write(path) as temporary, temporary.open("wb") as file:
-            np.savez(file, inner=found.inner, outer=found.outer, penalties=found.penalties)
-    return found
 
 
 def _fingerprint(data: ProbeData, header: Header, folds: NDArray[np.intp], plan: StudyPlan) -> str:

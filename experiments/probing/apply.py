@@ -36,7 +36,7 @@ def evaluate_job(job: ProbeJob, allow_code: tuple[Path, ...] = ()) -> list[str]:
     loaded = load_runs(_at(job, probe), allow_code)
     probe.require_fit(loaded.header, probe.meta.at)
     data = loaded.data
-    new = ~np.isin(data.groups.astype(str), list(probe.fold_of))
+    new = ~data.rows[["group", "cluster"]].astype(str).isin(list(probe.fold_of)).any(axis=1).to_numpy()
     if not new.any():
         raise UserError(f"probe {probe.meta.name}: was trained on every group of these runs; its job's card judges it")
     logit = probe.logit(data.read(probe.meta.at)[new])

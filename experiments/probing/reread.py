@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from ...hooks.errors import UserError, in_one_line
-from ...hooks.files import atomic_write
+from ...hooks.errors import UserError
 from ...hooks.prompts.places import Position, ResolvedPosition
 from ...hooks.store import ActivationStore, Header
 from ...metrics.validation import Floats
 from ...probes.card.site_rule import AT_THE_ANSWER
 from ...probes.data.features import ReadAt
 from ...probes.data.neutral import neutral_chats
+from ...probes.kept import kept
 from ...probes.probe import MODEL_KEYS
 from ..engine.config import stored_config
 from ..runs.folder import RunFolder
@@ -97,14 +97,8 @@ def _of(loaded: Loaded) -> object:
 
 def _kept(folder: Path, name: str, decides: object, compute: Callable[[], Floats]) -> Floats:
     """What was computed, from the job's folder if it is there."""
-    path = folder / f"{name}-{digest(json.loads(json.dumps(decides, default=str)))}.npy"
-    if path.exists():
-        with in_one_line(path, "delete it"):
-            return np.load(path, allow_pickle=False)
-    found = compute()
-    with atomic_write(path) as temporary, temporary.open("wb") as file:
-        np.save(file, found)
-    return found
+    path = folder / f"{name}-{digest(json.loads(json.dumps(decides, default=str)))}.npz"
+    return kept(path, lambda: {"features": compute()})["features"]
 
 
 def _prompts(job: ProbeJob, loaded: Loaded, lm: "LanguageModel") -> list[Tokens]:

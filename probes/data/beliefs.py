@@ -14,6 +14,8 @@ TARGETS = ("outcome", "exact", "verbal")
 READINGS = ("wording", "reading")
 """What a variant says of one of several readings at a place."""
 CONDITIONS = ("method", "scenario", "step", "variant")
+OF_THE_RUN = ("cluster", "store", "exact", "verbal", "p_exact", "p_verbal")
+"""Columns that a run alone can tell: whose they are, where their activations lie, and what the model believes."""
 
 
 def belief_rows(beliefs: pd.DataFrame, readout_ids: Sequence[str], option: str | None = None) -> pd.DataFrame:
@@ -37,7 +39,7 @@ def belief_rows(beliefs: pd.DataFrame, readout_ids: Sequence[str], option: str |
             raise UserError(f"option {option!r}: no read-out has it; {nearest(option, known)}")
         raise UserError("beliefs and activations share no read-out; give the store of the same run")
     rows = exact[["readout_id", "cluster", "item", *CONDITIONS]].astype(str)
-    rows = rows.rename(columns={"cluster": "group"}).reset_index(drop=True)
+    rows = rows.assign(group=rows["cluster"]).reset_index(drop=True)
     prob = exact["prob"].to_numpy(dtype=np.float64)
     verbal = _about(beliefs[beliefs["kind"] == "verbal"], option)
     source = verbal["of"].astype(str).where(verbal["of"].astype(str) != "", verbal["readout_id"].astype(str))
@@ -70,17 +72,35 @@ def target_values(rows: pd.DataFrame, target: str) -> np.ndarray:
 def join_targets(rows: pd.DataFrame, table: pd.DataFrame, where: str) -> pd.DataFrame:
     """Rows with the columns of a user's own table, by `readout_id`: `target`, and if it has them `group`, `text`, ...
 
-    Raises UserError if the table lacks `readout_id`, has one twice, or shares none with the rows.
+    Raises UserError if the table lacks `readout_id`, has one twice, or shares none with the rows; for a column that is
+    the run's own; and for groups that are missing, or between which a cluster of the run is split.
     """
     if "readout_id" not in table.columns:
         raise UserError(f"{where}: has no column 'readout_id'")
+    if own := [name for name in OF_THE_RUN if name in table.columns]:
+        raise UserError(f"{where}: column {own[0]!r} is the run's own; leave it out, or give it another name")
     joined = rows.drop(columns=[name for name in table.columns if name in rows.columns and name != "readout_id"])
     joined = joined.merge(table.astype({"readout_id": str}), on="readout_id")
     if joined.empty:
         raise UserError(f"{where}: shares no readout_id with the activations")
     if (twice := table["readout_id"].duplicated()).any():
         raise UserError(f"{where}: has {table.loc[twice, 'readout_id'].iloc[0]!r} twice; take one away")
+    if "group" in table.columns:
+        _require_whole_clusters(joined, where)
     return joined
+
+
+def _require_whole_clusters(rows: pd.DataFrame, where: str) -> None:
+    """Raise UserError for rows without a group, and for rows of one cluster in two: their content would be shared."""
+    if (lacking := rows["group"].isna() | (rows["group"] == "")).any():
+        raise UserError(f"{where}: {rows.loc[lacking, 'readout_id'].iloc[0]!r} has no group; give each row one")
+    groups = rows.groupby("cluster", sort=False)["group"].unique()
+    if (split := groups.map(len) > 1).any():
+        one, two, *_ = groups[split].iloc[0]
+        raise UserError(
+            f"{where}: cluster {groups.index[split][0]!r} of the run lies in the groups {one!r} and {two!r}; what "
+            "shares content belongs in one"
+        )
 
 
 def _places(beliefs: pd.DataFrame) -> list[str]:

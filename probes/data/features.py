@@ -78,7 +78,7 @@ class StoreFeatures:
                 lost = wanted[mine][int(np.argmax(place < 0))]
                 raise UserError(f"{store.path}: has no activations of {lost!r} at {at}")
             if found is None:
-                found = np.empty((len(wanted), values.shape[1]))
+                found = np.full((len(wanted), values.shape[1]), np.nan)
             found[mine] = values[place]
         assert found is not None
         return found if at.head is None else self._head(found, at)

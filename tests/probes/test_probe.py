@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -52,6 +53,23 @@ def test_it_is_the_same_from_the_disk_and_reads_no_group_by_what_was_trained_on_
     new = probe.logit(x, [f"new {group}" for group in data.groups])
     np.testing.assert_array_equal(new, probe.readout.logit(x))
     assert (new != crossed).all()
+
+
+def test_a_run_knows_clusters_and_not_the_groups_of_a_user(data: ProbeData) -> None:
+    """Trained on groups that a user made of two clusters each, no cluster is read by what was trained on it."""
+    clusters = data.groups.astype(str)
+    code = np.unique(clusters, return_inverse=True)[1]
+    grouped = replace(data, rows=data.rows.assign(cluster=clusters, group=[f"mine {i // 2}" for i in code]))
+    probe = train(grouped, RegisteredPlace(data.points[0], "before the question"), header(), PLAN, "grouped")
+    x, folds = data.read(data.points[0]), grouped_folds(grouped.groups, PLAN.folds, PLAN.seed)
+    assert probe.meta.n_groups == data.n_groups // 2
+    for names in (clusters, grouped.groups):
+        found = probe.logit(x, names)
+        for k in range(PLAN.folds):
+            np.testing.assert_array_equal(found[folds == k], probe.crossed[k].logit(x[folds == k]))
+    crossed = replace(grouped, rows=grouped.rows.assign(group=clusters[::-1]))
+    with pytest.raises(UserError, match="is the name of a cluster of another group"):
+        train(crossed, RegisteredPlace(data.points[0], "before the question"), header(), PLAN, "crossed")
 
 
 @pytest.mark.parametrize(

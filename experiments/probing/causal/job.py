@@ -1,7 +1,7 @@
 """A causal job: from a run and a trained probe to the check, its numbers, its page and the probe's report card."""
 
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +10,7 @@ import numpy as np
 from .... import __version__
 from ....hooks.documents import read_json, read_text
 from ....hooks.errors import UserError, in_one_line
-from ....hooks.files import atomic_write, digest_of
+from ....hooks.files import atomic_write
 from ....hooks.prompts.options import Option, make_options
 from ....hooks.prompts.places import LAST, Position
 from ....hooks.verbal.formats import count_format
@@ -18,6 +18,7 @@ from ....probes.card.claims import USED, CausalVerdict
 from ....probes.causal.check import CausalCheck
 from ....probes.causal.claims import FALSIFIER
 from ....probes.data.neutral import neutral_chats
+from ....probes.kept import kept
 from ....probes.probe import Probe
 from ...engine.config import stored_config
 from ...engine.progress import progress
@@ -33,11 +34,9 @@ from .arms import by_turns
 from .check import causal_check
 from .contexts import Background, CausalContext, CausalPlace, CausalQuestion
 from .page import page
-from .reading import Arrays
+from .reading import Keep
 from .settings import CausalAction, CausalJob, CausalStated
 
-ANSWERS = "answers"
-"""In a file of what was read: which question it answers."""
 LONGEST = 100_000
 """Characters of a file of neutral prompts."""
 
@@ -225,38 +224,9 @@ def _folder(job: CausalJob, contexts: Sequence[CausalContext], out: Path) -> Run
     return job_folder(job.name, job, [job.model_dump(mode="json"), [one.name for one in contexts]], out)
 
 
-def _keeper(folder: Path) -> Callable[[str, Callable[[], Arrays]], Arrays]:
-    """Keeps what was read on the disk, whole or not at all. A file says what it answers, and the digest of each of its
-    arrays: one in another's place, or changed, is refused.
-    """
-
-    def keep(name: str, make: Callable[[], Arrays]) -> Arrays:
-        path = folder / f"{name}.npz"
-        if path.exists():
-            with in_one_line(path, "delete it"), np.load(path, allow_pickle=False) as kept:
-                known = {key: kept[key] for key in kept.files}
-            told = known.pop(ANSWERS, None)
-            if told is None or str(told) != _answers(name, known):
-                raise UserError(f"{path}: is not what was read for it; delete it, and it is read again")
-            return known
-        found: dict[str, Any] = dict(make())
-        with in_one_line(f"{path}: cannot be written", "choose another --out"):
-            folder.mkdir(exist_ok=True)
-            with atomic_write(path) as temporary, temporary.open("wb") as file:
-                answers: dict[str, Any] = {ANSWERS: np.array(_answers(name, found))}
-                np.savez(file, **found | answers)
-        return found
-
-    return keep
-
-
-def _answers(name: str, arrays: Arrays) -> str:
-    """What a file of these arrays answers, and what it has to hold."""
-    held = {
-        key: [str(one.dtype), list(one.shape), digest_of(np.ascontiguousarray(one).tobytes())]
-        for key, one in sorted(arrays.items())
-    }
-    return json.dumps({"of": name, "holds": held})
+def _keeper(folder: Path) -> Keep:
+    """Keeps what was read on the disk."""
+    return lambda name, make: kept(folder / f"{name}.npz", make)
 
 
 def _evidence(found: CausalCheck) -> str:

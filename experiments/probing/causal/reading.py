@@ -26,9 +26,9 @@ from ....metrics.validation import Floats
 from ....probes.card.site_rule import AT_THE_ANSWER
 from ....probes.causal.data import ACTION, COVERAGE, EXACT, HERE, LATER, OUTCOMES, PLAIN, PROBE, VERBAL, Arm
 from ....probes.estimators.readout import LinearReadout
+from ....probes.kept import Arrays
 from .contexts import CausalContext, CausalPlace, CausalQuestion
 
-Arrays = Mapping[str, np.ndarray]
 Keep = Callable[[str, Callable[[], Arrays]], Arrays]
 """From a name and what computes arrays to the arrays, which may be known from before."""
 TOKEN = "probe"

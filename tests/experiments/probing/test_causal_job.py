@@ -8,9 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from doxascope import UserError
 from doxascope.experiments.probing.causal import CausalPlan
-from doxascope.experiments.probing.causal.job import _keeper
 from doxascope.experiments.probing.causal.settings import load_causal
 from doxascope.probes import Probe
 
@@ -102,31 +100,6 @@ def test_the_verdict_goes_into_the_card_and_the_job_goes_on_where_it_was(
     assert filled["criteria"]["use"] == found["used"]
     assert {one["verdict"] for one in filled["claims"] if one["name"] == "used"} == {found["used"]}
     assert Probe.load(probe_folder / "probe").meta.called == filled["called"]
-
-
-def test_a_reading_in_the_place_of_another_is_not_believed(tmp_path: Path) -> None:
-    keep = _keeper(tmp_path / "read")
-    for name in ("a", "b"):
-        keep(name, lambda: {"values": np.arange(3.0)})
-    a, b = (tmp_path / "read" / f"{name}.npz" for name in ("a", "b"))
-    kept = a.read_bytes()
-    np.testing.assert_array_equal(keep("a", dict)["values"], np.arange(3.0))
-    with np.load(a) as file:
-        whole = {key: file[key] for key in file.files}
-    changes: list[dict[str, Any]] = [
-        whole | {"values": np.ones(3)},
-        {"values": np.arange(3.0)},
-        whole | {"more": np.ones(1)},
-    ]
-    for change in changes:
-        np.savez(a, **change)
-        with pytest.raises(UserError, match="is not what was read for it; delete it"):
-            keep("a", dict)
-    a.write_bytes(b.read_bytes())
-    with pytest.raises(UserError, match="is not what was read for it"):
-        keep("a", dict)
-    a.write_bytes(kept)
-    assert set(keep("a", dict)) == {"values"}
 
 
 def test_the_shipped_job_says_what_is_the_default() -> None:

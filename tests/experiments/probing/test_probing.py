@@ -127,7 +127,7 @@ def test_an_untrained_model_and_neutral_chat_are_read_once(
     assert 0 <= card["numbers"]["recall"]["value"] <= 1
     assert {one["estimator"] for one in card["estimators"]} >= {"logistic, positions pooled by attention"}
     assert "told from neutral chat" in done.stdout
-    (untrained,) = (np.load(path) for path in folder.glob("untrained-*.npy"))
+    (untrained,) = (np.load(path)["features"] for path in folder.glob("untrained-*.npz"))
     data = load_runs(load_job(str(place / "job.yaml"), [run_folder])).data
     own = data.read(next(point for point in data.points if point.layer == 1))
     assert untrained.shape == own.shape
@@ -233,13 +233,16 @@ def test_targets_of_the_user_and_what_they_must_share(command_line: Call, place:
     assert done.returncode == 0, done.stderr
     meta = Probe.load(next(next((place / "own").iterdir()).glob("probe.json"))).meta
     assert (meta.n_rows, meta.n_groups, meta.target) == (8, 4, "target")
-    table.drop(columns="group").to_csv(place / "new.csv", index=False)
+    rows = load_runs(load_job(str(place / "job.yaml"), [run_folder])).data.rows
+    others = rows[~rows["cluster"].isin(rows.loc[rows["readout_id"].isin(ids), "cluster"])]["readout_id"]
+    new = pd.DataFrame({"readout_id": others, "target": rng.random(len(others))})
+    pd.concat([table.drop(columns="group"), new]).to_csv(place / "new.csv", index=False)
     trained = next(next((place / "own").iterdir()).glob("probe.json"))
-    new = ("-o", "targets=new.csv", "-o", "target=target", "-o", f"probe={trained}")
-    judged = command_line("probe", "eval", "job.yaml", str(run_folder), *new, cwd=place)
+    known = ("-o", "targets=new.csv", "-o", "target=target", "-o", f"probe={trained}")
+    judged = command_line("probe", "eval", "job.yaml", str(run_folder), *known, cwd=place)
     assert judged.returncode == 0, judged.stderr
     assert "gain in log-loss over the base rate" in judged.stdout
-    assert "0 rows of groups that it was trained on are left out" in judged.stdout
+    assert "8 rows of groups that it was trained on are left out" in judged.stdout  # known by the clusters in them
     table.assign(readout_id="nobody").to_csv(place / "mine.csv", index=False)
     done = command_line("probe", "train", "job.yaml", str(run_folder), *given, cwd=place)
     assert "shares no readout_id with the activations" in done.stderr
