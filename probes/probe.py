@@ -27,6 +27,8 @@ MODEL_KEYS = ("architecture", "n_layers", "d_model", "weights", "tokenizer", "ch
 """What of a model's identity must be the same where a probe is applied."""
 NAME = r"^\w[\w.-]{0,99}$"
 """Of a probe: it names files."""
+ENDINGS = (".npz", ".json")
+"""Of its two files."""
 LARGEST = 1e100
 """Of the numbers of a probe: no product of them is beyond floating point."""
 ARRAYS = ("mean", "scale", "weights", "calibration", "groups", "folds")
@@ -146,7 +148,7 @@ class Probe:
 
         Raises UserError for files that are not there, damaged, or do not belong together.
         """
-        path = path.with_suffix("") if path.suffix in (".npz", ".json") else path
+        path = path.with_suffix("") if path.suffix in ENDINGS else path
         meta = parse(ProbeMeta, read_json(_named(path, ".json")), str(_named(path, ".json")))
         with in_one_line(_named(path, ".npz")):
             raw = _named(path, ".npz").read_bytes()

@@ -1,5 +1,6 @@
 """One card against another: what is worse than it was?"""
 
+import math
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Any
@@ -11,14 +12,18 @@ from ...hooks.errors import UserError
 from ...metrics import PairedDifference, paired_difference, paired_family
 from ..comparing import Comparison, Group, Record, Side, compare
 from ..comparing.found import ALPHA
+from ..engine.comparable import short
 from ..runs.manifest import ITEMS, item_digests
 from ..scoring.number import Resampling, shown
+from ..tables.samples import ALL
 from .card import ModelCard
 from .settings import CardSet
 
 VALID = "valid-answer rate"
 LEAST = 0.01
 """A smaller change of the valid-answer rate does not matter."""
+FREE = frozenset({"settings.token_budget", "settings.batch_items", "settings.together", "settings.capture"})
+"""Settings in which the runs of two cards may differ: how they were read, and what was kept."""
 
 
 @dataclass(frozen=True)
@@ -67,7 +72,7 @@ class Against:
     other: ModelCard
     tested: list[Tested]
     gates: list[str]
-    """That failed here and held there."""
+    """That failed here and held there, and registered numbers that were measured there and could not be here."""
     comparison: Comparison | None
     """All else; None of a card against itself."""
 
@@ -76,23 +81,34 @@ class Against:
         """In a line each."""
         return [*self.gates, *(one.told for one in self.tested if one.regressed)]
 
+    @property
+    def passed(self) -> str:
+        """What is said if nothing regressed, with how much of it could be tested."""
+        n = sum(one.score.p_adjusted >= 0 for one in self.tested)
+        whole = n == len(self.tested) and (n or self.comparison is None)
+        return "nothing is worse" if whole else f"nothing is worse of what could be tested, {n} of {len(self.tested)}"
+
 
 def against(card: ModelCard, other: ModelCard) -> Against:
     """Compare a card with another of the same set, on the items of both.
 
     Tested over one family (Holm): the registered number of each experiment, where no gate strikes it out, and the mean
     valid-answer rate of its exact read-outs. Worse is what differs, and lies further from coherence by more than
-    the registered margin, or .01 of the answers. Raises UserError for cards of other sets, and as `compare` does.
+    the registered margin, or .01 of the answers. So is a gate that held, and a registered number that was measured,
+    where they do not and could not be any more. Raises UserError for cards of other sets or settings, or whose runs are
+    of another model than they say, and as `compare` does.
     """
     require_same_set(other, card.chosen, card.seed)
     if card.folder.resolve() == other.folder.resolve():
         return Against(card, other, [], [], None)
     found = compare([*other.runs.values(), *card.runs.values()])
+    for group in found.groups:
+        _require_own_runs(group, other, card)
     own = list(_registered(found))
     untested = [*own, *(_valid(group, len(own) + len(found.groups)) for group in found.groups)]
     adjusted = paired_family({i: one.score for i, one in enumerate(untested)})
     tested = [replace(one, score=adjusted[i]) for i, one in enumerate(untested)]
-    gates = [line for group in found.groups for line in _fallen(group)]
+    gates = [line for group in found.groups for line in (*_fallen(group), *_lost(group))]
     return Against(card, other, tested, gates, found)
 
 
@@ -106,6 +122,21 @@ def require_same_set(other: ModelCard, chosen: CardSet, seed: int) -> None:
         raise UserError(
             f"{other.folder}: was made by another set or seed ({theirs}; not {own}, seed {seed}); make it again"
         )
+
+
+def _require_own_runs(group: Group, *cards: ModelCard) -> None:
+    """Raise UserError for a run of another model than its card is of, or two runs by settings that are not the same."""
+    for side, card in zip(_sides(group), cards, strict=True):
+        if side.run and side.run.config.model.name != card.model:
+            raise UserError(
+                f"{side.path}: is a run of {side.run.config.model.name}, in a card of {card.model}; make the card again"
+            )
+    for name, (was, now) in group.differs:
+        if name.startswith("settings.") and not any(f"{name}.".startswith(f"{one}.") for one in FREE):
+            raise UserError(
+                f"{cards[0].folder}: its run of {group.name} has {name.removeprefix('settings.')} {short(was)}, not "
+                f"{short(now)}; make both cards with the same settings"
+            )
 
 
 def _registered(found: Comparison) -> Iterator[Tested]:
@@ -158,3 +189,20 @@ def _fallen(group: Group) -> Iterator[str]:
     for one in now.verdicts:
         if (one.kind, one.method) in held and not one.passed:
             yield f"{group.name}: {one.called} passed its gate before, and now fails {one.reason}"
+    for _, method in sorted(held - {(one.kind, one.method) for one in now.verdicts}):
+        yield f"{group.name}: {method} passed its gate before, and now has none"
+
+
+def _lost(group: Group) -> Iterator[str]:
+    """The registered number, where it was measured and could not be now."""
+    before, now = _sides(group)
+    plan = before.run.config.registered if before.run else None
+    found = {
+        one.run: one.score
+        for one in group.numbers
+        if plan and (one.metric, one.method, one.kind, one.subset) == (plan.metric, plan.method, plan.kind, ALL)
+    }
+    was, own = (found.get(side.label) for side in (before, now))
+    if plan and was and math.isfinite(was.estimate) and not (own and math.isfinite(own.estimate)):
+        why = own.status if own else "it is not there"
+        yield f"{group.name}: {plan.metric} of {plan.method} was {shown(was.estimate)} before, none now ({why})"

@@ -53,7 +53,8 @@ class ModelCard:
         path = self.runs[experiment] / "floors.json"
         with in_one_line(path, "score the run again: `doxascope report`"):
             rows = read_json(path)["scores"] if path.is_file() else []
-            return {(one["metric"], one["method"], one["kind"]): one["floor"] for one in rows if one["subset"] == ALL}
+            whole = [one for one in rows if one["subset"] == ALL and one["floor"] is not None]
+            return {(one["metric"], one["method"], one["kind"]): float(one["floor"]) for one in whole}
 
     @cached_property
     def probed(self) -> Mapping[str, Any]:

@@ -176,7 +176,7 @@ def _settings(card: ModelCard, name: str) -> str:
 def against_page(found: Against) -> Page:
     """What is worse, what was tested, and the whole comparison."""
     lines = [(line, "") for line in found.regressions]
-    verdict: Prose | Stamp = Prose(text="Nothing is worse.", strong=True)
+    verdict: Prose | Stamp = Prose(text=f"{found.passed.capitalize()}.", strong=True)
     if lines:
         verdict = Stamp(says=f"Worse: {len(lines)}.", lines=lines)
     head = [("experiment", ""), ("number", ""), ("before", ""), ("now", ""), ("change", ""), ("adjusted p", "")]

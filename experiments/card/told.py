@@ -5,7 +5,7 @@ from typing import Any
 
 from ... import __version__
 from ..comparing import Comparison, Group
-from ..report.aligned import aligned
+from ..report.aligned import aligned, in_lines
 from ..report.rows import as_row, jsonable
 from ..runs.folder import RunFolder
 from ..scoring.number import interval_text, shown
@@ -31,7 +31,7 @@ def text(card: ModelCard) -> str:
     if card.probed:
         lines += ["", f"the probe may be called: {card.probed['called']}"]
         lines += aligned([(claim["name"], claim["verdict"]) for claim in card.probed["claims"]])
-    return "\n".join(lines)
+    return in_lines(lines)
 
 
 def as_data(card: ModelCard) -> dict[str, Any]:
@@ -65,8 +65,8 @@ def against_text(found: Against) -> str:
         return "the card was compared with itself: nothing differs"
     lines = [f"against {found.other.folder}: {len(found.tested)} tests (Holm)"]
     lines += [f"  {one.told}" for one in found.tested]
-    lines += ["", *(f"worse: {line}" for line in found.regressions)] if found.regressions else ["", "nothing is worse"]
-    return "\n".join(lines)
+    lines += ["", *(f"worse: {line}" for line in found.regressions)] if found.regressions else ["", found.passed]
+    return in_lines(lines)
 
 
 def write_against(found: Against) -> Path:

@@ -1,6 +1,5 @@
 """What is compared: each a run or a table, with its samples, its gates and its name."""
 
-from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -88,8 +87,9 @@ def sides_of(
     experiment by different versions.
     """
     folders = {path: folder for path in paths if (folder := run_at(path))}
-    if len(set(paths)) < len(paths):
-        twice = Counter(paths).most_common(1)[0][0]
+    places = [(folders[path].path if path in folders else path).resolve() for path in paths]
+    if len(set(places)) < len(places):
+        twice = paths[next(i for i, place in enumerate(places) if place in places[:i])]
         raise UserError(f"{twice}: is given twice; give what it is to be compared with")
     runs = [opened(folder, allow_code) for folder in folders.values()]
     by_experiment: dict[str, list[Run]] = {}

@@ -6,7 +6,7 @@ from typing import Any
 
 from ... import __version__
 from ...metrics import NOT_A_BELIEF
-from ..report.aligned import aligned
+from ..report.aligned import aligned, in_lines
 from ..report.cells import qualified
 from ..report.output import prepared
 from ..report.page import FIGURES
@@ -44,7 +44,7 @@ def text(found: Comparison) -> str:
     if found.explored:
         told = [record for record in found.explored if record.finding.startswith("differ")]
         lines += ["", f"exploratory: {len(told)} of {len(found.explored)} other differences after Benjamini-Hochberg"]
-    return "\n".join(lines)
+    return in_lines(lines)
 
 
 HEAD = (

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import pandas as pd
 
-from ...hooks.documents import read_csv
+from ...hooks.documents import read_csv, repeated
 from ...hooks.errors import UserError, nearest
 from ...hooks.identity import condition_differences
 from ...hooks.prompts.places import Position
@@ -50,11 +50,13 @@ class Loaded(NamedTuple):
 def load_runs(job: ProbeJob, allow_code: Sequence[Path] = ()) -> Loaded:
     """The data of a job.
 
-    Raises UserError for no run, runs of different models, beliefs and activations that share no read-out, a place that
-    was not kept, or a target that the rows do not have.
+    Raises UserError for no run, one given twice, runs of different models, beliefs and activations that share no
+    read-out, a place that was not kept, or a target that the rows do not have.
     """
     if not job.runs:
         raise UserError("runs: none is given; name a run that kept its activations (`-o capture.layers=all`)")
+    if (twice := repeated(str(run.resolve()) for run in job.runs)) is not None:
+        raise UserError(f"runs: {twice} is given twice; its rows would count twice")
     stores = [ActivationStore.open(run) for run in job.runs]
     header = _common(job.runs, stores)
     positions = tuple(dict.fromkeys((job.position, *job.positions, *job.pool)))

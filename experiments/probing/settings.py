@@ -5,17 +5,19 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
-from pydantic import Field
+from pydantic import Field, model_validator
 
 from ...hooks.errors import UserError, nearest
 from ...hooks.lens.plan import LensPlan
 from ...hooks.model.layers import Every
 from ...hooks.settings import Settings, parse, read_yaml
 from ...probes.plan import StudyPlan
-from ...probes.probe import NAME
+from ...probes.probe import ENDINGS, NAME
 from ..engine.config import apply_override, put
 
 Value = str | bool | int | float
+TAKEN = ("card", "sweep", "used")
+"""Names of the files of a job in which its probe lies."""
 
 
 class ProbeJob(Settings):
@@ -57,7 +59,14 @@ class ProbeJob(Settings):
     workers: int = Field(default=1, ge=1)
     """Threads that sweep, each at a place of its own, one layer of activations each in memory."""
     name: str = Field(default="probe", pattern=NAME)
+    """Of the probe and its files, which lie among those of the job."""
     study: StudyPlan = StudyPlan()
+
+    @model_validator(mode="after")
+    def _name_is_free(self) -> "ProbeJob":
+        if self.name.lower() in TAKEN or Path(self.name).suffix.lower() in ENDINGS:
+            raise ValueError(f"name: {self.name!r} is that of a file of the job, or ends as one; give another")
+        return self
 
 
 def load_job(

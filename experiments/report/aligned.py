@@ -1,6 +1,11 @@
 """Rows of texts under each other, for a terminal."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+
+
+def in_lines(lines: Iterable[str]) -> str:
+    """A text of these lines and no others: a name that a stranger gave may hold more of them."""
+    return "\n".join(" ".join(line.splitlines()) for line in lines)
 
 
 def aligned(rows: Sequence[tuple[str, ...]]) -> Iterator[str]:

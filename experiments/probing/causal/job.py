@@ -19,7 +19,7 @@ from ....probes.causal.check import CausalCheck
 from ....probes.causal.claims import FALSIFIER
 from ....probes.data.neutral import neutral_chats
 from ....probes.kept import kept
-from ....probes.probe import Probe
+from ....probes.probe import ENDINGS, Probe
 from ...engine.config import stored_config
 from ...engine.progress import progress
 from ...experiment import Question, RunConfig
@@ -248,4 +248,4 @@ def _fill_card(path: Path, probe: Probe, verdict: CausalVerdict) -> None:
             temporary.write_text(json.dumps(updated, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
     Probe(
         probe.readout, probe.meta.model_copy(update={"called": updated["called"]}), probe.crossed, probe.fold_of
-    ).save(path.with_suffix("") if path.suffix in (".npz", ".json") else path)
+    ).save(path.with_suffix("") if path.suffix in ENDINGS else path)

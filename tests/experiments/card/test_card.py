@@ -1,6 +1,7 @@
 """A card on a tiny random model: from the command line, resumed, and against itself and a worse model."""
 
 import json
+import math
 import shutil
 from collections.abc import Callable
 from dataclasses import replace
@@ -15,10 +16,12 @@ from transformers import AutoTokenizer
 
 from doxascope import UserError
 from doxascope.experiments.card import ModelCard, against, make_card
-from doxascope.experiments.card.against import VALID
+from doxascope.experiments.card.against import VALID, _fallen, _lost
 from doxascope.experiments.card.settings import load_set
 from doxascope.experiments.card.told import write_against
 from doxascope.experiments.comparing import compare
+from doxascope.experiments.scoring.verdict import Verdict
+from doxascope.metrics import Condition
 
 TINY = {
     "version": 1,
@@ -37,7 +40,9 @@ def made(tmp_path_factory: pytest.TempPathFactory, tiny_for: Callable[[str], Pat
     place = tmp_path_factory.mktemp("cards")
     (place / "tiny.yaml").write_text(yaml.safe_dump(TINY))
 
-    def make(out: str, change: Callable[[dict[str, torch.Tensor], list[int]], None] | None = None) -> ModelCard:
+    def make(
+        out: str, change: Callable[[dict[str, torch.Tensor], list[int]], None] | None = None, *settings: str
+    ) -> ModelCard:
         model = tiny_for("consistency")
         if change is not None:
             model = Path(shutil.copytree(model, place / f"{out}-model"))
@@ -45,7 +50,7 @@ def made(tmp_path_factory: pytest.TempPathFactory, tiny_for: Callable[[str], Pat
             speller = AutoTokenizer.from_pretrained(model)
             change(weights, [*speller("Yes No True False")["input_ids"], speller.eos_token_id])
             save_file(weights, model / "model.safetensors", {"format": "pt"})
-        return make_card(str(model), place / out, chosen=str(place / "tiny.yaml"))
+        return make_card(str(model), place / out, chosen=str(place / "tiny.yaml"), overrides=settings)
 
     return make
 
@@ -105,6 +110,37 @@ def test_nothing_is_worse_than_itself(card: ModelCard, made: Made) -> None:
     assert {one.name for one in found.tested} >= {"valid-answer rate"}
     assert [one.score.difference for one in found.tested] == [0] * len(found.tested)
     assert found.regressions == []
+
+
+def test_what_cannot_be_measured_any_more_is_worse_and_what_cannot_be_tested_is_said(
+    card: ModelCard, made: Made
+) -> None:
+    found = against(made("two"), card)
+    assert found.comparison is not None
+    assert found.passed == "nothing is worse"
+    group = next(one for one in found.comparison.groups if one.name == "truth")
+    assert [*_lost(group), *_fallen(group)] == []
+    before, now = group.sides
+    numbers = [
+        replace(one, score=replace(one.score, estimate=math.nan, status="nan")) if one.run == now.label else one
+        for one in group.numbers
+    ]
+    (line,) = _lost(replace(group, numbers=numbers))
+    assert line.startswith("truth: framing_bias of queried was ")
+    assert line.endswith("before, none now (nan)")
+    held = Verdict("queried", [Condition(name="coverage", value=1, bound=1, threshold=0.5, above=True, held=True)])
+    gone = [replace(before, verdicts=[held]), replace(now, verdicts=[])]
+    assert list(_fallen(replace(group, sides=gone))) == ["truth: queried passed its gate before, and now has none"]
+    untested = [replace(one, score=replace(one.score, p_adjusted=math.nan)) for one in found.tested]
+    assert replace(found, tested=untested).passed.endswith(f"of what could be tested, 0 of {len(untested)}")
+
+
+def test_a_card_whose_runs_were_swapped_is_refused(card: ModelCard, made: Made) -> None:
+    with pytest.raises(UserError, match="in a card of another; make the card again"):
+        against(made("two"), replace(card, model="another"))
+    lax = made("lax", None, "registered.margin=9")
+    with pytest.raises(UserError, match=r"has registered\.margin 9\.0, not 0\.05; make both cards with the same"):
+        against(card, lax)
 
 
 def test_a_model_that_answers_less_often_is_worse(

@@ -126,7 +126,10 @@ def test_what_cannot_be_compared_is_refused_in_a_line(stored: Stored, gated: Any
 
     assert "holds one kind of belief" in refused(first.path)
     assert "has no item of the same name and content" in refused(first.path, stored(table, "other", data="e").path)
-    assert "is given twice" in refused(first.path, first.path)
+    link = first.path.parent / "link"
+    link.symlink_to(first.path)
+    for again in (first.path, first.path / ".." / first.path.name, link):
+        assert "is given twice" in refused(first.path, again)
     old = stored(table, "old")
     old.write_manifest(old.manifest | {"conditions": {**old.manifest["conditions"], "doxascope": "0.0.1"}})
     assert "was read by another version (doxascope None, not 0.0.1" in refused(old.path, first.path)

@@ -211,6 +211,7 @@ def test_a_probe_gives_a_run_cross_fitted_beliefs_of_kind_probe(
         (["where={domain: month}"], "no read-out has domain 'month'; did you mean 'months'"),
         (["option=maybe"], "option 'maybe': no read-out has it"),
         (["targets=none.csv"], "none.csv: cannot be read"),
+        (["name=card"], "name: 'card' is that of a file of the job"),
     ],
 )
 def test_a_mistake_is_one_line(
@@ -246,3 +247,5 @@ def test_targets_of_the_user_and_what_they_must_share(command_line: Call, place:
     table.assign(readout_id="nobody").to_csv(place / "mine.csv", index=False)
     done = command_line("probe", "train", "job.yaml", str(run_folder), *given, cwd=place)
     assert "shares no readout_id with the activations" in done.stderr
+    twice = (str(run_folder), str(run_folder.parent / ".." / "runs" / run_folder.name))
+    assert "is given twice" in command_line("probe", "train", "job.yaml", *twice, cwd=place).stderr
