@@ -38,10 +38,13 @@ class ModelCard:
             told = read_json(folder / CARD)
             chosen = CardSet.model_validate(told["set"])
             own = {name: _inside(folder / "runs", run) for name, run in told["runs"].items()}
-            probe = told["probe"] and _inside(folder / "probes", told["probe"]["folder"])
+            probe = None if told["probe"] is None else _inside(folder / "probes", told["probe"]["folder"])
+            model, seed = told["model"], told["seed"]
+            if not isinstance(model, str) or type(seed) is not int:
+                raise ValueError("its model is no name, or its seed no whole number")
             if own.keys() != chosen.runs.keys():
                 raise ValueError(f"its runs are {', '.join(own) or 'none'}, its set has {', '.join(chosen.runs)}")
-            return cls(folder, chosen, str(told["model"]), int(told["seed"]), own, probe)
+            return cls(folder, chosen, model, seed, own, probe)
 
     @cached_property
     def within(self) -> dict[str, Comparison]:
@@ -70,6 +73,6 @@ def registered(group: Group) -> list[Number]:
 def _inside(folder: Path, name: str) -> Path:
     """A folder in another. Raises ValueError if it is not there, or the name leads elsewhere."""
     path = folder / name
-    if Path(name).name != name or name == ".." or not path.is_dir():
+    if not name or Path(name).name != name or name == ".." or not path.is_dir():
         raise ValueError(f"{name!r} is no folder in {folder.name}")
     return path

@@ -2,14 +2,14 @@
 
 import dataclasses
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import numpy as np
 
 from ... import __version__
 from ...hooks.documents import read_json
 from ...hooks.errors import UserError, in_one_line
-from ...probes.card.claims import USED, Card, CausalVerdict
+from ...probes.card.claims import USED, Card, CausalVerdict, Verdict
 from ...probes.evidence.study import Beside
 from ...probes.job import Judged, RegisteredPlace, run_job, train
 from ...probes.probe import Probe
@@ -131,9 +131,12 @@ def _used(folder: Path, probe: Probe) -> CausalVerdict | None:
         return None
     with in_one_line(folder / USED, "delete it, or give `doxascope probe causal` again"):
         record = read_json(folder / USED)
-        return (
-            CausalVerdict(**{k: record[k] for k in CausalVerdict._fields}) if record["probe"] == probe.digest else None
-        )
+        if record["probe"] != probe.digest:
+            return None
+        found = CausalVerdict(**{name: record[name] for name in CausalVerdict._fields})
+        if found.verdict not in get_args(Verdict) or not all(isinstance(one, str) for one in found):
+            raise ValueError("it holds no verdict")
+        return found
 
 
 def _registered(loaded: Loaded) -> RegisteredPlace:

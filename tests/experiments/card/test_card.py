@@ -190,6 +190,20 @@ def test_what_is_no_card_or_of_another_set_is_refused(card: ModelCard, tmp_path:
     (tmp_path / "card.json").write_text("[]")
     with pytest.raises(UserError, match="is no card that is whole"):
         ModelCard.open(tmp_path)
+    whole = json.loads((card.folder / "card.json").read_text())
+    changes: list[dict[str, Any]] = [
+        {"runs": dict.fromkeys(whole["runs"], "")},
+        {"runs": dict.fromkeys(whole["runs"], "../..")},
+        {"probe": []},
+        {"seed": 0.9},
+        {"seed": True},
+        {"model": None},
+    ]
+    (tmp_path / "runs").mkdir()
+    for change in changes:
+        (tmp_path / "card.json").write_text(json.dumps(whole | change))
+        with pytest.raises(UserError, match="is no card that is whole"):
+            ModelCard.open(tmp_path)
     with pytest.raises(UserError, match="no set and no file; known: quick, standard"):
         load_set("quikc")
     with pytest.raises(UserError, match="another set or seed"):
