@@ -135,7 +135,7 @@ class Sampler:
         uniform = live.numbers()
         order, parts = [], []
         for start in range(0, len(hidden), UNEMBED_ROWS):
-            logp = self.head.log_probs(hidden[start : start + UNEMBED_ROWS])
+            logp = self.head.log_probs(hidden[start : start + UNEMBED_ROWS], passing=True)
             own = np.flatnonzero((live.rows >= start) & (live.rows < start + UNEMBED_ROWS))
             rows = upload(live.rows[own] - start, logp.device)
             tokens = draw_tokens(sampling.probabilities(logp), rows, uniform[own])
