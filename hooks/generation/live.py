@@ -19,7 +19,7 @@ AHEAD = 32
 _BITS = 32  # of a token's id
 
 
-class Drawn(NamedTuple):
+class EndedSample(NamedTuple):
     """A sample that ended."""
 
     place: int
@@ -94,13 +94,13 @@ class LiveSamples:
         ends = zip(self._slots.tolist(), self.lengths.tolist(), strict=True)
         return [self._ids[slot, max(0, end - n) : end].tolist() for slot, end in ends]
 
-    def leave(self, ended: NDArray[np.bool_]) -> list[Drawn]:
+    def leave(self, ended: NDArray[np.bool_]) -> list[EndedSample]:
         """Take out those [samples] that ended."""
         found = []
         for slot, length in zip(self._slots[ended].tolist(), self.lengths[ended].tolist(), strict=True):
             place, request, draw, _ = self._owners.pop(slot)
             tokens, logp = self._ids[slot, :length].tolist(), self._logp[slot, :length].tolist()
-            found.append(Drawn(place, request, draw, tokens, logp))
+            found.append(EndedSample(place, request, draw, tokens, logp))
             self._free.append(slot)
         self.rows, self.lengths, self._slots = (one[~ended] for one in (self.rows, self.lengths, self._slots))
         return found
