@@ -73,8 +73,9 @@ def along_an_estimate(seed: int, folds: int = 10) -> CausalData:
     readings: dict[Arm, Any] = {PLAIN: values}
 
     def steered(arm: Arm, read: float, moved: float) -> None:
-        readings[arm] = values + [arm.dose * read, arm.dose * moved, *[0.0] * (len(OUTCOMES) - 2)]
-        readings[arm][:, 1] += 0.01 * rng.normal(size=n)
+        readings[arm] = values.copy()
+        readings[arm][:, 0] += arm.dose * read
+        readings[arm][:, 1] += arm.dose * moved + 0.01 * rng.normal(size=n)
 
     of = np.arange(60) // 2 % folds
     rest = {f"{k}": fitted(of != k) for k in range(folds)}
