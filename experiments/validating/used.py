@@ -36,7 +36,7 @@ FOLDS = 10
 """Without each of which the probe of the opinion is fitted anew."""
 
 
-class Fitted(NamedTuple):
+class CheckedProbe(NamedTuple):
     """A probe, what its directions are made of, and both without each fold."""
 
     readout: LinearReadout
@@ -72,7 +72,7 @@ def checks_of_belief(lm: LanguageModel, probed: Probed, effort: Effort) -> Itera
     contexts = _of_one_prior(effort.checked, [effort.seed, 3])
     names = [f"{i:05}" for i in range(len(contexts))]
     for reading, ask in ((ANSWER, WHICH), (BET, BETS[0])):
-        yield reading, _check(lm, contexts, ask, names, Fitted(mean, background, without), plan, effort)
+        yield reading, _check(lm, contexts, ask, names, CheckedProbe(mean, background, without), plan, effort)
 
 
 def check_of_opinion(lm: LanguageModel, effort: Effort) -> CausalCheck:
@@ -91,7 +91,7 @@ def check_of_opinion(lm: LanguageModel, effort: Effort) -> CausalCheck:
         return RidgeOnLogOdds().fit(rows.x, rows.target)
 
     rest = [_rows(background, pairs % FOLDS != k) for k in range(FOLDS)]
-    found = Fitted(fitted(background), background, [WithoutFold(fitted(one), one) for one in rest])
+    found = CheckedProbe(fitted(background), background, [WithoutFold(fitted(one), one) for one in rest])
     half = draw_contexts(effort.checked // 2, [effort.seed, 5])[0]
     both = [half.with_opinion(o) for o in (-1, 1)]
     columns = ("warm_left", "prior", "draws", "opinion")
@@ -128,7 +128,7 @@ def _check(
     contexts: Contexts,
     ask: UrnQuestion,
     groups: list[str],
-    fitted: Fitted,
+    fitted: CheckedProbe,
     plan: CausalPlan,
     effort: Effort,
 ) -> CausalCheck:
