@@ -57,8 +57,10 @@ class ProbeData:
         return int(self.rows["group"].nunique())
 
     def read(self, at: ReadAt) -> Floats:
-        """[n, d] features. Raises UserError for one that is no number, naming the read-out."""
+        """[n, d] features. Raises UserError for another shape, and for one that is no number, naming the read-out."""
         x = self.features.read(at)
+        if x.ndim != 2 or len(x) != len(self.rows):
+            raise UserError(f"features: have shape {list(x.shape)} at {at}; give [rows, d], of {len(self.rows)} rows")
         if (bad := ~np.isfinite(x).all(axis=1)).any():
             name = self.rows["readout_id"].iloc[int(np.argmax(bad))]
             raise UserError(f"features: {name!r} at {at} holds a value that is no number; leave the row out")

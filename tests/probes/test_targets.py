@@ -1,12 +1,16 @@
-"""What a table of a user may say of the rows of a run, and what it may not."""
+"""What a table and features of a user may say of the rows of a run, and what they may not."""
 
 from typing import Any
 
+import numpy as np
 import pandas as pd
 import pytest
 
 from doxascope import UserError
 from doxascope.probes.data.beliefs import OF_THE_RUN, join_targets
+from doxascope.probes.data.dataset import ProbeData
+from doxascope.probes.data.features import ArrayFeatures, ReadAt
+from doxascope.probes.targets import make_target
 
 ROWS = pd.DataFrame(
     {"readout_id": list("abcd"), "cluster": ["x", "x", "y", "z"], "group": ["x", "x", "y", "z"], "store": 0}
@@ -31,3 +35,11 @@ def test_groups_may_join_clusters_and_not_split_them() -> None:
 def test_what_a_run_alone_can_tell_is_not_told_by_a_table(name: str) -> None:
     with pytest.raises(UserError, match=f"column '{name}' is the run's own"):
         join_targets(ROWS, table(**{name: list("0123")}), "mine.csv")
+
+
+@pytest.mark.parametrize("shape", [(3, 2), (4,), (4, 2, 1)])
+def test_features_of_another_shape_are_refused(shape: tuple[int, ...]) -> None:
+    at = ReadAt("resid_post", 0, "statement")
+    data = ProbeData(ROWS, make_target("truth", [0, 1, 0, 1]), ArrayFeatures({at: np.zeros(shape)}), (at,))
+    with pytest.raises(UserError, match=r"have shape .* give \[rows, d\], of 4 rows"):
+        data.read(at)
