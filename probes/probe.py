@@ -110,8 +110,12 @@ class Probe:
             raise UserError(f"probe {mine.name}: does not read these activations ({'; '.join(differences)})")
 
     def save(self, path: Path) -> None:
-        """Write `path`.npz, the arrays, and `path`.json, the rest. Raises UserError if they cannot be written."""
+        """Write `path`.npz, the arrays, and `path`.json, the rest. Raises UserError if they cannot be written, or hold
+        numbers with which `load` would refuse them.
+        """
         raw = self._packed()
+        with in_one_line(f"probe {self.meta.name}: cannot be kept"):
+            _arrays(raw)
         meta = self.meta.model_copy(update={"numbers": _hash(raw)})
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
@@ -169,9 +173,10 @@ class Probe:
 def import_probe(direction: ArrayLike, bias: float, header: Header, at: ReadAt, *, name: str, target: str) -> Probe:
     """A direction [d] of raw activations and a bias, of any other tool, to be judged as a probe of a store's model.
 
-    Raises UserError if the direction is not of the model's width.
+    Raises UserError if the direction is not of the model's width, or holds what is no number.
     """
-    readout = LinearReadout.from_direction(direction, bias)
+    with in_one_line(f"probe {name}"):
+        readout = LinearReadout.from_direction(direction, bias)
     if len(readout.weights) != (width := _width(header, at)):
         raise UserError(f"direction: has {len(readout.weights)} numbers, the activations {width}")
     return Probe(

@@ -111,3 +111,15 @@ def test_a_direction_of_another_tool_is_a_probe(data: ProbeData, tmp_path: Path)
     np.testing.assert_allclose(Probe.load(tmp_path / "theirs").logit(x, data.groups), x[:, 0] - 0.1)
     with pytest.raises(UserError, match="has 3 numbers, the activations 20"):
         import_probe(np.ones(3), 0.0, header(), at, name="theirs", target="truth")
+    wrong: list[tuple[Any, float]] = [
+        (np.full(20, np.nan), 0.0),
+        (np.eye(20), 0.0),
+        (["x"] * 20, 0.0),
+        (np.ones(20), np.inf),
+    ]
+    for direction, bias in wrong:
+        with pytest.raises(UserError, match="probe theirs: "):
+            import_probe(direction, bias, header(), at, name="theirs", target="truth")
+    with pytest.raises(UserError, match="probe far: cannot be kept: its weights"):
+        import_probe(np.full(20, 1e200), 0.0, header(), at, name="far", target="truth").save(tmp_path / "far")
+    assert not list(tmp_path.glob("far*"))
