@@ -188,8 +188,9 @@ def _known(lm: LanguageModel, probe: Probe | LinearReadout, place: CausalPlace) 
     """What readings depend on besides contexts and interventions."""
     fits = (probe.readout, *probe.crossed) if isinstance(probe, Probe) else (probe,)
     numbers = hashlib.sha256(b"".join(one.direction.tobytes() + np.float64(one.offset).tobytes() for one in fits))
+    whose = dict(probe.fold_of) if isinstance(probe, Probe) else {}
     return json.dumps(
-        [lm.identity.model_dump(mode="json"), repr(place), numbers.hexdigest()], sort_keys=True, default=str
+        [lm.identity.model_dump(mode="json"), repr(place), numbers.hexdigest(), whose], sort_keys=True, default=str
     )
 
 
