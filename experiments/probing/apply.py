@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 from scipy.special import expit
 
-from ...hooks.errors import UserError
+from ...hooks.errors import UserError, nearest
 from ...hooks.store import ActivationStore
 from ...metrics import belief_table, brier
 from ...metrics.inference.means import cluster_mean
@@ -70,6 +70,8 @@ def apply_job(job: ProbeJob, run: Path, allow_code: tuple[Path, ...] = ()) -> in
     exact = beliefs[(beliefs["kind"] == "exact") & (beliefs["of"].astype(str) == "")]
     exact = exact[exact["readout_id"].astype(str).isin(set(every["readout_id"]))]
     first = _of_option(exact, job.option)
+    if first.empty and not exact.empty:
+        raise UserError(f"option {job.option!r}: no read-out has it; {nearest(str(job.option), set(exact['option']))}")
     if first.empty:
         raise UserError(f"{run}: beliefs and activations share no read-out; give a run with its own store")
     place = pd.Index(every["readout_id"]).get_indexer(pd.Index(first["readout_id"].astype(str)))

@@ -10,6 +10,7 @@ from ... import __version__
 from ...hooks.documents import read_json
 from ...hooks.errors import UserError, in_one_line
 from ...probes.card.claims import USED, Card, CausalVerdict, Verdict
+from ...probes.evidence.controls import UNTRAINED
 from ...probes.evidence.study import Beside
 from ...probes.job import Judged, RegisteredPlace, run_job, train
 from ...probes.probe import Probe
@@ -19,7 +20,7 @@ from ..report.text import aligned
 from ..runs.folder import RunFolder
 from .folder import job_folder
 from .page import page
-from .reread import UNTRAINED, neutral_features, untrained_features
+from .reread import neutral_features, untrained_features
 from .rows import Loaded, load_runs
 from .settings import ProbeJob
 

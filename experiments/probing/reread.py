@@ -28,7 +28,6 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("doxascope")
 
-UNTRAINED = "untrained model of the same shape"
 AGAIN = "leave `untrained` out"
 
 

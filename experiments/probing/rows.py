@@ -20,6 +20,7 @@ from ...probes.card.site_rule import ReadingSite, reading_site
 from ...probes.data.beliefs import belief_rows, join_targets, target_values
 from ...probes.data.dataset import ProbeData
 from ...probes.data.features import ReadAt, StoreFeatures
+from ...probes.evidence.controls import LAYER_0
 from ...probes.selection.sweep import at_depth
 from ...probes.targets import make_target
 from ..engine.config import stored_config
@@ -27,7 +28,6 @@ from ..experiment import Question
 from ..runs.folder import RunFolder
 from .settings import ProbeJob
 
-LAYER_0 = "layer-0 embeddings"
 HARMLESS = ("threads", "path")
 """What may differ between runs of one model."""
 

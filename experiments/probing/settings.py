@@ -11,6 +11,7 @@ from ...hooks.errors import UserError, nearest
 from ...hooks.lens.plan import LensPlan
 from ...hooks.model.layers import Every
 from ...hooks.settings import Settings, parse, read_yaml
+from ...probes.evidence.controls import OWN_CONTROLS
 from ...probes.plan import StudyPlan
 from ...probes.probe import ENDINGS, NAME
 from ..engine.config import apply_override, put
@@ -66,6 +67,12 @@ class ProbeJob(Settings):
     def _name_is_free(self) -> "ProbeJob":
         if self.name.lower() in TAKEN or Path(self.name).suffix.lower() in ENDINGS:
             raise ValueError(f"name: {self.name!r} is that of a file of the job, or ends as one; give another")
+        return self
+
+    @model_validator(mode="after")
+    def _rivals_are_no_controls(self) -> "ProbeJob":
+        if taken := sorted(OWN_CONTROLS.intersection(self.rivals)):
+            raise ValueError(f"rivals: {taken[0]!r} is the name of a control that is there anyway; give another")
         return self
 
 

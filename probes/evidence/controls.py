@@ -70,6 +70,12 @@ def _r2(x: Floats, y: Floats, folds: NDArray[np.intp], penalties: Sequence[float
     return (1 - found.outer.sum(axis=0) / spread).tolist()
 
 
+LENGTH, BAG = "prompt length", "bag of words"
+LAYER_0, UNTRAINED = "layer-0 embeddings", "untrained model of the same shape"
+OWN_CONTROLS = frozenset({LENGTH, BAG, LAYER_0, UNTRAINED, *(name.replace("_", " ") for name in ONE_HOT)})
+"""Names of what a probe is compared with anyway: no rival may take the place of one."""
+
+
 def surface_features(rows: pd.DataFrame) -> Mapping[str, Floats]:
     """Name -> [n, d] of what needs no model: the words of `text`, its length, and how the row was asked.
 
@@ -79,8 +85,8 @@ def surface_features(rows: pd.DataFrame) -> Mapping[str, Floats]:
     if "text" in rows.columns:
         texts = rows["text"].astype(str)
         lengths = np.column_stack([texts.str.len(), [len(text.split()) for text in texts]]).astype(np.float64)
-        found["prompt length"] = np.column_stack([lengths, np.log1p(lengths)])
-        found["bag of words"] = _bag(texts.tolist())
+        found[LENGTH] = np.column_stack([lengths, np.log1p(lengths)])
+        found[BAG] = _bag(texts.tolist())
     for name in ONE_HOT:
         if name in rows.columns and rows[name].nunique() > 1:
             found[name.replace("_", " ")] = pd.get_dummies(rows[name].astype(str)).to_numpy(dtype=np.float64)
