@@ -11,7 +11,8 @@ from ....hooks.documents import read_json_rows, user_path
 from ....hooks.errors import UserError, in_one_line
 from ....hooks.settings import Settings
 from ...tables.source import open_table
-from .asked import AskedChoice, QuestionColumns, asked_choices, solved
+from .asked import AskedChoice, asked_choices, solved
+from .asked_columns import QuestionColumns
 from .choice import Choice
 from .sources import loaded
 

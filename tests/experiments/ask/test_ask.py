@@ -94,6 +94,22 @@ def test_the_table_joins_with_the_user_s_own_and_has_no_empty_columns(lm: Any) -
     assert "3 questions" in repr(found)
 
 
+@pytest.mark.parametrize("column", ["id", "QID", "prob"])
+def test_a_run_s_answers_join_by_the_user_s_column(
+    tiny_for: Callable[[str], Path], command_line: Callable[..., Any], tmp_path: Path, column: str
+) -> None:
+    own = pd.DataFrame(ROWS).drop(columns="id").assign(**{column: [7, 8, 9]})
+    own.to_json(tmp_path / "q.jsonl", orient="records", lines=True)
+    named = ("-o", "questions.columns={id: prob}") if column == "prob" else ()
+    settings = (*named, "-o", "answers=[letters]", "-o", "orders=none")
+    said = command_line("run", "ask", "q.jsonl", "-m", str(tiny_for("ask")), *settings, cwd=tmp_path)
+    assert said.returncode == 0, said.stderr
+    answers = pd.read_csv(next((tmp_path / "runs").glob("*/answers.csv")))
+    theirs = "own_prob" if column == "prob" else column
+    joined = own.merge(answers, left_on=column, right_on=theirs, suffixes=("", "_asked"))
+    assert (joined["hard"] == joined["hard_asked"]).tolist() == [True] * 3
+
+
 def test_ids_keep_their_type_and_a_frame_without_them_has_its_index(lm: Any) -> None:
     own = pd.DataFrame(ROWS).drop(columns="id")
     assert lm.ask(own.assign(id=[7, 8, 9]), orders="none").table["id"].tolist() == [7, 8, 9]
