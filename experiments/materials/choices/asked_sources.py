@@ -73,13 +73,15 @@ def _shots(file: str, n: int, columns: QuestionColumns) -> tuple[Choice, ...]:
 
 
 def _file_rows(path: Path) -> Iterator[Mapping[str, Any]]:
-    """The rows of a table, cells as they are stored."""
+    """The rows of a table, cells as they are stored, columns called as in the file."""
     if path.suffix == ".gz":
         yield from read_json_rows(path, ())
         return
     source = open_table(path)
+    called = dict(zip(source.columns, source.header, strict=True))
     for chunk in source.chunks(source.columns):
-        yield from (dict(zip(chunk, cells, strict=True)) for cells in zip(*chunk.values(), strict=True))
+        names = [called[name] for name in chunk]
+        yield from (dict(zip(names, cells, strict=True)) for cells in zip(*chunk.values(), strict=True))
 
 
 def _hub_rows(name: str, subset: str | None, split: str) -> Sequence[Mapping[str, Any]]:
