@@ -80,7 +80,7 @@ def read_texts(
         return output.tokens_run
 
     run_packs(tree, np.unique(above).tolist(), max(budget, max(tree.depths) + 1), take)
-    return [ReadText(*found[:2, path], found[2:, path]) for path in paths]
+    return [ReadText(found[0, path], found[1, path], found[2:, path]) for path in paths]
 
 
 def _asked(logp: "torch.Tensor", sampling: Sampling) -> "torch.Tensor":

@@ -158,7 +158,11 @@ ODD = [
 
 
 def test_what_cannot_be_asked_stops_no_run_wherever_it_stands(
-    lm: Any, tiny_for: Callable[[str], Path], command_line: Callable[..., Any], tmp_path: Path
+    lm: Any,
+    tiny_for: Callable[[str], Path],
+    command_line: Callable[..., Any],
+    tmp_path: Path,
+    caplog: pytest.LogCaptureFixture,
 ) -> None:
     special = str(lm.tokenizer.all_special_tokens[-1])
     odd = [ODD[0], {**ODD[1], "question": f"What is {special}?"}]
@@ -171,6 +175,10 @@ def test_what_cannot_be_asked_stops_no_run_wherever_it_stands(
         assert said.returncode == 0, said.stderr
     (run,) = (tmp_path / "out--verify").iterdir()
     answers = pd.read_csv(run / "answers.csv").set_index("id")
+    planned = command_line("plan", "ask", "q.jsonl", "-m", str(tiny_for("ask")), "-o", "answers=[texts]", cwd=tmp_path)
+    assert (planned.returncode, "5 items (questions" in planned.stdout) == (0, True), planned.stderr
+    assert f", {2 + 3 + 4} read-outs" in planned.stdout  # each question in as many orders as it has options
+    assert all(f"left out, of item {name}: " in caplog.text for name in ("odd", "token"))
     assert {*answers.index[answers["status"] == "unreadable"]} == {"odd", "token"}
     assert {*answers.index[answers["prob"].notna()]} == {"whale", "sky", "sum"}
     assert {one.split("/")[0] for one in RunFolder(run).manifest["verification"]["readouts"]} <= {"whale", "sky", "sum"}

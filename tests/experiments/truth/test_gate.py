@@ -14,18 +14,20 @@ ANSWERED, TOLD, COHERENT = "coverage[yes or no]", "easy questions", "complement 
 Agent = Callable[[dict[str, Any]], float]
 
 
-def failures(believes: Agent, items: int = 30, coverage: float = 0.9, kind: str = "exact", **config: Any) -> list[str]:
+def failures(
+    believes: Agent, items: int = 30, coverage: float = 0.9, kind: str = "exact", settings: str = "seed=0"
+) -> list[str]:
     """What an agent fails who holds each of the shipped statements true with such a probability."""
-    truth, settings = load_config("truth", [f"items={items}", *(f"{k}={v}" for k, v in config.items())])
+    truth, config = load_config("truth", [f"items={items}", settings])
     rows = []
-    for item in truth.items(settings):
+    for item in truth.items(config):
         told = {one["readout_id"]: one for one in item.content["statements"]}
-        for one in truth.questions(settings, item):
+        for one in truth.questions(config, item):
             about = told[one.readout_id]
             row = {"readout_id": one.readout_id, "item": item.id, "cluster": item.cluster, "of": "", "kind": kind}
             row |= {"method": one.method, "variant": json.dumps(one.variant), "status": "ok", "coverage": coverage}
             rows.append(row | {"option_index": 0, "prob": believes(about), "outcome": about["truth"]})
-    (verdict,) = verdicts([*truth.own_scores(settings, pd.DataFrame(rows))])
+    (verdict,) = verdicts([*truth.own_scores(config, pd.DataFrame(rows))])
     assert {one.name for one in verdict.conditions} <= {*truth.gate}
     return [one.label for one in verdict.failures]
 
@@ -64,6 +66,6 @@ def test_a_guess_knows_which_label_is_more_frequent(tmp_path: Any) -> None:
     """Of statements without negations nine in ten are true: to say yes to all is no knowledge."""
     path = tmp_path / "mine.csv"
     path.write_text("statement,label\n" + "".join(f"{i} is a number.,{int(i % 10 > 0)}\n" for i in range(60)))
-    files = f"[{path}]"
-    assert failures(lambda _: 0.95, 60, **{"statements.files": files}) == [TOLD]
-    assert failures(knows, 60, **{"statements.files": files}) == []
+    files = f"statements.files=[{path}]"
+    assert failures(lambda _: 0.95, 60, settings=files) == [TOLD]
+    assert failures(knows, 60, settings=files) == []
