@@ -10,7 +10,8 @@ import numpy as np
 import pytest
 
 PAGE = Path(__file__).parents[1] / "docs" / "recipe-steering.md"
-SMALLER = ("-o", "plan.random=3", "-o", "plan.doses=[1.0, 2.0]", "-o", "neutral=2", "-o", "plan.erase=false")
+SMALL = ("plan.random=3", "plan.doses=[1.0, 2.0]", "plan.surgery=[]", "plan.erase=false", "neutral=2", "contexts=4")
+SMALLER = tuple(part for one in SMALL for part in ("-o", one))
 
 
 def test_the_recipe_runs_as_it_stands(
