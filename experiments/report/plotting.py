@@ -20,8 +20,8 @@ LEFT, RIGHT, BELOW, ABOVE = 0.8, 0.15, 0.5, 0.2
 TITLE_LETTERS = 26
 """Of a line of a title, as wide as a panel of the usual side."""
 MOST_COLUMNS = 5
-KEY_LETTERS, KEY_LINE = 24, 15.0
-"""Of a line of the key, and its height in points."""
+KEY_LETTERS, UNDER_KEY = 24, 10.0
+"""Of a line of the key; and what is left free below it, in points."""
 STYLE: Any = {
     "svg.fonttype": "none",
     "svg.hashsalt": "doxascope",
@@ -87,22 +87,22 @@ def figure_of_panels(
                 draw(axes, titled[i][1])
                 axes.set_title("\n".join(titles[i]), loc="left")
             elif key is not None:
-                lines = sum(_draw_key(axes, key))
-                tall = min(high, above + (lines + 1) * KEY_LINE / 72)
+                tall = min(high, above + (_draw_key(axes, key) + UNDER_KEY) / 72)
             boxes.append((72 * x, 72 * y, 72 * wide, 72 * tall))
     return figure, boxes
 
 
-def _draw_key(axes: Any, key: Key) -> list[int]:
-    """What the marks of the other panels are; returns how many lines each takes."""
+def _draw_key(axes: Any, key: Key) -> float:
+    """What the marks of the other panels are; returns its height in points."""
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.lines import Line2D
     from matplotlib.patches import Patch
 
     marks = [(Patch if "facecolor" in style else lambda **s: Line2D([], [], **s))(**style) for style in key.values()]
     axes.set_axis_off()
     labels = [textwrap.fill(label, KEY_LETTERS) for label in key]
-    axes.legend(marks, labels, loc="upper left", fontsize=8, borderpad=0)
-    return [label.count("\n") + 1 for label in labels]
+    made = axes.legend(marks, labels, loc="upper left", fontsize=8, borderpad=0)
+    return float(72 * made.get_window_extent(FigureCanvasAgg(axes.figure).get_renderer()).height / axes.figure.dpi)
 
 
 def panel_figure(
