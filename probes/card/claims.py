@@ -67,7 +67,7 @@ NEUTRAL_RATE = 0.01
 """Of false alarms: what a detector without skill recalls, too."""
 
 
-class Judge(Protocol):
+class ClaimJudge(Protocol):
     """From what was seen to a claim as it stands."""
 
     def __call__(
@@ -77,7 +77,7 @@ class Judge(Protocol):
         ...
 
 
-def judge_of(n_groups: int, needed: int) -> Judge:
+def judge_of(n_groups: int, needed: int) -> ClaimJudge:
     """A judge of claims about so many groups, of which so many are needed."""
 
     def judge(
@@ -201,7 +201,7 @@ def _used(found: CausalVerdict | None) -> Claim:
     return Claim("used", claim, found.falsifier, found.verdict, found.evidence)
 
 
-def _beyond_surface(judge: Judge, study: Study) -> Claim:
+def _beyond_surface(judge: ClaimJudge, study: Study) -> Claim:
     above = {name: study.numbers[f"above {name}"] for name in study.baselines}
     falsifier = "the interval of R2 above the best surface baseline reaches 0"
     claim = "more than the surface of the prompt gives away"
@@ -213,7 +213,7 @@ def _beyond_surface(judge: Judge, study: Study) -> Claim:
     return judge("beyond the surface", claim, falsifier, holds, evidence, against=against)
 
 
-def _no_shift(judge: Judge, study: Study) -> Claim:
+def _no_shift(judge: ClaimJudge, study: Study) -> Claim:
     falsifier = "an equivalence test (TOST) does not hold the shift of slope and intercept within their margins"
     claim = "the calibration does not shift between positions"
     if not study.shifts:
@@ -228,7 +228,7 @@ def _no_shift(judge: Judge, study: Study) -> Claim:
     return judge("no position shift", claim, falsifier, holds, evidence, against=against)
 
 
-def _coherent(judge: Judge, study: Study, most: float) -> Claim:
+def _coherent(judge: ClaimJudge, study: Study, most: float) -> Claim:
     claim = "a statement is held as true as its negation is held false"
     falsifier = f"the interval of mean |p(X) + p(not X) - 1| reaches {most:g}, or AUC or skill is not above chance"
     gap = study.numbers.get("abs_gap")
@@ -239,7 +239,7 @@ def _coherent(judge: Judge, study: Study, most: float) -> Claim:
     return judge("coherent under negation", claim, falsifier, gap.hi < most and knows, evidence, against=gap.lo >= most)
 
 
-def _uniform(judge: Judge, study: Study) -> Claim:
+def _uniform(judge: ClaimJudge, study: Study) -> Claim:
     claim = "one direction serves every template, domain and polarity"
     falsifier = "the interval of a matrix's mean off its diagonal reaches chance, or one cell off it lies below chance"
     if not study.transfers:
@@ -259,7 +259,7 @@ def _uniform(judge: Judge, study: Study) -> Claim:
     return judge("uniform", claim, falsifier, all(holds), "; ".join(told_of), against=against)
 
 
-def _told_from_neutral(judge: Judge, study: Study) -> Claim:
+def _told_from_neutral(judge: ClaimJudge, study: Study) -> Claim:
     claim = "what is true is told from chat in which nothing is stated"
     falsifier = f"the interval of recall at {NEUTRAL_RATE:.0%} false alarms on neutral chat reaches that rate"
     recall = study.numbers.get("recall")
@@ -270,7 +270,7 @@ def _told_from_neutral(judge: Judge, study: Study) -> Claim:
     return judge("told from neutral chat", claim, falsifier, holds, f"recall {told(recall)}", against=against)
 
 
-def _adds(judge: Judge, study: Study, name: str, alpha: float) -> Claim:
+def _adds(judge: ClaimJudge, study: Study, name: str, alpha: float) -> Claim:
     claim = f"it adds to the {name}" if name != "both" else "it adds to both together"
     key = f"adds to the {name}" if name != "both" else "adds to both"
     falsifier = f"no gain in out-of-fold log-loss, or permutation p > {alpha:g}"

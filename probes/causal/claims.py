@@ -10,7 +10,7 @@ from ...metrics.inference.means import ClusterMean
 from ...metrics.inference.ratio import Ratio
 from ...metrics.inference.tails import t_interval
 from ...metrics.whitebox.transfer import TransferFraction
-from ..card.claims import Claim, Judge, Verdict, judge_of, weakest
+from ..card.claims import Claim, ClaimJudge, Verdict, judge_of, weakest
 from .data import EXACT
 from .effects import Control, DoseResponse, OffTarget, RandomBand, enough
 from .erased import ErasedBy
@@ -118,7 +118,7 @@ def told_slope(one: Contrast, level: float) -> str:
     return f"{one.estimate:.3f} [{lo:.3f}, {hi:.3f}]" if np.isfinite(lo) else f"{one.estimate:.3f} (no interval)"
 
 
-def _more(judge: Judge, name: str, key: str, what: str, found: CausalNumbers, plan: CausalPlan) -> Claim:
+def _more(judge: ClaimJudge, name: str, key: str, what: str, found: CausalNumbers, plan: CausalPlan) -> Claim:
     claim = f"it moves beliefs more than {what}"
     falsifier = f"the interval of the difference at {plan.dose:g} SD reaches 0"
     one = found.controls.get(key)
@@ -128,7 +128,7 @@ def _more(judge: Judge, name: str, key: str, what: str, found: CausalNumbers, pl
     return judge(name, claim, falsifier, one.more.ci_lo > 0, evidence, against=one.more.ci_hi <= 0)
 
 
-def _moves(judge: Judge, found: CausalNumbers, name: str, what: str) -> Claim:
+def _moves(judge: ClaimJudge, found: CausalNumbers, name: str, what: str) -> Claim:
     claim, falsifier = f"{what} follows", f"the interval of the change of {what} for each SD reaches 0"
     slope = found.slopes.get(name)
     if slope is None:
@@ -137,7 +137,7 @@ def _moves(judge: Judge, found: CausalNumbers, name: str, what: str) -> Claim:
     return judge(f"moves the {name}", claim, falsifier, slope.ci_lo > 0, evidence, against=slope.ci_hi <= 0)
 
 
-def _blinds(judge: Judge, found: CausalNumbers, plan: CausalPlan) -> list[Claim]:
+def _blinds(judge: ClaimJudge, found: CausalNumbers, plan: CausalPlan) -> list[Claim]:
     blind = "a probe fitted on these contexts no longer finds what it is of"
     left = plan.thresholds.left
     reaches = (
@@ -175,7 +175,7 @@ def _blinds(judge: Judge, found: CausalNumbers, plan: CausalPlan) -> list[Claim]
     ]
 
 
-def _obeys(judge: Judge, found: Surgery | None, plan: CausalPlan) -> Claim:
+def _obeys(judge: ClaimJudge, found: Surgery | None, plan: CausalPlan) -> Claim:
     claim = "set to p, the exact belief is what Bayes' rule makes of p"
     margin, most = plan.thresholds.obeys, plan.thresholds.error
     falsifier = (
