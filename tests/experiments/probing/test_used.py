@@ -14,7 +14,7 @@ from doxascope.probes import import_probe
 from doxascope.probes.card.claims import USED, CausalVerdict
 from doxascope.probes.data.features import ReadAt
 
-VERDICT = CausalVerdict("not supported", "none", "it is")
+VERDICT = CausalVerdict("not shown", "none", "it is")
 
 
 def test_only_a_verdict_on_the_probe_counts(tmp_path: Path) -> None:
