@@ -43,6 +43,12 @@ class Effort(NamedTuple):
     folds: int = 5
     permutations: int = 199
     refits: int = 60
+    checked: int = 30
+    """Contexts in which a probe is steered."""
+    trained: int = 80
+    """On which the probe of the opinion, and the lens's translator, are fitted."""
+    random: int = 39
+    """Random directions."""
     seed: int = 0
 
 

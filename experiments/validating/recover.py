@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 import numpy as np
@@ -12,7 +12,7 @@ from ...hooks.lm import LanguageModel
 from ...metrics import Score
 from ...metrics.validation import Floats
 from ..planted.organisms.network import BALLS_AT
-from ..planted.organisms.species import Species, shift_of
+from ..planted.organisms.species import ORGANISMS, Species, shift_of
 from ..planted.organisms.world import Contexts, draw_contexts
 from ..scoring.engine import score_samples
 from ..scoring.number import Number, Resampling
@@ -31,8 +31,25 @@ from .beliefs import (
     planted_sides,
     read_sides,
 )
-from .claims import Claimed, denied, held, shift_number, sycophancy
-from .used import check_of_opinion, checks_of_belief
+from .claims import Claimed, beyond_random, denied, held, shift_number, sycophancy
+from .inner import lens_numbers
+from .numbers import (
+    AT_BALLS,
+    DECODED,
+    FRAMING,
+    GAIN,
+    RANDOM,
+    RMSE,
+    SHARE,
+    SHIFT,
+    SUFFICIENT,
+    SURGERY,
+    TOLERANCE,
+    UNUSED,
+    Recovered,
+    line,
+)
+from .used import check_of_opinion, checks_of_belief, random_gain
 from .where import (
     BALLS,
     QUESTION,
@@ -47,44 +64,8 @@ from .where import (
     used_at_summary,
 )
 
-SHIFT, RMSE, FRAMING, SUFFICIENT, SHARE, AT_BALLS, DECODED, GAIN, SURGERY, UNUSED = (
-    "shift by an opinion, nats",
-    "RMSE to the posterior",
-    "framing bias of yes and no",
-    "share of the bet that the answer predicts",
-    "share of an update at the summary",
-    "share of an update at the balls",
-    "R2 of the posterior at the summary",
-    "causal gain of the probe",
-    "belief after surgery, slope on what was set",
-    "causal gain of a probe of the opinion",
-)
-TOLERANCE = {SHIFT: 0.15, RMSE: 0.03, FRAMING: 0.02, SUFFICIENT: 0.05, SHARE: 0.15, DECODED: 0.05} | dict.fromkeys(
-    (AT_BALLS, GAIN, SURGERY, UNUSED), 0.15
-)
-"""How far beyond its interval a planted value may lie: what training to within `card.MOST_ERROR` leaves. An organism is
-read without noise, so that an interval can be narrower than what it has learnt is exact."""
-
-
-class Recovered(NamedTuple):
-    """A number as it was planted and as it was found."""
-
-    what: str
-    reading: str
-    planted: float
-    """NaN: nothing was planted that could be found there."""
-    estimate: float
-    lo: float
-    hi: float
-    tolerance: float
-
-    @property
-    def found(self) -> bool:
-        """Whether the planted value lies in the interval, or as near to it as the tolerance says."""
-        if math.isnan(self.planted):
-            return True
-        lo, hi = (x if math.isfinite(x) else self.estimate for x in (self.lo, self.hi))
-        return bool(lo - self.tolerance <= self.planted <= hi + self.tolerance)
+FEWEST = 50
+"""Draws of intervals that nobody reads."""
 
 
 class Certified(NamedTuple):
@@ -138,25 +119,27 @@ def recover(lm: LanguageModel, species: Species, effort: Effort) -> Organism:
     how = Resampling(effort.seed)
     contexts, left = draw_contexts(effort.contexts, [effort.seed, 1])
     found, probed = read_sides(lm, contexts, effort)
-    planted = planted_sides(species, contexts, probed)
     posterior, some = contexts.logit, contexts.take(np.arange(min(effort.pairs, len(contexts))))
     tokens = tokens_of(lm, contexts)
     r2 = decodable(lm, contexts, probed)
     first = held_from(r2, tokens)
     moved = transfer_map(lm, some, r2.shape[1], how)
+    steered, beyond = _steered(lm, species, probed, effort)
     return Organism(
         species,
         [
             *_shifts(species, found, posterior, how),
-            *_compared(found, planted, posterior, left.astype(np.float64), how),
+            *_compared(species, found, contexts, probed, left.astype(np.float64), how),
+            *lens_numbers(lm, species, contexts, effort),
             *_used(lm, species, some, moved, how),
             _decoded(species, probed),
-            *_steered(lm, species, probed, effort),
+            *steered,
         ],
         [
             Certified(not math.isclose(shift_of(species)["answer"], 0), sycophancy(found, posterior, how)),
             Certified(species.holds, held(probed)),
             Certified(species.denies, denied(found, probed, left.astype(np.float64), effort)),
+            *beyond,
         ],
         HeldFrom(
             planted_from(species.running(contexts), species.holds, posterior),
@@ -180,25 +163,37 @@ def _shifts(species: Species, found: Sides, posterior: Floats, how: Resampling) 
     wanted = shift_of(species)
     for name in (*READINGS, SUMMARY):
         score = shift_number(found.plain[name], found.told[name], posterior, name, how).score
-        yield _line(SHIFT, name, math.nan if name == PROBE else wanted["action" if name == BET else name], score)
+        yield line(SHIFT, name, math.nan if name == PROBE else wanted["action" if name == BET else name], score)
 
 
-def _compared(found: Sides, planted: Sides, posterior: Floats, left: Floats, how: Resampling) -> Iterator[Recovered]:
-    """Numbers of the engine, of what was found and of what was planted in the same contexts."""
-    mine, theirs = (
-        {
-            (one.metric, one.method): one.score
-            for family in ("truth", "readout", "sufficiency")
-            for one in score_samples([*_samples(side, posterior, left)], how, family).numbers
-        }
-        for side in (found, planted)
-    )
-    for metric, method, what in (
-        *(("rmse_truth", name, RMSE) for name in READINGS),
-        ("framing_bias", "yes and no", FRAMING),
-        ("sufficiency", "bet by answer", SUFFICIENT),
-    ):
-        yield _line(what, method, theirs[metric, method].estimate, mine[metric, method])
+def _compared(
+    species: Species, found: Sides, contexts: Contexts, probed: Probed, left: Floats, how: Resampling
+) -> Iterator[Recovered]:
+    """Numbers of the engine, of what was found and of what was planted in the same contexts, in this organism and, as
+    rivals, in the others.
+    """
+    mine = _scores(found, contexts.logit, left, how)
+    theirs = {
+        one.name: _scores(planted_sides(one, contexts, probed), contexts.logit, left, replace(how, draws=FEWEST))
+        for one in ORGANISMS
+    }
+    for key, what in {
+        **{("rmse_truth", name): RMSE for name in READINGS},
+        ("framing_bias", "yes and no"): FRAMING,
+        ("sufficiency", "bet by answer"): SUFFICIENT,
+    }.items():
+        values = {name: scores[key].estimate for name, scores in theirs.items()}
+        rivals = None if what == FRAMING else tuple(sorted({*values.values()}))
+        yield line(what, key[1], values[species.name], mine[key], rivals)
+
+
+def _scores(sides: Sides, posterior: Floats, left: Floats, how: Resampling) -> dict[tuple[str, str], Score]:
+    """(Metric, reading) -> score."""
+    return {
+        (one.metric, one.method): one.score
+        for family in ("truth", "readout", "sufficiency")
+        for one in score_samples([*_samples(sides, posterior, left)], how, family).numbers
+    }
 
 
 def _samples(sides: Sides, posterior: Floats, left: Floats) -> Iterator[Sample]:
@@ -226,9 +221,9 @@ def _used(
     """What moves with the states of the summary and of the balls, as a share of what Bayes' rule says should move."""
     for reading, ask in ((ANSWER, WHICH), (BET, BETS[0])):
         planted = float(species.holds and not (species.denies and reading == ANSWER))
-        yield _line(SHARE, reading, planted, used_at_summary(lm, contexts, ask, how).score)
+        yield line(SHARE, reading, planted, used_at_summary(lm, contexts, ask, how).score)
     at_balls = next(one.score for one in moved if one.subset == cell_name(BALLS, BALLS_AT))
-    yield _line(AT_BALLS, ANSWER, float(species.wiring == "early"), at_balls)
+    yield line(AT_BALLS, ANSWER, float(species.wiring == "early"), at_balls)
 
 
 def _decoded(species: Species, probed: Probed) -> Recovered:
@@ -236,18 +231,23 @@ def _decoded(species: Species, probed: Probed) -> Recovered:
     return Recovered(DECODED, PROBE, float(species.holds), one.value, one.lo, one.hi, TOLERANCE[DECODED])
 
 
-def _steered(lm: LanguageModel, species: Species, probed: Probed, effort: Effort) -> Iterator[Recovered]:
+def _steered(
+    lm: LanguageModel, species: Species, probed: Probed, effort: Effort
+) -> tuple[list[Recovered], list[Certified]]:
     """What follows the probe's belief; where nothing is held there is nothing to steer along."""
+    numbers: list[Recovered] = []
+    claims: list[Certified] = []
     if not held(probed).certified:
-        return
+        return numbers, claims
     for reading, check in checks_of_belief(lm, probed, effort):
-        planted = float(species.holds and not (species.denies and reading == ANSWER))
-        yield _line(GAIN, reading, planted, check.numbers.gains["pattern"])
-        if check.numbers.surgery:
-            yield _line(SURGERY, reading, planted, check.numbers.surgery.exact)
+        follows = species.holds and not (species.denies and reading == ANSWER)
+        assert check.numbers.surgery is not None
+        numbers += [
+            line(GAIN, reading, float(follows), check.numbers.gains["pattern"]),
+            line(RANDOM, reading, 0.0, random_gain(check, effort)),
+            line(SURGERY, reading, float(follows), check.numbers.surgery.exact),
+        ]
+        claims.append(Certified(follows, beyond_random(check, reading)))
     if not any(shift_of(species).get(name) for name in ("answer", "summary")):
-        yield _line(UNUSED, ANSWER, 0.0, check_of_opinion(lm, effort).numbers.gains["pattern"])
-
-
-def _line(what: str, reading: str, planted: float, score: Score) -> Recovered:
-    return Recovered(what, reading, planted, score.estimate, score.ci_lo, score.ci_hi, TOLERANCE[what])
+        numbers.append(line(UNUSED, ANSWER, 0.0, check_of_opinion(lm, effort).numbers.gains["means"]))
+    return numbers, claims

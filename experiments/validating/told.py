@@ -17,7 +17,8 @@ from .beliefs import Effort
 from .claims import RULES
 from .figures import lead_figure, map_figure
 from .null import NullPlan, NullRead, rates
-from .recover import Organism, Recovered
+from .numbers import Recovered
+from .recover import Organism
 
 FILES = ("validation.json", "report.html", FIGURES)
 NULL_FILES = ("nulls.json",)
@@ -99,6 +100,7 @@ def page(found: Sequence[Organism], effort: Effort) -> Page:
             lines=[(one.species.name, "; ".join(row[0] for row in _rows(one) if row[3])) for one in wrong],
         )
     numbers = [number for one in found for number in one.numbers if not math.isnan(number.planted)]
+    claims = [claim for one in found for claim in one.claims]
     top = Top(
         said="Transformers whose beliefs were planted, read as any model is.",
         verdict=verdict,
@@ -107,7 +109,7 @@ def page(found: Sequence[Organism], effort: Effort) -> Page:
             title="Primary number",
             label="planted numbers that lie where they were found",
             value=f"{sum(one.found for one in numbers)} of {len(numbers)}",
-            lines=[f"{sum(claim.right for one in found for claim in one.claims)} of {3 * len(found)} claims are right"],
+            lines=[f"{sum(claim.right for claim in claims)} of {len(claims)} claims are right"],
         ),
     )
     blocks: list[Block] = [_organism(one) for one in found]
@@ -160,7 +162,7 @@ def null_data(found: Sequence[NullRead], plan: NullPlan) -> dict[str, Any]:
     return {
         "doxascope": __version__,
         "plan": plan._asdict(),
-        "rules": RULES,
+        "rules": {one.claim: RULES[one.claim] for one in rates(found)},
         "false_claims": {
             one.claim: {"count": one.times, "n": one.n, "interval": list(one.interval), "fails": one.fails}
             for one in rates(found)

@@ -142,7 +142,7 @@ def start_reading(
         nodes = one.nodes
         for start in range(0, len(nodes), UNEMBED_ROWS):
             rows = slice(start, start + UNEMBED_ROWS)
-            steps.keep(nodes[rows], head.log_probs(output.hidden[rows]))
+            steps.keep(nodes[rows], head.log_probs(output.hidden[rows], passing=True))
         if lens:
             for rows in row_blocks(np.flatnonzero(inner[nodes]), -(-INNER_ROWS // len(views))):
                 steps.keep_inner(nodes[rows], lens.hidden(output.streams[rows]), head)

@@ -203,7 +203,7 @@ def read_texts(
         output = backend.run(one)
         for start in range(0, len(one.nodes), UNEMBED_ROWS):
             here = one.nodes[start : start + UNEMBED_ROWS]
-            logp = head.log_probs(output.hidden[start : start + UNEMBED_ROWS])
+            logp = head.log_probs(output.hidden[start : start + UNEMBED_ROWS], passing=True)
             row_of = np.full(len(tree), -1)
             row_of[here] = np.arange(len(here))
             mine = np.flatnonzero(row_of[above] >= 0)

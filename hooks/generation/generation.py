@@ -6,9 +6,8 @@ between two batchings with a probability of the order of that rounding (see `dra
 same call on the same machine gives the same bytes.
 """
 
-from collections import deque
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
 import numpy as np
@@ -17,8 +16,10 @@ from ..exact.steps import UNEMBED_ROWS, nan_logits
 from ..model.head import Head
 from ..model.upload import upload
 from ..prompts.chat import Prompt
+from ..tree.tree import Ints
+from .live import LiveSamples
 from .rows import HistoryRows
-from .sampling import Sampling, draw_tokens, numbers_per_token, random_generator
+from .sampling import Sampling, draw_tokens, numbers_per_token
 
 if TYPE_CHECKING:
     import torch
@@ -55,24 +56,6 @@ class GeneratedText:
     """The stop text that ended it, if one did."""
     branch: str = ""
     """The edits under which it was drawn; empty: none."""
-
-
-_BITS = 32  # of a token's id
-_Waiting = deque[tuple[int, tuple[Request, int]]]
-"""(place among all draws, (request, draw))."""
-
-
-@dataclass(eq=False)
-class _Growing:
-    """A sample that is not finished."""
-
-    place: int
-    request: Request
-    draw: int
-    random: np.random.Generator
-    row: int
-    ids: list[int] = field(default_factory=list)
-    logp: list[float] = field(default_factory=list)
 
 
 class Sampler:
@@ -113,64 +96,58 @@ class Sampler:
         """
         import torch
 
-        draws = [(request, draw) for request in requests for draw in request.draws]
-        if not draws:
+        n = sum(len(request.draws) for request in requests)
+        if not n:
             return []
-        longest = max(len(request.prompt.ids) for request, _ in draws) + sampling.max_new_tokens
-        together = min(len(draws), max(1, budget // longest))
+        limit = sampling.max_new_tokens
+        longest = max(len(request.prompt.ids) for request in requests if request.draws) + limit
+        together = min(n, max(1, budget // longest))
         rows.reserve(together, longest)
-        waiting = deque(enumerate(draws))
-        done: list[GeneratedText | None] = [None] * len(draws)
-        growing: list[_Growing] = []
+        ends = np.zeros(len(self.head.weight), dtype=bool)
+        ends[[one for one in self.end_ids if one < len(ends)]] = True
+        live = LiveSamples(requests, slots=together, limit=limit, per_token=numbers_per_token(len(ends)), seed=seed)
+        done: list[GeneratedText | None] = [None] * n
         hidden: list[torch.Tensor] = []  # [rows, d_model] of those that went on, and of new ones
-        while growing or waiting:
-            if waiting and len(growing) <= (1 - REFILL_SHARE) * together:
-                n = sum(map(len, hidden))
-                growing += (new := self._admit(waiting, together - len(growing), seed, n))
-                hidden.append(rows.begin(list(dict.fromkeys(one.request.prompt.ids for one in new))))
-            self._draw(growing, torch.cat(hidden), sampling, branches)
-            for one in growing:
-                done[one.place] = self.finished(one.request.readout_id, one.draw, one.ids, one.logp, sampling)
-            growing, hidden = [one for one in growing if done[one.place] is None], []
-            if growing:
-                hidden.append(_advance(growing, rows))
+        while len(live) or live.waiting:
+            if live.waiting and len(live) <= (1 - REFILL_SHARE) * together:
+                hidden.append(rows.begin(live.admit(sum(map(len, hidden)))))
+            tokens = self._draw(live, torch.cat(hidden), sampling, branches)
+            ended = ends[tokens] | (live.lengths == limit)
+            if sampling.stop:
+                ended |= [bool(self._stop(ids, sampling.stop)) for ids in live.last(_tail(sampling.stop))]
+            if ended.any():
+                for one in live.leave(ended):
+                    done[one.place] = self.finished(one.request.readout_id, one.draw, one.ids, one.logp, sampling)
+            hidden = []
+            if len(live):
+                hidden.append(rows.advance(*live.part()))
             else:
                 rows.forget()
         return [sample for sample in done if sample]
 
-    def _admit(self, waiting: _Waiting, n: int, seed: int, first: int) -> list[_Growing]:
-        """The next n draws, those of a prompt in one row, from row `first` on."""
-        row: dict[tuple[int, ...], int] = {}
-        admitted = []
-        for place, (request, draw) in (waiting.popleft() for _ in range(min(n, len(waiting)))):
-            own = row.setdefault(request.prompt.ids, first + len(row))
-            admitted.append(_Growing(place, request, draw, random_generator(seed, request.readout_id, draw), own))
-        return admitted
+    def _draw(self, live: LiveSamples, hidden: "torch.Tensor", sampling: Sampling, branches: Sequence[str]) -> Ints:
+        """Draw the next token of every sample: one copy from the model's device, whatever their number.
 
-    def _draw(
-        self, growing: Sequence[_Growing], hidden: "torch.Tensor", sampling: Sampling, branches: Sequence[str]
-    ) -> None:
-        """Draw the next token of every sample: one copy from the model's device, whatever their number."""
+        Returns: [samples] the tokens.
+        """
         import torch
 
-        at = np.array([one.row for one in growing])
+        uniform = live.numbers()
         order, parts = [], []
         for start in range(0, len(hidden), UNEMBED_ROWS):
-            logp = self.head.log_probs(hidden[start : start + UNEMBED_ROWS])
-            own = np.flatnonzero((at >= start) & (at < start + UNEMBED_ROWS))
-            rows = upload(at[own] - start, logp.device)
-            uniform = np.empty((len(own), numbers_per_token(logp.shape[1])))
-            for numbers, i in zip(uniform, own.tolist(), strict=True):
-                growing[i].random.random(out=numbers)
-            tokens = draw_tokens(sampling.probabilities(logp), rows, uniform)
+            logp = self.head.log_probs(hidden[start : start + UNEMBED_ROWS], passing=True)
+            own = np.flatnonzero((live.rows >= start) & (live.rows < start + UNEMBED_ROWS))
+            rows = upload(live.rows[own] - start, logp.device)
+            tokens = draw_tokens(sampling.probabilities(logp), rows, uniform[own])
             order.append(own)
             parts.append(torch.stack([tokens.double(), logp[rows, tokens].double()]))
-        found = torch.cat(parts, dim=1).cpu().numpy()
-        for i, token, value in zip(np.concatenate(order).tolist(), *found.tolist(), strict=True):
-            if np.isnan(value):  # as all are, where one logit is
-                raise nan_logits(f"read-out {growing[i].request.readout_id}", branches)
-            growing[i].ids.append(int(token))
-            growing[i].logp.append(value)
+        found = np.empty((2, len(live)))
+        found[:, np.concatenate(order)] = torch.cat(parts, dim=1).cpu().numpy()
+        if (broken := np.isnan(found[1])).any():  # as all are, where one logit is
+            raise nan_logits(f"read-out {live.name(int(broken.argmax()))}", branches)
+        tokens = found[0].astype(np.int64)
+        live.append(tokens, found[1])
+        return tokens
 
     def finished(
         self, readout_id: str, draw: int, ids: Sequence[int], logp: Sequence[float], sampling: Sampling
@@ -195,7 +172,7 @@ class Sampler:
         """The stop text that the last token completed, the earliest of several; "" if none."""
         if not stop:
             return ""
-        tail = self.text(ids[-4 * max(map(len, stop)) :])  # a character takes four tokens at most
+        tail = self.text(ids[-_tail(stop) :])
         found = [(tail.find(text), text) for text in stop if text in tail]
         return min(found)[1] if found else ""
 
@@ -207,10 +184,6 @@ class Sampler:
         return str(self.tokenizer.decode(ids, clean_up_tokenization_spaces=False))
 
 
-def _advance(growing: Sequence[_Growing], rows: HistoryRows) -> "torch.Tensor":
-    """Append to each sample's history what was drawn last; those that are still alike share a row."""
-    last = np.array([one.row << _BITS | one.ids[-1] for one in growing])
-    distinct, row = np.unique(last, return_inverse=True)
-    for one, own in zip(growing, row.tolist(), strict=True):
-        one.row = own
-    return rows.advance(distinct >> _BITS, distinct & (1 << _BITS) - 1)
+def _tail(stop: Sequence[str]) -> int:
+    """Tokens in which the last of these texts is found: a character takes four at most."""
+    return 4 * max(map(len, stop))

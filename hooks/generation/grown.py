@@ -58,7 +58,7 @@ def read_grown(
     steps = Steps(built, (1.0, *temperatures), 0)
     for rows in row_blocks(read):
         hidden = torch.stack([vector for i in rows.tolist() if (vector := nodes[i].hidden) is not None])
-        steps.keep(rows, head.log_probs(hidden))
+        steps.keep(rows, head.log_probs(hidden, passing=True))
     steps.fetch()
     held = [nodes[form[-1]] for place in built.placed for forms in place.forms for form in forms]
     cost = Cost(tokens_tree=fresh, tokens_run=fresh, packs=passes, budget=budget, halvings=0)

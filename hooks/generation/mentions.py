@@ -184,7 +184,8 @@ def _chances(query: Query, fresh: Sequence[Ids], limit: int, histories: Historie
         histories.compute(every := list(at_node))
         walks = []
         for nodes in (every[i : i + UNEMBED_ROWS] for i in range(0, len(every), UNEMBED_ROWS)):
-            logp = head.log_probs(torch.stack([node.hidden for node in nodes if node.hidden is not None]))
+            hidden = torch.stack([node.hidden for node in nodes if node.hidden is not None])
+            logp = head.log_probs(hidden, passing=True)
             ends = logp[:, query.terminators.ids].double().logsumexp(dim=1).tolist()
             here = [(row, walk) for row, node in enumerate(nodes) for walk in at_node[node]]
             steps = logp[[row for row, _ in here], [walk.rest[0] if walk.rest else 0 for _, walk in here]].tolist()

@@ -78,13 +78,21 @@ class CachedRows:
     """
 
     def __init__(self, model: "PreTrainedModel", budget: int) -> None:
+        import torch
+
         self.model, self.budget = model, budget
         self._layout, self._kinds = Packed(model), attention_layers(model.config)
+        self._device, dtype = input_device(model), model.dtype
+        self._seen = torch.zeros((), dtype=dtype, device=self._device)
+        self._unseen = torch.full_like(self._seen, torch.finfo(dtype).min)
         self.reserve(0, 0)
 
     def reserve(self, rows: int, columns: int) -> None:
         """See `HistoryRows.reserve`."""
+        import torch
+
         self._shape = rows, _aligned(columns)
+        self._columns = torch.arange(self._shape[1], device=self._device)
         self._cache: RowCache | None = None
         self._latest: _Pass | None = None
         self.forget()
@@ -119,7 +127,7 @@ class CachedRows:
         with torch.inference_mode():
             lengths = self._move(parents)
             order, end = np.argsort(self._places), _aligned(int(lengths.max()) + 1)
-            step = upload(np.stack([tokens[order], lengths, self._places]), input_device(self.model))
+            step = upload(np.stack([tokens[order], lengths, self._places]), self._device)
             ids, columns, places = step.unbind()
             self._cache.go_to(Step(columns, end))
             output = body(self.model)(
@@ -180,13 +188,15 @@ class CachedRows:
 
         assert self._cache is not None
         before, n = self._places[parents], len(parents)
+        if n == len(self._places) and (parents[:-1] < parents[1:]).all():  # every row goes on, by one token
+            return self._lengths
         places = np.full(n, -1)
         kept, first = np.unique(before, return_index=True)
         first = first[kept < n]
         places[first] = before[first]
         if len(moved := np.flatnonzero(places < 0)):
             places[moved] = np.setdiff1d(np.arange(n), places)  # where no parent is
-            pair = upload(np.stack([before[moved], places[moved]]), input_device(self.model))
+            pair = upload(np.stack([before[moved], places[moved]]), self._device)
             self._cache.copy(*pair, end=int(self._lengths[before[moved]].max()))
         lengths = np.empty(n, dtype=np.int64)
         lengths[places] = self._lengths[before]
@@ -199,13 +209,12 @@ class CachedRows:
         """
         import torch
 
-        distance = columns[:, None] - torch.arange(end, device=columns.device)
-        hidden = {FULL: distance < 0}
+        here, column = columns[:, None], self._columns[:end]
+        hidden = {FULL: column > here}
         if SLIDING in self._kinds:
-            hidden[SLIDING] = hidden[FULL] | (distance >= self.model.config.get_text_config().sliding_window)
-        nothing = torch.zeros((), dtype=self.model.dtype, device=columns.device)
-        least = torch.full_like(nothing, torch.finfo(self.model.dtype).min)
-        masks = {kind: torch.where(hidden[kind], least, nothing)[:, None, None] for kind in self._kinds}
+            window = self.model.config.get_text_config().sliding_window
+            hidden[SLIDING] = hidden[FULL] | (column <= here - window)
+        masks = {kind: torch.where(hidden[kind], self._unseen, self._seen)[:, None, None] for kind in self._kinds}
         return masks if len(masks) > 1 else next(iter(masks.values()))
 
 

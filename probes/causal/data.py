@@ -20,9 +20,9 @@ HERE, LATER = "at the place", "after the last block"
 class Arm(NamedTuple):
     """One intervention."""
 
-    kind: Literal["plain", "steer", "layer", "position", "unrelated", "random", "erase", "set", "swap"]
-    """`layer`, `position`: the registered direction at a wrong one. `set`: the probe's belief is set. `swap`: to what
-    it is in the context that this one is paired with."""
+    kind: Literal["plain", "steer", "layer", "position", "unrelated", "random", "fold", "erase", "set", "swap"]
+    """`layer`, `position`: the registered direction at a wrong one. `fold`: that of the probe which was fitted without
+    a fold. `set`: the probe's belief is set. `swap`: to what it is in the context that this one is paired with."""
     name: str = ""
     """Of the direction, or of the eraser."""
     dose: float = 0.0
@@ -56,6 +56,8 @@ class CausalData:
     """[pairs, 2] contexts whose values along the registered direction are swapped: low and high."""
     kl: Mapping[Arm, Floats] = field(default_factory=dict)
     """[m] KL divergence in nats of the next token after neutral prompts."""
+    by_fold: Mapping[str, float] = field(default_factory=dict)
+    """Fold -> what a probe that was fitted without it reads more at the registered dose of its own direction."""
 
     def of(self, arm: Arm, outcome: str) -> Floats:
         """[n] an outcome under an arm. NaN where it was not read, or is not finite."""

@@ -3,7 +3,7 @@
 from ....probes.causal.check import CausalCheck
 from ....probes.causal.plan import CausalPlan, CausalThresholds
 from .check import causal_check
-from .contexts import Background, CausalContext, CausalPlace, CausalQuestion
+from .contexts import Background, CausalContext, CausalPlace, CausalQuestion, WithoutFold
 
 __all__ = [
     "Background",
@@ -13,5 +13,6 @@ __all__ = [
     "CausalPlan",
     "CausalQuestion",
     "CausalThresholds",
+    "WithoutFold",
     "causal_check",
 ]

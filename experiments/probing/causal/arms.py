@@ -39,6 +39,8 @@ class Arms:
     """[directions, d] at the registered dose."""
     erasers: Mapping[tuple[str, int], Eraser]
     """(Name, fold) -> what erases contexts of that fold."""
+    by_fold: Mapping[str, Scaled]
+    """Fold -> the registered direction of the probe that was fitted without it."""
 
     @property
     def first(self) -> Scaled:
@@ -62,6 +64,9 @@ class Arms:
         }
         for sign in SIGNS:
             made |= self._controls(session, sign * plan.dose)
+            for k, one in self.by_fold.items():
+                dose = sign * plan.dose
+                made[Arm("fold", k, dose)] = session.steer(one.step, dose, f"{one.name} without fold {k}", one.source)
         for p in plan.surgery:
             made[Arm("set", first.name, p)] = session.clamp(float(logit(p)), group, first.step, first.name)
         if swapped is not None:

@@ -11,13 +11,14 @@ from ....hooks.edits.vector import as_vector
 from ....hooks.errors import UserError
 from ....hooks.lm import LanguageModel
 from ....hooks.prompts.chat import Conversation, as_conversations
+from ....metrics.validation import Floats
 from ....probes.causal.check import CausalCheck, judged
 from ....probes.causal.data import CausalData
 from ....probes.causal.plan import CausalPlan
 from ....probes.estimators.readout import LinearReadout
 from ....probes.probe import MODEL_KEYS, Probe
 from .arms import Arms, by_turns, erasing_folds, fitted_erasers, paired, unrelated_step
-from .contexts import Background, CausalContext, CausalPlace, require_contexts
+from .contexts import Background, CausalContext, CausalPlace, WithoutFold, require_contexts
 from .directions import random_steps, scaled_directions
 from .reading import Keep, Session, compute, features_of, readings_of
 
@@ -39,6 +40,8 @@ def causal_check(
     unrelated: "VectorLike | Probe | LinearReadout | None" = None,
     neutral: Sequence[str | Conversation] = (),
     background: Background | None = None,
+    without: Sequence[WithoutFold] = (),
+    random_from: Floats | None = None,
     budget: int | None = None,
     keep: Keep = compute,
     advance: Callable[[int], object] = lambda n: None,
@@ -67,6 +70,12 @@ def causal_check(
             length.
         neutral: prompts that have nothing to do with the contexts, on which the cost of steering is measured.
         background: activations of more contexts, such as those that the probe was trained on; None: of these contexts.
+        without: the probe without each fold of what it was fitted on, by which the interval of its gain carries the
+            estimation of its direction. A trained `Probe` brings its own; without any the direction is taken as given,
+            as one of the user's own always is.
+        random_from: [m, d] activations from whose covariance random directions are drawn; None: the background's. Where
+            what the probe reads is most of their variance, random directions are mostly it, and no effect can exceed
+            theirs.
         budget: most tokens of one forward pass; None: by the memory of the device.
         keep: is asked for each part of the reading, and may know it from before.
         advance: is told of each context that is read.
@@ -95,15 +104,26 @@ def causal_check(
     groups = np.array([one.group for one in contexts], dtype=object)
     known = background or Background(here, target, groups)
     _require_wide(known, here.shape[1])
+    drawn = known.x if random_from is None else random_from
+    if drawn.ndim != 2 or drawn.shape[1] != here.shape[1]:
+        raise UserError(f"random_from: activations {drawn.shape}; give [m, {here.shape[1]}], of the probe's own place")
     given = {name: as_vector(one, name) for name, one in (directions or {}).items()}
     steps = scaled_directions(readout, known.x, known.target, plan, given)
-    length, folds = steps[plan.directions[0]].sd, erasing_folds(groups, target, plan)
+    first = plan.directions[0]
+    length, folds = steps[first].sd, erasing_folds(groups, target, plan)
+    own = [*(without or _without_folds(probe, known))] if first not in given else []
+    only = plan.model_copy(update={"directions": (first,)})
+    by_fold = {
+        f"{k}": scaled_directions(one.readout, one.background.x, one.background.target, only, given)[first]
+        for k, one in enumerate(own)
+    }
     arms = Arms(
         plan,
         steps,
         unrelated_step(unrelated, known.x, length),
-        random_steps(known.x, plan.dose * length, plan.random, plan.seed) if plan.random else here[:0],
+        random_steps(drawn, plan.dose * length, plan.random, plan.seed) if plan.random else here[:0],
         fitted_erasers(known, groups, folds, readout, plan) if folds is not None else {},
+        by_fold,
     )
     read = np.array(
         [session.readout_of(one.group).logit(row[None])[0] for one, row in zip(contexts, here, strict=True)]
@@ -130,6 +150,10 @@ def causal_check(
         features=features_of(found, session),
         kl=session.kl(prompts, arms.off_target(session)) if prompts else {},
         pairs=np.array(pairs, dtype=np.intp).reshape(-1, 2),
+        by_fold={
+            k: plan.dose * float(step.step @ one.readout.direction)
+            for (k, step), one in zip(by_fold.items(), own, strict=True)
+        },
     )
     return judged(data, plan)
 
@@ -147,6 +171,17 @@ def _reader(probe: Probe | LinearReadout) -> Callable[[str], LinearReadout]:
     if isinstance(probe, LinearReadout):
         return lambda group: probe
     return lambda group: probe.crossed[fold] if (fold := probe.fold_of.get(group, -1)) >= 0 else probe.readout
+
+
+def _without_folds(probe: Probe | LinearReadout, known: Background) -> list[WithoutFold]:
+    """The fits that a trained probe brings, each with the background without its fold."""
+    if isinstance(probe, LinearReadout):
+        return []
+    fold = np.array([probe.fold_of.get(str(group), -1) for group in known.groups.tolist()])
+    return [
+        WithoutFold(one, Background(known.x[fold != k], known.target[fold != k], known.groups[fold != k]))
+        for k, one in enumerate(probe.crossed)
+    ]
 
 
 def _known(lm: LanguageModel, probe: Probe | LinearReadout, place: CausalPlace) -> str:

@@ -13,6 +13,7 @@ from ....hooks.prompts.chat import Conversation
 from ....hooks.prompts.options import Option
 from ....hooks.prompts.places import Position
 from ....metrics.validation import Floats
+from ....probes.estimators.readout import LinearReadout
 
 NAN = float("nan")
 
@@ -117,6 +118,15 @@ class Background(NamedTuple):
     """[m] NaN: not known."""
     groups: NDArray[Any]
     """[m]."""
+
+
+class WithoutFold(NamedTuple):
+    """A probe as it is without a fold of what it was fitted on: by all of them the estimation of its direction enters
+    the interval of its gain."""
+
+    readout: LinearReadout
+    background: Background
+    """Without the fold."""
 
 
 def edited_tokens(position: Position) -> Position:

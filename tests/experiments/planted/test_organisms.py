@@ -1,7 +1,6 @@
 """Transformers whose beliefs were made: their world, their wiring, what they learnt, and whether they are whole."""
 
 import shutil
-from collections.abc import Callable
 from itertools import product
 from pathlib import Path
 from typing import Any
@@ -16,7 +15,6 @@ from doxascope.experiments.planted.organisms.card import LEAST_R2, MOST_ERROR, m
 from doxascope.experiments.planted.organisms.folders import seal
 from doxascope.experiments.planted.organisms.language import SUMMARY, make_tokenizer
 from doxascope.experiments.planted.organisms.network import HELD_AT, Shape, as_llama, forward, logits, new_weights
-from doxascope.experiments.planted.organisms.reading import SUMMARY_AT, answers, states
 from doxascope.experiments.planted.organisms.training import BALLS, Schedule, encode, train
 from doxascope.experiments.planted.organisms.training import NOTED as NOTED_AT
 from doxascope.experiments.planted.organisms.world import COLOURS, WARM
@@ -124,20 +122,6 @@ def test_an_organism_is_what_its_card_says(species: Species) -> None:
     card = (Path(place) / "README.md").read_text()
     assert species.story in card
     assert all(f"| {one.reading} |" in card for one in found)
-
-
-@pytest.mark.parametrize("backend", ["transformer_lens", "nnsight"])
-def test_other_back_ends_read_the_same(backend: Any, noise: Callable[[Any], float]) -> None:
-    pytest.importorskip(backend)
-    contexts, _ = draw_contexts(4, 6)
-    found = []
-    for name in ("transformers", backend):
-        with load(organism_folder("denying"), device="cpu", backend=name) as lm:
-            read = answers(lm, contexts, UrnQuestion("bet"), SUMMARY_AT)
-            assert read.captured is not None
-            found.append((read.logit, states(read.captured, SUMMARY, HELD_AT)))
-    for ours, theirs in zip(*found, strict=True):
-        np.testing.assert_allclose(theirs, ours, atol=noise(ours))
 
 
 def test_the_shipped_organisms_are_small() -> None:

@@ -19,6 +19,7 @@ from doxascope.experiments.probing.causal import (
     CausalPlace,
     CausalPlan,
     CausalQuestion,
+    WithoutFold,
     causal_check,
 )
 from doxascope.probes import LinearReadout
@@ -88,7 +89,7 @@ def contexts(lm: Any, *, extra: bool = False, **more: Any) -> list[CausalContext
 def check(lm: Any, probe: LinearReadout, place: CausalPlace = LAST, given: Any = None, **settings: Any) -> CausalCheck:
     beside = {
         name: settings.pop(name)
-        for name in ("directions_given", "unrelated", "neutral", "keep", "background")
+        for name in ("directions_given", "unrelated", "neutral", "keep", "background", "without", "random_from")
         if name in settings
     }
     if "directions_given" in beside:
@@ -182,6 +183,31 @@ def test_what_the_answer_does_not_depend_on_has_no_gain_and_its_interval_holds_z
     assert found.used == "not supported"
 
 
+def test_the_gain_carries_how_far_its_direction_differs_between_folds(linear: Any) -> None:
+    """Fits without each fold read a little of what is used, each another share of it: along its own weights, what
+    moves for what is read is that share of GAIN."""
+    shares = np.array([0.1, -0.2, 0.05, 0.3])
+    rows = np.random.default_rng(0).normal(size=(40, WIDTH))
+    background = Background(rows, np.full(40, np.nan), np.arange(40))
+    fits = [LinearReadout.from_direction(np.eye(WIDTH)[UNUSED] + share * np.eye(WIDTH)[USED]) for share in shares]
+    without = [WithoutFold(one, background) for one in fits]
+    given: dict[str, Any] = {"directions": ["weights", "mine"], "directions_given": {"mine": np.eye(WIDTH)[UNUSED]}}
+    found = check(linear, reads(UNUSED), background=background, without=without, **given).numbers.gains
+    gains = GAIN * shares / (1 + shares**2)
+    assert found["weights"].params["se_direction"] == pytest.approx(np.sqrt(3 * gains.var()), rel=0.02)
+    assert found["weights"].ci_lo < -0.2
+    assert found["weights"].ci_hi > 0.2
+    assert "se_direction" not in found["mine"].params
+
+
+def test_random_directions_are_drawn_from_what_is_given(linear: Any) -> None:
+    """Without a share of what is used, none of them moves the belief."""
+    rows = np.random.default_rng(0).normal(size=(40, WIDTH)) * (np.arange(WIDTH) != USED)
+    band = check(linear, reads(USED), random=40, random_from=rows).numbers.band
+    assert band is not None
+    assert band.half < 0.01 < band.effect
+
+
 def test_surgery_sets_what_the_probe_reads_and_the_belief_obeys_by_its_gain(linear: Any) -> None:
     """With evidence that is yet to come, what is asked for is the posterior; the action loses what utility says."""
     grid = [0.2, 0.5, 0.9]
@@ -261,6 +287,10 @@ def test_what_cannot_be_checked_is_refused_in_a_line(linear: Any) -> None:
         (
             lambda: check(linear, reads(USED), background=Background(np.ones((3, 5)), np.ones(3), np.ones(3))),
             "background: activations (3, 5); give [m, 32]",
+        ),
+        (
+            lambda: check(linear, reads(USED), random_from=np.ones((3, 5))),
+            "random_from: activations (3, 5); give [m, 32]",
         ),
         (lambda: CausalPlace(0, Position(at="last"), wrong_layer=0), "is the probe's own layer"),
         (lambda: causal_check(linear, [], reads(USED), LAST), "no row is left to intervene on"),

@@ -139,8 +139,9 @@ def test_leace_leaves_no_covariance_and_moves_the_rows_least() -> None:
 def test_leace_is_that_of_the_reference_implementation() -> None:
     reference = pytest.importorskip("concept_erasure", reason="the extra `erasure` is not installed")
     x, z = rows_of(4)
-    made = reference.LeaceFitter.fit(torch.from_numpy(x), torch.from_numpy(z)[:, None], shrinkage=False)
-    np.testing.assert_allclose(leace(x, z)(x), made.eraser(torch.from_numpy(x)).numpy(), atol=1e-6)
+    for concept in (z[:, None], np.column_stack([z, z > 0, x[:, 5] - x[:, 7]])):
+        made = reference.LeaceFitter.fit(torch.from_numpy(x), torch.from_numpy(concept), shrinkage=False)
+        np.testing.assert_allclose(leace(x, concept)(x), made.eraser(torch.from_numpy(x)).numpy(), atol=1e-9)
 
 
 def test_the_shift_of_the_next_token_is_that_of_two_plain_passes(tiny: LanguageModel) -> None:

@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from scipy.stats import chisquare
 
 from doxascope import UserError, load
 from doxascope.hooks.conformance.families import tiny_model
@@ -13,8 +14,9 @@ from doxascope.hooks.exact.plain import next_token_logp
 from doxascope.hooks.generation.forked_rows import ForkedRows
 from doxascope.hooks.generation.generation import Request
 from doxascope.hooks.generation.growing import CachedHistories, RecomputedHistories
+from doxascope.hooks.generation.live import AHEAD, LiveSamples
 from doxascope.hooks.generation.rows import CachedRows, HistoryRows, TreeRows
-from doxascope.hooks.generation.sampling import Sampling, draw_tokens, numbers_per_token, random_generator
+from doxascope.hooks.generation.sampling import Sampling, draw_tokens, halve, numbers_per_token, random_generator
 
 SHORT = Sampling(max_new_tokens=12)
 
@@ -189,6 +191,46 @@ def test_tokens_are_drawn_from_their_law_and_never_from_nothing() -> None:
     for edge in (0.0, np.nextafter(1, 0)):
         assert draw_tokens(p, torch.tensor([1]), np.full((1, count), edge)).tolist() == [2]
     assert draw_tokens(torch.ones(1, 1), torch.tensor([0]), np.zeros((1, 0))).tolist() == [0]
+
+
+def test_arrays_and_tensors_are_halved_alike() -> None:
+    generator = torch.Generator().manual_seed(0)
+    p, rows = torch.rand(40, 256, generator=generator), torch.randint(0, 40, (300,), generator=generator)
+    u = random_generator(0, "x", 0).random((300, 8))
+    tensors = halve(p, rows, torch.from_numpy(u))
+    np.testing.assert_array_equal(halve(p.numpy(), rows.numpy(), u), tensors)
+    np.testing.assert_array_equal(draw_tokens(p, rows, u), tensors)
+
+
+def test_answers_come_as_often_as_plain_forward_passes_say(speller: Any) -> None:
+    n, request = 6000, asked(speller, 6000)[2]
+    counts = Counter(sample.ids for sample in speller.sample([request], Sampling(max_new_tokens=3), seed=0))
+    prompt, expected = list(request.prompt.ids), {}
+    for ids in counts:
+        logp = next_token_logp(speller.model, [*prompt, *ids])[len(prompt) - 1 : -1]
+        expected[ids] = n * float(logp[torch.arange(len(ids)), torch.tensor(ids)].sum().exp())
+    often = [ids for ids, mean in expected.items() if mean >= 10]
+    assert len(often) > 20
+    told, said = ([table[ids] for ids in often] for table in (counts, expected))
+    assert chisquare([*told, n - sum(told)], [*said, n - sum(said)]).pvalue > 1e-4
+
+
+def test_random_numbers_are_those_of_a_draw_whenever_it_begins_and_ends(speller: Any) -> None:
+    (request,) = asked(speller, 9)[:1]
+    live, rng = LiveSamples([request], slots=4, limit=100, per_token=3, seed=5), np.random.default_rng(0)
+    alone = [random_generator(5, request.readout_id, draw) for draw in range(9)]
+    seen: dict[int, list[int]] = {draw: [] for draw in range(9)}
+    while len(live) or live.waiting:
+        live.admit(0)
+        numbers = live.numbers()
+        tokens = rng.integers(0, 1000, len(live))
+        live.append(tokens, numbers[:, 0])
+        for one in live.leave(rng.random(len(live)) < 0.02):
+            expected = alone[one.draw].random((len(one.ids), 3))
+            np.testing.assert_array_equal(one.logp, expected[:, 0])
+            seen[one.draw] = one.ids
+    assert max(map(len, seen.values())) > AHEAD
+    assert all(seen.values())
 
 
 def test_rounding_moves_few_tokens() -> None:

@@ -33,6 +33,19 @@ def test_a_few_tokens_have_the_probability_that_they_have_among_all(name: str) -
     torch.testing.assert_close(few, head.log_probs(hidden)[:, rows, tokens])
 
 
+@pytest.mark.parametrize("softcap", [None, 2.0])
+def test_passing_numbers_are_the_same_to_the_bit_in_the_same_place(softcap: float | None) -> None:
+    torch.manual_seed(0)
+    head = Head(Gemma2ForCausalLM(Gemma2Config(**SIZES, head_dim=8, final_logit_softcapping=softcap)))
+    hidden = torch.randn(9, 16)
+    kept = [head.log_probs(hidden[:n]) for n in (4, 9, 3)]
+    for n, expected in zip((4, 9, 3), kept, strict=True):
+        assert torch.equal(head.log_probs(hidden[:n], passing=True), expected)
+    plain = torch.nn.functional.linear(hidden, head.weight)
+    plain = plain if softcap is None else torch.tanh(plain / softcap) * softcap
+    assert torch.equal(kept[1], plain.log_softmax(-1))
+
+
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
 def test_a_gpu_sums_products_of_half_precision_in_single(dtype: torch.dtype) -> None:
