@@ -5,12 +5,13 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
-from pydantic import Field
+from pydantic import Field, model_validator
 
 from ...hooks.errors import UserError, nearest
 from ...hooks.lens.plan import LensPlan
 from ...hooks.model.layers import Every
 from ...hooks.settings import Settings, parse, read_yaml
+from ...hooks.store.header import HEADS
 from ...probes.plan import StudyPlan
 from ...probes.probe import NAME
 from ..engine.config import apply_override, put
@@ -58,6 +59,12 @@ class ProbeJob(Settings):
     """Threads that sweep, each at a place of its own, one layer of activations each in memory."""
     name: str = Field(default="probe", pattern=NAME)
     study: StudyPlan = StudyPlan()
+
+    @model_validator(mode="after")
+    def _heads_are_read(self) -> "ProbeJob":
+        if self.heads and HEADS not in (self.site, *self.sites):
+            raise ValueError(f"heads: are those of {HEADS}, which is not read; give sites: [{HEADS}]")
+        return self
 
 
 def load_job(
