@@ -62,8 +62,9 @@ class AskConfig(RunConfig):
     orders: Rotation = "latin"
     """In which the options are listed: `none` other than the given, `latin` (each option once in each place) or `all`.
     The belief is the mean over them; each is kept."""
-    max_order_share: float = Field(default=MAX_ORDER, gt=0, le=1)
-    """Where orders are rotated, the interval of `order_share` has to lie below this, or the method fails the gate."""
+    max_by_place: float = Field(default=MAX_ORDER, gt=0, le=1)
+    """Where orders are rotated, the interval of `by_place`, the share of the questions whose belief follows the place
+    of the options, has to lie below this, or the method fails the gate."""
     by: str | None = None
     """`topic`, or a further column of the questions: scores of each of its values, too."""
     methods: Mapping[MethodName, AskForm] = Field(min_length=1)

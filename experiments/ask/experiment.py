@@ -12,7 +12,7 @@ from ...hooks.prompts.query import PromptReader
 from ...metrics.whitebox.competence import COVERAGE, ORDER
 from ..experiment import Experiment, Findings, Item, Question, Read, Transcripts
 from ..runs.scores import gate, resampling
-from ..scoring.families.multiclass import order_share
+from ..scoring.families.multiclass import by_place
 from ..scoring.number import Number
 from ..tables.samples import ALL, Sample
 from .asking import item_of, questions
@@ -31,12 +31,12 @@ class Ask(Experiment):
     summary = "what does it believe about these questions, each with its own options, and is it right?"
     unit = "questions, each with its own options"
     headline = "accuracy"
-    beside = ("brier_multiclass", "log_loss", "calibration_error", "coverage", "order_share", "order_effect")
+    beside = ("brier_multiclass", "log_loss", "calibration_error", "coverage", "by_place", "order_effect")
     gate = (COVERAGE, ORDER)
     config_type = AskConfig
     material = "questions.file"
-    scoring = frozenset({"by", "max_order_share"})
-    choices = frozenset({"questions", "by", "fit", "answers", "max_order_share"})
+    scoring = frozenset({"by", "max_by_place"})
+    choices = frozenset({"questions", "by", "fit", "answers", "max_by_place"})
 
     def items(self, config: AskConfig) -> list[Item]:
         """The questions, in the order of the seed."""
@@ -78,12 +78,12 @@ class Ask(Experiment):
         return samples(config, beliefs)
 
     def own_scores(self, config: AskConfig, beliefs: pd.DataFrame) -> Iterable[Number]:
-        """The competence gate: coverage, and where orders were rotated that the order is not most of the belief."""
+        """The competence gate: coverage, and where orders were rotated that most beliefs do not follow the place."""
         for method, asked in answered(beliefs):
             whole = multiclass(method, ALL, asked)
-            order = None if whole.by_order is None else order_share(whole, resampling(config))
+            order = None if whole.by_order is None else by_place(whole, resampling(config))
             masses = np.concatenate([one.coverage for one in asked])
-            yield gate(config, method, coverage={"options": masses}, order=order, max_order=config.max_order_share)
+            yield gate(config, method, coverage={"options": masses}, order=order, max_order=config.max_by_place)
 
     def answers(self, beliefs: pd.DataFrame) -> pd.DataFrame:
         """A row for each question and method, with the user's further columns."""

@@ -31,7 +31,7 @@ COLUMNS = (
     Column("calibration_error", "ECE", "as published; few questions in a bin make it large", field="ece"),
     Column("confidence", "confidence", "mean probability of the likeliest option", percent=True),
     Column("coverage", "coverage", "how much of what the model would say the options are", percent=True),
-    Column("order_share", "order share", "of the variance between options, what is their order", percent=True),
+    Column("by_place", "by place", "questions whose belief follows the place of the options", percent=True),
     Column("order_effect", "order effect", "how far the order of the options moves the belief (total variation)"),
 )
 PROPOSED = Table(

@@ -130,7 +130,7 @@ def _row(method: str, one: Answered) -> dict[str, Any]:
         "log_loss": float(scores.log_loss[0]),
         "coverage": float(one.coverage.mean()),
         **dict(zip(RATHER, (one.rather[0] or None, one.rather[1]), strict=True)),
-        "order_effect": order_effect(one.by_order).moved if len(one.by_order) > 1 else np.nan,
+        "order_effect": order_effect(one.by_order).moved,
         "status": one.status,
         "topic": one.topic or None,
         "cluster": one.cluster if one.cluster != one.item else None,

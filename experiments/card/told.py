@@ -1,5 +1,6 @@
 """A card for a terminal and for a program."""
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -30,8 +31,13 @@ def text(card: ModelCard) -> str:
     lines += aligned(rows)
     if card.probed:
         lines += ["", f"the probe may be called: {card.probed['called']}"]
-        lines += aligned([(claim["name"], claim["verdict"]) for claim in card.probed["claims"]])
+        lines += aligned([_claim(one) for one in card.probed["claims"]])
     return "\n".join(lines)
+
+
+def _claim(one: Mapping[str, Any]) -> tuple[str, str, str]:
+    """A claim of the probe and its verdict, with the first that is told of one which is not supported."""
+    return one["name"], one["verdict"], "" if one["verdict"] == "supported" else one["evidence"].partition("; ")[0]
 
 
 def as_data(card: ModelCard) -> dict[str, Any]:

@@ -3,7 +3,7 @@
 from __future__ import annotations  # so that `help` shows the names of types
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import date as Date
 from functools import cached_property
 from pathlib import Path
@@ -30,7 +30,8 @@ from ..ask.fitting import CANDIDATES, FittedForm, fingerprint, fit_form
 from ..ask.reading import read_item, readable
 from ..ask.table import answer_table, answered, option_table, own_name
 from ..experiment import Item
-from ..materials.choices.asked import NAMES, QuestionColumns, asked_choices
+from ..materials.choices.asked import asked_choices
+from ..materials.choices.asked_columns import QuestionColumns, id_column
 from ..materials.choices.asked_sources import AskedSource
 from ..materials.choices.orders import Rotation
 from ..reading.exact import compile_questions
@@ -237,18 +238,20 @@ def _items(questions: Questions, columns: Mapping[str, Any] | None) -> tuple[lis
     if isinstance(questions, pd.DataFrame):
         if not questions.columns.is_unique:
             raise UserError("questions: the data frame has two columns of one name; rename one")
-        known = {str(name).strip().lower() for name in questions.columns}
-        indexed = named.id is None and not known & set(NAMES["id"])
-        rows = (questions.assign(id=questions.index) if indexed else questions).to_dict("records")
+        rows = questions.to_dict("records")
+        if id_column(rows, named.id) is None:
+            rows = questions.assign(id=questions.index).to_dict("records")
     if (
         isinstance(rows, str | bytes)
         or not isinstance(rows, Sequence)
         or not all(isinstance(one, Mapping) for one in rows)
     ):
         raise UserError("questions: give a file, a data frame, or a list of mappings with `question` and `options`")
-    column = named.id or next((name for name in NAMES["id"] if any(name in one for one in rows)), "id")
+    column = id_column(rows, named.id) or "id"
     ids = {label_text(one[column]): one[column] for one in rows if column in one}
-    return [item_of(one) for one in asked_choices(rows, "questions", named)], ids, column
+    found = asked_choices(rows, "questions", named)
+    further = [{name: cell for name, cell in one.more.items() if name != column} for one in found]
+    return [item_of(replace(one, more=more)) for one, more in zip(found, further, strict=True)], ids, column
 
 
 def load(

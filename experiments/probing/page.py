@@ -65,6 +65,11 @@ def page(judged: Judged, job: ProbeJob, loaded: Loaded, model: str) -> Page:
     return Page(f"A probe of {job.target}", f"of {model}", top, blocks, made)
 
 
+def of_card(card: Card) -> Page:
+    """The parts of the page that hang on the card alone."""
+    return Page("", "", Top(said="", verdict=_verdict(card), gate=_claims(card)), [_criteria(card)])
+
+
 def _verdict(card: Card) -> Stamp:
     missing = [
         (claim.name, f"{claim.verdict}: {claim.evidence}") for claim in card.claims if claim.verdict != "supported"

@@ -15,11 +15,13 @@ from .svg import INK, Box, data, panels, pdf, raw_svg, small
 
 MARK = "#3f88b5"
 SIDE = 1.85
-LEFT, RIGHT, BELOW, ABOVE = 0.7, 0.15, 0.5, 0.2
+LEFT, RIGHT, BELOW, ABOVE = 0.8, 0.15, 0.5, 0.2
 """Of a panel, in inches: the side of the axes, and what is left free around them; above, for each line of a title."""
 TITLE_LETTERS = 26
 """Of a line of a title, as wide as a panel of the usual side."""
 MOST_COLUMNS = 5
+KEY_LETTERS, UNDER_KEY = 24, 10.0
+"""Of a line of the key; and what is left free below it, in points."""
 STYLE: Any = {
     "svg.fonttype": "none",
     "svg.hashsalt": "doxascope",
@@ -62,7 +64,7 @@ def figure_of_panels(
     key: Key | None = None,
 ) -> tuple[Any, list[Box]]:
     """A matplotlib figure with one titled panel for each (title, data), drawn by `draw(axes, data)`, and the box of
-    each panel. A key stands in a panel of its own, behind the others.
+    each panel. A key stands in a panel of its own, behind the others, which is no higher than it needs.
     """
     import matplotlib as mpl
     from matplotlib.figure import Figure as Canvas
@@ -80,23 +82,27 @@ def figure_of_panels(
             x, y = wide * (i % columns), high * (i // columns)
             at = ((x + left) / width, 1 - (y + high - below) / height, side[0] / width, side[1] / height)
             axes = figure.add_axes(at)
-            boxes.append((72 * x, 72 * y, 72 * wide, 72 * high))
+            tall = high
             if i < len(titled):
                 draw(axes, titled[i][1])
                 axes.set_title("\n".join(titles[i]), loc="left")
             elif key is not None:
-                _draw_key(axes, key)
+                tall = min(high, above + (_draw_key(axes, key) + UNDER_KEY) / 72)
+            boxes.append((72 * x, 72 * y, 72 * wide, 72 * tall))
     return figure, boxes
 
 
-def _draw_key(axes: Any, key: Key) -> None:
-    """What the marks of the other panels are."""
+def _draw_key(axes: Any, key: Key) -> float:
+    """What the marks of the other panels are; returns its height in points."""
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.lines import Line2D
     from matplotlib.patches import Patch
 
     marks = [(Patch if "facecolor" in style else lambda **s: Line2D([], [], **s))(**style) for style in key.values()]
     axes.set_axis_off()
-    axes.legend(marks, [textwrap.fill(label, 24) for label in key], loc="upper left", fontsize=8, borderpad=0)
+    labels = [textwrap.fill(label, KEY_LETTERS) for label in key]
+    made = axes.legend(marks, labels, loc="upper left", fontsize=8, borderpad=0)
+    return float(72 * made.get_window_extent(FigureCanvasAgg(axes.figure).get_renderer()).height / axes.figure.dpi)
 
 
 def panel_figure(

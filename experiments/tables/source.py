@@ -42,6 +42,8 @@ class TableSource:
     """Names without surrounding blanks and in lower case."""
     chunks: Callable[[Sequence[str]], Iterator[Chunk]]
     """Columns wanted -> their cells, up to `CHUNK` rows at a time."""
+    header: tuple[str, ...] = ()
+    """The columns as the file calls them; of a table that was renamed none."""
 
 
 def open_table(path: Path) -> TableSource:
@@ -101,7 +103,7 @@ def _csv(path: Path) -> TableSource:
 
         return _in_chunks(kept(), wanted)
 
-    return TableSource(path, names, chunks)
+    return TableSource(path, names, chunks, tuple(header))
 
 
 def renamed(source: TableSource, names: Mapping[str, str]) -> TableSource:
@@ -196,7 +198,7 @@ def _of_objects(path: Path, read: Callable[[], Iterator[Any]]) -> TableSource:
 
         return _in_chunks(kept(), wanted)
 
-    return TableSource(path, names, chunks)
+    return TableSource(path, names, chunks, tuple(first))
 
 
 def _parquet(path: Path, parts: Sequence[Path]) -> TableSource:
@@ -223,7 +225,7 @@ def _parquet(path: Path, parts: Sequence[Path]) -> TableSource:
                 for batch in file.iter_batches(CHUNK, columns=[stored[name] for name in wanted]):
                     yield {name: cells(batch.column(stored[name])) for name in wanted}
 
-    return TableSource(path, names, chunks)
+    return TableSource(path, names, chunks, tuple(schema.names))
 
 
 def _in_chunks(rows: Iterator[list[Any]], wanted: Sequence[str]) -> Iterator[Chunk]:

@@ -14,6 +14,8 @@ from ...hooks.lm import LanguageModel
 from ...hooks.prompts.chat import Message
 from ...hooks.prompts.options import make_options
 from ...hooks.prompts.places import LAST, Position
+from ...metrics import UNIT, cluster_mean
+from ...metrics.whitebox.competence import COMPLEMENT, COVERAGE, EASY, PARSED
 from ...probes.truth.computed import computed_statements
 from ...probes.truth.csv_files import csv_statements
 from ...probes.truth.statement import statement_rows
@@ -21,6 +23,8 @@ from ..experiment import Column, Experiment, Findings, Item, Question, Read, Tra
 from ..reading.exact import read_questions
 from ..reading.place import BeliefPlace
 from ..reading.stated import stated_rows
+from ..runs.scores import gate, resampling
+from ..scoring.families.metric import clusters_of
 from ..scoring.number import Number
 from ..tables.samples import YesNo
 from .config import TruthConfig
@@ -48,6 +52,7 @@ class Truth(Experiment):
     summary = "is what is true held true, and what is false held false?"
     unit = "facts, each with all its statements"
     headline = "brier"
+    gate = (COVERAGE, PARSED, EASY, COMPLEMENT)
     config_type = TruthConfig
 
     def items(self, config: TruthConfig) -> list[Item]:
@@ -119,12 +124,37 @@ class Truth(Experiment):
                 why=own["status"].to_numpy(),
             )
 
+    def own_scores(self, config: TruthConfig, beliefs: pd.DataFrame) -> Iterable[Number]:
+        """The competence gate: is it answered, are true statements told from false ones more often than by the label
+        that is more frequent, and are a statement and its negation believed as complements? (METRICS W4)
+        """
+        for sample in self.samples(config, beliefs):
+            yield gate(config, sample.method, sample.kind, **_judged(sample, resampling(config).interval))
+
     def findings(
         self, config: TruthConfig, beliefs: pd.DataFrame, numbers: Sequence[Number], transcripts: Transcripts
     ) -> Findings:
         """One table."""
         had = {number.metric for number in numbers}
         return Findings(QUESTION, [column for column in COLUMNS if column.metric in had])
+
+
+def _judged(sample: YesNo, how: Mapping[str, Any]) -> dict[str, Any]:
+    """What the gate judges of a sample. Whoever says yes to all knows no more than how many statements are true."""
+    assert sample.outcome is not None
+    known = np.isfinite(sample.belief) & np.isfinite(sample.outcome)
+    true = sample.outcome[known]
+    judged: dict[str, Any] = {
+        "easy_correct": (np.where(true == 1, sample.belief[known], 1 - sample.belief[known]) > 0.5).astype(np.float64),
+        "easy_groups": clusters_of(sample)[known],
+        "chance": float(max(true.mean(), 1 - true.mean())) if true.size else 0.5,
+    }
+    mass = {"yes or no": sample.mass}
+    judged |= {"coverage": mass} if sample.kind == "exact" else {"parse_rate": {"numbers": float(sample.mass.mean())}}
+    if sample.negated is not None:
+        off = np.abs(sample.belief + sample.negated - 1)
+        judged["complement"] = cluster_mean(off, clusters_of(sample), within=UNIT, **how)
+    return judged
 
 
 def _context(config: TruthConfig, statement: Mapping[str, Any]) -> list[Message]:

@@ -2,10 +2,9 @@
 
 An engine decides by itself what it computes together, so that its draws are not the same ones another time. What a
 text is worth does not hang on that: its tokens are read again here, exactly and on the same weights, and what the
-engine says of them has to agree. An engine that samples another distribution than it was asked for (by a temperature or
-a truncation that a checkpoint's settings bring, or by an attention that it serves wrongly) is refused, as long as it
-says the log-probabilities that it draws by; one that says others than it draws by would not be noticed. In half
-precision a temperature of 1.05 is not, either.
+engine says of them has to agree, as has what it draws (`as_asked`). An engine that samples another distribution than it
+was asked for (by a temperature or a truncation that a checkpoint's settings bring, or by an attention that it serves
+wrongly) is refused.
 """
 
 from collections.abc import Iterator, Sequence
@@ -14,34 +13,16 @@ from dataclasses import dataclass
 from importlib.metadata import version
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
-import numpy as np
-from numpy.typing import NDArray
-
 from ..backends.backend import Backend
 from ..errors import UserError, in_one_line
-from ..exact.steps import UNEMBED_ROWS, nan_logits
 from ..model.head import Head
-from ..model.upload import upload
-from ..tree.memory import run_packs
-from ..tree.tree import Pack, TokenTree
+from .as_asked import Ids, read_texts, refuse_other
 from .generation import GeneratedText, Request, Sampler
 from .sampling import Sampling, random_generator
 
 if TYPE_CHECKING:
-    import torch
     from transformers import PreTrainedModel
 
-Ids = tuple[int, ...]
-Floats = NDArray[np.float64]
-
-MEAN_NAT = {"float32": 1e-4, "bfloat16": 0.1, "float16": 0.02}
-"""How far an engine's log-probabilities may be from ours, in the mean of the distances. It rounds logits of half
-precision, those of bfloat16 to eighths."""
-BIAS_NAT = 5e-3
-"""How far their mean may be, beyond `MEANT` standard errors: rounding cancels out, a temperature or a truncation does
-not. It estimates the Kullback-Leibler divergence of the engine's distribution from the one that was asked for, per
-token."""
-MEANT = 4
 PAGE = 256
 """Tokens of a page of keys and values."""
 
@@ -164,10 +145,11 @@ class EngineSampler:
         ends = sorted(self.sampler.end_ids)
         drawn = self.engine.draw(prompts, sampling, ends=ends, seed=own, held=held, pack=pack)
         read = read_texts(prompts, [one.ids for one in drawn], sampling, self.backend, self.head, pack)
-        refuse_other(self.engine.name, drawn, read, str(self.backend.model.dtype).removeprefix("torch."))
+        said = [one.logp for one in drawn]
+        refuse_other(self.engine.name, said, read, str(self.backend.model.dtype).removeprefix("torch."))
         return [
             self._cut(request.readout_id, draw, one.ids, logp.tolist(), sampling)
-            for (request, draw), one, (logp, _) in zip(draws, drawn, read, strict=True)
+            for (request, draw), one, (logp, *_) in zip(draws, drawn, read, strict=True)
         ]
 
     def _cut(self, readout_id: str, draw: int, ids: Ids, logp: list[float], sampling: Sampling) -> GeneratedText:
@@ -176,69 +158,6 @@ class EngineSampler:
             if found := self.sampler.finished(readout_id, draw, ids[:n], logp[:n], sampling):
                 return found
         raise UserError(f"{self.engine.name}: ended a text of {readout_id} by nothing that ends one")
-
-
-class ReadText(NamedTuple):
-    """The log-probabilities of a text's tokens."""
-
-    logp: Floats
-    """[tokens] under the model."""
-    asked: Floats
-    """[tokens] under the sampling distribution; -inf for one that it leaves out."""
-
-
-def read_texts(
-    prompts: Sequence[Ids], texts: Sequence[Ids], sampling: Sampling, backend: Backend, head: Head, budget: int
-) -> list[ReadText]:
-    """Read every token of texts after their prompts, in one tree and packs of at most `budget` tokens, or of a text."""
-    import torch
-
-    tree = TokenTree()
-    paths = [tree.add((*prompt, *ids))[len(prompt) :] for prompt, ids in zip(prompts, texts, strict=True)]
-    nodes = np.unique(np.concatenate([np.array(path, dtype=np.int64) for path in paths]))
-    above, tokens = np.array(tree.parents)[nodes], np.array(tree.tokens)[nodes]
-    found = np.full((2, len(tree)), np.nan)
-
-    def take(one: Pack) -> int:
-        output = backend.run(one)
-        for start in range(0, len(one.nodes), UNEMBED_ROWS):
-            here = one.nodes[start : start + UNEMBED_ROWS]
-            logp = head.log_probs(output.hidden[start : start + UNEMBED_ROWS], passing=True)
-            row_of = np.full(len(tree), -1)
-            row_of[here] = np.arange(len(here))
-            mine = np.flatnonzero(row_of[above] >= 0)
-            at = tuple(upload(one[mine], logp.device) for one in (row_of[above], tokens))
-            values = torch.stack([logp[at], _asked(logp, sampling)[at]])
-            found[:, nodes[mine]] = values.double().cpu().numpy()
-        return output.tokens_run
-
-    run_packs(tree, np.unique(above).tolist(), max(budget, max(tree.depths) + 1), take)
-    return [ReadText(*found[:, path]) for path in paths]
-
-
-def _asked(logp: "torch.Tensor", sampling: Sampling) -> "torch.Tensor":
-    """[F, vocabulary] log-probabilities of the model -> of the sampling distribution."""
-    if sampling.faithful:
-        return logp
-    p = sampling.probabilities(logp)
-    return (p / p.sum(dim=1, keepdim=True)).log()
-
-
-def refuse_other(name: str, drawn: Sequence[DrawnText], read: Sequence[ReadText], dtype: str) -> None:
-    """Raise UserError where what was drawn is of another distribution than the one that was asked for."""
-    said = np.array([value for one in drawn for value in one.logp])
-    asked = np.concatenate([one.asked for one in read])
-    if np.isnan(asked).any():
-        raise nan_logits(name)
-    if np.isneginf(asked).any():
-        raise UserError(f"{name}: drew a token that the sampling settings leave out; leave model.sampler out")
-    gaps = said - asked
-    bias, se = abs(gaps.mean()), gaps.std() / np.sqrt(len(gaps))
-    if not (np.abs(gaps).mean() <= MEAN_NAT[dtype] and bias <= BIAS_NAT + MEANT * se):
-        raise UserError(
-            f"{name}: samples another distribution than it was asked for (by {np.abs(gaps).mean():.2g} nat a token, as "
-            "the model is read here); leave model.sampler out"
-        )
 
 
 @contextmanager

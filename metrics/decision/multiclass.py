@@ -17,6 +17,9 @@ from .strata import quantile_bins
 
 MOST_BINS, PER_BIN = 10, 15
 """Bins of a reliability diagram, and the fewest questions for which there is another one."""
+STILL = 0.05
+"""An order that moves a belief by less than this (total variation) leaves it where it is: to be undecided in every
+order is to be undecided, whatever makes up the little by which options differ."""
 
 
 class OptionScores(NamedTuple):
@@ -250,14 +253,26 @@ class OrderEffect(NamedTuple):
     of_options: float
     """Mean square of all distributions about equally likely options; `of_order` over it is the order's share."""
 
+    @property
+    def follows_place(self) -> float:
+        """1 if the belief follows the place of the options: their order moves it by `STILL` or more, and makes more of
+        what tells options apart than they do themselves. 0 if not; NaN where no second order was read.
+        """
+        if np.isnan(self.moved):
+            return NAN
+        return float(self.moved >= STILL and self.of_order > self.of_options / 2)
+
 
 def order_effect(by_order: ArrayLike) -> OrderEffect:
-    """From the distributions over options [orders, k] of one question in several orders (METRICS E16).
+    """From the distributions over options [orders, k] of one question in several orders (METRICS E16). One order has
+    none: NaN.
 
     >>> order_effect([[0.75, 0.25], [0.25, 0.75]])
     OrderEffect(moved=0.25, of_order=0.0625, of_options=0.0625)
     """
     p = distributions(by_order, "by_order")
+    if len(p) < 2:
+        return OrderEffect(NAN, NAN, NAN)
     apart = p - p.mean(axis=0)
     return OrderEffect(
         float(np.abs(apart).sum(axis=1).mean() / 2),

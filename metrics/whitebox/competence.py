@@ -33,16 +33,16 @@ CONDITIONS = {
     EVIDENCE: "slope of the belief on evidence whose posterior is known",
     EASY: "accuracy on easy questions, beside that of a guess",
     COMPLEMENT: "mean |P(claim) + P(its negation) - 1|",
-    ORDER: "share of the variance between options that the order of the options makes",
+    ORDER: "share of the questions whose belief follows the place of the options",
 }
 """The conditions of a gate, and the number that each looks at (METRICS W4)."""
 JUDGED_ALONE = (COVERAGE, PARSED)
 NOT_A_BELIEF = "not a belief measurement"
 RARE = "ratio of rare answers"
 MAX_ORDER = 0.5
-"""Where the order of the options makes half of what tells them apart, a belief is no more than a place."""
+"""Where half of the beliefs follow the place of the options, what is read is no more than a place."""
 LEAST_ORDERED = 10
-"""Fewest questions of which that can be said: the interval of two that agree has no width."""
+"""Fewest clusters of questions of which that can be said."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -192,7 +192,8 @@ def belief_gate(
         chance: accuracy of a guess.
         complement: mean |P(claim) + P(its negation) - 1|: its interval must lie below `max_complement`.
         max_complement: fixed before anything is read; a yes-sayer has 1.
-        order: share of the variance between options that their order makes: its interval must lie below `max_order`.
+        order: share of the questions whose belief follows the place of the options (E16): its interval must lie below
+            `max_order`.
         max_order: fixed before anything is read; who answers by place alone has 1.
         min_coverage: fixed before anything is read, as is `min_parse`.
         min_parse: likewise.

@@ -1,7 +1,7 @@
 """The report card: every claim with the falsifier that was stated in advance, and what became of it (PROBES 11)."""
 
-from collections.abc import Callable, Sequence
-from typing import Any, Literal, NamedTuple
+from collections.abc import Mapping, Sequence
+from typing import Any, Literal, NamedTuple, Protocol
 
 from ..evidence.calibration import SLOPE_BAND
 from ..evidence.refit import Refitted
@@ -10,7 +10,11 @@ from ..plan import StudyPlan
 from ..selection.sweep import Sweep
 from .site_rule import ReadingSite, name_of
 
-Verdict = Literal["supported", "not supported", "not tested"]
+Verdict = Literal["supported", "not tested", "not shown", "evidence against"]
+"""`supported`: the falsifier, stated before, did not come about. `evidence against`: what was seen lies wholly on the
+other side. `not shown`: neither; the interval reaches both sides. `not tested`: it was not tried, or on too few groups.
+"""
+WEAKEST_FIRST: Sequence[Verdict] = ("evidence against", "not shown", "not tested", "supported")
 NEEDED_FOR_BELIEF = (
     "decodable",
     "selective",
@@ -55,15 +59,41 @@ class CausalVerdict(NamedTuple):
     def into(self, card: dict[str, Any]) -> dict[str, Any]:
         """The record of a card, as `card.json` holds it, with this verdict in it."""
         claims = [one | self._asdict() if one["name"] == "used" else one for one in card["claims"]]
-        made = Card(card["called"], card["reading_site"], 0, tuple(Claim(**one) for one in claims)).renamed()
+        made = Card.of(card | {"claims": claims}).renamed()
         return card | {"claims": claims, "criteria": made.criteria, "called": made.name}
 
 
 NEUTRAL_RATE = 0.01
 """Of false alarms: what a detector without skill recalls, too."""
 
-Judge = Callable[[str, str, str, bool | None, str], Claim]
-"""From name, claim, falsifier, whether it holds (None: not tested) and evidence to the claim as it stands."""
+
+class ClaimJudge(Protocol):
+    """From what was seen to a claim as it stands."""
+
+    def __call__(
+        self, name: str, claim: str, falsifier: str, holds: bool | None, evidence: str, *, against: bool = False
+    ) -> Claim:
+        """Whether it `holds` (None: it was not tried), else whether what was seen lies wholly on the other side."""
+        ...
+
+
+def judge_of(n_groups: int, needed: int) -> ClaimJudge:
+    """A judge of claims about so many groups, of which so many are needed."""
+
+    def judge(
+        name: str, claim: str, falsifier: str, holds: bool | None, evidence: str, *, against: bool = False
+    ) -> Claim:
+        if holds is not None and n_groups < needed:
+            return Claim(name, claim, falsifier, "not tested", f"{n_groups} of {needed} groups; {evidence}")
+        verdict = "not tested" if holds is None else "evidence against" if against else "not shown"
+        return Claim(name, claim, falsifier, "supported" if holds else verdict, evidence)
+
+    return judge
+
+
+def weakest(verdicts: Sequence[Verdict]) -> Verdict:
+    """Of several claims that all have to hold."""
+    return min(verdicts, key=WEAKEST_FIRST.index)
 
 
 class Card(NamedTuple):
@@ -75,6 +105,12 @@ class Card(NamedTuple):
     n_groups: int
     claims: tuple[Claim, ...]
 
+    @classmethod
+    def of(cls, card: Mapping[str, Any]) -> "Card":
+        """From its record, as `card.json` holds it."""
+        claims = tuple(Claim(**one) for one in card["claims"])
+        return cls(card["called"], card["reading_site"], card["target"]["groups"], claims)
+
     def verdict(self, name: str) -> Verdict:
         """Of a claim by its name."""
         return next(claim.verdict for claim in self.claims if claim.name == name)
@@ -82,9 +118,7 @@ class Card(NamedTuple):
     @property
     def criteria(self) -> dict[str, Verdict]:
         """Of each of Herrmann and Levinstein's criteria: as weak as the weakest of its claims."""
-        order: Sequence[Verdict] = ("not supported", "not tested", "supported")
-        weakest = {name: min(order.index(self.verdict(one)) for one in names) for name, names in CRITERIA.items()}
-        return {name: order[place] for name, place in weakest.items()}
+        return {name: weakest([self.verdict(one) for one in names]) for name, names in CRITERIA.items()}
 
     def renamed(self) -> "Card":
         """The same, called what its claims support."""
@@ -106,15 +140,7 @@ def report_card(
         used: of a causal check of this probe; None: none was made.
     """
     limit, numbers = plan.thresholds, study.numbers
-    enough = n_groups >= limit.groups
-
-    def judge(name: str, claim: str, falsifier: str, holds: bool | None, evidence: str) -> Claim:
-        if holds is None:
-            return Claim(name, claim, falsifier, "not tested", evidence)
-        if not enough:
-            evidence += f"; {n_groups} groups are too few, {limit.groups} are needed"
-        return Claim(name, claim, falsifier, "supported" if holds and enough else "not supported", evidence)
-
+    judge = judge_of(n_groups, limit.groups)
     p = found.p_at(study.at)
     r2 = numbers["r2"]
     claims = [
@@ -124,6 +150,7 @@ def report_card(
             f"permutation p > {limit.alpha:g}, or the interval of R2 reaches 0",
             p <= limit.alpha and r2.lo > 0,
             f"R2 {told(r2)}, permutation p {p:.3g}; p over all places {found.p_max[found.points.index(study.at)]:.3g}",
+            against=r2.hi <= 0,
         ),
         judge(
             "selective",
@@ -132,6 +159,7 @@ def report_card(
             study.control.selectivity >= limit.selectivity and r2.lo > study.control.control,
             f"selectivity {study.control.selectivity:.3f}; random targets {study.control.control:.3f} on held-out "
             f"groups, {study.control.memorised:.3f} on held-out rows of known groups",
+            against=r2.hi <= study.control.control,
         ),
         _beyond_surface(judge, study),
         judge(
@@ -140,6 +168,7 @@ def report_card(
             f"the interval of the calibration slope leaves {SLOPE_BAND[0]:g} to {SLOPE_BAND[1]:g}",
             SLOPE_BAND[0] <= numbers["slope"].lo and numbers["slope"].hi <= SLOPE_BAND[1],
             f"slope {told(numbers['slope'])}, intercept {told(numbers['intercept'])}",
+            against=numbers["slope"].hi < SLOPE_BAND[0] or numbers["slope"].lo > SLOPE_BAND[1],
         ),
         _no_shift(judge, study),
         _coherent(judge, study, limit.coherence),
@@ -147,12 +176,13 @@ def report_card(
         _told_from_neutral(judge, study),
         *(_adds(judge, study, name, limit.alpha) for name in ("exact logit", "verbal belief", "both")),
         _used(used),
-        judge(
+        judge_of(0, 0)(
             "before the question",
             "it is read before the answer is asked for",
             "the position lies in the message that asks for the answer, or after it",
-            site == "before the question",
+            None if site == "unknown" else site == "before the question",
             f"position {study.at.position!r}: {site}",
+            against=True,
         ),
     ]
     return Card("", site, n_groups, tuple(claims)).renamed()
@@ -171,7 +201,7 @@ def _used(found: CausalVerdict | None) -> Claim:
     return Claim("used", claim, found.falsifier, found.verdict, found.evidence)
 
 
-def _beyond_surface(judge: Judge, study: Study) -> Claim:
+def _beyond_surface(judge: ClaimJudge, study: Study) -> Claim:
     above = {name: study.numbers[f"above {name}"] for name in study.baselines}
     falsifier = "the interval of R2 above the best surface baseline reaches 0"
     claim = "more than the surface of the prompt gives away"
@@ -179,20 +209,26 @@ def _beyond_surface(judge: Judge, study: Study) -> Claim:
         return judge("beyond the surface", claim, falsifier, None, "the rows have no text")
     name, least = min(above.items(), key=lambda pair: pair[1].value)
     evidence = f"{told(least)} above {name} (R2 {study.baselines[name]:.3f})"
-    return judge("beyond the surface", claim, falsifier, all(one.lo > 0 for one in above.values()), evidence)
+    holds, against = all(one.lo > 0 for one in above.values()), any(one.hi <= 0 for one in above.values())
+    return judge("beyond the surface", claim, falsifier, holds, evidence, against=against)
 
 
-def _no_shift(judge: Judge, study: Study) -> Claim:
+def _no_shift(judge: ClaimJudge, study: Study) -> Claim:
     falsifier = "an equivalence test (TOST) does not hold the shift of slope and intercept within their margins"
     claim = "the calibration does not shift between positions"
     if not study.shifts:
         return judge("no position shift", claim, falsifier, None, "there is one position only")
     worst, test = max(study.shifts.items(), key=lambda pair: pair[1].p if pair[1].p == pair[1].p else 2.0)
     evidence = f"{worst}: {told(study.numbers[worst])}, TOST p {test.p:.3g}"
-    return judge("no position shift", claim, falsifier, all(one.equivalent for one in study.shifts.values()), evidence)
+    holds = all(one.equivalent for one in study.shifts.values())
+    against = any(
+        study.numbers[name].lo > one.params["hi"] or study.numbers[name].hi < one.params["lo"]
+        for name, one in study.shifts.items()
+    )
+    return judge("no position shift", claim, falsifier, holds, evidence, against=against)
 
 
-def _coherent(judge: Judge, study: Study, most: float) -> Claim:
+def _coherent(judge: ClaimJudge, study: Study, most: float) -> Claim:
     claim = "a statement is held as true as its negation is held false"
     falsifier = f"the interval of mean |p(X) + p(not X) - 1| reaches {most:g}, or AUC or skill is not above chance"
     gap = study.numbers.get("abs_gap")
@@ -200,10 +236,10 @@ def _coherent(judge: Judge, study: Study, most: float) -> Claim:
         return judge("coherent under negation", claim, falsifier, None, "the rows hold no negations")
     knows = study.numbers["skill"].lo > 0  # a constant one half is coherent and knows nothing
     evidence = f"mean |gap| {told(gap)}, mean gap {told(study.numbers['gap'])}, skill {told(study.numbers['skill'])}"
-    return judge("coherent under negation", claim, falsifier, gap.hi < most and knows, evidence)
+    return judge("coherent under negation", claim, falsifier, gap.hi < most and knows, evidence, against=gap.lo >= most)
 
 
-def _uniform(judge: Judge, study: Study) -> Claim:
+def _uniform(judge: ClaimJudge, study: Study) -> Claim:
     claim = "one direction serves every template, domain and polarity"
     falsifier = "the interval of a matrix's mean off its diagonal reaches chance, or one cell off it lies below chance"
     if not study.transfers:
@@ -219,20 +255,22 @@ def _uniform(judge: Judge, study: Study) -> Claim:
         mean, (worst, where) = one.off_diagonal, min(cells, default=(float("nan"), "none"))
         holds.append(mean.known and mean.lo > one.chance and worst > one.chance)
         told_of.append(f"{one.by}: mean {one.measure} {told(mean)}, least {worst:.2f} ({where})")
-    return judge("uniform", claim, falsifier, all(holds), "; ".join(told_of))
+    against = any(one.off_diagonal.hi <= one.chance for one in study.transfers)
+    return judge("uniform", claim, falsifier, all(holds), "; ".join(told_of), against=against)
 
 
-def _told_from_neutral(judge: Judge, study: Study) -> Claim:
+def _told_from_neutral(judge: ClaimJudge, study: Study) -> Claim:
     claim = "what is true is told from chat in which nothing is stated"
     falsifier = f"the interval of recall at {NEUTRAL_RATE:.0%} false alarms on neutral chat reaches that rate"
     recall = study.numbers.get("recall")
     if recall is None or recall.value != recall.value:
         why = "no neutral chat was read, or the target is graded" if recall is None else "too few neutral chats"
         return judge("told from neutral chat", claim, falsifier, None, why)
-    return judge("told from neutral chat", claim, falsifier, recall.lo > NEUTRAL_RATE, f"recall {told(recall)}")
+    holds, against = recall.lo > NEUTRAL_RATE, recall.hi <= NEUTRAL_RATE
+    return judge("told from neutral chat", claim, falsifier, holds, f"recall {told(recall)}", against=against)
 
 
-def _adds(judge: Judge, study: Study, name: str, alpha: float) -> Claim:
+def _adds(judge: ClaimJudge, study: Study, name: str, alpha: float) -> Claim:
     claim = f"it adds to the {name}" if name != "both" else "it adds to both together"
     key = f"adds to the {name}" if name != "both" else "adds to both"
     falsifier = f"no gain in out-of-fold log-loss, or permutation p > {alpha:g}"

@@ -10,7 +10,7 @@ from ...metrics.inference.means import ClusterMean
 from ...metrics.inference.ratio import Ratio
 from ...metrics.inference.tails import t_interval
 from ...metrics.whitebox.transfer import TransferFraction
-from ..card.claims import Claim, Judge, Verdict
+from ..card.claims import Claim, ClaimJudge, Verdict, judge_of, weakest
 from .data import EXACT
 from .effects import Control, DoseResponse, OffTarget, RandomBand, enough
 from .erased import ErasedBy
@@ -48,15 +48,7 @@ class CausalNumbers(NamedTuple):
 
 def claims(found: CausalNumbers, n_groups: int, plan: CausalPlan) -> tuple[Claim, ...]:
     """All claims, those first that the criterion of use needs."""
-    sure = n_groups >= plan.thresholds.groups
-
-    def judge(name: str, claim: str, falsifier: str, holds: bool | None, evidence: str) -> Claim:
-        if holds is None:
-            return Claim(name, claim, falsifier, "not tested", evidence)
-        if not sure:
-            evidence += f"; {n_groups} groups are too few, {plan.thresholds.groups} are needed"
-        return Claim(name, claim, falsifier, "supported" if holds and sure else "not supported", evidence)
-
+    judge = judge_of(n_groups, plan.thresholds.groups)
     gain, trend, band, off = found.gains[plan.directions[0]], found.response.trend, found.band, found.off_target
     others = "; ".join(f"along the {name} {told(one)}" for name, one in list(found.gains.items())[1:])
     made = [
@@ -66,6 +58,7 @@ def claims(found: CausalNumbers, n_groups: int, plan: CausalPlan) -> tuple[Claim
             f"the interval of the causal gain reaches {plan.thresholds.gain:g}",
             gain.ci_lo > plan.thresholds.gain,
             f"gain {told(gain)}" + (f"; {others}" if others else ""),
+            against=gain.ci_hi < plan.thresholds.gain,
         ),
         judge(
             "dose response",
@@ -74,6 +67,7 @@ def claims(found: CausalNumbers, n_groups: int, plan: CausalPlan) -> tuple[Claim
             f"{plan.thresholds.reversal:.0%} of its range",
             trend.ci_lo > 0 and found.response.reversal <= plan.thresholds.reversal,
             f"tau {told(trend)}; the mean turns back by {found.response.reversal:.0%} of its range",
+            against=trend.ci_hi <= 0,
         ),
         judge(
             "beyond random directions",
@@ -85,6 +79,7 @@ def claims(found: CausalNumbers, n_groups: int, plan: CausalPlan) -> tuple[Claim
             if band is None
             else f"effect {band.effect:+.3f} nat at {plan.dose:g} SD, band +-{band.half:.3f}, p {band.p:.3g}, "
             f"{len(band.effects)} directions in {band.n_contexts} contexts",
+            against=band is not None and band.effect < -band.half,
         ),
         _more(judge, "beyond another concept", "unrelated", "the direction of another concept", found, plan),
         _more(judge, "at its position", "position", "the same at the wrong token", found, plan),
@@ -96,6 +91,7 @@ def claims(found: CausalNumbers, n_groups: int, plan: CausalPlan) -> tuple[Claim
             "no neutral prompt was read under enough random directions"
             if off is None or not off.n_random
             else f"{off.kl:.4f} nat; random {off.median:.4f}, bound {off.bound:.4f}; {off.n_prompts} prompts",
+            against=True,
         ),
         _more(judge, "at its layer", "layer", "the same at the wrong layer", found, plan),
         *(_moves(judge, found, name, what) for name, what in (("action", "what is done"), ("verbal", "what is said"))),
@@ -107,8 +103,7 @@ def claims(found: CausalNumbers, n_groups: int, plan: CausalPlan) -> tuple[Claim
 
 def use(made: Sequence[Claim]) -> Verdict:
     """Of the criterion of use: as weak as the weakest claim that it needs."""
-    order: Sequence[Verdict] = ("not supported", "not tested", "supported")
-    return order[min(order.index(claim.verdict) for claim in made if claim.name in NEEDED_FOR_USE)]
+    return weakest([claim.verdict for claim in made if claim.name in NEEDED_FOR_USE])
 
 
 def told(one: Ratio | ClusterMean) -> str:
@@ -123,25 +118,26 @@ def told_slope(one: Contrast, level: float) -> str:
     return f"{one.estimate:.3f} [{lo:.3f}, {hi:.3f}]" if np.isfinite(lo) else f"{one.estimate:.3f} (no interval)"
 
 
-def _more(judge: Judge, name: str, key: str, what: str, found: CausalNumbers, plan: CausalPlan) -> Claim:
+def _more(judge: ClaimJudge, name: str, key: str, what: str, found: CausalNumbers, plan: CausalPlan) -> Claim:
     claim = f"it moves beliefs more than {what}"
     falsifier = f"the interval of the difference at {plan.dose:g} SD reaches 0"
     one = found.controls.get(key)
     if one is None:
         return judge(name, claim, falsifier, None, "none was given")
     evidence = f"{told(one.more)} nat more; {what} {told(one.effect)}"
-    return judge(name, claim, falsifier, one.more.ci_lo > 0, evidence)
+    return judge(name, claim, falsifier, one.more.ci_lo > 0, evidence, against=one.more.ci_hi <= 0)
 
 
-def _moves(judge: Judge, found: CausalNumbers, name: str, what: str) -> Claim:
+def _moves(judge: ClaimJudge, found: CausalNumbers, name: str, what: str) -> Claim:
     claim, falsifier = f"{what} follows", f"the interval of the change of {what} for each SD reaches 0"
     slope = found.slopes.get(name)
     if slope is None:
         return judge(f"moves the {name}", claim, falsifier, None, "it was not asked for")
-    return judge(f"moves the {name}", claim, falsifier, slope.ci_lo > 0, f"{told(slope)} for each SD")
+    evidence = f"{told(slope)} for each SD"
+    return judge(f"moves the {name}", claim, falsifier, slope.ci_lo > 0, evidence, against=slope.ci_hi <= 0)
 
 
-def _blinds(judge: Judge, found: CausalNumbers, plan: CausalPlan) -> list[Claim]:
+def _blinds(judge: ClaimJudge, found: CausalNumbers, plan: CausalPlan) -> list[Claim]:
     blind = "a probe fitted on these contexts no longer finds what it is of"
     left = plan.thresholds.left
     reaches = (
@@ -162,6 +158,7 @@ def _blinds(judge: Judge, found: CausalNumbers, plan: CausalPlan) -> list[Claim]
         for place, (before, after, fall) in one.decoded.items()
     )
     blinded = all(fall.lo > 0 and after.hi < left for _, after, fall in one.decoded.values())
+    sees = any(fall.hi <= 0 or after.lo >= left for _, after, fall in one.decoded.values())
     told_of = "; ".join(
         f"{outcome} {told_slope(own.before, plan.level)} to {told_slope(own.after, plan.level)}"
         for outcome, own in one.depends.items()
@@ -173,12 +170,12 @@ def _blinds(judge: Judge, found: CausalNumbers, plan: CausalPlan) -> list[Claim]
     less = all(low > 0 for low, _ in bounds)
     evidence_of_change = f"{told_of}; fall {sign * changed.fall.estimate:.3f} [{lo:.3f}, {hi:.3f}]"
     return [
-        judge("erasure blinds", blind, reaches, blinded, evidence),
-        judge("erasure changes behaviour", behave, slopes, less, evidence_of_change),
+        judge("erasure blinds", blind, reaches, blinded, evidence, against=sees),
+        judge("erasure changes behaviour", behave, slopes, less, evidence_of_change, against=hi <= 0),
     ]
 
 
-def _obeys(judge: Judge, found: Surgery | None, plan: CausalPlan) -> Claim:
+def _obeys(judge: ClaimJudge, found: Surgery | None, plan: CausalPlan) -> Claim:
     claim = "set to p, the exact belief is what Bayes' rule makes of p"
     margin, most = plan.thresholds.obeys, plan.thresholds.error
     falsifier = (
@@ -190,4 +187,5 @@ def _obeys(judge: Judge, found: Surgery | None, plan: CausalPlan) -> Claim:
     acts = f"; the action loses {told(found.regret)} of the stake" if found.regret else ""
     evidence = f"slope {told(found.exact)}; mean error {told(found.error)}{acts}"
     obeys = 1 - margin <= found.exact.ci_lo and found.exact.ci_hi <= 1 + margin and found.error.ci_hi < most
-    return judge("surgery", claim, falsifier, obeys, evidence)
+    beyond = found.exact.ci_hi < 1 - margin or found.exact.ci_lo > 1 + margin or found.error.ci_lo >= most
+    return judge("surgery", claim, falsifier, obeys, evidence, against=beyond)

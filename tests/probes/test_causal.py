@@ -8,11 +8,13 @@ import pytest
 from scipy.stats import kendalltau
 
 from doxascope.metrics.inference.tails import t_interval
+from doxascope.probes.card.claims import weakest
 from doxascope.probes.causal.check import judged
+from doxascope.probes.causal.claims import NEEDED_FOR_USE
 from doxascope.probes.causal.data import OUTCOMES, PLAIN, Arm, CausalData
 from doxascope.probes.causal.effects import causal_gain, kendall, random_band
 from doxascope.probes.causal.erased import dependence
-from doxascope.probes.causal.plan import CausalPlan
+from doxascope.probes.causal.plan import CausalPlan, CausalThresholds
 from doxascope.probes.estimators.ridge import ridge
 
 PLAN = CausalPlan(directions=("d",), draws=200, erase=False, surgery=(), random=39)
@@ -131,8 +133,19 @@ def test_claims_stand_with_an_effect_and_fall_without_one() -> None:
         assert with_effect.verdict(name) == "supported", name
     assert with_effect.used == "not tested"  # no other concept, no other token, no neutral prompt
     without = judged(simulated(1, 0.0, random=0.3), PLAN)
-    assert without.verdict("beyond random directions") == "not supported"
-    assert without.used == "not supported"
+    assert without.verdict("beyond random directions") == "not shown"
+    assert without.used == weakest([without.verdict(name) for name in NEEDED_FOR_USE])
+    assert without.used in ("not shown", "evidence against")
+    (gain,) = (one for one in without.claims if one.name == "causal gain")
+    assert (gain.verdict == "evidence against") == (without.numbers.gains["d"].ci_hi < PLAN.thresholds.gain)
+
+
+def test_too_few_groups_test_nothing_and_are_told_apart_from_evidence() -> None:
+    data = simulated(1, 0.0, random=0.3)
+    n = len(set(data.groups.tolist()))
+    few = judged(data, PLAN.model_copy(update={"thresholds": CausalThresholds(groups=n + 1)}))
+    assert {one.verdict for one in few.claims} == {"not tested"}
+    assert few.claims[0].evidence.startswith(f"{n} of {n + 1} groups; gain ")
 
 
 def test_a_useless_direction_is_outside_the_band_of_random_ones_at_the_level() -> None:

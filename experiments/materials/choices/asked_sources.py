@@ -11,7 +11,8 @@ from ....hooks.documents import read_json_rows, user_path
 from ....hooks.errors import UserError, in_one_line
 from ....hooks.settings import Settings
 from ...tables.source import open_table
-from .asked import AskedChoice, QuestionColumns, asked_choices, solved
+from .asked import AskedChoice, asked_choices, solved
+from .asked_columns import QuestionColumns
 from .choice import Choice
 from .sources import loaded
 
@@ -72,13 +73,15 @@ def _shots(file: str, n: int, columns: QuestionColumns) -> tuple[Choice, ...]:
 
 
 def _file_rows(path: Path) -> Iterator[Mapping[str, Any]]:
-    """The rows of a table, cells as they are stored."""
+    """The rows of a table, cells as they are stored, columns called as in the file."""
     if path.suffix == ".gz":
         yield from read_json_rows(path, ())
         return
     source = open_table(path)
+    called = dict(zip(source.columns, source.header, strict=True))
     for chunk in source.chunks(source.columns):
-        yield from (dict(zip(chunk, cells, strict=True)) for cells in zip(*chunk.values(), strict=True))
+        names = [called[name] for name in chunk]
+        yield from (dict(zip(names, cells, strict=True)) for cells in zip(*chunk.values(), strict=True))
 
 
 def _hub_rows(name: str, subset: str | None, split: str) -> Sequence[Mapping[str, Any]]:

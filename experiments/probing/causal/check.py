@@ -54,7 +54,7 @@ def causal_check(
         asked = CausalQuestion(talk, make_options(["red", "blue"]), (1.0, 0.0))
         contexts = [CausalContext("urn-3", group="urn-3", belief=asked, target=0.8), ...]
         found = causal_check(lm, contexts, readout, CausalPlace(2, Position(message=0)), CausalPlan(random=50))
-        found.used  # supported, not supported, not tested
+        found.used  # supported, not tested, not shown, evidence against
         found.numbers.gains["pattern"].ratio  # causal gain, with ci_lo and ci_hi
         {claim.name: claim.verdict for claim in found.claims}
 

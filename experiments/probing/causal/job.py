@@ -14,7 +14,7 @@ from ....hooks.files import atomic_write, digest_of
 from ....hooks.prompts.options import Option, make_options
 from ....hooks.prompts.places import LAST, Position
 from ....hooks.verbal.formats import count_format
-from ....probes.card.claims import USED, CausalVerdict
+from ....probes.card.claims import USED, Card, CausalVerdict
 from ....probes.causal.check import CausalCheck
 from ....probes.causal.claims import FALSIFIER
 from ....probes.data.neutral import neutral_chats
@@ -22,10 +22,12 @@ from ....probes.probe import Probe
 from ...engine.config import stored_config
 from ...engine.progress import progress
 from ...experiment import Question, RunConfig
+from ...report.again import make_again
 from ...report.rows import jsonable
 from ...report.text import aligned
 from ...runs.folder import RunFolder
 from ..folder import job_folder
+from ..page import of_card
 from ..reread import require_same_model
 from ..rows import Loaded, load_runs
 from ..settings import ProbeJob
@@ -260,11 +262,14 @@ def _answers(name: str, arrays: Arrays) -> str:
 
 
 def _evidence(found: CausalCheck) -> str:
-    return "; ".join(f"{claim.name}: {claim.verdict}" for claim in found.claims)
+    return "; ".join(
+        f"{claim.name}: {claim.verdict}" + f" ({claim.evidence.split('; ')[0]})" * (claim.verdict != "supported")
+        for claim in found.claims
+    )
 
 
 def _fill_card(path: Path, probe: Probe, verdict: CausalVerdict) -> None:
-    """Write the verdict beside the probe, where a sweep finds it, and into the card that lies there, if one does."""
+    """Write the verdict beside the probe, where a sweep finds it, and into the card and the page that lie there."""
     folder = path.parent
     record = {"probe": probe.meta.numbers, **verdict._asdict()}
     with in_one_line(folder / USED, "make the folder writable"), atomic_write(folder / USED) as temporary:
@@ -276,6 +281,8 @@ def _fill_card(path: Path, probe: Probe, verdict: CausalVerdict) -> None:
         updated = verdict.into(card)
         with atomic_write(folder / "card.json") as temporary:
             temporary.write_text(json.dumps(updated, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
+        if (page_of_probe := folder / "report.html").is_file():
+            make_again(page_of_probe, of_card(Card.of(updated)))
     Probe(
         probe.readout, probe.meta.model_copy(update={"called": updated["called"]}), probe.crossed, probe.fold_of
     ).save(path.with_suffix("") if path.suffix in (".npz", ".json") else path)

@@ -7,7 +7,7 @@ import numpy as np
 from ....metrics import (
     LOSS,
     UNIT,
-    Ratio,
+    ClusterMean,
     calibration_error,
     calibration_slope,
     cluster_mean,
@@ -98,16 +98,20 @@ def option_order(sample: Multiclass, how: Resampling) -> Iterator[Line]:
     assert sample.by_order is not None
     moved = np.array([order_effect(one).moved for one in sample.by_order])
     yield _mean("order_effect", "distance between orders (total variation)", sample, moved, how)
-    yield Line("order_share", "share of the variance between options that the order makes", order_share(sample, how))
-
-
-def order_share(sample: Multiclass, how: Resampling) -> Ratio:
-    """Of the variance that tells options apart, the share that is their order (METRICS E16). The sample has orders."""
-    assert sample.by_order is not None
-    effects = [order_effect(one) for one in sample.by_order]
-    sums = np.array([[one.of_order, one.of_options] for one in effects])
+    sums = np.array([[one.of_order, one.of_options] for one in map(order_effect, sample.by_order)])
     owners, known = clusters_of(sample), np.isfinite(sums).all(axis=1)
-    return ratio_of_sums(sums[known], owners[known], within=UNIT, **how.interval)
+    share = ratio_of_sums(sums[known], owners[known], within=UNIT, **how.interval)
+    yield Line("order_share", "share of the variance between options that the order makes", share)
+    yield Line("by_place", "questions whose belief follows the place of the options", by_place(sample, how))
+
+
+def by_place(sample: Multiclass, how: Resampling) -> ClusterMean:
+    """Share of the questions whose belief follows the place of the options (METRICS E16); what was read in one order
+    only is dropped. The sample has orders.
+    """
+    assert sample.by_order is not None
+    follows = np.array([order_effect(one).follows_place for one in sample.by_order])
+    return with_drop_reasons(cluster_share(follows, clusters_of(sample), **how.interval), sample, follows)
 
 
 def _mean(

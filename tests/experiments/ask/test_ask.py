@@ -94,6 +94,22 @@ def test_the_table_joins_with_the_user_s_own_and_has_no_empty_columns(lm: Any) -
     assert "3 questions" in repr(found)
 
 
+@pytest.mark.parametrize("column", ["id", "QID", "prob"])
+def test_a_run_s_answers_join_by_the_user_s_column(
+    tiny_for: Callable[[str], Path], command_line: Callable[..., Any], tmp_path: Path, column: str
+) -> None:
+    own = pd.DataFrame(ROWS).drop(columns="id").assign(**{column: [7, 8, 9]})
+    own.to_json(tmp_path / "q.jsonl", orient="records", lines=True)
+    named = ("-o", "questions.columns={id: prob}") if column == "prob" else ()
+    settings = (*named, "-o", "answers=[letters]", "-o", "orders=none")
+    said = command_line("run", "ask", "q.jsonl", "-m", str(tiny_for("ask")), *settings, cwd=tmp_path)
+    assert said.returncode == 0, said.stderr
+    answers = pd.read_csv(next((tmp_path / "runs").glob("*/answers.csv")))
+    theirs = "own_prob" if column == "prob" else column
+    joined = own.merge(answers, left_on=column, right_on=theirs, suffixes=("", "_asked"))
+    assert (joined["hard"] == joined["hard_asked"]).tolist() == [True] * 3
+
+
 def test_ids_keep_their_type_and_a_frame_without_them_has_its_index(lm: Any) -> None:
     own = pd.DataFrame(ROWS).drop(columns="id")
     assert lm.ask(own.assign(id=[7, 8, 9]), orders="none").table["id"].tolist() == [7, 8, 9]
@@ -142,7 +158,11 @@ ODD = [
 
 
 def test_what_cannot_be_asked_stops_no_run_wherever_it_stands(
-    lm: Any, tiny_for: Callable[[str], Path], command_line: Callable[..., Any], tmp_path: Path
+    lm: Any,
+    tiny_for: Callable[[str], Path],
+    command_line: Callable[..., Any],
+    tmp_path: Path,
+    caplog: pytest.LogCaptureFixture,
 ) -> None:
     special = str(lm.tokenizer.all_special_tokens[-1])
     odd = [ODD[0], {**ODD[1], "question": f"What is {special}?"}]
@@ -155,6 +175,10 @@ def test_what_cannot_be_asked_stops_no_run_wherever_it_stands(
         assert said.returncode == 0, said.stderr
     (run,) = (tmp_path / "out--verify").iterdir()
     answers = pd.read_csv(run / "answers.csv").set_index("id")
+    planned = command_line("plan", "ask", "q.jsonl", "-m", str(tiny_for("ask")), "-o", "answers=[texts]", cwd=tmp_path)
+    assert (planned.returncode, "5 items (questions" in planned.stdout) == (0, True), planned.stderr
+    assert f", {2 + 3 + 4} read-outs" in planned.stdout  # each question in as many orders as it has options
+    assert all(f"left out, of item {name}: " in caplog.text for name in ("odd", "token"))
     assert {*answers.index[answers["status"] == "unreadable"]} == {"odd", "token"}
     assert {*answers.index[answers["prob"].notna()]} == {"whale", "sky", "sum"}
     assert {one.split("/")[0] for one in RunFolder(run).manifest["verification"]["readouts"]} <= {"whale", "sky", "sum"}

@@ -11,7 +11,8 @@ import pandas as pd
 import pytest
 
 from doxascope import UserError
-from doxascope.experiments.materials.choices.asked import QuestionColumns, asked_choices
+from doxascope.experiments.materials.choices.asked import asked_choices
+from doxascope.experiments.materials.choices.asked_columns import QuestionColumns
 from doxascope.experiments.materials.choices.asked_sources import AskedSource
 from doxascope.experiments.materials.choices.benchmarks import load_csqa, load_mmlu
 from doxascope.experiments.materials.choices.orders import rotated
@@ -242,3 +243,27 @@ def test_half_a_character_is_named_by_file_and_row(tmp_path: Path) -> None:
     path.write_text("".join(json.dumps({**WHALE, "question": text}) + "\n" for text in ("good?", "\ud800 bad?")))
     with pytest.raises(UserError, match=r"q\.jsonl: row 2: 'question' holds '\\ud800', half of .*; take it out"):
         AskedSource(file=str(path)).questions()
+
+
+def named(column: str, ids: list[Any], **columns: Any) -> list[tuple[str, Any]]:
+    rows = [{**WHALE, "question": f"{i}?", column: one} for i, one in enumerate(ids)]
+    found = asked_choices(rows, "here", QuestionColumns(**columns))
+    return [(one.choice.id, one.more.get(column)) for one in found]
+
+
+@pytest.mark.parametrize("column", ["QID", "question_id", "idx", "_id", "Example_ID"])
+def test_ids_are_found_and_come_back_under_the_user_s_name(column: str) -> None:
+    assert named(column, [7, 9]) == [("7", 7), ("9", 9)]
+    assert named("ref", ["x", "y"], id="REF") == [("x", "x"), ("y", "y")]
+    assert named("id", ["x", "y"]) == [("x", None), ("y", None)]
+
+
+def test_a_column_that_may_hold_ids_is_named_and_one_that_repeats_is_none(caplog: pytest.LogCaptureFixture) -> None:
+    assert [name for name, _ in named("ref", ["n-1", "n-2"])] == ["q00001", "q00002"]
+    assert "if ref does, say so by `questions.columns='{id: ref}'`" in caplog.text
+    caplog.clear()
+    for column, ids in (("item_id", [1, 1]), ("note", ["two words", "and more"]), ("hard", [0.5, 0.7])):
+        assert [name for name, _ in named(column, ids)] == ["q00001", "q00002"]
+    assert not caplog.text
+    with pytest.raises(UserError, match=r"called 'a' in column 'qid'; .* or name another column by `columns\.id`"):
+        named("qid", ["a", "a"])

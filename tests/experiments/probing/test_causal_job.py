@@ -12,6 +12,7 @@ from doxascope import UserError
 from doxascope.experiments.probing.causal import CausalPlan
 from doxascope.experiments.probing.causal.job import _keeper
 from doxascope.experiments.probing.causal.settings import load_causal
+from doxascope.experiments.report.again import PART
 from doxascope.probes import Probe
 
 JOB = """
@@ -76,7 +77,7 @@ def test_the_verdict_goes_into_the_card_and_the_job_goes_on_where_it_was(
     (folder,) = (place / "causal").iterdir()
     found = json.loads((folder / "causal.json").read_text())
     assert done.stdout.startswith(f"what it reads is used: {found['used']} (6 contexts in 6 groups)")
-    assert {one["verdict"] for one in found["claims"]} >= {"not supported", "not tested"}
+    assert {one["verdict"] for one in found["claims"]} >= {"evidence against", "not tested"}
     assert found["numbers"]["surgery"]["grid"][1]["read"] == pytest.approx(0.8, abs=0.01)
     gains = found["numbers"]["gains"]
     assert [gains[name]["params"].get("folds") for name in ("pattern", "mine")] == [3, None]
@@ -87,9 +88,13 @@ def test_the_verdict_goes_into_the_card_and_the_job_goes_on_where_it_was(
     sweep = ("probe", "sweep", "job.yaml", str(run_folder), "--out", "out")
     assert command_line(*sweep, cwd=place).returncode == 0
     card = json.loads((probe_folder / "card.json").read_text())
-    assert card["criteria"]["use"] == found["used"] == "not supported"
-    forgotten = card | {"criteria": {}, "claims": [one | {"verdict": "not tested"} for one in card["claims"]]}
+    assert card["criteria"]["use"] == found["used"] == "evidence against"
+    unknown = [one | {"verdict": "not tested"} if one["name"] == "used" else one for one in card["claims"]]
+    forgotten = card | {"criteria": {}, "claims": unknown}
     (probe_folder / "card.json").write_text(json.dumps(forgotten))
+    whole = (probe_folder / "report.html").read_text()
+    assert f"causal gain: {found['claims'][0]['verdict']}" in whole
+    (probe_folder / "report.html").write_text(PART.sub(r"<!-- part \1 --><!-- end -->", whole, count=2))
     read = sorted((folder / "read").iterdir())
     assert len(read) == 6 + 2 + 1
     times = {path: path.stat().st_mtime_ns for path in read[1:]}
@@ -103,6 +108,7 @@ def test_the_verdict_goes_into_the_card_and_the_job_goes_on_where_it_was(
     assert filled["criteria"]["use"] == found["used"]
     assert {one["verdict"] for one in filled["claims"] if one["name"] == "used"} == {found["used"]}
     assert Probe.load(probe_folder / "probe").meta.called == filled["called"]
+    assert (probe_folder / "report.html").read_text() == whole  # as the sweep itself would write it
 
 
 def test_a_reading_in_the_place_of_another_is_not_believed(tmp_path: Path) -> None:

@@ -15,6 +15,7 @@ from doxascope.experiments.probing.settings import load_job
 from doxascope.experiments.runs.folder import RunFolder
 from doxascope.experiments.runs.integrity import restore
 from doxascope.probes import Probe
+from doxascope.probes.card.claims import WEAKEST_FIRST
 
 JOB = """
 study: {permutations: 19, refits: 20, penalties: [1.0, 100.0], folds: 3, control_draws: 2, transfer: [polarity],
@@ -92,7 +93,7 @@ def test_a_sweep_leaves_a_card_a_page_and_a_probe_and_goes_on_where_it_was(
 ) -> None:
     folder = swept(command_line, place, run_folder)
     card = json.loads((folder / "card.json").read_text())
-    assert {claim["verdict"] for claim in card["claims"]} <= {"supported", "not supported", "not tested"}
+    assert {claim["verdict"] for claim in card["claims"]} <= {*WEAKEST_FIRST}
     assert set(card["criteria"]) == {"accuracy", "coherence", "uniformity", "use"}
     assert card["added"].keys() == {"exact logit", "verbal belief", "both"}
     page = (folder / "report.html").read_text()
@@ -190,8 +191,9 @@ def test_a_probe_gives_a_run_cross_fitted_beliefs_of_kind_probe(
     assert "Read by the probe probe" in (run_folder / "report.html").read_text()
     told = command_line("compare", str(run_folder), "--metric", "brier", "--out", "compared", cwd=place)
     assert told.returncode == 0, told.stderr
-    confirmed = json.loads((place / "compared" / "comparison.json").read_text())["confirmed"]
-    (record,) = [one for one in confirmed if (one["first"], one["second"]) == ("queried", "queried/probe")]
+    compared = json.loads((place / "compared" / "comparison.json").read_text())
+    pairs = [one for one in compared["struck"] if (one["first"], one["second"]) == ("queried", "queried/probe")]
+    (record,) = (one for one in pairs if one["metric"] == "brier")
     assert (record["n_rows"], record["details"]["n_only_first"]) == (len(yes), 0)
     truth = beliefs.drop_duplicates("readout_id").set_index("readout_id")["outcome"].loc[yes.index]
     expected = ((exact.loc[yes.index] - truth) ** 2 - (yes["prob"] - truth) ** 2).mean()

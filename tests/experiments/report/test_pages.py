@@ -26,7 +26,7 @@ from doxascope.experiments.report.blocks import Picture, Prose, Top
 from doxascope.experiments.report.index import INDEX, index_page
 from doxascope.experiments.report.output import prepare, write
 from doxascope.experiments.report.page import Page, _marked
-from doxascope.experiments.report.plotting import panel_figure
+from doxascope.experiments.report.plotting import DOT, figure_of_panels, panel_figure
 from doxascope.experiments.report.score_figure import forest
 from doxascope.experiments.runs.folder import RunFolder
 from doxascope.experiments.scoring.engine import score_table
@@ -314,6 +314,19 @@ def test_a_label_longer_than_its_figure_is_wrapped_and_no_line_runs_through_it()
 def test_backticks_are_code_and_what_is_between_stays_escaped() -> None:
     assert _marked("in the orders `latin<b>` of") == "in the orders <code>latin&lt;b&gt;</code> of"
     assert not UNSEEN.search(_marked("`a\x07`"))
+
+
+@pytest.mark.parametrize("n", [1, 2, 4])
+def test_a_key_is_as_high_as_its_lines_and_leaves_no_gap_below_them(n: int) -> None:
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+
+    key = {f"{i}: a label of so many words that it takes two lines": DOT for i in range(n)}
+    figure, boxes = figure_of_panels([("panel", 1.0)], lambda axes, y: axes.plot([0, 1], [y, y]), key=key)
+    drawn = figure.axes[-1].get_legend().get_window_extent(FigureCanvasAgg(figure).get_renderer())
+    _, y, _, height = boxes[-1]
+    top, bottom = (72 * (figure.get_figheight() - end / figure.dpi) for end in (drawn.y1, drawn.y0))
+    assert y <= top < bottom <= y + height
+    assert y + height - bottom < 24  # points: two lines
 
 
 def test_a_name_of_any_characters_is_drawn_without_a_warning_and_is_xml() -> None:

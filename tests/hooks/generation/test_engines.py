@@ -8,12 +8,14 @@ from typing import Any
 import numpy as np
 import pytest
 from scipy import stats
+from scipy.special import log_softmax, logsumexp
 
 from doxascope import Steer, UserError, load
 from doxascope.experiments.runs.manifest import conditions
 from doxascope.hooks.conformance.families import FAMILIES
 from doxascope.hooks.exact.plain import next_token_logp
-from doxascope.hooks.generation.engines import ContinuousBatching, DrawnText, EngineSampler, read_texts
+from doxascope.hooks.generation.as_asked import TILTS, ReadText, read_texts, refuse_other
+from doxascope.hooks.generation.engines import ContinuousBatching, DrawnText, EngineSampler
 from doxascope.hooks.generation.generation import Request
 from doxascope.hooks.generation.sampling import Sampling
 
@@ -123,6 +125,59 @@ def test_an_engine_that_samples_another_distribution_is_refused(letters: Any, ow
     engine = EngineSampler(Warping(letters.model, **own), letters.sampler, letters.backend, letters.head)
     with pytest.raises(UserError, match="samples another distribution than it was asked for"):
         engine.generate([request(letters, "ab", 50)], Sampling(max_new_tokens=8), seed=0, held=4096, pack=1024)
+
+
+class Lying(Warping):
+    """An engine that says the log-probabilities that it was asked for, whatever it draws by."""
+
+    def __init__(self, lm: Any, **own: Any) -> None:
+        super().__init__(lm.model, **own)
+        self.lm = lm
+
+    def draw(self, prompts: Sequence[Any], sampling: Sampling, **how: Any) -> list[DrawnText]:
+        drawn = super().draw(prompts, sampling, **how)
+        read = read_texts(prompts, [one.ids for one in drawn], sampling, self.lm.backend, self.lm.head, how["pack"])
+        return [DrawnText(one.ids, tuple(own.asked)) for one, own in zip(drawn, read, strict=True)]
+
+
+@pytest.mark.parametrize(("own", "how"), [({"temperature": 0.4}, "likelier"), ({"temperature": 4.0}, "less likely")])
+def test_an_engine_that_says_what_was_asked_for_and_draws_otherwise_is_refused(
+    letters: Any, own: dict[str, Any], how: str
+) -> None:
+    asked, sampling = [request(letters, "ab", 300)], Sampling(max_new_tokens=8)
+    engine = EngineSampler(Lying(letters, **own), letters.sampler, letters.backend, letters.head)
+    with pytest.raises(UserError, match=f"its tokens are {how} than those that the asked one draws"):
+        engine.generate(asked, sampling, seed=0, held=4096, pack=1024)
+    honest = EngineSampler(Lying(letters), letters.sampler, letters.backend, letters.head)
+    assert len(honest.generate(asked, sampling, seed=0, held=4096, pack=1024)) == 300
+
+
+def drawn_at(temperature: float, seed: int, n: int, sure: float) -> ReadText:
+    """Tokens that were drawn at a temperature from distributions over 50 of which one has log-odds of about `sure`."""
+    rng = np.random.default_rng(seed)
+    logits = rng.standard_normal((n, 50)) + sure * (np.arange(50) == 0)
+    logp = log_softmax(logits, axis=1)
+    drawn = (logp / temperature + rng.gumbel(size=logp.shape)).argmax(axis=1)
+    asked = logp[np.arange(n), drawn]
+    return ReadText(asked, asked, np.stack([logsumexp((1 + tilt) * logp, axis=1) for tilt in TILTS]))
+
+
+def refused(read: ReadText) -> bool:
+    try:
+        refuse_other("it", [read.asked.tolist()], [read], "float32")
+    except UserError:
+        return True
+    return False
+
+
+@pytest.mark.parametrize("sure", [0, 4, 9])
+def test_sharpened_and_flattened_draws_are_refused_and_faithful_ones_never(sure: float) -> None:
+    """Of tokens that are all but certain, too, where one rare draw is many standard errors off."""
+    assert not any(refused(drawn_at(1, seed, n, sure)) for seed in range(100) for n in (1, 30, 1000))
+    if sure < 9:
+        assert all(
+            refused(drawn_at(temperature, seed, 4000, sure)) for seed in range(20) for temperature in (0.8, 1.25)
+        )
 
 
 def test_an_engine_that_draws_what_was_to_be_left_out_is_refused(letters: Any) -> None:

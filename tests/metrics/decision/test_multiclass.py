@@ -104,6 +104,21 @@ def test_an_order_that_does_nothing_has_no_effect_and_one_that_decides_has_all()
     decides = order_effect(np.eye(3))
     assert decides.moved == pytest.approx(2 / 3)
     assert decides.of_order == pytest.approx(decides.of_options)
+    assert np.isnan([*order_effect([[0.7, 0.3]]), order_effect([[0.7, 0.3]]).follows_place]).all()
+
+
+@pytest.mark.parametrize(
+    ("content", "place", "follows"), [(3, 0.3, 0), (0.3, 3, 1), (0, 0.05, 0), (0, 0.5, 1), (0, 0, 0)]
+)
+def test_a_belief_follows_the_place_where_that_moves_it_and_makes_most_of_it(
+    content: float, place: float, follows: float
+) -> None:
+    """Who is undecided but for a hair does not answer by place; which option is called first changes nothing."""
+    orders = [[0, 1, 2, 3], [1, 2, 3, 0], [2, 3, 0, 1], [3, 0, 1, 2]]
+    for favoured in range(4):
+        odds = content * np.eye(4)[favoured] + place * (np.argsort(orders, axis=1) == 0)
+        belief = np.exp(odds) / np.exp(odds).sum(axis=1, keepdims=True)
+        assert order_effect(belief).follows_place == follows
 
 
 def test_a_ratio_of_sums_is_no_mean_of_ratios() -> None:

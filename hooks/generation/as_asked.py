@@ -1,0 +1,135 @@
+"""Were texts drawn from the distribution that was asked for? Every token is read again on the same weights.
+
+An engine's own log-probabilities have to agree with ours, token by token. And what it drew has to be what the asked
+distribution draws: an engine that says the log-probabilities that it was asked for, and draws by others, shows in
+tokens that are too likely together (sharpened, as by a temperature below 1) or too unlikely (flattened).
+"""
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..backends.backend import Backend
+from ..errors import UserError
+from ..exact.steps import UNEMBED_ROWS, nan_logits
+from ..model.head import Head
+from ..model.upload import upload
+from ..tree.memory import run_packs
+from ..tree.tree import Pack, TokenTree
+from .sampling import Sampling
+
+if TYPE_CHECKING:
+    import torch
+
+Ids = tuple[int, ...]
+Floats = NDArray[np.float64]
+
+MEAN_NAT = {"float32": 1e-4, "bfloat16": 0.1, "float16": 0.02}
+"""How far an engine's log-probabilities may be from ours, in the mean of the distances. It rounds logits of half
+precision, those of bfloat16 to eighths."""
+BIAS_NAT = 5e-3
+"""How far their mean may be, beyond `MEANT` standard errors: rounding cancels out, a temperature or a truncation does
+not. It estimates the Kullback-Leibler divergence of the engine's distribution from the one that was asked for, per
+token."""
+MEANT = 4
+TILTS = (-0.2, -0.05, 0.05, 0.25)
+"""Of distributions that the asked one is compared with, the exponent less 1: temperatures of 1.25, 1.05, .95, .8."""
+FALSE_ALARM = 6e-5
+"""Largest chance that a call of a faithful engine is refused for what it drew, however few tokens that is and however
+rare the rarest: that of 4 standard errors of a normal number."""
+
+
+class ReadText(NamedTuple):
+    """The log-probabilities of a text's tokens."""
+
+    logp: Floats
+    """[tokens] under the model."""
+    asked: Floats
+    """[tokens] under the sampling distribution; -inf for one that it leaves out."""
+    tilted: Floats
+    """[`TILTS`, tokens] log of the sum over the vocabulary of asked ** (1 + tilt)."""
+
+
+def read_texts(
+    prompts: Sequence[Ids], texts: Sequence[Ids], sampling: Sampling, backend: Backend, head: Head, budget: int
+) -> list[ReadText]:
+    """Read every token of texts after their prompts, in one tree and packs of at most `budget` tokens, or of a text."""
+    import torch
+
+    tree = TokenTree()
+    paths = [tree.add((*prompt, *ids))[len(prompt) :] for prompt, ids in zip(prompts, texts, strict=True)]
+    nodes = np.unique(np.concatenate([np.array(path, dtype=np.int64) for path in paths]))
+    above, tokens = np.array(tree.parents)[nodes], np.array(tree.tokens)[nodes]
+    found = np.full((2 + len(TILTS), len(tree)), np.nan)
+
+    def take(one: Pack) -> int:
+        output = backend.run(one)
+        for start in range(0, len(one.nodes), UNEMBED_ROWS):
+            here = one.nodes[start : start + UNEMBED_ROWS]
+            logp = head.log_probs(output.hidden[start : start + UNEMBED_ROWS], passing=True)
+            row_of = np.full(len(tree), -1)
+            row_of[here] = np.arange(len(here))
+            mine = np.flatnonzero(row_of[above] >= 0)
+            at = tuple(upload(one[mine], logp.device) for one in (row_of[above], tokens))
+            asked = _asked(logp, sampling)
+            tilted = [asked.mul(1 + tilt).logsumexp(dim=1)[at[0]] for tilt in TILTS]
+            values = torch.stack([logp[at], asked[at], *tilted])
+            found[:, nodes[mine]] = values.double().cpu().numpy()
+        return output.tokens_run
+
+    run_packs(tree, np.unique(above).tolist(), max(budget, max(tree.depths) + 1), take)
+    return [ReadText(found[0, path], found[1, path], found[2:, path]) for path in paths]
+
+
+def _asked(logp: "torch.Tensor", sampling: Sampling) -> "torch.Tensor":
+    """[F, vocabulary] log-probabilities of the model -> of the sampling distribution."""
+    if sampling.faithful:
+        return logp
+    p = sampling.probabilities(logp)
+    return (p / p.sum(dim=1, keepdim=True)).log()
+
+
+def refuse_other(name: str, said: Sequence[Sequence[float]], read: Sequence[ReadText], dtype: str) -> None:
+    """Raise UserError where texts were drawn from another distribution than the one that was asked for.
+
+    Args:
+        name: of the engine.
+        said: of each text, the log-probabilities of its tokens, as the engine says them.
+        read: the texts as we read them.
+        dtype: that the engine computes in.
+    """
+    asked = np.concatenate([one.asked for one in read])
+    if np.isnan(asked).any():
+        raise nan_logits(name)
+    if np.isneginf(asked).any():
+        raise UserError(f"{name}: drew a token that the sampling settings leave out; leave model.sampler out")
+    gaps = np.concatenate([np.asarray(one, dtype=np.float64) for one in said]) - asked
+    bias, se = abs(gaps.mean()), gaps.std() / np.sqrt(len(gaps))
+    if not (np.abs(gaps).mean() <= MEAN_NAT[dtype] and bias <= BIAS_NAT + MEANT * se):
+        raise UserError(
+            f"{name}: samples another distribution than it was asked for (by {np.abs(gaps).mean():.2g} nat a token, as "
+            "the model is read here); leave model.sampler out"
+        )
+    ratios = log_ratios(read)
+    if not np.logaddexp.reduce(ratios) <= np.log(len(TILTS) / FALSE_ALARM):
+        how = "likelier" if TILTS[int(ratios.argmax())] > 0 else "less likely"
+        raise UserError(
+            f"{name}: samples another distribution than it was asked for: its tokens are {how} than those that the "
+            "asked one draws, whatever it says of them; leave model.sampler out"
+        )
+
+
+def log_ratios(read: Sequence[ReadText]) -> Floats:
+    """[`TILTS`] log-likelihood ratios of the drawn tokens, tempered distributions over the asked one, in nats.
+
+    The mean of the ratios themselves is at most 1 in expectation where tokens are drawn as asked, however many there
+    are, so that it exceeds 1/a with a chance of a at most (Markov). A z of the log-probabilities against the entropies
+    has no more power, and no such bound: one token of a thousand-to-one chance is dozens of its standard errors. A bias
+    of `BIAS_NAT` a token is given free.
+    """
+    asked = np.concatenate([one.asked for one in read])
+    sums = np.concatenate([one.tilted for one in read], axis=1).sum(axis=1)
+    tilts = np.array(TILTS)
+    return tilts * asked.sum() - sums - np.abs(tilts) * BIAS_NAT * len(asked)
