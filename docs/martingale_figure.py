@@ -72,8 +72,8 @@ def _updates(axes: Any, rows: pd.DataFrame, score: Slope, coverage: float, shade
     axes.axhline(0, color=INK, linewidth=0.8, linestyle=DASHED)
     axes.scatter(rows["prior"], rows["update"], s=14, color=shade, alpha=0.45, linewidths=0)
     axes.plot(span, rows["update"].mean() + score.estimate * (span - rows["prior"].mean()), color=shade, linewidth=1.8)
-    told = f"M within cells {score.estimate:+.2f} [{score.ci_lo:+.2f}, {score.ci_hi:+.2f}]\n{score.n_rows} trajectories, "
-    told += f"{score.n_clusters} questions\n{coverage:.0%} of the answer is read"
+    told = f"M within cells {score.estimate:+.2f} [{score.ci_lo:+.2f}, {score.ci_hi:+.2f}]\n"
+    told += f"{score.n_rows} trajectories, {score.n_clusters} questions\n{coverage:.0%} of the answer is read"
     axes.text(0.03, 0.03, told, transform=axes.transAxes, fontsize=8)
     axes.set_xlim(0, 1)
     axes.set_ylim(-reach, reach)
