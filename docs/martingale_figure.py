@@ -22,19 +22,21 @@ from doxascope.experiments.report.plotting import INK, MARK, STYLE, to_svg
 from doxascope.experiments.runs.scores import score_run
 from doxascope.experiments.tables.samples import ALL
 from doxascope.experiments.tables.updates import WHOLE
-from doxascope.metrics import MartingaleScore
+from doxascope.metrics import MartingaleScore, MartingaleWithin
 
 HERE = Path(__file__).parent
 SETTINGS = ("items=20",)
 SHADES = (INK, MARK, "#c2703d")
 """Of the kinds."""
 DASHED: Any = (0, (4, 3))
+Slope = MartingaleScore | MartingaleWithin
+"""Of one cell, or within several."""
 
 
 def draw(
     kinds: dict[str, str],
     ends: pd.DataFrame,
-    scores: dict[tuple[str, str], MartingaleScore],
+    scores: dict[tuple[str, str], Slope],
     coverage: dict[str, float],
     model: str,
 ) -> Any:
@@ -64,23 +66,21 @@ def draw(
     return figure
 
 
-def _updates(axes: Any, rows: pd.DataFrame, score: MartingaleScore, coverage: float, shade: str, reach: float) -> None:
-    """Update against prior, and the fit."""
+def _updates(axes: Any, rows: pd.DataFrame, score: Slope, coverage: float, shade: str, reach: float) -> None:
+    """Update against prior, and the slope within cells, drawn through the mean of all."""
     span = np.array([rows["prior"].min(), rows["prior"].max()])
     axes.axhline(0, color=INK, linewidth=0.8, linestyle=DASHED)
     axes.scatter(rows["prior"], rows["update"], s=14, color=shade, alpha=0.45, linewidths=0)
-    axes.plot(span, score.intercept + score.M * span, color=shade, linewidth=1.8)
-    told = f"M = {score.M:+.2f} [{score.ci_lo:+.2f}, {score.ci_hi:+.2f}]\n{score.n_rows} trajectories, "
-    told += f"{score.n_clusters} questions\n{coverage:.0%} of the answer is read"
+    axes.plot(span, rows["update"].mean() + score.estimate * (span - rows["prior"].mean()), color=shade, linewidth=1.8)
+    told = f"M within cells {score.estimate:+.2f} [{score.ci_lo:+.2f}, {score.ci_hi:+.2f}]\n"
+    told += f"{score.n_rows} trajectories, {score.n_clusters} questions\n{coverage:.0%} of the answer is read"
     axes.text(0.03, 0.03, told, transform=axes.transAxes, fontsize=8)
     axes.set_xlim(0, 1)
     axes.set_ylim(-reach, reach)
     axes.set_xlabel("first belief")
 
 
-def _slopes(
-    axes: Any, cells: Sequence[str], methods: Sequence[str], scores: dict[tuple[str, str], MartingaleScore]
-) -> None:
+def _slopes(axes: Any, cells: Sequence[str], methods: Sequence[str], scores: dict[tuple[str, str], Slope]) -> None:
     """Slopes with their intervals; grey: the smallest that so many questions would show."""
     axes.axvline(0, color=INK, linewidth=0.8, linestyle=DASHED)
     for i, cell in enumerate(cells):
@@ -88,7 +88,7 @@ def _slopes(
             score, y = scores[cell, method], i + 0.24 * (j - 1)
             axes.fill_betweenx([y - 0.1, y + 0.1], -score.mde, score.mde, color=INK, alpha=0.1, linewidth=0)
             axes.plot([score.ci_lo, score.ci_hi], [y, y], color=shade, linewidth=1.6)
-            axes.plot(score.M, y, "o", color=shade, markersize=4)
+            axes.plot(score.estimate, y, "o", color=shade, markersize=4)
     axes.set_yticks(range(len(cells)), [cell.removesuffix(", none").replace(", ", "\n") for cell in cells])
     axes.set_ylim(len(cells) - 0.4, -0.6)
     axes.tick_params(axis="y", length=0)
@@ -111,7 +111,7 @@ def main(model: str | None) -> None:
     scores = {
         (number.subset, number.method): number.score
         for number in numbers
-        if number.metric == "M" and isinstance(number.score, MartingaleScore)
+        if number.metric == "M" and isinstance(number.score, Slope)
     }
     coverage = {n.method: n.score.estimate for n in numbers if n.metric == "coverage" and n.subset == ALL}
     figure = draw(kinds, ends[ends["method"].isin(kinds)], scores, coverage, config.model.name)

@@ -60,7 +60,7 @@ def score_floors(
     experiment: Experiment, config: RunConfig, beliefs: pd.DataFrame, numbers: Sequence[Number], nat: float
 ) -> dict[Key, float]:
     """Key of a number -> the largest change of its estimate in `DRAWS` tables in which every option's log-probability
-    is `nat` higher or lower, by a coin of its own; NaN where the estimate is undefined. A size, not a bound.
+    is `nat` higher or lower, by a coin of its own; NaN where an estimate is undefined. A size, not a bound.
 
     Args:
         experiment: whose scores they are.
@@ -75,9 +75,9 @@ def score_floors(
     for draw in range(DRAWS):
         moved = perturbed(beliefs, nat, np.random.default_rng([config.seed, draw]))
         with np.errstate(all="ignore"):
-            for number in score_run(experiment, plain, moved):
-                change = abs(number.score.estimate - before[number.key])
-                found[number.key] = float(np.maximum(found[number.key], change))
+            after = {number.key: number.score.estimate for number in score_run(experiment, plain, moved)}
+        for key, estimate in before.items():  # what is withheld by its interval may be there in one table alone
+            found[key] = float(np.maximum(found[key], abs(after.get(key, np.nan) - estimate)))
     return found
 
 

@@ -69,7 +69,8 @@ def score(
     from ..report.output import prepare, write
     from ..report.text import as_text
     from ..runs.folder import run_at
-    from ..scoring.engine import chosen, score_table
+    from ..scoring.engine import score_table
+    from ..scoring.measured import chosen
 
     folder = None if out is None else prepare(out)
     chosen(metric)

@@ -6,7 +6,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from ...hooks.errors import UserError, nearest
-from ..scoring.engine import Measured, measured
+from ..scoring.measured import Measured, measured
 from ..scoring.number import Resampling
 from ..scoring.paired import Pair, paired_differences, pairs_of
 from ..tables.samples import sample_name

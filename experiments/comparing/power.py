@@ -11,7 +11,7 @@ import scipy
 from ...hooks.errors import UserError, nearest
 from ...metrics.inference.power import POWER
 from ...metrics.inference.rows import cluster_codes, cluster_sums
-from ..scoring.engine import measured
+from ..scoring.measured import measured
 from ..scoring.number import Resampling
 from ..tables.cells import Array
 from ..tables.samples import Sample

@@ -15,7 +15,7 @@ from ..experiment import RunConfig
 from ..runs.folder import run_at
 from ..runs.manifest import ITEMS, item_digests
 from ..runs.scores import resampling
-from ..scoring.engine import chosen, measured
+from ..scoring.measured import chosen, measured
 from ..scoring.number import Number, Resampling
 from ..scoring.verdict import GATE, Verdict, verdicts
 from ..tables.rows import with_key

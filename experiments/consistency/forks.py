@@ -29,7 +29,7 @@ def forks(config: ConsistencyConfig, beliefs: pd.DataFrame) -> Iterator[Forks]:
         return
     q = _by_context(asked).pivot(index=["item", "hidden"], columns="asked")
     reveals = beliefs[beliefs["method"].isin(config.fork_methods) & beliefs["scenario"].isin((PRIOR, FORK_REVEAL))]
-    masses, rows = option_masses(reveals), conditions(reveals)
+    masses, rows = option_masses(reveals), conditions(reveals, "item", "method", "cluster")
     rows = rows.assign(hidden=rows["hidden"].fillna(-1).astype(int))
     for (method, control), own in rows.groupby(["method", rows["hidden"] >= 0], sort=False, observed=True):
         branches = q.loc[pd.MultiIndex.from_frame(own[["item", "hidden"]])]
@@ -47,7 +47,7 @@ def forks(config: ConsistencyConfig, beliefs: pd.DataFrame) -> Iterator[Forks]:
 
 def _by_context(asked: pd.DataFrame) -> pd.DataFrame:
     """item, hidden, asked, and of "Is it X?": P(yes) among yes and no, and the probability of either."""
-    rows = conditions(asked)[["readout_id", "item", "hidden", "asked"]]
+    rows = conditions(asked, "item")[["readout_id", "item", "hidden", "asked"]]
     yes_no = option_masses(asked).loc[rows["readout_id"]].to_numpy()
     total = yes_no.sum(axis=1)
     return rows.drop(columns="readout_id").assign(

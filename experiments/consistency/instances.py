@@ -1,6 +1,7 @@
 """The instances: each posterior beside its prior, with the fields of METRICS B2 that are looked at one by one."""
 
 import json
+from collections.abc import Iterator
 
 import numpy as np
 import pandas as pd
@@ -8,6 +9,7 @@ import pandas as pd
 from ...metrics import belief_consistency
 from ...metrics.beliefs import VALUED
 from ...metrics.validation import Floats
+from ..tables.rows import joined
 from .dialogue import MENTION
 from .noise import answers_worth
 
@@ -24,19 +26,28 @@ CONDITIONS = (
 """The entries that a variant may have."""
 
 
-def conditions(beliefs: pd.DataFrame) -> pd.DataFrame:
-    """One row per read-out: its names and the entries of its variant, each a column."""
-    readouts = beliefs.drop_duplicates("readout_id").reset_index(drop=True)
+ITEMS_AT_ONCE = 200
+"""Items whose instances are made together: what is needed on the way does not grow with the run."""
+
+
+def conditions(beliefs: pd.DataFrame, *names: str) -> pd.DataFrame:
+    """One row per read-out: these of its columns, and the entries of its variant, each a column."""
+    readouts = beliefs.loc[~beliefs["readout_id"].duplicated(), ["readout_id", "variant", *names]]
     codes, texts = pd.factorize(readouts["variant"])  # a few texts, each in many rows
     variants = pd.DataFrame([json.loads(text) for text in texts]).reindex(columns=list(CONDITIONS))
-    table = readouts.drop(columns="variant").join(variants.iloc[codes].set_axis(readouts.index))
-    return table.assign(temperature=table["temperature"].astype(float).fillna(1.0))
+    temperature = variants["temperature"].astype(float).fillna(1.0).to_numpy()
+    entries = {name: variants[name].to_numpy()[codes] for name in variants.columns}
+    return (
+        readouts.drop(columns="variant").reset_index(drop=True).assign(**{**entries, "temperature": temperature[codes]})
+    )
 
 
 def at_one(beliefs: pd.DataFrame) -> pd.DataFrame:
     """The rows of the read-outs at temperature 1."""
-    readouts = conditions(beliefs)
-    return beliefs[beliefs["readout_id"].isin(readouts.loc[readouts["temperature"] == 1, "readout_id"])]
+    texts = beliefs["variant"].unique()
+    return beliefs[
+        beliefs["variant"].isin([text for text in texts if json.loads(text).get("temperature") in (None, 1)])
+    ]
 
 
 def option_masses(beliefs: pd.DataFrame) -> pd.DataFrame:
@@ -50,10 +61,34 @@ def instances(beliefs: pd.DataFrame) -> pd.DataFrame:
     """One row per posterior, method and temperature, with the fields of METRICS B2 beside its prior.
 
     `coverage` is the smaller of the two; `why` is the status of the read-out that has no number, or else that of the
-    posterior; `n_prior` and `n_posterior` are the answers on the two words, NaN of exact beliefs.
+    posterior; `n_prior` and `n_posterior` are the answers on the two words, NaN of exact beliefs; `key` names the item
+    and the place.
     """
+    return pd.concat([_instances(part) for part in _parts(beliefs)], ignore_index=True)
+
+
+def _parts(beliefs: pd.DataFrame) -> Iterator[pd.DataFrame]:
+    """The table in parts of whole items that follow each other; in one where items do not."""
+    items, _ = pd.factorize(beliefs["item"])
+    parts = items // ITEMS_AT_ONCE
+    if (np.diff(parts) < 0).any() or not len(parts):
+        yield beliefs
+        return
+    starts = np.flatnonzero(np.diff(parts, prepend=-1))
+    for start, end in zip(starts, [*starts[1:], len(parts)], strict=True):
+        yield _without_others(beliefs.iloc[start:end])
+
+
+def _without_others(rows: pd.DataFrame) -> pd.DataFrame:
+    """Rows that remember no read-out but their own."""
+    named = [name for name in ("readout_id", "item", "cluster") if isinstance(rows[name].dtype, pd.CategoricalDtype)]
+    return rows.assign(**{name: rows[name].cat.remove_unused_categories() for name in named})
+
+
+def _instances(beliefs: pd.DataFrame) -> pd.DataFrame:
     own = beliefs[beliefs["scenario"].isin(("prior", "posterior"))]
-    masses, readouts = option_masses(own), conditions(own)
+    names = ("of", "item", "cluster", "kind", "method", "scenario", "coverage", "status", "forced_logp")
+    masses, readouts = option_masses(own), conditions(own, *names)
     post = readouts[readouts["scenario"] == "posterior"]
     prior = readouts[readouts["scenario"] == "prior"]
     key = ["item", "method", "temperature"]
@@ -63,10 +98,12 @@ def instances(beliefs: pd.DataFrame) -> pd.DataFrame:
     score = belief_consistency(before, after, rejected)
     total = before.sum(axis=1)
     masses_of = np.hstack([before, after, _mentioned(beliefs, rows)])
-    names = ["readout_id", "readout_id_prior", "of", "of_prior", "item", "cluster", "kind", "method", "estimate"]
-    return rows[[*names, "temperature", "template", "forced_logp"]].assign(
+    place = _placed(rows)["place"].to_numpy()
+    kept = ["readout_id", "readout_id_prior", "of", "of_prior", "item", "cluster", "kind", "method", "estimate"]
+    return rows[[*kept, "temperature", "template", "forced_logp"]].assign(
         rejected=rejected,
-        place=_placed(rows)["place"],
+        place=place,
+        key=joined(rows["item"].to_numpy(), place),
         order=rows["item"].str.rpartition("-")[2],
         why=rows["status"].astype(object).where(rows["status_prior"].isin(VALUED), rows["status_prior"].astype(object)),
         coverage=np.minimum(rows["coverage"], rows["coverage_prior"]),
@@ -84,7 +121,7 @@ def _mentioned(beliefs: pd.DataFrame, posteriors: pd.DataFrame) -> Floats:
     """[n, 3] masses after each posterior's question with a reply that decides nothing; NaN where it was not read."""
     own = beliefs[beliefs["scenario"] == MENTION]
     masses, key = option_masses(own), ["item", "method", "temperature", "place"]
-    read = _placed(conditions(own)).set_index(key)["readout_id"]
+    read = _placed(conditions(own, "item", "method")).set_index(key)["readout_id"]
     wanted = pd.MultiIndex.from_frame(_placed(posteriors)[key])
     return masses.reindex(read.reindex(wanted)).reindex(columns=range(3)).to_numpy(dtype=np.float64)
 

@@ -54,7 +54,7 @@ class _Make:
 
 
 def _of_readouts(make: _Make, beliefs: pd.DataFrame) -> Iterator[Number]:
-    readouts = conditions(beliefs)
+    readouts = conditions(beliefs, "scenario", "cluster", "coverage")
     unclosed = readouts["unclosed"] / readouts["thoughts"]
     if unclosed.notna().any():
         yield make.mean("unclosed", readouts, unclosed)

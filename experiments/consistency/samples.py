@@ -9,7 +9,6 @@ import pandas as pd
 
 from ..materials.entities import window_name
 from ..reading.exact import SAMPLED
-from ..tables.rows import joined
 from ..tables.samples import ALL, Options, Readouts, Sample
 from .config import ConsistencyConfig
 from .forks import forks
@@ -77,7 +76,6 @@ def options(table: pd.DataFrame, subset: str = ALL, chosen: pd.Series | None = N
     """The instances of one method (as `with_words` has them), or those that are chosen."""
     rows = table if chosen is None else table[chosen]
     counted = (table["n_prior"] + table["n_posterior"]).notna().any()
-    place = rows["place"].to_numpy()
     return Options(
         kind=str(table["kind"].iloc[0]),
         method=str(table["method"].iloc[0]),
@@ -87,9 +85,9 @@ def options(table: pd.DataFrame, subset: str = ALL, chosen: pd.Series | None = N
         words_prior=rows[list(ALONE_BEFORE)].to_numpy(),
         words_posterior=rows[list(ALONE_AFTER)].to_numpy(),
         rejected=rows["rejected"].to_numpy(),
-        position=place,
+        position=rows["place"].to_numpy(),
         clusters=rows["cluster"].to_numpy(),
-        keys=joined(rows["item"].to_numpy(), place),
+        keys=rows["key"].to_numpy(),
         why=rows["why"].to_numpy(dtype=object),
         n_prior=rows["n_prior"].to_numpy() if counted else None,
         n_posterior=rows["n_posterior"].to_numpy() if counted else None,

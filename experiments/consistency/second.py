@@ -19,7 +19,7 @@ ONCE, TWICE = "1 rejection", "2 rejections"
 def second_table(beliefs: pd.DataFrame) -> pd.DataFrame:
     """One row per context with two rejections, with `METRICS`; `p_invalid_*` is the mass of both rejected words."""
     own = beliefs[beliefs["scenario"] == SECOND]
-    masses, rows = option_masses(own), conditions(own)
+    masses, rows = option_masses(own), conditions(own, "cluster")
     after = masses.loc[rows["readout_id"]].to_numpy()
     left = 3 - rows["rejected"].to_numpy(dtype=int) - rows["then"].to_numpy(dtype=int)
     total = after.sum(axis=1)

@@ -23,7 +23,7 @@ def with_words(beliefs: pd.DataFrame, table: pd.DataFrame) -> pd.DataFrame:
         table: its instances.
     """
     own = beliefs[beliefs["scenario"].isin(("prior", "posterior"))]
-    masses, readouts = option_masses(own), conditions(own)
+    masses, readouts = option_masses(own), conditions(own, "cluster")
     words = own.pivot(index="readout_id", columns="option_index", values="option")
     with np.errstate(divide="ignore"):
         logp = np.log(masses.loc[readouts["readout_id"]].to_numpy())

@@ -13,7 +13,8 @@ from ..experiment import TakesRatings
 from ..runs.folder import RunFolder
 from ..runs.manifest import ITEMS, item_digests
 from ..runs.scores import resampling
-from ..scoring.engine import EVERY, OVER_MODELS, ScoredTable, require_unique, score_samples
+from ..scoring.engine import OVER_MODELS, ScoredTable, require_unique, score_samples
+from ..scoring.measured import EVERY
 from ..scoring.number import Number, Resampling
 from ..scoring.registered import MODELS, Registered
 from ..tables.rows import with_key, with_references

@@ -11,6 +11,7 @@ from ...hooks.errors import UserError, nearest
 from ...hooks.lens.plan import LensPlan
 from ...hooks.model.layers import Every
 from ...hooks.settings import Settings, parse, read_yaml
+from ...hooks.store.header import HEADS
 from ...probes.evidence.controls import OWN_CONTROLS
 from ...probes.plan import StudyPlan
 from ...probes.probe import ENDINGS, NAME
@@ -73,6 +74,12 @@ class ProbeJob(Settings):
     def _rivals_are_no_controls(self) -> "ProbeJob":
         if taken := sorted(OWN_CONTROLS.intersection(self.rivals)):
             raise ValueError(f"rivals: {taken[0]!r} is the name of a control that is there anyway; give another")
+        return self
+
+    @model_validator(mode="after")
+    def _heads_are_read(self) -> "ProbeJob":
+        if self.heads and HEADS not in (self.site, *self.sites):
+            raise ValueError(f"heads: are those of {HEADS}, which is not read; give sites: [{HEADS}]")
         return self
 
 

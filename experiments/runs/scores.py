@@ -7,7 +7,8 @@ import pandas as pd
 from ...hooks.errors import UserError
 from ...metrics import belief_gate
 from ..experiment import Experiment, RunConfig
-from ..scoring.engine import SLOW, require_unique, score_samples
+from ..scoring.engine import require_unique, score_samples
+from ..scoring.measured import SLOW
 from ..scoring.number import Number, Resampling
 from ..scoring.verdict import GATE
 from ..tables.samples import ALL
@@ -44,8 +45,7 @@ def score_and_tell(
     experiment: Experiment, config: RunConfig, beliefs: pd.DataFrame
 ) -> tuple[list[Number], dict[str, str]]:
     """The same, and metric -> why it was left out of a run that is too large for it."""
-    samples = list(experiment.samples(config, beliefs))
-    found = score_samples(samples, resampling(config), compared={experiment.headline})
+    found = score_samples(experiment.samples(config, beliefs), resampling(config), compared={experiment.headline})
     numbers = [*found.all, *experiment.own_scores(config, beliefs)]
     require_unique(numbers)
     if not any(number.metric == experiment.headline and number.subset == ALL for number in numbers):

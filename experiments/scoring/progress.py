@@ -13,8 +13,8 @@ PAUSE = 15.0
 
 
 @contextmanager
-def progress(total: int) -> Iterator[Callable[[str], None]]:
-    """Hands out `begin(what)`, to be called before each of so many steps; a step may take long itself."""
+def progress() -> Iterator[Callable[[str], None]]:
+    """Hands out `begin(what)`, to be called before each step; a step may take long itself."""
     began, done, now, over = time.monotonic(), -1, "", threading.Event()
 
     def begin(what: str) -> None:
@@ -26,7 +26,11 @@ def progress(total: int) -> Iterator[Callable[[str], None]]:
         while not over.wait(wait):
             wait = PAUSE
             seconds = time.monotonic() - began
-            print(f"scoring: {max(done, 0)} of {total} after {seconds:.0f} s, now {now}", file=sys.stderr, flush=True)
+            print(
+                f"scoring: {max(done, 0)} done after {seconds:.0f} s, now {now}",
+                file=sys.stderr,
+                flush=True,
+            )
 
     teller = threading.Thread(target=tell, daemon=True)
     teller.start()

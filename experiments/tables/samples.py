@@ -56,6 +56,11 @@ class Sample:
         return sample_name(self.kind, self.method, self.run)
 
 
+def bare(sample: Sample) -> Sample:
+    """What a sample is called, without what it holds."""
+    return Sample(kind=sample.kind, method=sample.method, subset=sample.subset, run=sample.run)
+
+
 @dataclass(frozen=True, kw_only=True)
 class Elicited(Sample):
     """Beliefs as they were read, each once."""

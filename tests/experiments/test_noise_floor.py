@@ -1,7 +1,9 @@
 """Noise floors of scores, from the certificate that a run refers to."""
 
 import json
+import math
 import shutil
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -114,3 +116,13 @@ def test_the_floor_of_a_score_grows_with_that_of_the_options(measured: tuple[Run
     none, small, large = (score_floors(experiment, config, beliefs, numbers, floor)[key] for floor in (0, 1e-4, 1e-2))
     assert none < 1e-12
     assert none < small < large
+
+
+def test_a_number_that_only_one_of_the_tables_has_needs_no_floor(measured: tuple[RunFolder, bytes, str]) -> None:
+    experiment, config = load_config("consistency", SETTINGS)
+    beliefs = measured[0].beliefs()
+    first, *others = score_run(experiment, config, beliefs)
+    gone = replace(first, subset="withheld elsewhere")
+    floors = score_floors(experiment, config, beliefs, [gone, *others], 1e-4)
+    assert floors.keys() == {gone.key, *(one.key for one in others)}
+    assert math.isnan(floors[gone.key])

@@ -7,7 +7,7 @@ from numpy.random import Generator
 from scipy.special import expit
 
 from ....metrics import MARGINS, moment_interval, tost
-from ...scoring.engine import measured
+from ...scoring.measured import measured
 from ...scoring.number import Number, Resampling
 from ...scoring.paired import paired_differences, pairs_of
 from ...tables.samples import Forecasts, Multiclass, Sample, Told, YesNo

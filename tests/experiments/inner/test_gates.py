@@ -28,7 +28,7 @@ from doxascope.experiments.engine.comparable import Run
 from doxascope.experiments.engine.config import load_config
 from doxascope.experiments.report.blocks import Picture, Prose, TableBlock
 from doxascope.experiments.runs.folder import RunFolder
-from doxascope.experiments.scoring.engine import measured
+from doxascope.experiments.scoring.measured import measured
 from doxascope.experiments.scoring.number import Resampling
 from doxascope.experiments.scoring.paired import pairs_of
 from doxascope.hooks.lens.lens import View

@@ -82,6 +82,12 @@ def test_each_head_is_a_place_of_its_own(command_line: Call, place: Path, run_fo
     assert "Heads: dark is decodable" in (next((place / "heads").iterdir()) / "report.html").read_text()
 
 
+def test_heads_that_nothing_reads_are_refused(command_line: Call, place: Path, run_folder: Path) -> None:
+    done = command_line("probe", "sweep", "job.yaml", str(run_folder), "-o", "heads=true", cwd=place)
+    assert done.returncode == 2
+    assert done.stderr.strip().endswith("heads: are those of head_out, which is not read; give sites: [head_out]")
+
+
 def test_a_sweep_leaves_a_card_a_page_and_a_probe_and_goes_on_where_it_was(
     command_line: Call, place: Path, run_folder: Path
 ) -> None:

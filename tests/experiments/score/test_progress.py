@@ -9,7 +9,7 @@ from doxascope.experiments.scoring.progress import progress
 
 
 def test_nothing_is_said_of_a_short_score(capsys: pytest.CaptureFixture[str]) -> None:
-    with progress(2) as begin:
+    with progress() as begin:
         begin("a")
         begin("b")
     assert capsys.readouterr() == ("", "")
@@ -17,10 +17,10 @@ def test_nothing_is_said_of_a_short_score(capsys: pytest.CaptureFixture[str]) ->
 
 def test_a_step_that_takes_long_is_named(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(telling, "PATIENCE", 0.01)
-    with progress(3) as begin:
+    with progress() as begin:
         begin("brier")
         begin("martingale of exact/words")
         time.sleep(0.2)
     out, err = capsys.readouterr()
     assert out == ""
-    assert err.splitlines() == ["scoring: 1 of 3 after 0 s, now martingale of exact/words"]
+    assert err.splitlines() == ["scoring: 1 done after 0 s, now martingale of exact/words"]
