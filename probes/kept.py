@@ -31,7 +31,8 @@ def kept(path: Path, make: Callable[[], Mapping[str, Any]]) -> Arrays:
     with in_one_line(f"{path}: cannot be written", "choose another --out"):
         path.parent.mkdir(parents=True, exist_ok=True)
         with atomic_write(path) as temporary, temporary.open("wb") as file:
-            np.savez(file, **found, **{ANSWERS: np.array(_answers(path.stem, found))})
+            told: dict[str, Any] = {**found, ANSWERS: np.array(_answers(path.stem, found))}
+            np.savez(file, **told)
     return found
 
 
