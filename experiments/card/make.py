@@ -3,6 +3,8 @@
 from collections.abc import Mapping
 from pathlib import Path
 
+from threadpoolctl import threadpool_limits
+
 from ...hooks.errors import UserError
 from ..engine.config import load_config
 from ..engine.runner import run
@@ -41,7 +43,8 @@ def make_card(
     _job(given, {name: folder for name in given.runs})  # what is wrong in it is said before anything is read
     runs = {name: run(experiment, config, folder / "runs").path for name, (experiment, config) in planned.items()}
     job = _job(given, runs)
-    probe = sweep_job(job, folder / "probes")[0] if job else None
+    with threadpool_limits(1, "blas"):  # sums of several threads differ in their last bits from one time to another
+        probe = sweep_job(job, folder / "probes")[0] if job else None
     card = ModelCard(folder, given, spec.name, seed, runs, probe)
     written = RunFolder(folder)
     try:
