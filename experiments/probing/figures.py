@@ -47,7 +47,7 @@ def curve_figure(found: Sweep, study: Study) -> Figure:
         axes.set_xlim(min(layers_seen) - 0.5, max(layers_seen) + 0.5)
         axes.set_xlabel("layer")
         axes.set_ylabel("out-of-fold R2")
-        axes.locator_params(axis="x", nbins=5, integer=True)
+        whole_ticks(axes, "x")
 
     caption = (
         f"R2 on held-out groups at every layer. Shaded: what the best of all {len(found.points)} places stays below in "
@@ -57,27 +57,44 @@ def curve_figure(found: Sweep, study: Study) -> Figure:
     return panel_figure("R2 over layers", list(panels.items()), draw, caption, columns=3, key=KEY)
 
 
+def whole_ticks(axes: Any, which: str) -> None:
+    """Few of them, on whole numbers: even where there is one only."""
+    axes.locator_params(axis=which, nbins=5, integer=True, min_n_ticks=1)
+
+
 def head_maps(found: Sweep) -> Figure | None:
-    """R2 by layer and head; None without heads."""
+    """R2 by layer and head; None without heads, or where no head has an R2 above 0."""
     maps: dict[str, dict[tuple[int, int], float]] = {}
     for at, r2 in zip(found.points, found.r2, strict=True):
         if at.head is not None:
             maps.setdefault(at.position, {})[at.layer, at.head] = float(r2)
-    if not maps:
+    darkest = max((r2 for cells in maps.values() for r2 in cells.values()), default=0.0)
+    if darkest <= 0:
         return None
 
     def draw(axes: Any, cells: Mapping[tuple[int, int], float]) -> None:
-        layers, heads = (sorted({key[i] for key in cells}) for i in (0, 1))
+        layers, heads = (range(min(every), max(every) + 1) for every in zip(*cells, strict=True))
         grid = np.array([[cells.get((layer, head), np.nan) for layer in layers] for head in heads])
         axes.imshow(
-            grid, vmin=0, vmax=max(found.band, float(np.nanmax(grid))), cmap="Greys", aspect="auto", origin="lower"
+            grid,
+            vmin=0,
+            vmax=max(found.band, darkest),
+            cmap="Greys",
+            aspect="auto",
+            origin="lower",
+            extent=(layers[0] - 0.5, layers[-1] + 0.5, heads[0] - 0.5, heads[-1] + 0.5),
         )
-        above = np.argwhere(grid > found.band)
-        axes.plot(above[:, 1], above[:, 0], "s", color=MARK, markersize=3, fillstyle="none")
+        above = np.array([place for place, r2 in cells.items() if r2 > found.band]).reshape(-1, 2)
+        axes.plot(above[:, 0], above[:, 1], "s", color=MARK, markersize=3, fillstyle="none")
         axes.set_xlabel("layer")
         axes.set_ylabel("head")
+        whole_ticks(axes, "x")
+        whole_ticks(axes, "y")
 
-    caption = f"Heads: dark is decodable; framed: above the band of all places, R2 {found.band:.3f}."
+    caption = (
+        "Dark: a high R2 on held-out groups; white: at most 0, or a layer that was not captured. Only what is framed "
+        f"is decodable: above {found.band:.3f}, the band of all places."
+    )
     return panel_figure("R2 of heads", list(maps.items()), draw, caption, columns=3)
 
 
