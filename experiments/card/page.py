@@ -5,6 +5,7 @@ from collections.abc import Iterator, Mapping
 
 from ... import __version__
 from ...metrics import NOT_A_BELIEF
+from ...probes.card.claims import Card
 from ..comparing import Comparison, Group
 from ..comparing.page import STRUCK, blocks_of, differences
 from ..experiment import Figure
@@ -147,8 +148,7 @@ def _probe(card: ModelCard) -> Iterator[Block]:
         return
     yield TableBlock(
         title="Probe",
-        caption=f"What it reads may be called: {card.probed['called']}. Each falsifier was fixed before anything was "
-        "read.",
+        caption=f"What it reads: {Card.of(card.probed).headline}. Each falsifier was fixed before anything was read.",
         head=[("claim", ""), ("verdict", ""), ("evidence", "")],
         rows=[
             [Cell(one["name"], [one["claim"]]), Cell(one["verdict"]), Cell(one["evidence"])]

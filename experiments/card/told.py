@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from ... import __version__
+from ...probes.card.claims import Card
 from ..comparing import Comparison, Group
 from ..report.aligned import aligned, in_lines
 from ..report.rows import as_row, jsonable
@@ -30,7 +31,7 @@ def text(card: ModelCard) -> str:
             rows.append((f"{name}: {one.metric}", one.method, one.kind, *told, one.score.status, gate))
     lines += aligned(rows)
     if card.probed:
-        lines += ["", f"the probe may be called: {card.probed['called']}"]
+        lines += ["", f"what the probe reads: {Card.of(card.probed).headline}"]
         lines += aligned([_claim(one) for one in card.probed["claims"]])
     return in_lines(lines)
 

@@ -61,7 +61,7 @@ def sweep_job(job: ProbeJob, out: Path, allow_code: tuple[Path, ...] = ()) -> tu
 def card_lines(card: Card) -> list[str]:
     """The card for a terminal."""
     rows = [(claim.name, claim.verdict, claim.evidence) for claim in card.claims]
-    return [f"what it reads may be called: {card.name} ({card.n_groups} groups)", "", *aligned(rows)]
+    return [f"what it reads: {card.headline}", "", *aligned(rows)]
 
 
 def sweep_data(judged: Judged) -> dict[str, Any]:

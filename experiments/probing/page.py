@@ -1,7 +1,10 @@
 """The page of a probe: first what may be claimed, then what it rests on."""
 
+from collections.abc import Sequence
+
 from ... import __version__
 from ...probes.card.claims import NEEDED_FOR_BELIEF, Card, told
+from ...probes.card.site_rule import TOO_FEW
 from ...probes.evidence.estimators import DRAWS
 from ...probes.evidence.refit import METHOD, Refitted
 from ...probes.evidence.transfer import Transfer
@@ -17,6 +20,7 @@ WHY_NOT = {
     "read-out": "It is read where the answer is asked for or given: there a probe recovers the logits, and shows "
     "nothing of a belief that comes before them.",
     "nothing decodable": "The target cannot be told from noise at the registered place.",
+    TOO_FEW: "Too few groups were read to say that the target can be decoded at the registered place, or that it cannot.",
     "decoded information": "A latent belief needs all of these claims; information about the target can be decoded "
     "without the model holding it as a belief.",
 }
@@ -26,7 +30,6 @@ CONTROL = "random targets, drawn per group"
 def page(judged: Judged, job: ProbeJob, loaded: Loaded, model: str) -> Page:
     """The page: the verdict with what it lacks, the criteria, R2 over layers and at the registered place, then all."""
     card, study, found = judged.card, judged.study, judged.sweep
-    heads = head_maps(found)
     r2 = study.numbers["r2"]
     told = f"[{r2.lo:.3f}, {r2.hi:.3f}] {METHOD}" if r2.known else "no interval"
     top = Top(
@@ -50,7 +53,7 @@ def page(judged: Judged, job: ProbeJob, loaded: Loaded, model: str) -> Page:
             f"{strongest(found)}, R2 {found.r2.max():.3f}. Chosen anew within each training fold: "
             f"R2 {found.selected_r2:.3f}, permutation p {found.selected_p:.3g}.",
         ),
-        *([Picture(figure=heads)] if heads else []),
+        *_heads(judged),
         _numbers(judged),
         _controls(judged),
         _estimators(judged),
@@ -65,6 +68,16 @@ def page(judged: Judged, job: ProbeJob, loaded: Loaded, model: str) -> Page:
     return Page(f"A probe of {job.target}", f"of {model}", top, blocks, made)
 
 
+def _heads(judged: Judged) -> list[Block]:
+    heads = [r2 for at, r2 in zip(judged.sweep.points, judged.sweep.r2, strict=True) if at.head is not None]
+    if not heads:
+        return []
+    figure, title = head_maps(judged.sweep), "R2 of heads"
+    if figure is not None:
+        return [Picture(title=title, figure=figure)]
+    return [Prose(title=title, text=f"None of {len(heads)} has an R2 above 0; the highest is {max(heads):.3f}.")]
+
+
 def of_card(card: Card) -> Page:
     """The parts of the page that hang on the card alone."""
     return Page("", "", Top(said="", verdict=_verdict(card), gate=_claims(card)), [_criteria(card)])
@@ -75,7 +88,7 @@ def _verdict(card: Card) -> Stamp:
         (claim.name, f"{claim.verdict}: {claim.evidence}") for claim in card.claims if claim.verdict != "supported"
     ]
     needed = [(name, why) for name, why in missing if name in NEEDED_FOR_BELIEF]
-    return Stamp(says=f"What this probe reads: {card.name}", lines=needed, note=WHY_NOT.get(card.name, ""))
+    return Stamp(says=f"What this probe reads: {card.headline}", lines=needed, note=WHY_NOT.get(card.name, ""))
 
 
 def _depth(job: ProbeJob, loaded: Loaded) -> str:
@@ -160,8 +173,8 @@ def _controls(judged: Judged) -> TableBlock:
         for name, r2 in study.baselines.items()
     ]
     random = [
-        [Cell(CONTROL, ["held-out groups"]), Cell(f"{study.control.control:.3f}"), Cell("")],
-        [Cell(CONTROL, ["held-out rows of known groups"]), Cell(f"{study.control.memorised:.3f}"), Cell("")],
+        [Cell(CONTROL, ["held-out groups"]), Cell(study.control.told_control), Cell("")],
+        [Cell(CONTROL, ["held-out rows of known groups"]), Cell(study.control.told_memorised), Cell("")],
     ]
     return TableBlock(
         title="Controls",
@@ -226,7 +239,16 @@ def _added(judged: Judged) -> TableBlock:
 def _curve(judged: Judged) -> TableBlock:
     return TableBlock(
         title="Learning curve",
-        caption="Still rising: more groups would find more.",
+        caption=learnt([one.r2 for one in judged.study.curve]),
         head=[("groups", ""), ("R2", "")],
         rows=[[Cell(str(one.groups)), Cell(f"{one.r2:.3f}")] for one in judged.study.curve],
     )
+
+
+def learnt(r2: Sequence[float]) -> str:
+    """What the end of a learning curve says of more groups."""
+    if not r2 or not r2[-1] > 0:
+        return "R2 is not above 0 with all groups: nothing to see of whether more of them would find more."
+    if len(r2) > 1 and r2[-1] > r2[-2]:
+        return "Still rising at the last step: more groups may find more."
+    return "Not rising at the last step: more groups need not find more."

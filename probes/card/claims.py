@@ -8,7 +8,7 @@ from ..evidence.refit import Refitted
 from ..evidence.study import Study
 from ..plan import StudyPlan
 from ..selection.sweep import Sweep
-from .site_rule import ReadingSite, name_of
+from .site_rule import TOO_FEW, ReadingSite, name_of
 
 Verdict = Literal["supported", "not tested", "not shown", "evidence against"]
 """`supported`: the falsifier, stated before, did not come about. `evidence against`: what was seen lies wholly on the
@@ -103,13 +103,22 @@ class Card(NamedTuple):
     """What its values may be called, by the site rule and the claims."""
     site: ReadingSite
     n_groups: int
+    n_needed: int
+    """Groups for any claim."""
     claims: tuple[Claim, ...]
 
     @classmethod
     def of(cls, card: Mapping[str, Any]) -> "Card":
         """From its record, as `card.json` holds it."""
         claims = tuple(Claim(**one) for one in card["claims"])
-        return cls(card["called"], card["reading_site"], card["target"]["groups"], claims)
+        needed = card["settings"]["study"]["thresholds"]["groups"]
+        return cls(card["called"], card["reading_site"], card["target"]["groups"], needed, claims)
+
+    @property
+    def headline(self) -> str:
+        """Its name with the groups that it rests on, or lacks."""
+        lacks = f"{self.n_groups} of the {self.n_needed} that are needed"
+        return f"{self.name} ({lacks if self.name == TOO_FEW else f'{self.n_groups} groups'})"
 
     def verdict(self, name: str) -> Verdict:
         """Of a claim by its name."""
@@ -123,7 +132,9 @@ class Card(NamedTuple):
     def renamed(self) -> "Card":
         """The same, called what its claims support."""
         needed = (self.verdict(one) == "supported" for one in NEEDED_FOR_BELIEF)
-        return self._replace(name=name_of(self.site, self.verdict("decodable") == "supported", needed))
+        decodable = self.verdict("decodable")
+        known = None if decodable == "not tested" else decodable == "supported"
+        return self._replace(name=name_of(self.site, known, needed))
 
 
 def report_card(
@@ -157,8 +168,7 @@ def report_card(
             "more than the same capacity finds in random targets",
             f"R2 less than {limit.selectivity:g} above that of random targets drawn per group",
             study.control.selectivity >= limit.selectivity and r2.lo > study.control.control,
-            f"selectivity {study.control.selectivity:.3f}; random targets {study.control.control:.3f} on held-out "
-            f"groups, {study.control.memorised:.3f} on held-out rows of known groups",
+            study.control.told,
             against=r2.hi <= study.control.control,
         ),
         _beyond_surface(judge, study),
@@ -185,7 +195,7 @@ def report_card(
             against=True,
         ),
     ]
-    return Card("", site, n_groups, tuple(claims)).renamed()
+    return Card("", site, n_groups, limit.groups, tuple(claims)).renamed()
 
 
 def told(one: Refitted) -> str:

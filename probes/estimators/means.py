@@ -27,9 +27,13 @@ class MeanDifference:
         return params_of(self)
 
     def fit(self, x: ArrayLike, y: ArrayLike) -> LinearReadout:
-        """The read-out of features [n, d] and probabilities [n]; its score is 0 half-way between the means."""
+        """The read-out of features [n, d] and probabilities [n]; its score is 0 half-way between the means.
+        NaN throughout where only one of the classes is there.
+        """
         z, mean, scale = standardised(floats(x))
         y = floats(y)
+        if not 0 < y.mean() < 1:
+            return LinearReadout(mean, scale, np.full(z.shape[1], np.nan), float("nan"))
         true, false = y @ z / y.sum(), (1 - y) @ z / (1 - y).sum()
         w = true - false
         if self.corrected:

@@ -26,12 +26,38 @@ class Selectivity(NamedTuple):
     """Hewitt and Liang (2019): the real task against random targets that were drawn once per group."""
 
     control: float
-    """Mean out-of-fold R2 of the random targets on held-out groups, where nothing can be learnt of them."""
+    """Mean out-of-fold R2 of the random targets on held-out groups, where nothing can be learnt of them. One that came
+    out the same for every group has none, and is left out; NaN if all did."""
     selectivity: float
     """R2 of the real target less that."""
     memorised: float
     """Mean R2 of random targets on held-out rows of groups that were trained on: what the capacity can learn by heart.
     NaN if no group has two rows."""
+
+    @property
+    def told(self) -> str:
+        """In a sentence, with what cannot be computed and why."""
+        own = (
+            f"selectivity {self.selectivity:.3f}" if self.control == self.control else "selectivity cannot be computed"
+        )
+        return (
+            f"{own}; random targets on held-out groups: {self.told_control}; on held-out rows of known groups: "
+            f"{self.told_memorised}"
+        )
+
+    @property
+    def told_control(self) -> str:
+        """`control`, or why there is none."""
+        return _or_why(self.control, "no random target varies")
+
+    @property
+    def told_memorised(self) -> str:
+        """`memorised`, or why there is none."""
+        return _or_why(self.memorised, "each group has one row, or no random target varies")
+
+
+def _or_why(value: float, why: str) -> str:
+    return f"{value:.3f}" if value == value else f"cannot be computed: {why}"
 
 
 def selectivity(
@@ -48,6 +74,7 @@ def selectivity(
     codes, n_groups = cluster_codes(groups, len(y))
     rng = np.random.default_rng(seed)
     random = rng.choice(y, size=(n_groups, draws))[codes]
+    random = random[:, np.ptp(random, axis=0) > 0]
     every = np.column_stack([y, random])
     real, *control = _r2(x, every, folds, penalties)
     n_folds = int(folds.max()) + 1
@@ -55,8 +82,9 @@ def selectivity(
     for rows in np.split(np.argsort(codes, kind="stable"), np.cumsum(np.bincount(codes, minlength=n_groups))[:-1]):
         within[rows] = (rng.integers(n_folds) + np.arange(len(rows))) % n_folds
     repeated = bool((np.bincount(codes) > 1).any())
-    memorised = float(np.mean(_r2(x, random, within, penalties))) if repeated else float("nan")
-    return Selectivity(float(np.mean(control)), real - float(np.mean(control)), memorised)
+    memorised = float(np.mean(_r2(x, random, within, penalties))) if repeated and control else float("nan")
+    mean = float(np.mean(control)) if control else float("nan")
+    return Selectivity(mean, real - mean, memorised)
 
 
 def baseline_r2(x: Floats, y: Floats, folds: NDArray[np.intp], penalties: Sequence[float]) -> float:
@@ -67,7 +95,8 @@ def baseline_r2(x: Floats, y: Floats, folds: NDArray[np.intp], penalties: Sequen
 def _r2(x: Floats, y: Floats, folds: NDArray[np.intp], penalties: Sequence[float]) -> list[float]:
     found = nested_ridge(x, y, folds, penalties, keep=False)
     spread = spread_of_targets(y, folds).sum(axis=0)
-    return (1 - found.outer.sum(axis=0) / spread).tolist()
+    varies = spread > 0
+    return np.where(varies, 1 - found.outer.sum(axis=0) / np.where(varies, spread, 1.0), np.nan).tolist()
 
 
 LENGTH, BAG = "prompt length", "bag of words"

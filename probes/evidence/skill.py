@@ -41,7 +41,10 @@ def log_loss(y: ArrayLike, belief: ArrayLike) -> Floats:
 
 
 def log_loss_skill(y: ArrayLike, belief: ArrayLike, train_means: ArrayLike) -> float:
-    """1 - log-loss / that of the training folds' means; the entropy of soft labels is in both."""
+    """1 - log-loss / that of the training folds' means; the entropy of soft labels is in both. NaN where labels do
+    not vary, and there is nothing to tell."""
+    if np.ptp(floats(y)) == 0:
+        return float("nan")
     return 1 - float(log_loss(y, belief).mean()) / float(log_loss(y, train_means).mean())
 
 

@@ -8,7 +8,16 @@ import pytest
 
 from doxascope.hooks.prompts.places import LAST, Position
 from doxascope.probes.card.claims import NEEDED_FOR_BELIEF, Card, report_card
-from doxascope.probes.card.site_rule import BELIEF, DECODED, NOTHING, READ_OUT, ReadingSite, name_of, reading_site
+from doxascope.probes.card.site_rule import (
+    BELIEF,
+    DECODED,
+    NOTHING,
+    READ_OUT,
+    TOO_FEW,
+    ReadingSite,
+    name_of,
+    reading_site,
+)
 from doxascope.probes.data.dataset import ProbeData
 from doxascope.probes.evidence.study import study
 from doxascope.probes.folds import grouped_folds
@@ -42,6 +51,7 @@ def test_a_read_out_is_never_a_belief_whatever_it_shows() -> None:
     assert name_of("unknown", True, everything) == READ_OUT
     assert name_of("before the question", True, [*everything[:-1], False]) == DECODED
     assert name_of("before the question", False, [False, *everything[1:]]) == NOTHING
+    assert name_of("before the question", None, [False] * len(everything)) == TOO_FEW
 
 
 def card(data: ProbeData, site: ReadingSite = "before the question", plan: StudyPlan = PLAN) -> Card:
@@ -78,6 +88,7 @@ def test_noise_supports_nothing_and_too_few_groups_support_no_claim(planted: Cal
     few = card(planted({1: 3.0}, layers=2), plan=PLAN.model_copy(update={"thresholds": Thresholds(groups=61)}))
     assert {claim.verdict for claim in few.claims if claim.name != "before the question"} == {"not tested"}
     assert few.claims[0].evidence.startswith("60 of 61 groups; R2 ")
+    assert few.headline == "too few groups to say (60 of the 61 that are needed)"  # and not that nothing is there
 
 
 def test_a_probe_that_repeats_the_logits_adds_nothing(planted: Callable[..., ProbeData]) -> None:

@@ -70,6 +70,22 @@ def test_random_targets_are_learnt_by_heart_where_groups_recur_and_nowhere_else(
     assert found.control < 0.1
 
 
+@pytest.mark.filterwarnings("error")
+def test_ten_groups_of_one_row_say_what_cannot_be_computed(planted: Callable[..., ProbeData]) -> None:
+    """Seed 0 draws a random target, and a resample, that are the same for all: neither has an R2, a skill or a fit."""
+    truth = np.repeat([1.0, 0.0], 5)
+    x, groups = np.random.default_rng(1).normal(size=(10, 8)), np.arange(10)
+    folds, target = grouped_folds(groups, 5, 0), make_target("outcome", truth)
+    found = selectivity(x, target.logit, groups, folds, PENALTIES, draws=20, seed=0)
+    assert np.isfinite(found.control)
+    assert found.selectivity == pytest.approx(baseline_r2(x, target.logit, folds, PENALTIES) - found.control)
+    assert "known groups: cannot be computed: each group has one row" in found.told
+    assert "nan" not in found.told
+    for one in compare_estimators(x, target, groups, folds, PENALTIES, draws=20, seed=0):
+        assert not one.skill.known or one.skill.lo > -1000, one.estimator  # of labels that vary
+        assert one.skill.known == one.auc.known
+
+
 def test_scores_are_recalibrated_on_rows_that_they_were_not_fitted_on(planted: Callable[..., ProbeData]) -> None:
     data = planted({0: 0.8}, layers=1, groups=150)
     x, folds = read(data)

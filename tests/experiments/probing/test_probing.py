@@ -46,7 +46,7 @@ def run_folder(place: Path) -> Path:
 def swept(command_line: Call, place: Path, run_folder: Path) -> Path:
     done = command_line("probe", "sweep", "job.yaml", str(run_folder), "--out", "out", cwd=place)
     assert done.returncode == 0, done.stderr
-    assert "what it reads may be called" in done.stdout
+    assert "what it reads: " in done.stdout
     return next(path for path in (place / "out").iterdir())
 
 
@@ -159,7 +159,7 @@ def test_at_the_answer_the_page_says_read_out(command_line: Call, place: Path, r
         "positions=[]",
     )
     done = command_line(*given, cwd=place)
-    assert done.stdout.startswith("what it reads may be called: read-out")
+    assert done.stdout.startswith("what it reads: read-out")
     folder = next((place / "late").iterdir())
     assert Probe.load(folder / "probe").meta.called == "read-out"
     assert "What this probe reads: read-out" in (folder / "report.html").read_text()
