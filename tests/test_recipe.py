@@ -31,6 +31,8 @@ def test_the_recipe_runs_as_it_stands(
     n = table.count("\n") - 1
     assert exact.shape == said.shape == (n, len(room["BRANCHES"]))
     assert ((exact > 0) & (exact < 1) & (said > 0) & (said < 1)).all()
+    for fold in range(n // 2):
+        assert room["true"][room["fold_of"] == fold].tolist() in ([True, False], [False, True])
     plain = room["yes"]["prob"].to_numpy()
     np.testing.assert_allclose(exact[:, 0], plain, atol=1e-5)  # of every fold the unedited branch is the same belief
     assert (np.abs(exact[:, 1:5] - exact[:, :1]).max(axis=0) > 1e-6).all()  # and every push moves it
@@ -45,3 +47,5 @@ def test_the_recipe_runs_as_it_stands(
     (folder,) = Path("probes").glob("probe-*")
     exec(compile(last.replace("probes/probe-5e6f7a8b", str(folder)), PAGE.name, "exec"), room)
     assert len(room["held_out"]) == n
+    assert {f"mine: {one.lower()}" for one in room["mine"]["statement"]} == room["held_out"].keys()
+    assert np.linalg.norm(room["scaled"]) == pytest.approx(np.linalg.norm(room["mean_difference"]))

@@ -20,7 +20,7 @@ WHY_NOT = {
     "read-out": "It is read where the answer is asked for or given: there a probe recovers the logits, and shows "
     "nothing of a belief that comes before them.",
     "nothing decodable": "The target cannot be told from noise at the registered place.",
-    TOO_FEW: "Too few groups were read to say that the target can be decoded at the registered place, or that it cannot.",
+    TOO_FEW: "Too few groups were read to say whether the target can be decoded at the registered place.",
     "decoded information": "A latent belief needs all of these claims; information about the target can be decoded "
     "without the model holding it as a belief.",
 }

@@ -37,12 +37,10 @@ class Selectivity(NamedTuple):
     @property
     def told(self) -> str:
         """In a sentence, with what cannot be computed and why."""
-        own = (
-            f"selectivity {self.selectivity:.3f}" if self.control == self.control else "selectivity cannot be computed"
-        )
+        own = _or_why(self.selectivity, "no random target varies")
         return (
-            f"{own}; random targets on held-out groups: {self.told_control}; on held-out rows of known groups: "
-            f"{self.told_memorised}"
+            f"selectivity {own}; random targets on held-out groups: {self.told_control}; "
+            f"on held-out rows of known groups: {self.told_memorised}"
         )
 
     @property
@@ -57,7 +55,7 @@ class Selectivity(NamedTuple):
 
 
 def _or_why(value: float, why: str) -> str:
-    return f"{value:.3f}" if value == value else f"cannot be computed: {why}"
+    return f"{value:.3f}" if np.isfinite(value) else f"cannot be computed: {why}"
 
 
 def selectivity(

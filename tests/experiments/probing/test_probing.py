@@ -79,7 +79,7 @@ def test_each_head_is_a_place_of_its_own(command_line: Call, place: Path, run_fo
     overrides = [part for one in chosen for part in ("-o", one)]
     done = command_line("probe", "sweep", "job.yaml", str(run_folder), "--out", "heads", *overrides, cwd=place)
     assert done.returncode == 0, done.stderr
-    assert "Heads: dark is decodable" in (next((place / "heads").iterdir()) / "report.html").read_text()
+    assert "R2 of heads" in (next((place / "heads").iterdir()) / "report.html").read_text()
 
 
 def test_heads_that_nothing_reads_are_refused(command_line: Call, place: Path, run_folder: Path) -> None:
