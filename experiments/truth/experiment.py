@@ -140,14 +140,17 @@ class Truth(Experiment):
 
 
 def _judged(sample: YesNo, how: Mapping[str, Any]) -> dict[str, Any]:
-    """What the gate judges of a sample. Whoever says yes to all knows no more than how many statements are true."""
+    """What the gate judges of a sample. Whoever says yes to all knows no more than how many statements are true, and
+    whoever reads nothing but "not" no more than how many are true with it and without.
+    """
     assert sample.outcome is not None
     known = np.isfinite(sample.belief) & np.isfinite(sample.outcome)
     true = sample.outcome[known]
+    plain = np.ones(len(known), dtype=bool) if sample.negated is None else np.isfinite(sample.negated)
     judged: dict[str, Any] = {
         "easy_correct": (np.where(true == 1, sample.belief[known], 1 - sample.belief[known]) > 0.5).astype(np.float64),
         "easy_groups": clusters_of(sample)[known],
-        "chance": float(max(true.mean(), 1 - true.mean())) if true.size else 0.5,
+        "chance": _guessed(true, plain[known]),
     }
     mass = {"yes or no": sample.mass}
     judged |= {"coverage": mass} if sample.kind == "exact" else {"parse_rate": {"numbers": float(sample.mass.mean())}}
@@ -155,6 +158,14 @@ def _judged(sample: YesNo, how: Mapping[str, Any]) -> dict[str, Any]:
         off = np.abs(sample.belief + sample.negated - 1)
         judged["complement"] = cluster_mean(off, clusters_of(sample), within=UNIT, **how)
     return judged
+
+
+def _guessed(true: np.ndarray, plain: np.ndarray) -> float:
+    """Accuracy of the more frequent label, of statements that have a negation and of others; below 1, where it is 1 and
+    nobody can be told from who guesses so.
+    """
+    right = sum(max(true[own].sum(), (1 - true[own]).sum()) for own in (plain, ~plain))
+    return min(float(right / len(true)), float(np.nextafter(1, 0))) if len(true) else 0.5
 
 
 def _context(config: TruthConfig, statement: Mapping[str, Any]) -> list[Message]:

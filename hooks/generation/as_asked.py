@@ -34,8 +34,11 @@ BIAS_NAT = 5e-3
 not. It estimates the Kullback-Leibler divergence of the engine's distribution from the one that was asked for, per
 token."""
 MEANT = 4
-TILTS = (-0.2, -0.05, 0.05, 0.25)
+SMALL = 0.05
+TILTS = (-0.2, -SMALL, SMALL, 0.25)
 """Of distributions that the asked one is compared with, the exponent less 1: temperatures of 1.25, 1.05, .95, .8."""
+FREE = 0.01
+"""Of the variance of a token's log-probability (nats squared), the bias that is given free."""
 FALSE_ALARM = 6e-5
 """Largest chance that a call of a faithful engine is refused for what it drew, however few tokens that is and however
 rare the rarest: that of 4 standard errors of a normal number."""
@@ -127,9 +130,12 @@ def log_ratios(read: Sequence[ReadText]) -> Floats:
     The mean of the ratios themselves is at most 1 in expectation where tokens are drawn as asked, however many there
     are, so that it exceeds 1/a with a chance of a at most (Markov). A z of the log-probabilities against the entropies
     has no more power, and no such bound: one token of a thousand-to-one chance is dozens of its standard errors. A bias
-    of `BIAS_NAT` a token is given free.
+    of `BIAS_NAT` a token is given free, and of a token that was all but sure no more than `FREE` of its variance: else
+    an answer of one word, after which all is sure, could be drawn at any temperature.
     """
     asked = np.concatenate([one.asked for one in read])
-    sums = np.concatenate([one.tilted for one in read], axis=1).sum(axis=1)
+    tilted = np.concatenate([one.tilted for one in read], axis=1)
+    variance = (tilted[TILTS.index(-SMALL)] + tilted[TILTS.index(SMALL)]) / SMALL**2
+    free = np.clip(FREE * variance, 0, BIAS_NAT).sum()
     tilts = np.array(TILTS)
-    return tilts * asked.sum() - sums - np.abs(tilts) * BIAS_NAT * len(asked)
+    return tilts * asked.sum() - tilted.sum(axis=1) - np.abs(tilts) * free

@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from ..score import NAN
 from ..validation import TIE, Floats, check_draws, check_level, floats, one_of
-from .jackknife import FEW_EFFECTIVE, herfindahl
+from .jackknife import few_effective, herfindahl
 from .resampling import bootstrap_moments
 from .rows import cluster_codes, cluster_sums
 from .tails import Tails, bca_tails, jackknife_se, shares_at_zero, t_interval
@@ -48,7 +48,7 @@ class Interval:
     @property
     def concern(self) -> str:
         """`ok`, or that too few clusters carry the statistic for its level to be promised."""
-        return "few_effective_clusters" if self.effective < FEW_EFFECTIVE else "ok"
+        return "few_effective_clusters" if few_effective(self.effective) else "ok"
 
     def fields(self, **params: Any) -> dict[str, Any]:
         """The same as fields of a Score; `params` are recorded with its own."""

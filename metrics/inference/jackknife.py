@@ -42,7 +42,7 @@ class Contrast(NamedTuple):
     @property
     def concern(self) -> str:
         """The status, or that too few clusters carry the contrast."""
-        few = self.status == "ok" and self.effective_clusters < FEW_EFFECTIVE
+        few = self.status == "ok" and few_effective(self.effective_clusters)
         return "few_effective_clusters" if few else self.status
 
 
@@ -52,6 +52,11 @@ def studentised(estimate: float, se: float, df: float, method: str, effective: f
         return Contrast(estimate, se, NAN, NAN, df, method, effective)
     t = estimate / se
     return Contrast(estimate, se, t, float(2 * scipy.stats.t.sf(abs(t), df)), df, method, effective)
+
+
+def few_effective(effective: float) -> bool:
+    """Whether so many effective clusters are too few; that of ten equal ones falls short of 10 by rounding."""
+    return effective < FEW_EFFECTIVE - ROUNDING
 
 
 def herfindahl(leverage: Floats) -> float:

@@ -9,7 +9,7 @@ from numpy.typing import ArrayLike, NDArray
 from ..score import NAN, Score
 from ..validation import TIE, Floats, floats
 from .intervals import MIN_BOOTSTRAP_CLUSTERS, NO_SHORTER, bootstrap_tails, largest_share
-from .jackknife import FEW_EFFECTIVE, herfindahl
+from .jackknife import few_effective, herfindahl
 from .resampling import bootstrap_moments
 from .rows import cluster_codes, cluster_sums, complete_rows
 from .tails import t_interval
@@ -124,7 +124,7 @@ def few_status(codes: NDArray[np.intp], fewest: int = 0) -> str:
     sizes = np.bincount(codes)
     if len(sizes) < fewest:
         return "few_clusters"
-    return "few_effective_clusters" if herfindahl(sizes / sizes.sum()) < FEW_EFFECTIVE else "ok"
+    return "few_effective_clusters" if few_effective(herfindahl(sizes / sizes.sum())) else "ok"
 
 
 def _mean_of_means(sums: Floats) -> Floats:

@@ -230,11 +230,12 @@ def belief_gate(
         if not 0 <= chance < 1:
             raise ValueError(f"chance: {chance!r}; give the accuracy of a guess, in [0, 1)")
         of = np.arange(len(right)) if easy_groups is None else easy_groups
-        made.append(_above(EASY, cluster_share(right, of, **how), chance))
+        told = cluster_share(right, of, **how)
+        made.append(_unless_few(_above(EASY, told, chance), told))
     if complement is not None:
         made.append(_below(COMPLEMENT, "", complement, max_complement))
     if order is not None:
-        condition = _below(ORDER, "", order, max_order)
+        condition = _unless_few(_below(ORDER, "", order, max_order), order)
         made.append(replace(condition, held=condition.held and order.n_clusters >= LEAST_ORDERED))
     if not made:
         raise ValueError("belief_gate: no condition was given; give at least one reading")
@@ -252,6 +253,11 @@ def belief_gate(
         **(worst.interval(**thresholds) if worst else {"params": thresholds | how}),
         **({name: getattr(worst, name) for name in ("n_rows", "n_clusters", "n_dropped", "reasons")} if worst else {}),
     )
+
+
+def _unless_few(condition: Condition, score: Score) -> Condition:
+    """The condition, which does not hold by an interval that itself says that few clusters carry it."""
+    return replace(condition, held=condition.held and score.status != "few_effective_clusters")
 
 
 def _contrasts(

@@ -69,3 +69,17 @@ def test_a_guess_knows_which_label_is_more_frequent(tmp_path: Any) -> None:
     files = f"statements.files=[{path}]"
     assert failures(lambda _: 0.95, 60, settings=files) == [TOLD]
     assert failures(knows, 60, settings=files) == []
+
+
+@pytest.mark.parametrize("true", [0.6, 0.8, 1.0])
+def test_who_reads_only_the_word_not_is_told_from_who_knows(tmp_path: Any, true: float) -> None:
+    """Most claims of a file are true, so that most of their negations are false: saying no to "not" is no knowledge."""
+    lines = {"claims": "{} is a number.", "neg_claims": "{} is not a number."}
+    paths = []
+    for k, (name, text) in enumerate(lines.items()):
+        paths.append(tmp_path / f"{name}.csv")
+        rows = (f"{text.format(i)},{int((i % 10 < 10 * true) != k)}" for i in range(60))
+        paths[-1].write_text("\n".join(["statement,label", *rows]) + "\n")
+    files = f"statements.files=[{','.join(map(str, paths))}]"
+    assert TOLD in failures(lambda one: 0.05 if one["negated"] else 0.95, 60, settings=files)
+    assert (TOLD in failures(knows, 60, settings=files)) == (true == 1)

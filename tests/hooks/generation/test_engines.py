@@ -180,6 +180,18 @@ def test_sharpened_and_flattened_draws_are_refused_and_faithful_ones_never(sure:
         )
 
 
+def test_one_decision_among_tokens_that_are_sure_is_looked_at() -> None:
+    """Answers of twenty tokens of which one is open: the sure ones must not pay for what is drawn there."""
+
+    def answers(temperature: float, seed: int) -> ReadText:
+        open_ones = drawn_at(temperature, seed, 1000, 1.0)
+        sure = drawn_at(temperature, seed, 19 * 1000, 20.0)
+        return ReadText(*(np.concatenate(both, axis=-1) for both in zip(open_ones, sure, strict=True)))
+
+    assert all(refused(answers(temperature, seed)) for temperature in (0.7, 1.4) for seed in range(5))
+    assert not any(refused(answers(1.0, seed)) for seed in range(20))
+
+
 def test_an_engine_that_draws_what_was_to_be_left_out_is_refused(letters: Any) -> None:
     engine = EngineSampler(Warping(letters.model, top_k=0), letters.sampler, letters.backend, letters.head)
     with pytest.raises(UserError, match="drew a token that the sampling settings leave out"):

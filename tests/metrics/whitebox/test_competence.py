@@ -13,6 +13,7 @@ from doxascope.metrics import (
     studentised_bounds,
     word_identity_null,
 )
+from doxascope.metrics.inference.means import few_status
 
 ITEMS = 60
 
@@ -147,3 +148,18 @@ def test_gain_over_words_is_that_of_the_mean_scores() -> None:
     with pytest.raises(ValueError, match=r"score: 1\.2 exceeds 1"):
         kappa_word([1.2], [0.5])
     assert kappa_word([np.nan], [0.5]).status == "too_few"
+
+
+def test_an_interval_that_few_clusters_carry_holds_no_condition() -> None:
+    """One cluster of 91 rows that are right and nine of one row: as many rows as a coin gives one time in two."""
+    groups = np.array([0] * 91 + list(range(1, 10)))
+    right = np.ones(100)
+    many = belief_gate(easy_correct=right, easy_groups=np.arange(100), chance=0.5)
+    few = belief_gate(easy_correct=right, easy_groups=groups, chance=0.5)
+    assert many.passed
+    assert few.failures == ("easy questions",)
+
+
+def test_ten_equal_clusters_are_ten_effective_ones() -> None:
+    assert few_status(np.repeat(np.arange(10), 4)) == "ok"
+    assert few_status(np.repeat(np.arange(9), 4)) == "few_effective_clusters"
