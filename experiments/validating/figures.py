@@ -9,6 +9,7 @@ from scipy.special import expit
 from ..experiment import Figure
 from ..report.plotting import INK, MARK, REFERENCE, panel_figure
 from .beliefs import ANSWER, PROBE
+from .numbers import SHARE, TOLERANCE
 from .recover import Organism
 from .where import PARTS
 
@@ -46,6 +47,8 @@ def map_figure(found: Sequence[Organism]) -> Figure:
         layers = len(one.map) // len(PARTS)
         grid = np.array([cell.score.estimate for cell in one.map]).reshape(len(PARTS), layers)
         axes.imshow(np.nan_to_num(grid), vmin=0, vmax=1, cmap="Greys", aspect="auto")
+        if grid.max() < TOLERANCE[SHARE]:  # false where a cell is missing
+            axes.text(0.5, 0.5, "nothing moves\nthe answer", transform=axes.transAxes, ha="center", va="center")
         axes.set_yticks(range(len(PARTS)), PARTS)
         axes.set_xticks(range(layers))
         axes.set_xlabel("layer")

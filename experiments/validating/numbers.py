@@ -44,12 +44,13 @@ class Recovered(NamedTuple):
     """What it would be had something else been planted."""
 
     @property
-    def found(self) -> bool:
+    def found(self) -> bool | None:
         """Whether the interval, widened by the tolerance, holds the planted value and no rival farther from that than
         the tolerance. So an interval that is missing, or so wide that it would find two things at once, finds nothing.
+        None where nothing was planted that could be found.
         """
         if math.isnan(self.planted):
-            return True
+            return None
         lo, hi = self.lo - self.tolerance, self.hi + self.tolerance
         apart = [other for other in self.rivals if abs(other - self.planted) > self.tolerance]
         return lo <= self.planted <= hi and not any(lo <= other <= hi for other in apart)

@@ -110,8 +110,9 @@ class Organism:
     @property
     def recovered(self) -> bool:
         """Whether everything that was planted was found, and nothing else."""
-        held_there = self.place.planted == self.place.found
-        return held_there and all(one.found for one in self.numbers) and all(one.right for one in self.claims)
+        if self.place.planted != self.place.found or any(one.found is False for one in self.numbers):
+            return False
+        return all(one.right for one in self.claims)
 
 
 def recover(lm: LanguageModel, species: Species, effort: Effort) -> Organism:

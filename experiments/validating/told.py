@@ -22,6 +22,17 @@ from .recover import Organism
 
 FILES = ("validation.json", "report.html", FIGURES)
 NULL_FILES = ("nulls.json",)
+SAID = (
+    "An organism is a small transformer that was trained so that its beliefs are known: one of two urns was chosen, "
+    "left or right, and six balls were drawn from it. The balls are the tokens that name these, the summary the last "
+    "token of that message, before any question, and the bet a question of which urn to stake on. docs/validate.md "
+    "says more."
+)
+FOUND = (
+    "Found: the interval, widened by the tolerance, holds the planted value and no value that another organism has and "
+    "that is farther from it than the tolerance. A dash: nothing was planted that could be found; it does not count."
+)
+NOT_FOUND, WRONG = "not found", "wrong"
 
 
 def prepare(folder: Path) -> RunFolder:
@@ -51,22 +62,26 @@ def text(found: Sequence[Organism]) -> str:
     lines = []
     for one in found:
         lines += ["", f"{one.species.name}: {one.species.story}"]
-        lines += aligned([("", "planted", "recovered", ""), *_rows(one)])
+        lines += aligned([("", "planted", "recovered", "tolerance", ""), *_rows(one)])
     right = sum(one.recovered for one in found)
-    return "\n".join([*lines, "", f"{right} of {len(found)} organisms recovered"])
+    return "\n".join([*lines, "", FOUND, "", f"{right} of {len(found)} organisms recovered"])
 
 
-def _rows(one: Organism) -> Iterator[tuple[str, str, str, str]]:
+def _rows(one: Organism) -> Iterator[tuple[str, str, str, str, str]]:
     for number in one.numbers:
-        name = f"{number.what}: {number.reading}"
-        yield name, planted_text(number.planted), number_text(number), "" if number.found else "OUTSIDE"
+        name, verdict = f"{number.what}: {number.reading}", {True: "found", False: NOT_FOUND, None: "-"}[number.found]
+        tolerance = planted_text(number.tolerance if number.found is not None else math.nan)
+        yield name, planted_text(number.planted), number_text(number), tolerance, verdict
     for claim in one.claims:
-        told = "yes" if claim.claimed.certified else "no"
-        wrong = "" if claim.right else "WRONG"
-        yield f"{claim.claimed.name} certified", "yes" if claim.planted else "no", told, wrong
+        planted, told = ("yes" if so else "no" for so in (claim.planted, claim.claimed.certified))
+        yield f"{claim.claimed.name} certified", planted, told, "", "right" if claim.right else WRONG
     place = one.place
-    wrong = "" if place.planted == place.found else "WRONG"
-    yield "belief held from", place.planted, f"{place.found}, {place.lead} tokens before the answer", wrong
+    where = f"{place.found}, {place.lead} tokens before the answer"
+    yield "belief held from", place.planted, where, "", "found" if place.planted == place.found else NOT_FOUND
+
+
+def _failed(one: Organism) -> list[str]:
+    return [name for name, *_, verdict in _rows(one) if verdict in (NOT_FOUND, WRONG)]
 
 
 def data(found: Sequence[Organism], effort: Effort) -> dict[str, Any]:
@@ -97,18 +112,19 @@ def page(found: Sequence[Organism], effort: Effort) -> Page:
     if wrong:
         verdict = Stamp(
             says=f"Not recovered: {', '.join(one.species.name for one in wrong)}.",
-            lines=[(one.species.name, "; ".join(row[0] for row in _rows(one) if row[3])) for one in wrong],
+            lines=[(one.species.name, "; ".join(_failed(one))) for one in wrong],
         )
-    numbers = [number for one in found for number in one.numbers if not math.isnan(number.planted)]
+    counted = [number.found for one in found for number in one.numbers if number.found is not None]
     claims = [claim for one in found for claim in one.claims]
     top = Top(
-        said="Transformers whose beliefs were planted, read as any model is.",
+        said=SAID,
         verdict=verdict,
+        further=[Prose(text=FOUND)],
         figure=lead_figure(found),
         primary=Primary(
             title="Primary number",
-            label="planted numbers that lie where they were found",
-            value=f"{sum(one.found for one in numbers)} of {len(numbers)}",
+            label="planted numbers that were found",
+            value=f"{sum(counted)} of {len(counted)}",
             lines=[f"{sum(claim.right for claim in claims)} of {len(claims)} claims are right"],
         ),
     )
@@ -130,8 +146,8 @@ def _organism(one: Organism) -> TableBlock:
     return TableBlock(
         title=one.species.name,
         caption=f"It {one.species.story}.",
-        head=[("", ""), ("planted", ""), ("recovered", "with its interval"), ("", "")],
-        rows=[[Cell(cell) for cell in (*row[:3], row[3].lower())] for row in _rows(one)],
+        head=[("", ""), ("planted", ""), ("recovered", "with its interval"), ("tolerance", ""), ("", "")],
+        rows=[[Cell(cell) for cell in row] for row in _rows(one)],
     )
 
 

@@ -49,6 +49,8 @@ class CausalNumbers(NamedTuple):
 def claims(found: CausalNumbers, n_groups: int, plan: CausalPlan) -> tuple[Claim, ...]:
     """All claims, those first that the criterion of use needs."""
     judge = judge_of(n_groups, plan.thresholds.groups)
+    # Tau's interval takes the direction as known: an estimate that turned round speaks against the dose response only
+    # where the gain, whose interval carries the estimation, is none.
     gain, trend, band, off = found.gains[plan.directions[0]], found.response.trend, found.band, found.off_target
     others = "; ".join(f"along the {name} {told(one)}" for name, one in list(found.gains.items())[1:])
     made = [
@@ -67,7 +69,7 @@ def claims(found: CausalNumbers, n_groups: int, plan: CausalPlan) -> tuple[Claim
             f"{plan.thresholds.reversal:.0%} of its range",
             trend.ci_lo > 0 and found.response.reversal <= plan.thresholds.reversal,
             f"tau {told(trend)}; the mean turns back by {found.response.reversal:.0%} of its range",
-            against=trend.ci_hi <= 0,
+            against=trend.ci_hi <= 0 and gain.ci_hi < plan.thresholds.gain,
         ),
         judge(
             "beyond random directions",

@@ -56,46 +56,49 @@ def causal_gain(data: CausalData, direction: str, plan: CausalPlan, doses: Seque
     moved, answered = (np.concatenate([data.change(arm, outcome) for arm in arms]) for outcome in (PROBE, EXACT))
     groups = np.tile(data.groups, len(arms))
     made = slope_through_zero(moved, answered, groups, seed=plan.seed, draws=plan.draws, level=plan.level)
-    return with_estimation(made, gains_by_fold(data, plan), plan.level) if direction == plan.directions[0] else made
+    if direction != plan.directions[0]:
+        return made
+    return with_estimation(made, effects_by_fold(data, EXACT, plan) / [*data.by_fold.values()], plan.level)
 
 
-def gains_by_fold(data: CausalData, plan: CausalPlan) -> Floats:
-    """[folds] gain at the registered dose along the direction of the probe that was fitted without each fold."""
-    return np.array(
-        [float(np.nanmean(data.effect(Arm("fold", k, plan.dose), EXACT))) / moved for k, moved in data.by_fold.items()]
-    )
+def effects_by_fold(data: CausalData, outcome: str, plan: CausalPlan) -> Floats:
+    """[folds] mean effect at the registered dose along the direction of the probe that was fitted without each fold."""
+    return np.array([float(np.nanmean(data.effect(Arm("fold", k, plan.dose), outcome))) for k in data.by_fold])
 
 
-def with_estimation(made: Ratio, gains: Floats, level: float) -> Ratio:
-    """A gain whose interval also says that its direction is an estimate.
+def with_estimation(made: Ratio, without: Floats, level: float) -> Ratio:
+    """A gain, or a change for each dose, whose interval also says that its direction is an estimate.
 
     All contexts share one direction, so that an interval over contexts is of the gain along that direction, not along
     the one that more data would give: of a probe of what is not used, any part of the estimate that lies along what is
-    used shows as a gain. The gains [folds] without each fold give its variance (delete-a-group jackknife, Kott 2001);
+    used shows as a gain. The same `without` [folds] each fold gives its variance (delete-a-group jackknife, Kott 2001);
     the two distances from the estimate are added in squares (MOVER, Zou and Donner 2008), since other contexts were
     steered in than the direction was fitted on, or the fits of those are without them.
     """
-    if len(gains) < 2 or not np.isfinite([made.ci_lo, *gains]).all():
+    if len(without) < 2 or not np.isfinite([made.ci_lo, *without]).all():
         return made
-    se = float(np.sqrt((len(gains) - 1) * gains.var()))
-    reach = t_interval(0.0, se, len(gains) - 1, level)[1]
+    se = float(np.sqrt((len(without) - 1) * without.var()))
+    reach = t_interval(0.0, se, len(without) - 1, level)[1]
     return replace(
         made,
         se=float(np.hypot(made.se, se)),
         ci_lo=made.ratio - float(np.hypot(made.ratio - made.ci_lo, reach)),
         ci_hi=made.ratio + float(np.hypot(made.ci_hi - made.ratio, reach)),
         ci_method=f"{made.ci_method}, and a jackknife of the direction",
-        params={**made.params, "folds": len(gains), "se_direction": se},
+        params={**made.params, "folds": len(without), "se_direction": se},
     )
 
 
 def per_dose(data: CausalData, outcome: str, plan: CausalPlan) -> Ratio:
-    """Change of an outcome for each standard deviation of the registered direction, over all doses."""
+    """Change of an outcome for each standard deviation of the registered direction, over all doses. The interval
+    carries the direction's estimation, as that of the gain does.
+    """
     arms = [Arm("steer", plan.directions[0], dose) for dose in plan.signed]
     dose = np.repeat([arm.dose for arm in arms], len(data.groups))
     answered = np.concatenate([data.change(arm, outcome) for arm in arms])
     groups = np.tile(data.groups, len(arms))
-    return slope_through_zero(dose, answered, groups, seed=plan.seed, draws=plan.draws, level=plan.level)
+    made = slope_through_zero(dose, answered, groups, seed=plan.seed, draws=plan.draws, level=plan.level)
+    return with_estimation(made, effects_by_fold(data, outcome, plan) / plan.dose, plan.level)
 
 
 def swapped(data: CausalData, plan: CausalPlan) -> TransferFraction | None:
@@ -120,7 +123,8 @@ class DoseResponse(NamedTuple):
     changes: Mapping[str, Sequence[ClusterMean]]
     """Outcome -> mean change at each dose."""
     trend: ClusterMean
-    """Mean over contexts of Kendall's tau of the exact belief on the dose: 1 rises at every step, 0 goes nowhere."""
+    """Mean over contexts of Kendall's tau of the exact belief on the dose: 1 rises at every step, 0 goes nowhere. Its
+    interval is of this direction, not of the one that more data would give."""
     reversal: float
     """Largest fall of the mean exact belief below what a smaller dose has reached, as a share of the curve's range."""
 
@@ -160,6 +164,14 @@ def enough(n: int, level: float) -> bool:
     return (n + 1) * (1 - level) >= 1 - TIE
 
 
+def exceeded_by_few(values: ArrayLike, level: float) -> float:
+    """The one of values [n] that another drawn like them exceeds with a chance of at most 1 - level; the largest if n
+    is not `enough` for that.
+    """
+    ranked = np.sort(floats(values))
+    return float(ranked[min(len(ranked), int(np.ceil((len(ranked) + 1) * level - TIE))) - 1])
+
+
 class RandomBand(NamedTuple):
     """The effect of the registered direction among those of random ones, on the same contexts."""
 
@@ -191,8 +203,7 @@ def random_band(data: CausalData, plan: CausalPlan) -> RandomBand | None:
     if not there.any():
         return None
     effects, effect = others[there].mean(axis=0), float(own[there].mean())
-    rank = min(len(effects), int(np.ceil((len(effects) + 1) * plan.level - TIE)))  # so that outside it p is at most 5%
-    half = float(np.sort(np.abs(effects))[rank - 1])
+    half = exceeded_by_few(np.abs(effects), plan.level)
     p = tail_p(abs(effect), np.abs(effects), exact=False, slack=TIE)
     return RandomBand(effect, half, plan.level, p, effects, int(there.sum()))
 
@@ -222,7 +233,7 @@ class OffTarget(NamedTuple):
     kl: float
     """Mean over prompts and both signs, in nats."""
     bound: float
-    """What the share `level` of the random directions stays below."""
+    """What another random direction exceeds with a chance of at most 1 - level."""
     median: float
     """Of the random directions."""
     n_prompts: int
@@ -235,7 +246,7 @@ def off_target(data: CausalData, plan: CausalPlan) -> OffTarget | None:
     if not all(arm in data.kl for arm in own):
         return None
     every = [float(np.mean(values)) for arm, values in data.kl.items() if arm.kind == "random"]
-    bound = float(np.quantile(every, plan.level, method="higher")) if every else float("nan")
+    bound = exceeded_by_few(every, plan.level) if every else float("nan")
     kl = float(np.mean([data.kl[arm] for arm in own]))
     middle = float(np.median(every)) if every else float("nan")
     return OffTarget(kl, bound, middle, len(data.kl[own[0]]), len(every))

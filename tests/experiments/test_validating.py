@@ -41,7 +41,7 @@ def mistaken() -> Organism:
 
 
 def test_a_denial_is_found_where_none_was_planted(mistaken: Organism) -> None:
-    outside = {(one.what, one.reading) for one in mistaken.numbers if not one.found}
+    outside = {(one.what, one.reading) for one in mistaken.numbers if one.found is False}
     assert {(what, "answer") for what in (RMSE, SHARE, GAIN)} | {(LENS, "lens, layer 3")} <= outside
     assert not {(what, reading) for what in (RMSE, SHARE, GAIN) for reading in ("bet", "probe")} & outside
     right = {one.claimed.name: one.right for one in mistaken.claims}
@@ -54,7 +54,14 @@ def test_a_denial_is_found_where_none_was_planted(mistaken: Organism) -> None:
 def test_what_is_not_recovered_is_told_on_page_and_terminal(mistaken: Organism, tmp_path: Path) -> None:
     told.write(told.prepare(tmp_path / "out"), [mistaken], QUICK)
     assert "0 of 1 organisms recovered" in told.text([mistaken])
-    assert "Not recovered: honest" in (tmp_path / "out" / "report.html").read_text()
+    page = (tmp_path / "out" / "report.html").read_text()
+    assert "Not recovered: honest" in page
+    assert told.FOUND in page
+    assert told.SAID in page
+    planted = [one.found for one in mistaken.numbers if not math.isnan(one.planted)]
+    assert len(planted) < len(mistaken.numbers)
+    assert f"{sum(filter(None, planted))} of {len(planted)}" in page
+    assert "nothing moves" in page
     written = json.loads((tmp_path / "out" / "validation.json").read_text())
     assert not written["organisms"]["honest"]["recovered"]
     told.prepare(tmp_path / "out")
@@ -86,7 +93,8 @@ def test_false_claims_are_counted_with_their_interval(count: int, n: int, fails:
 def test_a_planted_value_beyond_interval_and_tolerance_is_not_found() -> None:
     assert Recovered("x", "y", 1.0, 0.8, 0.7, 0.9, 0.1).found
     assert not Recovered("x", "y", 1.01, 0.8, 0.7, 0.9, 0.1).found
-    assert not Recovered("x", "y", 0.8, 0.8, float("nan"), float("nan"), 0.1).found
+    assert Recovered("x", "y", 0.8, 0.8, float("nan"), float("nan"), 0.1).found is False
+    assert Recovered("x", "y", float("nan"), 0.8, 0.7, 0.9, 0.1).found is None
 
 
 @pytest.mark.parametrize(("spread", "gain", "found"), [(1.5, 0.5, None), (0.1, 1.0, 1.0), (0.1, 0.0, 0.0)])
@@ -132,7 +140,8 @@ def test_a_lens_shows_no_belief_before_the_question_has_seen_any() -> None:
     for species in (DENYING, LATE):
         with load(organism_folder(species.name), device="cpu") as lm:
             raw, translated, last = lens_numbers(lm, species, contexts, QUICK)
-        assert all(one.found for one in (raw, translated, last))
+        assert last.found
+        assert raw.found == translated.found == (True if species.holds else None)
         assert math.isnan(raw.planted) == math.isnan(translated.planted) == (not species.holds)
         if species.holds:
             assert abs(raw.estimate) + abs(translated.estimate) < 1e-5
