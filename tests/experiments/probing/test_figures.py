@@ -16,7 +16,7 @@ from doxascope.probes.selection.sweep import Sweep
 def heads_at(layers: list[int], r2: float, band: float = 0.2) -> Sweep:
     """A sweep of three heads a layer, whose R2 is 0.01 lower with each place."""
     points = tuple(ReadAt("head_out", layer, "statement", head) for layer in layers for head in range(3))
-    found, none = r2 - 0.01 * np.arange(len(points)), np.zeros((len(points), 1))
+    found, none = r2 - 0.01 * np.arange(len(points), dtype=np.float64), np.zeros((len(points), 1))
     return Sweep(points, found, none, none[:, 0], band, 0.95, 0.0, 1.0, points[:1], none, 0)
 
 
