@@ -47,7 +47,7 @@ class NoiseFloors:
         return Added(
             files={"floors.json": {"certificate": certificate.hash, **change.model_dump(), "scores": rows}},
             blocks=[Prose(text=text, soft=True)],
-            notes={one.key: _told(one, floors[one.key]) for one in run.numbers if not math.isnan(one.score.estimate)},
+            notes={one.key: _told(one, floors[one.key]) for one in run.numbers if not math.isnan(floors[one.key])},
         )
 
 

@@ -1,5 +1,6 @@
 import json
 import re
+import sys
 from collections.abc import Callable, Collection
 from typing import Any
 
@@ -386,3 +387,16 @@ def test_a_wrong_setting_is_named(change: str, message: str) -> None:
 def test_answers_with_labels_are_not_matched() -> None:
     with pytest.raises(UserError, match="'letters' is answered with labels"):
         load_config("consistency", ["sampled.draws=5", "sampled.methods=[letters]"])
+
+
+@pytest.mark.parametrize("mixed", [False, True])
+def test_instances_of_a_few_items_at_a_time_are_those_of_all_at_once(
+    setup: tuple[Experiment, ConsistencyConfig], monkeypatch: pytest.MonkeyPatch, mixed: bool
+) -> None:
+    table = table_of(setup, believer(0.5, 0.2))
+    table = table.sample(frac=1, random_state=0) if mixed else table  # as a user's table may lie
+    whole = instances(table)
+    monkeypatch.setattr(sys.modules[instances.__module__], "ITEMS_AT_ONCE", 2)
+    few = instances(table)
+    assert whole["item"].nunique() > 2
+    pd.testing.assert_frame_equal(few.astype(object), whole.astype(object), check_exact=True)
