@@ -45,6 +45,8 @@ Conversation = Sequence[Message]
 
 ROLES: tuple[str, ...] = ("system", "user", "assistant")
 """Who may speak."""
+KEYS = Message.__required_keys__
+_Turns = tuple[tuple[Role, str], ...]
 
 
 def as_conversations(messages: str | Conversation | Sequence[str | Conversation]) -> list[Conversation]:
@@ -73,6 +75,9 @@ def as_conversations(messages: str | Conversation | Sequence[str | Conversation]
 def check_messages(messages: Conversation) -> None:
     """Raise UserError, naming the message, for one that is no turn of a conversation."""
     for i, message in enumerate(messages):
+        if type(message) is dict and message.keys() == KEYS and type(message["content"]) is str:
+            if message["role"] in ROLES:  # as of almost every one
+                continue
         if not isinstance(message, Mapping):
             raise UserError(f"message {i}: is {type(message).__name__}; give {{'role': ..., 'content': ...}}")
         if missing := [key for key in ("role", "content") if not isinstance(message.get(key), str)]:
@@ -161,11 +166,12 @@ class ChatRenderer:
 
         `own_turns`: the assistant's turns are the model's own, so that none is prefilled, and none is looked for.
         """
-        text = self.begun(messages, prefill)
+        turns = _turns(messages)
+        text = self._begun(turns, prefill)
         (ids,) = self._tokenise([text])
         if not ids:
             raise UserError("prompt is empty; give at least one message")
-        prefilled = () if own_turns else self._prefilled_turns(messages, ids)
+        prefilled = () if own_turns else self._prefilled_turns(turns, ids)
         boundary = self._boundary(text, ids)
         return Prompt(tuple(ids), boundary if prefill else boundary._replace(gap=self._gap(text)), prefilled)
 
@@ -173,8 +179,11 @@ class ChatRenderer:
         """The text whose ids are those of the prompt, with the answer's beginning, and the space that may go before
         it.
         """
-        text = self._text(messages)
-        return text + _spaced(self._gap(text), prefill)
+        return self._begun(_turns(messages), prefill)
+
+    def _begun(self, turns: _Turns, prefill: str) -> str:
+        text = self._rendered(turns)
+        return text + _spaced(self._gap(text), prefill) if prefill else text
 
     def _gap(self, text: str) -> str:
         """What stands between a rendered text and an answer that does not begin with white space itself: nothing after
@@ -184,7 +193,7 @@ class ChatRenderer:
 
     def text(self, messages: Conversation) -> str:
         """The text whose ids are those of the prompt, without a prefill."""
-        return self._text(messages)
+        return self._rendered(_turns(messages))
 
     def digest(self, messages: Conversation, prefill: str = "") -> str:
         """A digest of the rendered text, with its prefill: two read-outs with the same were asked the same."""
@@ -237,17 +246,16 @@ class ChatRenderer:
         starts_anew = ids[-len(alone) :] == alone
         return Boundary(self._special[token], tail) if starts_anew else Boundary(None, text)
 
-    def _prefilled_turns(self, messages: Conversation, ids: list[int]) -> tuple[range, ...] | None:
+    def _prefilled_turns(self, turns: _Turns, ids: list[int]) -> tuple[range, ...] | None:
         """The places of the assistant turns: each must follow the prompt that would have asked for it."""
-        turns = []
-        for i, message in enumerate(messages):
-            if message["role"] == "assistant":
-                context = self._text(messages[:i])
-                before, said = self._tokenise([context, self.begun(messages[:i], message["content"])])
+        found = []
+        for i, (role, content) in enumerate(turns):
+            if role == "assistant":
+                before, said = self._tokenise([self._rendered(turns[:i]), self._begun(turns[:i], content)])
                 if not before or ids[: len(before)] != before or ids[: len(said)] != said or len(ids) == len(said):
                     return None
-                turns.append(range(len(before), len(said) + 1))
-        return tuple(turns)
+                found.append(range(len(before), len(said) + 1))
+        return tuple(found)
 
     def continuations(self, boundary: Boundary, texts: Sequence[str]) -> list[tuple[int, ...]]:
         """The ids of each text as it follows a prompt with this end, canonically tokenised together with it. What does
@@ -268,11 +276,7 @@ class ChatRenderer:
                 )
         return [tuple(ids[len(before) :]) for ids in after]
 
-    def _text(self, messages: Conversation) -> str:
-        check_messages(messages)
-        return self._rendered(tuple((message["role"], message["content"]) for message in messages))
-
-    def _render(self, turns: tuple[tuple[Role, str], ...]) -> str:
+    def _render(self, turns: _Turns) -> str:
         messages: Conversation = [{"role": role, "content": content} for role, content in turns]
         for i, message in enumerate(messages):
             if injected := next((token for token in self._special if token in message["content"]), None):
@@ -317,6 +321,11 @@ class ChatRenderer:
 ANSWER = "Assistant:"
 """In the plain template, what an answer follows."""
 HELLO: list[Message] = [{"role": "user", "content": "Hello"}]
+
+
+def _turns(messages: Conversation) -> _Turns:
+    check_messages(messages)
+    return tuple((message["role"], message["content"]) for message in messages)
 
 
 def _spaced(gap: str, text: str) -> str:

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from ..errors import UserError
 from ..model.upload import upload
+from ..tree.tree import Graft, Ints
 from .chat import Boundary, ChatRenderer
 
 if TYPE_CHECKING:
@@ -161,10 +162,20 @@ class OptionPaths:
     paths: tuple[tuple[tuple[int, ...], ...], ...]
     """[option][form] -> ids."""
 
-    @property
-    def first_ids(self) -> set[int]:
-        """The tokens with which some option begins."""
-        return {path[0] for paths in self.paths for path in paths}
+    @cached_property
+    def first_ids(self) -> Ints:
+        """The tokens with which some option begins, each once."""
+        return np.unique([path[0] for paths in self.paths for path in paths])
+
+    @cached_property
+    def graft(self) -> Graft:
+        """All paths as what can be put below any prompt."""
+        return Graft([path for paths in self.paths for path in paths])
+
+    @cached_property
+    def counts(self) -> Ints:
+        """[options] how many paths each has."""
+        return np.array([len(paths) for paths in self.paths], dtype=np.int64)
 
 
 CACHED_PATHS = 64
