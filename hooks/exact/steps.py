@@ -171,7 +171,10 @@ def sum_groups(logp: Numbers, first: Ints) -> Numbers:
 
 def log_sum(logp: Numbers) -> Numbers:
     """[...] log of the summed probabilities of [..., n]."""
-    return sum_groups(logp, np.zeros(1, dtype=np.int64))[..., 0]
+    top = logp.max(axis=-1, keepdims=True)
+    top = np.where(np.isfinite(top), top, 0.0)
+    with np.errstate(divide="ignore"):
+        return (np.log(np.add.reduceat(np.exp(logp - top), [0], axis=-1)) + top)[..., 0]
 
 
 def at_most_one(logp: Numbers, lengths: Ints) -> Numbers:

@@ -28,6 +28,8 @@ AFTER_THOUGHT = "\n\n"
 """The text between a thought and the answer, in the templates and in what such models write."""
 
 
+NEAR = 100
+"""Characters at the end of a prompt in which its last special token is looked for first."""
 REMEMBERED = 1024
 """Rendered conversations: the questions of one item ask about few."""
 Role = Literal["system", "user", "assistant"]
@@ -75,9 +77,9 @@ def as_conversations(messages: str | Conversation | Sequence[str | Conversation]
 def check_messages(messages: Conversation) -> None:
     """Raise UserError, naming the message, for one that is no turn of a conversation."""
     for i, message in enumerate(messages):
-        if type(message) is dict and message.keys() == KEYS and type(message["content"]) is str:
-            if message["role"] in ROLES:  # as of almost every one
-                continue
+        plain = type(message) is dict and message.keys() == KEYS
+        if plain and type(message["content"]) is str and message["role"] in ROLES:
+            continue  # as almost every one is
         if not isinstance(message, Mapping):
             raise UserError(f"message {i}: is {type(message).__name__}; give {{'role': ..., 'content': ...}}")
         if missing := [key for key in ("role", "content") if not isinstance(message.get(key), str)]:
@@ -138,6 +140,7 @@ class ChatRenderer:
         self._special = {text: i for text, (i, special) in added.items() if special or text in (THINK, CLOSE)}
         self._tokeniser = Tokeniser(tokenizer, self._special)
         self._rendered = lru_cache(REMEMBERED)(self._render)
+        self._answered = lru_cache(REMEMBERED)(self._answer)
         self.close = self._special.get(CLOSE)
         """The token that ends a thought, if the model has one."""
         # Where the template writes no BOS, a text begins as the tokenizer lets it begin.
@@ -237,8 +240,11 @@ class ChatRenderer:
         return "\n" if self._opens else f"{THINK}\n\n"
 
     def _boundary(self, text: str, ids: list[int]) -> Boundary:
-        place, token = max(((text.rfind(token), token) for token in self._special), default=(-1, ""))
-        if place < 0:
+        for start in (max(0, len(text) - NEAR), 0):
+            place, token = max(((text.rfind(token, start), token) for token in self._special), default=(-1, ""))
+            if place >= 0:
+                break
+        else:
             return Boundary(None, text)
         # Tokenisation starts anew at a special token in every tokenizer known; where it does not, use the whole.
         tail = text[place + len(token) :]
@@ -251,11 +257,15 @@ class ChatRenderer:
         found = []
         for i, (role, content) in enumerate(turns):
             if role == "assistant":
-                before, said = self._tokenise([self._rendered(turns[:i]), self._begun(turns[:i], content)])
+                before, said = self._answered(turns[:i], content)
                 if not before or ids[: len(before)] != before or ids[: len(said)] != said or len(ids) == len(said):
                     return None
                 found.append(range(len(before), len(said) + 1))
         return tuple(found)
+
+    def _answer(self, turns: _Turns, content: str) -> list[list[int]]:
+        """The ids of a prompt, and those with an answer begun."""
+        return self._tokenise([self._rendered(turns), self._begun(turns, content)])
 
     def continuations(self, boundary: Boundary, texts: Sequence[str]) -> list[tuple[int, ...]]:
         """The ids of each text as it follows a prompt with this end, canonically tokenised together with it. What does
@@ -264,8 +274,7 @@ class ChatRenderer:
         Raises UserError, showing the tokens, if the prompt's own ids change when a text is appended: then no
         sequence of next tokens *is* that text, and its probability is not defined by the prompt's ids.
         """
-        anchor = "" if boundary.anchor is None else str(self.tokenizer.convert_ids_to_tokens(boundary.anchor))
-        start = anchor + boundary.tail
+        start = self._beginning(boundary)
         before, *after = self._tokenise([start, *(start + _spaced(boundary.gap, text) for text in texts)])
         for text, ids in zip(texts, after, strict=True):
             if ids[: len(before)] != before or len(ids) == len(before):
@@ -275,6 +284,16 @@ class ChatRenderer:
                     "example by moving the space between them"
                 )
         return [tuple(ids[len(before) :]) for ids in after]
+
+    def changing(self, boundary: Boundary, texts: Sequence[str], ends: Sequence[str]) -> list[str | None]:
+        """Of each text that follows a prompt with this end, the first of `ends` that changes its ids; None: none."""
+        start = self._beginning(boundary)
+        return self._tokeniser.changing([start + _spaced(boundary.gap, text) for text in texts], ends)
+
+    def _beginning(self, boundary: Boundary) -> str:
+        """All of a prompt with this end that decides how a text that follows is tokenised."""
+        anchor = "" if boundary.anchor is None else str(self.tokenizer.convert_ids_to_tokens(boundary.anchor))
+        return anchor + boundary.tail
 
     def _render(self, turns: _Turns) -> str:
         messages: Conversation = [{"role": role, "content": content} for role, content in turns]

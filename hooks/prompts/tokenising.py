@@ -48,6 +48,22 @@ class Tokeniser:
                 return self._whole(texts)
         return found
 
+    def changing(self, texts: Sequence[str], ends: Sequence[str]) -> list[str | None]:
+        """Of each text, the first of some ends that changes its own ids when it follows; None: none does."""
+        lasts = [self._last(text) for text in texts]
+        distinct = list(dict.fromkeys(lasts))
+        ids = iter(self.ids([last + end for last in distinct for end in ("", *ends)]))
+        found: dict[str, str | None] = {}
+        for last in distinct:
+            own, *more = (next(ids) for _ in range(len(ends) + 1))
+            found[last] = next((end for end, one in zip(ends, more, strict=True) if one[: len(own)] != own), None)
+        return [found[last] for last in lasts]
+
+    def _last(self, text: str) -> str:
+        """The end of a text, all of it that decides how what follows is tokenised."""
+        last = self._cut.split(text)[-1] if self._cut else text
+        return last if self._words is None or not self._cut else SPACE.split(last)[-1]
+
     def _by_words(self, stretches: Sequence[str]) -> list[list[int]]:
         if (known := self._words) is None:
             return self._whole(stretches)

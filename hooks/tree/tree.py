@@ -6,7 +6,6 @@ ancestors alone and stands at its depth, so each path reads exactly as it would 
 
 from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import dataclass
-from itertools import repeat
 
 import numpy as np
 from numpy.typing import NDArray
@@ -49,25 +48,21 @@ class TokenTree:
             marks: of each id, what sets it apart from the same token at the same place, or None. Equal ids with equal
                 marks are one node.
         """
-        path, child, ids = list[int](), self._child, tuple(ids)
-        plain = below == ROOT and not apart and marks is None
+        ids = tuple(ids)
+        path, plain = list[int](), below == ROOT and not apart and marks is None
+        marks = marks or (None,) * len(ids)
         if plain and (shared := _shared(ids, self._latest[0])):  # prompts that follow each other begin alike
             path = self._latest[1][:shared]
             below = path[-1]
-        rest = ids[len(path) :]
-        for token, mark in zip(rest, repeat(None, len(rest)) if marks is None else marks, strict=True):
-            node = None if apart else child.get((below, token, mark))
+        for key in () if apart else zip(ids[len(path) :], marks[len(path) :], strict=True):
+            node = self._child.get((below, *key))
             if node is None:
-                node = len(self.tokens)
-                if not apart:
-                    child[below, token, mark] = node
-                if mark is not None:
-                    self.marks[node] = mark
-                self.tokens.append(token)
-                self.parents.append(below)
-                self.depths.append(self.depths[below] + 1 if below != ROOT else 0)
+                break
             path.append(node)
             below = node
+        rest, first = len(path), len(self.tokens)
+        if fresh := range(first, first + len(ids) - rest):
+            path += self._make(ids[rest:], [below, *fresh[:-1]], marks[rest:], reached=not apart)
         if plain:
             self._latest = ids, path
         return path
@@ -78,21 +73,35 @@ class TokenTree:
         Below what was added last there is nothing yet, and the graft is copied.
         """
         first = len(self.tokens)
-        if below != first - 1:
-            nodes: list[int] = []
-            for token, parent in zip(graft.tokens, graft.parents, strict=True):
-                nodes += self.add([token], below if parent == ROOT else nodes[parent], marks=[mark])
-            return np.array(nodes, dtype=np.int64)[graft.nodes]
-        parents = [below if parent == ROOT else first + parent for parent in graft.parents]
-        fresh = range(first, first + len(parents))
-        self._child.update(zip(zip(parents, graft.tokens, repeat(mark)), fresh, strict=False))
-        if mark is not None:
-            self.marks.update(zip(fresh, repeat(mark)))
-        depth = self.depths[below] + 1
-        self.tokens += graft.tokens
+        if below == first - 1:
+            parents = [below if parent == ROOT else first + parent for parent in graft.parents]
+            self._make(graft.tokens, parents, [mark] * len(parents))
+            return graft.nodes + first
+        nodes, fresh = list[int](), list[tuple[int, int, Hashable]]()
+        for token, parent in zip(graft.tokens, graft.parents, strict=True):
+            key = below if parent == ROOT else nodes[parent], token, mark
+            node = self._child.get(key)
+            if node is None:
+                node = self._child[key] = first + len(fresh)
+                fresh.append(key)
+            nodes.append(node)
+        self._make([token for _, token, _ in fresh], [above for above, _, _ in fresh], [mark] * len(fresh))
+        return np.array(nodes, dtype=np.int64)[graft.nodes]
+
+    def _make(
+        self, tokens: Sequence[int], parents: Sequence[int], marks: Sequence[Hashable], *, reached: bool = True
+    ) -> range:
+        """New nodes, and whether later walks come to them."""
+        nodes = range(len(self.tokens), len(self.tokens) + len(tokens))
+        if reached:
+            self._child.update(zip(zip(parents, tokens, marks, strict=True), nodes, strict=True))
+        if marks.count(None) < len(marks):
+            self.marks.update((node, mark) for node, mark in zip(nodes, marks, strict=True) if mark is not None)
+        self.tokens += tokens
         self.parents += parents
-        self.depths += [depth + own for own in graft.depths]
-        return graft.nodes + first
+        for parent in parents:
+            self.depths.append(self.depths[parent] + 1 if parent != ROOT else 0)
+        return nodes
 
     def begin(self) -> None:
         """What is added from here on shares nothing with what is there."""
@@ -118,7 +127,7 @@ class Graft:
     def __init__(self, paths: Iterable[Sequence[int]]) -> None:
         tree = TokenTree()
         found = [tree.add(ids) for ids in paths]
-        self.tokens, self.parents, self.depths = tree.tokens, tree.parents, tree.depths
+        self.tokens, self.parents = tree.tokens, tree.parents
         self.nodes: Ints = np.array([node for path in found for node in path], dtype=np.int64)
         """Of every token of every path, one after the other."""
         self.lengths: Ints = np.array([len(path) for path in found], dtype=np.int64)
@@ -186,18 +195,19 @@ def cut_into_packs(tree: TokenTree, read: Iterable[int], budget: int) -> list[Pa
     packs: list[Pack] = []
     latest = [-1] * len(tree) + [0]  # the last pack that each node is in; the parent of first tokens is in all
     inside, rows = list[int](), list[int]()
+    number = 0
     for node in sorted(set(read)):
-        known = len(inside)
-        while True:
-            number, above = len(packs), node
-            while latest[above] != number:
-                latest[above] = number
-                inside.append(above)
-                above = parents[above]
-            if not rows or len(inside) <= budget:
-                break
+        known, above = len(inside), node
+        while latest[above] != number:
+            latest[above] = number
+            inside.append(above)
+            above = parents[above]
+        if rows and len(inside) > budget:
             packs.append(_make_pack(numbers, inside[:known], rows))
-            inside, rows, latest[ROOT] = [], [], len(packs)
+            number = latest[ROOT] = number + 1
+            inside, rows = tree.ancestors(node)[::-1], []
+            for above in inside:
+                latest[above] = number
         rows.append(node)
     if rows:
         packs.append(_make_pack(numbers, inside, rows))
