@@ -50,3 +50,12 @@ def along_an_estimate(seed: int, plan: CausalPlan, folds: int = 10, used: float 
     blank = np.full(n, np.nan)
     by_fold = {k: plan.dose * read for k, (read, _) in rest.items()}
     return CausalData(np.arange(n), readings, {"d": 1.0}, blank, np.zeros(n), blank, by_fold=by_fold)
+
+
+def expected(used: float) -> tuple[float, float]:
+    """The gain, and how far a step moves the belief, along the direction that ever more rows would give.
+
+    The means of the concept lie 2 apart in one entry, of which the probe then reads a half: its variance is 2, of which
+    the concept makes 1.
+    """
+    return 2 * used, 2 * used
