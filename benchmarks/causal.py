@@ -4,8 +4,8 @@
 
 Contexts are simulated: groups have gains of their own about the planted one, every disturbance lifts the belief by the
 square of its dose, the reading is noisy, and random directions do something, too. Groups are alike, or of 1 to 12 rows.
-Then directions that are estimates, of what is used by so much, or not: how often the intervals of the gain, of the change
-of the action for each SD and of what the wrong token does less hold what the direction without error would give.
+Then directions that are estimates, of what is used by so much, or not: how often the intervals of the gain, of the
+change of the action for each SD and of what the wrong token does less hold what a direction without error would give.
 """
 
 import argparse

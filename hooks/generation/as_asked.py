@@ -31,8 +31,9 @@ MEAN_NAT = {"float32": 1e-4, "bfloat16": 0.1, "float16": 0.02}
 """How far an engine's log-probabilities may be from ours, in the mean of the distances. It rounds logits of half
 precision, those of bfloat16 to eighths."""
 BIAS_NAT = 5e-3
-"""How far their mean may be where anything can be drawn, beyond `MEANT` standard errors: a temperature or a truncation is
-not rounding. It estimates the Kullback-Leibler divergence of the engine's distribution from the one that was asked for.
+"""How far their mean may be where anything can be drawn, beyond `MEANT` standard errors: rounding cancels out, a
+temperature or a truncation does not. It estimates the Kullback-Leibler divergence of the engine's distribution from the
+one that was asked for.
 Errors of logits of SD s make that s^2 / 2 times the chance that two draws differ, and the variance of a distance s^2
 times that chance, which the mean of 1 - p over drawn tokens estimates; s is .1, as far as bfloat16 goes. So tokens that
 were all but sure give nothing free."""
@@ -43,8 +44,8 @@ TILTS = (-0.2, -SMALL, SMALL, 0.25)
 FREE = 0.01
 """Of the variance of a token's log-probability (nats squared), the bias that is given free."""
 FALSE_ALARM = 6e-5
-"""Largest chance that a faithful engine is ever refused for what it drew, in however many calls, however few tokens that
-is and however rare the rarest: that of 4 standard errors of a normal number."""
+"""Largest chance that a faithful engine is ever refused for what it drew by one sampling, in however many calls, however
+few tokens and however rare the rarest: that of 4 standard errors of a normal number."""
 
 
 class ReadText(NamedTuple):
@@ -99,7 +100,7 @@ def _asked(logp: "torch.Tensor", sampling: Sampling) -> "torch.Tensor":
 
 @dataclass
 class AsAsked:
-    """Whether all that an engine has drawn by one sampling is what was asked for: each call adds to the same two tests."""
+    """Whether all that an engine has drawn by one sampling is what was asked for: each call adds to the same tests."""
 
     tokens: int = 0
     gap: float = 0.0
