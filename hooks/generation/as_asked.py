@@ -44,8 +44,8 @@ TILTS = (-0.2, -SMALL, SMALL, 0.25)
 FREE = 0.01
 """Of the variance of a token's log-probability (nats squared), the bias that is given free."""
 FALSE_ALARM = 6e-5
-"""Largest chance that a faithful engine is ever refused for what it drew by one sampling, in however many calls, however
-few tokens and however rare the rarest: that of 4 standard errors of a normal number."""
+"""Largest chance that a faithful engine is ever refused for what it drew by one sampling, in however many calls,
+however few tokens and however rare the rarest: that of 4 standard errors of a normal number."""
 
 
 class ReadText(NamedTuple):

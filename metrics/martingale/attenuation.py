@@ -246,9 +246,8 @@ def _carried(prior: Floats, rows: Rows) -> str:
     """Whether clusters enough carry a slope on the centred priors [n]."""
     leverage = cluster_sums(prior**2, rows.codes, rows.n_clusters)
     total = float(leverage.sum())
-    return (
-        "few_effective_clusters" if few_effective(herfindahl(leverage / total) if total > EXACT_SS else 0.0) else "ok"
-    )
+    effective = herfindahl(leverage / total) if total > EXACT_SS else 0.0
+    return "few_effective_clusters" if few_effective(effective) else "ok"
 
 
 def _cluster_se(influence: Floats, codes: np.ndarray, n_clusters: int) -> float:

@@ -213,8 +213,8 @@ def said_by(temperature: float, top_p: float, noise: float, seed: int) -> tuple[
 
 
 def test_an_engine_that_says_what_it_draws_by_is_told_from_rounding_among_tokens_that_are_sure() -> None:
-    """Errors of half precision are let pass, of one call or ten; nucleus sampling is seen in one answer's open word, and a
-    temperature of .9 in ten calls of which hardly one alone would show it."""
+    """Errors of half precision are let pass, in one call or ten; nucleus sampling is seen in the open word of answers,
+    and a temperature of .9 in ten calls."""
 
     def refused_after(temperature: float, top_p: float, noise: float, seed: int) -> int:
         """Calls until the first refusal; 0: none of ten."""
