@@ -213,13 +213,13 @@ def said_by(temperature: float, top_p: float, noise: float, seed: int) -> tuple[
 
 
 def test_an_engine_that_says_what_it_draws_by_is_told_from_rounding_among_tokens_that_are_sure() -> None:
-    """Errors of half precision are let pass, in one call or ten; nucleus sampling is seen in the open word of answers,
-    and a temperature of .9 in ten calls."""
+    """Errors of half precision are let pass, in one call or six; nucleus sampling is seen in the open word of answers,
+    and a temperature of .9 in six calls."""
 
     def refused_after(temperature: float, top_p: float, noise: float, seed: int) -> int:
-        """Calls until the first refusal; 0: none of ten."""
+        """Calls until the first refusal; 0: none of six."""
         seen = AsAsked()
-        for call in range(1, 11):
+        for call in range(1, 7):
             said, read = said_by(temperature, top_p, noise, 100 * seed + call)
             try:
                 seen.check("it", [said], [read], "bfloat16")
@@ -227,9 +227,9 @@ def test_an_engine_that_says_what_it_draws_by_is_told_from_rounding_among_tokens
                 return call
         return 0
 
-    assert not any(refused_after(1.0, 1.0, noise, seed) for noise in (1e-3, 0.03, 0.1) for seed in range(4))
-    assert all(refused_after(1.0, 0.95, 0.03, seed) == 1 for seed in range(4))
-    assert all(refused_after(0.9, 1.0, 0.03, seed) > 0 for seed in range(4))
+    assert not any(refused_after(1.0, 1.0, noise, seed) for noise in (1e-3, 0.03, 0.1) for seed in range(2))
+    assert all(refused_after(1.0, 0.95, 0.03, seed) == 1 for seed in range(2))
+    assert all(refused_after(0.9, 1.0, 0.03, seed) > 0 for seed in range(2))
 
 
 def test_an_engine_that_draws_what_was_to_be_left_out_is_refused(letters: Any) -> None:
