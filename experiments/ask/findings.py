@@ -2,11 +2,12 @@
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from textwrap import shorten
 
 import numpy as np
 import pandas as pd
 
-from ..experiment import Column, Findings, Gallery, Instance, Table, Transcripts
+from ..experiment import Column, Findings, Gallery, Instance, Table, Transcript, Transcripts
 from ..scoring.families.multiclass import EVEN, GUESS, UNBINNED
 from ..scoring.number import Number
 from ..tables.samples import ALL
@@ -16,6 +17,8 @@ from .table import Answered, answered
 
 MOST = 300
 """Questions on a page; of more, so many are drawn."""
+LONGEST = 300
+"""Characters of a question that are shown before it is unfolded."""
 COLUMNS = (
     Column(
         "accuracy", "accuracy", "share of questions whose likeliest option is the true one", percent=True, beside=GUESS
@@ -85,7 +88,7 @@ def low_coverage(config: AskConfig, asked: dict[str, list[Answered]]) -> Iterato
 
 
 def _gallery(config: AskConfig, asked: dict[str, list[Answered]], transcripts: Transcripts) -> Gallery | None:
-    """The questions as they were asked in the given order; that which surprises most comes first."""
+    """The questions as they were asked in the given order, with what was read; that which surprises most comes first."""
     every = [(method, one) for method, own in asked.items() if method in config.methods for one in own if _shown(one)]
     if not every:
         return None
@@ -101,12 +104,23 @@ def _gallery(config: AskConfig, asked: dict[str, list[Answered]], transcripts: T
             Instance(
                 [method, one.topic, _right(one)],
                 one.value_of_truth,
-                ", ".join(f"{option}: {p:.3f}" for option, p in zip(one.options, one.belief, strict=True)),
-                [("as asked first", said[_name(method, one)])],
+                f"{_asked(said[_name(method, one)])}\n{_read(one)}",
+                [(f"as asked first; the belief: {_read(one)}", said[_name(method, one)])],
             )
             for method, one in shown
         ],
     )
+
+
+def _asked(said: Transcript) -> str:
+    """The question with its options as it was asked, shortened."""
+    return shorten(said["messages"][-1]["content"], LONGEST, placeholder=" ...")
+
+
+def _read(one: Answered) -> str:
+    """Every option with its probability, and which of them is true."""
+    each = enumerate(zip(one.options, one.belief, strict=True))
+    return ", ".join(f"{option}{' (true)' * (i == one.truth)}: {p:.3f}" for i, (option, p) in each)
 
 
 def _shown(one: Answered) -> bool:

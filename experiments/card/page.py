@@ -182,13 +182,13 @@ def against_page(found: Against) -> Page:
     head = [("experiment", ""), ("number", ""), ("before", ""), ("now", ""), ("change", ""), ("adjusted p", "")]
     table = TableBlock(
         title="Tested",
-        caption=f"The registered number of each experiment that no gate strikes out, and {VALID}: the mean share of "
-        "an item's exact read-outs. One family, adjusted by Holm.",
+        caption=f"The registered number of each experiment that no gate strikes out, and the {VALID}: how much of what "
+        "the model would say is one of the options, a mean over items. One family of tests, adjusted by Holm.",
         head=[*head, ("worse?", "")],
         rows=[
             [
                 Cell(one.experiment),
-                Cell(one.name, [f"coherent {one.coherent:g}"]),
+                Cell(one.name, [f"coherent: {one.coherent:g}", one.note]),
                 Cell(shown(one.score.first)),
                 Cell(shown(one.score.second)),
                 Cell(shown(-one.score.difference), [interval_text(-one.score.ci_hi, -one.score.ci_lo)]),

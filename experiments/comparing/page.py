@@ -30,6 +30,7 @@ def page(found: Comparison, settings: Mapping[str, Any]) -> Page:
     top = Top(
         said="What differs on the items that both have, and by how much.",
         verdict=_verdict(found),
+        alarms=_alarms(found),
         further=[Prose(text=sentence(record)) for record in found.confirmed[1:]],
         gate=_gates(found),
         primary=_primary(found),
@@ -70,6 +71,12 @@ def _verdict(found: Comparison) -> Prose | Stamp:
         lines=found.failures,
         note="What fails its gate is shown below, struck out, and enters no family of tests and no finding.",
     )
+
+
+def _alarms(found: Comparison) -> list[Stamp]:
+    """Tables that do not agree on what is true."""
+    lines = [(line, "") for group in found.groups for line in group.disagreements]
+    return [Stamp(says="Outcomes disagree.", lines=lines)] if lines else []
 
 
 def _gates(found: Comparison) -> TableBlock:

@@ -7,6 +7,11 @@ from typing import ClassVar
 
 from ..experiment import Figure, Gallery
 
+LINE = 60
+"""Characters that a cell shows in one line."""
+NARROW = 3
+"""Columns of short cells that fit on a telephone."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class Block:
@@ -69,6 +74,11 @@ class Cell:
     known: bool | None = None
     """Of a number: whether there is one. If not, `status` says why."""
 
+    @property
+    def long(self) -> bool:
+        """Whether it is a text that takes several lines."""
+        return len(self.value) > LINE
+
 
 @dataclass(frozen=True, kw_only=True)
 class TableBlock(Block):
@@ -85,6 +95,11 @@ class TableBlock(Block):
     """(term, explanation) below it."""
     folded: bool = False
     """Whether it is folded within its section."""
+
+    @property
+    def by_row(self) -> bool:
+        """Whether a narrow screen shows each row as a block of named values, since a line cannot hold it."""
+        return len(self.head) > NARROW or any(cell.long for row in self.rows for cell in row)
 
     @property
     def told(self) -> list[Sequence[Cell]]:

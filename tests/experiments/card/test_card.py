@@ -16,7 +16,7 @@ from transformers import AutoTokenizer
 
 from doxascope import UserError
 from doxascope.experiments.card import ModelCard, against, make_card
-from doxascope.experiments.card.against import VALID, _fallen, _lost
+from doxascope.experiments.card.against import VALID, _fallen, _lost, _valid
 from doxascope.experiments.card.settings import load_set
 from doxascope.experiments.card.told import write_against
 from doxascope.experiments.comparing import compare
@@ -132,6 +132,23 @@ def test_what_cannot_be_measured_any_more_is_worse_and_what_cannot_be_tested_is_
         tested = [replace(one, score=replace(one.score, p_adjusted=p)) for one in found.tested]
         assert replace(found, tested=tested).passed.startswith(said)
         assert ("could be tested" in replace(found, tested=tested).passed) is math.isnan(p)
+
+
+def test_a_read_out_that_failed_holds_no_valid_answer(card: ModelCard, made: Made) -> None:
+    found = against(made("two"), card)
+    assert found.comparison is not None
+    before, now = next(one for one in found.comparison.groups if one.name == "truth").sides
+    exact = now.beliefs["kind"] == "exact"
+    names = now.beliefs.loc[exact, "readout_id"].unique()
+    failed = exact & now.beliefs["readout_id"].isin(names[::3])
+    coverage = now.beliefs["coverage"].mask(failed)
+    group = next(one for one in found.comparison.groups if one.name == "truth")
+    tested = _valid(replace(group, sides=[before, replace(now, beliefs=now.beliefs.assign(coverage=coverage))]), 1)
+    rows = now.beliefs[exact & (now.beliefs["option_index"] == 0)]
+    by_item = rows["coverage"].mask(failed).fillna(0).groupby(rows["item"].astype(str)).mean()
+    assert tested.score.second == pytest.approx(by_item.mean())
+    assert tested.score.n_dropped == 0
+    assert f"0 read-outs failed before, {len(names[::3])} now" in tested.told
 
 
 def test_a_card_whose_runs_were_swapped_is_refused(card: ModelCard, made: Made) -> None:

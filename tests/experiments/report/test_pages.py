@@ -245,7 +245,8 @@ HARNESS = """<!doctype html><body><script>const pages = %s;</script><pre id="fou
     const root = inner.documentElement;
     const wide = [...inner.querySelectorAll("main *")].filter((one) => one.getBoundingClientRect().right > width + 1
       && !one.closest(".scroll, .panels, pre, nav"));
-    const own = { wide: root.scrollWidth, which: wide.slice(0, 5).map((one) => one.outerHTML.slice(0, 120)),
+    const cut = [...inner.querySelectorAll(".scroll")].filter((one) => one.scrollWidth > one.clientWidth + 1);
+    const own = { cut: cut.map((one) => one.getAttribute("aria-label")), wide: root.scrollWidth, which: wide.slice(0, 5).map((one) => one.outerHTML.slice(0, 120)),
       tools: inner.querySelectorAll(".tools").length, tables: inner.querySelectorAll(".scroll > table").length,
       instances: inner.querySelectorAll("#instances > details").length, axe: [] };
     if (frame.contentWindow.axe) {
@@ -292,6 +293,12 @@ def test_a_page_is_no_wider_than_its_window(browsed: dict[str, Any], kind: str, 
     assert found["which"] == []
     assert found["tools"] == found["tables"]
     assert (found["instances"] > 0) == (kind == "run")
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_on_a_telephone_no_number_is_cut_off(browsed: dict[str, Any], kind: str) -> None:
+    """Tables of many columns, a comparison has nine, are shown row by row."""
+    assert browsed[f"{kind} {WIDTHS[0]}"]["cut"] == []
 
 
 @pytest.mark.skipif("DOXASCOPE_AXE" not in os.environ, reason="DOXASCOPE_AXE names no axe.min.js of axe-core")
