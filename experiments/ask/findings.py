@@ -19,6 +19,11 @@ MOST = 300
 """Questions on a page; of more, so many are drawn."""
 LONGEST = 300
 """Characters of a question that are shown before it is unfolded."""
+ORDERS = {
+    "none": "with their options as they are listed",
+    "latin": "so often that each option stands once in each place (`orders: latin`)",
+    "all": "in every order of their options (`orders: all`)",
+}
 COLUMNS = (
     Column(
         "accuracy", "accuracy", "share of questions whose likeliest option is the true one", percent=True, beside=GUESS
@@ -34,7 +39,7 @@ COLUMNS = (
     Column("calibration_error", "ECE", "as published; few questions in a bin make it large", field="ece"),
     Column("confidence", "confidence", "mean probability of the likeliest option", percent=True),
     Column("coverage", "coverage", "how much of what the model would say the options are", percent=True),
-    Column("by_place", "by place", "questions whose belief follows the place of the options", percent=True),
+    Column("by_place", "by place", "share of questions whose belief follows the place of the options", percent=True),
     Column("order_effect", "order effect", "how far the order of the options moves the belief (total variation)"),
 )
 PROPOSED = Table(
@@ -58,8 +63,8 @@ def findings(config: AskConfig, beliefs: pd.DataFrame, numbers: Sequence[Number]
     by = [Table(f"By {config.by}", "Interval over questions.", columns, subsets)] if subsets else []
     first = next(iter(asked.values()))
     question = (
-        f"{len(first)} questions, each with its own options, are asked in the orders `{config.orders}` of the options; "
-        "the exact probability of every option is read in each, and the belief is the mean over orders."
+        f"{len(first)} questions, each with its own options, are asked {ORDERS[config.orders]}; the exact probability "
+        "of every option is read in each order, and the belief is the mean over orders."
     )
     advice = [*low_coverage(config, asked)]
     return Findings(
@@ -88,7 +93,7 @@ def low_coverage(config: AskConfig, asked: dict[str, list[Answered]]) -> Iterato
 
 
 def _gallery(config: AskConfig, asked: dict[str, list[Answered]], transcripts: Transcripts) -> Gallery | None:
-    """The questions as they were asked in the given order, with what was read; that which surprises most comes first."""
+    """The questions as asked in the given order, with what was read; that which surprises most comes first."""
     every = [(method, one) for method, own in asked.items() if method in config.methods for one in own if _shown(one)]
     if not every:
         return None

@@ -18,7 +18,7 @@ from .sides import Side, samples_of, sides_of, what_differs
 
 BY_COMMAND, BY_HEADLINE, BY_ALL = (
     "named in the command, before anything was compared",
-    "what the runs were made for: the registered number, or the headline of the experiment",
+    "what the runs were made for: the registered number, else the experiment's headline",
     "all that can be compared, since none was named",
 )
 

@@ -84,7 +84,8 @@ class Lead:
         told += [f"{interval} {score.ci_method}; {clusters}; status {score.status}"]
         if not math.isnan(score.p):
             adjusted = min(1.0, plan.family * score.p)
-            told.append(f"p {score.p:.3g} of zero, {adjusted:.3g} over a family of {plan.family} (Bonferroni)")
+            family = f"{adjusted:.3g} over a family of {plan.family} (Bonferroni)"
+            told.append(f"p {score.p:.3g} of zero, {'the only test' if plan.family == 1 else family}")
         if plan.margin is not None:
             told.append(_coherence(plan, number))
         return ["Registered before anything was read.", *told]

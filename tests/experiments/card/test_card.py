@@ -123,11 +123,11 @@ def test_what_cannot_be_measured_any_more_is_worse_and_what_cannot_be_tested_is_
     before, now = group.sides
     numbers = [one for one in group.numbers if one.run != now.label]
     (line,) = _lost(replace(group, numbers=numbers))
-    assert line.startswith("truth: framing_bias of queried was ")
+    assert line.startswith("truth: framing_bias of asked was ")
     assert line.endswith("before, none now (it is not there)")
-    held = Verdict("queried", [Condition(name="coverage", value=1, bound=1, threshold=0.5, above=True, held=True)])
+    held = Verdict("asked", [Condition(name="coverage", value=1, bound=1, threshold=0.5, above=True, held=True)])
     gone = [replace(before, verdicts=[held]), replace(now, verdicts=[])]
-    assert list(_fallen(replace(group, sides=gone))) == ["truth: queried passed its gate before, and now has none"]
+    assert list(_fallen(replace(group, sides=gone))) == ["truth: asked passed its gate before, and now has none"]
     for p, said in ((1.0, "nothing is worse"), (math.nan, "nothing is worse of what could be tested, 0 of")):
         tested = [replace(one, score=replace(one.score, p_adjusted=p)) for one in found.tested]
         assert replace(found, tested=tested).passed.startswith(said)

@@ -194,7 +194,7 @@ def test_a_probe_gives_a_run_cross_fitted_beliefs_of_kind_probe(
     told = command_line("compare", str(run_folder), "--metric", "brier", "--out", "compared", cwd=place)
     assert told.returncode == 0, told.stderr
     compared = json.loads((place / "compared" / "comparison.json").read_text())
-    pairs = [one for one in compared["struck"] if (one["first"], one["second"]) == ("queried", "queried/probe")]
+    pairs = [one for one in compared["struck"] if (one["first"], one["second"]) == ("asked", "asked/probe")]
     (record,) = (one for one in pairs if one["metric"] == "brier")
     assert (record["n_rows"], record["details"]["n_only_first"]) == (len(yes), 0)
     truth = beliefs.drop_duplicates("readout_id").set_index("readout_id")["outcome"].loc[yes.index]

@@ -246,7 +246,8 @@ HARNESS = """<!doctype html><body><script>const pages = %s;</script><pre id="fou
     const wide = [...inner.querySelectorAll("main *")].filter((one) => one.getBoundingClientRect().right > width + 1
       && !one.closest(".scroll, .panels, pre, nav"));
     const cut = [...inner.querySelectorAll(".scroll")].filter((one) => one.scrollWidth > one.clientWidth + 1);
-    const own = { cut: cut.map((one) => one.getAttribute("aria-label")), wide: root.scrollWidth, which: wide.slice(0, 5).map((one) => one.outerHTML.slice(0, 120)),
+    const own = { wide: root.scrollWidth, cut: cut.map((one) => one.getAttribute("aria-label")),
+      which: wide.slice(0, 5).map((one) => one.outerHTML.slice(0, 120)),
       tools: inner.querySelectorAll(".tools").length, tables: inner.querySelectorAll(".scroll > table").length,
       instances: inner.querySelectorAll("#instances > details").length, axe: [] };
     if (frame.contentWindow.axe) {
