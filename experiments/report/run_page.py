@@ -171,7 +171,7 @@ def _headline(
     return [
         TableBlock(
             title="Scores",
-            caption=f"Mean over instances, {100 * config.level:g}% interval over clusters (items that share content).",
+            caption=f"Each number with its {100 * config.level:g}% interval over clusters (items that share content).",
             head=[("method", ""), titled[0], ("instances", ""), *titled[1:]],
             rows=rows,
             notes=titled,
@@ -258,10 +258,10 @@ def _competitors(told: _Told, beliefs: pd.DataFrame, methods: Sequence[str], con
 
 def _provenance(manifest: Mapping[str, Any]) -> str:
     totals, sessions = manifest["totals"], len(manifest["sessions"])
-    statuses = ", ".join(f"{status} {n}" for status, n in manifest["statuses"].items())
+    statuses = ", ".join(f"{n} {status.replace('_', ' ')}" for status, n in manifest["statuses"].items())
     return (
         f"{totals['readouts']} read-outs in {totals['packs']} forward passes over {totals['tokens_run']} tokens, "
-        f"{totals['seconds']:.0f} s, in {sessions} session{'s' if sessions > 1 else ''}. Statuses: {statuses}."
+        f"{totals['seconds']:.0f} s, in {sessions} session{'s' if sessions > 1 else ''}. By status: {statuses}."
     )
 
 
