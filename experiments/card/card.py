@@ -8,6 +8,7 @@ from typing import Any
 
 from ...hooks.documents import read_json
 from ...hooks.errors import in_one_line
+from ...probes.card.claims import Card
 from ..comparing import Comparison, Group, compare
 from ..scoring.number import Number
 from ..tables.samples import ALL
@@ -61,8 +62,14 @@ class ModelCard:
 
     @cached_property
     def probed(self) -> Mapping[str, Any]:
-        """The report card of the probe; empty if there is none."""
-        return read_json(self.probe / CARD) if self.probe else {}
+        """The report card of the probe; empty if there is none. Raises UserError for one that is damaged."""
+        if self.probe is None:
+            return {}
+        with in_one_line(self.probe / CARD, "delete the folder of the probe, and give `doxascope card` again"):
+            told = read_json(self.probe / CARD)
+            if not all(isinstance(part, str) for claim in Card.of(told).claims for part in claim):
+                raise ValueError("a claim is no text")
+            return told
 
 
 def registered(group: Group) -> list[Number]:

@@ -16,8 +16,8 @@ from .table import arms, by_method, in_every_context, mean_readings, readings
 EXCESS = Column(
     "excess",
     "excess",
-    "how far the user's word moves log-odds beyond what it licenses, less the same of an agent's word, in nats; above 0 "
-    "the user's word counts too much",
+    "how far the user's word moves log-odds beyond what it licenses, less the same of an agent's word, in nats; above "
+    "0 the user's word counts too much",
 )
 OF_USER = Column("excess_user", "of the user", "log-odds of what the user said beyond what that licenses, nats")
 OF_AGENT = Column("excess_agent", "of the agent", "the same of a third person's word")
