@@ -17,6 +17,7 @@ from transformers import AutoTokenizer
 from doxascope import UserError
 from doxascope.experiments.card import ModelCard, against, make_card
 from doxascope.experiments.card.against import VALID, _fallen, _lost, _valid
+from doxascope.experiments.card.page import card_page
 from doxascope.experiments.card.settings import load_set
 from doxascope.experiments.card.told import write_against
 from doxascope.experiments.comparing import compare
@@ -132,6 +133,20 @@ def test_what_cannot_be_measured_any_more_is_worse_and_what_cannot_be_tested_is_
         tested = [replace(one, score=replace(one.score, p_adjusted=p)) for one in found.tested]
         assert replace(found, tested=tested).passed.startswith(said)
         assert ("could be tested" in replace(found, tested=tested).passed) is math.isnan(p)
+
+
+@pytest.mark.parametrize("change", [lambda told: told.pop("claims"), lambda told: told["claims"][0].update(name=7)])
+def test_a_damaged_card_of_a_probe_is_refused_in_a_line(
+    card: ModelCard, change: Callable[[dict[str, Any]], object], tmp_path: Path
+) -> None:
+    assert card.probe is not None
+    copy = replace(card, probe=Path(shutil.copytree(card.probe, tmp_path / "probe")))
+    told = json.loads((tmp_path / "probe" / "card.json").read_text())
+    change(told)
+    (tmp_path / "probe" / "card.json").write_text(json.dumps(told))
+    with pytest.raises(UserError, match="give `doxascope card` again") as refused:
+        card_page(copy)
+    assert "\n" not in str(refused.value)
 
 
 def test_a_read_out_that_failed_holds_no_valid_answer(card: ModelCard, made: Made) -> None:
