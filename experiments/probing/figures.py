@@ -93,13 +93,13 @@ def head_maps(found: Sweep) -> Figure | None:
         whole_ticks(axes, "y")
 
     caption = (
-        "Dark: a high R2 on held-out groups; white: at most 0, or a layer that was not captured. Framed, and only that "
-        f"is decodable: above {found.band:.3f}, which the best of all {len(found.points)} places stays below in "
-        f"{found.level:.0%} of the permutations."
+        "R2 on held-out groups, from white (at most 0, or a layer that was not captured) to black "
+        f"({max(found.band, darkest):.3f}). Framed, and only that is decodable: above {found.band:.3f}, which the best of "
+        f"all {len(found.points)} places stays below in {found.level:.0%} of the permutations."
     )
     return panel_figure("R2 of heads", list(maps.items()), draw, caption, columns=3)
 
 
 def strongest(found: Sweep) -> ReadAt:
-    """The place of the highest R2, which was not registered."""
+    """The place of the highest R2."""
     return found.points[int(np.argmax(found.r2))]
