@@ -94,8 +94,8 @@ def head_maps(found: Sweep) -> Figure | None:
 
     caption = (
         "R2 on held-out groups, from white (at most 0, or a layer that was not captured) to black "
-        f"({max(found.band, darkest):.3f}). Framed, and only that is decodable: above {found.band:.3f}, which the best of "
-        f"all {len(found.points)} places stays below in {found.level:.0%} of the permutations."
+        f"({max(found.band, darkest):.3f}). Framed, and only that is decodable: above {found.band:.3f}, which the best "
+        f"of all {len(found.points)} places stays below in {found.level:.0%} of the permutations."
     )
     return panel_figure("R2 of heads", list(maps.items()), draw, caption, columns=3)
 
