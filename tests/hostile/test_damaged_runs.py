@@ -14,6 +14,7 @@ import pytest
 
 from doxascope import UserError
 from doxascope.experiments.comparing import compare
+from doxascope.experiments.comparing.page import page
 from doxascope.experiments.comparing.told import as_data
 from doxascope.experiments.engine.config import load_config, stored_config
 from doxascope.experiments.engine.runner import report, run
@@ -71,7 +72,7 @@ def test_a_damaged_run_is_compared_with_nothing(name: str, whole: Path, copy: Pa
     assert as_data(compare([copy], alone=True), {}) == as_data(before, {})
     EDITS[name](copy)
     with pytest.raises(UserError, match=r"manifest\.json|part-0000\d") as refused:
-        compare([whole, copy])
+        page(compare([whole, copy]), {})  # which shows what was said
     assert "\n" not in str(refused.value)
 
 
