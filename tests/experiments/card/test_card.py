@@ -22,6 +22,7 @@ from doxascope.experiments.card.settings import load_set
 from doxascope.experiments.card.told import write_against
 from doxascope.experiments.comparing import compare
 from doxascope.experiments.scoring.verdict import Verdict
+from doxascope.hooks.text import UNSEEN
 from doxascope.metrics import Condition
 from doxascope.probes.card.claims import WEAKEST_FIRST
 
@@ -147,6 +148,19 @@ def test_a_damaged_card_of_a_probe_is_refused_in_a_line(
     with pytest.raises(UserError, match="give `doxascope card` again") as refused:
         card_page(copy)
     assert "\n" not in str(refused.value)
+
+
+def test_hostile_names_in_a_card_are_shown_and_not_obeyed(card: ModelCard, tmp_path: Path) -> None:
+    assert card.probe is not None
+    hostile = "<script>alert(1)</script>\u202e\x1b[2J../" + "x" * 300
+    told = json.loads((card.probe / "card.json").read_text())
+    told["claims"][0] |= {"name": hostile, "evidence": hostile}
+    (tmp_path / "probe").mkdir()
+    (tmp_path / "probe" / "card.json").write_text(json.dumps(told))
+    page = card_page(replace(card, model=hostile, probe=tmp_path / "probe")).html()
+    assert "<script>alert" not in page
+    assert not UNSEEN.search(page)
+    assert page.count("&lt;script&gt;alert(1)&lt;/script&gt;\\u202e\\x1b[2J../xxx") >= 3
 
 
 def test_a_read_out_that_failed_holds_no_valid_answer(card: ModelCard, made: Made) -> None:
