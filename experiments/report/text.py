@@ -112,7 +112,9 @@ def difference_cells(number: Number) -> tuple[str, ...]:
 
 def adjusted_over(n: int, by: str = "Holm") -> str:
     """What was done to the p of so many tests."""
-    return "one test, whose p needs no adjustment" if n == 1 else f"p adjusted by {by} over {n} tests"
+    if n < 2:
+        return "one test, whose p needs no adjustment" if n else "none can be tested"
+    return f"p adjusted by {by} over {n} tests"
 
 
 def adjusted_p(score: PairedDifference) -> str:
