@@ -57,10 +57,21 @@ class Lead:
         if not names:
             return ""
         if not later:
-            return "The conditions and their thresholds were fixed before anything was read. All have to hold."
-        if not self.fixed:
-            return "Nothing says that these conditions were fixed before anything was read. All have to hold."
-        return f"Added after this run was read: {_listed(later)}. All conditions have to hold."
+            said = "The conditions and their thresholds were fixed before anything was read. All have to hold."
+        elif not self.fixed:
+            said = "Nothing says that these conditions were fixed before anything was read. All have to hold."
+        else:
+            said = f"Added after this run was read: {_listed(later)}. All conditions have to hold."
+        return " ".join([said, *self.withheld])
+
+    @property
+    def withheld(self) -> list[str]:
+        """The conditions that could not be judged, a sentence for each reason."""
+        why = {(name, why): [] for one in self.verdicts for name, why in one.withheld.items()}
+        for verdict in self.verdicts:
+            for pair in verdict.withheld.items():
+                why[pair].append(verdict.method)
+        return [f"Not judged of {_listed(methods)}: {name} ({said})." for (name, said), methods in why.items()]
 
     @property
     def primary(self) -> tuple[str, str, list[str]]:
@@ -81,10 +92,11 @@ class Lead:
         short = "" if score.n_clusters >= plan.n else ", fewer than planned"
         clusters = f"{score.n_clusters} clusters of {plan.n} registered{short}"
         told = [f"Its method fails the gate: {NOT_A_BELIEF}."] if judged and not judged[0].passed else []
-        told += [f"{interval} {score.ci_method}; {clusters}; status {score.status}"]
+        told += [f"{interval} {score.ci_method}; {clusters}; status {score.status.replace('_', ' ')}"]
         if not math.isnan(score.p):
             adjusted = min(1.0, plan.family * score.p)
-            told.append(f"p {score.p:.3g} of zero, {adjusted:.3g} over a family of {plan.family} (Bonferroni)")
+            family = f"{adjusted:.3g} over a family of {plan.family} (Bonferroni)"
+            told.append(f"p {score.p:.3g} of zero, {'the only test' if plan.family == 1 else family}")
         if plan.margin is not None:
             told.append(_coherence(plan, number))
         return ["Registered before anything was read.", *told]
@@ -141,7 +153,8 @@ def _coherence(plan: Registered, number: Number) -> str:
     test = plan.equivalence(number)
     within = f"within ±{plan.margin:g} of {plan.coherent:g}"
     if test is None:
-        return f"{within}: cannot be tested" + (f", {number.score.status}" if number.score.status != "ok" else "")
+        why = number.score.status.replace("_", " ")
+        return f"{within}: cannot be tested" + (f", {why}" if why != "ok" else "")
     score, lo, hi = number.score, plan.coherent - test.params["hi"], plan.coherent + test.params["hi"]
     if score.ci_lo > hi or score.ci_hi < lo:
         return f"shown to lie outside ±{plan.margin:g} of {plan.coherent:g}: the whole interval does"

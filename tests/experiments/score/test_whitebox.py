@@ -126,7 +126,7 @@ def test_gate_of_an_inner_layer(table: Write, estimates: Estimates, beside: Besi
     assert estimates(score_table(table(**data, **words)))[quantity].estimate == pytest.approx(expected.estimate)
     flat = data | {f"inner_{name}": np.full(60, -1.5 - i) for i, name in enumerate("xyz")}
     failed = beside(score_table(table(**flat)), quantity)["gate:"]
-    assert failed == "failed by partial_corr, evidence_response"
+    assert failed == "failed by partial_corr, evidence_response, items_responding"
 
 
 def test_persistence(table: Write, estimates: Estimates, beside: Beside) -> None:
@@ -139,10 +139,10 @@ def test_persistence(table: Write, estimates: Estimates, beside: Beside) -> None
 
 def test_effect_of_the_query(table: Write, estimates: Estimates, beside: Beside) -> None:
     scored = score_table(table("item,passive,queried", "a,0.5,0.75", "b,0.5,0.25", "c,1,0.7"))
-    score = estimates(scored)["queried less passive"]
+    score = estimates(scored)["asked (queried) less passive"]
     assert score.estimate == pytest.approx(-0.1)
-    assert beside(scored, "queried less passive")["RMS"] == f"{np.sqrt((2 * 0.25**2 + 0.3**2) / 3):.3f}"
-    assert beside(scored, "queried less passive")["beliefs moved off 0 or 1 for that"] == "1"
+    assert beside(scored, "asked (queried) less passive")["RMS"] == f"{np.sqrt((2 * 0.25**2 + 0.3**2) / 3):.3f}"
+    assert beside(scored, "asked (queried) less passive")["beliefs moved off 0 or 1 for that"] == "1"
 
 
 @pytest.mark.parametrize(
