@@ -1,6 +1,7 @@
 """What numbers and pages are made of: small tables of the beliefs of some items, which nothing but these enters."""
 
 import pandas as pd
+from pandas import CategoricalDtype
 
 from ..tables.beliefs import Beliefs, BeliefTable, Made
 from .dialogue import FORK, PRIOR
@@ -50,4 +51,8 @@ def _priors(beliefs: pd.DataFrame) -> pd.DataFrame:
 
 
 def _as_categories(table: pd.DataFrame) -> pd.DataFrame:
-    return table.astype({name: "category" for name in TEXTS if name in table.columns})
+    """In the order in which texts come, which does not depend on the parts."""
+    texts = [name for name in TEXTS if name in table.columns and not isinstance(table[name].dtype, CategoricalDtype)]
+    return table.assign(
+        **{name: pd.Categorical(table[name], categories=table[name].dropna().unique()) for name in texts}
+    )

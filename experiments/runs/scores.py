@@ -49,9 +49,9 @@ def score_and_tell(
     experiment: Experiment, config: RunConfig, beliefs: BeliefTable
 ) -> tuple[list[Number], dict[str, str]]:
     """The same, and metric -> why it was left out of a run that is too large for it."""
-    beliefs = as_taken(experiment, beliefs)
-    found = score_samples(experiment.samples(config, beliefs), resampling(config), compared={experiment.headline})
-    numbers = [*found.all, *experiment.own_scores(config, beliefs)]
+    taken = as_taken(experiment, beliefs)
+    found = score_samples(experiment.samples(config, taken), resampling(config), compared={experiment.headline})
+    numbers = [*found.all, *experiment.own_scores(config, taken)]
     require_unique(numbers)
     if not any(number.metric == experiment.headline and number.subset == ALL for number in numbers):
         raise UserError(f"{experiment.name}: its headline {experiment.headline!r} is no number of the subset {ALL!r}")
