@@ -64,21 +64,23 @@ class Made:
 
     def __init__(self, made: Iterable[Mapping[str, pd.DataFrame]], room: Path | None) -> None:
         self._tables: dict[str, _Table] = {}
+        texts: dict[str, dict[str, int]] = {}
         for tables in made:
             for name, table in tables.items():
                 if name not in self._tables:
-                    self._tables[name] = _Table(table, room)
+                    self._tables[name] = _Table(table, texts, room)
                 self._tables[name].append(table)
+        categories = {name: pd.Index(list(known), dtype=object) for name, known in texts.items()}
         for table in self._tables.values():
-            table.end()
+            table.end(categories)
 
     def groups(self, name: str) -> list[str]:
         """The groups of a table, in the order in which they came."""
         return list(self._tables[name].groups) if name in self._tables else []
 
     def read(self, name: str, group: str, columns: Sequence[str]) -> pd.DataFrame:
-        """Columns of the rows of a group, in their order. The index numbers the rows of all groups; a text that is a
-        category has the same number in every group.
+        """Columns of the rows of a group, in their order. The index numbers the rows of all groups; a category has the
+        same number in columns of one name.
         """
         return self._tables[name].read(group, columns)
 
@@ -88,13 +90,14 @@ class Made:
 
 
 class _Table:
-    """A Parquet file with a row group for each group of each part. Categories are held here, once."""
+    """A Parquet file with a row group for each group of each part, and the numbers of categories for their texts."""
 
-    def __init__(self, first: pd.DataFrame, room: Path | None) -> None:
+    def __init__(self, first: pd.DataFrame, texts: dict[str, dict[str, int]], room: Path | None) -> None:
         self.groups: dict[str, list[int]] = {}
         """Name -> numbers of its row groups."""
         categories = [name for name in first.columns if isinstance(first[name].dtype, pd.CategoricalDtype)]
-        self._known: dict[str, dict[str, int]] = {name: {} for name in categories}
+        self._texts = {name: texts.setdefault(name, {}) for name in categories}
+        self._categories: Mapping[str, pd.Index] = {}
         types = {name: _stored(first[name].dtype) for name in first.columns}
         self._schema = pa.schema(types | {NUMBER: pa.int64()})
         self._file = tempfile.TemporaryFile(dir=room)  # noqa: SIM115
@@ -114,11 +117,12 @@ class _Table:
             self.groups.setdefault(group, []).append(self._n_groups)
             self._n_groups += 1
 
-    def end(self) -> None:
-        """Nothing more is written."""
+    def end(self, categories: Mapping[str, pd.Index]) -> None:
+        """Nothing more is written; from now on the categories of each column are these."""
         self._writer.close()
         self._metadata = pq.read_metadata(self._file)
-        self._categories = {name: pd.Index(list(known), dtype=object) for name, known in self._known.items()}
+        self._categories = {name: categories[name] for name in self._texts}
+        self._texts = {}
 
     def read(self, group: str, columns: Sequence[str]) -> pd.DataFrame:
         """See `Made.read`: into arrays of their whole length, so that nothing is there twice."""
@@ -150,7 +154,7 @@ class _Table:
         index = cells.pop(NUMBER)
         columns: dict[str, Any] = {
             name: pd.Categorical.from_codes(values, self._categories[name], validate=False)
-            if name in self._known
+            if name in self._categories
             else values
             for name, values in cells.items()
         }
@@ -158,9 +162,9 @@ class _Table:
 
     def _numbered(self, name: str, values: pd.Series) -> Array:
         """[n] the values, of categories their numbers among those of all parts; -1 for none."""
-        if name not in self._known:
+        if name not in self._texts:
             return values.to_numpy()
-        known = self._known[name]
+        known = self._texts[name]
         numbers = [known.setdefault(one, len(known)) for one in values.cat.categories]
         return np.array([*numbers, -1], dtype=np.int32)[values.cat.codes]
 
