@@ -1,5 +1,7 @@
 """What numbers and pages are made of: small tables of the beliefs of some items, which nothing but these enters."""
 
+from typing import Any
+
 import pandas as pd
 from pandas import CategoricalDtype
 
@@ -32,7 +34,7 @@ def tables(beliefs: pd.DataFrame) -> dict[str, pd.DataFrame]:
         found[FORKS] = fork_table(told)
     if (told["scenario"] == TWICE).any():
         found[SECOND] = second_table(told)
-    return {name: _as_categories(table) for name, table in found.items()}
+    return {name: _stored(table) for name, table in found.items()}
 
 
 def _readouts(beliefs: pd.DataFrame) -> pd.DataFrame:
@@ -50,9 +52,15 @@ def _priors(beliefs: pd.DataFrame) -> pd.DataFrame:
     return rows[["method", "cluster"]].assign(**{name: by_place[place].to_numpy() for place, name in enumerate(SHARES)})
 
 
-def _as_categories(table: pd.DataFrame) -> pd.DataFrame:
-    """In the order in which texts come, which does not depend on the parts."""
-    texts = [name for name in TEXTS if name in table.columns and not isinstance(table[name].dtype, CategoricalDtype)]
-    return table.assign(
-        **{name: pd.Categorical(table[name], categories=table[name].dropna().unique()) for name in texts}
-    )
+def _stored(table: pd.DataFrame) -> pd.DataFrame:
+    """With categories in the order in which texts come, which does not depend on the parts, and names of read-outs as
+    texts, since each has its own.
+    """
+    columns: dict[str, Any] = {}
+    for name, values in table.items():
+        category = isinstance(values.dtype, CategoricalDtype)
+        if name in TEXTS and not category:
+            columns[str(name)] = pd.Categorical(values, categories=values.dropna().unique())
+        elif category and name not in TEXTS:
+            columns[str(name)] = values.astype(str)
+    return table.assign(**columns)
