@@ -10,9 +10,11 @@ Tiny random models; each attempt is a process, forked from this one, which has a
     full        no file may grow beyond a size drawn at random, as on a disk that is full
     gone        the folder of runs has another name for a second, as a network folder that vanishes
 
-After each fault every batch that counted before has to count still, with the same files. At the end `check` has to find
-nothing, and scores, beliefs, transcripts and activations have to be those of the unbroken run to the byte. Nothing
-depends on clocks: sessions are numbered, so that nodes whose clocks differ are not in each other's way.
+First each executor reads the run undisturbed, Ray with one, two and three actors; runs that are broken have as many as
+chance has it. After each fault every batch that counted before has to count still, with the same files. At the end
+`check` has to find nothing, and scores, beliefs, transcripts and activations have to be those of the unbroken run to
+the byte. Nothing depends on clocks: sessions are numbered, so that nodes whose clocks differ are not in each other's
+way.
 """
 
 import argparse
@@ -59,6 +61,7 @@ SETTINGS = {
     ],
 }
 ALIKE = ["bootstrap_draws=20", "model.threads=1"]
+ACTORS = (1, 2, 3)
 LOADING = 6.0
 """Seconds within which a process that has begun is killed, if it is not killed after a commit."""
 FORK = multiprocessing.get_context("fork")
@@ -74,16 +77,16 @@ class Trial:
         self.counts: Counter[str] = Counter()
         self.lost = 0
 
-    def begin(self, out: Path, limit: int | None = None, unbroken: bool = False) -> list[BaseProcess]:
-        """The processes that read the run."""
-        parts = [Shard(i, 2) for i in (1, 2)] if self.executor == "shards" and not unbroken else [WHOLE]
-        by_ray = self.executor == "ray" and not unbroken
-        begun: list[BaseProcess] = [FORK.Process(target=self._read, args=(out, part, by_ray, limit)) for part in parts]
+    def begin(self, out: Path, limit: int | None = None, actors: int | None = None) -> list[BaseProcess]:
+        """The processes that read the run; of Ray as many actors as are asked for, or as chance has it."""
+        parts = [Shard(i, 2) for i in (1, 2)] if self.executor == "shards" else [WHOLE]
+        n = (actors or self.draw.choice(ACTORS)) if self.executor == "ray" else 0
+        begun: list[BaseProcess] = [FORK.Process(target=self._read, args=(out, part, n, limit)) for part in parts]
         for process in begun:
             process.start()
         return begun
 
-    def _read(self, out: Path, part: Shard, by_ray: bool, limit: int | None) -> None:
+    def _read(self, out: Path, part: Shard, actors: int, limit: int | None) -> None:
         """In a process of its own, silently. It ends with 2 where the command line says a line, with 1 elsewhere."""
         said, null = os.dup(2), os.open(os.devnull, os.O_WRONLY)
         os.dup2(null, 1)
@@ -91,7 +94,7 @@ class Trial:
         if limit is not None:
             resource.setrlimit(resource.RLIMIT_FSIZE, (limit, resource.RLIM_INFINITY))
         try:
-            run(*self.given, out, shard=part, workers=ray_workers(2) if by_ray else one_here)
+            run(*self.given, out, shard=part, workers=ray_workers(actors) if actors else one_here)
         except (UserError, OSError):
             os._exit(2)
         except Exception:
@@ -164,11 +167,12 @@ class Trial:
         same = content(whole) == content(other) and not list(faults(RunFolder(other)))
         self.counts["same" if same else "DIFFERENT"] += 1
 
-    def finish(self) -> None:
-        """Go on undisturbed, and compare."""
-        for process in self.begin(self.out):
+    def finish(self, actors: int | None = None) -> None:
+        """Begin, or go on, undisturbed, and compare."""
+        for process in self.begin(self.out, actors=actors):
             process.join()
         self.compare()
+        shutil.rmtree(self.out)
 
 
 def content(path: Path) -> list[bytes]:
@@ -237,6 +241,8 @@ def main(arguments: Sequence[str]) -> int:
             for executor in names:
                 began = time.monotonic()
                 trial = Trial(experiment, executor, place / "tiny", place, draw)
+                for actors in ACTORS if executor == "ray" else (None,):
+                    trial.finish(actors)
                 while sum(trial.counts[kind] for kind in kinds[:4]) < given.faults:
                     trial.break_once()
                 trial.finish()

@@ -82,6 +82,7 @@ def main(arguments: Sequence[str]) -> None:
         for way in ways:
             whole, begun = (seconds(given.model, settings, way, n) for n in (given.items + least, least))
             took[way].append((whole, (whole - begun) / given.items))
+            print(f"{way}: {whole:.1f} s, {begun:.1f} s with {least} items", file=sys.stderr, flush=True)
     print("| read by | s in all | s an item | throughput |\n|---|---|---|---|")
     means = {way: np.median(took[way], axis=0) for way in ways}
     for way, (whole, each) in means.items():

@@ -23,7 +23,7 @@ from .folds import grouped_folds
 from .kept import kept
 from .plan import StudyPlan
 from .probe import Probe, ProbeMeta
-from .selection.sweep import AtPoint, Sweep, sweep
+from .selection.sweep import AtPoint, SpreadPoints, Sweep, sweep
 
 
 @dataclass(frozen=True)
@@ -93,7 +93,7 @@ def run_job(
     name: str,
     folder: Path,
     beside: Beside | None = None,
-    workers: int = 1,
+    spread: SpreadPoints = map,
     used: Callable[[Probe], CausalVerdict | None] = lambda probe: None,
     advance: Callable[[int], object] = lambda n: None,
 ) -> Judged:
@@ -107,7 +107,7 @@ def run_job(
         name: of the probe.
         folder: keeps what each point gave, by what it depends on, so that the same job goes on where it was.
         beside: features besides those that are swept.
-        workers: threads that sweep, each at a place of its own.
+        spread: computes points side by side, as of `sweep`.
         used: from the trained probe to what a causal check found of it.
         advance: is told of each point that is done.
 
@@ -118,10 +118,13 @@ def run_job(
     folds = grouped_folds(data.groups, plan.folds, plan.seed)
     known = _fingerprint(data, header, folds, plan)
 
-    def keep(at: ReadAt, compute: Callable[[], AtPoint]) -> AtPoint:
-        found = kept(folder / "points" / f"{quote(str(at), safe='@')}-{known}.npz", lambda: vars(compute()))
+    files = {at: folder / "points" / f"{quote(str(at), safe='@')}-{known}.npz" for at in data.points}
+    found = {at: AtPoint(**kept(file, dict)) for at, file in files.items() if file.exists()}
+    advance(len(found))
+
+    def done(at: ReadAt, one: AtPoint) -> None:
+        kept(files[at], lambda: vars(one))
         advance(1)
-        return AtPoint(**found)
 
     swept = sweep(
         data,
@@ -130,8 +133,9 @@ def run_job(
         seed=plan.seed,
         penalties=plan.penalties,
         level=plan.level,
-        workers=workers,
-        keep=keep,
+        known=found,
+        done=done,
+        spread=spread,
     )
     studied = study(data, registered.at, folds, plan, beside)
     probe = train(data, registered, header, plan, name)

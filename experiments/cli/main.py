@@ -15,7 +15,7 @@ from ...hooks.text import as_csv
 from .activations import activations
 from .doctor import doctor
 from .echo import VisibleFormatter, echo
-from .options import ALLOW_CODE, MATERIAL, MODEL, OVERRIDE, named_values, number
+from .options import ADDRESS, ALLOW_CODE, EXECUTOR, MATERIAL, MODEL, OVERRIDE, named_values, number, require_ray
 from .probe import probe
 from .scoring import card, compare, score
 from .validate import validate
@@ -45,10 +45,10 @@ def cli(debug: bool) -> None:
 @click.option("--verify", type=click.IntRange(0), default=0, help="Recompute N read-outs by the plain path.")
 @click.option("--shard", metavar="I/N", default="1/1", help="Read only the I-th of N parts; all share the folder.")
 @click.option("--take-over", is_flag=True, help="Of a shard: then read what the others have not read yet.")
-@click.option("--executor", type=click.Choice(["local", "ray"]), default="local", help="What the workers run on.")
+@EXECUTOR
 @click.option("--workers", type=click.IntRange(1), help="Of Ray, how many; by default one for each GPU.")
 @click.option("--gpus-per-worker", type=click.FloatRange(0), help="Of Ray; by default 1, or 0 where there is none.")
-@click.option("--address", help="Of a running Ray cluster; by default $RAY_ADDRESS, or this machine alone.")
+@ADDRESS
 @click.option("--backend", type=click.Choice(BACKENDS), help="The library that reads the model.")
 @click.option("--restore", is_flag=True, help="Read anew what is damaged or gone, activations among it.")
 @ALLOW_CODE
@@ -99,8 +99,7 @@ def run(
     by_ray = executor == "ray"
     if by_ray and part != WHOLE:
         raise UserError("--shard is for jobs that share no more than a disk; leave it out with --executor ray")
-    if not by_ray and (workers, gpus_per_worker, address) != (None, None, None):
-        raise UserError("--workers, --gpus-per-worker and --address are Ray's; give them with --executor ray")
+    require_ray(executor, workers=workers, gpus_per_worker=gpus_per_worker, address=address)
     opened = ray_workers(workers, gpus_per_worker, address) if by_ray else one_here
     folder = run_experiment(
         experiment, config, out, verify=verify, shard=part, take_over=take_over, restored=restore, workers=opened

@@ -29,8 +29,23 @@ ALLOW_CODE = click.option(
     metavar="FILE",
     help="Run the code of this experiment; without it no file is ever imported.",
 )
+EXECUTOR = click.option(
+    "--executor",
+    type=click.Choice(["local", "ray"]),
+    default="local",
+    show_default=True,
+    help="What the workers run on: this machine, or Ray.",
+)
+ADDRESS = click.option("--address", help="Of a running Ray cluster; by default $RAY_ADDRESS, or this machine alone.")
 MATERIAL = click.argument("material", metavar="[FILE]", required=False)
 MODEL = click.option("-m", "--model", help="A preset, a local folder, a .gguf file, or a hub id.")
+
+
+def require_ray(executor: str, **given: object) -> None:
+    """Raise UserError for options of Ray that are given without it."""
+    names = [f"--{name.replace('_', '-')}" for name, value in given.items() if value is not None]
+    if executor != "ray" and names:
+        raise UserError(f"{names[0]}: is for Ray; give it with --executor ray")
 
 
 def named_values(option: str, given: tuple[str, ...]) -> dict[str, str]:

@@ -7,6 +7,7 @@ import click
 
 from ...hooks.errors import UserError
 from .echo import echo
+from .options import ADDRESS, EXECUTOR, require_ray
 
 if TYPE_CHECKING:
     from ..probing.settings import ProbeJob
@@ -61,19 +62,31 @@ def train(config: str, runs: Paths, overrides: tuple[str, ...], out: Path, allow
 @RUNS
 @OVERRIDE
 @OUT
+@EXECUTOR
+@ADDRESS
 @CODE
-def sweep(config: str, runs: Paths, overrides: tuple[str, ...], out: Path, allow_code: Paths) -> None:
+def sweep(
+    config: str,
+    runs: Paths,
+    overrides: tuple[str, ...],
+    out: Path,
+    executor: str,
+    address: str | None,
+    allow_code: Paths,
+) -> None:
     """Sweep all layers and positions, and judge the probe of the registered place by its report card.
 
     The same command again goes on where it was.
 
     \b
     doxascope probe sweep probe runs/truth-smollm2-135m-1a2b3c4d
+    doxascope probe sweep probe runs/truth-* -o heads=true -o workers=64 --executor ray --address auto
     """
     from ..probing.job import sweep_job
     from ..probing.settings import load_job
 
-    folder, lines = sweep_job(load_job(config, runs, overrides), out, allow_code)
+    require_ray(executor, address=address)
+    folder, lines = sweep_job(load_job(config, runs, overrides), out, allow_code, executor, address)
     echo("\n".join(lines))
     echo(f"\nreport: {folder / 'report.html'}")
 

@@ -5,6 +5,7 @@ from pathlib import Path
 import click
 
 from .echo import echo
+from .options import ADDRESS, EXECUTOR, require_ray
 
 FOLDER = click.Path(path_type=Path)
 MANY = 250
@@ -19,6 +20,8 @@ MANY = 250
 @click.option("--device", default="cpu", show_default=True, help="cpu or cuda; with --null, what trains them.")
 @click.option("--backend", help="The library that reads the organisms.")
 @click.option("--workers", type=click.IntRange(1), default=1, show_default=True, help="Processes that read, of --null.")
+@EXECUTOR
+@ADDRESS
 @click.option("--folder", type=FOLDER, help="Organisms that you trained anew; the shipped ones if not given.")
 @click.option("--out", type=FOLDER, help="For numbers, page and figures. [validation, or nulls]")
 def validate(
@@ -29,6 +32,8 @@ def validate(
     device: str,
     backend: str | None,
     workers: int,
+    executor: str,
+    address: str | None,
     folder: Path | None,
     out: Path | None,
 ) -> None:
@@ -42,19 +47,23 @@ def validate(
     doxascope validate                              all six, in about two minutes
     doxascope validate denying late
     doxascope validate --null 30 --workers 2
+    doxascope validate --null 600 --workers 64 --executor ray --address auto
     """
     from ..engine.progress import progress
     from ..validating import told
 
+    require_ray(executor, address=address)
     if n:
-        from ..validating.null import NullPlan, null_claims, rates
+        from ...hooks.spread import spread_over
+        from ..validating.null import NullPlan, null_claims, one_thread_each, rates
 
         place = told.prepare_null(out or Path("nulls"))
         together = MANY if device.startswith("cuda") else NullPlan().together
-        plan = NullPlan(n=n, device=device, workers=workers, together=together)
+        plan = NullPlan(n=n, device=device, together=together)
         plan = plan._replace(contexts=contexts or plan.contexts)
-        with progress(n, "organism", "null organisms") as advance:
-            read = null_claims(plan, advance)
+        side_by_side = spread_over(workers, executor, address, local=one_thread_each)
+        with side_by_side as spread, progress(n, "organism", "null organisms") as advance:
+            read = null_claims(plan, place.path, spread, advance)
         place.write_json("nulls.json", told.null_data(read, plan))
         echo(told.null_text(read))
         echo(f"\nrecorded: {place.path / 'nulls.json'}")

@@ -3,7 +3,6 @@ the other. Placement, restarts and lost nodes are Ray's. The driver, which is th
 shares a lock, and whoever dies, the same command goes on.
 """
 
-import importlib
 import logging
 import os
 import secrets
@@ -15,6 +14,7 @@ from typing import Any
 
 from ...hooks.errors import UserError, cause
 from ...hooks.identity import condition_differences
+from ...hooks.ray_cluster import ray_cluster, sizes
 from ...hooks.settings import parse
 from ...hooks.store import ActivationWriter
 from ...hooks.store.header import Header
@@ -179,19 +179,9 @@ def ray_workers(n: int | None = None, gpus: float | None = None, address: str | 
 
     @contextmanager
     def opened(experiment: Experiment, config: RunConfig) -> Iterator[Workers]:
-        try:
-            ray: Any = importlib.import_module("ray")
-        except ImportError as error:
-            raise UserError(f'--executor ray: {error}; pip install "doxascope[ray]"') from error
         threads = config.model.threads or 1
-        place = address or os.environ.get("RAY_ADDRESS")
-        own = {} if place else {"num_cpus": max(os.cpu_count() or 1, (n or 1) * threads), "include_dashboard": False}
-        try:
-            ray.init(address=place or "local", logging_level=logging.ERROR, **own)
-        except Exception as error:  # of the network, of the cluster's version, ...
-            raise UserError(f"Ray cannot be started at {place or 'this machine'}: {cause(error)}") from error
-        try:
-            count, share = _sizes(ray.cluster_resources(), n, gpus, threads)
+        with ray_cluster(address, (n or 1) * threads) as ray:
+            count, share = sizes(ray.cluster_resources(), n, gpus, threads)
             make = ray.remote(num_cpus=threads, num_gpus=share, max_restarts=RESTARTS, max_task_retries=RETRIES)(_Actor)
             given = (
                 config.model_dump(mode="json"),
@@ -200,20 +190,5 @@ def ray_workers(n: int | None = None, gpus: float | None = None, address: str | 
             )
             actors = [make.remote(*given) for _ in range(count)]
             yield _Actors(ray, actors, items_of(experiment, config), experiment)
-        finally:
-            ray.shutdown()  # and with it the actors, which are this driver's
 
     return opened
-
-
-def _sizes(there: dict[str, float], n: int | None, gpus: float | None, threads: int) -> tuple[int, float]:
-    """How many workers, with how many GPUs each."""
-    has, cores = there.get("GPU", 0.0), there.get("CPU", 0.0)
-    share = gpus if gpus is not None else float(has > 0)
-    count = n or (int(has // share) if share else 1) or 1
-    if count * share > has or count * threads > cores:
-        raise UserError(
-            f"{count} workers with {share:g} GPUs and {threads} threads each: Ray has {has:g} GPUs and {cores:g} "
-            "cores; take fewer workers, or set --gpus-per-worker or -o model.threads"
-        )
-    return count, share

@@ -1,6 +1,7 @@
 """Probe jobs as the command line gives them: folders, progress, files."""
 
 import dataclasses
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, get_args
 
@@ -9,6 +10,7 @@ import numpy as np
 from ... import __version__
 from ...hooks.documents import read_json
 from ...hooks.errors import UserError, in_one_line
+from ...hooks.spread import spread_over
 from ...probes.card.claims import USED, Card, CausalVerdict, Verdict
 from ...probes.evidence.controls import UNTRAINED
 from ...probes.evidence.study import Beside
@@ -34,11 +36,18 @@ def train_job(job: ProbeJob, out: Path, allow_code: tuple[Path, ...] = ()) -> Pa
     return folder.path / job.name
 
 
-def sweep_job(job: ProbeJob, out: Path, allow_code: tuple[Path, ...] = ()) -> tuple[Path, list[str]]:
-    """Sweep, judge, save the probe, the numbers and the page; returns the folder, and the card as lines."""
+def sweep_job(
+    job: ProbeJob, out: Path, allow_code: tuple[Path, ...] = (), executor: str = "local", address: str | None = None
+) -> tuple[Path, list[str]]:
+    """Sweep, judge, save the probe, the numbers and the page; returns the folder, and the card as lines.
+
+    `executor` and `address` are those of `spread_over`.
+    """
     loaded = load_runs(job, allow_code)
     folder = _folder(job, loaded, out)
-    with folder.writing(), progress(len(loaded.data.points), "place", f"probes of {job.target}") as advance:
+    side_by_side = spread_over(job.workers, executor, address, local=ThreadPoolExecutor)
+    about = len(loaded.data.points), "place", f"probes of {job.target}"
+    with folder.writing(), side_by_side as spread, progress(*about) as advance:
         judged = run_job(
             loaded.data,
             _registered(loaded),
@@ -47,7 +56,7 @@ def sweep_job(job: ProbeJob, out: Path, allow_code: tuple[Path, ...] = ()) -> tu
             name=job.name,
             folder=folder.path,
             beside=_beside(job, loaded, folder.path, allow_code),
-            workers=job.workers,
+            spread=spread,
             used=lambda probe: _used(folder.path, probe),
             advance=advance,
         )

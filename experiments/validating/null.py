@@ -6,7 +6,7 @@ prompt says nothing.
 """
 
 import os
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from multiprocessing import get_context
 from pathlib import Path
@@ -18,6 +18,7 @@ from scipy.special import expit
 from scipy.stats import beta, binom
 
 from ...hooks.lm import load
+from ...hooks.spread import Spread
 from ..planted.organisms.card import learnt
 from ..planted.organisms.species import HONEST
 from ..planted.organisms.world import Kind, draw_contexts
@@ -83,23 +84,25 @@ class NullPlan(NamedTuple):
     together: int = 10
     """Trained side by side."""
     device: str = "cpu"
-    workers: int = 1
     contexts: int = 150
     refits: int = 40
     permutations: int = 199
 
 
-def null_claims(plan: NullPlan, advance: Callable[[int], object] = lambda n: None) -> list[NullRead]:
+def null_claims(
+    plan: NullPlan, place: Path, spread: Spread = map, advance: Callable[[int], object] = lambda n: None
+) -> list[NullRead]:
     """What is claimed about each organism; the claims depend on its seed alone, not on what it was trained beside.
 
-    `advance` is told how many are done.
+    The organisms are kept in the folder `place` as long as they are read, so that all who read see them. `advance` is
+    told how many are done.
     """
     found: list[NullRead] = []
-    with TemporaryDirectory() as place:
+    with TemporaryDirectory(dir=place.resolve(), prefix=".organisms-") as name:
         for start in range(0, plan.n, plan.together):
             seeds = range(FIRST + start, FIRST + min(start + plan.together, plan.n))
-            folders = grow_nulls(plan, seeds, Path(place))
-            for one in _read(plan, folders, list(seeds)):
+            folders = grow_nulls(plan, seeds, Path(name))
+            for one in spread(examine, [(plan, folder, seed) for folder, seed in zip(folders, seeds, strict=True)]):
                 found.append(one)
                 advance(1)
     return found
@@ -125,14 +128,10 @@ def grow_nulls(plan: NullPlan, seeds: Sequence[int], place: Path) -> list[Path]:
     return folders
 
 
-def _read(plan: NullPlan, folders: Sequence[Path], seeds: Sequence[int]) -> Iterator[NullRead]:
-    tasks = [(plan, folder, seed) for folder, seed in zip(folders, seeds, strict=True)]
-    if plan.workers == 1:
-        yield from map(examine, tasks)
-        return
-    os.environ["OMP_NUM_THREADS"] = "1"  # of the workers, which inherit it
-    with ProcessPoolExecutor(plan.workers, mp_context=get_context("spawn")) as pool:
-        yield from pool.map(examine, tasks)
+def one_thread_each(workers: int) -> ProcessPoolExecutor:
+    """Processes of one thread."""
+    os.environ["OMP_NUM_THREADS"] = "1"  # of the processes, which inherit it
+    return ProcessPoolExecutor(workers, mp_context=get_context("spawn"))
 
 
 def examine(task: tuple[NullPlan, Path, int]) -> NullRead:

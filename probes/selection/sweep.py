@@ -4,8 +4,7 @@ Every permuted target goes through the same pipeline as the true one: the choice
 read, within each outer fold (PROBES 4).
 """
 
-from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -29,6 +28,10 @@ class AtPoint:
     """[K, 1 + draws]."""
     penalties: Floats
     """[K] chosen for the true target."""
+
+
+SpreadPoints = Callable[[Callable[[ReadAt], AtPoint], Iterable[ReadAt]], Iterable[AtPoint]]
+"""What `map` does, with points that may be computed side by side."""
 
 
 @dataclass(frozen=True)
@@ -120,10 +123,11 @@ def sweep(
     seed: int,
     penalties: Sequence[float] = PENALTIES,
     level: float = 0.95,
-    workers: int = 1,
-    keep: Callable[[ReadAt, Callable[[], AtPoint]], AtPoint] | None = None,
+    known: Mapping[ReadAt, AtPoint] | None = None,
+    done: Callable[[ReadAt, AtPoint], object] = lambda at, found: None,
+    spread: SpreadPoints = map,
 ) -> Sweep:
-    """All points of a data set, as many in memory at a time as there are workers.
+    """All points of a data set.
 
     Args:
         data: what to decode, and where.
@@ -132,8 +136,9 @@ def sweep(
         seed: of them.
         penalties: to choose from.
         level: of the band.
-        workers: threads, each at a point of its own; the linear algebra may use more.
-        keep: given a point and how to compute it, returns what is known of it already, or computes and stores it.
+        known: what some points have given already.
+        done: is told what each of the others gives, as soon as it and those before it are done.
+        spread: the map of a pool of threads, say, or of Ray's.
     """
     check_folds(folds, data.groups)
     null = null_targets(data, draws, seed)
@@ -142,12 +147,12 @@ def sweep(
     def compute(at: ReadAt) -> AtPoint:
         return sweep_point(data.read(at), y, null.targets, folds, penalties)
 
-    def point(at: ReadAt) -> AtPoint:
-        return keep(at, lambda: compute(at)) if keep else compute(at)
-
-    with ThreadPoolExecutor(workers) as pool:
-        found = list(pool.map(point, data.points))
-    return combine(data.points, found, y, null, folds, level=level)
+    found = dict(known or {})
+    missing = [at for at in data.points if at not in found]
+    for at, one in zip(missing, spread(compute, missing), strict=True):
+        found[at] = one
+        done(at, one)
+    return combine(data.points, [found[at] for at in data.points], y, null, folds, level=level)
 
 
 def at_depth(points: Sequence[ReadAt], depth: float, n_layers: int) -> int:

@@ -5,6 +5,7 @@ import json
 import os
 import signal
 from collections.abc import Callable, Iterator
+from concurrent.futures import ProcessPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -13,9 +14,11 @@ import pytest
 
 from doxascope import UserError
 from doxascope.experiments.engine.config import load_config
-from doxascope.experiments.engine.ray_workers import _sizes, ray_workers
+from doxascope.experiments.engine.ray_workers import ray_workers
 from doxascope.experiments.engine.runner import run
 from doxascope.experiments.runs.integrity import faults
+from doxascope.hooks.ray_cluster import sizes
+from doxascope.hooks.spread import spread_over
 from doxascope.hooks.store import ActivationStore
 
 HAS_RAY = importlib.util.find_spec("ray") is not None
@@ -112,13 +115,27 @@ def test_what_a_worker_cannot_do_is_said_in_its_own_line(tiny_folder: Path, tmp_
         run(experiment, config, tmp_path, workers=ray_workers(1))
 
 
+def third(n: int) -> tuple[int, float]:
+    if n == 13:
+        raise UserError("thirteen: is not read")
+    return n, n / 3
+
+
+@pytest.mark.parametrize("executor", ["local", pytest.param("ray", marks=with_ray)])
+def test_tasks_side_by_side_give_what_they_give_one_after_the_other(executor: str) -> None:
+    with spread_over(2, executor, local=ProcessPoolExecutor) as spread:
+        assert list(spread(third, range(12))) == list(map(third, range(12)))
+        with pytest.raises(UserError, match="thirteen: is not read"):
+            list(spread(third, range(10, 20)))
+
+
 def test_a_cluster_that_is_too_small_is_refused() -> None:
-    assert _sizes({"CPU": 8.0, "GPU": 4.0}, None, None, 1) == (4, 1.0)
-    assert _sizes({"CPU": 8.0}, None, None, 1) == (1, 0.0)
-    assert _sizes({"CPU": 8.0, "GPU": 4.0}, None, 2, 1) == (2, 2)
+    assert sizes({"CPU": 8.0, "GPU": 4.0}, None, None, 1) == (4, 1.0)
+    assert sizes({"CPU": 8.0}, None, None, 1) == (1, 0.0)
+    assert sizes({"CPU": 8.0, "GPU": 4.0}, None, 2, 1) == (2, 2)
     for there, n, gpus in (({"CPU": 8.0}, 1, 1.0), ({"CPU": 2.0}, 3, None), ({"CPU": 8.0, "GPU": 2.0}, 3, None)):
         with pytest.raises(UserError, match="take fewer workers"):
-            _sizes(there, n, gpus, 1)
+            sizes(there, n, gpus, 1)
 
 
 @pytest.mark.skipif(HAS_RAY, reason="ray is installed")
@@ -132,7 +149,7 @@ def test_without_ray_the_line_says_what_brings_it(command_line: Callable[..., An
     ("options", "said"),
     [
         (("--executor", "ray", "--shard", "1/2"), "leave it out with --executor ray"),
-        (("--workers", "2"), "give them with --executor ray"),
+        (("--workers", "2"), "--workers: is for Ray; give it with --executor ray"),
         (("--take-over",), "give it with --shard"),
     ],
 )

@@ -1,16 +1,19 @@
 """A planted direction is found where it is, and noise is not."""
 
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
 
 import numpy as np
 import pandas as pd
 import pytest
 
 from doxascope import UserError
+from doxascope.hooks.spread import spread_over
 from doxascope.probes.data.dataset import ProbeData
 from doxascope.probes.data.features import ArrayFeatures, ReadAt
 from doxascope.probes.folds import grouped_folds
-from doxascope.probes.selection.sweep import Sweep, at_depth, sweep
+from doxascope.probes.selection.sweep import AtPoint, Sweep, at_depth, sweep
 from doxascope.probes.targets import make_target
 
 
@@ -26,8 +29,27 @@ def test_a_planted_direction_is_found_at_its_layer(planted: Callable[..., ProbeD
     assert found.p_max[2] == found.selected_p == 0.01
     assert found.p_max[[0, 1, 3]].min() > 0.05
     data = planted({2: 1.0})
-    together = sweep(data, grouped_folds(data.groups, 5, 0), draws=99, seed=0, penalties=(1.0, 100.0), workers=3)
+    given: dict[str, Any] = {"draws": 99, "seed": 0, "penalties": (1.0, 100.0)}
+    folds = grouped_folds(data.groups, 5, 0)
+    kept: dict[ReadAt, AtPoint] = {}
+    with ThreadPoolExecutor(3) as pool:
+        together = sweep(data, folds, **given, done=kept.__setitem__, spread=pool.map)
     np.testing.assert_array_equal(together.null_r2, found.null_r2)
+    assert list(kept) == list(data.points)
+    again: list[ReadAt] = []
+    known = {at: one for at, one in kept.items() if at.layer != 2}
+    rest = sweep(data, folds, **given, known=known, done=lambda at, _: again.append(at))
+    assert [at.layer for at in again] == [2]
+    np.testing.assert_array_equal(rest.null_r2, found.null_r2)
+
+
+def test_points_that_ray_computes_are_those_of_one_process(planted: Callable[..., ProbeData]) -> None:
+    pytest.importorskip("ray")
+    data = planted({2: 1.0})
+    folds = grouped_folds(data.groups, 5, 0)
+    with spread_over(2, "ray", local=ThreadPoolExecutor) as spread:
+        found = sweep(data, folds, draws=99, seed=0, penalties=(1.0, 100.0), spread=spread)
+    np.testing.assert_allclose(found.null_r2, swept(data).null_r2, atol=1e-12)
 
 
 def test_the_best_of_many_noise_layers_is_no_finding_more_often_than_it_says() -> None:

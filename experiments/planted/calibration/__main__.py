@@ -4,8 +4,10 @@ import argparse
 import os
 import time
 from collections.abc import Sequence
+from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
 
+from ....hooks.spread import spread_over
 from .design import AGAIN_SEEDS, POWER_SEEDS, SEEDS
 from .page import PAGE, read, write
 from .simulate import all_designs, merged, run
@@ -18,6 +20,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--power-seeds", type=int, default=POWER_SEEDS)
     parser.add_argument("--again", type=int, default=AGAIN_SEEDS, help="fresh seeds of what is outside its level")
     parser.add_argument("--workers", type=int, default=os.cpu_count() or 1, help="processes; all cores if not said")
+    parser.add_argument("--executor", choices=("local", "ray"), default="local", help="what the workers run on")
+    parser.add_argument("--address", help="of a running Ray cluster")
     parser.add_argument("--only", default="", help="designs whose key begins with this")
     parser.add_argument("--out", type=Path, default=Path("docs"))
     asked = parser.parse_args(arguments)
@@ -25,7 +29,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
     if not chosen:
         parser.error(f"--only: no design begins with {asked.only!r}")
     started = time.monotonic()
-    rows = run(chosen, asked.seeds, asked.power_seeds, asked.again, asked.workers)
+    with spread_over(asked.workers, asked.executor, asked.address, local=ProcessPoolExecutor) as spread:
+        rows = run(chosen, asked.seeds, asked.power_seeds, asked.again, spread)
     write(merged(read(asked.out) if asked.only else [], rows), asked.out)
     print(f"{len(rows)} rows in {time.monotonic() - started:.0f} s: {asked.out / PAGE}")
 

@@ -3,12 +3,12 @@
 import zlib
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from concurrent.futures import ProcessPoolExecutor
 from dataclasses import replace
 
 import numpy as np
 from tqdm import tqdm
 
+from ....hooks.spread import Spread
 from . import beliefs, claims, comparisons, decisions, extreme, martingale, rates, shifts
 from .design import AGAIN_SEEDS, POWER_SEEDS, SEEDS, Design, Flagged, Test
 from .row import FLAGGED, OUTSIDE, Row, verdict
@@ -37,14 +37,14 @@ def run(
     seeds: int = SEEDS,
     power_seeds: int = POWER_SEEDS,
     again: int = AGAIN_SEEDS,
-    workers: int = 2,
+    spread: Spread = map,
 ) -> list[Row]:
     """Simulate `designs`, `seeds` times where a level is at stake, and `again` times more where ours is in doubt."""
     n = {design.key: seeds if design.aim == "level" else power_seeds for design in designs}
-    first = _rows(designs, {key: range(stop) for key, stop in n.items()}, workers)
+    first = _rows(designs, {key: range(stop) for key, stop in n.items()}, spread)
     doubtful = {(row.key, row.test) for row in first if again and row.role == "ours" and row.verdict in OUTSIDE}
     keys = {key for key, _ in doubtful}
-    fresh = _rows([d for d in designs if d.key in keys], {key: range(seeds, seeds + again) for key in keys}, workers)
+    fresh = _rows([d for d in designs if d.key in keys], {key: range(seeds, seeds + again) for key in keys}, spread)
     second = {(row.key, row.test): row for row in fresh}
     return [
         replace(second[row.key, row.test], first_rate=row.rate, first_seeds=row.seeds)
@@ -54,7 +54,7 @@ def run(
     ]
 
 
-def _rows(designs: Sequence[Design], seeds: Mapping[str, range], workers: int) -> list[Row]:
+def _rows(designs: Sequence[Design], seeds: Mapping[str, range], spread: Spread) -> list[Row]:
     """Every test of `designs`, each design on its own seeds."""
     tasks = [
         (design.key, start, min(start + CHUNK, seeds[design.key].stop))
@@ -62,13 +62,8 @@ def _rows(designs: Sequence[Design], seeds: Mapping[str, range], workers: int) -
         for start in seeds[design.key][::CHUNK]
     ]
     totals: Counter[tuple[str, str, str]] = Counter()
-    if workers > 1:
-        with ProcessPoolExecutor(workers) as pool:
-            for part in tqdm(pool.map(_simulate, tasks), total=len(tasks), unit=f" x {CHUNK} seeds", disable=None):
-                totals.update(part)
-    else:
-        for task in tasks:
-            totals.update(_simulate(task))
+    for part in tqdm(spread(_simulate, tasks), total=len(tasks), unit=f" x {CHUNK} seeds", disable=None):
+        totals.update(part)
     return [_row(design, test, totals) for design in designs for test in design.tests]
 
 

@@ -1,4 +1,5 @@
 from collections import Counter
+from concurrent.futures import ProcessPoolExecutor
 from dataclasses import replace
 from pathlib import Path
 
@@ -21,7 +22,7 @@ def _of(*keys: str) -> list[Design]:
 def test_every_design_fills_its_rows(tmp_path: Path) -> None:
     designs = all_designs()
     assert max(Counter(design.key for design in designs).values()) == 1
-    rows = run(designs, seeds=4, power_seeds=2, again=3, workers=2)
+    rows = run(designs, seeds=4, power_seeds=2, again=3)
     assert [(row.key, row.test) for row in rows] == [(d.key, test.name) for d in designs for test in d.tests]
     assert max(Counter((row.key, row.test) for row in rows).values()) == 1
     for row in rows:
@@ -58,8 +59,8 @@ def test_the_page_keeps_its_promise() -> None:
 def test_what_of_ours_is_outside_its_level_is_run_again_on_fresh_seeds() -> None:
     """One rejection in three seeds is outside."""
     designs = _of("D-null", "W-fork")
-    rows = run(designs, seeds=3, again=20, workers=1)
-    both = run(designs, seeds=23, again=1, workers=1)
+    rows = run(designs, seeds=3, again=20)
+    both = run(designs, seeds=23, again=1)
     again = [row for row in rows if row.first_seeds]
     assert again
     for row in again:
@@ -72,15 +73,13 @@ def test_what_of_ours_is_outside_its_level_is_run_again_on_fresh_seeds() -> None
 
 def test_workers_do_not_change_the_numbers() -> None:
     designs = _of("W-fork", "F-pool")
-    assert run(designs, seeds=110, again=60, workers=1) == run(designs, seeds=110, again=60, workers=2)
+    with ProcessPoolExecutor(2) as pool:
+        assert run(designs, seeds=110, again=60) == run(designs, seeds=110, again=60, spread=pool.map)
 
 
 def test_published_practice_fails_where_ours_does_not() -> None:
     """The artefacts are large: forty seeds show them."""
-    rows = {
-        (row.key, row.test): row
-        for row in run(_of("C-null", "D-null", "E-flat", "A-noise"), seeds=40, again=40, workers=1)
-    }
+    rows = {(row.key, row.test): row for row in run(_of("C-null", "D-null", "E-flat", "A-noise"), seeds=40, again=40)}
     curse = rows["C-null", "top-option B, chosen and scored on the same answers, t"]
     honest = rows["C-null", "top-option B, chosen on one half and scored on the other, bootstrap interval"]
     assert curse.rate > 0.6
@@ -126,8 +125,8 @@ def test_what_is_undefined_is_no_result() -> None:
 
 
 def test_a_design_that_is_run_anew_replaces_its_rows_alone() -> None:
-    old = run(_of("F-pool", "W-fork"), seeds=3, again=1, workers=1)
-    new = run(_of("W-fork"), seeds=5, again=1, workers=1)
+    old = run(_of("F-pool", "W-fork"), seeds=3, again=1)
+    new = run(_of("W-fork"), seeds=5, again=1)
     both = merged(old, new)
     assert [row for row in both if row.key == "F-pool"] == [row for row in old if row.key == "F-pool"]
     assert [row for row in both if row.key == "W-fork"] == new
