@@ -15,8 +15,9 @@ from .progress import progress
 
 EVERY = "all"
 SLOW_ROWS = 200_000
-"""Above this, `all` leaves out what resamples signs, or solves a program, row by row; by name it runs."""
-SLOW = ("martingale-tests", *(book.name for book in dutch_book.METRICS))
+"""Above this, `all` leaves out what resamples signs, or solves a program, row by row, or exchanges the beliefs of every
+two items; by name it runs."""
+SLOW = ("martingale-tests", "consistency-kappa", *(book.name for book in dutch_book.METRICS))
 
 
 @dataclass(frozen=True)
