@@ -5,7 +5,7 @@ from typing import Any
 import pandas as pd
 from pandas import CategoricalDtype
 
-from ..tables.beliefs import Beliefs, BeliefTable, Made
+from ..tables.beliefs import Beliefs, BeliefTable, Made, in_parts
 from .dialogue import FORK, PRIOR
 from .dialogue import SECOND as TWICE
 from .forks import fork_table
@@ -21,7 +21,11 @@ TEXTS = ("item", "cluster", "kind", "method", "estimate", "template", "place", "
 
 def made_of(beliefs: BeliefTable) -> Made:
     """The tables of a run, or of any belief table."""
-    return (beliefs if isinstance(beliefs, Beliefs) else Beliefs.of(beliefs)).made(tables)
+    return in_parts(beliefs).once(_made)
+
+
+def _made(beliefs: Beliefs) -> Made:
+    return beliefs.made(tables)
 
 
 def tables(beliefs: pd.DataFrame) -> dict[str, pd.DataFrame]:

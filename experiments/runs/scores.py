@@ -9,7 +9,7 @@ from ..scoring.engine import require_unique, score_samples
 from ..scoring.measured import SLOW
 from ..scoring.number import Number, Resampling
 from ..scoring.verdict import GATE
-from ..tables.beliefs import Beliefs, BeliefTable
+from ..tables.beliefs import BeliefTable, in_parts
 from ..tables.samples import ALL
 
 
@@ -34,7 +34,7 @@ def gate(config: RunConfig, method: str, kind: str = "exact", **readings: Any) -
 
 def as_taken(experiment: Experiment, beliefs: BeliefTable) -> Any:
     """Beliefs as the experiment takes them: by parts, if it can."""
-    return Beliefs.of(beliefs) if isinstance(experiment, TakesParts) and not isinstance(beliefs, Beliefs) else beliefs
+    return in_parts(beliefs) if isinstance(experiment, TakesParts) else beliefs
 
 
 def score_run(experiment: Experiment, config: RunConfig, beliefs: BeliefTable) -> list[Number]:

@@ -4,7 +4,7 @@ import tempfile
 import weakref
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 import pandas as pd
@@ -13,6 +13,7 @@ import pyarrow.parquet as pq
 
 from .cells import Array
 
+T = TypeVar("T")
 ROWS_AT_ONCE = 40_000
 """Of a part, which ends with an item: two hundred items of a consistency run."""
 GROUP = "method"
@@ -29,7 +30,7 @@ class Beliefs:
         """Parts can be had again and again; what is made of them lies in a file without a name in `room`, or where
         temporary files do."""
         self._parts, self._room = parts, room
-        self._made: dict[Maker, Made] = {}
+        self._once: dict[Callable[[Beliefs], Any], Any] = {}
 
     @classmethod
     def of(cls, table: pd.DataFrame) -> "Beliefs":
@@ -43,15 +44,24 @@ class Beliefs:
         """Other beliefs, whose parts are made of these whenever they are asked for."""
         return Beliefs(lambda: change(iter(self)), self._room)
 
+    def once(self, make: "Callable[[Beliefs], T]") -> T:
+        """What a function makes of all parts; it is made once."""
+        if make not in self._once:
+            self._once[make] = make(self)
+        return self._once[make]
+
     def made(self, maker: Maker) -> "Made":
-        """What a function makes of every part; it is made once."""
-        if maker not in self._made:
-            self._made[maker] = Made(map(maker, self), self._room)
-        return self._made[maker]
+        """What a function makes of every part, on the disk."""
+        return Made(map(maker, self), self._room)
 
 
 BeliefTable = pd.DataFrame | Beliefs
 """In one piece, or in parts."""
+
+
+def in_parts(beliefs: BeliefTable) -> Beliefs:
+    """In parts, whatever it is in."""
+    return beliefs if isinstance(beliefs, Beliefs) else Beliefs.of(beliefs)
 
 
 def parts(beliefs: BeliefTable) -> Iterator[pd.DataFrame]:
