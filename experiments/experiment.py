@@ -378,7 +378,7 @@ class SettlesFirst(Protocol):
 @runtime_checkable
 class TakesParts(Protocol):
     """An experiment whose numbers and page need no more of a belief table in memory than a part: its `samples`,
-    `own_scores` and `findings` take `Beliefs`, too.
+    `own_scores` and `findings` take `BeliefParts`, too.
     """
 
     by_parts: ClassVar[bool]

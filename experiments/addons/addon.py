@@ -12,7 +12,7 @@ from ..experiment import Experiment, Item, RunConfig
 from ..report.blocks import Block
 from ..runs.folder import RunFolder
 from ..scoring.number import Key, Number
-from ..tables.beliefs import BeliefTable
+from ..tables.belief_parts import BeliefTable
 
 
 class Begun(NamedTuple):

@@ -13,7 +13,7 @@ from ..report.blocks import Prose
 from ..runs.manifest import CERTIFICATE
 from ..runs.scores import score_run
 from ..scoring.number import Key, Number
-from ..tables.beliefs import BeliefTable
+from ..tables.belief_parts import BeliefTable
 from .addon import Added, Begun, ScoredRun
 
 DRAWS = 2

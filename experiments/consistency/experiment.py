@@ -13,7 +13,7 @@ from ...metrics.whitebox.competence import BELOW_MENTIONED, COVERAGE, FALLS, GAI
 from ..experiment import Experiment, Findings, Item, Question, Transcripts
 from ..materials.entities import Window, Words, entities, triples, window_name
 from ..scoring.number import Number
-from ..tables.beliefs import BeliefTable
+from ..tables.belief_parts import BeliefTable
 from ..tables.samples import Sample
 from .config import ConsistencyConfig
 from .dialogue import dialogue_questions, fork_questions

@@ -10,7 +10,7 @@ from ..experiment import Figure, Table
 from ..report.plotting import INK, MARK, REFERENCE, panel_figure
 from ..report.score_figure import Scores, score_figure
 from ..scoring.number import Number
-from ..tables.beliefs import Made
+from ..tables.belief_parts import Made
 from ..tables.samples import ALL
 from .made import INSTANCES
 

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from ..experiment import Column, Findings, Table, Transcripts
 from ..materials.entities import window_name
 from ..scoring.number import Number
-from ..tables.beliefs import BeliefTable
+from ..tables.belief_parts import BeliefTable
 from ..tables.samples import ALL
 from .config import ConsistencyConfig
 from .figures import figures

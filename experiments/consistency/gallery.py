@@ -7,7 +7,7 @@ import numpy as np
 import pandas as pd
 
 from ..experiment import Gallery, Instance, Transcript, Transcripts
-from ..tables.beliefs import Made
+from ..tables.belief_parts import Made
 from .config import ConsistencyConfig
 from .made import INSTANCES
 

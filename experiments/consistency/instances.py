@@ -8,7 +8,7 @@ import pandas as pd
 from ...metrics import belief_consistency
 from ...metrics.beliefs import VALUED
 from ...metrics.validation import Floats
-from ..tables.beliefs import Beliefs
+from ..tables.belief_parts import BeliefParts
 from .dialogue import MENTION
 from .noise import answers_worth
 
@@ -60,7 +60,7 @@ def instances(beliefs: pd.DataFrame) -> pd.DataFrame:
     `coverage` is the smaller of the two; `why` is the status of the read-out that has no number, or else that of the
     posterior; `n_prior` and `n_posterior` are the answers on the two words, NaN of exact beliefs.
     """
-    return pd.concat([instances_of(part) for part in Beliefs.of(beliefs)], ignore_index=True)
+    return pd.concat([instances_of(part) for part in BeliefParts.of(beliefs)], ignore_index=True)
 
 
 def instances_of(beliefs: pd.DataFrame) -> pd.DataFrame:

@@ -5,7 +5,7 @@ from typing import Any
 import pandas as pd
 from pandas import CategoricalDtype
 
-from ..tables.beliefs import Beliefs, BeliefTable, Made, in_parts
+from ..tables.belief_parts import BeliefParts, BeliefTable, Made, in_parts
 from .dialogue import FORK, PRIOR
 from .dialogue import SECOND as TWICE
 from .forks import fork_table
@@ -24,7 +24,7 @@ def made_of(beliefs: BeliefTable) -> Made:
     return in_parts(beliefs).once(_made)
 
 
-def _made(beliefs: Beliefs) -> Made:
+def _made(beliefs: BeliefParts) -> Made:
     return beliefs.made(tables)
 
 

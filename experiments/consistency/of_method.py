@@ -13,7 +13,7 @@ import pandas as pd
 
 from ...metrics import word_identity_null
 from ...metrics.validation import Floats
-from ..tables.beliefs import Made
+from ..tables.belief_parts import Made
 from ..tables.cells import Array
 from ..tables.rows import joined
 from .instances import AFTER, BEFORE, MENTIONED, WORDS

@@ -9,7 +9,7 @@ import pandas as pd
 from ...metrics import Score, cluster_mean
 from ..runs.scores import resampling
 from ..scoring.number import Number
-from ..tables.beliefs import BeliefTable, Made
+from ..tables.belief_parts import BeliefTable, Made
 from ..tables.samples import ALL
 from .config import ConsistencyConfig
 from .dialogue import POSTERIOR, PRIOR

@@ -9,7 +9,7 @@ import pandas as pd
 
 from ..materials.entities import window_name
 from ..reading.exact import SAMPLED
-from ..tables.beliefs import BeliefTable, Made
+from ..tables.belief_parts import BeliefTable, Made
 from ..tables.rows import joined
 from ..tables.samples import ALL, Forks, Options, Readouts, Sample
 from .config import ConsistencyConfig

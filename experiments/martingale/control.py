@@ -7,7 +7,7 @@ import numpy as np
 from ...metrics import coherence_claim, drift_covariance, martingale_iv, martingale_within, tost
 from ..runs.scores import resampling
 from ..scoring.number import Number
-from ..tables.beliefs import BeliefTable
+from ..tables.belief_parts import BeliefTable
 from .config import MartingaleConfig
 from .doob import END, METHOD, START
 from .table import array, labels, tables

@@ -24,7 +24,7 @@ from ..reading.judge import judge_rows
 from ..reading.place import BeliefPlace
 from ..reading.stated import stated_rows
 from ..scoring.number import Number
-from ..tables.beliefs import BeliefTable
+from ..tables.belief_parts import BeliefTable
 from ..tables.samples import Sample
 from .config import MartingaleConfig, Reasoning
 from .doob import control_rows

@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 
 from ..experiment import Column, Findings, Table, Transcripts
 from ..scoring.number import Number
-from ..tables.beliefs import BeliefTable
+from ..tables.belief_parts import BeliefTable
 from ..tables.samples import ALL
 from .config import MartingaleConfig
 from .control import MOST_SE, REACH

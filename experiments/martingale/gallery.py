@@ -5,7 +5,7 @@ import math
 import pandas as pd
 
 from ..experiment import Gallery, Instance, Message, Transcript, Transcripts
-from ..tables.beliefs import BeliefTable
+from ..tables.belief_parts import BeliefTable
 from .config import MartingaleConfig
 from .table import CELL, TRAJECTORY, trajectory_statuses
 

@@ -7,7 +7,7 @@ import numpy as np
 import pandas as pd
 
 from ...hooks.errors import UserError
-from ..tables.beliefs import BeliefTable
+from ..tables.belief_parts import BeliefTable
 from ..tables.cells import Array
 from ..tables.rows import joined
 from ..tables.samples import ALL, Elicited, Sample

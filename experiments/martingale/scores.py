@@ -9,7 +9,7 @@ import pandas as pd
 from ...metrics import Score, cluster_mean, evidence_slope, martingale_within
 from ..runs.scores import gate, resampling
 from ..scoring.number import Number
-from ..tables.beliefs import BeliefTable
+from ..tables.belief_parts import BeliefTable
 from ..tables.updates import STEPWISE
 from .config import MartingaleConfig
 from .control import control_numbers

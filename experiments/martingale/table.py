@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 
 from ...metrics.validation import Floats
-from ..tables.beliefs import Beliefs, BeliefTable, in_parts
+from ..tables.belief_parts import BeliefParts, BeliefTable, in_parts
 from ..tables.samples import ALL
 from ..tables.updates import STEPWISE
 
@@ -42,7 +42,7 @@ def tables(beliefs: BeliefTable) -> Tables:
     return in_parts(beliefs).once(_tables)
 
 
-def _tables(beliefs: Beliefs) -> Tables:
+def _tables(beliefs: BeliefParts) -> Tables:
     readings, urns, statuses, control = zip(*map(_of_part, beliefs), strict=True)
     return Tables(_arranged(readings), _arranged(urns), _joined(statuses), _joined(control))
 

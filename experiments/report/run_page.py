@@ -13,7 +13,7 @@ from ..experiment import Column, Experiment, Figure, Findings, RunConfig, Table
 from ..scoring.number import Key, Number
 from ..scoring.paired import DIFFERENCE
 from ..scoring.verdict import Verdict
-from ..tables.beliefs import BeliefTable, parts
+from ..tables.belief_parts import BeliefTable, parts
 from ..tables.samples import ALL
 from .blocks import Block, Cell, Folded, Instances, Picture, Prose, Stamp, TableBlock
 from .cells import NONE, absent, qualified, score_cell

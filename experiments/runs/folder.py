@@ -32,7 +32,7 @@ from ...hooks.locks import NoLocksError, locked
 from ...hooks.store.commits import AGAIN, append_commit, commit_files, last_digest, read_commits
 from ...metrics.beliefs import COLUMNS, check_belief_table
 from ..experiment import Transcript
-from ..tables.beliefs import ROWS_AT_ONCE, Beliefs
+from ..tables.belief_parts import ROWS_AT_ONCE, BeliefParts
 from .manifest import CERTIFICATE, CONFIG, ITEMS, MANIFEST, digest
 from .sessions import FOLDER as SESSIONS
 from .sessions import RunSession, begin, sessions
@@ -248,7 +248,7 @@ class RunFolder:
         """
         return _in_memory(list(self._tables()))
 
-    def belief_parts(self) -> Beliefs:
+    def belief_parts(self) -> BeliefParts:
         """The same by parts. What is made of them lies in the run's folder, in files without a name."""
 
         def parts() -> Iterator[pd.DataFrame]:
@@ -261,7 +261,7 @@ class RunFolder:
             if held:
                 yield _in_memory(held)
 
-        return Beliefs(parts, self.path)
+        return BeliefParts(parts, self.path)
 
     def _tables(self) -> Iterator[pa.Table]:
         """One of each batch, in order. Raises UserError if there is none, or for a file that cannot be read."""

@@ -9,7 +9,7 @@ from ..scoring.engine import require_unique, score_samples
 from ..scoring.measured import SLOW
 from ..scoring.number import Number, Resampling
 from ..scoring.verdict import GATE
-from ..tables.beliefs import BeliefTable, in_parts
+from ..tables.belief_parts import BeliefTable, in_parts
 from ..tables.samples import ALL
 
 

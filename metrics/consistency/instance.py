@@ -73,7 +73,8 @@ def belief_consistency(prior: ArrayLike, post: ArrayLike, rejected: ArrayLike) -
     c2. Raises ValueError for shapes that differ, values outside [0, 1], sums above 1, or an unknown option.
     """
     single = np.ndim(prior) == 1
-    prior, post, rejected = np.atleast_2d(floats(prior)), np.atleast_2d(floats(post)), np.atleast_1d(rejected)
+    prior, post = (_of_three(x, name) for x, name in ((prior, "prior"), (post, "post")))
+    rejected = np.atleast_1d(rejected)
     same_shape(prior=prior, post=post)
     same_shape(prior=prior[:, 0], rejected=rejected)
     ends = range(AT_ONCE, len(prior) + AT_ONCE, AT_ONCE) or [AT_ONCE]
@@ -175,11 +176,17 @@ def exclusion_bounds(scores: ArrayLike, n_excluded: int = 0) -> ExclusionBounds:
     )
 
 
-def _masses(values: ArrayLike, name: str) -> Floats:
-    """Raw option probabilities [..., 3] that may leave mass for no option."""
-    array = probabilities(values, name)
+def _of_three(values: ArrayLike, name: str) -> Floats:
+    """[n, 3] of one instance or a batch."""
+    array = floats(values)
     if array.ndim not in (1, 2) or array.shape[-1] != 3:
         raise ValueError(f"{name}: shape {array.shape}; give [3] or [n, 3]")
+    return np.atleast_2d(array)
+
+
+def _masses(values: Floats, name: str) -> Floats:
+    """Raw option probabilities [n, 3] that may leave mass for no option."""
+    array = probabilities(values, name)
     totals = array.sum(axis=-1)
     refuse(totals, totals > 1 + RANGE_SLACK, f"{name}: sums to", ", more than 1")
     return array / np.maximum(totals, 1.0)[..., None]

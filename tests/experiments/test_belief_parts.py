@@ -15,7 +15,7 @@ from doxascope.experiments.consistency.made import made_of, tables
 from doxascope.experiments.engine.config import load_config
 from doxascope.experiments.experiment import Experiment
 from doxascope.experiments.runs.scores import score_run
-from doxascope.experiments.tables.beliefs import Beliefs
+from doxascope.experiments.tables.belief_parts import BeliefParts
 from doxascope.hooks.exact.exact import exact_rows
 from doxascope.metrics import belief_table
 
@@ -44,7 +44,7 @@ def table(setup: Setup) -> pd.DataFrame:
 
 
 def in_small_parts(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sys.modules[Beliefs.__module__], "ROWS_AT_ONCE", 500)
+    monkeypatch.setattr(sys.modules[BeliefParts.__module__], "ROWS_AT_ONCE", 500)
 
 
 def told(numbers: Any) -> list[str]:
@@ -54,7 +54,7 @@ def told(numbers: Any) -> list[str]:
 def test_every_number_is_the_same_by_parts(setup: Setup, table: pd.DataFrame, monkeypatch: pytest.MonkeyPatch) -> None:
     whole = told(score_run(*setup, table))
     in_small_parts(monkeypatch)
-    assert len(list(Beliefs.of(table))) > 5
+    assert len(list(BeliefParts.of(table))) > 5
     assert told(score_run(*setup, table)) == whole
 
 
@@ -64,7 +64,7 @@ def test_numerical_errors_are_the_same_by_parts(
     numbers = score_run(*setup, table)
     whole = score_floors(*setup, table, numbers, 1e-4)
     in_small_parts(monkeypatch)
-    by_parts = score_floors(*setup, Beliefs.of(table), numbers, 1e-4)
+    by_parts = score_floors(*setup, BeliefParts.of(table), numbers, 1e-4)
     assert {key: repr(floor) for key, floor in by_parts.items()} == {key: repr(floor) for key, floor in whole.items()}
 
 
@@ -72,7 +72,7 @@ def test_what_was_made_is_read_as_it_was_made(table: pd.DataFrame, monkeypatch: 
     in_small_parts(monkeypatch)
     made = made_of(table)
     for name in tables(table):
-        whole = pd.concat([tables(part)[name].astype(object) for part in Beliefs.of(table)], ignore_index=True)
+        whole = pd.concat([tables(part)[name].astype(object) for part in BeliefParts.of(table)], ignore_index=True)
         assert made.groups(name) == [*dict.fromkeys(whole["method"])]
         for method in made.groups(name):
             own = made.read(name, method, list(whole.columns)).astype(object)
@@ -96,7 +96,7 @@ def peak_of_making(table: pd.DataFrame, n: int) -> int:
             yield table.assign(**names)
 
     tracemalloc.start()
-    made_of(Beliefs(parts))
+    made_of(BeliefParts(parts))
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
     return peak

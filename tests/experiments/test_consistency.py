@@ -16,7 +16,7 @@ from doxascope.experiments.experiment import Experiment, Transcript
 from doxascope.experiments.runs.scores import score_run
 from doxascope.experiments.scoring.number import Number
 from doxascope.experiments.scoring.verdict import verdicts
-from doxascope.experiments.tables.beliefs import Beliefs
+from doxascope.experiments.tables.belief_parts import BeliefParts
 from doxascope.metrics import belief_table, exclusion_bounds
 
 N_ITEMS = 12
@@ -398,7 +398,7 @@ def test_instances_of_a_few_items_at_a_time_are_those_of_all_at_once(
     table = table_of(setup, believer(0.5, 0.2))
     table = table.sample(frac=1, random_state=0) if mixed else table  # as a user's table may lie
     whole = instances(table)
-    monkeypatch.setattr(sys.modules[Beliefs.__module__], "ROWS_AT_ONCE", 400)
+    monkeypatch.setattr(sys.modules[BeliefParts.__module__], "ROWS_AT_ONCE", 400)
     few = instances(table)
     assert whole["item"].nunique() > 2
     pd.testing.assert_frame_equal(few.astype(object), whole.astype(object), check_exact=True)

@@ -14,7 +14,7 @@ from doxascope.experiments.martingale.table import readings
 from doxascope.experiments.planted import Anchored, Bayesian, PriorNoise
 from doxascope.experiments.runs.scores import score_run
 from doxascope.experiments.scoring.number import Number
-from doxascope.experiments.tables.beliefs import Beliefs
+from doxascope.experiments.tables.belief_parts import BeliefParts
 from doxascope.metrics import Score
 
 N = 400
@@ -182,8 +182,8 @@ def test_numbers_do_not_depend_on_the_parts_of_a_table(
     late = table["item"].isin(table["item"].unique()[6:])
     table = table[~(late & (table["method"] == "letters"))]
     whole = numbers_of(configured("bootstrap_draws=20"), table)
-    monkeypatch.setattr(f"{Beliefs.__module__}.ROWS_AT_ONCE", 1)
-    assert len(list(Beliefs.of(table))) == 12
+    monkeypatch.setattr(f"{BeliefParts.__module__}.ROWS_AT_ONCE", 1)
+    assert len(list(BeliefParts.of(table))) == 12
     by_parts = numbers_of(configured("bootstrap_draws=20"), table)
     assert [repr((one.key, one.score)) for one in by_parts] == [repr((one.key, one.score)) for one in whole]
 

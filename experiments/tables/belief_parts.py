@@ -23,28 +23,28 @@ Maker = Callable[[pd.DataFrame], Mapping[str, pd.DataFrame]]
 parts: numbers, categories, whose texts are held in memory once, and other texts, which are not."""
 
 
-class Beliefs:
+class BeliefParts:
     """The beliefs of a run, by parts of whole items in their order, of which one is in memory."""
 
     def __init__(self, parts: Callable[[], Iterable[pd.DataFrame]], room: Path | None = None) -> None:
         """Parts can be had again and again; what is made of them lies in a file without a name in `room`, or where
         temporary files do."""
         self._parts, self._room = parts, room
-        self._once: dict[Callable[[Beliefs], Any], Any] = {}
+        self._once: dict[Callable[[BeliefParts], Any], Any] = {}
 
     @classmethod
-    def of(cls, table: pd.DataFrame) -> "Beliefs":
+    def of(cls, table: pd.DataFrame) -> "BeliefParts":
         """Of a table that is in memory: in one part where items do not follow each other."""
         return cls(lambda: _in_parts(table))
 
     def __iter__(self) -> Iterator[pd.DataFrame]:
         yield from self._parts()
 
-    def each(self, change: Callable[[Iterator[pd.DataFrame]], Iterable[pd.DataFrame]]) -> "Beliefs":
+    def each(self, change: Callable[[Iterator[pd.DataFrame]], Iterable[pd.DataFrame]]) -> "BeliefParts":
         """Other beliefs, whose parts are made of these whenever they are asked for."""
-        return Beliefs(lambda: change(iter(self)), self._room)
+        return BeliefParts(lambda: change(iter(self)), self._room)
 
-    def once(self, make: "Callable[[Beliefs], T]") -> T:
+    def once(self, make: "Callable[[BeliefParts], T]") -> T:
         """What a function makes of all parts; it is made once."""
         if make not in self._once:
             self._once[make] = make(self)
@@ -55,13 +55,13 @@ class Beliefs:
         return Made(map(maker, self), self._room)
 
 
-BeliefTable = pd.DataFrame | Beliefs
+BeliefTable = pd.DataFrame | BeliefParts
 """In one piece, or in parts."""
 
 
-def in_parts(beliefs: BeliefTable) -> Beliefs:
+def in_parts(beliefs: BeliefTable) -> BeliefParts:
     """In parts, whatever it is in."""
-    return beliefs if isinstance(beliefs, Beliefs) else Beliefs.of(beliefs)
+    return beliefs if isinstance(beliefs, BeliefParts) else BeliefParts.of(beliefs)
 
 
 def parts(beliefs: BeliefTable) -> Iterator[pd.DataFrame]:
