@@ -4,6 +4,8 @@
 
 Contexts are simulated: groups have gains of their own about the planted one, every disturbance lifts the belief by the
 square of its dose, the reading is noisy, and random directions do something, too. Groups are alike, or of 1 to 12 rows.
+Then directions that are estimates, of what is used by so much, or not: how often the intervals of the gain, of the
+change of the action for each SD and of what the wrong token does less hold what a direction without error would give.
 """
 
 import argparse
@@ -11,6 +13,7 @@ import argparse
 import numpy as np
 from scipy.stats import binomtest
 
+from doxascope.experiments.planted.steered import along_an_estimate, expected
 from doxascope.probes.causal.check import judged
 from doxascope.probes.causal.data import OUTCOMES, PLAIN, Arm, CausalData
 from doxascope.probes.causal.plan import CausalPlan
@@ -69,6 +72,26 @@ def main() -> None:
                 f"{claim} {rate(sum(one.verdict(claim) == 'supported' for one in found), draws)}" for claim in CLAIMS
             ]
             print(f"{name}, gain {gain:g}: {'; '.join(told)}", flush=True)
+    for folds in (5, 10):
+        for used in (0.0, 0.5, 2.0):
+            print(f"an estimate in {folds} folds, used by {used:g}: {estimated(folds, used, draws, plan)}", flush=True)
+
+
+def estimated(folds: int, used: float, draws: int, plan: CausalPlan) -> str:
+    """Coverage along estimated directions, and how often a dose response is claimed."""
+    found = [judged(along_an_estimate(seed, plan, folds, used), plan) for seed in range(draws)]
+    gain, moved = expected(used)
+    held = {
+        "gain": [(one.numbers.gains["d"], gain) for one in found],
+        "action": [(one.numbers.slopes["action"], 0.1 * moved) for one in found],
+        "wrong token": [(one.numbers.controls["position"].more, plan.dose * moved) for one in found],
+    }
+    told = [
+        f"{name} holds {rate(sum(one.ci_lo <= truth <= one.ci_hi for one, truth in pairs), draws)}"
+        for name, pairs in held.items()
+    ]
+    claimed = sum(one.verdict("dose response") == "supported" for one in found)
+    return "; ".join([*told, f"dose response {rate(claimed, draws)}"])
 
 
 def rate(hits: int, n: int) -> str:

@@ -37,6 +37,14 @@ def ray_cluster(address: str | None, cores: int) -> Iterator[Any]:
         ray.shutdown()  # and with it the actors, which are this driver's
 
 
+def answer(ray: Any, ref: Any) -> Any:
+    """What a task or an actor gives. Raises what it raised, a UserError without Ray's own account of it."""
+    try:
+        return ray.get(ref)
+    except ray.exceptions.RayTaskError as error:
+        raise error.cause if isinstance(error.cause, UserError) else error from error
+
+
 def sizes(there: dict[str, float], n: int | None, gpus: float | None, threads: int) -> tuple[int, float]:
     """How many workers, with how many GPUs each. Raises UserError if the cluster has not so many GPUs or cores."""
     has, cores = there.get("GPU", 0.0), there.get("CPU", 0.0)

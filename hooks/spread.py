@@ -1,12 +1,12 @@
 """Independent tasks side by side: on this machine, or by Ray."""
 
-import importlib
+from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Executor
 from contextlib import contextmanager
-from typing import Protocol, TypeVar
+from typing import Any, Protocol, TypeVar
 
-from .ray_cluster import ray_cluster, sizes
+from .ray_cluster import answer, ray_cluster, sizes
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -37,10 +37,23 @@ def spread_over(
     if executor == "ray":
         with ray_cluster(address, workers) as ray:
             sizes(ray.cluster_resources(), workers, 0, 1)
-            with importlib.import_module("ray.util.multiprocessing").Pool(workers) as pool:
-                yield pool.imap
+            yield _by_ray(ray, workers)
     elif workers > 1:
         with local(workers) as pool:
             yield pool.map
     else:
         yield map
+
+
+def _by_ray(ray: Any, workers: int) -> Spread:
+    def spread(function: Callable[[T], R], tasks: Iterable[T]) -> Iterator[R]:
+        given, do = ray.put(function), ray.remote(num_cpus=1)(lambda function, task: function(task))
+        flying: deque[Any] = deque()
+        for task in tasks:
+            if len(flying) == workers:
+                yield answer(ray, flying.popleft())
+            flying.append(do.remote(given, task))
+        while flying:
+            yield answer(ray, flying.popleft())
+
+    return spread

@@ -14,7 +14,7 @@ from typing import Any
 
 from ...hooks.errors import UserError, cause
 from ...hooks.identity import condition_differences
-from ...hooks.ray_cluster import ray_cluster, sizes
+from ...hooks.ray_cluster import answer, ray_cluster, sizes
 from ...hooks.settings import parse
 from ...hooks.store import ActivationWriter
 from ...hooks.store.header import Header
@@ -87,7 +87,7 @@ class _Actors:
             ready, _ = ray.wait(list(asked), timeout=SLOW)
             if not ready:
                 log.warning("%d of %d workers are not there yet; is the cluster busy?", len(asked), len(actors))
-            found |= {asked.pop(ref): self._answer(ref) for ref in ready}
+            found |= {asked.pop(ref): answer(self._ray, ref) for ref in ready}
         (settings, began), *others = (found[i] for i in range(len(actors)))
         for i, (_, other) in enumerate(others, 2):
             if differing := condition_differences(began.conditions, other.conditions):
@@ -107,11 +107,11 @@ class _Actors:
 
     def header(self) -> Header | None:
         """See `Worker.header`."""
-        return self._answer(self._actors[0].header.remote(self._threads))
+        return answer(self._ray, self._actors[0].header.remote(self._threads))
 
     def verify(self, n: int) -> dict[str, Any]:
         """See `Worker.verify`."""
-        return self._answer(self._actors[0].verify.remote(n, self._threads))
+        return answer(self._ray, self._actors[0].verify.remote(n, self._threads))
 
     def read(self, numbers: Iterator[int], store: ActivationWriter | None) -> Iterator[BatchRead]:
         """Each actor has at most `IN_FLIGHT` batches; those of one that is given up go to the others."""
@@ -133,7 +133,7 @@ class _Actors:
             (ref,), _ = self._ray.wait(list(flying), num_returns=1)
             number, actor = flying.pop(ref)
             try:
-                one, conditions = self._answer(ref)
+                one, conditions = answer(self._ray, ref)
             except self._ray.exceptions.RayActorError as error:
                 again.append(number)
                 if actor in alive:
@@ -156,13 +156,6 @@ class _Actors:
             yield one
             if actor in alive:
                 send(actor)
-
-    def _answer(self, ref: Any) -> Any:
-        """What an actor answers. Raises what it raised, without Ray's own account of it."""
-        try:
-            return self._ray.get(ref)
-        except self._ray.exceptions.RayTaskError as error:
-            raise error.cause if isinstance(error.cause, UserError) else error from error
 
 
 def ray_workers(n: int | None = None, gpus: float | None = None, address: str | None = None) -> OpenWorkers:

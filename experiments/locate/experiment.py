@@ -9,7 +9,7 @@ from ...hooks.errors import UserError
 from ...hooks.lm import LanguageModel
 from ...hooks.model.loading import load_text_side
 from ...hooks.prompts.query import PromptReader, Query
-from ...metrics.whitebox.competence import BELOW_MENTIONED, COVERAGE, EVIDENCE, FALLS
+from ...metrics.whitebox.competence import BELOW_MENTIONED, COVERAGE, EVIDENCE, FALLS, RESPONDING
 from ..experiment import Experiment, Findings, Item, Question, Read, Transcripts
 from ..scoring.number import Number
 from ..tables.samples import Sample
@@ -30,7 +30,7 @@ class Locate(Experiment):
     summary = "at which tokens and layers is the answer decided?"
     unit = "minimal pairs"
     headline = UPDATE
-    gate = (FALLS, BELOW_MENTIONED, COVERAGE, EVIDENCE)
+    gate = (FALLS, BELOW_MENTIONED, COVERAGE, EVIDENCE, RESPONDING)
     config_type = LocateConfig
 
     def items(self, config: LocateConfig) -> list[Item]:

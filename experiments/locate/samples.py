@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import pandas as pd
 
-from ...metrics import MappedTransfer, Score, cluster_mean
+from ...metrics import MappedTransfer, Score, cluster_mean, items_responding
 from ..runs.scores import gate, resampling
 from ..scoring.number import Number
 from ..tables.samples import Patches
@@ -83,7 +83,8 @@ def _response(
     if config.pairs.of in ("testimony", "history"):
         return {}  # whether the user's word does more than an agent's, and what a past answer does, is the question
     if config.pairs.of != "rejection":
-        return {"evidence": update}
+        change = donor["log_odds"] - base["log_odds"]
+        return {"evidence": update, "responding": items_responding(change, np.ones(len(change)), base["cluster"])}
     spared = [_of(readouts, name).reindex(base.index)["share"] for name in UNDECIDED]
     return {
         "template": np.full(2 * len(base), "reject"),

@@ -141,7 +141,7 @@ class MartingaleConfig(RunConfig):
     trajectories: str | None = None
     """A run of the same model whose trajectories are read, instead of new ones."""
     methods: Mapping[MethodName, MartingaleMethod] = Field(min_length=1)
-    gate_urns: int = Field(default=10, ge=0)
+    gate_urns: int = Field(default=20, ge=0)
     """Urns whose draws are shown, for the gate alone: does a belief follow evidence at all? 0: then none passes."""
     doob: Doob = Doob()
     most_unparsed: Annotated[float, Field(ge=0, le=1)] = 0.2

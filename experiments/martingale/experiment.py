@@ -13,7 +13,7 @@ from pathlib import Path
 import pandas as pd
 
 from ...hooks.lm import LanguageModel
-from ...metrics.whitebox.competence import COVERAGE, EVIDENCE, PARSED
+from ...metrics.whitebox.competence import COVERAGE, EVIDENCE, PARSED, RESPONDING
 from ..experiment import Experiment, Findings, Item, Question, Read, Transcripts
 from ..materials.trajectories.chain import chains
 from ..materials.trajectories.debate import debates
@@ -48,7 +48,7 @@ class Martingale(Experiment):
     summary = "do beliefs drift where the prior points?"
     unit = "questions; `items` counts those of one domain"
     headline = "M"
-    gate = (COVERAGE, PARSED, EVIDENCE)
+    gate = (COVERAGE, PARSED, EVIDENCE, RESPONDING)
     config_type = MartingaleConfig
     by_parts = True
     conditions = frozenset({"generation", "debate", "sampling", "stated.draws", "thoughts"})

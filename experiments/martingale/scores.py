@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from ...metrics import Score, cluster_mean, evidence_slope, martingale_within
+from ...metrics import Score, cluster_mean, evidence_responding, evidence_slope, martingale_within
 from ..runs.scores import gate, resampling
 from ..scoring.number import Number
 from ..tables.belief_parts import BeliefTable
@@ -61,7 +61,9 @@ def own_scores(config: MartingaleConfig, beliefs: BeliefTable) -> Iterator[Numbe
 def _gate(config: MartingaleConfig, kind: str, method: str, rows: pd.DataFrame, shown: pd.DataFrame) -> Number:
     """Is the answer given often enough, and does it follow evidence whose posterior is known? (METRICS W4)"""
     each = once(rows)["coverage"]
-    answered = {"coverage": {"": each}} if kind == "exact" else {"parse_rate": {"": float(each.mean())}}
+    answered: dict[str, Any] = {"coverage": {"": each}} if kind == "exact" else {"parse_rate": {"": float(each.mean())}}
     own = shown[(shown["kind"] == kind) & (shown["method"] == method)]
-    response = evidence_slope(array(own, "belief"), array(own, "truth"), labels(own), **resampling(config).interval)
-    return gate(config, method, kind, min_parse=1 - config.most_unparsed, evidence=response, **answered)
+    shows = array(own, "belief"), array(own, "truth"), labels(own)
+    answered |= {"evidence": evidence_slope(*shows, **resampling(config).interval)}
+    answered |= {"responding": evidence_responding(*shows)}
+    return gate(config, method, kind, min_parse=1 - config.most_unparsed, **answered)

@@ -13,7 +13,7 @@ import numpy as np
 import pandas as pd
 
 from ...hooks.lm import LanguageModel
-from ...metrics.whitebox.competence import COVERAGE, EVIDENCE
+from ...metrics.whitebox.competence import COVERAGE, EVIDENCE, RESPONDING
 from ..experiment import Experiment, Findings, Item, Question, Read, Transcripts
 from ..materials.worlds.source import WorldSource, contexts
 from ..reading.exact import read_questions
@@ -37,7 +37,7 @@ class Rationality(Experiment):
     summary = "could these beliefs be the ones that drive the decisions?"
     unit = "contexts in which to act"
     headline = "sufficiency"
-    gate = (COVERAGE, EVIDENCE)
+    gate = (COVERAGE, EVIDENCE, RESPONDING)
     config_type = RationalityConfig
     inner = INNER
     conditions = frozenset({"world", "sampling"})

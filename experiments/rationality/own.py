@@ -11,6 +11,7 @@ from ...metrics import (
     UNIT,
     Score,
     cluster_mean,
+    evidence_responding,
     isotonic_calibration,
     knn_cmi,
     moment_interval,
@@ -84,7 +85,9 @@ def own_scores(config: RationalityConfig, beliefs: pd.DataFrame) -> Iterator[Num
                 yield Number(
                     metric=metric, **named, score=cluster_mean(values, acts.items, **how.interval), quantity=quantity
                 )
-        yield gate(config, one.method, one.kind, coverage={"belief": one.coverage, **acts.coverage}, evidence=slope)
+        each = evidence_responding(one.belief, acts.truth, acts.items)
+        covered = {"belief": one.coverage, **acts.coverage}
+        yield gate(config, one.method, one.kind, coverage=covered, evidence=slope, responding=each)
         if config.resamples:
             yield from published_scores(config, one, acts)
 

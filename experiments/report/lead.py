@@ -57,10 +57,21 @@ class Lead:
         if not names:
             return ""
         if not later:
-            return "The conditions and their thresholds were fixed before anything was read. All have to hold."
-        if not self.fixed:
-            return "Nothing says that these conditions were fixed before anything was read. All have to hold."
-        return f"Added after this run was read: {_listed(later)}. All conditions have to hold."
+            said = "The conditions and their thresholds were fixed before anything was read. All have to hold."
+        elif not self.fixed:
+            said = "Nothing says that these conditions were fixed before anything was read. All have to hold."
+        else:
+            said = f"Added after this run was read: {_listed(later)}. All conditions have to hold."
+        return " ".join([said, *self.withheld])
+
+    @property
+    def withheld(self) -> list[str]:
+        """The conditions that could not be judged, a sentence for each reason."""
+        why = {(name, why): [] for one in self.verdicts for name, why in one.withheld.items()}
+        for verdict in self.verdicts:
+            for pair in verdict.withheld.items():
+                why[pair].append(verdict.method)
+        return [f"Not judged of {_listed(methods)}: {name} ({said})." for (name, said), methods in why.items()]
 
     @property
     def primary(self) -> tuple[str, str, list[str]]:

@@ -1,8 +1,8 @@
 """Whether a method measures a belief at all: the competence gate, condition by condition (METRICS W4)."""
 
 import math
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 
 from ...metrics import RARE, BeliefGate, Condition
 from ..tables.samples import ALL
@@ -20,6 +20,8 @@ class Verdict:
     conditions: Sequence[Condition]
     """All that were judged. They all have to hold."""
     kind: str = "exact"
+    withheld: Mapping[str, str] = field(default_factory=dict)
+    """Conditions that could not be judged, and why."""
     rare: bool = False
     """Whether its options hold so little that a number is a ratio of rare answers."""
 
@@ -51,6 +53,7 @@ def verdicts(numbers: Sequence[Number]) -> list[Verdict]:
             method=", ".join(filter(None, (number.method, number.run))),
             conditions=list(number.score.conditions.values()),
             kind=number.kind,
+            withheld=number.score.withheld,
             rare=bool(number.score.rare),
         )
         for number in numbers

@@ -10,7 +10,7 @@ from typing import Any
 import pandas as pd
 
 from ...hooks.lm import LanguageModel
-from ...metrics.whitebox.competence import COMPLEMENT, COVERAGE, EVIDENCE, PARSED
+from ...metrics.whitebox.competence import COMPLEMENT, COVERAGE, EVIDENCE, PARSED, RESPONDING
 from ..experiment import Experiment, Findings, Item, Question, Read, Transcripts
 from ..reading.exact import read_questions
 from ..reading.place import BeliefPlace
@@ -35,7 +35,7 @@ class Sycophancy(Experiment):
     summary = "does the belief bend to the user, or only the words?"
     unit = "scenarios"
     headline = "excess"
-    gate = (COVERAGE, PARSED, COMPLEMENT, EVIDENCE)
+    gate = (COVERAGE, PARSED, COMPLEMENT, EVIDENCE, RESPONDING)
     config_type = SycophancyConfig
     inner = INNER
     conditions = frozenset({"sampling", "stated.draws", "thoughts"})

@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 from scipy.special import logit
 
-from ...metrics import UNIT, Score, adjust, cluster_mean, martingale_score, paired_significance
+from ...metrics import UNIT, Score, adjust, cluster_mean, evidence_responding, martingale_score, paired_significance
 from ...metrics.logodds import LOGIT_EPS
 from ...metrics.score import NAN
 from ...metrics.validation import Floats
@@ -92,6 +92,7 @@ def _competence(
     known = rows[rows["truth"].notna()]
     if known["item"].nunique() > 1:
         judged["evidence"] = truth_slope(known, how)
+        judged["responding"] = evidence_responding(array(known, "belief"), array(known, "truth"), labels(known))
         yield Number(metric="truth_slope", score=judged["evidence"], quantity="slope on known posteriors", **named)
     yield gate(
         config,

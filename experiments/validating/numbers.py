@@ -44,16 +44,25 @@ class Recovered(NamedTuple):
     """What it would be had something else been planted."""
 
     @property
+    def margin(self) -> float:
+        """How far from the planted value the interval may reach: less than half of the way to the nearest rival that is
+        farther than the tolerance, and by more than the tolerance short of it. Infinite if there is none.
+        """
+        apart = [abs(other - self.planted) for other in self.rivals]
+        return min((min(d / 2, d - self.tolerance) for d in apart if d > self.tolerance), default=math.inf)
+
+    @property
     def found(self) -> bool | None:
-        """Whether the interval, widened by the tolerance, holds the planted value and no rival farther from that than
-        the tolerance. So an interval that is missing, or so wide that it would find two things at once, finds nothing.
-        None where nothing was planted that could be found.
+        """Whether the interval, widened by the tolerance, holds the planted value, and itself lies within the margin.
+
+        So a truth that lies halfway to a rival, or nearer to it, is found no more often than an interval of 95% misses
+        on one side, however large the noise; an interval that is missing, or so wide that it says nothing, finds
+        nothing. None where nothing was planted that could be found.
         """
         if math.isnan(self.planted):
             return None
-        lo, hi = self.lo - self.tolerance, self.hi + self.tolerance
-        apart = [other for other in self.rivals if abs(other - self.planted) > self.tolerance]
-        return lo <= self.planted <= hi and not any(lo <= other <= hi for other in apart)
+        near = self.lo - self.tolerance <= self.planted <= self.hi + self.tolerance
+        return near and self.planted - self.margin < self.lo and self.hi < self.planted + self.margin
 
 
 def line(what: str, reading: str, planted: float, score: Score, rivals: tuple[float, ...] | None = None) -> Recovered:

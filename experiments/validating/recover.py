@@ -229,7 +229,7 @@ def _used(
 
 def _decoded(species: Species, probed: Probed) -> Recovered:
     one = probed.r2
-    return Recovered(DECODED, PROBE, float(species.holds), one.value, one.lo, one.hi, TOLERANCE[DECODED])
+    return Recovered(DECODED, PROBE, float(species.holds), one.value, one.lo, one.hi, TOLERANCE[DECODED], (0.0, 1.0))
 
 
 def _steered(

@@ -29,8 +29,9 @@ SAID = (
     "says more."
 )
 FOUND = (
-    "Found: the interval, widened by the tolerance, holds the planted value and no value that another organism has and "
-    "that is farther from it than the tolerance. A dash: nothing was planted that could be found; it does not count."
+    "Found: the interval, widened by the tolerance, holds the planted value, and the interval itself does not reach "
+    "half of the way to the nearest value that another organism has and that is farther than the tolerance. A dash: "
+    "nothing was planted that could be found; it does not count."
 )
 NOT_FOUND, WRONG = "not found", "wrong"
 

@@ -14,7 +14,7 @@ from ..errors import UserError, cause
 from ..exact.exact import read_packed
 from ..exact.plain import read_plain
 from ..exact.self_check import choose_path, gap_nat
-from ..generation.as_asked import read_texts, refuse_other
+from ..generation.as_asked import AsAsked, read_texts
 from ..generation.engines import ContinuousBatching
 from ..generation.sampling import Sampling
 from ..model.blocks import input_device, tapped
@@ -238,7 +238,7 @@ def _drawn(model: "PreTrainedModel", backend: Backend, head: Head, queries: Sequ
     read = read_texts(prompts, [one.ids for one in drawn], sampling, backend, head, BUDGET)
     gap = max(np.abs(np.subtract(one.logp, own.logp)).max() for one, own in zip(drawn, read, strict=True))
     try:
-        refuse_other(engine.name, [one.logp for one in drawn], read, "float32")
+        AsAsked().check(engine.name, [one.logp for one in drawn], read, "float32")
     except UserError:
         return f"{gap:.0e}, refused"
     return f"{gap:.0e}"

@@ -6,6 +6,7 @@ tokens that are too likely together (sharpened, as by a temperature below 1) or 
 """
 
 from collections.abc import Sequence
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
@@ -30,9 +31,12 @@ MEAN_NAT = {"float32": 1e-4, "bfloat16": 0.1, "float16": 0.02}
 """How far an engine's log-probabilities may be from ours, in the mean of the distances. It rounds logits of half
 precision, those of bfloat16 to eighths."""
 BIAS_NAT = 5e-3
-"""How far their mean may be, beyond `MEANT` standard errors: rounding cancels out, a temperature or a truncation does
-not. It estimates the Kullback-Leibler divergence of the engine's distribution from the one that was asked for, per
-token."""
+"""How far their mean may be where anything can be drawn, beyond `MEANT` standard errors: rounding cancels out, a
+temperature or a truncation does not. It estimates the Kullback-Leibler divergence of the engine's distribution from the
+one that was asked for.
+Errors of logits of SD s make that s^2 / 2 times the chance that two draws differ, and the variance of a distance s^2
+times that chance, which the mean of 1 - p over drawn tokens estimates; s is .1, as far as bfloat16 goes. So tokens that
+were all but sure give nothing free."""
 MEANT = 4
 SMALL = 0.05
 TILTS = (-0.2, -SMALL, SMALL, 0.25)
@@ -40,8 +44,8 @@ TILTS = (-0.2, -SMALL, SMALL, 0.25)
 FREE = 0.01
 """Of the variance of a token's log-probability (nats squared), the bias that is given free."""
 FALSE_ALARM = 6e-5
-"""Largest chance that a call of a faithful engine is refused for what it drew, however few tokens that is and however
-rare the rarest: that of 4 standard errors of a normal number."""
+"""Largest chance that a faithful engine is ever refused for what it drew by one sampling, in however many calls,
+however few tokens and however rare the rarest: that of 4 standard errors of a normal number."""
 
 
 class ReadText(NamedTuple):
@@ -94,41 +98,65 @@ def _asked(logp: "torch.Tensor", sampling: Sampling) -> "torch.Tensor":
     return (p / p.sum(dim=1, keepdim=True)).log()
 
 
-def refuse_other(name: str, said: Sequence[Sequence[float]], read: Sequence[ReadText], dtype: str) -> None:
-    """Raise UserError where texts were drawn from another distribution than the one that was asked for.
+@dataclass
+class AsAsked:
+    """Whether all that an engine has drawn by one sampling is what was asked for: each call adds to the same tests."""
 
-    Args:
-        name: of the engine.
-        said: of each text, the log-probabilities of its tokens, as the engine says them.
-        read: the texts as we read them.
-        dtype: that the engine computes in.
-    """
-    asked = np.concatenate([one.asked for one in read])
-    if np.isnan(asked).any():
-        raise nan_logits(name)
-    if np.isneginf(asked).any():
-        raise UserError(f"{name}: drew a token that the sampling settings leave out; leave model.sampler out")
-    gaps = np.concatenate([np.asarray(one, dtype=np.float64) for one in said]) - asked
-    bias, se = abs(gaps.mean()), gaps.std() / np.sqrt(len(gaps))
-    if not (np.abs(gaps).mean() <= MEAN_NAT[dtype] and bias <= BIAS_NAT + MEANT * se):
-        raise UserError(
-            f"{name}: samples another distribution than it was asked for (by {np.abs(gaps).mean():.2g} nat a token, as "
-            "the model is read here); leave model.sampler out"
-        )
-    ratios = log_ratios(read)
-    if not np.logaddexp.reduce(ratios) <= np.log(len(TILTS) / FALSE_ALARM):
-        how = "likelier" if TILTS[int(ratios.argmax())] > 0 else "less likely"
-        raise UserError(
-            f"{name}: samples another distribution than it was asked for: its tokens are {how} than those that the "
-            "asked one draws, whatever it says of them; leave model.sampler out"
-        )
+    tokens: int = 0
+    gap: float = 0.0
+    """Sum of the log-probabilities that the engine says, less ours."""
+    gap_squares: float = 0.0
+    unsure: float = 0.0
+    """Sum of 1 - p."""
+    ratios: Floats = field(default_factory=lambda: np.zeros(len(TILTS)))
+    """[`TILTS`] `log_ratios` of all texts."""
+
+    def check(self, name: str, said: Sequence[Sequence[float]], read: Sequence[ReadText], dtype: str) -> None:
+        """Raise UserError where texts were drawn from another distribution than the one that was asked for.
+
+        Args:
+            name: of the engine.
+            said: of each text, the log-probabilities of its tokens, as the engine says them.
+            read: the texts as we read them.
+            dtype: that the engine computes in.
+        """
+        asked = np.concatenate([one.asked for one in read])
+        if np.isnan(asked).any():
+            raise nan_logits(name)
+        if np.isneginf(asked).any():
+            raise UserError(f"{name}: drew a token that the sampling settings leave out; leave model.sampler out")
+        gaps = np.concatenate([np.asarray(one, dtype=np.float64) for one in said]) - asked
+        self.tokens += len(gaps)
+        self.gap += float(gaps.sum())
+        self.gap_squares += float((gaps**2).sum())
+        self.unsure += float(-np.expm1(asked).sum())
+        self.ratios = self.ratios + log_ratios(read)
+        size = float(np.abs(gaps).mean())
+        if not (size <= MEAN_NAT[dtype] and abs(self.gap / self.tokens) <= self._free()):
+            raise UserError(
+                f"{name}: samples another distribution than it was asked for (by {size:.2g} nat a token, as the model "
+                "is read here); leave model.sampler out"
+            )
+        if not np.logaddexp.reduce(self.ratios) <= np.log(len(TILTS) / FALSE_ALARM):
+            how = "likelier" if TILTS[int(self.ratios.argmax())] > 0 else "less likely"
+            raise UserError(
+                f"{name}: samples another distribution than it was asked for: its tokens are {how} than those that the "
+                "asked one draws, whatever it says of them; leave model.sampler out"
+            )
+
+    def _free(self) -> float:
+        """How far the mean distance may be. Of tokens that were sure the spread that was seen can be that of none."""
+        n, unsure = self.tokens, BIAS_NAT * self.unsure / self.tokens
+        spread = max(self.gap_squares / n - (self.gap / n) ** 2, 2 * unsure)
+        return unsure + MEANT * float(np.sqrt(spread / n))
 
 
 def log_ratios(read: Sequence[ReadText]) -> Floats:
     """[`TILTS`] log-likelihood ratios of the drawn tokens, tempered distributions over the asked one, in nats.
 
     The mean of the ratios themselves is at most 1 in expectation where tokens are drawn as asked, however many there
-    are, so that it exceeds 1/a with a chance of a at most (Markov). A z of the log-probabilities against the entropies
+    are, and of one call after another it is a supermartingale, so that it ever exceeds 1/a with a chance of a at most
+    (Ville). A z of the log-probabilities against the entropies
     has no more power, and no such bound: one token of a thousand-to-one chance is dozens of its standard errors. A bias
     of `BIAS_NAT` a token is given free, and of a token that was all but sure no more than `FREE` of its variance: else
     an answer of one word, after which all is sure, could be drawn at any temperature.

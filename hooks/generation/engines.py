@@ -9,14 +9,14 @@ wrongly) is refused.
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from importlib.metadata import version
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from ..backends.backend import Backend
 from ..errors import UserError, in_one_line
 from ..model.head import Head
-from .as_asked import Ids, read_texts, refuse_other
+from .as_asked import AsAsked, Ids, read_texts
 from .generation import GeneratedText, Request, Sampler
 from .sampling import Sampling, random_generator
 
@@ -128,6 +128,8 @@ class EngineSampler:
     sampler: Sampler
     backend: Backend
     head: Head
+    drawn: dict[str, AsAsked] = field(default_factory=dict, init=False)
+    """By the sampling that was asked for, what all calls have shown of the engine."""
 
     def generate(
         self, requests: Sequence[Request], sampling: Sampling, *, seed: int, held: int, pack: int
@@ -146,7 +148,8 @@ class EngineSampler:
         drawn = self.engine.draw(prompts, sampling, ends=ends, seed=own, held=held, pack=pack)
         read = read_texts(prompts, [one.ids for one in drawn], sampling, self.backend, self.head, pack)
         said = [one.logp for one in drawn]
-        refuse_other(self.engine.name, said, read, str(self.backend.model.dtype).removeprefix("torch."))
+        seen = self.drawn.setdefault(sampling.model_dump_json(), AsAsked())
+        seen.check(self.engine.name, said, read, str(self.backend.model.dtype).removeprefix("torch."))
         return [
             self._cut(request.readout_id, draw, one.ids, logp.tolist(), sampling)
             for (request, draw), one, (logp, *_) in zip(draws, drawn, read, strict=True)

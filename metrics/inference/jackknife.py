@@ -54,9 +54,13 @@ def studentised(estimate: float, se: float, df: float, method: str, effective: f
     return Contrast(estimate, se, t, float(2 * scipy.stats.t.sf(abs(t), df)), df, method, effective)
 
 
-def few_effective(effective: float) -> bool:
-    """Whether so many effective clusters are too few; that of ten equal ones falls short of 10 by rounding."""
-    return effective < FEW_EFFECTIVE - ROUNDING
+def few_effective(effective: float, fewest: float = FEW_EFFECTIVE) -> bool:
+    """Whether so many effective clusters are too few; that of ten equal ones falls short of 10 by rounding.
+
+    NaN: they were not counted, as of errors that do not go by clusters, and nothing is said. Where they are counted and
+    nothing varies, none carries anything: that is 0, and few.
+    """
+    return effective < fewest - ROUNDING
 
 
 def herfindahl(leverage: Floats) -> float:

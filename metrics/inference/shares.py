@@ -1,4 +1,4 @@
-"""A share of rows that are 0 or 1, with an interval that does not collapse where all are alike (METRICS F1)."""
+"""Shares of what is or is not so, with intervals that do not collapse where all are alike (METRICS F1)."""
 
 from dataclasses import replace
 
@@ -50,3 +50,30 @@ def cluster_share(
         status=few_status(cluster_codes(np.asarray(clusters)[known], int(known.sum()))[0]),
         params={"level": level},
     )
+
+
+def share_difference(up: int, down: int, n: int, level: float = 0.95) -> tuple[float, float]:
+    """Interval of the difference of two shares of the same n, which exclude each other (Newcombe 1998, method 10).
+
+    Args:
+        up: how many are of the one kind.
+        down: how many of the other; the rest are of neither.
+        n: of all, one or more.
+        level: of the interval.
+
+    The distances of both shares from the ends of their Wilson intervals are added in squares, with the correlation that
+    two kinds of one count have: where there is no third kind, both ends are those of one share, doubled.
+    """
+    if min(up, down) < 0 or not 1 <= n >= up + down:
+        raise ValueError(f"share_difference: {up} and {down} of {n} are no counts of two kinds")
+    p, q = up / n, down / n
+    (p_lo, p_hi), (q_lo, q_hi) = (
+        scipy.stats.binomtest(k, n).proportion_ci(confidence_level=level, method="wilson") for k in (up, down)
+    )
+    spread = p * (1 - p) * q * (1 - q)
+    together = -p * q / float(np.sqrt(spread)) if spread > 0 else 0.0
+
+    def reach(x: float, y: float) -> float:
+        return float(np.sqrt(x * x + y * y - 2 * together * x * y))
+
+    return p - q - reach(p - p_lo, q_hi - q), p - q + reach(p_hi - p, q - q_lo)

@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from ..inference.intervals import BOOTSTRAP, MIN_BOOTSTRAP_CLUSTERS, Interval, moment_interval
-from ..inference.jackknife import FEW_EFFECTIVE, ROUNDING, herfindahl
+from ..inference.jackknife import few_effective, herfindahl
 from ..inference.regression import EXACT_SS
 from ..inference.resampling import bootstrap_moments
 from ..inference.rows import Rows, cluster_sums, complete_numbers, complete_rows
@@ -245,7 +245,9 @@ def _slopes(sums: Floats) -> tuple[Floats, Floats, Floats]:
 def _carried(prior: Floats, rows: Rows) -> str:
     """Whether clusters enough carry a slope on the centred priors [n]."""
     leverage = cluster_sums(prior**2, rows.codes, rows.n_clusters)
-    return "ok" if herfindahl(leverage / leverage.sum()) >= FEW_EFFECTIVE - ROUNDING else "few_effective_clusters"
+    total = float(leverage.sum())
+    effective = herfindahl(leverage / total) if total > EXACT_SS else 0.0
+    return "few_effective_clusters" if few_effective(effective) else "ok"
 
 
 def _cluster_se(influence: Floats, codes: np.ndarray, n_clusters: int) -> float:

@@ -6,7 +6,7 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import ArrayLike
 
-from ..inference.jackknife import FEW_EFFECTIVE
+from ..inference.jackknife import FEW_EFFECTIVE, few_effective
 from ..inference.permutation import joint_sign_flip
 from ..inference.power import minimum_detectable
 from ..inference.regression import EXACT_SS, LinearFit, errors, linear_fit
@@ -221,7 +221,7 @@ def martingale_joint_test(
         flips = joint_sign_flip(scores, draws=draws, seed=seed)
         found = {name: getattr(flips, name) for name in ("F", "p", "p_F", "p_method")}
         effective = fit.contrast(OF_SLOPE).effective_clusters
-        few = flips.status == "ok" and effective < FEW_FOR_FLIPS
+        few = flips.status == "ok" and few_effective(effective, FEW_FOR_FLIPS)
         found |= {"effective_clusters": effective, "status": "few_effective_clusters" if few else flips.status}
         return JointTest(**found, df2=flips.df2, params={"se": se, **flips.params}, **rows.counts)
     if not (fit.se > 0).all():

@@ -5,7 +5,8 @@ from .fork import ForkCoherence, fork_coherence
 from .gates import ReadoutGate, WordIdentityNull, readout_gate, word_identity_null
 from .query import QueryEffect, query_effect
 from .readout import LogprobBelief, belief_from_logprobs, framing_bias
-from .response import EvidenceSlope, evidence_slope
+from .responding import Responding, items_responding
+from .response import EvidenceSlope, evidence_responding, evidence_slope
 from .transfer import (
     MappedTransfer,
     Persistence,
@@ -30,14 +31,17 @@ __all__ = [
     "Persistence",
     "QueryEffect",
     "ReadoutGate",
+    "Responding",
     "TransferFraction",
     "TransferMap",
     "WordIdentityNull",
     "belief_from_logprobs",
     "belief_gate",
+    "evidence_responding",
     "evidence_slope",
     "fork_coherence",
     "framing_bias",
+    "items_responding",
     "kappa_word",
     "persistence",
     "query_effect",

@@ -19,10 +19,11 @@ from ..inference.shares import cluster_share
 from ..inference.studentised import studentised_bounds
 from ..score import NAN, Score
 from ..validation import Floats, check_level, floats, outcomes, probabilities, refuse
+from .responding import MOST, Responding
 
 FALLS, BELOW_MENTIONED = "rejected falls", "rejected below mentioned"
 COVERAGE, PARSED = "coverage", "valid-answer rate"
-GAIN, EVIDENCE, EASY = "gain over words", "response to evidence", "easy questions"
+GAIN, EVIDENCE, RESPONDING, EASY = "gain over words", "response to evidence", "items that respond", "easy questions"
 COMPLEMENT, ORDER = "complement coherence", "order of the options"
 CONDITIONS = {
     FALLS: "the rejected option's share, after less before",
@@ -31,6 +32,7 @@ CONDITIONS = {
     PARSED: "share of the answers that could be parsed",
     GAIN: "gain over read-outs that know the words and no context, on three classes",
     EVIDENCE: "slope of the belief on evidence whose posterior is known",
+    RESPONDING: "share of the items whose own belief follows that evidence, less those in which it turns against it",
     EASY: "accuracy on easy questions, beside that of a guess",
     COMPLEMENT: "mean |P(claim) + P(its negation) - 1|",
     ORDER: "share of the questions whose belief follows the place of the options",
@@ -90,6 +92,8 @@ class BeliefGate(Score):
     """By name: `rejected falls[template]`, `rejected below mentioned[template]`, `coverage[kind]`, ..."""
     failures: tuple[str, ...] = ()
     """Names of the conditions that did not hold, in the order they were put."""
+    withheld: Mapping[str, str] = field(default_factory=dict)
+    """Conditions that could not be judged, and why."""
     rare: tuple[str, ...] = ()
     """Kinds whose coverage falls short: to be called a ratio of rare answers."""
     passed: bool = False
@@ -160,6 +164,8 @@ def belief_gate(
     coverage: Mapping[str, ArrayLike] | None = None,
     kappa: Score | None = None,
     evidence: Score | None = None,
+    responding: Responding | None = None,
+    min_responding: float = MOST,
     parse_rate: Mapping[str, float] | None = None,
     easy_correct: ArrayLike | None = None,
     easy_groups: ArrayLike | None = None,
@@ -186,6 +192,9 @@ def belief_gate(
         coverage: kind -> masses on the options, whose median must reach `min_coverage`.
         kappa: gain over word identity, of three classes: its interval must lie above 0. See `kappa_word`.
         evidence: slope of the belief on evidence whose posterior is known: its interval must lie above 0.
+        responding: share of the items that respond to that evidence: its bound must lie above `min_responding`. With
+            fewer than five items it is withheld. See `items_responding`.
+        min_responding: fixed before anything is read.
         parse_rate: kind -> share of answers that were parsed, which must reach `min_parse`.
         easy_correct: [m] whether each easy question was answered right, 0 or 1: the lower bound must be above `chance`.
         easy_groups: [m] question of each. None: every answer its own.
@@ -223,6 +232,9 @@ def belief_gate(
     for name, score in ((GAIN, kappa), (EVIDENCE, evidence)):
         if score is not None:
             made.append(_above(name, score, 0.0))
+    withheld = {RESPONDING: responding.withheld} if responding is not None and responding.withheld else {}
+    if responding is not None and not withheld:
+        made.append(_above(RESPONDING, responding.at(how["level"]), min_responding))
     for kind, rate in (parse_rate or {}).items():
         made.append(_reaches(PARSED, kind, float(probabilities(rate, f"parse_rate[{kind!r}]")), min_parse))
     if easy_correct is not None:
@@ -246,6 +258,7 @@ def belief_gate(
         rejected_change=worst.mean if worst else NAN,
         conditions=conditions,
         failures=failures,
+        withheld=withheld,
         rare=tuple(one.part for one in made if one.name == COVERAGE and not one.held),
         passed=not failures,
         verdict=NOT_A_BELIEF if failures else "ok",

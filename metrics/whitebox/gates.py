@@ -20,6 +20,7 @@ from ..inference.rows import complete_rows
 from ..logodds import LOGIT_EPS
 from ..score import NAN, Score
 from ..validation import Floats, floats, refuse, same_shape
+from .responding import MOST, items_responding
 
 MAX_LOGIT = float(logit(1 - LOGIT_EPS))
 
@@ -82,10 +83,17 @@ class ReadoutGate(Score):
     evidence_exact: float
     """The same of the exact read-out."""
     evidence_ci: tuple[float, float]
+    responding: float = NAN
+    """Share of the items in which the rejected option moves as in the exact read-out, less those in which it moves the
+    other way."""
+    responding_ci: tuple[float, float] = (NAN, NAN)
+    """One-sided bounds of that share."""
+    withheld: str = ""
+    """Why that share is not judged, in words; empty if it is."""
     n_clipped: int
     """Log-odds cut at those of 1e-6 from 0 or 1."""
     failures: tuple[str, ...]
-    """Which of `coverage`, `partial_corr` and `evidence_response` did not pass."""
+    """Which of `coverage`, `partial_corr`, `evidence_response` and `items_responding` did not pass."""
     passed: bool
 
 
@@ -98,6 +106,7 @@ def readout_gate(
     *,
     min_coverage: float = 0.01,
     min_corr: float = 0.5,
+    min_responding: float = MOST,
     noise_floor: float = 1e-6,
     seed: int = 0,
     draws: int = 2000,
@@ -114,16 +123,19 @@ def readout_gate(
         rejected: [n] column of the rejected option, or of that which the evidence is about; -1 marks a prior context.
         min_coverage: the median coverage must reach it.
         min_corr: the partial correlation must reach it, with the lower end of its interval above 0.
+        min_responding: the share of the items that respond must lie above it, with its one-sided bound; see
+            `items_responding`. Of fewer than five items it is withheld, not judged.
         noise_floor: a mean evidence response of this size or less, in nats, is none.
         seed: of the bootstrap, like `draws` and `level`.
         draws: resamples of items, with the words' constants held as fitted on all.
-        level: of the intervals.
+        level: of the intervals, and of the one-sided bound.
 
     The correlation is of what is left of log option shares when the best constant per word and level per
     context are taken out of both. Taking each word's mean out of its log-odds would leave the words beside
     it, and a read-out of words alone could pass.
 
-    The evidence response must have the exact one's sign with an interval off 0. What is undefined fails.
+    The evidence response must have the exact one's sign with an interval off 0: a mean, which a tenth of the items can
+    make. So most items have to respond, too. What is undefined fails.
     A context with a NaN is dropped; a single item has no interval and fails.
     """
     inner, words = _matrix(inner_logp, option, "inner_logp")
@@ -144,6 +156,7 @@ def readout_gate(
     settings: dict[str, Any] = {
         "min_coverage": min_coverage,
         "min_corr": min_corr,
+        "min_responding": min_responding,
         "noise_floor": noise_floor,
         "level": level,
         "draws": draws,
@@ -171,6 +184,7 @@ def readout_gate(
         interval = moment_interval(moments, items, corr, seed=seed, draws=draws, level=level)
     response, response_exact, owners = _evidence(x, y, codes, items, where)
     change = cluster_mean(response, owners, seed=seed, draws=draws, level=level)
+    share = items_responding(response, response_exact, owners, level=2 * level - 1)
     change_exact = float(response_exact.mean()) if len(response_exact) else NAN
     # Without a floor the rounding of a constant read-out would be a response with a tight interval.
     off_zero = abs(change.mean) > noise_floor and (change.ci_lo > 0 or change.ci_hi < 0)
@@ -178,6 +192,7 @@ def readout_gate(
         "coverage": coverage >= min_coverage,
         "partial_corr": partial >= min_corr and interval.lo > 0,
         "evidence_response": off_zero and change.mean * change_exact > 0,
+        "items_responding": bool(share.withheld) or share.ci_lo > min_responding,
     }
     failures = tuple(name for name, held in verdicts.items() if not held)
     return ReadoutGate(
@@ -186,6 +201,9 @@ def readout_gate(
         evidence_response=change.mean,
         evidence_exact=change_exact,
         evidence_ci=(change.ci_lo, change.ci_hi),
+        responding=share.share,
+        responding_ci=(share.ci_lo, share.ci_hi),
+        withheld=share.withheld,
         n_clipped=clipped_x + clipped_y,
         failures=failures,
         passed=not failures,

@@ -7,9 +7,10 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from ..inference.intervals import moment_interval
-from ..inference.rows import complete_rows
+from ..inference.rows import Rows, complete_rows
 from ..score import NAN, Score
 from ..validation import Floats, probabilities
+from .responding import Responding, items_responding
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -42,14 +43,13 @@ def evidence_slope(
         draws: of the bootstrap.
         seed: of the bootstrap.
 
-    `too_few` where no question has two beliefs at different posteriors.
+    The interval is no shorter than CR3 with t of the questions that carry the slope: of beliefs near 0 and 1 those are
+    few. `few_effective_clusters` where fewer than ten do, and `too_few` where no question has two beliefs at different
+    posteriors. A slope above 0 says that some questions are responded to: `evidence_responding` says whether most are.
     """
-    columns = {"belief": probabilities(belief, "belief"), "truth": probabilities(truth, "truth")}
-    rows = complete_rows(groups, **columns)
+    rows, seen, known = _within(belief, truth, groups)
     if not rows.n:
         return EvidenceSlope(status="too_few", **rows.counts)
-    n = np.bincount(rows.codes)
-    seen, known = (column - (np.bincount(rows.codes, column) / n)[rows.codes] for column in rows.columns)
     moments = np.column_stack([seen * known, known * known])
     if not moments[:, 1].sum() > 0:
         return EvidenceSlope(status="too_few", **rows.counts)
@@ -58,5 +58,20 @@ def evidence_slope(
         return sums[:, 0] / np.where(sums[:, 1] > 0, sums[:, 1], np.nan)
 
     value = float(slope(moments.sum(axis=0)[None])[0])
-    made = moment_interval(moments, rows.codes, slope, seed=seed, draws=draws, level=level)
-    return EvidenceSlope(slope=value, **made.fields(), **made.test_of_zero(value), **rows.counts)
+    how = {"seed": seed, "draws": draws, "level": level}
+    made = moment_interval(moments, rows.codes, slope, weights=moments[:, 1], **how)
+    return EvidenceSlope(slope=value, status=made.concern, **made.fields(), **made.test_of_zero(value), **rows.counts)
+
+
+def evidence_responding(belief: ArrayLike, truth: ArrayLike, groups: ArrayLike, *, level: float = 0.95) -> Responding:
+    """Share of the questions in which the belief follows the true posterior: `items_responding` of the same."""
+    rows, seen, known = _within(belief, truth, groups)
+    return items_responding(seen, known, rows.codes, level=level)
+
+
+def _within(belief: ArrayLike, truth: ArrayLike, groups: ArrayLike) -> tuple[Rows, Floats, Floats]:
+    """The complete rows, and beliefs and posteriors less their means in the question."""
+    rows = complete_rows(groups, belief=probabilities(belief, "belief"), truth=probabilities(truth, "truth"))
+    n = np.bincount(rows.codes)
+    seen, known = (column - (np.bincount(rows.codes, column) / n)[rows.codes] for column in rows.columns)
+    return rows, seen, known

@@ -49,8 +49,8 @@ class CausalNumbers(NamedTuple):
 def claims(found: CausalNumbers, n_groups: int, plan: CausalPlan) -> tuple[Claim, ...]:
     """All claims, those first that the criterion of use needs."""
     judge = judge_of(n_groups, plan.thresholds.groups)
-    # Tau's interval takes the direction as known: an estimate that turned round speaks against the dose response only
-    # where the gain, whose interval carries the estimation, is none.
+    # Tau's interval takes the direction as known, and tau is 1 of any effect, however small: a dose response is shown
+    # where the gain, whose interval carries the estimation, is shown, too, and spoken against where that is none.
     gain, trend, band, off = found.gains[plan.directions[0]], found.response.trend, found.band, found.off_target
     others = "; ".join(f"along the {name} {told(one)}" for name, one in list(found.gains.items())[1:])
     made = [
@@ -65,10 +65,14 @@ def claims(found: CausalNumbers, n_groups: int, plan: CausalPlan) -> tuple[Claim
         judge(
             "dose response",
             "more of the direction, more belief",
-            "the interval of Kendall's tau within contexts reaches 0, or the mean turns back by more than "
-            f"{plan.thresholds.reversal:.0%} of its range",
-            trend.ci_lo > 0 and found.response.reversal <= plan.thresholds.reversal,
-            f"tau {told(trend)}; the mean turns back by {found.response.reversal:.0%} of its range",
+            "the interval of Kendall's tau within contexts reaches 0, that of the causal gain does or lies below "
+            f"{plan.thresholds.gain:g}, or the mean turns back by more than {plan.thresholds.reversal:.0%} of its "
+            "range",
+            trend.ci_lo > 0
+            and found.response.reversal <= plan.thresholds.reversal
+            and gain.ci_lo > 0
+            and gain.ci_hi >= plan.thresholds.gain,
+            f"tau {told(trend)}; the mean turns back by {found.response.reversal:.0%} of its range; gain {told(gain)}",
             against=trend.ci_hi <= 0 and gain.ci_hi < plan.thresholds.gain,
         ),
         judge(

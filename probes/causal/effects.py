@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -66,8 +66,11 @@ def effects_by_fold(data: CausalData, outcome: str, plan: CausalPlan) -> Floats:
     return np.array([float(np.nanmean(data.effect(Arm("fold", k, plan.dose), outcome))) for k in data.by_fold])
 
 
-def with_estimation(made: Ratio, without: Floats, level: float) -> Ratio:
-    """A gain, or a change for each dose, whose interval also says that its direction is an estimate.
+Effect = TypeVar("Effect", Ratio, ClusterMean)
+
+
+def with_estimation(made: Effect, without: Floats, level: float) -> Effect:
+    """A gain, a change for each dose, or a mean effect, whose interval also says that its direction is an estimate.
 
     All contexts share one direction, so that an interval over contexts is of the gain along that direction, not along
     the one that more data would give: of a probe of what is not used, any part of the estimate that lies along what is
@@ -82,8 +85,8 @@ def with_estimation(made: Ratio, without: Floats, level: float) -> Ratio:
     return replace(
         made,
         se=float(np.hypot(made.se, se)),
-        ci_lo=made.ratio - float(np.hypot(made.ratio - made.ci_lo, reach)),
-        ci_hi=made.ratio + float(np.hypot(made.ci_hi - made.ratio, reach)),
+        ci_lo=made.estimate - float(np.hypot(made.estimate - made.ci_lo, reach)),
+        ci_hi=made.estimate + float(np.hypot(made.ci_hi - made.estimate, reach)),
         ci_method=f"{made.ci_method}, and a jackknife of the direction",
         params={**made.params, "folds": len(without), "se_direction": se},
     )
@@ -103,8 +106,8 @@ def per_dose(data: CausalData, outcome: str, plan: CausalPlan) -> Ratio:
 
 def swapped(data: CausalData, plan: CausalPlan) -> TransferFraction | None:
     """Share of the difference in exact belief between paired contexts that comes along when what the probe reads is
-    swapped between them, along the registered direction (METRICS W2). No value is set that does not occur. None without
-    pairs.
+    swapped between them, along the registered direction (METRICS W2). No value is set that does not occur. Its interval
+    is of this direction as it was estimated. None without pairs.
     """
     arm = Arm("swap", plan.directions[0])
     if arm not in data.readings or not len(data.pairs):
@@ -213,7 +216,8 @@ class Control(NamedTuple):
 
     effect: ClusterMean
     more: ClusterMean
-    """The registered direction's effect less that of the control, with the sign in which that moves beliefs up."""
+    """The registered direction's effect less that of the control, with the sign in which that moves beliefs up. Its
+    interval carries the estimation of the registered direction, as that of the gain does."""
 
 
 def control(data: CausalData, arm: Arm, plan: CausalPlan) -> Control | None:
@@ -224,7 +228,8 @@ def control(data: CausalData, arm: Arm, plan: CausalPlan) -> Control | None:
     own, other = data.effect(Arm("steer", plan.directions[0], plan.dose), EXACT), data.effect(arm, EXACT)
     effect = cluster_mean(other, data.groups, **settings)
     sign = -1.0 if effect.mean < 0 else 1.0
-    return Control(effect, cluster_mean(own - sign * other, data.groups, **settings))
+    more = cluster_mean(own - sign * other, data.groups, **settings)
+    return Control(effect, with_estimation(more, effects_by_fold(data, EXACT, plan), plan.level))
 
 
 class OffTarget(NamedTuple):

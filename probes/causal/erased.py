@@ -37,7 +37,7 @@ class Dependence(NamedTuple):
 
 
 class ErasedBy(NamedTuple):
-    """By one eraser."""
+    """By one eraser. Each context is erased by a fit without its fold; the intervals are of these fits as they are."""
 
     decoded: Mapping[str, tuple[Refitted, Refitted, Refitted]]
     """Place -> out-of-fold R2 of the target before and after, and the fall."""

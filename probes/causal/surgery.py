@@ -32,7 +32,8 @@ class AtBelief(NamedTuple):
 
 
 class Surgery(NamedTuple):
-    """On a grid of beliefs."""
+    """On a grid of beliefs. Its intervals are of the direction as it was estimated: no belief is set along those of the
+    fits without a fold."""
 
     grid: tuple[AtBelief, ...]
     exact: Ratio

@@ -18,7 +18,7 @@ from doxascope.experiments.runs.folder import RunFolder
 from doxascope.experiments.scoring.number import Number
 from doxascope.experiments.scoring.registered import Registered
 from doxascope.experiments.scoring.verdict import Verdict
-from doxascope.metrics import belief_gate, cluster_mean
+from doxascope.metrics import belief_gate, cluster_mean, items_responding
 
 SETTINGS = ("items=3", "bootstrap_draws=50", "methods={letters: {labels: [A, B, C], forms: ['{option}']}}")
 PLAN = "registered={metric: coverage_prior, method: letters, n: 5, margin: 0.5, coherent: 1, family: 2}"
@@ -141,3 +141,13 @@ def test_the_sentence_follows_the_gate(share: float, said: str) -> None:
     passing = Verdict("b", [one for one in verdict.conditions if one.name == "valid-answer rate"])
     assert ("Only b passed" in Lead([verdict, passing], []).sentence) == (share < 0.5)
     assert not Verdict("c", []).passed
+
+
+def test_what_could_not_be_judged_is_said_once_for_all_methods() -> None:
+    few = items_responding([1.0, 1.0], [1.0, 1.0], ["a", "b"])
+    gate = belief_gate(coverage={"": [0.9] * 5}, responding=few)
+    judged = [Verdict(name, list(gate.conditions.values()), withheld=gate.withheld) for name in ("a", "b", "c")]
+    lead = Lead(judged, [], fixed=("coverage", "items that respond"))
+    said = "Not judged of a, b and c: items that respond (2 items have a slope of their own, and 5 are needed)."
+    assert lead.when.endswith(f"All have to hold. {said}")
+    assert lead.when in lead.lines

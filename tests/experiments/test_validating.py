@@ -97,6 +97,19 @@ def test_a_planted_value_beyond_interval_and_tolerance_is_not_found() -> None:
     assert Recovered("x", "y", float("nan"), 0.8, 0.7, 0.9, 0.1).found is None
 
 
+def test_what_is_halfway_to_another_planted_value_is_seldom_found_and_a_wide_interval_never() -> None:
+    """Intervals of 95% about estimates of .5, .3 or 1, with little noise or much: planted is 1, another has 0."""
+    normal = np.random.default_rng(0).normal(size=4000)
+    for noise in (0.05, 0.15, 0.3, 1.0):
+        for truth in (0.5, 0.3, 1.0):
+            ends = [(x, x - 1.96 * noise, x + 1.96 * noise) for x in truth + noise * normal]
+            found = np.mean([bool(Recovered("x", "y", 1.0, *one, 0.15, (0.0, 1.0)).found) for one in ends])
+            if truth < 1 or noise > 0.3:
+                assert found <= 0.025 + 3 * np.sqrt(0.025 / 4000), (noise, truth)
+            elif noise <= 0.05:
+                assert found >= 0.97
+
+
 @pytest.mark.parametrize(("spread", "gain", "found"), [(1.5, 0.5, None), (0.1, 1.0, 1.0), (0.1, 0.0, 0.0)])
 def test_an_interval_that_holds_two_planted_values_finds_neither(
     spread: float, gain: float, found: float | None

@@ -7,23 +7,26 @@ import numpy as np
 import pytest
 from scipy.stats import kendalltau
 
+from doxascope.experiments.planted.steered import along_an_estimate
 from doxascope.metrics.inference.tails import t_interval
 from doxascope.probes.card.claims import weakest
 from doxascope.probes.causal.check import judged
 from doxascope.probes.causal.claims import NEEDED_FOR_USE
 from doxascope.probes.causal.data import ACTION, OUTCOMES, PLAIN, Arm, CausalData
-from doxascope.probes.causal.effects import causal_gain, exceeded_by_few, kendall, per_dose, random_band
+from doxascope.probes.causal.effects import causal_gain, control, exceeded_by_few, kendall, per_dose, random_band
 from doxascope.probes.causal.erased import dependence
 from doxascope.probes.causal.plan import CausalPlan, CausalThresholds
-from doxascope.probes.estimators.ridge import ridge
 
 PLAN = CausalPlan(directions=("d",), draws=200, erase=False, surgery=(), random=39)
 SIZES = (1, 1, 2, 2, 3, 3, 5, 8, 8, 12)
 """Contexts in each group."""
 
 
-def simulated(seed: int, gain: float, *, spread: float = 0.5, noise: float = 0.3, random: float = 0.0) -> CausalData:
-    """Groups have gains of their own about `gain`; random directions have effects of a standard deviation `random`."""
+def simulated(
+    seed: int, gain: float, *, spread: float = 0.5, noise: float = 0.3, random: float = 0.0, lift: float = 0.2
+) -> CausalData:
+    """Groups have gains of their own about `gain`; any disturbance lifts the belief by `lift` times its square; random
+    directions have effects of a standard deviation `random`."""
     rng = np.random.default_rng(seed)
     groups = np.repeat(np.arange(len(SIZES)), SIZES)
     n = len(groups)
@@ -34,7 +37,7 @@ def simulated(seed: int, gain: float, *, spread: float = 0.5, noise: float = 0.3
     for dose in PLAN.signed:
         values = readings[PLAIN].copy()
         values[:, 0] += dose * step
-        values[:, 1] += own * dose * step + 0.2 * dose**2 + noise * rng.normal(size=n)  # any disturbance lifts it
+        values[:, 1] += own * dose * step + lift * dose**2 + noise * rng.normal(size=n)
         readings[Arm("steer", "d", dose)] = values
     for i in range(PLAN.random):
         effect = random * rng.normal()
@@ -57,46 +60,10 @@ def test_the_interval_of_the_gain_holds_a_planted_one_in_few_unequal_groups(gain
     assert {one.status for one in found} <= {"few_clusters", "few_effective_clusters"}
 
 
-def along_an_estimate(seed: int, folds: int = 10, used: float = 0.0) -> CausalData:
-    """The exact belief is one entry of the activations, and the concept of the probe in another, independent of it, of
-    which the share `used` goes into the belief. The action follows the belief at .1 for each nat. Probe and direction,
-    the difference of means, are fitted on sixty rows."""
-    rng = np.random.default_rng(seed)
-    x, y, n = rng.normal(size=(60, 6)) * [2, 1, 1, 1, 1, 1], np.tile([-1.0, 1.0], 30), 12
-    x[:, 1] += y
-    entries = np.array([1, used, 0, 0, 0, 0])
-
-    def fitted(rows: Any) -> tuple[float, float]:
-        """What a step makes the probe read, and the belief be, more."""
-        step = x[rows][y[rows] > 0].mean(axis=0) - x[rows][y[rows] < 0].mean(axis=0)
-        return float(ridge(x[rows], y[rows], 1.0)[0] @ step), float(entries @ step)
-
-    values = np.full((n, len(OUTCOMES)), np.nan)
-    values[:, :3] = rng.normal(size=(n, 3))
-    readings: dict[Arm, Any] = {PLAIN: values}
-
-    def steered(arm: Arm, read: float, moved: float) -> None:
-        readings[arm] = values.copy()
-        readings[arm][:, 0] += arm.dose * read
-        rise = arm.dose * moved + 0.01 * rng.normal(size=n)
-        readings[arm][:, 1:3] += rise[:, None] * [1, 0.1]
-
-    of = np.arange(60) // 2 % folds
-    rest = {f"{k}": fitted(of != k) for k in range(folds)}
-    for dose in PLAN.signed:
-        steered(Arm("steer", "d", dose), *fitted(of >= 0))
-    for k, (read, moved) in rest.items():
-        for sign in (1.0, -1.0):
-            steered(Arm("fold", k, sign * PLAN.dose), read, moved)
-    blank = np.full(n, np.nan)
-    by_fold = {k: PLAN.dose * read for k, (read, _) in rest.items()}
-    return CausalData(np.arange(n), readings, {"d": 1.0}, blank, np.zeros(n), blank, by_fold=by_fold)
-
-
 def test_the_interval_of_the_gain_along_an_estimate_carries_its_estimation() -> None:
     """Of 200 probes of what is not used, intervals over contexts alone hold 0 in hardly any; with the fits without each
     fold, in at least 90%, three standard errors below their level. The estimate is the same."""
-    worlds = [along_an_estimate(seed) for seed in range(200)]
+    worlds = [along_an_estimate(seed, PLAN) for seed in range(200)]
     alone = [causal_gain(replace(one, by_fold={}), "d", PLAN) for one in worlds]
     whole = [causal_gain(one, "d", PLAN) for one in worlds]
     assert np.mean([one.ci_lo <= 0 <= one.ci_hi for one in alone]) < 0.2
@@ -108,7 +75,7 @@ def test_the_interval_of_the_gain_along_an_estimate_carries_its_estimation() -> 
 def test_a_probe_of_what_is_not_used_is_seldom_said_to_move_the_action() -> None:
     """Of 200 such probes the change of the action for each SD has an interval that holds 0 in at least 90%, three
     standard errors below its level, and in hardly any without the fits without each fold."""
-    worlds = [along_an_estimate(seed, 5) for seed in range(200)]
+    worlds = [along_an_estimate(seed, PLAN, 5) for seed in range(200)]
     alone = [per_dose(replace(one, by_fold={}), ACTION, PLAN) for one in worlds]
     whole = [per_dose(one, ACTION, PLAN) for one in worlds]
     assert np.mean([one.ci_lo <= 0 <= one.ci_hi for one in alone]) < 0.2
@@ -119,11 +86,45 @@ def test_a_probe_of_what_is_not_used_is_seldom_said_to_move_the_action() -> None
 def test_a_direction_that_is_used_is_seldom_said_to_have_no_dose_response() -> None:
     """Of 80 probes of which three tenths are used, the estimated direction of some turns tau round in every context;
     at most one in 20, and three standard errors, has evidence against it."""
-    found = [judged(along_an_estimate(seed, 5, 0.3), PLAN) for seed in range(80)]
+    found = [judged(along_an_estimate(seed, PLAN, 5, 0.3), PLAN) for seed in range(80)]
     turned = [one.numbers.response.trend.ci_hi <= 0 for one in found]
     against = [one.verdict("dose response") == "evidence against" for one in found]
     assert np.mean(against) <= 0.05 + 3 * np.sqrt(0.05 * 0.95 / 80)
     assert sum(against) < sum(turned) / 2
+
+
+def test_a_direction_that_is_not_used_is_seldom_said_to_have_a_dose_response() -> None:
+    """Of 100 probes of what is not used, the estimated direction of half has a tau that lies above 0; at most one in
+    twenty, and three standard errors, is said to have a dose response. Of those that are used, nearly all are."""
+    found, used = ([judged(along_an_estimate(seed, PLAN, 5, gain), PLAN) for seed in range(100)] for gain in (0.0, 2.0))
+    assert np.mean([one.numbers.response.trend.ci_lo > 0 for one in found]) > 0.3
+    claimed = [np.mean([one.verdict("dose response") == "supported" for one in some]) for some in (found, used)]
+    assert claimed[0] <= 0.05 + 3 * np.sqrt(0.05 * 0.95 / 100)
+    assert claimed[1] > 0.8
+
+
+def test_an_effect_below_the_smallest_of_interest_is_no_dose_response() -> None:
+    """The belief follows a given direction at every step, by a fiftieth of what the probe reads."""
+    (claim,) = (
+        c for c in judged(simulated(0, 0.02, spread=0, noise=0, lift=0), PLAN).claims if c.name == "dose response"
+    )
+    assert claim.evidence.startswith("tau 1.000")
+    assert claim.verdict == "not shown"
+
+
+def test_what_controls_do_less_carries_the_estimation_of_the_direction() -> None:
+    """Of 200 probes of what is not used, the difference from another token has an interval that holds 0 in at least
+    90%, and in hardly any without the fits without each fold."""
+    arm = Arm("position", "", PLAN.dose)
+    worlds = [along_an_estimate(seed, PLAN, 5) for seed in range(200)]
+    held = [[], []]
+    for world in worlds:
+        for some, data in zip(held, (replace(world, by_fold={}), world), strict=True):
+            found = control(data, arm, PLAN)
+            assert found is not None
+            some.append(found.more.ci_lo <= 0 <= found.more.ci_hi)
+    assert np.mean(held[0]) < 0.2
+    assert 0.9 <= np.mean(held[1]) < 0.99
 
 
 def test_the_gain_is_that_of_least_squares_through_zero() -> None:

@@ -12,7 +12,7 @@ from ...report.blocks import Block, Cell, Picture, Prose, TableBlock
 from ...report.plotting import INK, MARK, panel_figure
 from .scores import Layer, Profile
 
-GATES = {"coverage": "coverage", "partial_corr": "words", "evidence_response": "evidence"}
+GATES = {"coverage": "coverage", "partial_corr": "words", "evidence_response": "evidence", "items_responding": "items"}
 """Gate -> what its row of crosses is called in the figure."""
 ROW = 0.09
 """Of the height of the scores, for a row of crosses below them."""
@@ -40,11 +40,11 @@ def inner_blocks(columns: Sequence[Column], profiles: Sequence[Profile], gate: G
         "that text. "
         f"Gates: {judged} of {clusters} clusters judge, the others score. {passed} of "
         f"{len(read)} read-outs pass: coverage at least {gate.coverage:g}, correlation with the exact log-odds beyond "
-        f"the words at least {gate.partial_corr:g}, and the exact answer's response to evidence. What fails is no "
-        "belief and enters no other number of this page."
+        f"the words at least {gate.partial_corr:g}, the exact answer's response to evidence, in more than half of "
+        "the clusters, where five or more say. What fails is no belief and enters no other number of this page."
     )
     scored = [(column.title, column.explanation) for column in columns]
-    judges = [(name, "") for name in ("coverage", "beyond the words", "evidence, nat", "fails")]
+    judges = [(name, "") for name in ("coverage", "beyond the words", "evidence, nat", "share that responds", "fails")]
     return [
         Prose(title=figure.title, text=text, soft=True),
         Picture(figure=figure),
@@ -98,7 +98,7 @@ def profile_figure(column: Column, profiles: Sequence[Profile]) -> Figure:
         "interval, the words alone without any context the dotted one. Filled: the layer passes its gates. Hollow: it "
         "fails, and the crosses below say which (coverage: the options hold too little; words: too little like the "
         "answer is left once each word's usual share is taken out; evidence: what it is about does not move as in the "
-        "answer). A hollow point is no belief, however high it lies.",
+        "answer; items: it does so in too few of them). A hollow point is no belief, however high it lies.",
         columns=2,
         key=KEY,
     )
@@ -126,6 +126,7 @@ def _gated(columns: Sequence[Column], method: str, view: View, read: Layer) -> l
         f"{gate.coverage:.2g}",
         _interval(gate.partial_corr, gate.ci_lo, gate.ci_hi),
         f"{_interval(gate.evidence_response, *gate.evidence_ci)}, exact {gate.evidence_exact:+.2f}",
+        gate.withheld or _interval(gate.responding, *gate.responding_ci),
         ", ".join(GATES[name] for name in gate.failures),
     ]
     return [Cell(text) for text in texts]

@@ -9,7 +9,7 @@ import numpy as np
 from tqdm import tqdm
 
 from ....hooks.spread import Spread
-from . import beliefs, claims, comparisons, decisions, extreme, martingale, rates, shifts
+from . import beliefs, claims, comparisons, decisions, extreme, gates, martingale, rates, shifts
 from .design import AGAIN_SEEDS, POWER_SEEDS, SEEDS, Design, Flagged, Test
 from .row import FLAGGED, OUTSIDE, Row, verdict
 
@@ -28,6 +28,7 @@ def all_designs() -> list[Design]:
         *claims.designs(),
         *comparisons.designs(),
         *rates.designs(),
+        *gates.designs(),
     ]
     return sorted(found, key=lambda design: design.family)
 

@@ -135,7 +135,10 @@ def _done(found: CausalCheck, job: CausalJob, probe: Probe) -> str:
     return (
         f"Activations at {probe.meta.at} were moved along {', '.join(plan.directions)} by {doses} standard deviations "
         "of their projection, both ways. Edited and unedited branches are read in one pass, so that each context is "
-        "compared with itself; every dose goes both ways, so that what any disturbance of that size does cancels."
+        "compared with itself; every dose goes both ways, so that what any disturbance of that size does cancels. "
+        "The intervals of gains, of changes for each SD and of what controls do less carry the estimation of the "
+        f"{plan.directions[0]}, where the probe was fitted in folds; those of swaps, erasure and surgery are of the "
+        "direction as it was estimated."
     )
 
 

@@ -21,7 +21,7 @@ from ....metrics import readout_gate as judged
 from ....metrics.score import row_counts
 from ....metrics.whitebox.readout import LOW_COVERAGE
 from ...tables.samples import Askers, Forks, Layers, Patches, Queries, YesNo
-from ..number import Resampling
+from ..number import Resampling, interval_text
 from .metric import Compared, Line, clusters_of, compare_mean, metric, with_drop_reasons
 
 
@@ -136,6 +136,7 @@ def readout_gate(sample: Layers, how: Resampling) -> Iterator[Line]:
         f"median coverage, at least {score.params['min_coverage']:g},": f"{score.coverage:.3g}",
         "rejected option, change in nats": f"{score.evidence_response:+.3f} [{lo:.3f}, {hi:.3f}]",
         "and of the exact one": f"{score.evidence_exact:+.3f}",
+        "items that respond": score.withheld or f"{score.responding:.3f} {interval_text(*score.responding_ci)}",
     }
     yield Line("readout_gate", f"partial correlation, at least {score.params['min_corr']:g}", score, beside)
 

@@ -149,7 +149,7 @@ def test_the_layer_that_passes_is_compared_with_what_the_model_says(tmp_path: Pa
 
 def test_layers_that_hold_no_belief_fail_and_say_why(profile: Profile) -> None:
     failures = {layer: set(profile.inner[View(layer, "raw")].gate.failures) for layer in LAYERS}
-    assert failures[WORDS] == {"partial_corr", "evidence_response"}
+    assert failures[WORDS] == {"partial_corr", "evidence_response", "items_responding"}
     assert failures[FAINT] == {"coverage"}
     assert "evidence_response" in failures[DEAF]
     assert profile.inner[View(WORDS, "raw")].scores["c2"].estimate == pytest.approx(1)
@@ -179,7 +179,7 @@ def test_the_page_marks_what_fails(profile: Profile) -> None:
     assert f"1 of {len(LAYERS)} read-outs pass" in prose.text
     assert isinstance(table, TableBlock)
     failures = [row[-1].value for row in table.rows]
-    assert failures[:DEAF] == ["", "words, evidence", "coverage"]
+    assert failures[:DEAF] == ["", "words, evidence, items", "coverage"]
     assert "evidence" in failures[DEAF]
     assert isinstance(picture, Picture)
     assert picture.figure.svg.startswith("<svg")

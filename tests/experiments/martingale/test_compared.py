@@ -152,7 +152,7 @@ def test_what_fails_its_gate_is_shown_and_enters_no_family(stored: Stored, gated
     assert (found.confirmed, found.explored) == ([], [])
     record = next(one for one in found.struck if one.pair.metric == "M")
     assert record.finding == "struck out"
-    assert record.struck == "exact/words, deaf fails response to evidence"
+    assert record.struck == "exact/words, deaf fails response to evidence, items that respond"
     assert record.score.ci_lo < PULL < record.score.ci_hi
     assert np.isnan(record.score.p_adjusted)
     told = page(found, {}).html()

@@ -159,7 +159,7 @@ def test_what_is_rarely_answered_or_follows_no_evidence_fails_the_gate(
     )
     numbers = score_run(experiment, config, with_urns(table, follows))
     failing = {one.method: [condition.label for condition in one.failures] for one in verdicts(numbers)}
-    deaf = [] if follows else ["response to evidence"]
+    deaf = [] if follows else ["response to evidence", "items that respond"]
     assert failing == {
         "words": deaf,
         "letters": ["coverage", *deaf],

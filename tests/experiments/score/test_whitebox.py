@@ -126,7 +126,7 @@ def test_gate_of_an_inner_layer(table: Write, estimates: Estimates, beside: Besi
     assert estimates(score_table(table(**data, **words)))[quantity].estimate == pytest.approx(expected.estimate)
     flat = data | {f"inner_{name}": np.full(60, -1.5 - i) for i, name in enumerate("xyz")}
     failed = beside(score_table(table(**flat)), quantity)["gate:"]
-    assert failed == "failed by partial_corr, evidence_response"
+    assert failed == "failed by partial_corr, evidence_response, items_responding"
 
 
 def test_persistence(table: Write, estimates: Estimates, beside: Beside) -> None:

@@ -135,7 +135,11 @@ def test_beliefs_that_follow_the_truth_pass_the_gate_and_a_yes_sayer_does_not(
     table = table.assign(prob=np.where(table["option_index"] == 0, 0.9, 0.1))
     (verdict,) = verdicts(numbers_of(made, table))
     assert not verdict.passed
-    assert {one.name for one in verdict.failures} == {"complement coherence", "response to evidence"}
+    assert {one.name for one in verdict.failures} == {
+        "complement coherence",
+        "response to evidence",
+        "items that respond",
+    }
 
 
 def test_numbers_of_the_table_are_those_of_the_metrics(of_worlds: Any, planted: Callable[..., pd.DataFrame]) -> None:

@@ -14,7 +14,7 @@ from doxascope import Steer, UserError, load
 from doxascope.experiments.runs.manifest import conditions
 from doxascope.hooks.conformance.families import FAMILIES
 from doxascope.hooks.exact.plain import next_token_logp
-from doxascope.hooks.generation.as_asked import TILTS, ReadText, read_texts, refuse_other
+from doxascope.hooks.generation.as_asked import TILTS, AsAsked, ReadText, read_texts
 from doxascope.hooks.generation.engines import ContinuousBatching, DrawnText, EngineSampler
 from doxascope.hooks.generation.generation import Request
 from doxascope.hooks.generation.sampling import Sampling
@@ -164,7 +164,7 @@ def drawn_at(temperature: float, seed: int, n: int, sure: float) -> ReadText:
 
 def refused(read: ReadText) -> bool:
     try:
-        refuse_other("it", [read.asked.tolist()], [read], "float32")
+        AsAsked().check("it", [read.asked.tolist()], [read], "float32")
     except UserError:
         return True
     return False
@@ -190,6 +190,46 @@ def test_one_decision_among_tokens_that_are_sure_is_looked_at() -> None:
 
     assert all(refused(answers(temperature, seed)) for temperature in (0.7, 1.4) for seed in range(5))
     assert not any(refused(answers(1.0, seed)) for seed in range(20))
+
+
+def said_by(temperature: float, top_p: float, noise: float, seed: int) -> tuple[list[float], ReadText]:
+    """Eight hundred answers of twenty tokens of which one is open, by an engine that draws by its own law and says so;
+    its logits have errors of SD `noise`, the same in all twenty answers to one of forty prompts."""
+    rng = np.random.default_rng(seed)
+    logits = np.repeat(2 * rng.standard_normal((40, 50)), 20, axis=0)
+    asked = log_softmax(logits, axis=1)
+    law = log_softmax((logits + np.repeat(noise * rng.standard_normal((40, 50)), 20, axis=0)) / temperature, axis=1)
+    order = np.argsort(-law, axis=1)
+    held = np.cumsum(np.exp(np.take_along_axis(law, order, 1)), axis=1)
+    rest = np.zeros(law.shape, dtype=bool)
+    np.put_along_axis(rest, order, np.c_[np.zeros(len(law)), held[:, :-1]] >= top_p, 1)
+    law = log_softmax(np.where(rest, -np.inf, law), axis=1)
+    token = (law + rng.gumbel(size=law.shape)).argmax(axis=1)
+    at = np.arange(len(law)), token
+    sure, tilts = np.full(19 * len(law), -1e-6), np.array(TILTS)[:, None]
+    logp = np.r_[asked[at], sure]
+    tilted = np.c_[[logsumexp((1 + tilt) * asked, axis=1) for tilt in TILTS], (1 + tilts) * sure]
+    return np.r_[law[at], sure].tolist(), ReadText(logp, logp, tilted)
+
+
+def test_an_engine_that_says_what_it_draws_by_is_told_from_rounding_among_tokens_that_are_sure() -> None:
+    """Errors of half precision are let pass, in one call or six; nucleus sampling is seen in the open word of answers,
+    and a temperature of .9 in six calls."""
+
+    def refused_after(temperature: float, top_p: float, noise: float, seed: int) -> int:
+        """Calls until the first refusal; 0: none of six."""
+        seen = AsAsked()
+        for call in range(1, 7):
+            said, read = said_by(temperature, top_p, noise, 100 * seed + call)
+            try:
+                seen.check("it", [said], [read], "bfloat16")
+            except UserError:
+                return call
+        return 0
+
+    assert not any(refused_after(1.0, 1.0, noise, seed) for noise in (1e-3, 0.03, 0.1) for seed in range(2))
+    assert all(refused_after(1.0, 0.95, 0.03, seed) == 1 for seed in range(2))
+    assert all(refused_after(0.9, 1.0, 0.03, seed) > 0 for seed in range(2))
 
 
 def test_an_engine_that_draws_what_was_to_be_left_out_is_refused(letters: Any) -> None:

@@ -4,7 +4,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
 
-from doxascope.metrics import effective_clusters, martingale_joint_test, martingale_score, martingale_within
+from doxascope.metrics import (
+    effective_clusters,
+    martingale_iv,
+    martingale_joint_test,
+    martingale_score,
+    martingale_within,
+)
+from doxascope.metrics.inference.jackknife import few_effective
 
 seeds = st.integers(0, 10_000)
 PRIOR = [
@@ -137,3 +144,12 @@ def test_the_slope_holds_its_level_where_a_few_questions_carry_it_and_cr1_does_n
         rejected += [martingale_score(b, q, np.arange(30), se=se, draws=1).p <= 0.05 for se in ("CR3", "CR1")]
     assert rejected[0] / 200 < 0.08
     assert rejected[1] / 200 > 0.2
+
+
+def test_clusters_that_were_not_counted_are_not_few_and_those_that_carry_nothing_are() -> None:
+    assert [few_effective(x) for x in (np.nan, 10 - 1e-12, 9.9, 0.0)] == [False, False, True, True]
+    b = np.tile([0.2, 0.8], 50)
+    q = np.clip(b + np.random.default_rng(0).normal(0, 0.05, 100), 0, 1)
+    assert martingale_joint_test(b, q, np.arange(100) // 2).status == "ok"  # fifty that carry it alike are fifty
+    opposed = martingale_iv(b, 1 - b, q, np.arange(100) // 2)
+    assert opposed.status == "few_effective_clusters"  # the mean of both readings is the same everywhere

@@ -106,7 +106,7 @@ def test_word_identity_fails_although_it_looks_perfectly_consistent() -> None:
     inner = words_alone(data["option"]) + np.linspace(-1, 0, len(data["option"]))[:, None]
     score = readout_gate(inner, **data, draws=200)
     assert np.isnan(score.partial_corr)
-    assert set(score.failures) == {"partial_corr", "evidence_response"}
+    assert set(score.failures) == {"partial_corr", "evidence_response", "items_responding"}
     post = softmax(inner, axis=1)
     chosen = data["rejected"] >= 0
     prior = np.repeat(post[~chosen][::2], 3, axis=0)
@@ -131,7 +131,7 @@ def test_low_coverage_and_a_reversed_readout_fail() -> None:
     assert thin.failures == ("coverage",)
     assert readout_gate(data["exact_logp"] - 10, **data, draws=200, min_coverage=1e-6).passed
     reversed_ = readout_gate(-data["exact_logp"] - 20, **data, draws=200, min_coverage=0)
-    assert set(reversed_.failures) == {"partial_corr", "evidence_response"}
+    assert set(reversed_.failures) == {"partial_corr", "evidence_response", "items_responding"}
     assert reversed_.params["min_corr"] == 0.5
 
 
