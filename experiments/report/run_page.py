@@ -13,7 +13,7 @@ from ..experiment import Column, Experiment, Figure, Findings, RunConfig, Table
 from ..scoring.number import Key, Number
 from ..scoring.paired import DIFFERENCE
 from ..scoring.verdict import Verdict
-from ..tables.belief_parts import BeliefTable, parts
+from ..tables.belief_parts import BeliefTable, in_parts
 from ..tables.samples import ALL
 from .blocks import Block, Cell, Folded, Instances, Picture, Prose, Stamp, TableBlock
 from .cells import NONE, absent, qualified, score_cell
@@ -242,7 +242,7 @@ def _competitors(told: _Told, beliefs: BeliefTable, methods: Sequence[str], conf
     """The tokens that most often are likelier than any option's first, and how many read-outs are flagged."""
     counts: dict[str, Counter[str]] = {method: Counter() for method in methods}
     flagged: Counter[str] = Counter()
-    for part in parts(beliefs):
+    for part in in_parts(beliefs):
         readouts = part[(~part["readout_id"].duplicated()) & (part["competitor"] != "")]
         for method, own in readouts.groupby("method", observed=True, sort=False):
             if str(method) in counts:

@@ -35,7 +35,7 @@ class BeliefParts:
     @classmethod
     def of(cls, table: pd.DataFrame) -> "BeliefParts":
         """Of a table that is in memory: in one part where items do not follow each other."""
-        return cls(lambda: _in_parts(table))
+        return cls(lambda: _split(table))
 
     def __iter__(self) -> Iterator[pd.DataFrame]:
         yield from self._parts()
@@ -62,11 +62,6 @@ BeliefTable = pd.DataFrame | BeliefParts
 def in_parts(beliefs: BeliefTable) -> BeliefParts:
     """In parts, whatever it is in."""
     return beliefs if isinstance(beliefs, BeliefParts) else BeliefParts.of(beliefs)
-
-
-def parts(beliefs: BeliefTable) -> Iterator[pd.DataFrame]:
-    """Parts of whole items, or the table, if it is in one piece."""
-    yield from [beliefs] if isinstance(beliefs, pd.DataFrame) else beliefs
 
 
 class Made:
@@ -190,7 +185,7 @@ def _stored(dtype: Any) -> pa.DataType:
     return pa.from_numpy_dtype(dtype) if isinstance(dtype, np.dtype) and dtype.kind in "fib" else pa.string()
 
 
-def _in_parts(table: pd.DataFrame) -> Iterator[pd.DataFrame]:
+def _split(table: pd.DataFrame) -> Iterator[pd.DataFrame]:
     items, _ = pd.factorize(table["item"])
     starts = np.flatnonzero(np.diff(items, prepend=-1))
     if (np.diff(items) < 0).any() or not len(starts):
