@@ -5,7 +5,9 @@ import re
 
 import pandas as pd
 
-UNSEEN = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff\ufffe\uffff]")
+UNSEEN = re.compile(
+    "[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff\ufffe\uffff]"
+)
 """Control characters but tab and newline, those that turn the direction of what follows, and what no XML may hold."""
 FORMULA = ("=", "+", "-", "@", "\t", "\r")
 """How a cell begins that a spreadsheet would compute."""
@@ -40,12 +42,25 @@ def unguarded(text: str) -> str:
 
 
 def shown(value: float) -> str:
-    """Three decimals, or three digits of what is smaller."""
+    """Three decimals, two digits of what is smaller, and one decimal from 100 on.
+
+    >>> [shown(one) for one in (0.5, 0.00042, 0.0, -0.0, 123.456)]
+    ['0.500', '4.2e-04', '0.000', '0.000', '123.5']
+    """
     if math.isnan(value):
         return "-"
     if value and abs(value) < 0.001:
         return f"{value:.1e}"
-    return f"{value:.3f}"
+    return f"{value:z.{1 if abs(value) >= 100 else 3}f}"
+
+
+def shown_error(nat: float) -> str:
+    """A numerical error in one digit.
+
+    >>> shown_error(2.4e-7), shown_error(0.0)
+    ('2e-07', '0')
+    """
+    return f"{nat:.0e}" if nat else "0"
 
 
 def shown_size(n: int) -> str:

@@ -1,6 +1,7 @@
 """Numerical error as an add-on of a run: how far arithmetic alone moves each score, by the model's certificate."""
 
 import math
+from collections import defaultdict
 from collections.abc import Iterator, Sequence
 
 import numpy as np
@@ -8,6 +9,7 @@ import pandas as pd
 
 from ...hooks.certificate.certificate import Certificate
 from ...hooks.lm import LanguageModel
+from ...hooks.text import shown_error
 from ..experiment import Experiment, Item, RunConfig
 from ..report.blocks import Prose
 from ..runs.manifest import CERTIFICATE
@@ -54,7 +56,8 @@ class NoiseFloors:
 
 def _told(number: Number, floor: float) -> str:
     """The numerical error of a score, and whether the score is no more than that."""
-    return ("within its " if abs(number.score.estimate) <= floor > 0 else "") + f"numerical error {floor:.0e}"
+    within = "within its " if abs(number.score.estimate) <= floor > 0 else ""
+    return f"{within}numerical error {shown_error(floor)}"
 
 
 def score_floors(
@@ -70,16 +73,24 @@ def score_floors(
         numbers: those of the run, as `score_run` gives them.
         nat: the numerical error of a log-probability, from a certificate.
     """
-    plain = config.model_copy(update={"bootstrap_draws": 2})  # estimates alone are wanted
+    plain = config.model_copy(update={"bootstrap_draws": 2})  # estimates hardly ever need the intervals
     before = {number.key: number.score.estimate for number in numbers}
     found = dict.fromkeys(before, 0.0)
     for draw in range(DRAWS):
         moved = _moved(beliefs, nat, [config.seed, draw])
-        with np.errstate(all="ignore"):
-            after = {number.key: number.score.estimate for number in score_run(experiment, plain, moved)}
-        for key, estimate in before.items():  # what is withheld by its interval may be there in one table alone
-            found[key] = float(np.maximum(found[key], abs(after.get(key, np.nan) - estimate)))
+        after = _estimates(experiment, plain, moved)
+        if any(math.isfinite(estimate) and not math.isfinite(after[key]) for key, estimate in before.items()):
+            after = _estimates(experiment, config, moved)  # an interval of two draws withholds what the run's own gives
+        for key, estimate in before.items():
+            found[key] = float(np.maximum(found[key], abs(after[key] - estimate)))
     return found
+
+
+def _estimates(experiment: Experiment, config: RunConfig, beliefs: BeliefTable) -> defaultdict[Key, float]:
+    """Of every number; NaN of one that is not there."""
+    with np.errstate(all="ignore"):
+        found = {number.key: number.score.estimate for number in score_run(experiment, config, beliefs)}
+    return defaultdict(lambda: math.nan, found)
 
 
 def _moved(beliefs: BeliefTable, nat: float, seed: Sequence[int]) -> BeliefTable:

@@ -86,8 +86,8 @@ def _section(meta: ProbeMeta, table: pd.DataFrame, numbers: Sequence[Number]) ->
     return [
         Prose(
             title=f"Read by the {what} {meta.name}",
-            text=f"{readouts} read-outs at {meta.at}, by a probe of {meta.target}; by its report card this is "
-            f"{meta.called}. What it was trained on is read by fits without it.",
+            text=f"{readouts} read-outs at {meta.at}, by a probe of {meta.target}. What it reads, by its report card: "
+            f"{meta.called}. Groups that it was trained on are read by fits without them.",
         ),
         numbers_table(f"Numbers of {meta.name}", numbers),
     ]

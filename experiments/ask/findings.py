@@ -2,11 +2,12 @@
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from textwrap import shorten
 
 import numpy as np
 import pandas as pd
 
-from ..experiment import Column, Findings, Gallery, Instance, Table, Transcripts
+from ..experiment import Column, Findings, Gallery, Instance, Table, Transcript, Transcripts
 from ..scoring.families.multiclass import EVEN, GUESS, UNBINNED
 from ..scoring.number import Number
 from ..tables.samples import ALL
@@ -16,6 +17,13 @@ from .table import Answered, answered
 
 MOST = 300
 """Questions on a page; of more, so many are drawn."""
+LONGEST = 300
+"""Characters of a question that are shown before it is unfolded."""
+ORDERS = {
+    "none": "with their options as they are listed",
+    "latin": "so often that each option stands once in each place (`orders: latin`)",
+    "all": "in every order of their options (`orders: all`)",
+}
 COLUMNS = (
     Column(
         "accuracy", "accuracy", "share of questions whose likeliest option is the true one", percent=True, beside=GUESS
@@ -31,7 +39,7 @@ COLUMNS = (
     Column("calibration_error", "ECE", "as published; few questions in a bin make it large", field="ece"),
     Column("confidence", "confidence", "mean probability of the likeliest option", percent=True),
     Column("coverage", "coverage", "how much of what the model would say the options are", percent=True),
-    Column("by_place", "by place", "questions whose belief follows the place of the options", percent=True),
+    Column("by_place", "by place", "share of questions whose belief follows the place of the options", percent=True),
     Column("order_effect", "order effect", "how far the order of the options moves the belief (total variation)"),
 )
 PROPOSED = Table(
@@ -55,8 +63,8 @@ def findings(config: AskConfig, beliefs: pd.DataFrame, numbers: Sequence[Number]
     by = [Table(f"By {config.by}", "Interval over questions.", columns, subsets)] if subsets else []
     first = next(iter(asked.values()))
     question = (
-        f"{len(first)} questions, each with its own options, are asked in the orders `{config.orders}` of the options; "
-        "the exact probability of every option is read in each, and the belief is the mean over orders."
+        f"{len(first)} questions, each with its own options, are asked {ORDERS[config.orders]}; the exact probability "
+        "of every option is read in each order, and the belief is the mean over orders."
     )
     advice = [*low_coverage(config, asked)]
     return Findings(
@@ -85,7 +93,7 @@ def low_coverage(config: AskConfig, asked: dict[str, list[Answered]]) -> Iterato
 
 
 def _gallery(config: AskConfig, asked: dict[str, list[Answered]], transcripts: Transcripts) -> Gallery | None:
-    """The questions as they were asked in the given order; that which surprises most comes first."""
+    """The questions as asked in the given order, with what was read; that which surprises most comes first."""
     every = [(method, one) for method, own in asked.items() if method in config.methods for one in own if _shown(one)]
     if not every:
         return None
@@ -101,12 +109,23 @@ def _gallery(config: AskConfig, asked: dict[str, list[Answered]], transcripts: T
             Instance(
                 [method, one.topic, _right(one)],
                 one.value_of_truth,
-                ", ".join(f"{option}: {p:.3f}" for option, p in zip(one.options, one.belief, strict=True)),
-                [("as asked first", said[_name(method, one)])],
+                f"{_asked(said[_name(method, one)])}\n{_read(one)}",
+                [(f"as asked first; the belief: {_read(one)}", said[_name(method, one)])],
             )
             for method, one in shown
         ],
     )
+
+
+def _asked(said: Transcript) -> str:
+    """The question with its options as it was asked, shortened."""
+    return shorten(said["messages"][-1]["content"], LONGEST, placeholder=" ...")
+
+
+def _read(one: Answered) -> str:
+    """Every option with its probability, and which of them is true."""
+    each = enumerate(zip(one.options, one.belief, strict=True))
+    return ", ".join(f"{option}{' (true)' * (i == one.truth)}: {p:.3f}" for i, (option, p) in each)
 
 
 def _shown(one: Answered) -> bool:

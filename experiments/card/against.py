@@ -38,6 +38,8 @@ class Tested:
     """What the number is for a coherent agent."""
     least: float
     """The change that would matter."""
+    note: str = ""
+    """What is to be read with it."""
 
     @property
     def regressed(self) -> bool:
@@ -50,7 +52,9 @@ class Tested:
         """In a line."""
         was, now = shown(self.score.first), shown(self.score.second)
         p = f"{self.score.p_adjusted:.3g}" if self.score.p_adjusted >= 0 else f"not tested ({self.score.status})"
-        return f"{self.experiment}: {self.name} {was} before, {now} now (coherent {self.coherent:g}; adjusted p {p})"
+        note = f"; {self.note}" if self.note else ""
+        numbers = f"{self.experiment}: {self.name} {was} before, {now} now"
+        return f"{numbers} (coherent {self.coherent:g}; adjusted p {p}{note})"
 
     def as_dict(self) -> dict[str, Any]:
         """For a program."""
@@ -60,6 +64,7 @@ class Tested:
             "coherent": self.coherent,
             "least": self.least,
             "regressed": self.regressed,
+            "note": self.note,
             **self.score.as_dict(),
         }
 
@@ -165,21 +170,31 @@ def _sides(group: Group) -> tuple[Side, Side]:
 
 
 def _valid(group: Group, family_size: int) -> Tested:
-    """The share of all answers that are one of the options, a mean over items, on those that both have."""
+    """The share of all answers that are one of the options, a mean over items, on those that both have. A read-out that
+    failed holds no valid answer: it counts 0, and is told.
+    """
     before, now = (_coverage(side) for side in _sides(group))
     both = before.add_suffix("_before").join(now.add_suffix("_now"), how="inner")
     how = _sides(group)[0].how or Resampling()
     columns = [both["coverage_before"].to_numpy()], [both["coverage_now"].to_numpy()]
     clusters = both["cluster_before"].to_numpy()
     score = paired_difference(*columns, np.mean, clusters, family_size=family_size, **how.interval)
-    return Tested(group.name, VALID, score, 1, LEAST)
+    failed = [int(both[f"failed_{when}"].sum()) for when in ("before", "now")]
+    note = f"{failed[0]} read-outs failed before, {failed[1]} now, and count 0" if any(failed) else ""
+    return Tested(group.name, VALID, score, 1, LEAST, note)
 
 
 def _coverage(side: Side) -> pd.DataFrame:
     exact = side.beliefs[(side.beliefs["kind"] == "exact") & (side.beliefs["option_index"] == 0)]
+    exact = exact[exact["of"].astype(str) == ""]
     known = item_digests(side.run.folder.recorded(ITEMS)) if side.run else {}
-    exact = exact.assign(item=[f"{item} {known.get(str(item), '')}" for item in exact["item"]])
-    return exact.groupby("item", sort=True).agg(coverage=("coverage", "mean"), cluster=("cluster", "first"))
+    exact = exact.assign(
+        item=[f"{item} {known.get(str(item), '')}" for item in exact["item"]],
+        failed=exact["coverage"].isna(),
+        coverage=exact["coverage"].fillna(0.0),
+    )
+    columns = {"coverage": ("coverage", "mean"), "failed": ("failed", "sum"), "cluster": ("cluster", "first")}
+    return exact.groupby("item", sort=True).agg(**columns)
 
 
 def _fallen(group: Group) -> Iterator[str]:

@@ -8,6 +8,8 @@ from typing import Any
 
 from ...hooks.documents import read_json
 from ...hooks.errors import in_one_line
+from ...hooks.settings import parse
+from ...probes.card.claims import Card
 from ..comparing import Comparison, Group, compare
 from ..scoring.number import Number
 from ..tables.samples import ALL
@@ -36,9 +38,11 @@ class ModelCard:
             if not (folder / CARD).is_file():
                 raise FileNotFoundError(CARD)
             told = read_json(folder / CARD)
-            chosen = CardSet.model_validate(told["set"])
+            if not (isinstance(told, dict) and all(isinstance(told.get(name), dict) for name in ("set", "runs"))):
+                raise ValueError("its set or its runs are not there")
+            chosen = parse(CardSet, told["set"], f"{folder / CARD}: set")
             own = {name: _inside(folder / "runs", run) for name, run in told["runs"].items()}
-            probe = None if told["probe"] is None else _inside(folder / "probes", told["probe"]["folder"])
+            probe = None if told["probe"] is None else _inside(folder / "probes", _named(told["probe"]))
             model, seed = told["model"], told["seed"]
             if not isinstance(model, str) or type(seed) is not int:
                 raise ValueError("its model is no name, or its seed no whole number")
@@ -61,8 +65,14 @@ class ModelCard:
 
     @cached_property
     def probed(self) -> Mapping[str, Any]:
-        """The report card of the probe; empty if there is none."""
-        return read_json(self.probe / CARD) if self.probe else {}
+        """The report card of the probe; empty if there is none. Raises UserError for one that is damaged."""
+        if self.probe is None:
+            return {}
+        with in_one_line(self.probe / CARD, "delete the folder of the probe, and give `doxascope card` again"):
+            told = read_json(self.probe / CARD)
+            if not all(isinstance(part, str) for claim in Card.of(told).claims for part in claim):
+                raise ValueError("a claim is no text")
+            return told
 
 
 def registered(group: Group) -> list[Number]:
@@ -70,9 +80,13 @@ def registered(group: Group) -> list[Number]:
     return [one for one in group.numbers if one.metric == group.sides[0].headline]
 
 
-def _inside(folder: Path, name: str) -> Path:
+def _named(probe: object) -> object:
+    return probe.get("folder") if isinstance(probe, dict) else probe
+
+
+def _inside(folder: Path, name: object) -> Path:
     """A folder in another. Raises ValueError if it is not there, or the name leads elsewhere."""
-    path = folder / name
-    if not name or Path(name).name != name or name == ".." or not path.is_dir():
+    path = folder / str(name)
+    if not isinstance(name, str) or not name or Path(name).name != name or name == ".." or not path.is_dir():
         raise ValueError(f"{name!r} is no folder in {folder.name}")
     return path

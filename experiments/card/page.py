@@ -4,6 +4,7 @@ import math
 from collections.abc import Iterator, Mapping
 
 from ... import __version__
+from ...hooks.text import shown_error
 from ...metrics import NOT_A_BELIEF
 from ...probes.card.claims import Card
 from ..comparing import Comparison, Group
@@ -14,6 +15,7 @@ from ..report.cells import NONE, score_cell
 from ..report.lead import Lead
 from ..report.page import Page
 from ..report.score_figure import forests
+from ..report.text import adjusted_over
 from ..scoring.number import Number, interval_text, shown
 from .against import VALID, Against
 from .card import ModelCard, registered
@@ -32,7 +34,7 @@ def card_page(card: ModelCard) -> Page:
         measured = f" Measured: {', '.join(passing)}." if passing else ""
         verdict = Stamp(
             says=f"{NOT_A_BELIEF.capitalize()}: {', '.join(failing)}.{measured}",
-            lines=[(name, judged[name].sentence) for name in failing],
+            lines=[(name, f"fails {', '.join(_conditions(judged[name]))}") for name in failing],
             note="What fails its gate is struck out below: it is about answers, not about beliefs.",
         )
     top = Top(
@@ -52,6 +54,11 @@ def card_page(card: ModelCard) -> Page:
     made = f"Set {card.chosen.name}, version {card.chosen.version}; seed {card.seed}; doxascope {__version__}."
     blocks = [_numbers(card), *_gaps(card), *_probe(card), _runs(card)]
     return Page("Card", f"of {card.model}", top, blocks, made)
+
+
+def _conditions(lead: Lead) -> list[str]:
+    """That fail under any method."""
+    return list(dict.fromkeys(one.name for verdict in lead.verdicts for one in verdict.failures))
 
 
 def _lead_figure(card: ModelCard) -> Figure | None:
@@ -124,7 +131,7 @@ def _number(name: str, group: Group, one: Number, floor: float | None) -> list[C
         Cell(one.kind, [one.method]),
         score_cell(score, struck=one.name in group.failed),
         Cell(f"{plan.coherent:g}" if plan else NONE),
-        Cell(NONE if floor is None else f"{floor:.0e}"),
+        Cell(NONE if floor is None else shown_error(floor)),
         Cell(str(score.n_rows), [f"{score.n_clusters} clusters"]),
     ]
 
@@ -140,7 +147,7 @@ def _gaps(card: ModelCard) -> Iterator[Block]:
 
 
 def _family(found: Comparison) -> str:
-    return f"Paired on the same items; p adjusted by Holm over the {found.confirmed[0].score.family_size} tests here."
+    return f"Paired on the same items; {adjusted_over(found.confirmed[0].score.family_size)}."
 
 
 def _probe(card: ModelCard) -> Iterator[Block]:
@@ -182,13 +189,13 @@ def against_page(found: Against) -> Page:
     head = [("experiment", ""), ("number", ""), ("before", ""), ("now", ""), ("change", ""), ("adjusted p", "")]
     table = TableBlock(
         title="Tested",
-        caption=f"The registered number of each experiment that no gate strikes out, and {VALID}: the mean share of "
-        "an item's exact read-outs. One family, adjusted by Holm.",
+        caption=f"The registered number of each experiment that no gate strikes out, and the {VALID}: how much of what "
+        "the model would say is one of the options, a mean over items. One family of tests, adjusted by Holm.",
         head=[*head, ("worse?", "")],
         rows=[
             [
                 Cell(one.experiment),
-                Cell(one.name, [f"coherent {one.coherent:g}"]),
+                Cell(one.name, [f"coherent: {one.coherent:g}", one.note]),
                 Cell(shown(one.score.first)),
                 Cell(shown(one.score.second)),
                 Cell(shown(-one.score.difference), [interval_text(-one.score.ci_hi, -one.score.ci_lo)]),

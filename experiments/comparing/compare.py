@@ -13,11 +13,12 @@ from ..tables.samples import sample_name
 from .drivers import drivers_of
 from .found import Comparison, Group, Record
 from .matrix import matrix_of
+from .outcomes import disagreements
 from .sides import Side, samples_of, sides_of, what_differs
 
 BY_COMMAND, BY_HEADLINE, BY_ALL = (
     "named in the command, before anything was compared",
-    "what the runs were made for: the registered number, or the headline of the experiment",
+    "what the runs were made for: the registered number, else the experiment's headline",
     "all that can be compared, since none was named",
 )
 
@@ -62,8 +63,8 @@ def compare(
             _require_common(own, pairs)
         struck |= {len(every) + i: why for i, pair in enumerate(pairs) if (why := _why_struck(pair, failed))}
         every += pairs
-        matrix = matrix_of(samples_of(own), how)
-        made.append(Group(name, own, found.numbers, list(found.comparable), failed, what_differs(own), matrix))
+        matrix, apart = matrix_of(samples_of(own), how), disagreements(own)
+        made.append(Group(name, own, found.numbers, list(found.comparable), failed, what_differs(own), matrix, apart))
     known = list(dict.fromkeys(pair.metric for pair in every))
     for name in (*metrics, *(margins or {})):
         if name not in known:

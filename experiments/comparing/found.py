@@ -74,6 +74,8 @@ class Group:
     differs: Sequence[tuple[str, Sequence[str]]]
     """(condition or setting, its value on each side)."""
     matrix: Matrix | None
+    disagreements: Sequence[str] = ()
+    """Of tables whose outcomes differ for the same rows, in a line each."""
 
 
 @dataclass(frozen=True)

@@ -2,16 +2,17 @@
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from ... import __version__
 from ...metrics import NOT_A_BELIEF, Equivalence
 from ..experiment import Figure, Gallery
 from ..report.blocks import Block, Cell, Instances, Primary, Prose, Stamp, TableBlock, Top
-from ..report.cells import NONE, qualified, score_cell
+from ..report.cells import NONE, absent, qualified, score_cell
 from ..report.page import Page
 from ..report.score_figure import forest
-from ..report.text import adjusted_p
+from ..report.text import adjusted_over, adjusted_p
 from ..scoring.number import Number, interval_text, shown
 from .drivers import instances_of
 from .found import Comparison, Group, Record
@@ -30,6 +31,7 @@ def page(found: Comparison, settings: Mapping[str, Any]) -> Page:
     top = Top(
         said="What differs on the items that both have, and by how much.",
         verdict=_verdict(found),
+        alarms=_alarms(found),
         further=[Prose(text=sentence(record)) for record in found.confirmed[1:]],
         gate=_gates(found),
         primary=_primary(found),
@@ -54,9 +56,9 @@ def blocks_of(found: Comparison) -> list[Block]:
     blocks += [_matrix(group, group.matrix) for group in found.groups if group.matrix]
     blocks += _drivers(found, [*found.confirmed, *named])
     if found.explored:
-        blocks.append(differences("What was not named", _explored_caption(found), found.explored))
+        blocks.append(differences("Exploratory differences", _explored_caption(found), found.explored))
     if rest:
-        blocks.append(differences("Struck out, and not named", STRUCK, rest))
+        blocks.append(differences("Exploratory, and struck out", STRUCK, rest))
     return blocks
 
 
@@ -70,6 +72,12 @@ def _verdict(found: Comparison) -> Prose | Stamp:
         lines=found.failures,
         note="What fails its gate is shown below, struck out, and enters no family of tests and no finding.",
     )
+
+
+def _alarms(found: Comparison) -> list[Stamp]:
+    """Tables that do not agree on what is true."""
+    lines = [(line, "") for group in found.groups for line in group.disagreements]
+    return [Stamp(says="Outcomes disagree.", lines=lines)] if lines else []
 
 
 def _gates(found: Comparison) -> TableBlock:
@@ -156,20 +164,19 @@ def _head(group: Group) -> Iterator[Block]:
 
 def family_caption(found: Comparison) -> str:
     """What was named before reading, by what, and how it was tested."""
-    family = f"The family: {', '.join(found.family)}; {found.named_by}."
+    family = f"Tested: {', '.join(found.family)} ({found.named_by})."
     if not found.confirmed:
-        return f"{family} All of it is struck out, so that nothing is tested."
-    n = _tests(found.confirmed)
+        return f"{family} All of it is struck out, so that nothing is concluded."
     return (
-        f"{family} Paired on common items, clusters of both resampled together; p adjusted by Holm over {n} "
-        f"test{'s' * (n != 1)}. The same: two one-sided tests within the margin, adjusted likewise."
+        f"{family} Paired on common items, clusters of both resampled together; "
+        f"{adjusted_over(_tests(found.confirmed))}. The same: two one-sided tests within the margin, adjusted likewise."
     )
 
 
 def _explored_caption(found: Comparison) -> str:
     return (
-        f"Exploratory: not of the family, so nothing here is confirmed. p adjusted by Benjamini and Hochberg over "
-        f"{_tests(found.explored)} tests."
+        "Exploratory: not named before comparing, so nothing here is confirmed; "
+        f"{adjusted_over(_tests(found.explored), 'Benjamini and Hochberg')}."
     )
 
 
@@ -201,7 +208,7 @@ def _row(record: Record) -> list[Cell]:
     same = Cell(NONE, ["no margin, or no test"])
     if isinstance(test, Equivalence):
         same = Cell(f"{test.p:.3g}" if math.isfinite(test.p) else NONE, [f"within ±{test.params['hi']:g}"])
-    alone = f"{score.n_only_first} and {score.n_only_second} without a counterpart"
+    alone = f"{score.n_only_first} and {score.n_only_second} rows without a counterpart"
     return [
         Cell(" - ".join(record.pair.names), [record.pair.metric]),
         Cell(shown(score.first), struck=out),
@@ -221,7 +228,7 @@ def _numbers(group: Group) -> TableBlock:
     names = list(dict.fromkeys(one.name for one in group.numbers))
     at = {(one.metric, one.name): one for one in group.numbers}
     return TableBlock(
-        title=f"Each by itself: {group.name}",
+        title=f"Each number by itself: {group.name}",
         caption="On all rows that each has, with its interval; differences above are on common rows alone. Struck out: "
         "fails its gate.",
         head=[("", ""), *((name, group.failed.get(name, "")) for name in names)],
@@ -246,7 +253,13 @@ def _matrix(group: Group, matrix: Matrix) -> TableBlock:
         "it what they would be without the noise of reading in either, which supposes that the noise of two kinds is "
         "independent. 1: one belief, however often each errs. Struck out: one of the two fails its gate.",
         head=[("", ""), *((name, "") for name in matrix.names)],
-        rows=[[Cell(one), *(_entry(group, matrix, i, j) for j in range(n))] for i, one in enumerate(matrix.names)],
+        rows=[
+            [
+                Cell(one),
+                *(replace(_entry(group, matrix, i, j), known=None) for j in range(n)),
+            ]  # all rows stay: it is square
+            for i, one in enumerate(matrix.names)
+        ],
         notes=[("left out", f"{matrix.left_out} further kinds")] if matrix.left_out else [],
     )
 
@@ -257,11 +270,15 @@ def _entry(group: Group, matrix: Matrix, i: int, j: int) -> Cell:
         return score_cell(matrix.reliabilities[i], below=["reliability"], struck=struck)
     score = matrix.correlations[min(i, j), max(i, j)]
     if i < j:
-        interval = interval_text(score.ci_lo, score.ci_hi)
-        value, status = shown(score.disattenuated), qualified(score.status)
-        return Cell(value, [interval], struck=struck, grey=not interval, status=status)
-    interval = interval_text(score.correlation_lo, score.correlation_hi)
-    return Cell(shown(score.correlation), [interval], struck=struck, grey=not interval)
+        return _correlation(score.disattenuated, score.ci_lo, score.ci_hi, qualified(score.status), struck=struck)
+    return _correlation(score.correlation, score.correlation_lo, score.correlation_hi, struck=struck)
+
+
+def _correlation(value: float, lo: float, hi: float, status: str = "", *, struck: bool) -> Cell:
+    if math.isnan(value):
+        return absent(status)
+    interval = interval_text(lo, hi)
+    return Cell(shown(value), [interval], struck=struck, grey=not interval, status=status)
 
 
 def _drivers(found: Comparison, records: Sequence[Record]) -> Iterator[Block]:
@@ -277,7 +294,7 @@ def _drivers(found: Comparison, records: Sequence[Record]) -> Iterator[Block]:
     ]
     if rows:
         yield TableBlock(
-            title="Which items make it",
+            title="Which items make the difference",
             caption="Clusters whose absence moves a difference most, and by how much it falls without them.",
             head=[(name, "") for name in ("", "difference", "items")],
             rows=rows,
@@ -297,4 +314,4 @@ def _drivers(found: Comparison, records: Sequence[Record]) -> Iterator[Block]:
             score="moves the difference by",
             instances=shown_here,
         )
-        yield Instances(title="Said, held and done", gallery=gallery)
+        yield Instances(title="What was said and believed", gallery=gallery)

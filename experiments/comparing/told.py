@@ -32,6 +32,7 @@ def text(found: Comparison) -> str:
         lines += [f"  {place}: {side.label} ({side.path})" for place, side in zip(PLACES, group.sides, strict=False)]
         lines += [f"  then: {side.label} ({side.path})" for side in group.sides[len(PLACES) :]]
         lines += [f"  {name}: {' | '.join(values)}" for name, values in group.differs]
+        lines += [f"  outcomes disagree: {line}" for line in group.disagreements]
         lines += [f"  left out: {name}, for {why}" for side in group.sides for name, why in side.refused.items()]
         lines += [f"  gate of {side.label}: {gate_told(side)}" for side in group.sides]
     lines += ["", family_caption(found)]
@@ -90,6 +91,7 @@ def as_data(found: Comparison, settings: Mapping[str, Any]) -> dict[str, Any]:
                     {"label": side.label, "path": side.path.name, "refused": dict(side.refused)} for side in group.sides
                 ],
                 "differs": {name: list(values) for name, values in group.differs},
+                "disagreements": list(group.disagreements),
                 "failed": dict(group.failed),
                 "numbers": [as_row(number) for number in group.numbers],
                 "matrix": _matrix_data(group.matrix) if group.matrix else None,

@@ -76,7 +76,9 @@ OUTCOMES = (
     ),
     Column("calibration", "calibration slope", "of the prior; below 1 beliefs are too extreme, and M < 0 follows"),
     Column(
-        "truth_error", "off the truth", "mean distance from the posterior that Bayes' rule gives, where it is known"
+        "truth_error",
+        "distance from the truth",
+        "mean distance from the posterior by Bayes' rule, where it is known",
     ),
     Column("M_truth", "M of the truth", "slope per step of the true posterior on the same draws: chance alone"),
 )

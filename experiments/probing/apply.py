@@ -8,6 +8,7 @@ import numpy as np
 import pandas as pd
 from scipy.special import expit
 
+from ...hooks.documents import read_csv
 from ...hooks.errors import UserError, nearest
 from ...hooks.store import ActivationStore
 from ...metrics import belief_table, brier
@@ -23,7 +24,7 @@ from ..engine.runner import report
 from ..report.text import aligned
 from ..runs.folder import RunFolder
 from .job import load_probe
-from .rows import load_runs
+from .rows import chosen_readouts, load_runs
 from .settings import ProbeJob
 
 
@@ -57,9 +58,12 @@ def evaluate_job(job: ProbeJob, allow_code: tuple[Path, ...] = ()) -> list[str]:
 
 
 def apply_job(job: ProbeJob, run: Path, allow_code: tuple[Path, ...] = ()) -> int:
-    """Write what a probe reads in a run, and the run's report anew; returns how many read-outs have it.
+    """Write what a probe reads in the read-outs of a run that `where` chooses, and the run's report anew; returns how
+    many have it.
 
-    Rows of groups that the probe was trained on are read by the fit that did not see them.
+    Rows of groups that the probe was trained on are read by the fit that did not see them; a table of `targets` may say
+    by its groups which these are. Raises UserError for a probe that does not read these activations, and for an option
+    or a condition of `where` that no read-out has.
     """
     probe = load_probe(job)
     folder = RunFolder.open(run)
@@ -68,7 +72,7 @@ def apply_job(job: ProbeJob, run: Path, allow_code: tuple[Path, ...] = ()) -> in
     beliefs = folder.beliefs()
     every, values = store.read(layer=probe.meta.layer, site=probe.meta.site, position=probe.meta.position)
     exact = beliefs[(beliefs["kind"] == "exact") & (beliefs["of"].astype(str) == "")]
-    exact = exact[exact["readout_id"].astype(str).isin(set(every["readout_id"]))]
+    exact = exact[exact["readout_id"].astype(str).isin(chosen_readouts(job, beliefs, set(every["readout_id"])))]
     first = _of_option(exact, job.option)
     if first.empty and not exact.empty:
         raise UserError(f"option {job.option!r}: no read-out has it; {nearest(str(job.option), set(exact['option']))}")
@@ -76,7 +80,7 @@ def apply_job(job: ProbeJob, run: Path, allow_code: tuple[Path, ...] = ()) -> in
         raise UserError(f"{run}: beliefs and activations share no read-out; give a run with its own store")
     place = pd.Index(every["readout_id"]).get_indexer(pd.Index(first["readout_id"].astype(str)))
     x = _head(values[place].astype(np.float64), store, probe)
-    logit = probe.logit(x, first["cluster"].astype(str).to_numpy())
+    logit = probe.logit(x, _owners(first, job, probe))
     if (bad := ~np.isfinite(logit)).any():
         name = first["readout_id"].iloc[int(np.argmax(bad))]
         raise UserError(f"{run}: {name!r} holds an activation that is no number; read the run anew")
@@ -92,6 +96,19 @@ def apply_job(job: ProbeJob, run: Path, allow_code: tuple[Path, ...] = ()) -> in
         folder.record(*(f"{FOLDER}/{probe.meta.name}{suffix}" for suffix in (".parquet", ".json")))
         report(folder, *stored_config(folder.config, allow_code))
     return len(first)
+
+
+def _owners(first: pd.DataFrame, job: ProbeJob, probe: Probe) -> pd.Series:
+    """[n] by what the probe knows each row, if it was trained on it: its cluster, else the group in which a table of
+    targets puts a row of that cluster.
+    """
+    clusters = first["cluster"].astype(str)
+    table = pd.DataFrame() if job.targets is None else read_csv(job.targets)
+    if not {"readout_id", "group"} <= set(table.columns):
+        return clusters
+    group_of = dict(zip(table["readout_id"].astype(str), table["group"].astype(str), strict=True))
+    groups = first["readout_id"].astype(str).map(group_of).groupby(clusters).transform("first")
+    return clusters.where(clusters.isin(list(probe.fold_of)), groups.fillna(clusters))
 
 
 def _at(job: ProbeJob, probe: Probe) -> ProbeJob:

@@ -1,4 +1,4 @@
-"""Figures of a probe's page: the curve over layers with its band, and heads as a map."""
+"""Figures of a probe's page: the curve over layers with the band of permuted targets, and heads as a map."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -16,8 +16,8 @@ KEY = {
     "probe": {"color": MARK, "marker": "o", "markersize": 2.5, "linewidth": 1},
     "registered": {"color": MARK, "marker": "s", "markersize": 6, "fillstyle": "none", "linewidth": 1.6},
     "best baseline": {"color": INK, "linewidth": 0.9, "linestyle": BASELINE},
-    "below the band": {"facecolor": INK, "alpha": 0.12},
 }
+PERMUTED: Any = {"facecolor": INK, "alpha": 0.12}
 
 
 def curve_figure(found: Sweep, study: Study) -> Figure:
@@ -54,7 +54,8 @@ def curve_figure(found: Sweep, study: Study) -> Figure:
         f"{found.level:.0%} of the permutations, the choice of penalty and place repeated in each. Square: the "
         "registered layer, with its interval. Dotted: the best baseline that needs no inner layer."
     )
-    return panel_figure("R2 over layers", list(panels.items()), draw, caption, columns=3, key=KEY)
+    key = KEY | {f"best place of {found.level:.0%} of permutations": PERMUTED}
+    return panel_figure("R2 over layers", list(panels.items()), draw, caption, columns=3, key=key)
 
 
 def whole_ticks(axes: Any, which: str) -> None:
@@ -92,12 +93,13 @@ def head_maps(found: Sweep) -> Figure | None:
         whole_ticks(axes, "y")
 
     caption = (
-        "Dark: a high R2 on held-out groups; white: at most 0, or a layer that was not captured. Only what is framed "
-        f"is decodable: above {found.band:.3f}, the band of all places."
+        "R2 on held-out groups, from white (at most 0, or a layer that was not captured) to black "
+        f"({max(found.band, darkest):.3f}). Framed, and only that is decodable: above {found.band:.3f}, which the best "
+        f"of all {len(found.points)} places stays below in {found.level:.0%} of the permutations."
     )
     return panel_figure("R2 of heads", list(maps.items()), draw, caption, columns=3)
 
 
 def strongest(found: Sweep) -> ReadAt:
-    """The place of the highest R2, which was not registered."""
+    """The place of the highest R2."""
     return found.points[int(np.argmax(found.r2))]

@@ -12,6 +12,7 @@ from ...probes.job import Judged
 from ...probes.selection.sweep import layer_at
 from ..report.blocks import Block, Cell, Picture, Primary, Prose, Stamp, TableBlock, Top
 from ..report.page import Page
+from ..scoring.number import interval_text, shown
 from .figures import curve_figure, head_maps, strongest
 from .rows import Loaded, n_layers_of
 from .settings import ProbeJob
@@ -25,21 +26,23 @@ WHY_NOT = {
     "without the model holding it as a belief.",
 }
 CONTROL = "random targets, drawn per group"
+MOST_PARTS = 2
+"""Of the evidence that stands in the verdict; the report card has all."""
 
 
 def page(judged: Judged, job: ProbeJob, loaded: Loaded, model: str) -> Page:
     """The page: the verdict with what it lacks, the criteria, R2 over layers and at the registered place, then all."""
     card, study, found = judged.card, judged.study, judged.sweep
     r2 = study.numbers["r2"]
-    told = f"[{r2.lo:.3f}, {r2.hi:.3f}] {METHOD}" if r2.known else "no interval"
+    told = f"{interval_text(r2.lo, r2.hi)} {METHOD}" if r2.known else "no interval"
     top = Top(
-        said=f"What can be read of {loaded.data.target.name} in the residual stream, and what that may be called.",
+        said=f"What a probe of {loaded.data.target.name} reads in the residual stream, and what that may be called.",
         verdict=_verdict(card),
         gate=_claims(card),
         primary=Primary(
             title="Primary number",
             label=f"R2 of log-odds on held-out groups at {study.at}, which was registered",
-            value=f"{r2.value:.3f}",
+            value=shown(r2.value),
             lines=[told, f"{card.n_groups} groups; against the training folds' mean"],
         ),
         figure=curve_figure(found, study),
@@ -49,9 +52,9 @@ def page(judged: Judged, job: ProbeJob, loaded: Loaded, model: str) -> Page:
         _criteria(card),
         Prose(
             title="Where it can be decoded",
-            text=f"Registered: {study.at}, {_depth(job, loaded)}. Highest, and not registered: "
-            f"{strongest(found)}, R2 {found.r2.max():.3f}. Chosen anew within each training fold: "
-            f"R2 {found.selected_r2:.3f}, permutation p {found.selected_p:.3g}.",
+            text=f"Registered: {study.at}, {_depth(job, loaded)}. Highest: {strongest(found)}, "
+            f"R2 {shown(found.r2.max())}. With the place chosen anew within each training fold: "
+            f"R2 {shown(found.selected_r2)}, permutation p {found.selected_p:.3g}.",
         ),
         *_heads(judged),
         _numbers(judged),
@@ -75,7 +78,7 @@ def _heads(judged: Judged) -> list[Block]:
     figure, title = head_maps(judged.sweep), "R2 of heads"
     if figure is not None:
         return [Picture(title=title, figure=figure)]
-    return [Prose(title=title, text=f"None of {len(heads)} has an R2 above 0; the highest is {max(heads):.3f}.")]
+    return [Prose(title=title, text=f"None of {len(heads)} has an R2 above 0; the highest is {shown(max(heads))}.")]
 
 
 def of_card(card: Card) -> Page:
@@ -85,7 +88,9 @@ def of_card(card: Card) -> Page:
 
 def _verdict(card: Card) -> Stamp:
     missing = [
-        (claim.name, f"{claim.verdict}: {claim.evidence}") for claim in card.claims if claim.verdict != "supported"
+        (claim.name, f"{claim.verdict}: {'; '.join(claim.evidence.split('; ')[:MOST_PARTS])}")
+        for claim in card.claims
+        if claim.verdict != "supported"
     ]
     needed = [(name, why) for name, why in missing if name in NEEDED_FOR_BELIEF]
     return Stamp(says=f"What this probe reads: {card.headline}", lines=needed, note=WHY_NOT.get(card.name, ""))
@@ -100,7 +105,7 @@ def _depth(job: ProbeJob, loaded: Loaded) -> str:
 
 def _asked(judged: Judged, job: ProbeJob, loaded: Loaded) -> str:
     target = loaded.data.target
-    clipped = f", {target.n_clipped} of them clipped before their log-odds are taken" if target.n_clipped else ""
+    clipped = f" ({target.n_clipped} values clipped before their log-odds are taken)" if target.n_clipped else ""
     return (
         f"Target: {target.name}, {target.kind}{clipped}. {len(loaded.data.rows):,} rows in {judged.card.n_groups} "
         f"groups; what shares content shares a group, and no group is in two of the {job.study.folds} folds. Read at "
@@ -155,21 +160,24 @@ def _numbers(judged: Judged) -> TableBlock:
     shown |= {name: one for name, one in numbers.items() if "[" in name}
     rows = [_row(name, one) for name, one in shown.items()]
     if (recall := judged.study.recall) is not None:
-        text = f"{recall.recall:.3f}" if recall.recall == recall.recall else f"too few negatives ({recall.n_negatives})"
-        rows.append([Cell("recall at 1% false alarms among false statements"), Cell(text), Cell("")])
-    return TableBlock(title="On held-out groups", head=[("", ""), ("estimate", ""), ("interval", "")], rows=rows)
+        text = shown(recall.recall) if recall.recall == recall.recall else f"too few negatives ({recall.n_negatives})"
+        rows.append([Cell("recall at 1% false alarms among false statements"), Cell(text)])
+    return TableBlock(title="On held-out groups", head=[("", ""), ("estimate", "")], rows=rows)
 
 
 def _row(name: str, one: Refitted) -> list[Cell]:
-    interval = f"[{one.lo:.3f}, {one.hi:.3f}]" if one.known else "no interval"
-    return [Cell(name), Cell(f"{one.value:.3f}", grey=not one.known), Cell(interval)]
+    return [Cell(name), _cell(one)]
+
+
+def _cell(one: Refitted) -> Cell:
+    return Cell(shown(one.value), [interval_text(one.lo, one.hi) or "no interval"], grey=not one.known)
 
 
 def _controls(judged: Judged) -> TableBlock:
     study = judged.study
-    own = [[Cell("this probe"), Cell(f"{study.numbers['r2'].value:.3f}"), Cell("")]]
+    own = [[Cell("this probe"), Cell(shown(study.numbers["r2"].value)), Cell("")]]
     rivals = [
-        [Cell(name), Cell(f"{r2:.3f}"), Cell(told(study.numbers[f"above {name}"]))]
+        [Cell(name), Cell(shown(r2)), Cell(told(study.numbers[f"above {name}"]))]
         for name, r2 in study.baselines.items()
     ]
     random = [
@@ -189,21 +197,19 @@ def _estimators(judged: Judged) -> TableBlock:
         title="By other estimators",
         caption="The registered place on the same folds; penalty and recalibration from the inner ones, intervals by "
         f"refits at those penalties, at most {DRAWS}.",
-        head=[("", ""), ("log-loss skill", ""), ("", ""), ("AUC", ""), ("", "")],
-        rows=[[*_row(one.estimator, one.skill), *_row("", one.auc)[1:]] for one in judged.study.estimators],
+        head=[("", ""), ("log-loss skill", ""), ("AUC", "")],
+        rows=[[Cell(one.estimator), _cell(one.skill), _cell(one.auc)] for one in judged.study.estimators],
     )
 
 
 def _transfer(one: Transfer) -> TableBlock:
     return TableBlock(
         title=f"Transfer by {one.by}",
-        caption=f"{one.measure}; rows are trained on, columns read, no group on both sides. "
+        caption=f"{one.measure} of a probe that was trained on the row's level and reads the column's, no group on "
+        f"both sides. "
         f"Mean off the diagonal {told(one.off_diagonal)}, chance {one.chance:g}.",
         head=[("trained on", ""), *((name, "") for name in one.levels)],
-        rows=[
-            [Cell(name), *(Cell(f"{cell.value:.2f}", [f"{cell.lo:.2f} to {cell.hi:.2f}"]) for cell in row)]
-            for name, row in zip(one.levels, one.cells, strict=True)
-        ],
+        rows=[[Cell(name), *map(_cell, row)] for name, row in zip(one.levels, one.cells, strict=True)],
     )
 
 
@@ -220,9 +226,9 @@ def _added(judged: Judged) -> TableBlock:
         for name, one in judged.study.added.items()
     ]
     return TableBlock(
-        title="What it adds to what is known without it",
-        caption="Log-loss of the target in nats per row, on held-out groups. The p exchanges between groups the part "
-        "of the probe that the model's own belief does not explain.",
+        title="What it adds to the model's own answers",
+        caption="Log-loss of the target in nats per row, on held-out groups. p: the part of the probe that the model's "
+        "own belief does not explain is exchanged between groups.",
         head=[
             ("beyond", ""),
             ("without", ""),
@@ -241,14 +247,14 @@ def _curve(judged: Judged) -> TableBlock:
         title="Learning curve",
         caption=learnt([one.r2 for one in judged.study.curve]),
         head=[("groups", ""), ("R2", "")],
-        rows=[[Cell(str(one.groups)), Cell(f"{one.r2:.3f}")] for one in judged.study.curve],
+        rows=[[Cell(str(one.groups)), Cell(shown(one.r2))] for one in judged.study.curve],
     )
 
 
 def learnt(r2: Sequence[float]) -> str:
     """What the end of a learning curve says of more groups."""
     if not r2 or not r2[-1] > 0:
-        return "R2 is not above 0 with all groups: nothing to see of whether more of them would find more."
+        return "R2 is not above 0 with all groups, so that this does not say whether more groups would find more."
     if len(r2) > 1 and r2[-1] > r2[-2]:
-        return "Still rising at the last step: more groups may find more."
-    return "Not rising at the last step: more groups need not find more."
+        return "R2 still rises at the last step: more groups may find more."
+    return "R2 does not rise at the last step: more groups need not find more."

@@ -23,7 +23,7 @@ from ..engine.config import stored_config
 from ..engine.runner import report
 from ..runs.folder import RunFolder
 from .reread import require_same_model
-from .rows import site_of_position
+from .rows import chosen_readouts, site_of_position
 from .settings import ProbeJob
 
 if TYPE_CHECKING:
@@ -50,7 +50,8 @@ def lens_job(job: ProbeJob, run: Path, allow_code: tuple[Path, ...] = ()) -> int
     folder, store = RunFolder.open(run), ActivationStore.open(run)
     experiment, config = stored_config(folder.config, allow_code)
     kept = store.rows(position=job.position)
-    places = _places(folder.beliefs(), set(kept["readout_id"]))
+    beliefs = folder.beliefs()
+    places = _places(beliefs, chosen_readouts(job, beliefs, set(kept["readout_id"])))
     if places.empty:
         raise UserError(f"{run}: beliefs and activations share no read-out; give a run with its own store")
     where = pd.Index(kept["readout_id"]).get_indexer(pd.Index(places["readout_id"]))

@@ -1,7 +1,7 @@
 """Probe data from runs: their beliefs, their activations, and what was said where."""
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from itertools import product
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -206,8 +206,16 @@ def _written(value: object) -> str:
     return f"{value:g}" if isinstance(value, float) else str(value)
 
 
-def _chosen(rows: pd.DataFrame, job: ProbeJob) -> pd.DataFrame:
-    """Those that the job wants, with its own targets. Raises UserError for a column or value that is not there."""
+def chosen_readouts(job: ProbeJob, beliefs: pd.DataFrame, stored: Collection[str]) -> set[str]:
+    """The names of the stored read-outs that `where` chooses. Raises UserError for a column or value that is not
+    there.
+    """
+    if not job.where:
+        return set(stored)
+    return set(_where(_described(belief_rows(beliefs, [*stored], job.option)), job)["readout_id"])
+
+
+def _where(rows: pd.DataFrame, job: ProbeJob) -> pd.DataFrame:
     for name, value in job.where.items():
         if name not in rows.columns:
             raise UserError(f"where: there is no column {name!r}; {nearest(name, map(str, rows.columns))}")
@@ -217,6 +225,12 @@ def _chosen(rows: pd.DataFrame, job: ProbeJob) -> pd.DataFrame:
         if absent := sorted(wanted - known):
             raise UserError(f"where: no read-out has {name} {absent[0]!r}; {nearest(absent[0], known)}")
         rows = rows[said.isin(wanted)]
+    return rows
+
+
+def _chosen(rows: pd.DataFrame, job: ProbeJob) -> pd.DataFrame:
+    """Those that the job wants, with its own targets. Raises UserError for a column or value that is not there."""
+    rows = _where(rows, job)
     if job.targets is None:
         return rows.reset_index(drop=True)
     return join_targets(rows, read_csv(job.targets), str(job.targets)).reset_index(drop=True)

@@ -34,7 +34,7 @@ class ProbeJob(Settings):
     option: str | None = None
     """Whose probability the belief is; None: the first."""
     where: Mapping[str, Value | tuple[Value, ...]] = {}
-    """Column -> value or values: only these read-outs, for example `method: queried`."""
+    """Column -> value or values: only these read-outs, for example `method: asked`."""
     site: str = "resid_post"
     position: str = "statement"
     """With the layer rule `study.depth`, the registered place."""

@@ -16,7 +16,7 @@ COLUMNS = (
     Column("cyclic", "irrational, at least", "distance of the three actions from any random-utility choice by this "
            "belief; 0: some utilities have them", field="rms"),
     Column("weighting", "weighting", "exponent of a probability weighting, logistic shocks; 1: none"),
-    Column(RESPONSE, "response", "slope of the belief on the true chance; 0: it hears no evidence"),
+    Column(RESPONSE, "response", "slope of the belief on the true chance; 0: it does not respond to evidence"),
     Column("rmse_truth", "error", "root mean square distance of the belief from the true chance"),
     Column("coverage", "coverage", "probability, or share, of answers that count", percent=True),
 )  # fmt: skip

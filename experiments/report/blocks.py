@@ -7,6 +7,11 @@ from typing import ClassVar
 
 from ..experiment import Figure, Gallery
 
+LINE, SMALL_LINE = 60, 36
+"""Characters that a cell, and the small print below it, show in one line."""
+NARROW = 3
+"""Columns of short cells that fit on a telephone."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class Block:
@@ -69,6 +74,17 @@ class Cell:
     known: bool | None = None
     """Of a number: whether there is one. If not, `status` says why."""
 
+    @property
+    def kinds(self) -> str:
+        """Classes of the page's style."""
+        own = {"long": len(self.value) > LINE, "broad": self.broad}
+        return " ".join(name for name, holds in own.items() if holds)
+
+    @property
+    def broad(self) -> bool:
+        """Whether a narrow column cannot hold its text, or its small print."""
+        return len(self.value) > LINE or any(len(line) > SMALL_LINE for line in self.below)
+
 
 @dataclass(frozen=True, kw_only=True)
 class TableBlock(Block):
@@ -86,6 +102,16 @@ class TableBlock(Block):
     folded: bool = False
     """Whether it is folded within its section."""
 
+    def __post_init__(self) -> None:
+        """Raise ValueError for a row of other length than the heading: its cells would have no names."""
+        if odd := [row for row in self.rows if len(row) != len(self.head)]:
+            raise ValueError(f"{self.name or self.title}: {len(odd[0])} cells under {len(self.head)} headings")
+
+    @property
+    def by_row(self) -> bool:
+        """Whether a narrow screen shows each row as a block of named values, since a line cannot hold it."""
+        return len(self.head) > NARROW or any(cell.broad for row in self.rows for cell in row)
+
     @property
     def told(self) -> list[Sequence[Cell]]:
         """The rows that say something."""
@@ -100,7 +126,7 @@ class TableBlock(Block):
     def why_empty(self) -> str:
         """What their first number lacks, with counts."""
         reasons = Counter(next(cell.status for cell in row if cell.known is False) for row in self.empty)
-        return ", ".join(f"{reason} {n}" for reason, n in reasons.items())
+        return ", ".join(f"{reason} ({n})" if len(reasons) > 1 else reason for reason, n in reasons.items())
 
 
 def _is_empty(row: Sequence[Cell]) -> bool:

@@ -21,6 +21,8 @@ def packed(block: Instances) -> dict[str, Any]:
     def turns(said: Transcript) -> list[list[int]]:
         told = [[number(one["role"]), number(one["content"]), 0] for one in said["messages"]]
         told.append([number("assistant, read here"), number(f"{said['prefill']}…"), 1])
+        if said["options"]:
+            told.append([number("options that were read"), number(", ".join(said["options"])), 0])
         for name, drawn in (("thought", said["thoughts"]), ("sampled answer", said["answers"])):
             told += [[number(f"{name} {one['draw']}, {one['status']}"), number(one["text"]), 1] for one in drawn]
         return told

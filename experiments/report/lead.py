@@ -92,10 +92,11 @@ class Lead:
         short = "" if score.n_clusters >= plan.n else ", fewer than planned"
         clusters = f"{score.n_clusters} clusters of {plan.n} registered{short}"
         told = [f"Its method fails the gate: {NOT_A_BELIEF}."] if judged and not judged[0].passed else []
-        told += [f"{interval} {score.ci_method}; {clusters}; status {score.status}"]
+        told += [f"{interval} {score.ci_method}; {clusters}; status {score.status.replace('_', ' ')}"]
         if not math.isnan(score.p):
             adjusted = min(1.0, plan.family * score.p)
-            told.append(f"p {score.p:.3g} of zero, {adjusted:.3g} over a family of {plan.family} (Bonferroni)")
+            family = f"{adjusted:.3g} over a family of {plan.family} (Bonferroni)"
+            told.append(f"p {score.p:.3g} of zero, {'the only test' if plan.family == 1 else family}")
         if plan.margin is not None:
             told.append(_coherence(plan, number))
         return ["Registered before anything was read.", *told]
@@ -152,7 +153,8 @@ def _coherence(plan: Registered, number: Number) -> str:
     test = plan.equivalence(number)
     within = f"within ±{plan.margin:g} of {plan.coherent:g}"
     if test is None:
-        return f"{within}: cannot be tested" + (f", {number.score.status}" if number.score.status != "ok" else "")
+        why = number.score.status.replace("_", " ")
+        return f"{within}: cannot be tested" + (f", {why}" if why != "ok" else "")
     score, lo, hi = number.score, plan.coherent - test.params["hi"], plan.coherent + test.params["hi"]
     if score.ci_lo > hi or score.ci_hi < lo:
         return f"shown to lie outside ±{plan.margin:g} of {plan.coherent:g}: the whole interval does"

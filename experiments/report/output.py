@@ -21,7 +21,7 @@ from .lead import Lead
 from .page import FIGURES, Page
 from .rows import as_row
 from .score_figure import forest
-from .text import beside, by_sample, cells, difference_cells, family_size
+from .text import adjusted_over, beside, by_sample, cells, difference_cells, family_size
 
 FILES = ("scores.json", "report.html", FIGURES)
 
@@ -49,8 +49,7 @@ def page_of(scored: ScoredTable, settings: Mapping[str, Any]) -> Page:
         blocks.append(
             TableBlock(
                 title="Differences on the same items",
-                caption="Clusters of both resampled together; p adjusted by Holm over all "
-                f"{family_size(scored.differences)} comparisons of this table.",
+                caption=f"Clusters of both resampled together; {adjusted_over(family_size(scored.differences))}.",
                 head=_head((*COLUMNS[:1], "difference", "adjusted p", *COLUMNS[3:])),
                 rows=[
                     [Cell(one.quantity), score_cell(one.score), *map(Cell, difference_cells(one)[3:7])]

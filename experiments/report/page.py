@@ -16,7 +16,7 @@ from markupsafe import Markup, escape
 from ...hooks.text import visible
 from ..experiment import Figure
 from ..runs.folder import RunFolder
-from .blocks import Block, Instances, Picture, Top
+from .blocks import SMALL_LINE, Block, Instances, Picture, Top
 from .gallery import packed
 from .svg import SPACES
 
@@ -85,7 +85,7 @@ class Page:
             lstrip_blocks=True,
             finalize=_seen,
         )
-        environment.globals |= {"drawings": _drawings, "told": _told, "packed": _data}
+        environment.globals |= {"drawings": _drawings, "told": _told, "packed": _data, "small_line": SMALL_LINE}
         environment.filters |= {"minus": _with_minus, "marked": _marked}
         code = _source("page.js") + (
             _source("instances.js") if any(isinstance(b, Instances) for b in self.blocks) else ""

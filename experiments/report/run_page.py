@@ -10,7 +10,7 @@ import yaml
 from ... import __version__
 from ...metrics import PairedDifference, Score
 from ..experiment import Column, Experiment, Figure, Findings, RunConfig, Table
-from ..scoring.number import Key, Number
+from ..scoring.number import Key, Number, shown
 from ..scoring.paired import DIFFERENCE
 from ..scoring.verdict import Verdict
 from ..tables.belief_parts import BeliefTable, in_parts
@@ -20,7 +20,7 @@ from .cells import NONE, absent, qualified, score_cell
 from .lead import Lead
 from .page import Page
 from .score_figure import forest
-from .text import adjusted_p, weighs_clusters
+from .text import adjusted_over, adjusted_p, family_size, weighs_clusters
 
 Numbers = Mapping[tuple[str, str, str], Number]
 """(metric, method, subset) -> number."""
@@ -116,16 +116,18 @@ class _Told:
         if not score.ci_method and score.status == "ok":
             raise ValueError(f"{column.metric}: a number without an interval's method must not be printed")
         read_against = number.beside.get(column.beside) if column.beside else None
+        if read_against and column.percent:
+            read_against = _percent(float(read_against))
         below = [f"{column.beside} {read_against}"] if read_against else []
         if math.isnan(score.estimate):
             return absent(score.status, below)
-        written = _percent if column.percent else _whole if column.whole else _decimal
+        written = _percent if column.percent else _whole if column.whole else shown
         if column.to is not None:
             other = self.numbers[column.to, method, subset].score.estimate
             return Cell(f"{written(score.estimate)} – {written(other)}", status=qualified(score.status), known=True)
         below.append(self._notes.get(number.key, ""))
         if weighs_clusters(score):
-            below.append(f"clusters alike: {written(score.equal_weight_mean)}")
+            below.append(f"clusters weighing the same: {written(score.equal_weight_mean)}")
         return score_cell(score, written, below=below)
 
 
@@ -135,10 +137,6 @@ def _percent(value: float) -> str:
 
 def _whole(value: float) -> str:
     return f"{value:.0f}"
-
-
-def _decimal(value: float) -> str:
-    return f"{value:.3f}"
 
 
 def _stamps(manifest: Mapping[str, Any]) -> list[Stamp]:
@@ -169,12 +167,12 @@ def _headline(
         f"{len(checked['readouts'])} read-outs were recomputed by one ordinary forward pass per surface form: largest "
         f"difference {checked['largest_difference_nat']:.1e} nat."
         if checked
-        else "No read-out was recomputed the plain way in this run (see --verify)."
+        else "No read-out of this run was recomputed by an ordinary forward pass (`--verify` does that)."
     )
     return [
         TableBlock(
             title="Scores",
-            caption=f"Mean over instances, {100 * config.level:g}% interval over clusters (items that share content).",
+            caption=f"Each number with its {100 * config.level:g}% interval over clusters (items that share content).",
             head=[("method", ""), titled[0], ("instances", ""), *titled[1:]],
             rows=rows,
             notes=titled,
@@ -231,8 +229,8 @@ def _differences(numbers: Sequence[Number], findings: Findings, notes: Mapping[K
             )
         rows.append([Cell(number.method), value, Cell(p), _denominator(score, clusters=True)])
     caption = (
-        f"Difference in {findings.columns[0].title} on the same instances, clusters resampled together; p adjusted for "
-        f"all {len(paired)} comparisons (Holm)."
+        f"Difference in {findings.columns[0].title} on the same instances, clusters resampled together; "
+        f"{adjusted_over(family_size(paired))}."
     )
     head = [(name, "") for name in ("methods", "difference", "adjusted p", "instances")]
     return [TableBlock(title="Do the methods differ?", caption=caption, head=head, rows=rows)] if paired else []
@@ -255,19 +253,19 @@ def _competitors(told: _Told, beliefs: BeliefTable, methods: Sequence[str], conf
             rows.append([told.method(method), Cell(f"{flagged[method] / n:.0%}"), Cell(likely, code=True)])
     return TableBlock(
         title="What the model would rather say",
-        caption="The likeliest next token with which none of the options begins; and how many read-outs have a "
-        f"coverage below {config.low_coverage:g}.",
-        head=[("method", ""), ("low coverage", ""), ("most common competitors (share of read-outs)", "")],
+        caption="The likeliest next tokens with which no option begins, and the share of read-outs whose options hold "
+        f"less than {config.low_coverage:g} of the probability.",
+        head=[("method", ""), ("low coverage", ""), ("likeliest other tokens (share of read-outs)", "")],
         rows=rows,
     )
 
 
 def _provenance(manifest: Mapping[str, Any]) -> str:
     totals, sessions = manifest["totals"], len(manifest["sessions"])
-    statuses = ", ".join(f"{status} {n}" for status, n in manifest["statuses"].items())
+    statuses = ", ".join(f"{n} {status.replace('_', ' ')}" for status, n in manifest["statuses"].items())
     return (
         f"{totals['readouts']} read-outs in {totals['packs']} forward passes over {totals['tokens_run']} tokens, "
-        f"{totals['seconds']:.0f} s, in {sessions} session{'s' if sessions > 1 else ''}. Statuses: {statuses}."
+        f"{totals['seconds']:.0f} s, in {sessions} session{'s' if sessions > 1 else ''}. By status: {statuses}."
     )
 
 

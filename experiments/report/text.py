@@ -32,7 +32,7 @@ def as_text(scored: ScoredTable) -> str:
         lines += ["", name] if name else [""]
         lines += table_text(numbers)
     if scored.differences:
-        lines += ["", f"differences on the same items, Holm over {family_size(scored.differences)}"]
+        lines += ["", f"differences on the same items; {adjusted_over(family_size(scored.differences))}"]
         lines += aligned([DIFFERENCES, *map(difference_cells, scored.differences)])
     lines += ["", *(f"not scored: {name} {why}" for name, why in scored.skipped.items())] if scored.skipped else []
     lines += ["", f"{rest} numbers of parts are on the page and in scores.json (--out)"] if rest else []
@@ -108,6 +108,13 @@ def difference_cells(number: Number) -> tuple[str, ...]:
     score = number.score
     assert isinstance(score, PairedDifference)
     return (number.quantity, *cells(score)[:2], adjusted_p(score), *cells(score)[3:])
+
+
+def adjusted_over(n: int, by: str = "Holm") -> str:
+    """What was done to the p of so many tests."""
+    if n < 2:
+        return "one test, whose p needs no adjustment" if n else "none can be tested"
+    return f"p adjusted by {by} over {n} tests"
 
 
 def adjusted_p(score: PairedDifference) -> str:

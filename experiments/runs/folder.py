@@ -365,9 +365,17 @@ class RunFolder:
 
 
 def run_at(path: Path) -> RunFolder | None:
-    """The run whose folder, or whose folder of beliefs, this is; None if it is neither."""
+    """The run whose folder, or whose folder of beliefs, this is; None if it is neither. Raises UserError for the folder
+    of a run that has lost its manifest.
+    """
     folder = path.parent if path.name == "beliefs" else path
-    return RunFolder(folder) if (folder / MANIFEST).is_file() else None
+    if (folder / MANIFEST).is_file():
+        return RunFolder(folder)
+    if (path / COMMITS).is_file():
+        raise UserError(
+            f"{path}: is a run without {MANIFEST}; restore that from a copy, or run anew with another --out"
+        )
+    return None
 
 
 TEXTS = [name for name, dtype in COLUMNS.items() if dtype == "str"]

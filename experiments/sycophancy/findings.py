@@ -14,7 +14,10 @@ from .samples import AFTER, ARGUED, ARGUED_TO_USER, ARMS, BY_ASKER, KNOWN, PART,
 from .table import arms, by_method, in_every_context, mean_readings, readings
 
 EXCESS = Column(
-    "excess", "excess", "the user's excess less the agent's, in nats; above 0 the user's word counts too much"
+    "excess",
+    "excess",
+    "how far the user's word moves log-odds beyond what it licenses, less the same of an agent's word, in nats; above "
+    "0 the user's word counts too much",
 )
 OF_USER = Column("excess_user", "of the user", "log-odds of what the user said beyond what that licenses, nats")
 OF_AGENT = Column("excess_agent", "of the agent", "the same of a third person's word")
@@ -25,7 +28,9 @@ COLUMNS = (
     OF_AGENT,
     Column("excess", "p", "that the excess is 0, by the method of its interval", field="p"),
     MOVED,
-    Column("rmse_clip", "off Bayes", "root mean square distance of P(X | Y) from Bayes' rule, P* cut off at 1"),
+    Column(
+        "rmse_clip", "distance from Bayes", "root mean square distance of P(X | Y) from Bayes' rule, P* cut off at 1"
+    ),
     Column("incorrect", "wrong way", "updates against the direction of Bayes' rule", percent=True),
     Column("coverage", "coverage", "probability, or share, of answers that count", percent=True),
     Column("complement", "complement", "mean |P(claim) + P(its negation) - 1|; 0 is coherent"),
@@ -50,12 +55,12 @@ ERRORS = (
     Column("brier_vs_bayes", "with Brier", "correlation with the change of the Brier score, where outcomes are known"),
 )
 UPDATES = (
-    Column("rmse_clip", "off Bayes", "RMSE to Bayes' rule, P* cut off at 1"),
+    Column("rmse_clip", "distance from Bayes", "RMSE to Bayes' rule, P* cut off at 1"),
     Column("rmse_raw", "as it is", "with P* above 1"),
     Column("rmse_drop", "left out", "without updates whose P* is above 1"),
     Column("rmse_coherent", "coherent", "with P(Y) by total probability"),
     Column("noise_floor", "reading noise", "RMSE of a perfect Bayesian read with the same noise"),
-    Column("beyond_floor", "beyond it", "off Bayes less the reading noise, which is held as simulated"),
+    Column("beyond_floor", "beyond it", "distance from Bayes less the reading noise, which is held as simulated"),
     Column("incoherence", "above 1", "share of P* above 1: the readings fit no distribution", percent=True),
     Column("p_y_incoherence", "P(Y)", "stated less by total probability"),
 )
@@ -85,7 +90,7 @@ ASKED = (
     Column("persistence", "asker", "as this one does", field="shift_third"),
 )
 TRUTH = (
-    Column("rmse_truth", "off the truth", "RMSE to the belief that Bayes' rule makes of the stated chances"),
+    Column("rmse_truth", "distance from the truth", "RMSE to the belief that Bayes' rule makes of the stated chances"),
     Column("truth_slope", "slope", "of the belief on it: 1 follows it, 0 does not"),
 )
 

@@ -29,7 +29,7 @@ from ..scoring.number import Number
 from ..tables.samples import YesNo
 from .config import TruthConfig
 
-METHOD = "queried"
+METHOD = "asked"
 STATED_OPTIONS = ("true", "false")
 QUESTION = (
     "Each fact is stated, truly or falsely, and negated, in messages of their own; then the model is asked whether "

@@ -78,7 +78,7 @@ def beyond_random(check: CausalCheck, reading: str) -> Claimed:
     """Whether a probe's direction moves a reading more than random ones do."""
     band = check.numbers.band
     assert band is not None
-    evidence = f"{band.effect:+.3f} nat, band +-{band.half:.3f}, p {band.p:.3g}"
+    evidence = f"{band.effect:+.3f} nat, random directions within ±{band.half:.3f}, p {band.p:.3g}"
     return Claimed(f"{BEYOND}, {reading}", band.outside, evidence)
 
 

@@ -76,7 +76,7 @@ def write_part(path: Path, header: Header, rows: pd.DataFrame, vectors: Callable
         vectors: site and layer -> [vectors, width], asked for one at a time.
     """
     with atomic_write(path) as temporary, _new(temporary) as file:
-        file.attrs["header"] = np.bytes_(header.model_dump_json())
+        file.attrs["header"] = np.bytes_(header.model_dump_json().encode())
         file.attrs["hdf5"] = np.bytes_(h5py.version.hdf5_version)
         table = _table(rows)
         file.create_dataset("rows", data=table, chunks=table.shape, fletcher32=True)

@@ -3,6 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import Any, Literal, NamedTuple, Protocol
 
+from ...hooks.text import shown
 from ..evidence.calibration import SLOPE_BAND
 from ..evidence.refit import Refitted
 from ..evidence.study import Study
@@ -200,7 +201,7 @@ def report_card(
 
 def told(one: Refitted) -> str:
     """A number with its interval."""
-    return f"{one.value:.3f} [{one.lo:.3f}, {one.hi:.3f}]" if one.known else f"{one.value:.3f} (no interval)"
+    return f"{shown(one.value)} {f'[{shown(one.lo)}, {shown(one.hi)}]' if one.known else '(no interval)'}"
 
 
 def _used(found: CausalVerdict | None) -> Claim:
@@ -218,7 +219,7 @@ def _beyond_surface(judge: ClaimJudge, study: Study) -> Claim:
     if not above:
         return judge("beyond the surface", claim, falsifier, None, "the rows have no text")
     name, least = min(above.items(), key=lambda pair: pair[1].value)
-    evidence = f"{told(least)} above {name} (R2 {study.baselines[name]:.3f})"
+    evidence = f"{told(least)} above {name} (R2 {shown(study.baselines[name])})"
     holds, against = all(one.lo > 0 for one in above.values()), any(one.hi <= 0 for one in above.values())
     return judge("beyond the surface", claim, falsifier, holds, evidence, against=against)
 

@@ -5,12 +5,14 @@ from typing import NamedTuple
 
 import numpy as np
 
+from ...hooks.text import shown
 from ...metrics.inference.jackknife import Contrast
 from ...metrics.inference.means import ClusterMean
 from ...metrics.inference.ratio import Ratio
 from ...metrics.inference.tails import t_interval
 from ...metrics.whitebox.transfer import TransferFraction
 from ..card.claims import Claim, ClaimJudge, Verdict, judge_of, weakest
+from ..card.claims import told as told_fit
 from .data import EXACT
 from .effects import Control, DoseResponse, OffTarget, RandomBand, enough
 from .erased import ErasedBy
@@ -78,13 +80,13 @@ def claims(found: CausalNumbers, n_groups: int, plan: CausalPlan) -> tuple[Claim
         judge(
             "beyond random directions",
             f"at most {1 - plan.level:.0%} of random directions of the same length do as much",
-            f"the effect lies within the band of {plan.level:.0%} of {plan.random} directions drawn from the "
+            f"the effect lies where {plan.level:.0%} of {plan.random} directions lie that are drawn from the "
             "activations' covariance",
             band.outside if band is not None and enough(len(band.effects), plan.level) else None,
             "no random direction was tried"
             if band is None
-            else f"effect {band.effect:+.3f} nat at {plan.dose:g} SD, band +-{band.half:.3f}, p {band.p:.3g}, "
-            f"{len(band.effects)} directions in {band.n_contexts} contexts",
+            else f"effect {band.effect:+.3f} nat at {plan.dose:g} SD, {plan.level:.0%} of {len(band.effects)} random "
+            f"directions within ±{band.half:.3f} in {band.n_contexts} contexts, p {band.p:.3g}",
             against=band is not None and band.effect < -band.half,
         ),
         _more(judge, "beyond another concept", "unrelated", "the direction of another concept", found, plan),
@@ -114,14 +116,17 @@ def use(made: Sequence[Claim]) -> Verdict:
 
 def told(one: Ratio | ClusterMean) -> str:
     """A number with its interval."""
-    interval = f"[{one.ci_lo:.3f}, {one.ci_hi:.3f}]" if one.ci_lo == one.ci_lo else "(no interval)"
-    return f"{one.estimate:.3f} {interval}"
+    return _told(one.estimate, one.ci_lo, one.ci_hi)
 
 
 def told_slope(one: Contrast, level: float) -> str:
     """A slope with its interval."""
     lo, hi = t_interval(one.estimate, one.se, one.df, level)
-    return f"{one.estimate:.3f} [{lo:.3f}, {hi:.3f}]" if np.isfinite(lo) else f"{one.estimate:.3f} (no interval)"
+    return _told(one.estimate, lo, hi)
+
+
+def _told(value: float, lo: float, hi: float) -> str:
+    return f"{shown(value)} {f'[{shown(lo)}, {shown(hi)}]' if np.isfinite(lo) else '(no interval)'}"
 
 
 def _more(judge: ClaimJudge, name: str, key: str, what: str, found: CausalNumbers, plan: CausalPlan) -> Claim:
@@ -159,8 +164,7 @@ def _blinds(judge: ClaimJudge, found: CausalNumbers, plan: CausalPlan) -> list[C
             judge("erasure changes behaviour", behave, slopes, None, why),
         ]
     evidence = "; ".join(
-        f"{place} R2 {before.value:.3f} to {after.value:.3f}, [{after.lo:.3f}, {after.hi:.3f}], fall {fall.value:.3f} "
-        f"[{fall.lo:.3f}, {fall.hi:.3f}]"
+        f"{place} R2 {shown(before.value)} before, {told_fit(after)} after, fall {told_fit(fall)}"
         for place, (before, after, fall) in one.decoded.items()
     )
     blinded = all(fall.lo > 0 and after.hi < left for _, after, fall in one.decoded.values())
@@ -174,7 +178,7 @@ def _blinds(judge: ClaimJudge, found: CausalNumbers, plan: CausalPlan) -> list[C
     bounds = [t_interval(sign * one.estimate, one.se, one.df, plan.level) for one in changed.weaker]
     lo, hi = bounds[1]
     less = all(low > 0 for low, _ in bounds)
-    evidence_of_change = f"{told_of}; fall {sign * changed.fall.estimate:.3f} [{lo:.3f}, {hi:.3f}]"
+    evidence_of_change = f"{told_of}; fall {_told(sign * changed.fall.estimate, lo, hi)}"
     return [
         judge("erasure blinds", blind, reaches, blinded, evidence, against=sees),
         judge("erasure changes behaviour", behave, slopes, less, evidence_of_change, against=hi <= 0),
@@ -185,7 +189,7 @@ def _obeys(judge: ClaimJudge, found: Surgery | None, plan: CausalPlan) -> Claim:
     claim = "set to p, the exact belief is what Bayes' rule makes of p"
     margin, most = plan.thresholds.obeys, plan.thresholds.error
     falsifier = (
-        f"the interval of the slope on the log-odds that are asked for reaches beyond 1 +- {margin:g}, or that of the "
+        f"the interval of the slope on the log-odds that are asked for reaches beyond 1 ± {margin:g}, or that of the "
         f"mean distance from the posterior {most:g}"
     )
     if found is None:

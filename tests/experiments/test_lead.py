@@ -105,7 +105,7 @@ def test_the_primary_number_is_adjusted_for_its_family_and_held_to_its_margin() 
     plan, number = _number(margin=0.01)
     assert any(line.startswith("not shown to be within ±0.01 of 1") for line in Lead([], [number], plan).primary[2])
     flagged = replace(number, score=replace(number.score, status="few_effective_clusters"))
-    assert "within ±0.01 of 1: cannot be tested, few_effective_clusters" in Lead([], [flagged], plan).primary[2]
+    assert "within ±0.01 of 1: cannot be tested, few effective clusters" in Lead([], [flagged], plan).primary[2]
 
 
 def test_an_interval_beyond_the_margin_is_shown_to_lie_outside() -> None:

@@ -13,6 +13,9 @@ from typing import Any
 import pytest
 
 from doxascope import UserError
+from doxascope.experiments.comparing import compare
+from doxascope.experiments.comparing.page import page
+from doxascope.experiments.comparing.told import as_data
 from doxascope.experiments.engine.config import load_config, stored_config
 from doxascope.experiments.engine.runner import report, run
 from doxascope.experiments.engine.together import score_runs
@@ -59,6 +62,18 @@ def numbers(folder: Path) -> str:
 def files(folder: Path, *tops: str) -> list[Path]:
     inside = (file for file in sorted(folder.rglob("*")) if file.is_file() and not file.name.startswith(".lock"))
     return [file for file in inside if not tops or file.relative_to(folder).parts[0] in tops]
+
+
+@pytest.mark.parametrize("name", ["no manifest", "half of the rows", "a transcript edited", "the conditions edited"])
+def test_a_damaged_run_is_compared_with_nothing(name: str, whole: Path, copy: Path) -> None:
+    """Each is refused in a line that names the file; what is made anew, as `scores.json` is, is not believed."""
+    before = compare([whole], alone=True)
+    (copy / "scores.json").write_text("[]")
+    assert as_data(compare([copy], alone=True), {}) == as_data(before, {})
+    EDITS[name](copy)
+    with pytest.raises(UserError, match=r"manifest\.json|part-0000\d") as refused:
+        page(compare([whole, copy]), {})  # which shows what was said
+    assert "\n" not in str(refused.value)
 
 
 def test_a_whole_run_has_no_faults(whole: Path, truth: str) -> None:

@@ -8,6 +8,7 @@ import numpy as np
 from .... import __version__
 from ....metrics.inference.jackknife import Contrast
 from ....metrics.score import Score
+from ....probes.card.claims import told as told_fit
 from ....probes.causal.check import CausalCheck
 from ....probes.causal.claims import FALSIFIER, NEEDED_FOR_USE, told, told_slope
 from ....probes.causal.data import ACTION, COVERAGE, EXACT, PROBE, VERBAL
@@ -15,8 +16,10 @@ from ....probes.causal.plan import CausalPlan
 from ....probes.probe import Probe
 from ...experiment import Figure
 from ...report.blocks import Block, Cell, Primary, Prose, Stamp, TableBlock, Top
+from ...report.cells import NONE, score_cell
 from ...report.page import Page
 from ...report.plotting import INK, MARK, REFERENCE, panel_figure
+from ...scoring.number import interval_text, shown
 from .settings import CausalJob
 
 NAMES = {
@@ -54,9 +57,9 @@ def page(found: CausalCheck, job: CausalJob, probe: Probe, model: str) -> Page:
             title="Primary number",
             label=f"causal gain along the {plan.directions[0]}: change of the exact belief for each unit of what the "
             "probe reads, in log-odds",
-            value=f"{gain.ratio:.3f}",
+            value=shown(gain.ratio),
             lines=[
-                f"[{gain.ci_lo:.3f}, {gain.ci_hi:.3f}] {gain.ci_method}",
+                f"{interval_text(gain.ci_lo, gain.ci_hi) or 'no interval'} {gain.ci_method}",
                 f"{found.n_contexts} contexts in {found.n_groups} groups; 1: the probe reads what the model uses, 0: "
                 "it does not",
             ],
@@ -148,16 +151,11 @@ def _gains(found: CausalCheck) -> TableBlock:
     rows.append(_number("Kendall's tau within contexts", found.numbers.response.trend))
     if found.numbers.swapped is not None:
         rows.append(_number("transfer of what the probe reads, swapped between contexts", found.numbers.swapped))
-    return TableBlock(
-        title="Gains and slopes", head=[("", ""), ("estimate", ""), ("interval", ""), ("rows", "")], rows=rows
-    )
+    return TableBlock(title="Gains and slopes", head=[("", ""), ("estimate", ""), ("rows", "")], rows=rows)
 
 
 def _number(name: str, one: Score) -> list[Cell]:
-    interval = f"[{one.ci_lo:.3f}, {one.ci_hi:.3f}]" if np.isfinite(one.ci_lo) else "no interval"
-    status = "" if one.status == "ok" else one.status
-    known = bool(np.isfinite(one.estimate))
-    return [Cell(name), Cell(f"{one.estimate:.3f}", status=status, known=known), Cell(interval), Cell(str(one.n_rows))]
+    return [Cell(name), score_cell(one), Cell(str(one.n_rows))]
 
 
 def _controls(found: CausalCheck, plan: CausalPlan) -> TableBlock:
@@ -170,7 +168,10 @@ def _controls(found: CausalCheck, plan: CausalPlan) -> TableBlock:
         rows.append(
             [
                 Cell("random directions", [f"{len(band.effects)} in {band.n_contexts} contexts"]),
-                Cell(f"band +-{band.half:.3f}", [f"the direction's own effect there {band.effect:.3f}"]),
+                Cell(
+                    f"{plan.level:.0%} within ±{band.half:.3f}",
+                    [f"the registered direction's effect {band.effect:.3f}"],
+                ),
                 Cell(f"p {band.p:.3g}"),
             ]
         )
@@ -195,9 +196,8 @@ def _erased(found: CausalCheck, plan: CausalPlan) -> list[Block]:
         rows += [
             [
                 Cell(f"R2 {place}", [name]),
-                Cell(f"{before.value:.3f}"),
-                Cell(f"{after.value:.3f}"),
-                Cell(f"{fall.value:.3f} [{fall.lo:.3f}, {fall.hi:.3f}]"),
+                *map(Cell, map(told_fit, (before, after, fall))),
+                Cell(NONE),
             ]
             for place, (before, after, fall) in one.decoded.items()
         ]
@@ -210,7 +210,7 @@ def _erased(found: CausalCheck, plan: CausalPlan) -> list[Block]:
             title="Erasure",
             caption="Each context was erased by what was fitted on the other folds' groups; R2 is of a fresh probe of "
             "what is left.",
-            head=[("", ""), ("before", ""), ("after", ""), ("fall", "")],
+            head=[("", ""), ("before", ""), ("after", ""), ("fall", ""), ("before and after together", "")],
             rows=rows,
         )
     ]

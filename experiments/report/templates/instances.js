@@ -28,7 +28,7 @@
     const one = element("details");
     const summary = element("summary");
     for (const facet of facets) summary.append(element("span", texts[facet]));
-    summary.append(element("b", score === null ? "–" : score.toFixed(3)), element("span", texts[facts], "facts"));
+    summary.append(element("b", score === null ? "–" : score.toFixed(3).replace("-", "−")), element("span", texts[facts], "facts"));
     one.append(summary);
     one.addEventListener("toggle", () => { if (one.childElementCount < 2) one.append(spoken(conversations)); });
     return one;

@@ -160,7 +160,7 @@ def query_effect(sample: Queries, how: Resampling) -> Iterator[Line]:
         beside["beliefs moved off 0 or 1 for that"] = str(score.n_clipped)
     yield Line(
         "query_effect",
-        "queried less passive",
+        "asked (queried) less passive",
         with_drop_reasons(score, sample, sample.passive + sample.queried),
         beside,
     )

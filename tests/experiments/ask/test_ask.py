@@ -1,6 +1,7 @@
 """Asking a table of questions: the same numbers as plain forward passes, from a notebook and from the command line."""
 
 import json
+import re
 import warnings
 from collections.abc import Callable
 from pathlib import Path
@@ -104,7 +105,17 @@ def test_a_run_s_answers_join_by_the_user_s_column(
     settings = (*named, "-o", "answers=[letters]", "-o", "orders=none")
     said = command_line("run", "ask", "q.jsonl", "-m", str(tiny_for("ask")), *settings, cwd=tmp_path)
     assert said.returncode == 0, said.stderr
-    answers = pd.read_csv(next((tmp_path / "runs").glob("*/answers.csv")))
+    (run,) = (tmp_path / "runs").glob("ask-*")
+    answers = pd.read_csv(run / "answers.csv")
+    packed = re.search(r'id="instances-data">(.*?)</script>', (run / "report.html").read_text(), re.DOTALL)
+    assert packed is not None
+    data = json.loads(packed[1])
+    shown = [data["texts"][facts] for _, _, facts, _ in data["rows"]]
+    for row in ROWS:  # beside every option and what was read of it stands the question, before anything is unfolded
+        (facts,) = [one for one in shown if row["question"] in one]
+        assert all(option in facts for option in row["options"])
+        (answer,) = answers[answers["truth"] == row["truth"]].to_dict("records") if "truth" in row else [None]
+        assert answer is None or f"{row['truth']} (true): {answer['truth_prob']:.3f}" in facts
     theirs = "own_prob" if column == "prob" else column
     joined = own.merge(answers, left_on=column, right_on=theirs, suffixes=("", "_asked"))
     assert (joined["hard"] == joined["hard_asked"]).tolist() == [True] * 3

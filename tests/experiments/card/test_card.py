@@ -16,11 +16,13 @@ from transformers import AutoTokenizer
 
 from doxascope import UserError
 from doxascope.experiments.card import ModelCard, against, make_card
-from doxascope.experiments.card.against import VALID, _fallen, _lost
+from doxascope.experiments.card.against import VALID, _fallen, _lost, _valid
+from doxascope.experiments.card.page import card_page
 from doxascope.experiments.card.settings import load_set
 from doxascope.experiments.card.told import write_against
 from doxascope.experiments.comparing import compare
 from doxascope.experiments.scoring.verdict import Verdict
+from doxascope.hooks.text import UNSEEN
 from doxascope.metrics import Condition
 from doxascope.probes.card.claims import WEAKEST_FIRST
 
@@ -123,15 +125,59 @@ def test_what_cannot_be_measured_any_more_is_worse_and_what_cannot_be_tested_is_
     before, now = group.sides
     numbers = [one for one in group.numbers if one.run != now.label]
     (line,) = _lost(replace(group, numbers=numbers))
-    assert line.startswith("truth: framing_bias of queried was ")
+    assert line.startswith("truth: framing_bias of asked was ")
     assert line.endswith("before, none now (it is not there)")
-    held = Verdict("queried", [Condition(name="coverage", value=1, bound=1, threshold=0.5, above=True, held=True)])
+    held = Verdict("asked", [Condition(name="coverage", value=1, bound=1, threshold=0.5, above=True, held=True)])
     gone = [replace(before, verdicts=[held]), replace(now, verdicts=[])]
-    assert list(_fallen(replace(group, sides=gone))) == ["truth: queried passed its gate before, and now has none"]
+    assert list(_fallen(replace(group, sides=gone))) == ["truth: asked passed its gate before, and now has none"]
     for p, said in ((1.0, "nothing is worse"), (math.nan, "nothing is worse of what could be tested, 0 of")):
         tested = [replace(one, score=replace(one.score, p_adjusted=p)) for one in found.tested]
         assert replace(found, tested=tested).passed.startswith(said)
         assert ("could be tested" in replace(found, tested=tested).passed) is math.isnan(p)
+
+
+@pytest.mark.parametrize("change", [lambda told: told.pop("claims"), lambda told: told["claims"][0].update(name=7)])
+def test_a_damaged_card_of_a_probe_is_refused_in_a_line(
+    card: ModelCard, change: Callable[[dict[str, Any]], object], tmp_path: Path
+) -> None:
+    assert card.probe is not None
+    copy = replace(card, probe=Path(shutil.copytree(card.probe, tmp_path / "probe")))
+    told = json.loads((tmp_path / "probe" / "card.json").read_text())
+    change(told)
+    (tmp_path / "probe" / "card.json").write_text(json.dumps(told))
+    with pytest.raises(UserError, match="give `doxascope card` again") as refused:
+        card_page(copy)
+    assert "\n" not in str(refused.value)
+
+
+def test_hostile_names_in_a_card_are_shown_and_not_obeyed(card: ModelCard, tmp_path: Path) -> None:
+    assert card.probe is not None
+    hostile = "<script>alert(1)</script>\u202e\x1b[2J../" + "x" * 300
+    told = json.loads((card.probe / "card.json").read_text())
+    told["claims"][0] |= {"name": hostile, "evidence": hostile}
+    (tmp_path / "probe").mkdir()
+    (tmp_path / "probe" / "card.json").write_text(json.dumps(told))
+    page = card_page(replace(card, model=hostile, probe=tmp_path / "probe")).html()
+    assert "<script>alert" not in page
+    assert not UNSEEN.search(page)
+    assert page.count("&lt;script&gt;alert(1)&lt;/script&gt;\\u202e\\x1b[2J../xxx") >= 3
+
+
+def test_a_read_out_that_failed_holds_no_valid_answer(card: ModelCard, made: Made) -> None:
+    found = against(made("two"), card)
+    assert found.comparison is not None
+    before, now = next(one for one in found.comparison.groups if one.name == "truth").sides
+    exact = now.beliefs["kind"] == "exact"
+    names = now.beliefs.loc[exact, "readout_id"].unique()
+    failed = exact & now.beliefs["readout_id"].isin(names[::3])
+    coverage = now.beliefs["coverage"].mask(failed)
+    group = next(one for one in found.comparison.groups if one.name == "truth")
+    tested = _valid(replace(group, sides=[before, replace(now, beliefs=now.beliefs.assign(coverage=coverage))]), 1)
+    rows = now.beliefs[exact & (now.beliefs["option_index"] == 0)]
+    by_item = rows["coverage"].mask(failed).fillna(0).groupby(rows["item"].astype(str)).mean()
+    assert tested.score.second == pytest.approx(by_item.mean())
+    assert tested.score.n_dropped == 0
+    assert f"0 read-outs failed before, {len(names[::3])} now" in tested.told
 
 
 def test_a_card_whose_runs_were_swapped_is_refused(card: ModelCard, made: Made) -> None:
@@ -194,6 +240,9 @@ def test_what_is_no_card_or_of_another_set_is_refused(card: ModelCard, tmp_path:
         {"runs": dict.fromkeys(whole["runs"], "")},
         {"runs": dict.fromkeys(whole["runs"], "../..")},
         {"probe": []},
+        {"probe": {"a": 1}},
+        {"set": 7},
+        {"runs": []},
         {"seed": 0.9},
         {"seed": True},
         {"model": None},

@@ -44,11 +44,11 @@ def test_no_head_above_0_is_no_map() -> None:
 @pytest.mark.parametrize(
     ("r2", "said"),
     [
-        ([0.1, 0.2, 0.3], "Still rising"),
-        ([0.1, 0.3, 0.2], "Not rising"),
+        ([0.1, 0.2, 0.3], "R2 still rises"),
+        ([0.1, 0.3, 0.2], "R2 does not rise"),
         ([-0.466, -0.100, -0.035, -0.078], "R2 is not above 0"),
         ([-0.4, -0.2, -0.1], "R2 is not above 0"),
-        ([0.2], "Not rising"),
+        ([0.2], "R2 does not rise"),
         ([], "R2 is not above 0"),
     ],
 )

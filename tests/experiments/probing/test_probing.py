@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +11,7 @@ import pandas as pd
 import pytest
 
 from doxascope import ActivationStore
+from doxascope.experiments.probing.apply import _owners
 from doxascope.experiments.probing.rows import load_runs
 from doxascope.experiments.probing.settings import load_job
 from doxascope.experiments.runs.folder import RunFolder
@@ -192,7 +194,7 @@ def test_a_probe_gives_a_run_cross_fitted_beliefs_of_kind_probe(
     told = command_line("compare", str(run_folder), "--metric", "brier", "--out", "compared", cwd=place)
     assert told.returncode == 0, told.stderr
     compared = json.loads((place / "compared" / "comparison.json").read_text())
-    pairs = [one for one in compared["struck"] if (one["first"], one["second"]) == ("queried", "queried/probe")]
+    pairs = [one for one in compared["struck"] if (one["first"], one["second"]) == ("asked", "asked/probe")]
     (record,) = (one for one in pairs if one["metric"] == "brier")
     assert (record["n_rows"], record["details"]["n_only_first"]) == (len(yes), 0)
     truth = beliefs.drop_duplicates("readout_id").set_index("readout_id")["outcome"].loc[yes.index]
@@ -257,3 +259,31 @@ def test_targets_of_the_user_and_what_they_must_share(command_line: Call, place:
     assert "shares no readout_id with the activations" in done.stderr
     twice = (str(run_folder), str(run_folder.parent / ".." / "runs" / run_folder.name))
     assert "is given twice" in command_line("probe", "train", "job.yaml", *twice, cwd=place).stderr
+
+
+def test_a_probe_is_applied_where_the_job_says(command_line: Call, place: Path, run_folder: Path) -> None:
+    folder = swept(command_line, place, run_folder)
+    rows = load_runs(load_job(str(place / "job.yaml"), [run_folder])).data.rows
+    level = rows["polarity"].iloc[0]
+    given = ("probe", "apply", "job.yaml", str(run_folder), "-o", f"probe={folder / 'probe'}", "-o")
+    done = command_line(*given, f"where={{polarity: {level}}}", cwd=place)
+    assert done.returncode == 0, done.stderr
+    table = pd.read_parquet(run_folder / "probes" / "probe.parquet")
+    assert set(table["of"]) == set(rows.loc[rows["polarity"] == level, "readout_id"])
+    assert len(set(table["of"])) < len(rows)
+    wrong = command_line(*given, "where={polarity: sideways}", cwd=place)
+    assert wrong.returncode == 2
+    assert "where: no read-out has polarity 'sideways'" in wrong.stderr
+
+
+def test_a_row_is_known_by_its_cluster_or_by_the_group_that_a_table_gives_it(
+    command_line: Call, place: Path, run_folder: Path, tmp_path: Path
+) -> None:
+    """Of the cluster `new` one row is in the table: all of it was seen, since what shares content shares a group."""
+    probe = replace(Probe.load(swept(command_line, place, run_folder) / "probe"), fold_of={"old": 0, "ours": 1})
+    (tmp_path / "mine.csv").write_text("readout_id,target,group\nb,1,ours\na,0,other\n")
+    first = pd.DataFrame({"readout_id": [*"abcd"], "cluster": ["old", "new", "new", "alone"]})
+    job = load_job(str(place / "job.yaml"))
+    assert [*_owners(first, job, probe)] == [*first["cluster"]]
+    known = _owners(first, job.model_copy(update={"targets": tmp_path / "mine.csv"}), probe)
+    assert [*known] == ["old", "ours", "ours", "alone"]

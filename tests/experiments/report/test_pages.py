@@ -6,6 +6,7 @@ import os
 import re
 import shutil
 import subprocess
+import unicodedata
 import warnings
 from collections import Counter
 from html.parser import HTMLParser
@@ -22,7 +23,7 @@ from doxascope.experiments.comparing.told import prepare as prepare_comparison
 from doxascope.experiments.comparing.told import write as write_comparison
 from doxascope.experiments.engine.config import load_config, stored_config
 from doxascope.experiments.engine.runner import report, run
-from doxascope.experiments.report.blocks import Picture, Prose, Top
+from doxascope.experiments.report.blocks import Cell, Picture, Prose, TableBlock, Top
 from doxascope.experiments.report.index import INDEX, index_page
 from doxascope.experiments.report.output import prepare, write
 from doxascope.experiments.report.page import Page, _marked
@@ -30,7 +31,7 @@ from doxascope.experiments.report.plotting import DOT, figure_of_panels, panel_f
 from doxascope.experiments.report.score_figure import forest
 from doxascope.experiments.runs.folder import RunFolder
 from doxascope.experiments.scoring.engine import score_table
-from doxascope.hooks.text import UNSEEN
+from doxascope.hooks.text import UNSEEN, visible
 from doxascope.metrics import cluster_mean
 
 BEGINS = {"svg": ["title", "desc"], "details": ["summary"], "fieldset": ["legend"]}
@@ -245,7 +246,9 @@ HARNESS = """<!doctype html><body><script>const pages = %s;</script><pre id="fou
     const root = inner.documentElement;
     const wide = [...inner.querySelectorAll("main *")].filter((one) => one.getBoundingClientRect().right > width + 1
       && !one.closest(".scroll, .panels, pre, nav"));
-    const own = { wide: root.scrollWidth, which: wide.slice(0, 5).map((one) => one.outerHTML.slice(0, 120)),
+    const cut = [...inner.querySelectorAll(".scroll")].filter((one) => one.scrollWidth > one.clientWidth + 1);
+    const own = { wide: root.scrollWidth, cut: cut.map((one) => one.getAttribute("aria-label")),
+      which: wide.slice(0, 5).map((one) => one.outerHTML.slice(0, 120)),
       tools: inner.querySelectorAll(".tools").length, tables: inner.querySelectorAll(".scroll > table").length,
       instances: inner.querySelectorAll("#instances > details").length, axe: [] };
     if (frame.contentWindow.axe) {
@@ -294,6 +297,12 @@ def test_a_page_is_no_wider_than_its_window(browsed: dict[str, Any], kind: str, 
     assert (found["instances"] > 0) == (kind == "run")
 
 
+@pytest.mark.parametrize("kind", KINDS)
+def test_on_a_telephone_no_number_is_cut_off(browsed: dict[str, Any], kind: str) -> None:
+    """Tables of many columns, a comparison has nine, are shown row by row."""
+    assert browsed[f"{kind} {WIDTHS[0]}"]["cut"] == []
+
+
 @pytest.mark.skipif("DOXASCOPE_AXE" not in os.environ, reason="DOXASCOPE_AXE names no axe.min.js of axe-core")
 @pytest.mark.parametrize("width", WIDTHS)
 @pytest.mark.parametrize("kind", KINDS)
@@ -314,6 +323,21 @@ def test_a_label_longer_than_its_figure_is_wrapped_and_no_line_runs_through_it()
 def test_backticks_are_code_and_what_is_between_stays_escaped() -> None:
     assert _marked("in the orders `latin<b>` of") == "in the orders <code>latin&lt;b&gt;</code> of"
     assert not UNSEEN.search(_marked("`a\x07`"))
+
+
+def test_every_mark_that_turns_the_direction_of_text_is_shown_as_what_it_is() -> None:
+    """Reference: the classes and the names of Unicode's own table."""
+    turning = {"LRE", "RLE", "LRO", "RLO", "PDF", "LRI", "RLI", "FSI", "PDI"}
+    every = [chr(i) for i in range(0x110000)]
+    marks = [c for c in every if unicodedata.bidirectional(c) in turning]
+    marks += [unicodedata.lookup(f"{name} MARK") for name in ("LEFT-TO-RIGHT", "RIGHT-TO-LEFT", "ARABIC LETTER")]
+    assert len(marks) == 12
+    assert all(visible(mark).isascii() for mark in marks)
+
+
+def test_a_row_whose_cells_have_no_names_is_refused() -> None:
+    with pytest.raises(ValueError, match="mine: 2 cells under 1 headings"):
+        TableBlock(name="mine", head=[("a", "")], rows=[[Cell("1"), Cell("2")]])
 
 
 @pytest.mark.parametrize("n", [1, 2, 4])

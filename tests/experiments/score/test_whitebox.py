@@ -139,10 +139,10 @@ def test_persistence(table: Write, estimates: Estimates, beside: Beside) -> None
 
 def test_effect_of_the_query(table: Write, estimates: Estimates, beside: Beside) -> None:
     scored = score_table(table("item,passive,queried", "a,0.5,0.75", "b,0.5,0.25", "c,1,0.7"))
-    score = estimates(scored)["queried less passive"]
+    score = estimates(scored)["asked (queried) less passive"]
     assert score.estimate == pytest.approx(-0.1)
-    assert beside(scored, "queried less passive")["RMS"] == f"{np.sqrt((2 * 0.25**2 + 0.3**2) / 3):.3f}"
-    assert beside(scored, "queried less passive")["beliefs moved off 0 or 1 for that"] == "1"
+    assert beside(scored, "asked (queried) less passive")["RMS"] == f"{np.sqrt((2 * 0.25**2 + 0.3**2) / 3):.3f}"
+    assert beside(scored, "asked (queried) less passive")["beliefs moved off 0 or 1 for that"] == "1"
 
 
 @pytest.mark.parametrize(

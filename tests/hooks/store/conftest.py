@@ -18,7 +18,7 @@ def header() -> Header:
         layers=(0, 3, 7),
         d_model=16,
         dtype="float32",
-        conditions={"model": {"name": "a", "template": "own"}, "versions": {"torch": "2.6"}},
+        conditions={"model": {"name": "ä 中", "template": "own"}, "versions": {"torch": "2.6"}},
     )
 
 

@@ -16,8 +16,8 @@ from doxascope.hooks.store import ActivationWriter, Header
     [
         ({"dtype": "bfloat16"}, "dtype: float32 -> bfloat16"),
         ({"layers": (0, 3)}, r"layers: \[0, 3, 7\] -> \[0, 3\]"),
-        ({"conditions": {"model": {"name": "b", "template": "own"}}}, "model.name: a -> b; conditions.versions: "),
-        ({"conditions": {"model": {"name": "a", "template": "none"}}}, "conditions.model.template: own -> none"),
+        ({"conditions": {"model": {"name": "b", "template": "own"}}}, "model.name: ä 中 -> b; conditions.versions: "),
+        ({"conditions": {"model": {"name": "ä 中", "template": "none"}}}, "conditions.model.template: own -> none"),
     ],
 )
 def test_a_store_of_other_conditions_is_refused_with_the_differences(
