@@ -46,9 +46,17 @@ def save_model(folder: Path) -> None:
     """A model that takes no time."""
     tokenizer = load_text_side(resolve_model(TOKENIZER)).tokenizer
     torch.manual_seed(0)
-    shape = dict(hidden_size=16, intermediate_size=16, num_hidden_layers=1, num_attention_heads=2)
-    config = LlamaConfig(vocab_size=len(tokenizer), num_key_value_heads=1, initializer_range=0.2, **shape)
-    config.eos_token_id, config.bos_token_id = tokenizer.eos_token_id, tokenizer.bos_token_id
+    config = LlamaConfig(
+        vocab_size=len(tokenizer),
+        hidden_size=16,
+        intermediate_size=16,
+        num_hidden_layers=1,
+        num_attention_heads=2,
+        num_key_value_heads=1,
+        initializer_range=0.2,
+        bos_token_id=tokenizer.bos_token_id,  # pyright: ignore[reportArgumentType]
+        eos_token_id=tokenizer.eos_token_id,  # pyright: ignore[reportArgumentType]
+    )
     LlamaForCausalLM(config).save_pretrained(folder)
     tokenizer.save_pretrained(folder)
 

@@ -73,7 +73,8 @@ def belief_table(rows: Iterable[Mapping[str, Any]]) -> pd.DataFrame:
     if unknown := {name for row in rows for name in row} - COLUMNS.keys():
         raise ValueError(f"belief table: no column {min(unknown)!r}")
     columns = {
-        name: pd.array([row.get(name, blank[dtype]) for row in rows], dtype=dtype) for name, dtype in COLUMNS.items()
+        name: pd.Series([row.get(name, blank[dtype]) for row in rows], dtype=pd.api.types.pandas_dtype(dtype))
+        for name, dtype in COLUMNS.items()
     }
     return check_belief_table(pd.DataFrame(columns))
 

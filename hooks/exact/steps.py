@@ -79,7 +79,10 @@ class Steps:
             self._later(self._step[i], built.wanted[edges], scaled[rows, tokens])
             for terminators, own in ends.items():
                 (closed,) = _on(logp.device, row_of[own])
-                chances = scaled.take(closed[:, None] * scaled.shape[1] + terminators.on(logp.device))
+                flat = closed[:, None] * scaled.shape[1] + terminators.on(
+                    logp.device
+                )  # faster than by rows and columns
+                chances = scaled.reshape(-1).index_select(0, flat.view(-1)).view(flat.shape)
                 self._later(self._end[terminators][i], own, chances.double().logsumexp(dim=1))
         asked = np.flatnonzero(row_of[built.lasts] >= 0)
         if len(asked):

@@ -71,8 +71,15 @@ class Tokeniser:
         if len(known) > REMEMBERED:
             known.clear()
         if fresh := list({one for some in words for one in some if one not in known}):
-            known.update(zip(fresh, self._whole(fresh), strict=True))
+            known.update(zip(fresh, self._fast(fresh), strict=True))
         return [[token for one in some for token in known[one]] for some in words]
+
+    def _fast(self, texts: list[str]) -> list[list[int]]:
+        """As `_whole`, without what is known of the characters, wherever nobody has set the tokenizer to cut or pad."""
+        inner: Any = self._tokenizer.backend_tokenizer
+        if inner.truncation or inner.padding:
+            return self._whole(texts)
+        return [one.ids for one in inner.encode_batch_fast(texts, add_special_tokens=False)]
 
     def _whole(self, texts: Sequence[str]) -> list[list[int]]:
         return self._tokenizer(list(texts), add_special_tokens=False)["input_ids"]  # pyright: ignore[reportReturnType]
