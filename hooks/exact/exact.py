@@ -183,7 +183,10 @@ class _Count:
 
 def finished(steps: Steps, temperatures: Sequence[float], views: "Sequence[View]" = ()) -> list[ExactReading]:
     """The readings of queries whose nodes have all been kept."""
-    built, sums, found = steps.built, steps.sums(), []
+    built, found = steps.built, list[ExactReading]()
+    if not built.queries:
+        return found
+    sums = steps.sums()
     form = option = 0
     for query, competitor, forced in zip(built.queries, steps.competitors(), sums.forced, strict=True):
         counts = query.paths.counts.tolist()

@@ -1,6 +1,6 @@
 """The token tree of a set of queries: what must be run, and what is read where."""
 
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -32,30 +32,35 @@ class QueryTree:
 
     Args:
         queries: in their order.
-        apart: which of them share no node with those before, ascending.
+        apart: which of them share no node with those before, ascending; once more for a set of none before them.
     """
 
-    def __init__(self, queries: Sequence[Query], apart: Collection[int] = ()) -> None:
+    def __init__(self, queries: Sequence[Query], apart: Sequence[int] = ()) -> None:
         self.queries, self.tree = queries, TokenTree()
         self.placed: list[Placed] = []
         self.begins = [0]
         """Where the nodes begin that share nothing with others, ascending."""
         forms = []
         for i, query in enumerate(queries):
-            if i in apart:
-                self.tree.begin()
-                self.begins.append(len(self.tree))
+            self._begin(apart.count(i))
             prompt, turns = self._add(query), query.prompt.prefilled
             prefilled = None if turns is None else tuple(prompt[i] for turn in turns for i in turn)
             self.placed.append(Placed(prompt, prefilled))
             mark = query.marks.answer if query.marks else None
             forms.append(self.tree.add_graft(query.paths.graft, prompt[-1], mark))
+        self._begin(apart.count(len(queries)))
         self.form_nodes: Ints = _joined(forms)
         """The nodes of all forms, query by query, option by option, one after the other."""
         self.form_lengths: Ints = _joined([query.paths.graft.lengths for query in queries])
         """[forms] tokens of each."""
         self.n_forms: Ints = _joined([query.paths.counts for query in queries])
         """[options of all queries] forms of each."""
+
+    def _begin(self, sets: int) -> None:
+        """Begin as many sets, all but the last of no queries."""
+        if sets:
+            self.tree.begin()
+            self.begins += [len(self.tree)] * sets
 
     def _add(self, query: Query) -> list[int]:
         """The nodes of a prompt. From its first swapped row on it is a branch of its own, and from its first edited
