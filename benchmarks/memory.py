@@ -1,10 +1,12 @@
 """Peak memory of whole runs, by their number of items: does it grow with them?
 
     python benchmarks/memory.py [repetitions]
+    python benchmarks/memory.py RUN RUN ...
 
 A process of its own for each figure, with a tiny random model, whose own memory is next to nothing. `reading` is the
 peak when all is read and committed; `uncached` the same without the tokenizer's cache, which keeps every word that it
-meets, up to 10,000 of them; `report` that of scoring and reporting what was read.
+meets, up to 10,000 of them; `report` that of scoring and reporting what was read. Of runs that are there, the second
+line measures `report` alone, and writes their scores and pages anew.
 """
 
 import os
@@ -16,7 +18,7 @@ import multiprocessing
 import resource
 import sys
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -55,13 +57,12 @@ def reading(model: Path, out: Path, items: int, cached: bool) -> float:
     return peak()
 
 
-def report(out: Path) -> float:
+def report(path: Path) -> float:
     """Peak memory in KB of `doxascope report`."""
     from doxascope.experiments.engine.config import stored_config
     from doxascope.experiments.engine.runner import report
     from doxascope.experiments.runs.folder import RunFolder
 
-    (path,) = out.iterdir()
     report(RunFolder.open(path), *stored_config(path / "config.yaml"))
     return peak()
 
@@ -87,11 +88,22 @@ def main(repetitions: int) -> None:
             for repetition in range(repetitions):
                 out, other = (Path(place) / f"{items}-{repetition}-{way}" for way in ("cached", "uncached"))
                 read = [alone(reading, model, folder, items, folder is out) for folder in (out, other)]
-                peaks.append([*read, alone(report, out)])
+                peaks.append([*read, alone(report, next(out.iterdir()))])
             found.append(np.median(peaks, axis=0))
             print(f"{items:>8}" + "".join(f"{x / 1024:>10.1f}" for x in found[-1]), flush=True)
     slopes = np.polyfit(SIZES, np.array(found), 1)[0]
     print("KB/item " + "".join(f"{slope:>10.2f}" for slope in slopes))
+
+
+def of_runs(paths: Sequence[Path]) -> None:
+    """Print the peaks of reporting these runs, and what an item adds."""
+    found = {}
+    for path in paths:
+        items = sum(1 for _ in (path / "items.jsonl").open())
+        found[items] = alone(report, path)
+        print(f"{items:>8}{found[items] / 1024:>10.1f}", flush=True)
+    if len(found) > 1:
+        print(f"KB/item {np.polyfit([*found], [*found.values()], 1)[0]:>10.2f}")
 
 
 def alone(work: Callable[..., Any], *arguments: Any) -> Any:
@@ -101,4 +113,8 @@ def alone(work: Callable[..., Any], *arguments: Any) -> Any:
 
 
 if __name__ == "__main__":
-    main(int(sys.argv[1]) if len(sys.argv) > 1 else 1)
+    given = sys.argv[1:]
+    if given and not given[0].isdecimal():
+        of_runs([Path(one) for one in given])
+    else:
+        main(int(given[0]) if given else 1)

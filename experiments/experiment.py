@@ -376,6 +376,15 @@ class SettlesFirst(Protocol):
 
 
 @runtime_checkable
+class TakesParts(Protocol):
+    """An experiment whose numbers and page need no more of a belief table in memory than a part: its `samples`,
+    `own_scores` and `findings` take `BeliefParts`, too.
+    """
+
+    by_parts: ClassVar[bool]
+
+
+@runtime_checkable
 class TabulatesAnswers(Protocol):
     """An experiment whose run has a table of answers, to be joined with the user's own."""
 

@@ -6,7 +6,7 @@ import gc
 import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from functools import cached_property
+from functools import cached_property, lru_cache
 from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 from ..metrics.beliefs import belief_table
@@ -50,6 +50,10 @@ LOW_COVERAGE = 0.5
 """Below this coverage the model would most likely not have said any of the options (METRICS G1)."""
 
 
+SAID = 4096
+"""Tokens whose text is remembered: few are likeliest beside the options."""
+
+
 class LanguageModel:
     """A model, its tokenizer, and exact read-outs. Made by `load`; use it in a `with` block."""
 
@@ -66,6 +70,7 @@ class LanguageModel:
         self.reader = PromptReader(spec, text, terminators)
         self.head = Head(model)
         self.sampler = Sampler(text.tokenizer, self.head, text.end_ids)
+        self._said = lru_cache(SAID)(lambda token: text.tokenizer.decode([token]))
 
     def __repr__(self) -> str:
         size = sum(p.numel() for p in self.model.parameters()) if hasattr(self, "model") else 0
@@ -384,7 +389,7 @@ class LanguageModel:
     ) -> list[dict[str, object]]:
         """The rows of the belief table that one reading fills, without the columns of its experiment."""
         competitor = {
-            "competitor": self.tokenizer.decode([reading.competitor.token]),
+            "competitor": self._said(reading.competitor.token),
             "competitor_logp": reading.competitor.logp,
             "forced_logp": reading.forced_logp,
         }

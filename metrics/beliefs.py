@@ -68,15 +68,15 @@ def belief_table(rows: Iterable[Mapping[str, Any]]) -> pd.DataFrame:
     >>> belief_table(read | option for option in options)["prob"].tolist()
     [0.7, 0.3]
     """
-    blank = {"str": "", "int32": 0, "Int32": pd.NA, "float64": np.nan}
-    data = {name: [] for name in COLUMNS}
-    for row in rows:
-        unknown = row.keys() - COLUMNS.keys()
-        if unknown:
-            raise ValueError(f"belief table: no column {sorted(unknown)[0]!r}")
-        for name, dtype in COLUMNS.items():
-            data[name].append(row.get(name, blank[dtype]))
-    return check_belief_table(pd.DataFrame(data).astype(dict(COLUMNS)))
+    blank: Mapping[str, Any] = {"str": "", "int32": 0, "Int32": pd.NA, "float64": np.nan}
+    rows = list(rows)
+    if unknown := {name for row in rows for name in row} - COLUMNS.keys():
+        raise ValueError(f"belief table: no column {min(unknown)!r}")
+    columns = {
+        name: pd.Series([row.get(name, blank[dtype]) for row in rows], dtype=pd.api.types.pandas_dtype(dtype))
+        for name, dtype in COLUMNS.items()
+    }
+    return check_belief_table(pd.DataFrame(columns))
 
 
 def check_belief_table(table: pd.DataFrame) -> pd.DataFrame:

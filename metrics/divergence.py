@@ -29,6 +29,11 @@ def jsd(p: ArrayLike, q: ArrayLike) -> Floats:
     """
     p, q = distributions(p, "p"), distributions(q, "q")
     same_shape(p=p, q=q)
+    return jsd_of_checked(p, q)
+
+
+def jsd_of_checked(p: Floats, q: Floats) -> Floats:
+    """`jsd` of distributions that were checked, whose shapes may be broadcast."""
     total = p + q  # twice the mixture: halving it first would turn a subnormal into zero and the result into Inf
     bits = (rel_entr(2 * p, total) + rel_entr(2 * q, total)).sum(axis=-1) / (4 * LN2)
     return np.clip(bits, 0.0, 1.0)  # rounding alone can leave it by 1e-16

@@ -1,16 +1,18 @@
 """What a run may add to its experiment: the engine goes through a list of these and knows none by name."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple, Protocol
 
 import pandas as pd
 
 from ...hooks.lm import LanguageModel
+from ...metrics import INNER_KINDS
 from ..experiment import Experiment, Item, RunConfig
 from ..report.blocks import Block
 from ..runs.folder import RunFolder
 from ..scoring.number import Key, Number
+from ..tables.belief_parts import BeliefTable
 
 
 class Begun(NamedTuple):
@@ -22,17 +24,33 @@ class Begun(NamedTuple):
     """What of it changes the numbers, besides the settings."""
 
 
-class ScoredRun(NamedTuple):
+@dataclass(frozen=True)
+class ScoredRun:
     """A run whose experiment has been scored."""
 
     folder: RunFolder
     experiment: Experiment
     config: RunConfig
-    every: pd.DataFrame
-    """The belief table."""
-    beliefs: pd.DataFrame
-    """The rows of it that the experiment scores."""
+    whole: Callable[[], pd.DataFrame]
+    """Reads the belief table."""
+    taken: BeliefTable
+    """The rows of it that the experiment scores, as it takes them."""
     numbers: Sequence[Number]
+
+    @property
+    def every(self) -> pd.DataFrame:
+        """The belief table."""
+        return self.whole()
+
+    @property
+    def beliefs(self) -> pd.DataFrame:
+        """The rows of it that the experiment scores."""
+        return without_inner(self.every)
+
+
+def without_inner(beliefs: pd.DataFrame) -> pd.DataFrame:
+    """The rows that an experiment scores: what the model says, or what is said of it."""
+    return beliefs[~beliefs["kind"].isin(INNER_KINDS)]
 
 
 @dataclass(frozen=True)

@@ -2,7 +2,7 @@
 
 import math
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 import pandas as pd
@@ -15,6 +15,7 @@ from ..report.blocks import Prose
 from ..runs.manifest import CERTIFICATE
 from ..runs.scores import score_run
 from ..scoring.number import Key, Number
+from ..tables.belief_parts import BeliefTable
 from .addon import Added, Begun, ScoredRun
 
 DRAWS = 2
@@ -39,7 +40,7 @@ class NoiseFloors:
             return Added(blocks=[Prose(text=NONE, soft=True)])
         certificate = Certificate.model_validate_json(path.read_text("utf-8"))
         change = certificate.worst(run.config.model.dtype, run.config.model.backend)
-        floors = score_floors(run.experiment, run.config, run.beliefs, run.numbers, change.nat)
+        floors = score_floors(run.experiment, run.config, run.taken, run.numbers, change.nat)
         rows = [{**key._asdict(), "floor": floor} for key, floor in floors.items()]
         text = (
             "Numerical error: how far a score moves when every option's log-probability moves by "
@@ -60,7 +61,7 @@ def _told(number: Number, floor: float) -> str:
 
 
 def score_floors(
-    experiment: Experiment, config: RunConfig, beliefs: pd.DataFrame, numbers: Sequence[Number], nat: float
+    experiment: Experiment, config: RunConfig, beliefs: BeliefTable, numbers: Sequence[Number], nat: float
 ) -> dict[Key, float]:
     """Key of a number -> the largest change of its estimate in `DRAWS` tables in which every option's log-probability
     is `nat` higher or lower, by a coin of its own; NaN where an estimate is undefined. A size, not a bound.
@@ -76,7 +77,7 @@ def score_floors(
     before = {number.key: number.score.estimate for number in numbers}
     found = dict.fromkeys(before, 0.0)
     for draw in range(DRAWS):
-        moved = perturbed(beliefs, nat, np.random.default_rng([config.seed, draw]))
+        moved = _moved(beliefs, nat, [config.seed, draw])
         after = _estimates(experiment, plain, moved)
         if any(math.isfinite(estimate) and not math.isfinite(after[key]) for key, estimate in before.items()):
             after = _estimates(experiment, config, moved)  # an interval of two draws withholds what the run's own gives
@@ -85,11 +86,23 @@ def score_floors(
     return found
 
 
-def _estimates(experiment: Experiment, config: RunConfig, beliefs: pd.DataFrame) -> defaultdict[Key, float]:
+def _estimates(experiment: Experiment, config: RunConfig, beliefs: BeliefTable) -> defaultdict[Key, float]:
     """Of every number; NaN of one that is not there."""
     with np.errstate(all="ignore"):
         found = {number.key: number.score.estimate for number in score_run(experiment, config, beliefs)}
     return defaultdict(lambda: math.nan, found)
+
+
+def _moved(beliefs: BeliefTable, nat: float, seed: Sequence[int]) -> BeliefTable:
+    """`perturbed`, the coins thrown row after row."""
+
+    def moved(parts: Iterator[pd.DataFrame]) -> Iterator[pd.DataFrame]:
+        rng = np.random.default_rng(seed)
+        return (perturbed(part, nat, rng) for part in parts)
+
+    if isinstance(beliefs, pd.DataFrame):
+        return perturbed(beliefs, nat, np.random.default_rng(seed))
+    return beliefs.each(moved)
 
 
 def perturbed(beliefs: pd.DataFrame, nat: float, rng: np.random.Generator) -> pd.DataFrame:

@@ -193,8 +193,9 @@ def _coverage(side: Side) -> pd.DataFrame:
         failed=exact["coverage"].isna(),
         coverage=exact["coverage"].fillna(0.0),
     )
-    columns = {"coverage": ("coverage", "mean"), "failed": ("failed", "sum"), "cluster": ("cluster", "first")}
-    return exact.groupby("item", sort=True).agg(**columns)
+    return exact.groupby("item", sort=True).agg(
+        coverage=("coverage", "mean"), failed=("failed", "sum"), cluster=("cluster", "first")
+    )
 
 
 def _fallen(group: Group) -> Iterator[str]:

@@ -38,7 +38,7 @@ def card_page(card: ModelCard) -> Page:
             note="What fails its gate is struck out below: it is about answers, not about beliefs.",
         )
     top = Top(
-        said="What a model says, holds and does, by a fixed set of small experiments.",
+        said="What a model says, believes and does, by a fixed set of small experiments.",
         verdict=verdict,
         gate=_gates(leads),
         primary=Primary(
@@ -109,7 +109,7 @@ def _numbers(card: ModelCard) -> TableBlock:
         floors = card.floors(name)
         rows += [_number(name, group, one, floors.get((one.metric, one.method, one.kind))) for one in registered(group)]
     return TableBlock(
-        title="Said, held, done",
+        title="Registered numbers",
         caption="The registered number of each experiment, as each kind of belief has it. Struck out: fails its gate.",
         head=[
             ("experiment", ""),

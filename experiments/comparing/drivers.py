@@ -59,7 +59,7 @@ def instances_of(pair: Pair, drivers: Sequence[Driver], sides: Sequence[Side]) -
                 if (asked := [one for one in readouts if one in heard])
             ]
             facets = (pair.metric, " - ".join(pair.names), driver.cluster)
-            facts = f"{place.label}: held {place.held[0]:.3f} and {place.held[1]:.3f}"
+            facts = f"{place.label}: beliefs {place.held[0]:.3f} and {place.held[1]:.3f}"
             yield Instance(facets, driver.moves, facts, conversations)
 
 

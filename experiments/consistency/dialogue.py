@@ -3,6 +3,7 @@ reply that decides nothing, six more if a second word is rejected, and the forks
 """
 
 from collections.abc import Mapping, Sequence
+from functools import cache, lru_cache
 from itertools import permutations
 
 from ...hooks.prompts.chat import Conversation, Message
@@ -58,13 +59,17 @@ def _reveal(
         variant=variant,
         conversation=_conversation(config, method, words, variant),
         prefill=method.prefill,
-        options=make_options(words, method.forms, method.labels),
+        options=_options(words, method.forms, method.labels),
         draws=draws,
-        mentioned=make_options(words, sampled.mentions) if draws and sampled.mentions else (),
+        mentioned=_options(words, sampled.mentions) if draws and sampled.mentions else (),
         positions=_positions(steps),
     )
 
 
+_options = lru_cache(64)(make_options)
+
+
+@cache
 def _positions(steps: int) -> dict[str, Position]:
     """Where a capture reads: what the model was told, each turn that asks of words and its answer, and the
     reveal. `before-reveal` is the last place that knows nothing of what will be asked.
@@ -97,6 +102,7 @@ def _ask(config: ConsistencyConfig, item: str, words: Words, x: int, hidden: int
     )
 
 
+@cache
 def _scenarios(rejections: int) -> list[tuple[str, dict[str, object]]]:
     """(name, variant) of the prior, which has no variant, of the posteriors, and of each first question again with a
     reply that decides nothing: `pending` is the word that the answer would have ruled out.

@@ -13,6 +13,7 @@ from ...metrics.whitebox.competence import BELOW_MENTIONED, COVERAGE, FALLS, GAI
 from ..experiment import Experiment, Findings, Item, Question, Transcripts
 from ..materials.entities import Window, Words, entities, triples, window_name
 from ..scoring.number import Number
+from ..tables.belief_parts import BeliefTable
 from ..tables.samples import Sample
 from .config import ConsistencyConfig
 from .dialogue import dialogue_questions, fork_questions
@@ -39,6 +40,7 @@ class BeliefConsistency(Experiment):
     gate = (FALLS, BELOW_MENTIONED, COVERAGE, GAIN)
     config_type = ConsistencyConfig
     inner = INNER
+    by_parts = True
 
     def items(self, config: ConsistencyConfig) -> list[Item]:
         """Triples of words of each window, in each of their orders; a triple, whatever its order, is a cluster."""
@@ -50,11 +52,11 @@ class BeliefConsistency(Experiment):
         words: Words = item.content["words"]
         return dialogue_questions(config, item.id, words) + fork_questions(config, item.id, words)
 
-    def samples(self, config: ConsistencyConfig, beliefs: pd.DataFrame) -> Iterable[Sample]:
+    def samples(self, config: ConsistencyConfig, beliefs: BeliefTable) -> Iterable[Sample]:
         """Instances (METRICS B) of each method, in all their parts, and the forks (W1)."""
         return samples(config, beliefs)
 
-    def own_scores(self, config: ConsistencyConfig, beliefs: pd.DataFrame) -> Iterable[Number]:
+    def own_scores(self, config: ConsistencyConfig, beliefs: BeliefTable) -> Iterable[Number]:
         """Coverage, orders, and second rejections."""
         return own_scores(config, beliefs)
 
@@ -63,7 +65,7 @@ class BeliefConsistency(Experiment):
         return published(numbers)
 
     def findings(
-        self, config: ConsistencyConfig, beliefs: pd.DataFrame, numbers: Sequence[Number], transcripts: Transcripts
+        self, config: ConsistencyConfig, beliefs: BeliefTable, numbers: Sequence[Number], transcripts: Transcripts
     ) -> Findings:
         """Tables, figures, and the instances."""
         return findings(config, beliefs, numbers, transcripts)

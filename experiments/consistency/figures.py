@@ -10,7 +10,9 @@ from ..experiment import Figure, Table
 from ..report.plotting import INK, MARK, REFERENCE, panel_figure
 from ..report.score_figure import Scores, score_figure
 from ..scoring.number import Number
+from ..tables.belief_parts import Made
 from ..tables.samples import ALL
+from .made import INSTANCES
 
 BINS = 20
 KEPT = {"unchanged": REFERENCE}
@@ -20,20 +22,20 @@ QUANTILES = 200
 """Dots in which a distribution is drawn, however many values it has."""
 
 
-def figures(table: pd.DataFrame, numbers: Sequence[Number], conditions: Sequence[Table]) -> list[Figure]:
-    """All figures of a run.
+def figures(made: Made, numbers: Sequence[Number], conditions: Sequence[Table]) -> list[Figure]:
+    """All figures of a run, of the instances at temperature 1.
 
     Args:
-        table: the instances at temperature 1.
+        made: what the run's numbers are made of.
         numbers: all of the run.
         conditions: the tables by condition; each gets a figure.
     """
     scores = {(number.metric, number.method, number.subset): number.score for number in numbers}
-    methods = [str(method) for method in table["method"].unique()]
-    templates = [str(template) for template in table["template"].unique()]
+    methods = made.groups(INSTANCES)
+    templates = [str(template) for template in _read(made, methods[0], "template")["template"].unique()]
     axis = "change of log-odds, nats"
     drawn = [
-        ratio_figure(table),
+        ratio_figure(made),
         score_figure(
             "Does the rejection's wording matter?",
             scores,
@@ -42,8 +44,8 @@ def figures(table: pd.DataFrame, numbers: Sequence[Number], conditions: Sequence
             axis,
             "Root mean square change of the log-odds of the two words that remain, over all instances and by template.",
         ),
-        rejected_figure(table),
-        entropy_figure(table),
+        rejected_figure(made),
+        entropy_figure(made),
         score_figure(
             "Would one answer before and one after disagree?",
             scores,
@@ -54,20 +56,20 @@ def figures(table: pd.DataFrame, numbers: Sequence[Number], conditions: Sequence
             "does not move would not have.",
         ),
         position_figure(scores, methods),
-        coverage_figure(table),
+        coverage_figure(made),
         *(
             score_figure(t.title, scores, methods, [(s, "rms_logodds", s) for s in t.subsets], axis, t.caption)
             for t in conditions
         ),
     ]
-    return drawn + ([agreement_figure(table, methods[0], methods[1:])] if len(methods) > 1 else [])
+    return drawn + ([agreement_figure(made, methods[0], methods[1:])] if len(methods) > 1 else [])
 
 
-def ratio_figure(table: pd.DataFrame) -> Figure:
+def ratio_figure(made: Made) -> Figure:
     """Share of the first remaining word before against after, one panel per method (the paper's Figures 2 to 4)."""
     return panel_figure(
         "Is the ratio kept?",
-        _by_method(table),
+        _by_method(made, "alpha_prior", "alpha_post"),
         lambda axes, rows: _heat(axes, rows["alpha_prior"], rows["alpha_post"], "before", "after"),
         "Share of the first of the two remaining words, before and after the rejection; each square counts instances, "
         "stronger is more. A coherent belief lies on the dashed line; one that leans to the word named first, to the "
@@ -76,12 +78,14 @@ def ratio_figure(table: pd.DataFrame) -> Figure:
     )
 
 
-def agreement_figure(table: pd.DataFrame, one: str, others: Sequence[str]) -> Figure:
+def agreement_figure(made: Made, one: str, others: Sequence[str]) -> Figure:
     """The belief by one method against that by others in the same contexts (the paper's Figures 5 and 6)."""
-    key = ["item", "place"]
-    mine = table[table["method"] == one]
+    columns = ("item", "place", "alpha_prior", "alpha_post")
+    mine = _read(made, one, *columns)
     pairs = {
-        other: mine.merge(table[table["method"] == other], on=key, suffixes=("", "_other"), validate="one_to_one")
+        other: mine.merge(
+            _read(made, other, *columns), on=["item", "place"], suffixes=("", "_other"), validate="one_to_one"
+        )[["alpha_prior", "alpha_prior_other", "alpha_post", "alpha_post_other"]]
         for other in others
     }
     panels = [
@@ -99,18 +103,18 @@ def agreement_figure(table: pd.DataFrame, one: str, others: Sequence[str]) -> Fi
     )
 
 
-def rejected_figure(table: pd.DataFrame) -> Figure:
+def rejected_figure(made: Made) -> Figure:
     """Share of the rejected word before against after (the paper's appendix E)."""
     return panel_figure(
         "Is the rejected word still given?",
-        _by_method(table),
+        _by_method(made, "rejected_prior_share", "p_invalid_norm"),
         lambda axes, rows: _heat(axes, rows["rejected_prior_share"], rows["p_invalid_norm"], "before", "after"),
         "Share of the rejected word among the three, before and after it was ruled out: after, it should be 0.",
         key=KEPT | COUNTS,
     )
 
 
-def entropy_figure(table: pd.DataFrame) -> Figure:
+def entropy_figure(made: Made) -> Figure:
     """How decided the model is between the two words, before and after."""
 
     def draw(axes: Any, rows: pd.DataFrame) -> None:
@@ -129,13 +133,13 @@ def entropy_figure(table: pd.DataFrame) -> Figure:
 
     return panel_figure(
         "How decided is it between the two words?",
-        _by_method(table),
+        _by_method(made, "item", "rejected", "entropy_prior", "entropy_post"),
         draw,
         "Entropy of the two words that remain, dashed before and solid after the rejection: 0 is settled, 1 undecided.",
     )
 
 
-def coverage_figure(table: pd.DataFrame) -> Figure:
+def coverage_figure(made: Made) -> Figure:
     """How much of the answer the options hold, per method, before and after."""
 
     def draw(axes: Any, rows: pd.DataFrame) -> None:
@@ -154,7 +158,7 @@ def coverage_figure(table: pd.DataFrame) -> Figure:
 
     return panel_figure(
         "How much of the answer is any of the three words?",
-        _by_method(table),
+        _by_method(made, "item", "p_error_prior", "p_error_post"),
         draw,
         f"Read-outs, sorted; of more than {QUANTILES}, their quantiles. The bar is the median. What is missing to 1 is "
         "some other answer.",
@@ -175,8 +179,14 @@ def position_figure(scores: Scores, methods: Sequence[str]) -> Figure:
     )
 
 
-def _by_method(table: pd.DataFrame) -> list[tuple[str, pd.DataFrame]]:
-    return [(str(method), rows) for method, rows in table.groupby("method", observed=True, sort=False)]
+def _by_method(made: Made, *columns: str) -> list[tuple[str, pd.DataFrame]]:
+    return [(method, _read(made, method, *columns)) for method in made.groups(INSTANCES)]
+
+
+def _read(made: Made, method: str, *columns: str) -> pd.DataFrame:
+    """Columns of the instances of a method at temperature 1."""
+    rows = made.read(INSTANCES, method, [*columns, "temperature"])
+    return rows.loc[rows["temperature"] == 1, [*columns]]
 
 
 def _heat(axes: Any, before: pd.Series, after: pd.Series, x: str, y: str) -> None:

@@ -2,17 +2,16 @@
 
 from collections.abc import Sequence
 
-import pandas as pd
-
 from ..experiment import Column, Findings, Table, Transcripts
 from ..materials.entities import window_name
 from ..scoring.number import Number
+from ..tables.belief_parts import BeliefTable
 from ..tables.samples import ALL
 from .config import ConsistencyConfig
 from .figures import figures
 from .forks import CONTROL
-from .gallery import gallery
-from .instances import instances
+from .gallery import SHOWN, gallery, scored
+from .made import INSTANCES, made_of
 from .samples import BALANCED, LIKELIER, UNLIKELIER
 from .second import ONCE, TWICE
 
@@ -149,17 +148,17 @@ CONDITIONED = (
 
 
 def findings(
-    config: ConsistencyConfig, beliefs: pd.DataFrame, numbers: Sequence[Number], transcripts: Transcripts
+    config: ConsistencyConfig, beliefs: BeliefTable, numbers: Sequence[Number], transcripts: Transcripts
 ) -> Findings:
     """Tables, figures, and the instances."""
-    every = instances(beliefs)
+    made = made_of(beliefs)
     conditions = condition_tables(config)
     return Findings(
         question=QUESTION,
         columns=COLUMNS,
         tables=[*TABLES, *conditions],
-        figures=figures(every[every["temperature"] == 1], numbers, conditions),
-        gallery=gallery(config, every, transcripts),
+        figures=figures(made, numbers, conditions),
+        gallery=gallery(config, scored(made), lambda rows: made.rows(INSTANCES, rows, SHOWN), transcripts),
     )
 
 

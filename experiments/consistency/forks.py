@@ -4,45 +4,34 @@ Activations are a function of the context, so a choice that is written nowhere c
 writes it where the model can read it: a model that can use such a note makes the branches agree with the reveal.
 """
 
-from collections.abc import Iterator
-
+import numpy as np
 import pandas as pd
 
-from ..tables.rows import joined
-from ..tables.samples import ALL, Forks
-from .config import ConsistencyConfig
 from .dialogue import FORK, FORK_REVEAL, PRIOR
 from .instances import conditions, option_masses
 
 CONTROL = "choice written down"
+YES, REVEAL = (tuple(f"{name}_{word}" for word in range(3)) for name in ("yes", "reveal"))
+"""Columns with P(yes) among yes and no to each word, and with the mass of its reveal."""
 
 
-def forks(config: ConsistencyConfig, beliefs: pd.DataFrame) -> Iterator[Forks]:
-    """Per method of revealing: nothing written down, and the positive control.
+def fork_table(beliefs: pd.DataFrame) -> pd.DataFrame:
+    """A row for each item, method of revealing, and word that is written down (-1: none, which is no control), with the
+    mean probability of yes or no as `coverage`.
 
     Args:
-        config: of the run.
         beliefs: the rows at temperature 1.
     """
-    asked = beliefs[beliefs["scenario"] == FORK]
-    if asked.empty:
-        return
-    q = _by_context(asked).pivot(index=["item", "hidden"], columns="asked")
-    reveals = beliefs[beliefs["method"].isin(config.fork_methods) & beliefs["scenario"].isin((PRIOR, FORK_REVEAL))]
+    q = _by_context(beliefs[beliefs["scenario"] == FORK]).pivot(index=["item", "hidden"], columns="asked")
+    methods = beliefs.loc[beliefs["scenario"] == FORK_REVEAL, "method"].unique()
+    reveals = beliefs[beliefs["method"].isin(methods) & beliefs["scenario"].isin((PRIOR, FORK_REVEAL))]
     masses, rows = option_masses(reveals), conditions(reveals, "item", "method", "cluster")
     rows = rows.assign(hidden=rows["hidden"].fillna(-1).astype(int))
-    for (method, control), own in rows.groupby(["method", rows["hidden"] >= 0], sort=False, observed=True):
-        branches = q.loc[pd.MultiIndex.from_frame(own[["item", "hidden"]])]
-        yield Forks(
-            kind="exact",
-            method=str(method),
-            subset=CONTROL if control else ALL,
-            q=branches["yes"].to_numpy(),
-            r=masses.loc[own["readout_id"]].to_numpy(),
-            coverage=branches["coverage"].to_numpy().mean(axis=1),
-            clusters=own["cluster"].to_numpy(),
-            keys=joined(own["item"].to_numpy(), own["hidden"].to_numpy()),
-        )
+    branches = q.loc[pd.MultiIndex.from_frame(rows[["item", "hidden"]])]
+    said = np.hstack([branches["yes"].to_numpy(), masses.loc[rows["readout_id"]].to_numpy()])
+    return rows[["item", "cluster", "method", "hidden"]].assign(
+        coverage=branches["coverage"].to_numpy().mean(axis=1), **dict(zip((*YES, *REVEAL), said.T, strict=True))
+    )
 
 
 def _by_context(asked: pd.DataFrame) -> pd.DataFrame:

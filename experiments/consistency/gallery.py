@@ -1,23 +1,48 @@
 """The instances that a reader can look at: what was said, and what became of the ratio."""
 
-from collections.abc import Hashable, Iterable, Mapping
+from collections.abc import Callable, Hashable, Iterable, Mapping
 from typing import Any
 
 import numpy as np
 import pandas as pd
 
 from ..experiment import Gallery, Instance, Transcript, Transcripts
+from ..tables.belief_parts import Made
 from .config import ConsistencyConfig
+from .made import INSTANCES
 
 MOST = 1000
 """Instances on a page; of more, so many are drawn."""
 LOWEST = 20
 """Of each method, that are on the page in any case."""
+SHOWN = (
+    *("method", "template", "order", "temperature", "rejected", "coverage", "c2", "alpha_prior", "alpha_post"),
+    *("readout_id", "readout_id_prior", "of", "of_prior"),
+)
+"""Columns of the instances that are on the page."""
 
 
-def gallery(config: ConsistencyConfig, table: pd.DataFrame, transcripts: Transcripts) -> Gallery:
-    """Every instance, or a sample and the lowest; the lowest first."""
-    shown = _shown(table, config.seed)
+def scored(made: Made) -> pd.DataFrame:
+    """The consistency of every instance, and its method; the index is its number."""
+    every = [made.read(INSTANCES, method, ["method", "c2"]) for method in made.groups(INSTANCES)]
+    return pd.concat(every).sort_index()
+
+
+def gallery(
+    config: ConsistencyConfig,
+    every: pd.DataFrame,
+    look_up: Callable[[np.ndarray], pd.DataFrame],
+    transcripts: Transcripts,
+) -> Gallery:
+    """Every instance, or a sample and the lowest; the lowest first.
+
+    Args:
+        config: of the run.
+        every: `method` and `c2` of each instance, by its number.
+        look_up: from the numbers of some instances to their columns `SHOWN`.
+        transcripts: of the run.
+    """
+    shown = look_up(_shown(every, config.seed))
     shown = shown.assign(
         status=np.select(
             [shown["c2"].isna(), shown["coverage"] < config.low_coverage], ["undefined", "low coverage"], "ok"
@@ -31,20 +56,23 @@ def gallery(config: ConsistencyConfig, table: pd.DataFrame, transcripts: Transcr
     facets |= {"order": "order"} if config.orders != "one" else {}
     said = transcripts({*shown["asked_before"], *shown["asked_after"]})
     return Gallery(
-        caption=_caption(len(shown), len(table), config),
+        caption=_caption(len(shown), len(every), config),
         facets=list(facets),
         score="consistency",
         instances=[_instance(row, facets.values(), said) for row in shown.to_dict("records")],
     )
 
 
-def _shown(table: pd.DataFrame, seed: int) -> pd.DataFrame:
-    ranked = table.sort_values("c2", kind="stable", ignore_index=True)
+def _shown(every: pd.DataFrame, seed: int) -> np.ndarray:
+    """The numbers of those that are on the page, the lowest first."""
+    ranked = every.sort_values("c2", kind="stable")
+    numbers = ranked.index.to_numpy()
     if len(ranked) <= MOST:
-        return ranked
+        return numbers
+    ranked = ranked.reset_index(drop=True)
     lowest = ranked.groupby("method", observed=True, sort=False).head(LOWEST)
     drawn = ranked.sample(MOST, random_state=seed)
-    return ranked.loc[lowest.index.union(drawn.index)]
+    return numbers[lowest.index.union(drawn.index)]
 
 
 def _caption(n: int, n_all: int, config: ConsistencyConfig) -> str:

@@ -12,9 +12,9 @@ from ..runs.scores import resampling
 from ..scoring.engine import score_samples
 from .config import ConsistencyConfig
 from .dialogue import POSTERIOR, PRIOR
-from .instances import instances
+from .made import INSTANCES, made_of
+from .of_method import Names, of_method
 from .samples import options
-from .words import with_words
 
 COLUMNS = (
     Column("kappa_word", "gain over words", "3-class consistency beyond the words alone: 0 is word taste, 1 coherent"),
@@ -32,7 +32,9 @@ def rejected(scenario: str, variant: Mapping[str, Any]) -> int | None:
 
 def score(config: ConsistencyConfig, beliefs: pd.DataFrame) -> InnerScores:
     """Gain over the words, which have none themselves, change of log-odds, and consistency."""
-    sample, how = options(with_words(beliefs, instances(beliefs))), resampling(config)
+    made, how = made_of(beliefs), resampling(config)
+    (method,) = made.groups(INSTANCES)
+    sample = options(of_method(made, method, Names()))
     found = {number.metric: number.score for name in FAMILIES for number in score_samples([sample], how, name).numbers}
     return InnerScores({column.metric: found[column.metric] for column in COLUMNS}, 0.0)
 

@@ -1,7 +1,6 @@
 """The instances: each posterior beside its prior, with the fields of METRICS B2 that are looked at one by one."""
 
 import json
-from collections.abc import Iterator
 
 import numpy as np
 import pandas as pd
@@ -9,7 +8,7 @@ import pandas as pd
 from ...metrics import belief_consistency
 from ...metrics.beliefs import VALUED
 from ...metrics.validation import Floats
-from ..tables.rows import joined
+from ..tables.belief_parts import BeliefParts
 from .dialogue import MENTION
 from .noise import answers_worth
 
@@ -19,15 +18,13 @@ FIELDS = (
 )
 BEFORE, AFTER, MENTIONED = (tuple(f"{name}_{word}" for word in range(3)) for name in ("before", "after", "mentioned"))
 """Columns with the masses of the three words."""
+WORDS = tuple(f"word_{word}" for word in range(3))
+"""Columns with the words."""
 CONDITIONS = (
     *("template", "named", "rejected", "pending", "then", "hidden", "asked"),
     *("estimate", "draws", "thoughts", "unclosed", "covariance", "temperature"),
 )
 """The entries that a variant may have."""
-
-
-ITEMS_AT_ONCE = 200
-"""Items whose instances are made together: what is needed on the way does not grow with the run."""
 
 
 def conditions(beliefs: pd.DataFrame, *names: str) -> pd.DataFrame:
@@ -61,31 +58,13 @@ def instances(beliefs: pd.DataFrame) -> pd.DataFrame:
     """One row per posterior, method and temperature, with the fields of METRICS B2 beside its prior.
 
     `coverage` is the smaller of the two; `why` is the status of the read-out that has no number, or else that of the
-    posterior; `n_prior` and `n_posterior` are the answers on the two words, NaN of exact beliefs; `key` names the item
-    and the place.
+    posterior; `n_prior` and `n_posterior` are the answers on the two words, NaN of exact beliefs.
     """
-    return pd.concat([_instances(part) for part in _parts(beliefs)], ignore_index=True)
+    return pd.concat([instances_of(part) for part in BeliefParts.of(beliefs)], ignore_index=True)
 
 
-def _parts(beliefs: pd.DataFrame) -> Iterator[pd.DataFrame]:
-    """The table in parts of whole items that follow each other; in one where items do not."""
-    items, _ = pd.factorize(beliefs["item"])
-    parts = items // ITEMS_AT_ONCE
-    if (np.diff(parts) < 0).any() or not len(parts):
-        yield beliefs
-        return
-    starts = np.flatnonzero(np.diff(parts, prepend=-1))
-    for start, end in zip(starts, [*starts[1:], len(parts)], strict=True):
-        yield _without_others(beliefs.iloc[start:end])
-
-
-def _without_others(rows: pd.DataFrame) -> pd.DataFrame:
-    """Rows that remember no read-out but their own."""
-    named = [name for name in ("readout_id", "item", "cluster") if isinstance(rows[name].dtype, pd.CategoricalDtype)]
-    return rows.assign(**{name: rows[name].cat.remove_unused_categories() for name in named})
-
-
-def _instances(beliefs: pd.DataFrame) -> pd.DataFrame:
+def instances_of(beliefs: pd.DataFrame) -> pd.DataFrame:
+    """The same of a few items, whose beliefs these are."""
     own = beliefs[beliefs["scenario"].isin(("prior", "posterior"))]
     names = ("of", "item", "cluster", "kind", "method", "scenario", "coverage", "status", "forced_logp")
     masses, readouts = option_masses(own), conditions(own, *names)
@@ -97,13 +76,12 @@ def _instances(beliefs: pd.DataFrame) -> pd.DataFrame:
     before, after = masses.loc[rows["readout_id_prior"]].to_numpy(), masses.loc[rows["readout_id"]].to_numpy()
     score = belief_consistency(before, after, rejected)
     total = before.sum(axis=1)
+    words = own.pivot(index="readout_id", columns="option_index", values="option").loc[rows["readout_id"]]
     masses_of = np.hstack([before, after, _mentioned(beliefs, rows)])
-    place = _placed(rows)["place"].to_numpy()
     kept = ["readout_id", "readout_id_prior", "of", "of_prior", "item", "cluster", "kind", "method", "estimate"]
     return rows[[*kept, "temperature", "template", "forced_logp"]].assign(
         rejected=rejected,
-        place=place,
-        key=joined(rows["item"].to_numpy(), place),
+        place=_placed(rows)["place"].to_numpy(),
         order=rows["item"].str.rpartition("-")[2],
         why=rows["status"].astype(object).where(rows["status_prior"].isin(VALUED), rows["status_prior"].astype(object)),
         coverage=np.minimum(rows["coverage"], rows["coverage_prior"]),
@@ -113,6 +91,7 @@ def _instances(beliefs: pd.DataFrame) -> pd.DataFrame:
         n_prior=answers_worth(prior.set_index("readout_id").loc[rows["readout_id_prior"]], before, rejected),
         n_posterior=answers_worth(rows, after, rejected),
         **dict(zip((*BEFORE, *AFTER, *MENTIONED), masses_of.T, strict=True)),
+        **{name: words[word].to_numpy() for word, name in enumerate(WORDS)},
         **{name: getattr(score, name) for name in FIELDS},
     )
 

@@ -17,12 +17,15 @@ ONCE, TWICE = "1 rejection", "2 rejections"
 
 
 def second_table(beliefs: pd.DataFrame) -> pd.DataFrame:
-    """One row per context with two rejections, with `METRICS`; `p_invalid_*` is the mass of both rejected words."""
+    """One row per method and context with two rejections, with `METRICS`; `p_invalid_*` is the mass of both rejected
+    words.
+    """
     own = beliefs[beliefs["scenario"] == SECOND]
-    masses, rows = option_masses(own), conditions(own, "cluster")
+    masses, rows = option_masses(own), conditions(own, "method", "cluster")
     after = masses.loc[rows["readout_id"]].to_numpy()
     left = 3 - rows["rejected"].to_numpy(dtype=int) - rows["then"].to_numpy(dtype=int)
     total = after.sum(axis=1)
     invalid = total - after[np.arange(len(after)), left]
     share = invalid / np.where(total > 0, total, np.nan)
-    return rows.assign(c3=1 - jsd_leak(share), p_invalid_raw=invalid, p_invalid_norm=share, p_error_post=1 - total)
+    scores = {"c3": 1 - jsd_leak(share), "p_invalid_raw": invalid, "p_invalid_norm": share, "p_error_post": 1 - total}
+    return rows[["method", "cluster"]].assign(**scores)

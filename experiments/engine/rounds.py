@@ -2,7 +2,8 @@
 
 Each item is read in a thread of its own, and one of them runs at a time, in the order of the items, up to what it asks
 the model to read. When all wait, what they asked goes to the model, and while a GPU is at it the next batch of items
-runs up to what it asks. So nothing depends on which thread is faster.
+runs up to what it asks, which the GPU takes up next: then what becomes of the answers, up to the disk, costs no time of
+its own. So nothing depends on which thread is faster.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -91,40 +92,45 @@ class _Gathering(LanguageModel):
 class _Batch:
     """Items that are read together.
 
-    Raises nothing but what one of them raised, and that once it is asked for the results.
+    Raises nothing but what one of them raised, or what they asked, and that once it is asked for the results.
     """
 
-    def __init__(self, lm: LanguageModel, reads: Sequence[Callable[[LanguageModel], Any]]) -> None:
-        self.lm, self.readers = lm, [_Reader(lm, read) for read in reads]
-        self.go_on(dict.fromkeys(range(len(reads))))
+    def __init__(self, lm: LanguageModel, reads: Sequence[Callable[[LanguageModel], Any]], together: bool) -> None:
+        self.lm, self.together, self.readers = lm, together, [_Reader(lm, read) for read in reads]
+        self.error: Exception | None = None
+        self._go_on(dict.fromkeys(range(len(reads))))
 
-    def go_on(self, answers: Mapping[int, PackedReading | None]) -> None:
-        """Let these items run up to what they ask next."""
+    def _go_on(self, answers: Mapping[int, PackedReading | None]) -> None:
+        """Let these items run up to what they ask next, and have it read, without waiting for a GPU."""
         for i, answer in sorted(answers.items()):
             self.readers[i].go_on(answer)
+        if not any(one.error for one in self.readers):
+            try:
+                self._started = self._start()
+            except Exception as error:
+                self.error = error
 
-    def start(self, together: bool) -> Callable[[], dict[int, PackedReading]]:
-        """Have all that is asked read; what is returned waits for it."""
+    def _start(self) -> list[tuple[list[int], Callable[[], list[PackedReading]]]]:
+        """Have all that is asked read: of which items, and what waits for it."""
         asked = {i: one.asked for i, one in enumerate(self.readers) if one.asked}
         started: list[tuple[list[int], Callable[[], list[PackedReading]]]] = []
         while asked:
             settings = next(iter(asked.values())).settings
             same = [i for i, one in asked.items() if one.settings == settings]
             queries = [asked.pop(i).queries for i in same]
-            started.append((same, self.lm.start_reading(queries, together=together, **settings)))
-        return lambda: {i: one for same, finish in started for i, one in zip(same, finish(), strict=True)}
+            started.append((same, self.lm.start_reading(queries, together=self.together, **settings)))
+        return started
 
-    @property
-    def waits(self) -> bool:
-        """Whether some item waits for the model, and none has failed."""
-        failed = any(one.error for one in self.readers)
-        return not failed and any(one.asked for one in self.readers)
+    def read(self) -> None:
+        """Give the items what they ask, until none asks any more, or one has failed."""
+        while not (self.error or any(one.error for one in self.readers)) and any(one.asked for one in self.readers):
+            self._go_on({i: one for same, finish in self._started for i, one in zip(same, finish(), strict=True)})
 
     def results(self) -> list[Any]:
-        """Of each item. Raises what the first of them raised."""
-        for one in self.readers:
-            if one.error:
-                raise one.error
+        """Of each item. Raises what the first of them raised, or what they asked."""
+        for error in (*(one.error for one in self.readers), self.error):
+            if error:
+                raise error
         return [one.result for one in self.readers]
 
     def abandon(self) -> None:
@@ -150,13 +156,11 @@ def read_in_rounds(
     try:
         for reads, following in pairwise(chain(batches, [None])):
             assert reads is not None
-            batch = begun.pop() if begun else _Batch(lm, reads)
+            batch = begun.pop() if begun else _Batch(lm, reads, together)
             begun.append(batch)
-            while batch.waits:
-                finish = batch.start(together)
-                if following is not None and len(begun) == 1:
-                    begun.append(_Batch(lm, following))
-                batch.go_on(finish())
+            if following is not None:
+                begun.append(_Batch(lm, following, together))
+            batch.read()
             results = batch.results()
             begun.remove(batch)
             yield results

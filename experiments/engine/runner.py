@@ -7,6 +7,7 @@ import math
 import random
 from collections import Counter
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -19,10 +20,9 @@ from ...hooks.identity import condition_differences
 from ...hooks.store import ActivationWriter
 from ...hooks.store.header import Header
 from ...hooks.text import as_csv
-from ...metrics import INNER_KINDS
 from ..addons import ADDONS
-from ..addons.addon import ScoredRun
-from ..experiment import Experiment, RunConfig, TabulatesAnswers
+from ..addons.addon import ScoredRun, without_inner
+from ..experiment import Experiment, RunConfig, TabulatesAnswers, TakesParts
 from ..report.blocks import Prose
 from ..report.lead import Lead
 from ..report.rows import as_row, jsonable
@@ -140,10 +140,11 @@ def _report(folder: RunFolder, experiment: Experiment, config: RunConfig) -> Non
     folder.require_as_begun()
     if not folder.missing and folder.manifest["status"] != COMPLETE:  # shards that could not lock leave it to this
         complete(folder)
-    every = folder.beliefs()
-    beliefs = every[~every["kind"].isin(INNER_KINDS)]
+    whole = cache(folder.beliefs)
+    in_parts = folder.belief_parts().each(lambda parts: map(without_inner, parts))
+    beliefs: Any = in_parts if isinstance(experiment, TakesParts) else without_inner(whole())
     numbers, left_out = score_and_tell(experiment, config, beliefs)
-    scored = ScoredRun(folder, experiment, config, every, beliefs, numbers)
+    scored = ScoredRun(folder, experiment, config, whole, beliefs, numbers)
     added = [addon.finish(scored) for addon in ADDONS]
     every_number = [*numbers, *(number for one in added for number in one.numbers)]
     lead = Lead(verdicts(numbers), every_number, config.registered, folder.manifest.get("gate", []))

@@ -12,7 +12,7 @@ from ...metrics import INNER_KINDS
 from ..experiment import TakesRatings
 from ..runs.folder import RunFolder
 from ..runs.manifest import ITEMS, item_digests
-from ..runs.scores import resampling
+from ..runs.scores import as_taken, resampling
 from ..scoring.engine import OVER_MODELS, ScoredTable, require_unique, score_samples
 from ..scoring.measured import EVERY
 from ..scoring.number import Number, Resampling
@@ -55,6 +55,7 @@ def score_runs(
     several = len(runs) > 1
     names = [", ".join(own.values()) if several else "" for own in of_run]
     tables = [_beliefs(run, ratings) for run in runs]
+    taken = [as_taken(run.experiment, table) for run, table in zip(runs, tables, strict=True)]
     how = resampling(runs[0].config)
     how = how if seed is None else Resampling(seed, how.draws, how.level)
     digests = [item_digests(run.folder.recorded(ITEMS)) if several else {} for run in runs]
@@ -63,7 +64,7 @@ def score_runs(
             replace(with_key(sample, known) if several else sample, run=name)
             for sample in run.experiment.samples(run.config, beliefs)
         ]
-        for run, name, beliefs, known in zip(runs, names, tables, digests, strict=True)
+        for run, name, beliefs, known in zip(runs, names, taken, digests, strict=True)
     ]
     samples = [sample for own in by_run for sample in own]
     samples += _mixed(by_run, of_run) if several else []
@@ -81,7 +82,7 @@ def score_runs(
     found = score_samples(samples, how, metric, compared=compared, rivals=understood.rivals, over_models=over_models)
     own = [
         replace(number, run=name)
-        for run, name, beliefs in zip(runs, names, tables, strict=True)
+        for run, name, beliefs in zip(runs, names, taken, strict=True)
         for number in (run.experiment.own_scores(run.config, beliefs) if metric == EVERY else ())
     ]
     require_unique([*found.all, *own])

@@ -142,10 +142,14 @@ class Worker:
         costs = [one.cost for one in read]
         transcripts = [line for one in read for line in one.transcripts]
         beliefs = belief_table(row for one in read for row in one.rows)
-        outer = beliefs[~beliefs["kind"].isin(INNER_KINDS)]
+        named = zip(*(beliefs[name].tolist() for name in ("readout_id", "status", "kind")), strict=True)
+        statuses: dict[str, str] = {}
+        for readout_id, status, kind in named:
+            if kind not in INNER_KINDS:
+                statuses.setdefault(readout_id, status)
         note: dict[str, Any] = {
             "readouts": len(transcripts),
-            "statuses": dict(Counter(outer.drop_duplicates("readout_id")["status"])),
+            "statuses": dict(Counter(statuses.values())),
             **{name: sum(getattr(cost, name) for cost in costs) for name in COUNTED},
             "smallest_budget": min(cost.budget for cost in costs),
         }

@@ -3,14 +3,14 @@
 from collections.abc import Iterator
 
 import numpy as np
-import pandas as pd
 
 from ...metrics import coherence_claim, drift_covariance, martingale_iv, martingale_within, tost
 from ..runs.scores import resampling
 from ..scoring.number import Number
+from ..tables.belief_parts import BeliefTable
 from .config import MartingaleConfig
 from .doob import END, METHOD, START
-from .table import array, labels, marked
+from .table import array, labels, tables
 
 REACH, MOST_SE = 0.05, 0.03
 """Within what the control must be equivalent to zero, a slope or the root of drift², and how well the slope must be
@@ -18,12 +18,11 @@ known.
 """
 
 
-def control_numbers(config: MartingaleConfig, beliefs: pd.DataFrame) -> Iterator[Number]:
+def control_numbers(config: MartingaleConfig, beliefs: BeliefTable) -> Iterator[Number]:
     """The plain slope, which shows what noise of the prior does, the slope by split readings, and the drift from
     disjoint halves, both with their equivalence to zero. None if no control was run.
     """
-    table = marked(beliefs)
-    table = table[table["control"].notna()]
+    table = tables(beliefs).control
     if table.empty:
         return
     key = ["domain", "prompt", "item", "cluster", "draw"]

@@ -24,6 +24,7 @@ from ..reading.judge import judge_rows
 from ..reading.place import BeliefPlace
 from ..reading.stated import stated_rows
 from ..scoring.number import Number
+from ..tables.belief_parts import BeliefTable
 from ..tables.samples import Sample
 from .config import MartingaleConfig, Reasoning
 from .doob import control_rows
@@ -49,6 +50,7 @@ class Martingale(Experiment):
     headline = "M"
     gate = (COVERAGE, PARSED, EVIDENCE, RESPONDING)
     config_type = MartingaleConfig
+    by_parts = True
     conditions = frozenset({"generation", "debate", "sampling", "stated.draws", "thoughts"})
     choices = frozenset(
         {"domains", "reasoning", "chains", "trajectories", "doob", "most_unparsed", "gate_urns"}
@@ -97,11 +99,11 @@ class Martingale(Experiment):
             exact.captured,
         )
 
-    def samples(self, config: MartingaleConfig, beliefs: pd.DataFrame) -> Iterator[Sample]:
+    def samples(self, config: MartingaleConfig, beliefs: BeliefTable) -> Iterator[Sample]:
         """Updates and readings of each method, over all and per cell."""
         return samples(config, beliefs)
 
-    def own_scores(self, config: MartingaleConfig, beliefs: pd.DataFrame) -> Iterator[Number]:
+    def own_scores(self, config: MartingaleConfig, beliefs: BeliefTable) -> Iterator[Number]:
         """Distance from a known posterior, ends of trajectories, the negative control."""
         return own_scores(config, beliefs)
 
@@ -114,7 +116,7 @@ class Martingale(Experiment):
         return published(numbers)
 
     def findings(
-        self, config: MartingaleConfig, beliefs: pd.DataFrame, numbers: Sequence[Number], transcripts: Transcripts
+        self, config: MartingaleConfig, beliefs: BeliefTable, numbers: Sequence[Number], transcripts: Transcripts
     ) -> Findings:
         """Tables, figures, and the trajectories."""
         return findings(config, beliefs, numbers, transcripts)

@@ -2,10 +2,9 @@
 
 from collections.abc import Mapping, Sequence
 
-import pandas as pd
-
 from ..experiment import Column, Findings, Table, Transcripts
 from ..scoring.number import Number
+from ..tables.belief_parts import BeliefTable
 from ..tables.samples import ALL
 from .config import MartingaleConfig
 from .control import MOST_SE, REACH
@@ -106,7 +105,7 @@ DRIFT = (Column("drift2", "drift²", "mean squared drift of a question's chains,
 
 
 def findings(
-    config: MartingaleConfig, beliefs: pd.DataFrame, numbers: Sequence[Number], transcripts: Transcripts
+    config: MartingaleConfig, beliefs: BeliefTable, numbers: Sequence[Number], transcripts: Transcripts
 ) -> Findings:
     """Tables, figures, and the trajectories."""
     table = readings(beliefs)

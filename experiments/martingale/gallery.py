@@ -5,6 +5,7 @@ import math
 import pandas as pd
 
 from ..experiment import Gallery, Instance, Message, Transcript, Transcripts
+from ..tables.belief_parts import BeliefTable
 from .config import MartingaleConfig
 from .table import CELL, TRAJECTORY, trajectory_statuses
 
@@ -12,7 +13,7 @@ MOST = 300
 """Trajectories on a page; of more, so many are drawn."""
 
 
-def gallery(config: MartingaleConfig, table: pd.DataFrame, beliefs: pd.DataFrame, transcripts: Transcripts) -> Gallery:
+def gallery(config: MartingaleConfig, table: pd.DataFrame, beliefs: BeliefTable, transcripts: Transcripts) -> Gallery:
     """Every trajectory, or a sample; those that move the first method's belief most come first."""
     one = TRAJECTORY[2:]
     statuses = trajectory_statuses(beliefs)

@@ -7,6 +7,7 @@ import numpy as np
 import pandas as pd
 
 from ...hooks.errors import UserError
+from ..tables.belief_parts import BeliefTable
 from ..tables.cells import Array
 from ..tables.rows import joined
 from ..tables.samples import ALL, Elicited, Sample
@@ -18,7 +19,7 @@ PLACE = ["item", "reasoning", "prompt", "draw"]
 """Names a trajectory within a run and a method."""
 
 
-def samples(config: MartingaleConfig, beliefs: pd.DataFrame) -> Iterator[Sample]:
+def samples(config: MartingaleConfig, beliefs: BeliefTable) -> Iterator[Sample]:
     """Of each method, over all cells and in each: its updates, and its readings by themselves. Of several methods also
     what each read at the same places.
 

@@ -9,6 +9,7 @@ import pandas as pd
 from ...metrics import Score, cluster_mean, evidence_responding, evidence_slope, martingale_within
 from ..runs.scores import gate, resampling
 from ..scoring.number import Number
+from ..tables.belief_parts import BeliefTable
 from ..tables.updates import STEPWISE
 from .config import MartingaleConfig
 from .control import control_numbers
@@ -23,7 +24,7 @@ STATUSES = {
 }
 
 
-def own_scores(config: MartingaleConfig, beliefs: pd.DataFrame) -> Iterator[Number]:
+def own_scores(config: MartingaleConfig, beliefs: BeliefTable) -> Iterator[Number]:
     """Of each method and subset where the true posterior is known, the mean distance from it, and its own slope on the
     same draws, which is chance alone; its gate; the share of trajectories of each status but `ok`; and the control.
     """

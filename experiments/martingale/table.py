@@ -1,13 +1,14 @@
 """From the belief table to readings, and from these to the pairs that a martingale regression takes (METRICS A11)."""
 
 import json
-from collections.abc import Iterator
-from typing import Any
+from collections.abc import Iterator, Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
 
 from ...metrics.validation import Floats
+from ..tables.belief_parts import BeliefParts, BeliefTable, in_parts
 from ..tables.samples import ALL
 from ..tables.updates import STEPWISE
 
@@ -19,11 +20,41 @@ GATE = "gate"
 """The domain of the urns that the gate is judged by, which enter no other number."""
 MARKS = ("draw", *FACETS, "truth", "statuses", "control")
 """What a variant may hold besides the cell."""
+CONTROL = ["domain", "prompt", "item", "cluster", "draw", "step", "reading", "prob"]
+"""What is kept of the negative control."""
 SHARED = -1
 """In place of the draw of a start, which every trajectory shares."""
 
 
-def readings(beliefs: pd.DataFrame, *, of_gate: bool = False) -> pd.DataFrame:
+class Tables(NamedTuple):
+    """What numbers and pages are made of."""
+
+    readings: pd.DataFrame
+    urns: pd.DataFrame
+    """The readings of the gate's urns."""
+    statuses: pd.DataFrame
+    control: pd.DataFrame
+    """What was read of the negative control."""
+
+
+def tables(beliefs: BeliefTable) -> Tables:
+    """Those of a run, made of a part of it at a time."""
+    return in_parts(beliefs).once(_tables)
+
+
+def _tables(beliefs: BeliefParts) -> Tables:
+    readings, urns, statuses, control = zip(*map(_of_part, beliefs), strict=True)
+    return Tables(_arranged(readings), _arranged(urns), _joined(statuses), _joined(control))
+
+
+def _of_part(beliefs: pd.DataFrame) -> Tables:
+    whole = _told(beliefs)
+    of_gate = whole["domain"] == GATE
+    own, urns = whole[~of_gate], whole[of_gate]
+    return Tables(_readings(own), _readings(urns), _statuses(own), own.loc[own["control"].notna(), CONTROL])
+
+
+def readings(beliefs: BeliefTable, *, of_gate: bool = False) -> pd.DataFrame:
     """One row per trajectory, step and method: `belief`, the mean of its readings, NaN where one has no number; their
     means in each order, `reading_0` and `reading_1`, and in each wording, `wording_0`, ..., where there are several;
     `first`, the reading in the first wording and order; `coverage`, `status`, `cluster`, `outcome`, `truth`.
@@ -31,7 +62,11 @@ def readings(beliefs: pd.DataFrame, *, of_gate: bool = False) -> pd.DataFrame:
     The start, which is stored once, stands in every trajectory of its question. The negative control is left
     out. So are the gate's urns, or all but these.
     """
-    table = marked(beliefs, of_gate=of_gate)
+    made = tables(beliefs)
+    return made.urns if of_gate else made.readings
+
+
+def _readings(table: pd.DataFrame) -> pd.DataFrame:
     table = table[table["control"].isna()]
     key = [*TRAJECTORY, "step"]
     own = table.groupby(key, sort=False, dropna=False)
@@ -50,21 +85,29 @@ def readings(beliefs: pd.DataFrame, *, of_gate: bool = False) -> pd.DataFrame:
     return _with_starts(found.reset_index())
 
 
-def marked(beliefs: pd.DataFrame, *, of_gate: bool = False) -> pd.DataFrame:
-    """The rows of P(yes), with what their variants say in columns of its own; of the gate's urns, or of all else."""
+def marked(beliefs: pd.DataFrame) -> pd.DataFrame:
+    """The rows of P(yes), with what their variants say in columns of its own; not of the gate's urns."""
+    whole = _told(beliefs)
+    return whole[whole["domain"] != GATE].reset_index(drop=True)
+
+
+def _told(beliefs: pd.DataFrame) -> pd.DataFrame:
     table = beliefs[beliefs["option_index"] == 0].reset_index(drop=True)
     for name in ("kind", "method", "item", "cluster", "status"):
         table[name] = table[name].astype(str)
     texts = table["variant"].astype(str)
     known = {text: json.loads(text) for text in texts.unique()}
     variants = pd.DataFrame([known[text] for text in texts]).reindex(columns=[*CELL, *MARKS])
-    whole = pd.concat([table, variants.fillna({"draw": SHARED})], axis=1)
-    return whole[(whole["domain"] == GATE) == of_gate].reset_index(drop=True)
+    return pd.concat([table, variants.fillna({"draw": SHARED})], axis=1)
 
 
-def trajectory_statuses(beliefs: pd.DataFrame) -> pd.DataFrame:
+def trajectory_statuses(beliefs: BeliefTable) -> pd.DataFrame:
     """One row per trajectory: its cell, item, cluster, draw and status."""
-    starts = marked(beliefs).dropna(subset=["statuses"]).drop_duplicates([*CELL, "item"])
+    return tables(beliefs).statuses
+
+
+def _statuses(table: pd.DataFrame) -> pd.DataFrame:
+    starts = table.dropna(subset=["statuses"]).drop_duplicates([*CELL, "item"])
     rows = starts[[*CELL, "item", "cluster", "statuses"]].explode("statuses", ignore_index=True)
     return rows.rename(columns={"statuses": "status"}).dropna(subset=["status"])
 
@@ -84,15 +127,35 @@ def _worst(statuses: "pd.Series[str]") -> str:
 
 
 def _with_starts(table: pd.DataFrame) -> pd.DataFrame:
-    """A start without a draw is written into every trajectory that goes on from it."""
+    """A start without a draw is written into every trajectory that goes on from it. `place` is that of the method."""
+    place = {name: i for i, name in enumerate(table["method"].unique())}
+    table = table.assign(place=table["method"].map(place))
     shared = table[table["draw"] == SHARED].drop(columns="draw")
     own = table[table["draw"] != SHARED]
     drawn = own[TRAJECTORY].drop_duplicates()
     begun = shared.merge(drawn, on=TRAJECTORY[:-1], how="inner")
-    whole = pd.concat([begun, own], ignore_index=True)
-    place = {name: i for i, name in enumerate(table["method"].unique())}  # methods stay in the order of the settings
+    return pd.concat([begun, own], ignore_index=True)
+
+
+def _arranged(parts: Sequence[pd.DataFrame]) -> pd.DataFrame:
+    """Readings of all parts by method, in the order of the settings, and trajectory."""
+    firsts = [part.drop_duplicates("method").sort_values("place")["method"] for part in parts]
+    place = {name: i for i, name in enumerate(dict.fromkeys(name for first in firsts for name in first))}
+    whole = _joined([part.drop(columns="place") for part in parts])
     whole = whole.assign(place=whole["method"].map(place)).sort_values(["place", *CELL, "item", "draw", "step"])
-    return whole.drop(columns="place").reset_index(drop=True)
+    facets = [name for facet in FACETS for name in sorted(facet_columns(whole, facet), key=_level)]
+    others = [name for name in whole.columns if name not in (*facets, "place")]
+    return whole[[*others, *facets]].reset_index(drop=True)
+
+
+def _level(name: str) -> float:
+    """Of a facet, from the name of its column."""
+    return float(name.rpartition("_")[2])
+
+
+def _joined(parts: Sequence[pd.DataFrame]) -> pd.DataFrame:
+    """Rows of all parts; an empty part knows no types."""
+    return pd.concat([part for part in parts if len(part)] or parts[:1], ignore_index=True)
 
 
 def pairs(table: pd.DataFrame, mode: str) -> pd.DataFrame:

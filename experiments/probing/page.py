@@ -1,5 +1,6 @@
 """The page of a probe: first what may be claimed, then what it rests on."""
 
+import math
 from collections.abc import Sequence
 
 from ... import __version__
@@ -7,6 +8,7 @@ from ...probes.card.claims import NEEDED_FOR_BELIEF, Card, told
 from ...probes.card.site_rule import TOO_FEW
 from ...probes.evidence.estimators import DRAWS
 from ...probes.evidence.refit import METHOD, Refitted
+from ...probes.evidence.skill import Recall
 from ...probes.evidence.transfer import Transfer
 from ...probes.job import Judged
 from ...probes.selection.sweep import layer_at
@@ -156,17 +158,17 @@ def _numbers(judged: Judged) -> TableBlock:
         "recall": "recall at 1% false alarms on neutral chat",
     }
     numbers = judged.study.numbers
-    shown = {names[name]: numbers[name] for name in names if name in numbers}
-    shown |= {name: one for name, one in numbers.items() if "[" in name}
-    rows = [_row(name, one) for name, one in shown.items()]
+    named = {names[name]: numbers[name] for name in names if name in numbers}
+    named |= {name: one for name, one in numbers.items() if "[" in name}
+    rows = [[Cell(name), _cell(one)] for name, one in named.items()]
     if (recall := judged.study.recall) is not None:
-        text = shown(recall.recall) if recall.recall == recall.recall else f"too few negatives ({recall.n_negatives})"
-        rows.append([Cell("recall at 1% false alarms among false statements"), Cell(text)])
+        rows.append([Cell("recall at 1% false alarms among false statements"), Cell(recalled(recall))])
     return TableBlock(title="On held-out groups", head=[("", ""), ("estimate", "")], rows=rows)
 
 
-def _row(name: str, one: Refitted) -> list[Cell]:
-    return [Cell(name), _cell(one)]
+def recalled(recall: Recall) -> str:
+    """The share that is found, or why it is not known."""
+    return shown(recall.recall) if math.isfinite(recall.recall) else f"too few negatives ({recall.n_negatives})"
 
 
 def _cell(one: Refitted) -> Cell:

@@ -136,7 +136,8 @@ def reading_rows(
     config: RunConfig, question: Question, reading: ExactReading, lm: LanguageModel
 ) -> list[dict[str, Any]]:
     """The rows that one reading fills: at temperature 1, at others, and inside; without experiment and item."""
-    rows = [_named(question) | row for row in lm.option_rows(reading, question.options, config.low_coverage)]
+    named = _named(question)
+    rows = [named | row for row in lm.option_rows(reading, question.options, config.low_coverage)]
     for temperature, logp in reading.tempered.items():
         named = _named(question, f"@T={temperature:g}", temperature=temperature) | {"method": question.method}
         rows += [named | row for row in exact_rows(logp, question.options, config.low_coverage)]
@@ -201,13 +202,15 @@ def _sampled(
     thinks = lm.spec.thinking == "on"
     matches = [match_options(one, names, thinking=thinks) for one in said]
     rows = match_rows(matches, names, config.low_coverage)
-    rows = [_estimated(question, SAMPLED, len(said)) | row for row in rows]
+    estimated = _estimated(question, SAMPLED, len(said))
+    rows = [estimated | row for row in rows]
     if question.mentioned and config.sampling.faithful and not config.sampling.stop:
         spoken = lm.reader.query(
             question.readout_id, question.conversation, question.mentioned, question.prefill, spaced=False
         )
         expected = _expected(lm.mentions(said, spoken, config.sampling), question, config.low_coverage)
-        rows += [_estimated(question, EXPECTED, len(said)) | row for row in expected]
+        estimated = _estimated(question, EXPECTED, len(said))
+        rows += [estimated | row for row in expected]
     return rows
 
 

@@ -1,10 +1,10 @@
 """The page of a run, in blocks."""
 
 import math
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-import pandas as pd
 import yaml
 
 from ... import __version__
@@ -13,6 +13,7 @@ from ..experiment import Column, Experiment, Figure, Findings, RunConfig, Table
 from ..scoring.number import Key, Number, shown
 from ..scoring.paired import DIFFERENCE
 from ..scoring.verdict import Verdict
+from ..tables.belief_parts import BeliefTable, in_parts
 from ..tables.samples import ALL
 from .blocks import Block, Cell, Folded, Instances, Picture, Prose, Stamp, TableBlock
 from .cells import NONE, absent, qualified, score_cell
@@ -32,7 +33,7 @@ def run_page(
     lead: Lead,
     findings: Findings,
     numbers: Sequence[Number],
-    beliefs: pd.DataFrame,
+    beliefs: BeliefTable,
     notes: Mapping[Key, str],
     added: Sequence[Block],
 ) -> Page:
@@ -235,18 +236,21 @@ def _differences(numbers: Sequence[Number], findings: Findings, notes: Mapping[K
     return [TableBlock(title="Do the methods differ?", caption=caption, head=head, rows=rows)] if paired else []
 
 
-def _competitors(told: _Told, beliefs: pd.DataFrame, methods: Sequence[str], config: RunConfig) -> TableBlock:
+def _competitors(told: _Told, beliefs: BeliefTable, methods: Sequence[str], config: RunConfig) -> TableBlock:
     """The tokens that most often are likelier than any option's first, and how many read-outs are flagged."""
-    readouts = beliefs.drop_duplicates("readout_id")
+    counts: dict[str, Counter[str]] = {method: Counter() for method in methods}
+    flagged: Counter[str] = Counter()
+    for part in in_parts(beliefs):
+        readouts = part[(~part["readout_id"].duplicated()) & (part["competitor"] != "")]
+        for method, own in readouts.groupby("method", observed=True, sort=False):
+            if str(method) in counts:
+                counts[str(method)].update(own["competitor"].tolist())
+                flagged[str(method)] += int((own["status"] == "low_coverage").sum())
     rows = []
-    for method in methods:
-        own = readouts[(readouts["method"] == method) & (readouts["competitor"] != "")]
-        if own.empty:  # answers that are counted have none
-            continue
-        shares = own["competitor"].value_counts(normalize=True)[:3]
-        flagged = (own["status"] == "low_coverage").mean()
-        likely = ", ".join(f"{token!r} {share:.0%}" for token, share in shares.items())
-        rows.append([told.method(method), Cell(f"{flagged:.0%}"), Cell(likely, code=True)])
+    for method, own in counts.items():
+        if n := own.total():  # answers that are counted have none
+            likely = ", ".join(f"{token!r} {count / n:.0%}" for token, count in own.most_common(3))
+            rows.append([told.method(method), Cell(f"{flagged[method] / n:.0%}"), Cell(likely, code=True)])
     return TableBlock(
         title="What the model would rather say",
         caption="The likeliest next tokens with which no option begins, and the share of read-outs whose options hold "

@@ -32,6 +32,7 @@ from ...hooks.locks import NoLocksError, locked
 from ...hooks.store.commits import AGAIN, append_commit, commit_files, last_digest, read_commits
 from ...metrics.beliefs import COLUMNS, check_belief_table
 from ..experiment import Transcript
+from ..tables.belief_parts import ROWS_AT_ONCE, BeliefParts
 from .manifest import CERTIFICATE, CONFIG, ITEMS, MANIFEST, digest
 from .sessions import FOLDER as SESSIONS
 from .sessions import RunSession, begin, sessions
@@ -245,11 +246,36 @@ class RunFolder:
 
         Raises UserError if there is none, or for a file that cannot be read.
         """
-        tables = [self._table(commit) for commit in self._in_order()]
-        if not tables:
+        return _in_memory(list(self._tables(set())))
+
+    def belief_parts(self) -> BeliefParts:
+        """The same by parts, whose contract is checked once, however often they are read. What is made of them lies in
+        the run's folder, in files without a name.
+        """
+        checked: set[str] = set()
+
+        def parts() -> Iterator[pd.DataFrame]:
+            held: list[pa.Table] = []
+            for table in self._tables(checked):
+                held.append(table)
+                if sum(map(len, held)) >= ROWS_AT_ONCE:
+                    yield _in_memory(held)
+                    held = []
+            if held:
+                yield _in_memory(held)
+
+        return BeliefParts(parts, self.path)
+
+    def _tables(self, checked: set[str]) -> Iterator[pa.Table]:
+        """One of each batch, in order; what is checked is added to what was. Raises UserError if there is none, or for
+        a file that cannot be read.
+        """
+        known = [(name := _file(commit, "beliefs"), commit["files"][name]) for commit in self._in_order()]
+        if not known:
             raise UserError(f"{self.path}: holds no beliefs yet; run it first")
-        table = pa.concat_tables(tables).unify_dictionaries()
-        return table.to_pandas(split_blocks=True, self_destruct=True)
+        for name, its_digest in known:
+            yield self._table(name, its_digest, check=its_digest not in checked)
+            checked.add(its_digest)
 
     def require_no_other_beliefs(self) -> None:
         """Raise UserError for parts of beliefs that do not count, or that are not as they were written."""
@@ -336,12 +362,12 @@ class RunFolder:
                 raise ValueError("is damaged: its digest is wrong")
         return data
 
-    def _table(self, commit: dict[str, Any]) -> pa.Table:
-        name = _file(commit, "beliefs")
-        data = self.verified(name, commit["files"][name])
+    def _table(self, name: str, known: str, check: bool) -> pa.Table:
+        data = self.verified(name, known)
         with in_one_line(self.path / name):
             table = pq.read_table(pa.BufferReader(data), read_dictionary=TEXTS)
-            check_belief_table(table.to_pandas())
+            if check:
+                check_belief_table(table.to_pandas())
         return table
 
 
@@ -375,6 +401,12 @@ def few_draws(said: Transcript) -> Transcript:
     """A transcript with the first of what was sampled."""
     few: Any = {key: said[key][:DRAWS] for key in ("thoughts", "answers")}
     return said | few
+
+
+def _in_memory(tables: list[pa.Table]) -> pd.DataFrame:
+    table = pa.concat_tables(tables).unify_dictionaries()
+    tables.clear()
+    return table.to_pandas(split_blocks=True, self_destruct=True)
 
 
 def _file(commit: dict[str, Any], room: str) -> str:

@@ -2,15 +2,14 @@
 
 from typing import Any
 
-import pandas as pd
-
 from ...hooks.errors import UserError
 from ...metrics import belief_gate
-from ..experiment import Experiment, RunConfig
+from ..experiment import Experiment, RunConfig, TakesParts
 from ..scoring.engine import require_unique, score_samples
 from ..scoring.measured import SLOW
 from ..scoring.number import Number, Resampling
 from ..scoring.verdict import GATE
+from ..tables.belief_parts import BeliefTable, in_parts
 from ..tables.samples import ALL
 
 
@@ -33,7 +32,12 @@ def gate(config: RunConfig, method: str, kind: str = "exact", **readings: Any) -
     return Number(metric=GATE, method=method, kind=kind, score=score, quantity="competence gate", code="W4")
 
 
-def score_run(experiment: Experiment, config: RunConfig, beliefs: pd.DataFrame) -> list[Number]:
+def as_taken(experiment: Experiment, beliefs: BeliefTable) -> Any:
+    """Beliefs as the experiment takes them: by parts, if it can."""
+    return in_parts(beliefs) if isinstance(experiment, TakesParts) else beliefs
+
+
+def score_run(experiment: Experiment, config: RunConfig, beliefs: BeliefTable) -> list[Number]:
     """The engine's numbers of the experiment's samples, the paired differences of its headline, and its own numbers.
 
     Raises UserError for an experiment that breaks its contract: two numbers of one name, or no headline.
@@ -42,11 +46,12 @@ def score_run(experiment: Experiment, config: RunConfig, beliefs: pd.DataFrame) 
 
 
 def score_and_tell(
-    experiment: Experiment, config: RunConfig, beliefs: pd.DataFrame
+    experiment: Experiment, config: RunConfig, beliefs: BeliefTable
 ) -> tuple[list[Number], dict[str, str]]:
     """The same, and metric -> why it was left out of a run that is too large for it."""
-    found = score_samples(experiment.samples(config, beliefs), resampling(config), compared={experiment.headline})
-    numbers = [*found.all, *experiment.own_scores(config, beliefs)]
+    taken = as_taken(experiment, beliefs)
+    found = score_samples(experiment.samples(config, taken), resampling(config), compared={experiment.headline})
+    numbers = [*found.all, *experiment.own_scores(config, taken)]
     require_unique(numbers)
     if not any(number.metric == experiment.headline and number.subset == ALL for number in numbers):
         raise UserError(f"{experiment.name}: its headline {experiment.headline!r} is no number of the subset {ALL!r}")

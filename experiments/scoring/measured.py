@@ -1,6 +1,6 @@
 """Samples, each scored by itself by every metric that fits it, one sample after the other."""
 
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -15,8 +15,9 @@ from .progress import progress
 
 EVERY = "all"
 SLOW_ROWS = 200_000
-"""Above this, `all` leaves out what resamples signs, or solves a program, row by row; by name it runs."""
-SLOW = ("martingale-tests", *(book.name for book in dutch_book.METRICS))
+"""Above this, `all` leaves out what resamples signs, or solves a program, row by row, or exchanges the beliefs of every
+two items; by name it runs."""
+SLOW = ("martingale-tests", "consistency-kappa", *(book.name for book in dutch_book.METRICS))
 
 
 @dataclass(frozen=True)
@@ -43,12 +44,13 @@ def measured(
 ) -> Measured:
     """Score each sample by itself, and keep what numbers are made of, so that they can be compared.
 
-    Samples are taken one at a time, and only what can be compared is kept: those that are made on the way need the
-    memory of one.
+    Samples are taken one at a time, and of those that are made on the way only what can be compared is kept, besides
+    their names: they need the memory of one.
 
     Arguments and errors as of `score_samples`; with `only_compared` there is nothing but what can be compared.
     """
-    by_metric = [_ByMetric(candidate) for candidate in chosen(metric)]
+    kept = _itself if isinstance(samples, Collection) else bare
+    by_metric = [_ByMetric(candidate, kept) for candidate in chosen(metric)]
     names = []
     with progress() as begin:
         for sample in samples:
@@ -88,6 +90,8 @@ class _ByMetric:
     """One metric, and what it has made of the samples so far."""
 
     metric: Metric
+    kept: Callable[[Sample], Sample]
+    """What is kept of a sample beside what it is compared by."""
     numbers: list[Number] = field(default_factory=list)
     comparable: dict[str, dict[str, tuple[Sample, Compared]]] = field(default_factory=dict)
     fits: bool = False
@@ -124,7 +128,11 @@ class _ByMetric:
             raise UserError(", ".join(filter(None, (self.metric.name, sample.name))) + f": {error}") from error
         self.numbers += own
         if found and wanted and not _withheld(found.metric, own):
-            self.comparable.setdefault(found.metric, {})[sample.name] = (sample, found)
+            self.comparable.setdefault(found.metric, {})[sample.name] = (self.kept(sample), found)
+
+
+def _itself(sample: Sample) -> Sample:
+    return sample
 
 
 def _withheld(metric: str, numbers: Sequence[Number]) -> bool:

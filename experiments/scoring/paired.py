@@ -22,6 +22,7 @@ from ...metrics import (
 )
 from ...metrics.inference.rows import cluster_sums
 from ..tables.cells import Array
+from ..tables.rows import texts
 from ..tables.samples import Sample
 from .families import Compared, dutch_book
 from .number import Number, Resampling
@@ -56,7 +57,7 @@ class Pair:
     @cached_property
     def rows(self) -> tuple[Array, Array]:
         """Which rows of either have a counterpart, in one order."""
-        _, mine, theirs = np.intersect1d(self.first.keys.astype(str), self.second.keys.astype(str), return_indices=True)
+        _, mine, theirs = np.intersect1d(texts(self.first.keys), texts(self.second.keys), return_indices=True)
         return mine, theirs
 
     def difference(self, family_size: int, how: Resampling) -> PairedDifference:
@@ -68,7 +69,7 @@ class Pair:
         found = self.first.difference(one, two, self.first.clusters[mine], family_size, how)
         if found.status == "ok" and self._few_surprises(mine, theirs):
             found = replace(found, status="few_surprises")
-        alone = (len(set(made.keys.astype(str))) - len(mine) for made in (self.first, self.second))
+        alone = (len(set(texts(made.keys))) - len(mine) for made in (self.first, self.second))
         return replace(found, **dict(zip(("n_only_first", "n_only_second"), alone, strict=True)))
 
     def _few_surprises(self, mine: Array, theirs: Array) -> bool:

@@ -36,6 +36,14 @@ def joined(*parts: Array) -> Array:
     return np.array([GLUE.join(row) for row in zip(*texts, strict=True)], dtype=object)
 
 
+def texts(keys: Array) -> Array:
+    """Names of rows as texts, of which each is in memory once, however many arrays have it: numpy's own have as many
+    letters as the longest.
+    """
+    found = keys.astype(object, copy=False)
+    return found if all(isinstance(key, str) for key in found) else found.astype(str).astype(object)
+
+
 def with_key(sample: Sample, digests: Mapping[str, str]) -> Sample:
     """The sample, its keys followed by the digest of the item that they begin with: then only rows about the same
     content pair, whatever items are called in other runs.

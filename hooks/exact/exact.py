@@ -6,6 +6,7 @@ ordinary forward pass per surface form; the two must agree.
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import pairwise
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
@@ -182,22 +183,29 @@ class _Count:
 
 def finished(steps: Steps, temperatures: Sequence[float], views: "Sequence[View]" = ()) -> list[ExactReading]:
     """The readings of queries whose nodes have all been kept."""
-    built, found = steps.built, []
-    for query, place, sums in zip(built.queries, built.placed, steps.sums(), strict=True):
-        first, *other = sums.logp
+    built, found = steps.built, list[ExactReading]()
+    if not built.queries:
+        return found
+    sums = steps.sums()
+    form = option = 0
+    for query, competitor, forced in zip(built.queries, steps.competitors(), sums.forced, strict=True):
+        counts = query.paths.counts.tolist()
+        ends = np.cumsum([form, *counts]).tolist()
+        first, *other = sums.options[:, option : option + len(counts)]
         seen = views if query.inner else ()
         tempered, inner = other[: len(temperatures)], other[len(temperatures) : len(temperatures) + len(seen)]
         found.append(
             ExactReading(
                 query.readout_id,
                 first,
-                sums.form_logp,
-                steps.competitor(place.last),
-                sums.forced_logp,
+                tuple(sums.forms[start:end] for start, end in pairwise(ends)),
+                competitor,
+                forced,
                 dict(zip(temperatures, tempered, strict=True)),
                 dict(zip(seen, inner, strict=True)),
             )
         )
+        form, option = ends[-1], option + len(counts)
     return found
 
 
@@ -209,7 +217,8 @@ def normalised(logp: NDArray[np.float64]) -> NDArray[np.float64]:
 
 def exact_rows(logp: NDArray[np.float64], options: Sequence[Option], low_coverage: float) -> list[dict[str, object]]:
     """The rows of the belief table that a distribution fills, without the columns of its experiment."""
-    prob, coverage = normalised(logp), float(np.exp(log_sum(logp)))
+    total = log_sum(logp)
+    prob, coverage = np.exp(logp - total) if np.isfinite(total) else np.full(len(logp), np.nan), float(np.exp(total))
     status = "nan" if np.isnan(prob).any() else "low_coverage" if coverage < low_coverage else "ok"
     rows = option_rows([one.name for one in options], prob, kind="exact", coverage=coverage, status=status)
     return [row | {"logp": one} for row, one in zip(rows, logp, strict=True)]
@@ -244,5 +253,5 @@ def make_reading(readout_id: str, form_logp: tuple[NDArray[np.float64], ...], co
     """Sum the forms of each option. Raises UserError for NaN: a broken model gives no belief."""
     every = np.concatenate(form_logp)
     refuse_nan(every, [(readout_id, len(every))])
-    logp = at_most_one(sum_groups(every, starts([len(forms) for forms in form_logp])))
+    logp = at_most_one(sum_groups(every, starts([len(forms) for forms in form_logp])), np.array([len(form_logp)]))
     return ExactReading(readout_id, logp, form_logp, competitor)

@@ -44,7 +44,8 @@ def _read(query: Query, model: "PreTrainedModel") -> ExactReading:
             steps = logp[torch.arange(len(path)), torch.tensor(path)].sum()
             sums.append(float(steps + logp[-1, torch.from_numpy(query.terminators.ids)].logsumexp(0)))
         form_logp.append(np.array(sums))
-    competitor = best_competitor(next_token_logp(model, prompt, first=len(prompt) - 1)[0], query.paths.first_ids)
+    barred = set(query.paths.first_ids.tolist())
+    competitor = best_competitor(next_token_logp(model, prompt, first=len(prompt) - 1)[0], barred)
     reading = make_reading(query.readout_id, tuple(form_logp), competitor)
     if not query.prompt.prefilled:
         return reading

@@ -1,6 +1,6 @@
 """The token tree of a set of queries: what must be run, and what is read where."""
 
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -20,8 +20,6 @@ class Placed:
     """The prompt's nodes."""
     prefilled: tuple[int, ...] | None
     """The nodes of the prefilled turns."""
-    forms: tuple[tuple[tuple[int, ...], ...], ...]
-    """[option][form] -> nodes."""
 
     @property
     def last(self) -> int:
@@ -34,36 +32,47 @@ class QueryTree:
 
     Args:
         queries: in their order.
-        apart: which of them share no node with those before, ascending.
+        apart: which of them share no node with those before, ascending; once more for a set of none before them.
     """
 
-    def __init__(self, queries: Sequence[Query], apart: Collection[int] = ()) -> None:
+    def __init__(self, queries: Sequence[Query], apart: Sequence[int] = ()) -> None:
         self.queries, self.tree = queries, TokenTree()
         self.placed: list[Placed] = []
         self.begins = [0]
         """Where the nodes begin that share nothing with others, ascending."""
+        forms = []
         for i, query in enumerate(queries):
-            if i in apart:
-                self.tree.begin()
-                self.begins.append(len(self.tree))
-            prompt = self._add(query)
-            last, turns = prompt[-1], query.prompt.prefilled
-            mark = query.marks.answer if query.marks else None
-            forms = self.tree.add_forms(query.paths.paths, last, mark)
+            self._begin(apart.count(i))
+            prompt, turns = self._add(query), query.prompt.prefilled
             prefilled = None if turns is None else tuple(prompt[i] for turn in turns for i in turn)
-            self.placed.append(Placed(prompt, prefilled, forms))
+            self.placed.append(Placed(prompt, prefilled))
+            mark = query.marks.answer if query.marks else None
+            forms.append(self.tree.add_graft(query.paths.graft, prompt[-1], mark))
+        self._begin(apart.count(len(queries)))
+        self.form_nodes: Ints = _joined(forms)
+        """The nodes of all forms, query by query, option by option, one after the other."""
+        self.form_lengths: Ints = _joined([query.paths.graft.lengths for query in queries])
+        """[forms] tokens of each."""
+        self.n_forms: Ints = _joined([query.paths.counts for query in queries])
+        """[options of all queries] forms of each."""
+
+    def _begin(self, sets: int) -> None:
+        """Begin as many sets, all but the last of no queries."""
+        if sets:
+            self.tree.begin()
+            self.begins += [len(self.tree)] * sets
 
     def _add(self, query: Query) -> list[int]:
         """The nodes of a prompt. From its first swapped row on it is a branch of its own, and from its first edited
         token on one that it shares with queries of the same edits alone.
         """
-        ids = query.prompt.ids
-        marks = query.marks.prompt if query.marks else (None,) * len(ids)
+        ids, marks = query.prompt.ids, query.marks.prompt if query.marks else None
         if query.swap is None:
             return self.tree.add(ids, marks=marks)
         first = min(query.swap.tokens)
-        trunk = self.tree.add(ids[:first], marks=marks[:first])
-        return trunk + self.tree.add(ids[first:], below=trunk[-1] if trunk else ROOT, apart=True, marks=marks[first:])
+        trunk = self.tree.add(ids[:first], marks=marks and marks[:first])
+        below = trunk[-1] if trunk else ROOT
+        return trunk + self.tree.add(ids[first:], below=below, apart=True, marks=marks and marks[first:])
 
     @property
     def edits(self) -> list[Edit]:
@@ -74,20 +83,25 @@ class QueryTree:
         return swaps + marked_edits(self.tree.marks.items())
 
     @cached_property
-    def form_nodes(self) -> Ints:
-        """The nodes of all forms, query by query, option by option, one after the other."""
-        return _ints([node for place in self.placed for forms in place.forms for form in forms for node in form])
+    def lasts(self) -> Ints:
+        """[queries] the last node of each prompt."""
+        return _ints([place.last for place in self.placed])
 
     @cached_property
     def form_ends(self) -> Ints:
-        """The last node of each of these forms."""
-        return _ints([form[-1] for place in self.placed for forms in place.forms for form in forms])
+        """[forms] the last node of each."""
+        return self.form_nodes[np.cumsum(self.form_lengths) - 1]
+
+    @cached_property
+    def form_queries(self) -> Ints:
+        """[forms] which query each is of."""
+        return np.repeat(np.arange(len(self.queries)), [len(query.paths.graft.lengths) for query in self.queries])
 
     @cached_property
     def wanted(self) -> Ints:
         """Every node whose own probability enters a number, ascending: the tokens of forms, and of prefilled turns."""
         prefilled = _ints([node for place in self.placed for node in place.prefilled or ()])
-        return np.unique(np.concatenate([self.form_nodes, prefilled]))
+        return self._distinct(self.form_nodes, prefilled)
 
     @cached_property
     def parents(self) -> Ints:
@@ -97,15 +111,25 @@ class QueryTree:
     @cached_property
     def read_nodes(self) -> list[int]:
         """Every node whose next-token distribution enters a number, ascending."""
-        last = _ints([place.last for place in self.placed])
-        return np.unique(np.concatenate([last, self.form_ends, self.parents[self.wanted]])).tolist()
+        return self._distinct(self.lasts, self.form_ends, self.parents[self.wanted]).tolist()
 
     @property
     def inner_nodes(self) -> Ints:
         """Every node at which a lens reads: those before the tokens of forms."""
-        read = (place for query, place in zip(self.queries, self.placed, strict=True) if query.inner)
-        return np.unique(self.parents[_ints([n for place in read for forms in place.forms for f in forms for n in f])])
+        inner = np.array([query.inner for query in self.queries], dtype=bool)
+        return self._distinct(self.parents[self.form_nodes[np.repeat(inner[self.form_queries], self.form_lengths)]])
+
+    def _distinct(self, *nodes: Ints) -> Ints:
+        """These nodes, each once, ascending."""
+        chosen = np.zeros(len(self.tree), dtype=bool)
+        for some in nodes:
+            chosen[some] = True
+        return np.flatnonzero(chosen)
 
 
 def _ints(numbers: Sequence[int]) -> Ints:
     return np.array(numbers, dtype=np.int64)
+
+
+def _joined(numbers: Sequence[Ints]) -> Ints:
+    return np.concatenate([_ints([]), *numbers])

@@ -12,7 +12,6 @@ from numpy.typing import NDArray
 from ..errors import UserError
 from ..model.head import Head
 from ..model.upload import upload
-from ..prompts.options import Terminators
 from ..tree.tree import Ints
 from .query_tree import QueryTree
 
@@ -35,14 +34,14 @@ class Competitor(NamedTuple):
 
 
 class Sums(NamedTuple):
-    """What the forms of a query add up to, at several temperatures and then in several views of inner layers."""
+    """What the forms of all queries add up to, at several temperatures and then in several views of inner layers."""
 
-    form_logp: tuple[Numbers, ...]
-    """[option][form] at temperature 1."""
-    logp: Numbers
-    """[temperatures + views, options]"""
-    forced_logp: float
-    """Of the prefilled turns; NaN if there are none."""
+    forms: Numbers
+    """[forms] at temperature 1, query by query, option by option."""
+    options: Numbers
+    """[temperatures + views, options] query by query."""
+    forced: Sequence[float]
+    """[queries] of the prefilled turns; NaN if there are none."""
 
 
 class Steps:
@@ -60,41 +59,37 @@ class Steps:
         n, depth = len(built.tree), len(temperatures)
         self._step = np.full((depth + n_views, n), np.nan)  # log P(this token | its ancestors)
         self._above = built.parents[built.wanted]
-        self._tokens = np.array([built.tree.tokens[node] for node in built.wanted.tolist()], dtype=np.int64)
+        self._tokens = np.array(built.tree.tokens, dtype=np.int64)[built.wanted]
         # log P(one of these terminators follows)
         self._end = {query.terminators: np.full((depth, n), np.nan) for query in built.queries}
-        self._ends: dict[Terminators, NDArray[np.bool_]] = {one: np.zeros(n, dtype=bool) for one in self._end}
-        self._barred: dict[int, list[int]] = {}
-        self._best = np.full((2, n), np.nan)  # token and log-probability of what is likeliest beside the options
-        for query, place in zip(built.queries, built.placed, strict=True):
-            self._ends[query.terminators][[form[-1] for forms in place.forms for form in forms]] = True
-            self._barred[place.last] = list(query.paths.first_ids)
+        number = {one: i for i, one in enumerate(self._end)}
+        closing = np.array([number[query.terminators] for query in built.queries], dtype=np.int64)[built.form_queries]
+        self._closed = {one: np.flatnonzero(closing == i) for one, i in number.items()}
+        self._best = np.full((2, len(built.queries)), np.nan)  # token and log-probability of what is likeliest beside
         self._pending: list[tuple[NDArray[np.float64], Ints, torch.Tensor]] = []
 
     def keep(self, nodes: Ints, logp: "torch.Tensor") -> None:
         """Take what is wanted of the [nodes, vocabulary] log-probabilities after `nodes`."""
-        import torch
-
-        row_of = self._rows(nodes)
+        built, row_of = self.built, self._rows(nodes)
         edges = np.flatnonzero(row_of[self._above] >= 0)
         rows, tokens = _on(logp.device, row_of[self._above[edges]], self._tokens[edges])
+        ends = {one: _distinct_in(built.form_ends[forms], row_of) for one, forms in self._closed.items()}
         for i, temperature in enumerate(self.temperatures):
             scaled = logp if temperature == 1 else (logp / temperature).log_softmax(dim=1)
-            self._later(self._step[i], self.built.wanted[edges], scaled[rows, tokens])
-            for terminators, own in self._ends.items():
-                (closed,) = _on(logp.device, np.flatnonzero(own[nodes]))
-                ends = scaled.index_select(1, terminators.on(logp.device)).index_select(0, closed)
-                self._later(self._end[terminators][i], nodes[own[nodes]], ends.double().logsumexp(dim=1))
-        asked = [node for node in nodes.tolist() if node in self._barred]
-        if asked:
-            own = row_of[asked]
-            bars = [(row, token) for row, node in enumerate(asked) for token in self._barred[node]]
-            taken, at, barred = _on(logp.device, own, *np.array(bars, dtype=np.int64).T)
-            beside = logp.index_select(0, taken)
-            beside.index_put_((at, barred), beside.new_full((), -torch.inf))  # a number would be waited for
-            value, token = _best(beside)
-            self._later(self._best[0], np.array(asked), token)
-            self._later(self._best[1], np.array(asked), value)
+            self._later(self._step[i], built.wanted[edges], scaled[rows, tokens])
+            for terminators, own in ends.items():
+                (closed,) = _on(logp.device, row_of[own])
+                flat = closed[:, None] * scaled.shape[1] + terminators.on(
+                    logp.device
+                )  # faster than by rows and columns
+                chances = scaled.reshape(-1).index_select(0, flat.view(-1)).view(flat.shape)
+                self._later(self._end[terminators][i], own, chances.double().logsumexp(dim=1))
+        asked = np.flatnonzero(row_of[built.lasts] >= 0)
+        if len(asked):
+            barred = [built.queries[i].paths.first_ids for i in asked.tolist()]
+            best = _best_beside(logp, row_of[built.lasts[asked]], barred)
+            for target, values in zip(self._best, best, strict=True):
+                self._later(target, asked, values)
 
     def keep_inner(self, nodes: Ints, hidden: "torch.Tensor", head: Head) -> None:
         """Read what follows `nodes` off the [views, nodes, d_model] hidden states of the views."""
@@ -117,40 +112,27 @@ class Steps:
                 start += len(nodes)
             self._pending = []
 
-    def competitor(self, node: int) -> Competitor:
-        """What is likeliest after a prompt's last node."""
-        token, logp = self._best[:, node].tolist()
-        return Competitor(int(token), logp) if logp > -np.inf else Competitor(-1, logp)
+    def competitors(self) -> "list[Competitor]":
+        """[queries] what is likeliest after each prompt beside its options."""
+        pairs = zip(*self._best.tolist(), strict=True)
+        return [Competitor(int(token), logp) if logp > -np.inf else Competitor(-1, logp) for token, logp in pairs]
 
-    def sums(self) -> "Iterator[Sums]":
-        """Of each query. Raises UserError for NaN, naming the read-out: a broken model gives no belief."""
+    def sums(self) -> Sums:
+        """Of all queries. Raises UserError for NaN, naming the read-out: a broken model gives no belief."""
         built = self.built
-        if not built.placed:
-            return
-        lengths = [len(form) for place in built.placed for forms in place.forms for form in forms]
-        forms = np.add.reduceat(self._step[:, built.form_nodes], starts(lengths), axis=1)
-        first = 0
-        for query, place in zip(built.queries, built.placed, strict=True):
-            n = sum(map(len, place.forms))
-            end = self._end[query.terminators][:, built.form_ends[first : first + n]]
-            forms[: len(end), first : first + n] += end
-            forms[len(end) :, first : first + n] += end[0]  # what closes a form is not an inner layer's to say
-            first += n
-        sizes = [sum(map(len, place.forms)) for place in built.placed]
-        named = [(query.readout_id, n) for query, n in zip(built.queries, sizes, strict=True)]
+        forms = np.add.reduceat(self._step[:, built.form_nodes], starts(built.form_lengths), axis=1)
+        for terminators, own in self._closed.items():
+            end = self._end[terminators][:, built.form_ends[own]]
+            forms[: len(end), own] += end
+            forms[len(end) :, own] += end[0]  # what closes a form is not an inner layer's to say
+        named = [(query.readout_id, int(query.paths.counts.sum())) for query in built.queries]
         refuse_nan(forms[0], named, [query.readout_id for query in built.queries if query.marks is not None])
-        counts = [len(forms_of) for place in built.placed for forms_of in place.forms]
-        options = sum_groups(forms, starts(counts))
-        form = option = 0
-        for place in built.placed:
-            own = []
-            for forms_of in place.forms:
-                own.append(forms[0, form : form + len(forms_of)])
-                form += len(forms_of)
-            logp = options[:, option : option + len(own)]
-            option += len(own)
-            forced = float(self._step[0, list(place.prefilled)].sum()) if place.prefilled else np.nan
-            yield Sums(tuple(own), at_most_one(logp), forced)
+        options = sum_groups(forms, starts(built.n_forms))
+        each = [len(query.paths.counts) for query in built.queries]
+        forced = [
+            float(self._step[0, list(place.prefilled)].sum()) if place.prefilled else np.nan for place in built.placed
+        ]
+        return Sums(forms[0], at_most_one(options, np.array(each)), forced)
 
     def _rows(self, nodes: Ints) -> Ints:
         """[tree] which of `nodes` each node is, or -1."""
@@ -168,7 +150,7 @@ def row_blocks(rows: Ints, size: int = UNEMBED_ROWS) -> Iterator[Ints]:
         yield rows[start : start + size]
 
 
-def starts(lengths: Sequence[int]) -> Ints:
+def starts(lengths: Sequence[int] | Ints) -> Ints:
     """Where each of some groups, one after the other, begins.
 
     >>> starts([2, 1, 3]).tolist()
@@ -192,12 +174,15 @@ def sum_groups(logp: Numbers, first: Ints) -> Numbers:
 
 def log_sum(logp: Numbers) -> Numbers:
     """[...] log of the summed probabilities of [..., n]."""
-    return sum_groups(logp, np.zeros(1, dtype=np.int64))[..., 0]
+    top = logp.max(axis=-1, keepdims=True)
+    top = np.where(np.isfinite(top), top, 0.0)
+    with np.errstate(divide="ignore"):
+        return (np.log(np.add.reduceat(np.exp(logp - top), [0], axis=-1)) + top)[..., 0]
 
 
-def at_most_one(logp: Numbers) -> Numbers:
-    """[..., options], without what rounding put their sum above one."""
-    excess = log_sum(logp)[..., None]
+def at_most_one(logp: Numbers, lengths: Ints) -> Numbers:
+    """[..., options] of some questions with so many options each, without what rounding put their sums above one."""
+    excess = np.repeat(sum_groups(logp, starts(lengths)), lengths, axis=-1)
     return np.where((excess > 0) & (excess < ROUNDING_NAT), logp - excess, logp)
 
 
@@ -229,12 +214,27 @@ def _on(device: "torch.device", *numbers: Ints) -> "tuple[torch.Tensor, ...]":
     return upload(np.concatenate(numbers), device).split([len(one) for one in numbers])
 
 
-def _best(logp: "torch.Tensor") -> "tuple[torch.Tensor, torch.Tensor]":
-    """The largest of each row, and where it is."""
+def _distinct_in(nodes: Ints, row_of: Ints) -> Ints:
+    """Those of some nodes that have a row, each once."""
+    return np.unique(nodes[row_of[nodes] >= 0])
+
+
+def _best_beside(logp: "torch.Tensor", rows: Ints, barred: Sequence[Ints]) -> "torch.Tensor":
+    """[2, rows] the likeliest token of each of some rows that is not barred there, and its log-probability."""
     import torch
 
-    if logp.device.type == "cpu":  # numpy finds it ten times as fast
-        where = torch.from_numpy(logp.numpy().argmax(axis=1))
-        return logp[torch.arange(len(logp)), where], where
-    best = logp.max(dim=1)
-    return best.values, best.indices
+    if logp.device.type == "cpu":  # without a copy, and numpy finds it ten times as fast
+        table, found = logp.numpy(), []
+        for row, bars in zip(rows.tolist(), barred, strict=True):
+            beside = table[row]
+            held, beside[bars] = beside[bars], -np.inf
+            token = int(beside.argmax())
+            found.append((token, beside[token]))
+            beside[bars] = held
+        return torch.from_numpy(np.array(found, dtype=np.float64).T)
+    lengths = [len(one) for one in barred]
+    taken, at, bars = _on(logp.device, rows, np.repeat(np.arange(len(rows)), lengths), np.concatenate(barred))
+    beside = logp.index_select(0, taken)
+    beside.index_put_((at, bars), beside.new_full((), -torch.inf))  # a number would be waited for
+    best = beside.max(dim=1)
+    return torch.stack([best.indices.double(), best.values.double()])

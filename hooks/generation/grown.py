@@ -60,7 +60,7 @@ def read_grown(
         hidden = torch.stack([vector for i in rows.tolist() if (vector := nodes[i].hidden) is not None])
         steps.keep(rows, head.log_probs(hidden, passing=True))
     steps.fetch()
-    held = [nodes[form[-1]] for place in built.placed for forms in place.forms for form in forms]
+    held = [nodes[end] for end in built.form_ends.tolist()]
     cost = Cost(tokens_tree=fresh, tokens_run=fresh, packs=passes, budget=budget, halvings=0)
     return GrownReading(finished(steps, temperatures), cost, held)
 

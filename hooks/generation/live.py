@@ -48,6 +48,7 @@ class LiveSamples:
         self.rows, self.lengths, self._slots = np.zeros((3, 0), dtype=np.int64)
         """[samples] the row of histories that each goes on from; how many tokens it has; its slot."""
         self._free = deque(range(slots))
+        self._parted = False  # whether no two go on from one row
         self._ids = np.empty((slots, limit), dtype=np.int64)
         self._logp = np.empty((slots, limit))
         self._numbers = np.empty((slots, min(AHEAD, limit), per_token))
@@ -69,6 +70,7 @@ class LiveSamples:
             self._owners[slot] = (place, request, draw, random_generator(self.seed, request.readout_id, draw))
             new.append((own, 0, slot))
         begun = np.array(new, dtype=np.int64).reshape(-1, 3).T
+        self._parted = False
         self.rows, self.lengths, self._slots = np.hstack([[self.rows, self.lengths, self._slots], begun])
         return list(row)
 
@@ -110,6 +112,13 @@ class LiveSamples:
 
         Returns: [rows] the row that each goes on from, and the token by which it does.
         """
-        last = self.rows << _BITS | self._ids[self._slots, self.lengths - 1]
-        distinct, self.rows = np.unique(last, return_inverse=True)
+        tokens = self._ids[self._slots, self.lengths - 1]
+        if self._parted:  # for good: what parted is not alike again
+            order = np.argsort(self.rows)
+            parents = self.rows[order]
+            self.rows = np.empty_like(parents)
+            self.rows[order] = np.arange(len(order))
+            return parents, tokens[order]
+        distinct, self.rows = np.unique(self.rows << _BITS | tokens, return_inverse=True)
+        self._parted = len(distinct) == len(self.rows)
         return distinct >> _BITS, distinct & (1 << _BITS) - 1

@@ -28,6 +28,8 @@ AFTER_THOUGHT = "\n\n"
 """The text between a thought and the answer, in the templates and in what such models write."""
 
 
+NEAR = 100
+"""Characters at the end of a prompt in which its last special token is looked for first."""
 REMEMBERED = 1024
 """Rendered conversations: the questions of one item ask about few."""
 Role = Literal["system", "user", "assistant"]
@@ -45,6 +47,8 @@ Conversation = Sequence[Message]
 
 ROLES: tuple[str, ...] = ("system", "user", "assistant")
 """Who may speak."""
+KEYS = Message.__required_keys__
+_Turns = tuple[tuple[Role, str], ...]
 
 
 def as_conversations(messages: str | Conversation | Sequence[str | Conversation]) -> list[Conversation]:
@@ -73,6 +77,9 @@ def as_conversations(messages: str | Conversation | Sequence[str | Conversation]
 def check_messages(messages: Conversation) -> None:
     """Raise UserError, naming the message, for one that is no turn of a conversation."""
     for i, message in enumerate(messages):
+        plain = type(message) is dict and message.keys() == KEYS
+        if plain and type(message["content"]) is str and message["role"] in ROLES:
+            continue  # as almost every one is
         if not isinstance(message, Mapping):
             raise UserError(f"message {i}: is {type(message).__name__}; give {{'role': ..., 'content': ...}}")
         if missing := [key for key in ("role", "content") if not isinstance(message.get(key), str)]:
@@ -133,6 +140,7 @@ class ChatRenderer:
         self._special = {text: i for text, (i, special) in added.items() if special or text in (THINK, CLOSE)}
         self._tokeniser = Tokeniser(tokenizer, self._special)
         self._rendered = lru_cache(REMEMBERED)(self._render)
+        self._answered = lru_cache(REMEMBERED)(self._answer)
         self.close = self._special.get(CLOSE)
         """The token that ends a thought, if the model has one."""
         # Where the template writes no BOS, a text begins as the tokenizer lets it begin.
@@ -161,11 +169,12 @@ class ChatRenderer:
 
         `own_turns`: the assistant's turns are the model's own, so that none is prefilled, and none is looked for.
         """
-        text = self.begun(messages, prefill)
+        turns = _turns(messages)
+        text = self._begun(turns, prefill)
         (ids,) = self._tokenise([text])
         if not ids:
             raise UserError("prompt is empty; give at least one message")
-        prefilled = () if own_turns else self._prefilled_turns(messages, ids)
+        prefilled = () if own_turns else self._prefilled_turns(turns, ids)
         boundary = self._boundary(text, ids)
         return Prompt(tuple(ids), boundary if prefill else boundary._replace(gap=self._gap(text)), prefilled)
 
@@ -173,8 +182,11 @@ class ChatRenderer:
         """The text whose ids are those of the prompt, with the answer's beginning, and the space that may go before
         it.
         """
-        text = self._text(messages)
-        return text + _spaced(self._gap(text), prefill)
+        return self._begun(_turns(messages), prefill)
+
+    def _begun(self, turns: _Turns, prefill: str) -> str:
+        text = self._rendered(turns)
+        return text + _spaced(self._gap(text), prefill) if prefill else text
 
     def _gap(self, text: str) -> str:
         """What stands between a rendered text and an answer that does not begin with white space itself: nothing after
@@ -184,7 +196,7 @@ class ChatRenderer:
 
     def text(self, messages: Conversation) -> str:
         """The text whose ids are those of the prompt, without a prefill."""
-        return self._text(messages)
+        return self._rendered(_turns(messages))
 
     def digest(self, messages: Conversation, prefill: str = "") -> str:
         """A digest of the rendered text, with its prefill: two read-outs with the same were asked the same."""
@@ -228,8 +240,11 @@ class ChatRenderer:
         return "\n" if self._opens else f"{THINK}\n\n"
 
     def _boundary(self, text: str, ids: list[int]) -> Boundary:
-        place, token = max(((text.rfind(token), token) for token in self._special), default=(-1, ""))
-        if place < 0:
+        for start in (max(0, len(text) - NEAR), 0):
+            place, token = max(((text.rfind(token, start), token) for token in self._special), default=(-1, ""))
+            if place >= 0:
+                break
+        else:
             return Boundary(None, text)
         # Tokenisation starts anew at a special token in every tokenizer known; where it does not, use the whole.
         tail = text[place + len(token) :]
@@ -237,17 +252,20 @@ class ChatRenderer:
         starts_anew = ids[-len(alone) :] == alone
         return Boundary(self._special[token], tail) if starts_anew else Boundary(None, text)
 
-    def _prefilled_turns(self, messages: Conversation, ids: list[int]) -> tuple[range, ...] | None:
+    def _prefilled_turns(self, turns: _Turns, ids: list[int]) -> tuple[range, ...] | None:
         """The places of the assistant turns: each must follow the prompt that would have asked for it."""
-        turns = []
-        for i, message in enumerate(messages):
-            if message["role"] == "assistant":
-                context = self._text(messages[:i])
-                before, said = self._tokenise([context, self.begun(messages[:i], message["content"])])
+        found = []
+        for i, (role, content) in enumerate(turns):
+            if role == "assistant":
+                before, said = self._answered(turns[:i], content)
                 if not before or ids[: len(before)] != before or ids[: len(said)] != said or len(ids) == len(said):
                     return None
-                turns.append(range(len(before), len(said) + 1))
-        return tuple(turns)
+                found.append(range(len(before), len(said) + 1))
+        return tuple(found)
+
+    def _answer(self, turns: _Turns, content: str) -> list[list[int]]:
+        """The ids of a prompt, and those with an answer begun."""
+        return self._tokenise([self._rendered(turns), self._begun(turns, content)])
 
     def continuations(self, boundary: Boundary, texts: Sequence[str]) -> list[tuple[int, ...]]:
         """The ids of each text as it follows a prompt with this end, canonically tokenised together with it. What does
@@ -256,8 +274,7 @@ class ChatRenderer:
         Raises UserError, showing the tokens, if the prompt's own ids change when a text is appended: then no
         sequence of next tokens *is* that text, and its probability is not defined by the prompt's ids.
         """
-        anchor = "" if boundary.anchor is None else str(self.tokenizer.convert_ids_to_tokens(boundary.anchor))
-        start = anchor + boundary.tail
+        start = self._beginning(boundary)
         before, *after = self._tokenise([start, *(start + _spaced(boundary.gap, text) for text in texts)])
         for text, ids in zip(texts, after, strict=True):
             if ids[: len(before)] != before or len(ids) == len(before):
@@ -268,11 +285,17 @@ class ChatRenderer:
                 )
         return [tuple(ids[len(before) :]) for ids in after]
 
-    def _text(self, messages: Conversation) -> str:
-        check_messages(messages)
-        return self._rendered(tuple((message["role"], message["content"]) for message in messages))
+    def changing(self, boundary: Boundary, texts: Sequence[str], ends: Sequence[str]) -> list[str | None]:
+        """Of each text that follows a prompt with this end, the first of `ends` that changes its ids; None: none."""
+        start = self._beginning(boundary)
+        return self._tokeniser.changing([start + _spaced(boundary.gap, text) for text in texts], ends)
 
-    def _render(self, turns: tuple[tuple[Role, str], ...]) -> str:
+    def _beginning(self, boundary: Boundary) -> str:
+        """All of a prompt with this end that decides how a text that follows is tokenised."""
+        anchor = "" if boundary.anchor is None else str(self.tokenizer.convert_ids_to_tokens(boundary.anchor))
+        return anchor + boundary.tail
+
+    def _render(self, turns: _Turns) -> str:
         messages: Conversation = [{"role": role, "content": content} for role, content in turns]
         for i, message in enumerate(messages):
             if injected := next((token for token in self._special if token in message["content"]), None):
@@ -317,6 +340,11 @@ class ChatRenderer:
 ANSWER = "Assistant:"
 """In the plain template, what an answer follows."""
 HELLO: list[Message] = [{"role": "user", "content": "Hello"}]
+
+
+def _turns(messages: Conversation) -> _Turns:
+    check_messages(messages)
+    return tuple((message["role"], message["content"]) for message in messages)
 
 
 def _spaced(gap: str, text: str) -> str:

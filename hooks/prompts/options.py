@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from ..errors import UserError
 from ..model.upload import upload
+from ..tree.tree import Graft, Ints
 from .chat import Boundary, ChatRenderer
 
 if TYPE_CHECKING:
@@ -161,10 +162,20 @@ class OptionPaths:
     paths: tuple[tuple[tuple[int, ...], ...], ...]
     """[option][form] -> ids."""
 
-    @property
-    def first_ids(self) -> set[int]:
-        """The tokens with which some option begins."""
-        return {path[0] for paths in self.paths for path in paths}
+    @cached_property
+    def first_ids(self) -> Ints:
+        """The tokens with which some option begins, each once."""
+        return np.unique([path[0] for paths in self.paths for path in paths])
+
+    @cached_property
+    def graft(self) -> Graft:
+        """All paths as what can be put below any prompt."""
+        return Graft([path for paths in self.paths for path in paths])
+
+    @cached_property
+    def counts(self) -> Ints:
+        """[options] how many paths each has."""
+        return np.array([len(paths) for paths in self.paths], dtype=np.int64)
 
 
 CACHED_PATHS = 64
@@ -176,7 +187,6 @@ class PathFinder:
 
     def __init__(self, chat: ChatRenderer, terminators: Terminators) -> None:
         self.chat, self.terminators = chat, terminators
-        self._ends = ("", *terminators.texts)
         self.find = lru_cache(CACHED_PATHS)(self._find)
 
     def _find(self, boundary: Boundary, options: tuple[Option, ...]) -> OptionPaths:
@@ -186,16 +196,16 @@ class PathFinder:
         options overlap.
         """
         written = [(index, form) for index, option in enumerate(options) for form in option.forms]
-        ids = iter(self.chat.continuations(boundary, [form + end for _, form in written for end in self._ends]))
+        forms = [form for _, form in written]
+        paths = self.chat.continuations(boundary, forms)
+        changing = self.chat.changing(boundary, forms, self.terminators.texts)
         owner: dict[tuple[int, ...], tuple[int, str]] = {}
-        for index, form in written:
-            path = next(ids)
-            for end in self._ends[1:]:
-                if next(ids)[: len(path)] != path:
-                    raise UserError(
-                        f"surface form {form!r}: its tokens change when {end!r} follows; end the form with a letter or "
-                        "a digit, or take the terminator out"
-                    )
+        for (index, form), path, end in zip(written, paths, changing, strict=True):
+            if end is not None:
+                raise UserError(
+                    f"surface form {form!r}: its tokens change when {end!r} follows; end the form with a letter or "
+                    "a digit, or take the terminator out"
+                )
             if owner.setdefault(path, (index, form))[0] != index:
                 raise _collision(options, owner[path], (index, form))
         self._drop_contained(owner, options)

@@ -108,7 +108,7 @@ class PromptReader:
             places = find_places(self.chat, messages, prefill, prompt, positions) if positions else ()
         except UserError as error:
             raise UserError(f"read-out {readout_id}: {error}") from error
-        longest = len(prompt.ids) + max(len(path) for forms in paths.paths for path in forms)
+        longest = len(prompt.ids) + int(paths.graft.lengths.max())
         if self.context is not None and longest > self.context:
             raise UserError(
                 f"read-out {readout_id}: prompt and option take {longest} tokens, the model takes {self.context}; "

@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Collection, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerBase
@@ -10,19 +10,25 @@ if TYPE_CHECKING:
 CHECKED = 32
 """Texts of several stretches that are tokenised in one piece, too, before stretches are trusted."""
 REMEMBERED = 16384
-"""Stretches."""
+"""Stretches, and words."""
+SPACE = re.compile(r"(?<=\S)(?= \S)")
+"""Where a word begins that is one space apart from the one before it."""
+OVER = re.compile("[^ĠĊčĉ]Ġ")
+"""What reaches over one, as vocabularies of bytes write spaces, ends of lines and tabs."""
 
 
 class Tokeniser:
     """Tokenises texts that hold special tokens, and adds none.
 
     A fast tokenizer cuts a text at its special tokens before it does anything else, so a stretch from one to the next
-    has ids of its own, whatever stands around it. Where that proves wrong, texts are tokenised whole.
+    has ids of its own, whatever stands around it. So has, within one, a word with the space before it, where no token
+    reaches over such a space. Where that proves wrong, texts are tokenised whole.
     """
 
     def __init__(self, tokenizer: "PreTrainedTokenizerBase", special: Collection[str]) -> None:
         self._tokenizer, self._known = tokenizer, dict[str, list[int]]()
         self._cut = re.compile(f"(?={'|'.join(map(re.escape, special))})") if _cuts(tokenizer, special) else None
+        self._words = dict[str, list[int]]() if self._cut and _cuts_at_spaces(tokenizer) else None
         self._unchecked = CHECKED
 
     def ids(self, texts: Sequence[str]) -> list[list[int]]:
@@ -33,7 +39,7 @@ class Tokeniser:
         if len(self._known) > REMEMBERED:
             self._known.clear()
         if fresh := list({one for some in stretches for one in some if one not in self._known}):
-            self._known.update(zip(fresh, self._whole(fresh), strict=True))
+            self._known.update(zip(fresh, self._by_words(fresh), strict=True))
         found = [[token for one in some for token in self._known[one]] for some in stretches]
         if self._unchecked and (several := [i for i, some in enumerate(stretches) if len(some) > 1]):
             self._unchecked = max(0, self._unchecked - len(several))
@@ -41,6 +47,39 @@ class Tokeniser:
                 self._cut = None
                 return self._whole(texts)
         return found
+
+    def changing(self, texts: Sequence[str], ends: Sequence[str]) -> list[str | None]:
+        """Of each text, the first of some ends that changes its own ids when it follows; None: none does."""
+        lasts = [self._last(text) for text in texts]
+        distinct = list(dict.fromkeys(lasts))
+        ids = iter(self.ids([last + end for last in distinct for end in ("", *ends)]))
+        found: dict[str, str | None] = {}
+        for last in distinct:
+            own, *more = (next(ids) for _ in range(len(ends) + 1))
+            found[last] = next((end for end, one in zip(ends, more, strict=True) if one[: len(own)] != own), None)
+        return [found[last] for last in lasts]
+
+    def _last(self, text: str) -> str:
+        """The end of a text, all of it that decides how what follows is tokenised."""
+        last = self._cut.split(text)[-1] if self._cut else text
+        return last if self._words is None or not self._cut else SPACE.split(last)[-1]
+
+    def _by_words(self, stretches: Sequence[str]) -> list[list[int]]:
+        if (known := self._words) is None:
+            return self._whole(stretches)
+        words = [SPACE.split(one) for one in stretches]
+        if len(known) > REMEMBERED:
+            known.clear()
+        if fresh := list({one for some in words for one in some if one not in known}):
+            known.update(zip(fresh, self._fast(fresh), strict=True))
+        return [[token for one in some for token in known[one]] for some in words]
+
+    def _fast(self, texts: list[str]) -> list[list[int]]:
+        """As `_whole`, without what is known of the characters, wherever nobody has set the tokenizer to cut or pad."""
+        inner: Any = self._tokenizer.backend_tokenizer
+        if inner.truncation or inner.padding:
+            return self._whole(texts)
+        return [one.ids for one in inner.encode_batch_fast(texts, add_special_tokens=False)]
 
     def _whole(self, texts: Sequence[str]) -> list[list[int]]:
         return self._tokenizer(list(texts), add_special_tokens=False)["input_ids"]  # pyright: ignore[reportReturnType]
@@ -54,3 +93,11 @@ def _cuts(tokenizer: "PreTrainedTokenizerBase", special: Collection[str]) -> boo
     plain = all(not (one.lstrip or one.rstrip or one.single_word) for one in added if str(one.content) in special)
     apart = all(one not in str(other.content)[1:] for one in special for other in added)
     return bool(special) and bool(tokenizer.is_fast) and plain and apart
+
+
+def _cuts_at_spaces(tokenizer: Any) -> bool:
+    """Whether no merge of bytes, and no token that is cut out first, reaches over the space between two words."""
+    inner, added = tokenizer.backend_tokenizer, tokenizer.added_tokens_decoder.values()
+    of_bytes = type(inner.model).__name__ == "BPE" and type(inner.decoder).__name__ == "ByteLevel"
+    plain = inner.normalizer is None and not any(one.lstrip or one.rstrip or one.single_word for one in added)
+    return of_bytes and plain and not any(OVER.search(text.replace(" ", "Ġ")) for text in tokenizer.get_vocab())

@@ -6,7 +6,6 @@ ancestors alone and stands at its depth, so each path reads exactly as it would 
 
 from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import dataclass
-from itertools import repeat
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,10 +19,6 @@ BLOCK = 128
 """Tokens of a block: where attention goes by blocks, each way, and where packs that are joined begin."""
 
 Ints = NDArray[np.int64]
-Paths = tuple[tuple[tuple[int, ...], ...], ...]
-"""[option][form] -> ids of tokens."""
-Nodes = Paths
-"""[option][form] -> nodes."""
 
 
 class TokenTree:
@@ -36,7 +31,7 @@ class TokenTree:
         self.marks: dict[int, Hashable] = {}
         """Of nodes that are no plain tokens, what sets them apart from others at the same place."""
         self._child: dict[tuple[int, int, Hashable], int] = {}
-        self._graft: dict[Paths, _Graft] = {}
+        self._latest: tuple[tuple[int, ...], list[int]] = (), []
 
     def __len__(self) -> int:
         return len(self.tokens)
@@ -53,45 +48,65 @@ class TokenTree:
             marks: of each id, what sets it apart from the same token at the same place, or None. Equal ids with equal
                 marks are one node.
         """
-        path, child = [], self._child
-        for token, mark in zip(ids, repeat(None, len(ids)) if marks is None else marks, strict=True):
-            node = None if apart else child.get((below, token, mark))
+        ids = tuple(ids)
+        path, plain = list[int](), below == ROOT and not apart and marks is None
+        marks = marks or (None,) * len(ids)
+        if plain and (shared := _shared(ids, self._latest[0])):  # prompts that follow each other begin alike
+            path = self._latest[1][:shared]
+            below = path[-1]
+        for key in () if apart else zip(ids[len(path) :], marks[len(path) :], strict=True):
+            node = self._child.get((below, *key))
             if node is None:
-                node = len(self.tokens)
-                if not apart:
-                    child[below, token, mark] = node
-                if mark is not None:
-                    self.marks[node] = mark
-                self.tokens.append(token)
-                self.parents.append(below)
-                self.depths.append(self.depths[below] + 1 if below != ROOT else 0)
+                break
             path.append(node)
             below = node
+        rest, first = len(path), len(self.tokens)
+        if fresh := range(first, first + len(ids) - rest):
+            path += self._make(ids[rest:], [below, *fresh[:-1]], marks[rest:], reached=not apart)
+        if plain:
+            self._latest = ids, path
         return path
 
-    def add_forms(self, paths: Paths, below: int, mark: Hashable | None = None) -> Nodes:
-        """The same for each of the paths [option][form] of ids, all of one mark: the nodes of each id.
+    def add_graft(self, graft: "Graft", below: int, mark: Hashable | None = None) -> Ints:
+        """Walk all paths of a graft down from the node `below`, all of one mark; returns the nodes of `graft.nodes`.
 
-        Below what was added last there is nothing yet, and what the same paths became elsewhere is copied.
+        Below what was added last there is nothing yet, and the graft is copied.
         """
-        if below != len(self.tokens) - 1:
-            return tuple(tuple(tuple(self.add(ids, below, marks=[mark] * len(ids))) for ids in some) for some in paths)
-        if paths not in self._graft:
-            self._graft[paths] = _Graft.of(paths)
-        graft, first = self._graft[paths], len(self.tokens)
-        parents = [below if parent == ROOT else first + parent for parent in graft.parents]
-        nodes = range(first, first + len(parents))
-        self._child.update(zip(zip(parents, graft.tokens, repeat(mark)), nodes, strict=False))
-        if mark is not None:
-            self.marks.update(zip(nodes, repeat(mark)))
-        self.tokens += graft.tokens
+        first = len(self.tokens)
+        if below == first - 1:
+            parents = [below if parent == ROOT else first + parent for parent in graft.parents]
+            self._make(graft.tokens, parents, [mark] * len(parents))
+            return graft.nodes + first
+        nodes, fresh = list[int](), list[tuple[int, int, Hashable]]()
+        for token, parent in zip(graft.tokens, graft.parents, strict=True):
+            key = below if parent == ROOT else nodes[parent], token, mark
+            node = self._child.get(key)
+            if node is None:
+                node = self._child[key] = first + len(fresh)
+                fresh.append(key)
+            nodes.append(node)
+        self._make([token for _, token, _ in fresh], [above for above, _, _ in fresh], [mark] * len(fresh))
+        return np.array(nodes, dtype=np.int64)[graft.nodes]
+
+    def _make(
+        self, tokens: Sequence[int], parents: Sequence[int], marks: Sequence[Hashable], *, reached: bool = True
+    ) -> range:
+        """New nodes, and whether later walks come to them."""
+        nodes = range(len(self.tokens), len(self.tokens) + len(tokens))
+        if reached:
+            self._child.update(zip(zip(parents, tokens, marks, strict=True), nodes, strict=True))
+        if marks.count(None) < len(marks):
+            self.marks.update((node, mark) for node, mark in zip(nodes, marks, strict=True) if mark is not None)
+        self.tokens += tokens
         self.parents += parents
-        self.depths += [self.depths[below] + 1 + depth for depth in graft.depths]
-        return tuple(tuple(tuple(nodes[at] for at in form) for form in some) for some in graft.nodes)
+        for parent in parents:
+            self.depths.append(self.depths[parent] + 1 if parent != ROOT else 0)
+        return nodes
 
     def begin(self) -> None:
         """What is added from here on shares nothing with what is there."""
         self._child.clear()
+        self._latest = (), []
 
     def ancestors(self, node: int) -> list[int]:
         """The path from the first token to `node`, which is included."""
@@ -102,21 +117,33 @@ class TokenTree:
         return path[::-1]
 
 
-@dataclass(frozen=True)
-class _Graft:
-    """What paths become where there is nothing yet: numbers of nodes count from the first."""
+class Graft:
+    """Paths of ids as a tree that is put below any node: its own nodes count from 0.
 
-    tokens: list[int]
-    parents: list[int]
-    depths: list[int]
-    nodes: Nodes
+    Args:
+        paths: each of at least one token.
+    """
 
-    @classmethod
-    def of(cls, paths: Paths) -> "_Graft":
-        """Of these paths."""
+    def __init__(self, paths: Iterable[Sequence[int]]) -> None:
         tree = TokenTree()
-        nodes = tuple(tuple(tuple(tree.add(ids)) for ids in some) for some in paths)
-        return cls(tree.tokens, tree.parents, tree.depths, nodes)
+        found = [tree.add(ids) for ids in paths]
+        self.tokens, self.parents = tree.tokens, tree.parents
+        self.nodes: Ints = np.array([node for path in found for node in path], dtype=np.int64)
+        """Of every token of every path, one after the other."""
+        self.lengths: Ints = np.array([len(path) for path in found], dtype=np.int64)
+        """Tokens of each path."""
+
+
+def _shared(one: tuple[int, ...], other: tuple[int, ...]) -> int:
+    """With how many ids both begin."""
+    least, most = 0, min(len(one), len(other))
+    while least < most:
+        middle = (least + most + 1) // 2
+        if one[least:middle] == other[least:middle]:
+            least = middle
+        else:
+            most = middle - 1
+    return least
 
 
 @dataclass(frozen=True)
@@ -163,24 +190,27 @@ def cut_into_packs(tree: TokenTree, read: Iterable[int], budget: int) -> list[Pa
     Each node of `read` is a row of exactly one pack; ancestors are repeated where a pack needs them. A path
     longer than the budget is a pack of its own.
     """
-    rows = sorted(set(read))
-    if len(inside := _needed(tree.parents, rows)) <= budget:
-        return [_make_pack(tree, inside, rows)] if rows else []
+    parents = tree.parents
+    numbers = [np.array(one, dtype=np.int64) for one in (tree.tokens, parents, tree.depths)]
     packs: list[Pack] = []
-    number = [-1] * len(tree)  # the last pack that each node is in
-    nodes, inside, rows = rows, [], []
-    for node in nodes:
-        needed = _missing(tree.parents, number, len(packs), node)
-        if rows and len(inside) + len(needed) > budget:
-            packs.append(_make_pack(tree, inside, rows))
-            inside, rows = [], []
-            needed = _missing(tree.parents, number, len(packs), node)
-        for one in needed:
-            number[one] = len(packs)
-        inside += needed
+    latest = [-1] * len(tree) + [0]  # the last pack that each node is in; the parent of first tokens is in all
+    inside, rows = list[int](), list[int]()
+    number = 0
+    for node in sorted(set(read)):
+        known, above = len(inside), node
+        while latest[above] != number:
+            latest[above] = number
+            inside.append(above)
+            above = parents[above]
+        if rows and len(inside) > budget:
+            packs.append(_make_pack(numbers, inside[:known], rows))
+            number = latest[ROOT] = number + 1
+            inside, rows = tree.ancestors(node)[::-1], []
+            for above in inside:
+                latest[above] = number
         rows.append(node)
     if rows:
-        packs.append(_make_pack(tree, inside, rows))
+        packs.append(_make_pack(numbers, inside, rows))
     return packs
 
 
@@ -215,33 +245,13 @@ def join(packs: Sequence[Pack], length: int) -> Pack:
     return Pack(tokens, positions, parents, ends, members, rows, tuple(zip(begins.tolist(), packs, strict=False)))
 
 
-def _needed(parents: Sequence[int], nodes: Sequence[int]) -> list[int]:
-    """Nodes and all their ancestors."""
-    seen, needed = bytearray(len(parents) + 1), []
-    seen[ROOT] = 1  # the last entry: the parent of first tokens
-    for node in nodes:
-        above = node
-        while not seen[above]:
-            seen[above] = 1
-            needed.append(above)
-            above = parents[above]
-    return needed
-
-
-def _missing(parents: Sequence[int], number: Sequence[int], pack: int, node: int) -> list[int]:
-    """A node and those of its ancestors that are not in a pack."""
-    needed = []
-    while node != ROOT and number[node] != pack:
-        needed.append(node)
-        node = parents[node]
-    return needed
-
-
-def _make_pack(tree: TokenTree, inside: list[int], rows: list[int]) -> Pack:
-    nodes = np.array(sorted(inside), dtype=np.int64)  # parents before children
-    local = np.full(len(tree) + 1, ROOT)  # of each node; the last entry is for the parent of first tokens
+def _make_pack(numbers: Sequence[Ints], inside: Sequence[int], rows: Sequence[int]) -> Pack:
+    """A pack of nodes, of a tree's tokens, parents and depths."""
+    tokens, tree_parents, tree_depths = numbers
+    nodes = np.sort(np.array(inside, dtype=np.int64))  # parents before children
+    local = np.full(len(tokens) + 1, ROOT)  # of each node; the last entry is for the parent of first tokens
     local[nodes] = np.arange(len(nodes))
-    depths, above = _of(tree.depths, nodes), local[_of(tree.parents, nodes)]
+    depths, above = tree_depths[nodes], local[tree_parents[nodes]]
     parents = above.tolist()
     sizes, heir = _below(parents, depths.tolist())
     free = [0] * (len(nodes) + 1)  # where the next child of each node goes; the last entry is for first tokens
@@ -249,26 +259,24 @@ def _make_pack(tree: TokenTree, inside: list[int], rows: list[int]) -> Pack:
     places = [0] * len(nodes)
     for i, parent in enumerate(parents):
         if heir[parent] == i:
-            places[i] = 0 if parent == ROOT else places[parent] + 1
+            at = 0 if parent == ROOT else places[parent] + 1
         else:
-            places[i] = free[parent]
-            free[parent] += sizes[i]
-        free[i] = places[i] + 1 + (sizes[heir[i]] if heir[i] != ROOT else 0)
+            at = free[parent]
+            free[parent] = at + sizes[i]
+        places[i] = at
+        own = heir[i]
+        free[i] = at + 1 if own == ROOT else at + 1 + sizes[own]
     place = np.array(places, dtype=np.int64)
     order = np.argsort(place)
     members, above = nodes[order], above[order]
     return Pack(
-        tokens=_of(tree.tokens, members),
+        tokens=tokens[members],
         positions=depths[order],
         parents=np.where(above == ROOT, ROOT, place[above]),
-        ends=np.arange(len(nodes)) + np.array(sizes, dtype=np.int64)[order],
+        ends=np.arange(len(nodes)) + np.array(sizes[:-1], dtype=np.int64)[order],
         members=members,
         rows=place[local[rows]],
     )
-
-
-def _of(numbers: Sequence[int], nodes: Ints) -> Ints:
-    return np.fromiter(map(numbers.__getitem__, nodes.tolist()), np.int64, len(nodes))
 
 
 def _below(parents: Sequence[int], depths: Sequence[int]) -> tuple[list[int], list[int]]:

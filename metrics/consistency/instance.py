@@ -8,11 +8,14 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
 from ..divergence import entropy_bits, jsd, jsd_leak
 from ..score import NAN, Score, row_counts
-from ..validation import RANGE_SLACK, Floats, distributions, probabilities, refuse, same_shape
+from ..validation import RANGE_SLACK, Floats, distributions, floats, probabilities, refuse, same_shape
+
+AT_ONCE = 10_000
+"""Instances that are scored at once: what is needed on the way is that of so many."""
 
 
 def counts_to_probabilities(counts: ArrayLike) -> Floats:
@@ -70,10 +73,21 @@ def belief_consistency(prior: ArrayLike, post: ArrayLike, rejected: ArrayLike) -
     c2. Raises ValueError for shapes that differ, values outside [0, 1], sums above 1, or an unknown option.
     """
     single = np.ndim(prior) == 1
-    prior, post = (np.atleast_2d(_masses(x, name)) for x, name in ((prior, "prior"), (post, "post")))
+    prior, post = (_of_three(x, name) for x, name in ((prior, "prior"), (post, "post")))
+    rejected = np.atleast_1d(rejected)
     same_shape(prior=prior, post=post)
-    rejected = np.atleast_1d(np.asarray(rejected))
     same_shape(prior=prior[:, 0], rejected=rejected)
+    ends = range(AT_ONCE, len(prior) + AT_ONCE, AT_ONCE) or [AT_ONCE]
+    found = [_fields(*(x[end - AT_ONCE : end] for x in (prior, post, rejected))) for end in ends]
+    fields = found[0] if len(found) == 1 else {name: np.concatenate([one[name] for one in found]) for name in found[0]}
+    if single:
+        fields = {name: value[0] if value.ndim > 1 else value[0].item() for name, value in fields.items()}
+    return Consistency(**fields, n_rows=int(np.sum(fields["included_paper"])))
+
+
+def _fields(prior: Floats, post: Floats, rejected: NDArray[Any]) -> dict[str, Any]:
+    """Those of a batch."""
+    prior, post = _masses(prior, "prior"), _masses(post, "post")
     if not np.isin(rejected, (0, 1, 2)).all():
         raise ValueError(f"rejected: {rejected.tolist()} holds an index that is not 0, 1 or 2")
 
@@ -86,7 +100,7 @@ def belief_consistency(prior: ArrayLike, post: ArrayLike, rejected: ArrayLike) -
     invalid_norm = post3[rows, rejected]
     share = switch(prior2, post2)
     difference = np.abs(prior2 - post2)
-    fields: dict[str, Any] = {
+    return {
         "c2": 1 - jsd(prior2, post2),
         "c3": 1 - jsd(ideal3, post3),
         "leak": jsd_leak(invalid_norm),
@@ -104,9 +118,6 @@ def belief_consistency(prior: ArrayLike, post: ArrayLike, rejected: ArrayLike) -
         "hswitch": share.hswitch,
         "included_paper": np.isfinite(prior2[:, 0]) & np.isfinite(post2[:, 0]),
     }
-    if single:
-        fields = {name: value[0] if value.ndim > 1 else value[0].item() for name, value in fields.items()}
-    return Consistency(**fields, n_rows=int(np.sum(fields["included_paper"])))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -165,11 +176,17 @@ def exclusion_bounds(scores: ArrayLike, n_excluded: int = 0) -> ExclusionBounds:
     )
 
 
-def _masses(values: ArrayLike, name: str) -> Floats:
-    """Raw option probabilities [..., 3] that may leave mass for no option."""
-    array = probabilities(values, name)
+def _of_three(values: ArrayLike, name: str) -> Floats:
+    """[n, 3] of one instance or a batch."""
+    array = floats(values)
     if array.ndim not in (1, 2) or array.shape[-1] != 3:
         raise ValueError(f"{name}: shape {array.shape}; give [3] or [n, 3]")
+    return np.atleast_2d(array)
+
+
+def _masses(values: Floats, name: str) -> Floats:
+    """Raw option probabilities [n, 3] that may leave mass for no option."""
+    array = probabilities(values, name)
     totals = array.sum(axis=-1)
     refuse(totals, totals > 1 + RANGE_SLACK, f"{name}: sums to", ", more than 1")
     return array / np.maximum(totals, 1.0)[..., None]

@@ -1,24 +1,27 @@
 """What coherence scores would be by chance: sampling noise, and agreement without a belief (METRICS B12)."""
 
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
 import scipy
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
-from ..divergence import LN2, binary_entropy_bits, jsd
+from ..divergence import LN2, binary_entropy_bits, jsd, jsd_of_checked
 from ..inference.intervals import BOOTSTRAP, MIN_BOOTSTRAP_CLUSTERS
-from ..inference.resampling import block_size, blocks_of
+from ..inference.resampling import blocks_of, resamples_at_once
 from ..inference.rows import cluster_sums, complete_rows
 from ..inference.tails import percentile_interval
 from ..score import NAN, Score, row_counts
-from ..validation import TIE, Floats, check_draws, distributions, floats, probabilities, same_shape
+from ..validation import TIE, Floats, distributions, floats, probabilities, same_shape
 
 TAIL = 1e-17
 """Binomial mass left out at each end: below the rounding of the sums."""
-AT_ONCE = 250_000
-"""Exchanges that are scored at once, some 40 MB."""
+AT_ONCE = 50_000
+"""Exchanges that are scored at once, some 8 MB."""
+PAIRS = 1_000_000
+"""Pairs of clusters whose exchanges are held at once: all, of a thousand clusters."""
 
 
 def jsd_plugin_bias(k: ArrayLike, n1: ArrayLike, n2: ArrayLike) -> Floats:
@@ -108,8 +111,8 @@ def consistency_kappa(
         draws: resamples of clusters; the chance level is recomputed in each.
         level: of the interval.
 
-    Every exchange between two clusters is enumerated, none is sampled: time and memory grow with the square of the
-    clusters, 16 bytes a pair.
+    Every exchange between two clusters is enumerated, none is sampled: time grows with the square of the clusters.
+    Memory does not: beside one number for each draw and cluster, a byte long, it is some tens of megabytes.
     """
     prior2, post2 = distributions(prior2, "prior2"), distributions(post2, "post2")
     same_shape(prior2=prior2, post2=post2)
@@ -122,36 +125,25 @@ def consistency_kappa(
         c = float(1 - jsd(prior2, post2).mean()) if len(prior2) else NAN
         return ConsistencyKappa(kappa=NAN, c=c, c_perm=NAN, status="too_few", **rows.counts)
     own, own_n = (cluster_sums(x, codes, n_clusters) for x in (1 - jsd(prior2, post2), np.ones(rows.n)))
-    crossed, crossed_n = np.zeros((n_clusters, n_clusters)), np.zeros((n_clusters, n_clusters))
-    for place in np.unique(position):
-        here = np.flatnonzero(position == place)
-        for some in np.array_split(here, -(-(len(here) ** 2) // AT_ONCE)):
-            shape = (len(some), len(here), 2)
-            score = 1 - jsd(np.broadcast_to(prior2[some][:, None], shape), np.broadcast_to(post2[here][None], shape))
-            pair = (codes[some][:, None], codes[here][None])
-            np.add.at(crossed, pair, score)
-            np.add.at(crossed_n, pair, 1.0)
-    np.fill_diagonal(crossed, 0.0)
-    np.fill_diagonal(crossed_n, 0.0)
-
-    def levels(times: Floats) -> tuple[Floats, Floats]:
-        """(c, c_perm) when cluster g is taken times[:, g] times."""
-        with np.errstate(invalid="ignore"):
-            c = (times @ own) / (times @ own_n)
-            c_perm = ((times @ crossed) * times).sum(axis=1) / ((times @ crossed_n) * times).sum(axis=1)
-        return c, c_perm
-
-    c, c_perm = (float(x[0]) for x in levels(np.ones((1, n_clusters))))
-    kappa = float(chance_corrected(c, c_perm).kappa)
-    result: dict[str, Any] = {"kappa": kappa, "c": c, "c_perm": c_perm} | rows.counts
-    if not np.isfinite(kappa):
-        return ConsistencyKappa(**result, status="no_exchange" if np.isnan(c_perm) else "chance_is_perfect")
-    if n_clusters < MIN_BOOTSTRAP_CLUSTERS:
+    resamples = n_clusters >= MIN_BOOTSTRAP_CLUSTERS
+    taken = [np.ones((1, n_clusters), dtype=np.uint8), *(_resamples(n_clusters, draws, seed) if resamples else ())]
+    sums = [np.zeros((2, len(times))) for times in taken]
+    places = [np.flatnonzero(position == place) for place in np.unique(position)]
+    for mine in np.array_split(np.arange(n_clusters), -(-(n_clusters**2) // PAIRS)):
+        crossed = _exchanges(prior2, post2, codes, places, mine, n_clusters)
+        for found, times in zip(sums, taken, strict=True):
+            weight = times.astype(np.float64)
+            found += [((weight[:, mine[0] : mine[-1] + 1] @ score) * weight).sum(axis=1) for score in crossed]
+    with np.errstate(invalid="ignore"):
+        c = np.concatenate([(times @ own) / (times @ own_n) for times in (one.astype(np.float64) for one in taken)])
+        c_perm = np.concatenate([score / n for score, n in sums])
+    kappas = [float(chance_corrected(c[0], c_perm[0]).kappa)]
+    result: dict[str, Any] = {"kappa": kappas[0], "c": float(c[0]), "c_perm": float(c_perm[0])} | rows.counts
+    if not np.isfinite(kappas[0]):
+        return ConsistencyKappa(**result, status="no_exchange" if np.isnan(c_perm[0]) else "chance_is_perfect")
+    if not resamples:
         return ConsistencyKappa(**result, ci_method=f"none: {n_clusters} clusters")
-    check_draws(draws)
-    rng, even = np.random.default_rng(seed), np.full(n_clusters, 1 / n_clusters)
-    blocks = (rng.multinomial(n_clusters, even, size) for size in blocks_of(draws, block_size(n_clusters)))
-    resampled = np.concatenate([chance_corrected(*levels(times.astype(np.float64))).kappa for times in blocks])
+    resampled = chance_corrected(c[1:], c_perm[1:]).kappa
     lo, hi = percentile_interval(resampled, level, n_clusters)
     return ConsistencyKappa(
         **result,
@@ -161,6 +153,38 @@ def consistency_kappa(
         ci_method=BOOTSTRAP,
         params={"level": level, "draws": draws, "seed": seed},
     )
+
+
+def _resamples(n_clusters: int, draws: int, seed: int) -> Iterator[NDArray[Any]]:
+    """How often each resample [draws of it, G] takes each cluster, in blocks, as the shortest integers that hold it."""
+    rng, even = np.random.default_rng(seed), np.full(n_clusters, 1 / n_clusters)
+    for size in blocks_of(draws, resamples_at_once(n_clusters)):
+        times = rng.multinomial(n_clusters, even, size)
+        yield times.astype(np.min_scalar_type(times.max()))
+
+
+def _exchanges(
+    prior2: Floats, post2: Floats, codes: NDArray[np.intp], places: Sequence[NDArray[np.intp]], mine: Any, g: int
+) -> tuple[Floats, Floats]:
+    """Sums of the consistency of each of some clusters' priors with each cluster's posteriors, and their numbers; both
+    [some, G], 0 of a cluster with itself.
+    """
+    first = int(mine[0])
+    crossed, n = np.zeros((len(mine), g)), np.zeros((len(mine), g))
+    for here in places:
+        alone = len(np.unique(codes[here])) == len(here)  # then no cell is added to twice at once
+        own = here[(codes[here] >= first) & (codes[here] <= mine[-1])]
+        for some in np.array_split(own, -(-len(own) * len(here) // AT_ONCE)) if len(own) else ():
+            score = 1 - jsd_of_checked(prior2[some][:, None], post2[here][None])
+            pair = (codes[some][:, None] - first, codes[here][None])
+            for sums, values in ((crossed, score), (n, 1.0)):
+                if alone:
+                    sums[pair] += values
+                else:
+                    np.add.at(sums, pair, values)
+    itself = (np.arange(len(mine)), mine)
+    crossed[itself] = n[itself] = 0.0
+    return crossed, n
 
 
 def _frequencies(p: float, n: int, p_name: str, n_name: str) -> tuple[Floats, Floats]:

@@ -11,7 +11,11 @@ from .rows import cluster_codes, cluster_sums
 BLOCK = 256
 """Resamples that are held in memory at once, by the bootstrap and by the permutation tests, of few clusters."""
 AT_ONCE = 2_000_000
-"""Clusters of all resamples held at once: of many clusters fewer resamples, so that memory is bounded."""
+"""Clusters of all sign vectors held at once: of many clusters fewer of these, so that memory is bounded."""
+RESAMPLED_AT_ONCE = BLOCK * 1000
+"""The same of the bootstrap."""
+ROWS_ALIKE = 16
+"""Rows that matrix products sum in one way; of fewer, which are left over, their last bits may differ."""
 
 
 def bootstrap_rows(
@@ -46,7 +50,7 @@ def bootstrap_moments(
         draws: number of resamples.
 
     The rows are read once; a draw costs as many operations as there are clusters. Beside the sums by cluster
-    and the sums of each draw, memory is some tens of megabytes, or four numbers a cluster where that is more.
+    and the sums of each draw, memory is some ten megabytes, or half a kilobyte a cluster where that is more.
     """
     moments = np.asarray(moments, dtype=np.float64)
     codes, n_clusters = cluster_codes(clusters, len(moments))
@@ -56,8 +60,13 @@ def bootstrap_moments(
 
 
 def block_size(n_clusters: int) -> int:
-    """Resamples of G clusters that fit into memory at once, and at most `BLOCK`."""
+    """Sign vectors of G clusters that fit into memory at once, and at most `BLOCK`."""
     return min(BLOCK, max(1, AT_ONCE // n_clusters))
+
+
+def resamples_at_once(n_clusters: int) -> int:
+    """Resamples of G clusters that the bootstrap holds at once, at most `BLOCK`; what it sums does not depend on it."""
+    return min(BLOCK, max(1, RESAMPLED_AT_ONCE // n_clusters // ROWS_ALIKE) * ROWS_ALIKE)
 
 
 def blocks_of(draws: int, block: int = BLOCK) -> Iterator[int]:
@@ -80,5 +89,5 @@ def picks(n_clusters: int, draws: int, seed: int) -> Iterator[NDArray[np.int64]]
     The generator fills row by row, so the numbers do not depend on the blocks.
     """
     rng = np.random.default_rng(seed)
-    for size in blocks_of(draws, block_size(n_clusters)):
+    for size in blocks_of(draws, resamples_at_once(n_clusters)):
         yield rng.integers(0, n_clusters, size=(size, n_clusters))

@@ -16,6 +16,7 @@ from doxascope.experiments.experiment import Experiment, Transcript
 from doxascope.experiments.runs.scores import score_run
 from doxascope.experiments.scoring.number import Number
 from doxascope.experiments.scoring.verdict import verdicts
+from doxascope.experiments.tables.belief_parts import BeliefParts
 from doxascope.metrics import belief_table, exclusion_bounds
 
 N_ITEMS = 12
@@ -201,7 +202,7 @@ def test_every_instance_can_be_looked_at_or_the_page_says_which_ones(
 
     config = setup[1]
     rows = instances(table_of(setup, believe))
-    whole = gallery(config, rows, lambda ids: said(setup, ids))
+    whole = gallery(config, rows, rows.loc.__getitem__, lambda ids: said(setup, ids))
     np.testing.assert_array_equal([one.score for one in whole.instances], np.sort(rows["c2"]))  # undefined last
     assert whole.caption.startswith(f"All {27 * N_ITEMS},")
     lowest, undefined = whole.instances[0], whole.instances[-1]
@@ -214,11 +215,12 @@ def test_every_instance_can_be_looked_at_or_the_page_says_which_ones(
     assert after["messages"][0] == before["messages"][0]
     assert after["messages"][2]["role"] == "assistant"
 
-    many = pd.concat([rows] * 5)
-    some = gallery(config, many, lambda ids: said(setup, ids))
+    many = pd.concat([rows] * 5, ignore_index=True)
+    some = gallery(config, many, many.loc.__getitem__, lambda ids: said(setup, ids))
     assert f"{len(some.instances)} of {len(many)}" in some.caption
     assert 1000 <= len(some.instances) <= 1000 + 20 * 3
-    assert some.instances[:20] == gallery(config, many, lambda ids: said(setup, ids)).instances[:20]
+    again = gallery(config, many, many.loc.__getitem__, lambda ids: said(setup, ids))
+    assert some.instances[:20] == again.instances[:20]
     for method, own in many.groupby("method"):
         shown = [one.score for one in some.instances if one.facets[0] == method]
         np.testing.assert_array_equal(shown[:20], np.sort(own["c2"])[:20])
@@ -396,7 +398,7 @@ def test_instances_of_a_few_items_at_a_time_are_those_of_all_at_once(
     table = table_of(setup, believer(0.5, 0.2))
     table = table.sample(frac=1, random_state=0) if mixed else table  # as a user's table may lie
     whole = instances(table)
-    monkeypatch.setattr(sys.modules[instances.__module__], "ITEMS_AT_ONCE", 2)
+    monkeypatch.setattr(sys.modules[BeliefParts.__module__], "ROWS_AT_ONCE", 400)
     few = instances(table)
     assert whole["item"].nunique() > 2
     pd.testing.assert_frame_equal(few.astype(object), whole.astype(object), check_exact=True)

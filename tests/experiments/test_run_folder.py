@@ -47,6 +47,18 @@ def test_a_batch_counts_from_its_commit_line_on(tmp_path: Path) -> None:
     assert folder.beliefs()["readout_id"].tolist() == ["b"]
 
 
+def test_the_parts_of_a_belief_table_are_whole_batches_in_order(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("doxascope.experiments.runs.folder.ROWS_AT_ONCE", 2)
+    folder = begun(tmp_path / "run")
+    for number, name in enumerate("edcba"):
+        folder.commit(4 - number, beliefs(name), [], {"readouts": 1})  # pyright: ignore[reportArgumentType]
+    parts = folder.belief_parts()
+    for _ in range(2):  # as often as one likes
+        assert [part["readout_id"].tolist() for part in parts] == [["a", "b"], ["c", "d"], ["e"]]
+
+
 def test_a_torn_line_and_half_written_files_are_cleared_away(tmp_path: Path) -> None:
     folder = begun(tmp_path / "run")
     folder.commit(0, beliefs("a"), [], {"readouts": 1})  # pyright: ignore[reportArgumentType]

@@ -1,4 +1,5 @@
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -9,7 +10,7 @@ from doxascope import UserError, load
 from doxascope.hooks.backends.transformers import TransformersBackend
 from doxascope.hooks.exact.exact import ExactReading, largest_difference
 from doxascope.hooks.prompts.chat import Message
-from doxascope.hooks.prompts.options import make_options
+from doxascope.hooks.prompts.options import OptionPaths, make_options
 from doxascope.hooks.prompts.query import Query
 from doxascope.hooks.tree.memory import Cost
 
@@ -88,6 +89,14 @@ def test_the_competitor_is_the_likeliest_token_that_starts_no_option(
     best = next(i for i in ranked if i not in query.paths.first_ids)
     assert reading.competitor.token == best
     assert reading.competitor.logp == pytest.approx(float(logp[best]), abs=noise(float(logp[best])))
+
+
+def test_questions_of_one_prompt_have_each_its_own_competitor(tiny: Any) -> None:
+    query = tiny.reader.query("0", [{"role": "user", "content": "Which?"}], make_options(["q", "z"], ["{option}"]))
+    likeliest = tiny.read_plain(query).competitor.token
+    other = replace(query, paths=OptionPaths(query.paths.options, (((likeliest,),), query.paths.paths[1])))
+    one, two = tiny.read([query, other]).readings
+    assert one.competitor.token == likeliest != two.competitor.token == tiny.read_plain(other).competitor.token
 
 
 def test_a_terminator_that_covers_everything_leaves_the_plain_next_token_probability(

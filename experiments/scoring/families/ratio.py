@@ -24,10 +24,15 @@ THREE = f"{OPTIONS}; three options"
 UNALLOCATED = "none: an end of what the mass on no option leaves open"
 
 
+def _shares(sample: Options) -> tuple[Array, Array]:
+    """[n] share of the first of the two options that remain, before and after."""
+    found = belief_consistency(sample.prior, sample.posterior, sample.rejected)
+    return found.prior2[:, 0].copy(), found.post2[:, 0].copy()
+
+
 def _changes(sample: Options) -> Array:
     """[n] change of the log-odds of the two options that remain."""
-    found = belief_consistency(sample.prior, sample.posterior, sample.rejected)
-    (before, _), (after, _) = (clipped_logit(x[:, 0], "share") for x in (found.prior2, found.post2))
+    (before, _), (after, _) = (clipped_logit(share, "share") for share in _shares(sample))
     return after - before
 
 
@@ -46,8 +51,7 @@ def logodds_change(sample: Options, how: Resampling) -> Iterator[Line]:
     """How far do the odds of two move when a third is rejected? In nats, without a ceiling; 0 is a kept ratio."""
     if sample.strata is not None:  # it is told of each part by itself
         return
-    found = belief_consistency(sample.prior, sample.posterior, sample.rejected)
-    before, after, clusters = found.prior2[:, 0], found.post2[:, 0], clusters_of(sample)
+    (before, after), clusters = _shares(sample), clusters_of(sample)
     score = with_drop_reasons(rms_logodds_change(before, after, clusters, **how.interval), sample, before + after)
     beside = {"half of the changes are at most": f"{score.median_abs:.3f}"}
     if score.n_clipped:

@@ -14,6 +14,7 @@ from doxascope.experiments.martingale.table import readings
 from doxascope.experiments.planted import Anchored, Bayesian, PriorNoise
 from doxascope.experiments.runs.scores import score_run
 from doxascope.experiments.scoring.number import Number
+from doxascope.experiments.tables.belief_parts import BeliefParts
 from doxascope.metrics import Score
 
 N = 400
@@ -167,6 +168,24 @@ def test_without_any_step_there_is_nothing_to_score(configured: Any, planted: Pl
     start = np.full((5, 1), 0.4)
     with pytest.raises(UserError, match="no trajectory has a step"):
         numbers_of(made, planted({"words": [start, start]}))
+
+
+def test_numbers_do_not_depend_on_the_parts_of_a_table(
+    configured: Any, planted: Planted, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The second half of the items lacks a reading that the first has, and a method."""
+    agent = Bayesian(steps=2).sample(12, 0)
+    read = agent.read.copy()
+    read[6:] = np.nan
+    table = planted({"words": [agent.read, read], "letters": [agent.read]}, agent.outcome)
+    table = table.sort_values("item", kind="stable", ignore_index=True)
+    late = table["item"].isin(table["item"].unique()[6:])
+    table = table[~(late & (table["method"] == "letters"))]
+    whole = numbers_of(configured("bootstrap_draws=20"), table)
+    monkeypatch.setattr(f"{BeliefParts.__module__}.ROWS_AT_ONCE", 1)
+    assert len(list(BeliefParts.of(table))) == 12
+    by_parts = numbers_of(configured("bootstrap_draws=20"), table)
+    assert [repr((one.key, one.score)) for one in by_parts] == [repr((one.key, one.score)) for one in whole]
 
 
 def test_a_method_without_any_number_has_statuses_and_no_figure(configured: Any, planted: Planted) -> None:

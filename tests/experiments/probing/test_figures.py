@@ -8,8 +8,9 @@ import numpy as np
 import pytest
 
 from doxascope.experiments.probing.figures import head_maps
-from doxascope.experiments.probing.page import learnt
+from doxascope.experiments.probing.page import learnt, recalled
 from doxascope.probes.data.features import ReadAt
+from doxascope.probes.evidence.skill import recall_at
 from doxascope.probes.selection.sweep import Sweep
 
 
@@ -54,3 +55,9 @@ def test_no_head_above_0_is_no_map() -> None:
 )
 def test_a_learning_curve_rises_only_where_its_last_step_does(r2: list[float], said: str) -> None:
     assert learnt(r2).startswith(said)
+
+
+def test_a_recall_is_shown_where_there_are_negatives_for_one_false_alarm() -> None:
+    negative = np.arange(200.0)
+    assert recalled(recall_at(np.array([250.0, 150.0, 50.0, 300.0]), negative, 0.01)) == "0.500"
+    assert recalled(recall_at(np.array([250.0]), negative[:5], 0.01)) == "too few negatives (5)"

@@ -10,7 +10,8 @@ from doxascope.hooks.prompts.tokenising import Tokeniser
 
 SPECIAL = ("<|im_start|>", "<|im_end|>")
 texts = st.lists(
-    st.sampled_from([*SPECIAL, "user", "\n", " ", "Is it", " so? ", ".", "<|", "im_end|>", "a"]), max_size=12
+    st.sampled_from([*SPECIAL, "user", "\n", " ", "Is it", " so? ", ".", "<|", "im_end|>", "a", " b", " 12", "\t é"]),
+    max_size=12,
 )
 
 
@@ -24,6 +25,20 @@ def test_stretches_and_wholes_have_the_same_ids(smollm: Any) -> None:
 
     check()
     assert tokeniser._cut is not None, "this tokenizer does begin anew at special tokens"
+    assert tokeniser._words is not None, "and at words"
+
+
+def test_an_end_changes_a_text_where_tokenising_both_together_says_so(smollm: Any) -> None:
+    tokeniser, ends = Tokeniser(smollm.tokenizer, SPECIAL), ["\n", ".", "s", " is", "<|im_end|>"]
+
+    @given(texts)
+    def check(drawn: list[str]) -> None:
+        text = "".join(["user\n", *drawn])
+        own, *more = smollm.tokenizer([text, *(text + end for end in ends)], add_special_tokens=False)["input_ids"]
+        changing = [end for end, ids in zip(ends, more, strict=True) if ids[: len(own)] != own]
+        assert tokeniser.changing([text], ends) == [changing[0] if changing else None]
+
+    check()
 
 
 def test_a_special_token_that_takes_the_space_beside_it_does_not_cut(make_tokenizer: Callable[..., Any]) -> None:

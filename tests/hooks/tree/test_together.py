@@ -131,6 +131,16 @@ def test_rounds_give_each_item_its_own_readings_and_read_them_together(lm: Any) 
             np.testing.assert_allclose(one.logp, other.logp, atol=1e-4)
 
 
+def test_a_set_of_no_queries_reads_nothing_and_the_others_what_they_would(lm: Any) -> None:
+    one, two = sets_of(lm, 2)
+    found = together(lm, [[], one, [], two, []])
+    assert [len(own.readings) for own in found] == [0, len(one), 0, len(two), 0]
+    for alone, own in zip((*together(lm, [one]), *together(lm, [two])), (found[1], found[3]), strict=True):
+        assert [reading.logp.tobytes() for reading in own.readings] == [r.logp.tobytes() for r in alone.readings]
+        assert own.cost == alone.cost
+    assert lm.read([]).readings == []
+
+
 def test_what_one_item_raises_ends_the_round_and_leaves_no_thread(lm: Any) -> None:
     import threading
 

@@ -2,7 +2,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from doxascope.hooks.tree.tree import ROOT, TokenTree, cut_into_packs
+from doxascope.hooks.tree.tree import ROOT, Graft, TokenTree, cut_into_packs
 
 sequences = st.lists(st.lists(st.integers(0, 3), min_size=1, max_size=6), min_size=1, max_size=12)
 
@@ -23,6 +23,21 @@ def test_a_node_for_each_distinct_prefix_and_the_path_reads_back(given: list[lis
     assert len(tree) == len({tuple(ids[:n]) for ids in given for n in range(1, len(ids) + 1)})
     for ids, end in zip(given, ends, strict=True):
         assert [tree.tokens[node] for node in tree.ancestors(end)] == ids
+
+
+@given(sequences, sequences, sequences)
+def test_a_graft_is_its_paths_one_after_the_other(
+    prompts: list[list[int]], paths: list[list[int]], later: list[list[int]]
+) -> None:
+    """Below what was added last, where it is copied, and elsewhere."""
+    tree, plain, graft = TokenTree(), TokenTree(), Graft(paths)
+    for prompt in prompts:
+        below = tree.add(prompt)[-1]
+        assert plain.add(prompt)[-1] == below
+        found = [node for path in paths for node in plain.add(path, below)]
+        assert tree.add_graft(graft, below).tolist() == found
+    assert [tree.add(ids) for ids in later] == [plain.add(ids) for ids in later]
+    assert (tree.tokens, tree.parents, tree.depths) == (plain.tokens, plain.parents, plain.depths)
 
 
 @given(sequences, st.integers(1, 20))

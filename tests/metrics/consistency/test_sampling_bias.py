@@ -13,6 +13,7 @@ from doxascope.metrics import (
     jsd,
     jsd_plugin_bias,
 )
+from doxascope.metrics.consistency import sampling_bias
 
 LN2 = np.log(2)
 
@@ -101,6 +102,19 @@ def test_chance_level_is_the_mean_over_all_exchanges_between_items() -> None:
     assert score.c == pytest.approx(np.mean(1 - jsd(prior, post)))
     assert score.kappa == pytest.approx((score.c - score.c_perm) / (1 - score.c_perm))
     assert (score.n_clusters, score.ci_method) == (6, "none: 6 clusters")
+
+
+@pytest.mark.parametrize("readings", [1, 2])
+def test_exchanges_are_summed_a_few_clusters_at_a_time(monkeypatch: pytest.MonkeyPatch, readings: int) -> None:
+    """Also where a cluster has several readings at one place."""
+    prior, item, place = (np.concatenate([one] * readings) for one in beliefs(3, 40))
+    post = np.random.default_rng(4).permutation(prior)
+    whole = consistency_kappa(prior, post, item, place, draws=100)
+    for name in ("PAIRS", "AT_ONCE"):
+        monkeypatch.setattr(f"{sampling_bias.__name__}.{name}", 333)
+    few = consistency_kappa(prior, post, item, place, draws=100)
+    for name in ("c_perm", "kappa", "se", "ci_lo", "ci_hi"):
+        assert getattr(few, name) == pytest.approx(getattr(whole, name), rel=1e-12), name
 
 
 def test_kept_beliefs_have_kappa_one_and_shuffled_ones_have_an_interval_over_zero() -> None:

@@ -6,7 +6,7 @@ import statsmodels.api as sm
 from scipy import stats
 
 from doxascope.metrics import bootstrap_moments, bootstrap_rows, cluster_mean
-from doxascope.metrics.inference.resampling import block_size
+from doxascope.metrics.inference.resampling import resamples_at_once
 
 
 def clustered(seed: int, n_clusters: int, sigma: float = 1.0) -> tuple[np.ndarray, np.ndarray]:
@@ -33,7 +33,7 @@ def test_moments_and_rows_draw_the_same_resamples() -> None:
 def test_many_clusters_are_drawn_in_smaller_blocks_and_the_same_ones() -> None:
     """20,001 clusters do not fit 256 times: the reference draws all resamples at once."""
     n, draws = 20_001, 250
-    assert block_size(n) < draws / 2
+    assert resamples_at_once(n) < draws / 2
     values = np.random.default_rng(0).normal(size=n)
     tracemalloc.start()
     fast = bootstrap_moments(values[:, None], np.arange(n), lambda s: s[:, 0] / n, seed=4, draws=draws)
