@@ -21,17 +21,18 @@ def atomic_write(path: Path, mark: str = "", once: bool = False) -> Iterator[Pat
     try:
         yield temporary
         sync(temporary)
-        if once:
-            _link(temporary, path)
-        temporary.replace(path)
+        if once and _linked(temporary, path):
+            temporary.unlink()
+        else:
+            temporary.replace(path)
     except BaseException:
         temporary.unlink(missing_ok=True)
         raise
     sync(path.parent)
 
 
-def _link(temporary: Path, path: Path) -> None:
-    """Give a file its name, which no other may have."""
+def _linked(temporary: Path, path: Path) -> bool:
+    """Give a file a second name, which no other may have; False where a disk has no links. A rename would keep both."""
     try:
         os.link(temporary, path)
     except FileExistsError:
@@ -39,6 +40,8 @@ def _link(temporary: Path, path: Path) -> None:
     except OSError as error:
         if error.errno not in (errno.EPERM, errno.ENOSYS, errno.EOPNOTSUPP, errno.ENOTSUP):
             raise
+        return False
+    return True
 
 
 def write_text(path: Path, text: str) -> None:
