@@ -87,7 +87,7 @@ def items_responding(
     size = np.bincount(rows.codes, b * b) / sizes
     told = size >= max(QUARTER**2 * size.mean(), TIE**2)
     scales = zip(rows.columns[::2], rows.columns[1::2], strict=True)
-    own = np.sign(sum(_sides(*scale, rows.codes) for scale in scales))[told]
+    own = np.sum([_sides(moved, by, rows.codes) for moved, by in scales], axis=0)[told]
     counts: dict[str, Any] = rows.counts | {"n_rows": int(sizes[told].sum()), "n_clusters": len(own)}
     if left := int(sizes[~told].sum()):
         counts["n_dropped"] += left
