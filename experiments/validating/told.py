@@ -30,8 +30,8 @@ SAID = (
 )
 FOUND = (
     "Found: the interval, widened by the tolerance, holds the planted value, and the interval itself does not reach "
-    "half of the way to the nearest value that another organism has and that is farther than the tolerance. A dash: "
-    "nothing was planted that could be found; it does not count."
+    "half of the way to the nearest value that another organism has and that is farther than the tolerance, nor as "
+    "near to it as the tolerance. A dash: nothing was planted that could be found; it does not count."
 )
 NOT_FOUND, WRONG = "not found", "wrong"
 

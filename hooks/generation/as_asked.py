@@ -28,8 +28,9 @@ Ids = tuple[int, ...]
 Floats = NDArray[np.float64]
 
 MEAN_NAT = {"float32": 1e-4, "bfloat16": 0.1, "float16": 0.02}
-"""How far an engine's log-probabilities may be from ours, in the mean of the distances. It rounds logits of half
-precision, those of bfloat16 to eighths."""
+"""How far an engine's log-probabilities may be from ours, in the mean of the distances over all calls, and further by
+`MEANT` times as much over the root of the tokens: one token's distance is no mean. It rounds logits of half precision,
+those of bfloat16 to eighths."""
 BIAS_NAT = 5e-3
 """How far their mean may be where anything can be drawn, beyond `MEANT` standard errors: rounding cancels out, a
 temperature or a truncation does not. It estimates the Kullback-Leibler divergence of the engine's distribution from the
@@ -103,6 +104,8 @@ class AsAsked:
     """Whether all that an engine has drawn by one sampling is what was asked for: each call adds to the same tests."""
 
     tokens: int = 0
+    gap_sizes: float = 0.0
+    """Sum of the distances between the engine's log-probabilities and ours."""
     gap: float = 0.0
     """Sum of the log-probabilities that the engine says, less ours."""
     gap_squares: float = 0.0
@@ -131,8 +134,9 @@ class AsAsked:
         self.gap_squares += float((gaps**2).sum())
         self.unsure += float(-np.expm1(asked).sum())
         self.ratios = self.ratios + log_ratios(read)
-        size = float(np.abs(gaps).mean())
-        if not (size <= MEAN_NAT[dtype] and abs(self.gap / self.tokens) <= self._free()):
+        self.gap_sizes += float(np.abs(gaps).sum())
+        size, most = self.gap_sizes / self.tokens, MEAN_NAT[dtype] * (1 + MEANT / np.sqrt(self.tokens))
+        if not (size <= most and abs(self.gap / self.tokens) <= self._free()):
             raise UserError(
                 f"{name}: samples another distribution than it was asked for (by {size:.2g} nat a token, as the model "
                 "is read here); leave model.sampler out"

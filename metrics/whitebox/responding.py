@@ -4,13 +4,13 @@ from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
 from ..inference.jackknife import ROUNDING
 from ..inference.rows import complete_rows
 from ..inference.shares import share_difference
 from ..score import NAN, Score
-from ..validation import TIE, floats
+from ..validation import TIE, Floats, floats
 
 QUARTER = 0.25
 """Of the pooled slope, from which on an item's own counts; and of the usual size of the evidence, below which an item
@@ -30,7 +30,7 @@ class Responding(Score):
     share: float = NAN
     """Of the items: those that follow the evidence less those that turn against it."""
     follow: int = 0
-    """Items whose own slope is more than a quarter of the pooled one."""
+    """Items whose own slope is more than a quarter of the pooled one, of probabilities or of log-odds."""
     turn: int = 0
     """Items whose own slope is as far on the other side of 0."""
 
@@ -49,13 +49,22 @@ class Responding(Score):
         return f"{self.n_clusters} items have a slope of their own, and {FEWEST} are needed"
 
 
-def items_responding(change: ArrayLike, evidence: ArrayLike, items: ArrayLike, *, level: float = 0.95) -> Responding:
+def items_responding(
+    change: ArrayLike,
+    evidence: ArrayLike,
+    items: ArrayLike,
+    *,
+    log_odds: tuple[ArrayLike, ArrayLike] | None = None,
+    level: float = 0.95,
+) -> Responding:
     """Share of the items that respond to evidence (METRICS W4).
 
     Args:
         change: [n] how far what is read lies from where it stands in its item, or stood before.
         evidence: [n] the same of what it should follow.
         items: [n], each of which has one slope through zero, however many rows.
+        log_odds: change and evidence in log-odds, each [n], where the others are of probabilities. An item that follows
+            on one of the two scales, and does not turn on the other, follows; one that turns likewise.
         level: of the interval.
 
     A pooled slope above 0 says that some items respond, not that most do: if a tenth of fifty do, it is. What does not
@@ -64,22 +73,28 @@ def items_responding(change: ArrayLike, evidence: ArrayLike, items: ArrayLike, *
     item. Its interval is `share_difference`, with no item larger than another. Items whose evidence has less than a
     quarter of the root mean square of all items' have no slope of their own; fewer than five others are
     `too_few_items`.
+
+    Whoever answers more surely than Bayes' rule hardly moves where beliefs are near 0 or 1, and by much between: of
+    probabilities most of such a reader's slopes lie far below the pooled one, while those of its log-odds are equal.
     """
-    rows = complete_rows(items, change=floats(change), evidence=floats(evidence))
+    named = zip(("change_logit", "evidence_logit"), log_odds or (), strict=False)
+    rows = complete_rows(
+        items, change=floats(change), evidence=floats(evidence), **{name: floats(column) for name, column in named}
+    )
     if not rows.n:
         return Responding(status="too_few_items", **rows.counts)
-    a, b = rows.columns
-    sizes, ab, bb = (np.bincount(rows.codes, weights) for weights in (None, a * b, b * b))
-    told = bb / sizes >= max(QUARTER**2 * (bb / sizes).mean(), TIE**2)
-    own = ab[told] / bb[told]
+    b, sizes = rows.columns[1], np.bincount(rows.codes)
+    size = np.bincount(rows.codes, b * b) / sizes
+    told = size >= max(QUARTER**2 * size.mean(), TIE**2)
+    scales = zip(rows.columns[::2], rows.columns[1::2], strict=True)
+    own = np.sum([_sides(moved, by, rows.codes) for moved, by in scales], axis=0)[told]
     counts: dict[str, Any] = rows.counts | {"n_rows": int(sizes[told].sum()), "n_clusters": len(own)}
     if left := int(sizes[~told].sum()):
         counts["n_dropped"] += left
         counts["reasons"] = {**counts["reasons"], "too little evidence": left}
     if not len(own):
         return Responding(status="too_few_items", **counts)
-    least = max(QUARTER * float(ab.sum() / bb.sum()), ROUNDING)
-    follow, turn = int((own > least).sum()), int((own < -least).sum())
+    follow, turn = int((own > 0).sum()), int((own < 0).sum())
     found = Responding(
         share=(follow - turn) / len(own),
         follow=follow,
@@ -89,3 +104,10 @@ def items_responding(change: ArrayLike, evidence: ArrayLike, items: ArrayLike, *
         **counts,
     )
     return found.at(level)
+
+
+def _sides(change: Floats, evidence: Floats, codes: NDArray[np.intp]) -> Floats:
+    """[items] 1: its slope is more than a quarter of the pooled one; -1: as far on the other side of 0; 0: neither."""
+    ab, bb = (np.bincount(codes, evidence * x) for x in (change, evidence))
+    least = max(QUARTER * float(ab.sum() / bb.sum()), ROUNDING) if bb.sum() > 0 else ROUNDING
+    return (ab > least * bb) * 1.0 - (ab < -least * bb) * 1.0

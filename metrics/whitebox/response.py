@@ -8,6 +8,7 @@ from numpy.typing import ArrayLike
 
 from ..inference.intervals import moment_interval
 from ..inference.rows import Rows, complete_rows
+from ..logodds import clipped_logit
 from ..score import NAN, Score
 from ..validation import Floats, probabilities
 from .responding import Responding, items_responding
@@ -64,14 +65,20 @@ def evidence_slope(
 
 
 def evidence_responding(belief: ArrayLike, truth: ArrayLike, groups: ArrayLike, *, level: float = 0.95) -> Responding:
-    """Share of the questions in which the belief follows the true posterior: `items_responding` of the same."""
+    """Share of the questions in which the belief follows the true posterior: `items_responding` of the same, or of its
+    log-odds, in which whoever is surer than Bayes' rule answers to all evidence alike.
+    """
     rows, seen, known = _within(belief, truth, groups)
-    return items_responding(seen, known, rows.codes, level=level)
+    odds = [_less_mean(clipped_logit(column, "belief")[0], rows) for column in rows.columns]
+    return items_responding(seen, known, rows.codes, log_odds=(odds[0], odds[1]), level=level)
 
 
 def _within(belief: ArrayLike, truth: ArrayLike, groups: ArrayLike) -> tuple[Rows, Floats, Floats]:
     """The complete rows, and beliefs and posteriors less their means in the question."""
     rows = complete_rows(groups, belief=probabilities(belief, "belief"), truth=probabilities(truth, "truth"))
-    n = np.bincount(rows.codes)
-    seen, known = (column - (np.bincount(rows.codes, column) / n)[rows.codes] for column in rows.columns)
+    seen, known = (_less_mean(column, rows) for column in rows.columns)
     return rows, seen, known
+
+
+def _less_mean(column: Floats, rows: Rows) -> Floats:
+    return column - (np.bincount(rows.codes, column) / np.bincount(rows.codes))[rows.codes]

@@ -63,7 +63,8 @@ def causal_gain(data: CausalData, direction: str, plan: CausalPlan, doses: Seque
 
 def effects_by_fold(data: CausalData, outcome: str, plan: CausalPlan) -> Floats:
     """[folds] mean effect at the registered dose along the direction of the probe that was fitted without each fold."""
-    return np.array([float(np.nanmean(data.effect(Arm("fold", k, plan.dose), outcome))) for k in data.by_fold])
+    effects = (data.effect(Arm("fold", k, plan.dose), outcome) for k in data.by_fold)
+    return np.array([float(np.nanmean(one)) if np.isfinite(one).any() else np.nan for one in effects])
 
 
 Effect = TypeVar("Effect", Ratio, ClusterMean)
@@ -76,10 +77,13 @@ def with_estimation(made: Effect, without: Floats, level: float) -> Effect:
     the one that more data would give: of a probe of what is not used, any part of the estimate that lies along what is
     used shows as a gain. The same `without` [folds] each fold gives its variance (delete-a-group jackknife, Kott 2001);
     the two distances from the estimate are added in squares (MOVER, Zou and Donner 2008), since other contexts were
-    steered in than the direction was fitted on, or the fits of those are without them.
+    steered in than the direction was fitted on, or the fits of those are without them. A fold whose effect is not known
+    leaves no interval.
     """
-    if len(without) < 2 or not np.isfinite([made.ci_lo, *without]).all():
+    if len(without) < 2 or not np.isfinite(made.ci_lo):
         return made
+    if not np.isfinite(without).all():
+        return replace(made, se=np.nan, ci_lo=np.nan, ci_hi=np.nan, ci_method="none: a fold's effect is not known")
     se = float(np.sqrt((len(without) - 1) * without.var()))
     reach = t_interval(0.0, se, len(without) - 1, level)[1]
     return replace(

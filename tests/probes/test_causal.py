@@ -72,6 +72,16 @@ def test_the_interval_of_the_gain_along_an_estimate_carries_its_estimation() -> 
     assert {one.params["folds"] for one in whole} == {10}
 
 
+def test_a_fold_that_was_not_read_leaves_no_interval_and_no_claim() -> None:
+    world = along_an_estimate(0, PLAN, 5, 2.0)
+    arms = {arm: np.full_like(one, np.nan) if arm[:2] == ("fold", "2") else one for arm, one in world.readings.items()}
+    by_fold = {k: np.nan if k == "2" else read for k, read in world.by_fold.items()}
+    whole, holed = (judged(one, PLAN) for one in (world, replace(world, readings=arms, by_fold=by_fold)))
+    assert (whole.verdict("causal gain"), holed.verdict("causal gain")) == ("supported", "not shown")
+    assert np.isnan(holed.numbers.gains["d"].ci_lo)
+    assert holed.numbers.gains["d"].ratio == whole.numbers.gains["d"].ratio
+
+
 def test_a_probe_of_what_is_not_used_is_seldom_said_to_move_the_action() -> None:
     """Of 200 such probes the change of the action for each SD has an interval that holds 0 in at least 90%, three
     standard errors below its level, and in hardly any without the fits without each fold."""

@@ -72,6 +72,11 @@ def designs() -> list[Design]:
         Design("W-part-power-extreme", FAMILY, "all of 20 items respond, beliefs near 0 and 1, noise .03", power,
                "all respond", _follows(Partly(noise=0.03, spread=6), 20), both),
         *(
+            Design(f"W-part-surer-{share:g}", FAMILY, f"{share:.0%} of 20 items respond, log-odds times 3, noise .01",
+                   aim, said, _follows(Partly(share, noise=0.01, surer=3), 20), both)
+            for share, aim, said in ((0.5, level, "at most half respond"), (1.0, power, "all respond"))
+        ),
+        *(
             Design(f"W-inside-{share:g}", FAMILY, f"read-out of {share:.0%} of 50 items, noise 1 nat", level,
                    "at most half respond", _inside(share, 1.0, 50), inner)
             for share in (0.33, 0.45)

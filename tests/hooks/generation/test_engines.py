@@ -232,6 +232,20 @@ def test_an_engine_that_says_what_it_draws_by_is_told_from_rounding_among_tokens
     assert all(refused_after(0.9, 1.0, 0.03, seed) > 0 for seed in range(2))
 
 
+def test_calls_of_one_token_are_no_means() -> None:
+    """Logits with errors of SD .1, of which every third token lies a tenth of a nat off: one by one, and added up."""
+    rng, tilts = np.random.default_rng(0), np.array(TILTS)[:, None]
+    for _ in range(40):
+        seen = AsAsked()
+        for _ in range(10):
+            logits = rng.standard_normal(50)
+            asked, law = (log_softmax(one) for one in (logits, logits + 0.1 * rng.standard_normal(50)))
+            token = int((law + rng.gumbel(size=50)).argmax())
+            tilted = logsumexp((1 + tilts) * asked, axis=1, keepdims=True)
+            logp = asked[token : token + 1]
+            seen.check("it", [[float(law[token])]], [ReadText(logp, logp, tilted)], "bfloat16")
+
+
 def test_an_engine_that_draws_what_was_to_be_left_out_is_refused(letters: Any) -> None:
     engine = EngineSampler(Warping(letters.model, top_k=0), letters.sampler, letters.backend, letters.head)
     with pytest.raises(UserError, match="drew a token that the sampling settings leave out"):

@@ -4,7 +4,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from scipy.special import log_softmax
+from scipy.special import expit, log_softmax, logit
 from scipy.stats import binomtest
 
 from doxascope.experiments.planted.responding import Partly
@@ -41,6 +41,17 @@ def test_who_responds_on_half_of_fifty_items_or_fewer_fails(share: float, noise:
 def test_who_responds_on_all_of_them_passes(agent: Partly, items: int) -> None:
     """Also with few items, few levels, noise, a weak response, and beliefs near 0 and 1."""
     assert np.mean([judged(agent, items, seed) for seed in range(40)], axis=0)[1] >= 0.9
+
+
+@pytest.mark.parametrize("surer", [2.0, 4.0])
+def test_who_is_surer_than_bayes_responds_though_beliefs_near_the_ends_hardly_move(surer: float) -> None:
+    """Log-odds are a multiple of those of the posterior in every item: none is ignored, whatever the pooled slope."""
+    for seed in range(5):
+        _, truth, items = Partly(spread=3).sample(20, seed)
+        belief = expit(surer * logit(truth))
+        assert evidence_responding(belief, truth, items).share == 1
+        mixed = np.where(items % 2, belief, expit(np.random.default_rng(seed).normal(size=len(truth))))
+        assert evidence_responding(mixed, truth, items).at(0.9).ci_lo < 0.5
 
 
 def test_an_item_counts_once_however_many_rows_it_has() -> None:
