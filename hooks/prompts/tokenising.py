@@ -4,6 +4,8 @@ import re
 from collections.abc import Collection, Sequence
 from typing import TYPE_CHECKING, Any
 
+from ..errors import UserError
+
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerBase
 
@@ -13,6 +15,8 @@ REMEMBERED = 16384
 """Stretches, and words."""
 SPACE = re.compile(r"(?<=\S)(?= \S)")
 """Where a word begins that is one space apart from the one before it."""
+HALF = re.compile("[\ud800-\udfff]")
+"""Of a character that UTF-16 writes as two."""
 OVER = re.compile("[^ĠĊčĉ]Ġ")
 """What reaches over one, as vocabularies of bytes write spaces, ends of lines and tabs."""
 
@@ -32,7 +36,16 @@ class Tokeniser:
         self._unchecked = CHECKED
 
     def ids(self, texts: Sequence[str]) -> list[list[int]]:
-        """The ids of each text."""
+        """The ids of each text. Raises UserError for one that holds half a character, which no tokenizer takes."""
+        try:
+            return self._ids(texts)
+        except (TypeError, UnicodeEncodeError) as error:
+            if half := next(filter(None, map(HALF.search, texts)), None):
+                told = f"a text holds {half[0]!a}, half of a character that takes two; take it out"
+                raise UserError(told) from error
+            raise
+
+    def _ids(self, texts: Sequence[str]) -> list[list[int]]:
         if self._cut is None:
             return self._whole(texts)
         stretches = [self._cut.split(text) for text in texts]

@@ -3,9 +3,11 @@
 from collections.abc import Callable
 from typing import Any
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from doxascope import UserError
 from doxascope.hooks.prompts.tokenising import Tokeniser
 
 SPECIAL = ("<|im_start|>", "<|im_end|>")
@@ -48,3 +50,9 @@ def test_a_special_token_that_takes_the_space_beside_it_does_not_cut(make_tokeni
     tokenizer.add_special_tokens({"additional_special_tokens": [AddedToken("<greedy>", lstrip=True, special=True)]})
     written = ["word <greedy> word", "<greedy>word  <greedy>"]
     assert Tokeniser(tokenizer, ["<greedy>"]).ids(written) == tokenizer(written, add_special_tokens=False)["input_ids"]
+
+
+def test_half_a_character_is_told(make_tokenizer: Callable[..., Any]) -> None:
+    tokeniser = Tokeniser(make_tokenizer(), SPECIAL)
+    with pytest.raises(UserError, match="half of a character"):
+        tokeniser.ids(["whole", "half \ud83d"])
