@@ -1,16 +1,18 @@
 """A belief table that is never in memory as a whole: parts of it, and what is made of each part, on the disk."""
 
+import contextlib
 import tempfile
 import weakref
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import IO, Any, TypeVar
 
 import numpy as np
 import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from ...hooks.errors import UserError
 from .cells import Array
 
 T = TypeVar("T")
@@ -51,7 +53,7 @@ class BeliefParts:
         return self._once[make]
 
     def made(self, maker: Maker) -> "Made":
-        """What a function makes of every part, on the disk."""
+        """What a function makes of every part, on the disk. Raises UserError if it cannot be written there."""
         return Made(map(maker, self), self._room)
 
 
@@ -72,12 +74,14 @@ class Made:
         texts: dict[str, dict[str, int]] = {}
         for tables in made:
             for name, table in tables.items():
-                if name not in self._tables:
-                    self._tables[name] = _Table(table, texts, room)
-                self._tables[name].append(table)
+                with _room_in(room):
+                    if name not in self._tables:
+                        self._tables[name] = _Table(table, texts, room)
+                    self._tables[name].append(table)
         categories = {name: pd.Index(list(known), dtype=object) for name, known in texts.items()}
         for table in self._tables.values():
-            table.end(categories)
+            with _room_in(room):
+                table.end(categories)
 
     def groups(self, name: str) -> list[str]:
         """The groups of a table, in the order in which they came."""
@@ -106,8 +110,8 @@ class _Table:
         types = {name: _stored(first[name].dtype) for name in first.columns}
         self._schema = pa.schema(types | {NUMBER: pa.int64()})
         self._file = tempfile.TemporaryFile(dir=room)  # noqa: SIM115
-        weakref.finalize(self, self._file.close)
         self._writer = pq.ParquetWriter(self._file, self._schema, compression="none", write_statistics=False)
+        weakref.finalize(self, _close, self._writer, self._file)
         self._n_rows = self._n_groups = 0
 
     def append(self, table: pd.DataFrame) -> None:
@@ -172,6 +176,27 @@ class _Table:
         known = self._texts[name]
         numbers = [known.setdefault(one, len(known)) for one in values.cat.categories]
         return np.array([*numbers, -1], dtype=np.int32)[values.cat.codes]
+
+
+@contextlib.contextmanager
+def _room_in(room: Path | None) -> Iterator[None]:
+    """A disk that is full, or gone, is one line."""
+    try:
+        yield
+    except OSError as error:
+        raise UserError(
+            f"{room or tempfile.gettempdir()}: what is made of the beliefs cannot be written there "
+            f"({error.strerror or error}); make room and give the same command again"
+        ) from error
+
+
+def _close(writer: pq.ParquetWriter, file: IO[bytes]) -> None:
+    """Quietly: a table that was not finished is of no use, and what cannot be written was said."""
+    with contextlib.suppress(OSError, ValueError):
+        writer.close()
+    writer.is_open = False
+    with contextlib.suppress(OSError):
+        file.close()
 
 
 NUMBER = "row"

@@ -1,15 +1,19 @@
 """A belief table that is read and scored part by part gives what it gives in one piece, to the bit."""
 
+import gc
 import json
+import resource
 import sys
 import tracemalloc
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pandas as pd
 import pytest
 
+from doxascope import UserError
 from doxascope.experiments.addons.floors import score_floors
 from doxascope.experiments.consistency.made import made_of, tables
 from doxascope.experiments.engine.config import load_config
@@ -100,3 +104,35 @@ def peak_of_making(table: pd.DataFrame, n: int) -> int:
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
     return peak
+
+
+@pytest.fixture
+def small_disk() -> Iterator[int]:
+    """The most bytes of a file, as a disk has them that is almost full."""
+    before, most = resource.getrlimit(resource.RLIMIT_FSIZE), 100_000
+    resource.setrlimit(resource.RLIMIT_FSIZE, (most, before[1]))
+    yield most
+    resource.setrlimit(resource.RLIMIT_FSIZE, before)
+
+
+@pytest.mark.filterwarnings("error")
+def test_a_full_disk_is_one_line_and_leaves_nothing(small_disk: int, tmp_path: Path) -> None:
+    part = pd.DataFrame({"method": "free", "x": np.arange(small_disk, dtype=np.float64)})
+    with pytest.raises(UserError, match=f"^{tmp_path}: .*make room") as raised:
+        BeliefParts(lambda: [part], tmp_path).made(lambda rows: {"all": rows})
+    del raised
+    gc.collect()
+    assert not [*tmp_path.iterdir()]
+
+
+@pytest.mark.filterwarnings("error")
+def test_a_damaged_part_is_told_and_nothing_else(tmp_path: Path) -> None:
+    def parts() -> Iterator[pd.DataFrame]:
+        yield pd.DataFrame({"method": "free", "x": np.arange(9.0)})
+        raise UserError("part-1 is damaged")
+
+    with pytest.raises(UserError, match=r"^part-1 is damaged$") as raised:
+        BeliefParts(parts, tmp_path).made(lambda rows: {"all": rows})
+    del raised
+    gc.collect()
+    assert not [*tmp_path.iterdir()]
