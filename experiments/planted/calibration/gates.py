@@ -73,8 +73,9 @@ def designs() -> list[Design]:
                "all respond", _follows(Partly(noise=0.03, spread=6), 20), both),
         *(
             Design(f"W-part-surer-{share:g}", FAMILY, f"{share:.0%} of 20 items respond, log-odds times 3, noise .01",
-                   aim, said, _follows(Partly(share, noise=0.01, surer=3), 20), both)
-            for share, aim, said in ((0.5, level, "at most half respond"), (1.0, power, "all respond"))
+                   level if share < 1 else power, "at most half respond" if share < 1 else "all respond",
+                   _follows(Partly(share, noise=0.01, surer=3), 20), both)
+            for share in (0.5, 1.0)
         ),
         *(
             Design(f"W-inside-{share:g}", FAMILY, f"read-out of {share:.0%} of 50 items, noise 1 nat", level,
