@@ -33,7 +33,11 @@ def jsd(p: ArrayLike, q: ArrayLike) -> Floats:
 
 
 def jsd_of_checked(p: Floats, q: Floats) -> Floats:
-    """`jsd` of distributions that were checked, whose shapes may be broadcast."""
+    """`jsd` of distributions that were checked, whose shapes may be broadcast.
+
+    >>> jsd_of_checked(np.eye(2), np.array([0.0, 1.0])).tolist()
+    [1.0, 0.0]
+    """
     total = p + q  # twice the mixture: halving it first would turn a subnormal into zero and the result into Inf
     bits = (rel_entr(2 * p, total) + rel_entr(2 * q, total)).sum(axis=-1) / (4 * LN2)
     return np.clip(bits, 0.0, 1.0)  # rounding alone can leave it by 1e-16
