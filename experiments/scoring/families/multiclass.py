@@ -88,7 +88,7 @@ def option_calibration(sample: Multiclass, how: Resampling) -> Iterator[Line]:
 def option_coverage(sample: Multiclass, how: Resampling) -> Iterator[Line]:
     """How much of what the model would say the options are together."""
     assert sample.coverage is not None
-    median = {"median": f"{np.nanmedian(sample.coverage):.3f}"} if np.isfinite(sample.coverage).any() else {}
+    median = {"median": f"{np.nanmedian(sample.coverage):.3g}"} if np.isfinite(sample.coverage).any() else {}
     yield _mean("coverage", "coverage", sample, sample.coverage, how, median)
 
 
