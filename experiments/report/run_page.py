@@ -177,7 +177,7 @@ def _headline(
             rows=rows,
             notes=titled,
         ),
-        Prose(text=f"Interval: {scores[0].ci_method}{made}. {how}", soft=True),
+        Prose(text=f"Interval of {titled[0][0]}: {scores[0].ci_method}{made}. {how}", soft=True),
     ]
 
 
@@ -224,7 +224,7 @@ def _differences(numbers: Sequence[Number], findings: Findings, notes: Mapping[K
         value, p = absent(score.status), NONE
         if not math.isnan(score.difference):
             value, p = (
-                score_cell(score, "{:+.3f}".format, below=[score.ci_method, notes.get(number.key, "")]),
+                score_cell(score, "{:+z.3f}".format, below=[score.ci_method, notes.get(number.key, "")]),
                 adjusted_p(score),
             )
         rows.append([Cell(number.method), value, Cell(p), _denominator(score, clusters=True)])
