@@ -1,18 +1,21 @@
 # Everything runs in .venv with the exact versions of constraints.txt.
 #   make demo    set up, measure SmolLM2-135M-Instruct, name the report
-#   make test    set up, run the tests
+#   make test    set up, run the tests: every guide, too, at its smallest
+#   make full    what that leaves out: presets, guides at full length, all families, organisms, figures, attacks (hours);
+#                the record lies in benchmarks/results. ONLY=presets,guides for a part
 #   make lint    ruff and pyright
 #   make fuzz    100,000 random inputs of each kind, hours; FUZZ=1000 for fewer
 #   make damage  1,000 bit flips and 200 edits and deletions of a finished run
 #   make faults  runs killed at random moments and gone on with, against the unbroken ones
 #   make bench   the speed tables
 #   make figures   those of the README, from three runs (half an hour or more on two cores)
-#   make calibration   docs/calibration.md anew, from simulated agents (ten minutes on two free cores)
+#   make calibration   docs/calibration.csv and its page anew, from simulated agents (ten minutes on two free cores)
+#   make size    files, lines and arrows of each room
 PYTHON ?= python3
 BIN := .venv/bin
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt
 
-.PHONY: setup demo test fuzz damage faults lint bench calibration figures clean
+.PHONY: setup demo test full size fuzz damage faults lint bench calibration figures clean
 
 setup: .venv/ready
 
@@ -46,6 +49,12 @@ demo: setup
 # Up to four processes with one thread each; a file's tests stay together, since they share what they read.
 test: .venv/dev .venv/gemma
 	@OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n auto --maxprocesses 4 --dist loadfile
+
+full: .venv/dev .venv/gemma
+	@$(BIN)/python benchmarks/full.py --only "$(ONLY)"
+
+size:
+	@$(PYTHON) benchmarks/size.py
 
 FUZZ ?= 100000
 fuzz: .venv/dev
@@ -83,7 +92,7 @@ figures: setup
 	@cp runs/validation/figures/01-said-and-held.svg docs/validation.svg
 
 calibration: setup
-	@OMP_NUM_THREADS=1 $(BIN)/python -m doxascope.experiments.planted.calibration
+	@OMP_NUM_THREADS=1 $(BIN)/python -m doxascope.benchmarks.calibration
 
 clean:
 	rm -rf .venv .typing build *.egg-info

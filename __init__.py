@@ -14,43 +14,43 @@ from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from .base.version import __version__ as __version__
+
 if TYPE_CHECKING:
     from . import metrics
-    from .experiments.ask.config import Candidate
-    from .experiments.comparing.found import Comparison
-    from .experiments.engine.notebook import AskableModel, AskedTable, load
-    from .experiments.experiment import Column, Experiment, Figure, Findings, Item, Question, RunConfig, Table
-    from .experiments.materials.choices.asked_sources import AskedSource
-    from .experiments.runs.folder import RunFolder
-    from .experiments.scoring.engine import ScoredTable
-    from .experiments.scoring.number import Number
-    from .experiments.scoring.verdict import Verdict
-    from .hooks.backends.capture import CapturePlan
-    from .hooks.backends.captured import Captured
-    from .hooks.beliefs import Beliefs
-    from .hooks.certificate.certify import certify
-    from .hooks.edits.along import Clamp, Erase, PatchAlong
-    from .hooks.edits.changes import Edit, add_vector, project_out, replace_rows, swap_edits
-    from .hooks.edits.erasure import Eraser, leace, projection
+    from .base.errors import UserError
+    from .experiments.compare.findings import Comparison
+    from .experiments.materials.choices.tables import AskedSource
+    from .experiments.report.findings import Column, Figure, Findings, Table
+    from .experiments.run.experiment import Experiment, Item, Question, RunConfig
+    from .experiments.run.folder import RunFolder
+    from .experiments.run.scores import gate, mean_number
+    from .experiments.suite.ask.askable_model import AskableModel, AskedTable, load
+    from .experiments.suite.ask.config import Candidate
+    from .hooks.backends.captures import Captured, CapturePlan
+    from .hooks.checks.certificate import certify
+    from .hooks.edits.changes import Edit, add_vector, project_out, replace_rows
+    from .hooks.edits.directions import Clamp, Erase, Eraser, PatchAlong, leace, projection
     from .hooks.edits.interventions import Ablate, Replace, Steer
-    from .hooks.edits.vector import Vector
-    from .hooks.errors import UserError
+    from .hooks.edits.vectors import Vector
+    from .hooks.exact.option_beliefs import Beliefs
+    from .hooks.exact.queries import Query, Swap
+    from .hooks.exact.query_tree import swap_edits
     from .hooks.generation.sampling import Sampling
     from .hooks.lm import LanguageModel
-    from .hooks.model.layers import Every
-    from .hooks.model.points import Point
+    from .hooks.model.blocks import Every, Point
     from .hooks.model.spec import ModelSpec
     from .hooks.prompts.options import Option, make_options
     from .hooks.prompts.places import Position
-    from .hooks.prompts.query import Query, Swap
     from .hooks.store import Activations, ActivationStore, ActivationWriter, export_store, pack_store, store_header
-    from .hooks.verbal.answers import answer_rows, write_answers
-    from .hooks.verbal.asking import NumberQuestion, ask_number
-    from .hooks.verbal.exact_numbers import read_numbers
-    from .hooks.verbal.formats import FORMATS, NumberFormat, WrittenNumber, count_format
-    from .hooks.verbal.parsing import parse_answer
+    from .hooks.verbal.number_distributions import read_numbers
+    from .hooks.verbal.number_formats import FORMATS, NumberFormat, WrittenNumber, count_format, parse_answer
+    from .hooks.verbal.stated_beliefs import NumberQuestion, answer_rows, ask_number, write_answers
+    from .metrics.claims import Verdict
+    from .metrics.number import Number
+    from .metrics.scoring.engine import ScoredTable
+    from .metrics.tables.samples import Forecasts, Multiclass, YesNo
 
-__version__ = "0.1.0"
 __all__ = [
     "FORMATS",
     "Ablate",
@@ -73,9 +73,11 @@ __all__ = [
     "Experiment",
     "Figure",
     "Findings",
+    "Forecasts",
     "Item",
     "LanguageModel",
     "ModelSpec",
+    "Multiclass",
     "Number",
     "NumberFormat",
     "NumberQuestion",
@@ -95,6 +97,7 @@ __all__ = [
     "Vector",
     "Verdict",
     "WrittenNumber",
+    "YesNo",
     "add_vector",
     "answer_rows",
     "ask_number",
@@ -102,9 +105,11 @@ __all__ = [
     "compare",
     "count_format",
     "export_store",
+    "gate",
     "leace",
     "load",
     "make_options",
+    "mean_number",
     "metrics",
     "pack_store",
     "parse_answer",
@@ -120,40 +125,35 @@ __all__ = [
 ]
 
 _HOMES = {
-    "experiments.ask.config": ("Candidate",),
-    "experiments.materials.choices.asked_sources": ("AskedSource",),
-    "experiments.experiment": (
-        "Column", "Experiment", "Figure", "Findings", "Item", "Question", "RunConfig", "Table",
-    ),
-    "experiments.scoring.number": ("Number",),
-    "experiments.scoring.verdict": ("Verdict",),
-    "hooks.backends.capture": ("CapturePlan",),
-    "hooks.model.layers": ("Every",),
-    "hooks.edits.along": ("Clamp", "Erase", "PatchAlong"),
-    "hooks.edits.erasure": ("Eraser", "leace", "projection"),
-    "hooks.edits.changes": ("Edit", "add_vector", "project_out", "replace_rows", "swap_edits"),
-    "hooks.backends.captured": ("Captured",),
-    "hooks.certificate.certify": ("certify",),
+    "base.errors": ("UserError",),
+    "experiments.materials.choices.tables": ("AskedSource",),
+    "experiments.report.findings": ("Column", "Figure", "Findings", "Table"),
+    "experiments.run.experiment": ("Experiment", "Item", "Question", "RunConfig"),
+    "experiments.run.scores": ("gate", "mean_number"),
+    "experiments.suite.ask.askable_model": ("AskableModel", "AskedTable", "load"),
+    "experiments.suite.ask.config": ("Candidate",),
+    "hooks.backends.captures": ("CapturePlan", "Captured"),
+    "hooks.checks.certificate": ("certify",),
+    "hooks.edits.changes": ("Edit", "add_vector", "project_out", "replace_rows"),
+    "hooks.edits.directions": ("Clamp", "Erase", "PatchAlong", "Eraser", "leace", "projection"),
     "hooks.edits.interventions": ("Ablate", "Replace", "Steer"),
-    "hooks.edits.vector": ("Vector",),
-    "hooks.errors": ("UserError",),
+    "hooks.edits.vectors": ("Vector",),
+    "hooks.exact.option_beliefs": ("Beliefs",),
+    "hooks.exact.queries": ("Query", "Swap"),
+    "hooks.exact.query_tree": ("swap_edits",),
     "hooks.generation.sampling": ("Sampling",),
-    "experiments.engine.notebook": ("AskableModel", "AskedTable", "load"),
-    "hooks.beliefs": ("Beliefs",),
     "hooks.lm": ("LanguageModel",),
-    "hooks.model.points": ("Point",),
+    "hooks.model.blocks": ("Every", "Point"),
     "hooks.model.spec": ("ModelSpec",),
     "hooks.prompts.options": ("Option", "make_options"),
     "hooks.prompts.places": ("Position",),
-    "hooks.prompts.query": ("Query", "Swap"),
-    "hooks.store": (
-        "Activations", "ActivationStore", "ActivationWriter", "export_store", "store_header", "pack_store",
-    ),
-    "hooks.verbal.answers": ("answer_rows", "write_answers"),
-    "hooks.verbal.asking": ("NumberQuestion", "ask_number"),
-    "hooks.verbal.exact_numbers": ("read_numbers",),
-    "hooks.verbal.formats": ("FORMATS", "NumberFormat", "WrittenNumber", "count_format"),
-    "hooks.verbal.parsing": ("parse_answer",),
+    "hooks.store": ("Activations", "ActivationStore", "ActivationWriter", "export_store", "store_header", "pack_store"),
+    "hooks.verbal.number_distributions": ("read_numbers",),
+    "hooks.verbal.number_formats": ("FORMATS", "NumberFormat", "WrittenNumber", "count_format", "parse_answer"),
+    "hooks.verbal.stated_beliefs": ("answer_rows", "write_answers", "NumberQuestion", "ask_number"),
+    "metrics.claims": ("Verdict",),
+    "metrics.number": ("Number",),
+    "metrics.tables.samples": ("Forecasts", "Multiclass", "YesNo"),
 }  # fmt: skip
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
 
@@ -179,8 +179,8 @@ def run(
 
     Raises UserError for a setting that is wrong, and for a folder that holds a run under other conditions.
     """
-    from .experiments.engine.config import load_config
-    from .experiments.engine.runner import run as run_experiment
+    from .experiments.run.config import load_config
+    from .experiments.run.runner import run as run_experiment
 
     experiment, config = load_config(target, overrides, model, [Path(file) for file in allow_code])
     return run_experiment(experiment, config, Path(out), verify=verify)
@@ -202,15 +202,15 @@ def score(
         replicates: of a table, the column that says which reading of its item a row is.
         seed: of all resampling; if not given 0, or the runs' own.
     """
-    from .experiments.runs.folder import run_at
-    from .experiments.scoring.engine import score_table
-    from .hooks.settings import as_seed
+    from .base.settings import as_seed
+    from .experiments.run.folder import run_at
+    from .metrics.scoring.engine import score_table
 
     seed = None if seed is None else as_seed(seed)
     paths = [Path(table) for table in tables]
     runs = [run for path in paths if (run := run_at(path))]
     if len(runs) == len(paths) and runs:
-        from .experiments.engine.together import score_runs
+        from .experiments.run.joint_scores import score_runs
 
         return score_runs(runs, metric, seed=seed)
     (path,) = paths
@@ -228,8 +228,8 @@ def compare(
         margins: number -> the difference below which two are the same.
         seed: of all resampling; if not given the first run's own, or 0.
     """
-    from .experiments.comparing import compare as compare_paths
-    from .hooks.settings import as_seed
+    from .base.settings import as_seed
+    from .experiments.compare import compare as compare_paths
 
     own = None if seed is None else as_seed(seed)
     return compare_paths([Path(path) for path in paths], metrics=metrics, margins=margins, seed=own)

@@ -17,8 +17,8 @@ from collections.abc import Callable
 import numpy as np
 
 from doxascope import AskedSource, load
-from doxascope.experiments.ask.asking import item_of, questions
-from doxascope.experiments.reading.exact import compile_questions
+from doxascope.experiments.run.readouts import compile_questions
+from doxascope.experiments.suite.ask.ask import item_of, questions
 
 MODEL, ITEMS, ROUNDS, AT_MOST = "smollm2-135m", 20, 3, 1.1
 METHODS = ("texts", "letters")

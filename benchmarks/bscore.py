@@ -20,22 +20,21 @@ from typing import Any
 import numpy as np
 
 from doxascope import load
-from doxascope.experiments.bscore import BScoreConfig
-from doxascope.experiments.bscore.agents import agent_views
-from doxascope.experiments.bscore.asking import single_questions
-from doxascope.experiments.bscore.conversations import Firsts, Turn, hold
-from doxascope.experiments.bscore.samples import counted_answers, exact_answers, parts
-from doxascope.experiments.engine.config import load_config
-from doxascope.experiments.experiment import Item
-from doxascope.experiments.materials.choices.choice import HARD
-from doxascope.experiments.planted import Repeating
-from doxascope.experiments.reading.exact import compile_questions
-from doxascope.experiments.scoring.engine import score_samples
-from doxascope.experiments.scoring.number import Resampling
-from doxascope.experiments.tables.samples import ALL
-from doxascope.hooks.prompts.query import Query
+from doxascope.experiments.materials.choices.sources import HARD
+from doxascope.experiments.run.config import load_config
+from doxascope.experiments.run.experiment import Item
+from doxascope.experiments.run.readouts import compile_questions
+from doxascope.experiments.suite.bscore import BScoreConfig
+from doxascope.experiments.suite.bscore.ask import Firsts, Turn, hold, single_questions
+from doxascope.experiments.suite.bscore.samples import counted_answers, exact_answers, parts
+from doxascope.experiments.synthetic.agents import Repeating
+from doxascope.experiments.synthetic.bscore_agent import agent_views
+from doxascope.hooks.exact.queries import Query
 from doxascope.hooks.tree.memory import Cost
 from doxascope.metrics import Score, top_b_score_null_bias
+from doxascope.metrics.contract import Resampling
+from doxascope.metrics.scoring.engine import score_samples
+from doxascope.metrics.tables.samples import ALL
 
 MODEL, METHOD, ROUNDS, SEEDS, AT_MOST = "smollm2-135m", "words", 3, 1000, 1.5
 TURNS, ASKED = (6, 8, 20), 20
@@ -76,7 +75,7 @@ def speed(rounds: int) -> bool:
             item = experiment.items(config)[ASKED]
             asked = single_questions(config, item)
             afresh = lm.read(compile_questions(lm.reader, asked), budget=config.token_budget).readings
-            firsts = {(one.method, one.variant["order"]): read for one, read in zip(asked, afresh, strict=True)}
+            firsts = {(one.method, one.conditions["order"]): read for one, read in zip(asked, afresh, strict=True)}
 
             def turn_by_turn(config: BScoreConfig = config, item: Item = item, firsts: Firsts = firsts) -> Held:
                 return hold(config, item, METHOD, firsts, lm)

@@ -28,14 +28,14 @@ from numpy.typing import NDArray
 from peers.workload import ONE_FORM, compiled
 
 from doxascope import load
-from doxascope.hooks.backends.capture import CapturePlan
-from doxascope.hooks.backends.make import make_backend
-from doxascope.hooks.budgets import CPU_PACK
+from doxascope.hooks.backends.captures import CapturePlan
+from doxascope.hooks.backends.libraries import make_backend
+from doxascope.hooks.exact.queries import Query
 from doxascope.hooks.lm import LanguageModel
 from doxascope.hooks.model.blocks import blocks
 from doxascope.hooks.prompts.places import ResolvedPosition
-from doxascope.hooks.prompts.query import Query
-from doxascope.hooks.tree.layout import Packed
+from doxascope.hooks.tree.layouts import Packed
+from doxascope.hooks.tree.memory import CPU_PACK
 
 MODEL, THREADS, TRIPLES = "smollm2-135m", 2, 6
 ROUNDS = 3

@@ -13,10 +13,9 @@ import argparse
 import numpy as np
 from scipy.stats import binomtest
 
-from doxascope.experiments.planted.steered import along_an_estimate, expected
-from doxascope.probes.causal.check import judged
-from doxascope.probes.causal.data import OUTCOMES, PLAIN, Arm, CausalData
-from doxascope.probes.causal.plan import CausalPlan
+from doxascope.experiments.synthetic.validation.probe_use import along_an_estimate, expected
+from doxascope.probes.causal.claims import judged
+from doxascope.probes.causal.plan import OUTCOMES, PLAIN, Arm, CausalData, CausalPlan
 
 UNEQUAL = (1, 1, 2, 2, 3, 3, 5, 8, 8, 12)
 SHAPES = {

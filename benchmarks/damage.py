@@ -22,15 +22,14 @@ from importlib.metadata import version
 from pathlib import Path
 
 from doxascope import UserError
-from doxascope.experiments.engine.config import load_config, stored_config
-from doxascope.experiments.engine.runner import report, run
-from doxascope.experiments.engine.together import score_runs
-from doxascope.experiments.probing.apply import apply_job
-from doxascope.experiments.probing.job import train_job
+from doxascope.experiments.probing.jobs import apply_job, train_job
 from doxascope.experiments.probing.settings import load_job
-from doxascope.experiments.report.rows import as_row
-from doxascope.experiments.runs.folder import RunFolder
-from doxascope.experiments.runs.integrity import faults
+from doxascope.experiments.report.cells import as_row
+from doxascope.experiments.run.config import load_config, stored_config
+from doxascope.experiments.run.folder import RunFolder
+from doxascope.experiments.run.integrity import faults
+from doxascope.experiments.run.joint_scores import score_runs
+from doxascope.experiments.run.runner import report, run
 
 SETTINGS = ("items=8", "batch_items=2", "bootstrap_draws=20", "capture.layers=[0,2]")
 STUDY = ("position=statement", "positions=[]", "study.folds=3", "study.penalties=[1.0]")

@@ -10,10 +10,10 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-from doxascope.experiments.engine.config import load_config
-from doxascope.experiments.engine.runner import run
-from doxascope.experiments.runs.folder import RunFolder
-from doxascope.hooks import files
+from doxascope.base import files
+from doxascope.experiments.run.config import load_config
+from doxascope.experiments.run.folder import RunFolder
+from doxascope.experiments.run.runner import run
 
 ROUNDS, READS = 9, 20
 

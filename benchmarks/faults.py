@@ -43,14 +43,14 @@ os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
 os.environ.setdefault("HF_HUB_OFFLINE", "1")
 
 from doxascope import UserError
-from doxascope.experiments.engine.config import load_config
-from doxascope.experiments.engine.ray_workers import ray_workers
-from doxascope.experiments.engine.runner import run
-from doxascope.experiments.engine.workers import one_here
-from doxascope.experiments.runs.folder import RunFolder
-from doxascope.experiments.runs.integrity import faults
-from doxascope.experiments.runs.shard import WHOLE, Shard
-from doxascope.hooks.conformance.tiny import save_tiny
+from doxascope.experiments.run.config import load_config
+from doxascope.experiments.run.folder import RunFolder
+from doxascope.experiments.run.integrity import faults
+from doxascope.experiments.run.ray_workers import ray_workers
+from doxascope.experiments.run.runner import run
+from doxascope.experiments.run.sessions import WHOLE, Shard
+from doxascope.experiments.run.worker import one_here
+from doxascope.hooks.checks.tiny_models import save_tiny
 from doxascope.hooks.store import ActivationStore
 
 SETTINGS = {

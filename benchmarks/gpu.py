@@ -27,11 +27,11 @@ from peers import kv_cache, padded
 from torch.nn.functional import linear, scaled_dot_product_attention
 from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedTokenizerFast
 
-from doxascope.hooks.backends.capture import CapturePlan
-from doxascope.hooks.backends.transformers import TransformersBackend
-from doxascope.hooks.budgets import budgets_of
-from doxascope.hooks.exact.exact import QueryTree, read_packed, start_reading
-from doxascope.hooks.generation.generation import Request, Sampler
+from doxascope.hooks.backends.captures import CapturePlan
+from doxascope.hooks.backends.libraries import TransformersBackend
+from doxascope.hooks.exact.option_beliefs import QueryTree, read_packed, start_reading
+from doxascope.hooks.exact.queries import Query
+from doxascope.hooks.generation.generated_texts import Request, Sampler
 from doxascope.hooks.generation.rows import CachedRows
 from doxascope.hooks.generation.sampling import Sampling
 from doxascope.hooks.model.blocks import body
@@ -39,11 +39,11 @@ from doxascope.hooks.model.head import Head
 from doxascope.hooks.prompts.chat import Boundary, Prompt
 from doxascope.hooks.prompts.options import OptionPaths, Terminators
 from doxascope.hooks.prompts.places import ResolvedPosition
-from doxascope.hooks.prompts.query import Query
 from doxascope.hooks.tree.attention import BLOCKS, KERNEL, use_tree_attention
 from doxascope.hooks.tree.flex import flex_works
-from doxascope.hooks.tree.layout import Packed
-from doxascope.hooks.tree.tree import cut_into_packs
+from doxascope.hooks.tree.layouts import Packed
+from doxascope.hooks.tree.memory import budgets_of
+from doxascope.hooks.tree.token_tree import cut_into_packs
 
 F32 = torch.float32
 BATCH = 7

@@ -26,17 +26,17 @@ import torch
 from transformers import LlamaConfig, LlamaForCausalLM
 
 import doxascope
-from doxascope.experiments.engine import worker
-from doxascope.experiments.engine.config import load_config
-from doxascope.experiments.reading import exact as reading
-from doxascope.experiments.runs.folder import RunFolder
-from doxascope.hooks.exact import exact
-from doxascope.hooks.exact.steps import Steps
+from doxascope.experiments.run import readouts as reading
+from doxascope.experiments.run import worker
+from doxascope.experiments.run.config import load_config
+from doxascope.experiments.run.folder import RunFolder
+from doxascope.hooks.exact import option_beliefs as exact
+from doxascope.hooks.exact.log_probs import Steps
 from doxascope.hooks.model.blocks import body
 from doxascope.hooks.model.head import Head
 from doxascope.hooks.model.loading import load_text_side
 from doxascope.hooks.model.spec import resolve_model
-from doxascope.hooks.tree import layout
+from doxascope.hooks.tree import layouts as layout
 
 TOKENIZER, ROUNDS, BATCH = "smollm2-135m", 3, 4
 MODEL = ("forward passes", "unembedding")

@@ -24,14 +24,13 @@ import numpy as np
 import torch
 
 from doxascope import load
-from doxascope.experiments.engine.config import load_config
-from doxascope.experiments.reading.exact import compile_questions
-from doxascope.hooks.backends.capture import CapturePlan
-from doxascope.hooks.exact.exact import PackedReading
-from doxascope.hooks.lens.lens import Lens
-from doxascope.hooks.lens.translator import Translator
+from doxascope.experiments.run.config import load_config
+from doxascope.experiments.run.readouts import compile_questions
+from doxascope.hooks.backends.captures import CapturePlan
+from doxascope.hooks.exact.option_beliefs import PackedReading
+from doxascope.hooks.lens.lens import Lens, TunedLens
 from doxascope.hooks.lm import LanguageModel
-from doxascope.hooks.model.layers import Every
+from doxascope.hooks.model.blocks import Every
 
 MODEL, THREADS, ROUNDS, GATE = "smollm2-135m", 2, 5, 1.25
 CAPTURE = CapturePlan()
@@ -72,11 +71,11 @@ def inner_readouts(lm: LanguageModel) -> Iterator[Row]:
 PARTS: dict[str, Callable[[LanguageModel], Iterator[Row]]] = {"inner read-outs": inner_readouts}
 
 
-def nothing(layers: Sequence[int], d_model: int) -> Translator:
+def nothing(layers: Sequence[int], d_model: int) -> TunedLens:
     """A translator that leaves all as it is: the time does not depend on its values."""
     n = len(layers)
     maps = torch.zeros(n, d_model, d_model), torch.zeros(n, d_model)
-    return Translator(tuple(layers), *maps, np.full(n, np.nan), (1.0,) * n, {})
+    return TunedLens(tuple(layers), *maps, np.full(n, np.nan), (1.0,) * n, {})
 
 
 def alike(one: object, other: object) -> bool:

@@ -19,11 +19,11 @@ from importlib.metadata import version
 import numpy as np
 
 from doxascope import load
-from doxascope.experiments.engine.config import load_config
-from doxascope.experiments.locate.config import LocateConfig
-from doxascope.experiments.locate.experiment import Locate
-from doxascope.experiments.locate.interchange import interchange
-from doxascope.hooks.exact.exact import ExactReading
+from doxascope.experiments.run.config import load_config
+from doxascope.experiments.suite.locate import Locate
+from doxascope.experiments.suite.locate.ask import interchange
+from doxascope.experiments.suite.locate.config import LocateConfig
+from doxascope.hooks.exact.option_beliefs import ExactReading
 
 MODEL, THREADS, PAIRS = "smollm2-135m", 2, 1
 NEAR, EVERY = 1e-4, 8

@@ -31,8 +31,8 @@ PHASES = ("reading", "uncached", "report")
 
 def save_model(folder: Path) -> None:
     """A tiny random model whose tokenizer knows the texts of the game."""
-    from doxascope.experiments.engine.config import load_config
-    from doxascope.hooks.conformance.tiny import save_tiny
+    from doxascope.experiments.run.config import load_config
+    from doxascope.hooks.checks.tiny_models import save_tiny
 
     experiment, settings = load_config("consistency", ["items=1"])
     questions = experiment.questions(settings, experiment.items(settings)[0])
@@ -41,27 +41,27 @@ def save_model(folder: Path) -> None:
 
 def reading(model: Path, out: Path, items: int, cached: bool) -> float:
     """Peak memory in KB when all is read."""
-    from doxascope.experiments.engine import runner, worker
-    from doxascope.experiments.engine.config import load_config
+    from doxascope.experiments.run import runner, worker
+    from doxascope.experiments.run.config import load_config
 
-    loading = worker.load
+    loading = worker.open_model
 
     def without_cache(*args: Any, **settings: Any) -> Any:
         lm: Any = loading(*args, **settings)
         lm.tokenizer.backend_tokenizer.model._resize_cache(0)
         return lm
 
-    worker.load = loading if cached else without_cache
+    worker.open_model = loading if cached else without_cache
     experiment, config = load_config("consistency", [f"items={items}"], str(model))
-    runner.read(experiment, config, out)
+    runner.run(experiment, config, out, scored=False)
     return peak()
 
 
 def report(path: Path) -> float:
     """Peak memory in KB of `doxascope report`."""
-    from doxascope.experiments.engine.config import stored_config
-    from doxascope.experiments.engine.runner import report
-    from doxascope.experiments.runs.folder import RunFolder
+    from doxascope.experiments.run.config import stored_config
+    from doxascope.experiments.run.folder import RunFolder
+    from doxascope.experiments.run.runner import report
 
     report(RunFolder.open(path), *stored_config(path / "config.yaml"))
     return peak()

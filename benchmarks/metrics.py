@@ -27,6 +27,7 @@ from scipy.spatial import cKDTree
 from scipy.special import psi
 
 from doxascope.metrics import (
+    Resampling,
     bootstrap_moments,
     bootstrap_rows,
     knn_cmi,
@@ -37,7 +38,7 @@ from doxascope.metrics import (
     sign_flip_test,
     stratified_permutation,
 )
-from doxascope.metrics.decision.knn import knn_cmi_plain
+from doxascope.metrics.decision.sufficiency import knn_cmi_plain
 
 ROUNDS = 5
 REFITS = 20
@@ -91,7 +92,9 @@ def choices(n: int, seed: int = 0) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
 def slope_bootstrap(n: int, draws: int) -> Callable[[], np.ndarray]:
     """The cluster bootstrap of the martingale slope, moments and all."""
     prior, post, clusters = beliefs(n, 1000)
-    return lambda: bootstrap_moments(martingale_moments(prior, post), clusters, martingale_slope, seed=0, draws=draws)
+    return lambda: bootstrap_moments(
+        martingale_moments(prior, post), clusters, martingale_slope, how=Resampling(draws=draws)
+    )
 
 
 def slope_refits(n: int, draws: int) -> Callable[[], np.ndarray]:
@@ -99,7 +102,7 @@ def slope_refits(n: int, draws: int) -> Callable[[], np.ndarray]:
     prior, post, clusters = beliefs(n, 1000)
     delta, design = post - prior, sm.add_constant(prior)
     return lambda: bootstrap_rows(
-        lambda rows: float(sm.OLS(delta[rows], design[rows]).fit().params[1]), clusters, seed=0, draws=draws
+        lambda rows: float(sm.OLS(delta[rows], design[rows]).fit().params[1]), clusters, how=Resampling(draws=draws)
     )
 
 
@@ -236,7 +239,7 @@ def main() -> None:
     print(growth("bootstrap, draws (100,000 rows)", {f"{b:,}": slope_bootstrap(100_000, b) for b in (500, 2000, 8000)}))
     sizes = {n: choices(n) for n in (5000, 20_000, 80_000)}
     print(growth("kNN CMI, rows", {f"{n:,}": lambda c=c: knn_cmi(*c) for n, c in sizes.items()}))
-    flips = {f"{b:,}": lambda b=b: sign_flip_test(differences, draws=b) for b in (1000, 4000, 16_000)}
+    flips = {f"{b:,}": lambda b=b: sign_flip_test(differences, how=Resampling(draws=b)) for b in (1000, 4000, 16_000)}
     print(growth("sign flips, draws (200 clusters)", flips))
     held = ", ".join(f"{n:,}: {peak_bytes(lambda c=c: knn_cmi(*c)) / n:.0f}" for n, c in sizes.items())
     print(f"\nkNN CMI, peak bytes per row at n = {held}")

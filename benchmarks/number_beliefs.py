@@ -24,15 +24,14 @@ import numpy as np
 from scipy import stats
 
 from doxascope import load
+from doxascope.hooks.exact.queries import Query
 from doxascope.hooks.generation.sampling import Sampling
 from doxascope.hooks.lm import LanguageModel
 from doxascope.hooks.prompts.chat import Message
 from doxascope.hooks.prompts.options import make_options
-from doxascope.hooks.prompts.query import Query
-from doxascope.hooks.verbal.answers import Answer, write_answers
-from doxascope.hooks.verbal.asking import NumberQuestion, ask_number
-from doxascope.hooks.verbal.exact_numbers import read_numbers
-from doxascope.hooks.verbal.formats import INTEGER, JSON, PERCENT, UNIT, NumberFormat, count_format
+from doxascope.hooks.verbal.number_distributions import read_numbers
+from doxascope.hooks.verbal.number_formats import INTEGER, JSON, PERCENT, UNIT, NumberFormat, count_format
+from doxascope.hooks.verbal.stated_beliefs import Answer, NumberQuestion, ask_number, write_answers
 
 MODEL, DRAWS, ROUNDS, AT_MOST = "smollm2-135m", 1000, 3, 3.0
 LAW = Sampling(max_new_tokens=10)

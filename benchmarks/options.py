@@ -28,7 +28,7 @@ from peers.harness import Harness
 from peers.workload import ONE_FORM, Group, bare, compiled, first_tokens, log_probabilities, matrix_share, unique_tokens
 
 from doxascope import load
-from doxascope.hooks.generation.generation import Request
+from doxascope.hooks.generation.generated_texts import Request
 from doxascope.hooks.generation.sampling import Sampling
 from doxascope.hooks.lm import LanguageModel
 

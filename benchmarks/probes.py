@@ -22,13 +22,11 @@ from sklearn.model_selection import LeaveOneGroupOut
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
-from doxascope.probes.data.dataset import ProbeData
-from doxascope.probes.data.features import ArrayFeatures, ReadAt
-from doxascope.probes.folds import grouped_folds
-from doxascope.probes.selection.nested import PENALTIES, nested_ridge
-from doxascope.probes.selection.permute import permuted_targets
-from doxascope.probes.selection.sweep import sweep, sweep_point
-from doxascope.probes.targets import make_target
+from doxascope.probes.cross_validation import PENALTIES, nested_ridge
+from doxascope.probes.dataset import ProbeData, make_target
+from doxascope.probes.features import ArrayFeatures, ReadAt
+from doxascope.probes.groups import grouped_folds, permuted_targets
+from doxascope.probes.sweep import sweep, sweep_point
 
 ROWS_OF_GROUP = 10
 PLANTED = 7

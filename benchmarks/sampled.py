@@ -25,18 +25,27 @@ from scipy import stats
 
 import doxascope
 from doxascope import load
-from doxascope.experiments.engine.config import load_config
-from doxascope.hooks.generation.generation import Request
-from doxascope.hooks.generation.mentions import opening_option
+from doxascope.experiments.run.config import load_config
+from doxascope.hooks.generation.generated_texts import Request
+from doxascope.hooks.generation.sampled_beliefs import match_options
 from doxascope.hooks.generation.sampling import Sampling
-from doxascope.hooks.prompts.options import make_options
-from doxascope.hooks.verbal.verbalised import match_options
+from doxascope.hooks.prompts.options import OptionPaths, Terminators, make_options
 
 CONTEXTS = (("prior", "free"), ("prior", "prefill"), ("posterior", "prefill"))
 LAW = Sampling(max_new_tokens=16)
 MENTIONED = 100
 """Answers along which the chances of a mention are summed: it takes ten times as long as drawing them."""
 MENTION_FORMS = ("{option}", "{Option}", " {option}", " {Option}")
+
+
+def opening_option(ids: Sequence[int], paths: OptionPaths, terminators: Terminators) -> int | None:
+    """The option with which an answer's ids begin: the event whose probability the exact read-out gives."""
+    for option, forms in enumerate(paths.paths):
+        for path in forms:
+            after = ids[len(path) : len(path) + 1]
+            if tuple(ids[: len(path)]) == path and not terminators.id_set.isdisjoint(after):
+                return option
+    return None
 
 
 def g_test(found: Sequence[int | None], mass: np.ndarray) -> tuple[np.ndarray, float]:

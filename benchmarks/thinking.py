@@ -24,11 +24,11 @@ import transformers
 from transformers import LlamaConfig, LlamaForCausalLM
 
 import doxascope
-from doxascope.hooks.generation.generation import Request, Sampler
-from doxascope.hooks.generation.growing import CachedHistories
+from doxascope.hooks.generation.generated_texts import Request, Sampler
+from doxascope.hooks.generation.histories import CachedHistories
 from doxascope.hooks.generation.rows import CachedRows, HistoryRows, TreeRows
+from doxascope.hooks.generation.sampled_beliefs import Thoughts
 from doxascope.hooks.generation.sampling import Sampling
-from doxascope.hooks.generation.thoughts import Thoughts
 from doxascope.hooks.model.head import Head
 from doxascope.hooks.prompts.chat import Boundary, Prompt
 

@@ -23,15 +23,14 @@ from importlib.metadata import version
 import numpy as np
 
 from doxascope import load
-from doxascope.experiments.engine.config import load_config
-from doxascope.experiments.martingale import MartingaleConfig
-from doxascope.experiments.martingale.prefixes import along, exact_questions
-from doxascope.experiments.martingale.prompts import chain_request
-from doxascope.experiments.materials.trajectories.chain import chain
-from doxascope.experiments.reading.exact import compile_questions
-from doxascope.hooks.generation.generation import GeneratedText
+from doxascope.experiments.materials.trajectories import chain
+from doxascope.experiments.run.config import load_config
+from doxascope.experiments.run.readouts import compile_questions
+from doxascope.experiments.suite.martingale import MartingaleConfig
+from doxascope.experiments.suite.martingale.ask import along, chain_request, exact_questions
+from doxascope.hooks.exact.queries import Query
+from doxascope.hooks.generation.generated_texts import GeneratedText
 from doxascope.hooks.lm import LanguageModel
-from doxascope.hooks.prompts.query import Query
 
 MODEL, ROUNDS, STEPS, AT_MOST = "smollm2-135m", 3, 8, 1.3
 BUDGET = 8192

@@ -34,11 +34,11 @@ BATCH = 2
 
 def read(model: str, settings: Sequence[str], out: Path, shard: str, actors: int) -> None:
     """One process's part of the run."""
-    from doxascope.experiments.engine.config import load_config
-    from doxascope.experiments.engine.ray_workers import ray_workers
-    from doxascope.experiments.engine.runner import run
-    from doxascope.experiments.engine.workers import one_here
-    from doxascope.experiments.runs.shard import parse_shard
+    from doxascope.experiments.run.config import load_config
+    from doxascope.experiments.run.ray_workers import ray_workers
+    from doxascope.experiments.run.runner import run
+    from doxascope.experiments.run.sessions import parse_shard
+    from doxascope.experiments.run.worker import one_here
 
     with open(os.devnull, "w") as nowhere:
         os.dup2(nowhere.fileno(), 2)

@@ -17,30 +17,24 @@ from typing import Any, NamedTuple
 import numpy as np
 import pandas as pd
 
-from doxascope.experiments.addons.inner.page import GATES
-from doxascope.experiments.addons.inner.scores import judging, profiles
-from doxascope.experiments.consistency import ConsistencyConfig
-from doxascope.experiments.consistency.inside import INNER
-from doxascope.experiments.consistency.instances import instances
-from doxascope.experiments.engine.config import load_config
-from doxascope.experiments.engine.runner import run
-from doxascope.experiments.locate.figures import draw_map
-from doxascope.experiments.locate.interchange import DONOR
-from doxascope.experiments.locate.samples import UPDATE, Map, maps
-from doxascope.experiments.report.plotting import INK, MARK, STYLE, to_svg
-from doxascope.experiments.runs.folder import RunFolder
-from doxascope.experiments.runs.scores import resampling, score_run
-from doxascope.experiments.scoring.verdict import verdicts
-from doxascope.hooks.certificate.cached import save_certificate
-from doxascope.hooks.certificate.certify import certify
+from doxascope.experiments.report.plotting import MARK, STYLE, drawn
+from doxascope.experiments.report.svg import INK
+from doxascope.experiments.run.addons.inner_layers import GATES
+from doxascope.experiments.run.addons.inner_readouts import judging, profiles
+from doxascope.experiments.run.config import load_config
+from doxascope.experiments.run.folder import RunFolder
+from doxascope.experiments.run.runner import run
+from doxascope.experiments.run.scores import resampling, score_run
+from doxascope.experiments.suite.consistency import INNER, ConsistencyConfig
+from doxascope.experiments.suite.consistency.ask import FORK, FORK_REVEAL
+from doxascope.experiments.suite.consistency.instances import instances
+from doxascope.experiments.suite.locate.ask import DONOR
+from doxascope.experiments.suite.locate.page import map_axes, map_cells
+from doxascope.experiments.suite.locate.samples import UPDATE, Map, maps
+from doxascope.hooks.checks.certificate import certify, save_certificate
 from doxascope.hooks.lens.plan import LensPlan
-from doxascope.metrics import (
-    INNER_KINDS,
-    PairedDifference,
-    Score,
-    cluster_mean,
-    paired_difference_moments,
-)
+from doxascope.metrics import INNER_KINDS, PairedDifference, Score, cluster_mean, paired_difference_moments
+from doxascope.metrics.claims import verdicts
 from doxascope.metrics.inference import ClusterMean
 
 HERE = Path(__file__).parent
@@ -71,8 +65,7 @@ def rows(config: ConsistencyConfig, folder: RunFolder) -> Iterator[Row]:
     every = folder.beliefs()
     lens = config.lens or LensPlan()
     beliefs = every[~every["cluster"].isin(judging(every["cluster"], lens.gate, config.seed))]
-    said = [json.loads(text) for text in beliefs["variant"]]
-    forked = np.array(["hidden" in one or "asked" in one for one in said])
+    forked = beliefs["scenario"].isin((FORK, FORK_REVEAL))
     exact = beliefs[~beliefs["kind"].isin(INNER_KINDS) & ~forked]
     reference = instances(exact[exact["method"] == METHOD]).set_index(AT)
     failed = _incompetent(config, every)
@@ -82,11 +75,11 @@ def rows(config: ConsistencyConfig, folder: RunFolder) -> Iterator[Row]:
     def row(label: str, table: pd.DataFrame, fails: str = "", floor: float = 0.0, marker: str = "o") -> Row:
         own = table.set_index(AT).loc[reference.index]
         clusters = own["cluster"].to_numpy()
-        settings = resampling(config).interval
-        score = cluster_mean(own["c2"].to_numpy(), clusters, **settings)
+        settings = resampling(config)
+        score = cluster_mean(own["c2"].to_numpy(), clusters, how=settings)
         ones = np.ones(len(own))
         mine, theirs = (np.column_stack([one["c2"].to_numpy(), ones]) for one in (own, reference))
-        difference = paired_difference_moments(mine, theirs, lambda s: s[:, 0] / s[:, 1], clusters, **settings)
+        difference = paired_difference_moments(mine, theirs, lambda s: s[:, 0] / s[:, 1], clusters, how=settings)
         if score.n_dropped:
             label += f" ({score.n_rows} of {len(own)})"
         return Row(label, score, None if label == f"exact, {METHOD}" else difference, fails, floor, marker)
@@ -102,7 +95,7 @@ def rows(config: ConsistencyConfig, folder: RunFolder) -> Iterator[Row]:
         name = str(method).replace(" sampled", ", 20 answers")
         fails = "competence" if method in failed else ""
         yield row(f"{kind}, {name}", instances(own), fails, floor.get(str(method), 0.0))
-    inner = beliefs.assign(lens=[one.get("lens") for one in said]).query("kind == 'lens'")
+    inner = beliefs[beliefs["kind"] == "lens"]
     for view, read in profile.inner.items():
         own = inner[(inner["layer"] == view.layer) & (inner["lens"] == view.lens)].drop(columns="lens")
         yield row(f"layer {view.layer}, {view.lens}", instances(own), ", ".join(GATES[g] for g in read.gate.failures))
@@ -113,7 +106,7 @@ def coherent(exact: pd.DataFrame) -> pd.DataFrame:
     logp = exact.pivot(index=["item", "scenario", "readout_id"], columns="option_index", values="logp")
     prior = logp.xs("prior", level="scenario").droplevel("readout_id")
     key = pd.MultiIndex.from_frame(exact[["item", "option_index"]])
-    rejected = np.array([json.loads(text).get("rejected", -1) for text in exact["variant"]])
+    rejected = exact["rejected"].fillna(-1)
     kept = prior.stack().loc[key].to_numpy()
     return exact.assign(logp=np.where(exact["option_index"] == rejected, -np.inf, kept))
 
@@ -158,7 +151,11 @@ def draw(forest: list[Row], cells: Map, model: str, stamp: str) -> Any:
         left.text(1.02, -0.9, f"less exact, {METHOD}", transform=beside, fontsize=7, weight="bold")
         left.text(1.45, -0.9, "fails the gate of", transform=beside, fontsize=7, weight="bold")
         left.set_title(f"What {model} says, holds, and only seems to hold", loc="left")
-        draw_map(right, cells)
+        map_cells(cells).draw(right)
+        for which, axis in zip("xy", map_axes(cells), strict=True):
+            axis.apply(right, which)
+        right.tick_params(length=0)
+        right.spines[:].set_visible(False)
         right.set_aspect("equal", anchor="N")
         right.set_title("Where its answer is decided: share of the change that a span carries", loc="left")
         right.text(0, -0.25, stamp, transform=right.transAxes, va="top", fontsize=9, linespacing=1.5)
@@ -200,7 +197,7 @@ def main(model: str | None) -> None:
     forest = list(rows(config, folder))
     failed = not all(verdict.passed for verdict in verdicts(numbers))
     figure = draw(forest, donor, config.model.name, reading(forest, scores[UPDATE], failed))
-    (HERE / "first-figure.svg").write_text(to_svg(figure), encoding="utf-8")
+    (HERE / "first-figure.svg").write_text(drawn("", figure, "").svg, encoding="utf-8")
 
 
 if __name__ == "__main__":

@@ -14,15 +14,15 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from doxascope.experiments.engine.config import load_config
-from doxascope.experiments.engine.runner import run
-from doxascope.experiments.martingale.config import MartingaleConfig
-from doxascope.experiments.martingale.table import cell_names, pairs, readings
-from doxascope.experiments.report.plotting import INK, MARK, STYLE, to_svg
-from doxascope.experiments.runs.scores import score_run
-from doxascope.experiments.tables.samples import ALL
-from doxascope.experiments.tables.updates import WHOLE
+from doxascope.experiments.report.plotting import INK, MARK, STYLE, drawn
+from doxascope.experiments.run.config import load_config
+from doxascope.experiments.run.runner import run
+from doxascope.experiments.run.scores import score_run
+from doxascope.experiments.suite.martingale.config import MartingaleConfig
+from doxascope.experiments.suite.martingale.readings import cell_names, pairs, readings
 from doxascope.metrics import MartingaleScore, MartingaleWithin
+from doxascope.metrics.tables.sample_rows import WHOLE
+from doxascope.metrics.tables.samples import ALL
 
 HERE = Path(__file__).parent
 SETTINGS = ("items=20",)
@@ -115,7 +115,7 @@ def main(model: str | None) -> None:
     }
     coverage = {n.method: n.score.estimate for n in numbers if n.metric == "coverage" and n.subset == ALL}
     figure = draw(kinds, ends[ends["method"].isin(kinds)], scores, coverage, config.model.name)
-    (HERE / "martingale-figure.svg").write_text(to_svg(figure), encoding="utf-8")
+    (HERE / "martingale-figure.svg").write_text(drawn("", figure, "").svg, encoding="utf-8")
 
 
 if __name__ == "__main__":

@@ -10,7 +10,7 @@ import sys
 from pathlib import Path
 
 from doxascope import Column, Experiment, Findings, Item, Question, make_options, run
-from doxascope.experiments.tables.samples import YesNo
+from doxascope.metrics.tables.samples import YesNo
 
 STATEMENTS = [
     ("Paris is in France.", "Paris is not in France."),

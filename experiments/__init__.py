@@ -1,1 +1,1 @@
-"""What to ask, what to read, what to score; the runner, the report and the command line."""
+"""Pages, runs, the eight shipped experiments, jobs on probes, comparisons, planted beliefs, and the command line."""

@@ -9,11 +9,11 @@ from concurrent.futures import ThreadPoolExecutor
 from importlib.metadata import version
 from typing import TYPE_CHECKING, Any
 
+from ..base.settings import Settings
 from .exact.self_check import Chosen
-from .generation.engines import Engine
-from .model.quantised import quantisation
+from .generation.engines import ContinuousBatching
+from .model.checkpoint import quantisation
 from .model.spec import ModelSpec
-from .settings import Settings
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel, PreTrainedTokenizerBase
@@ -64,7 +64,7 @@ def identify(
     model: "PreTrainedModel",
     tokenizer: "PreTrainedTokenizerBase",
     chosen: Chosen,
-    engine: Engine | None = None,
+    engine: ContinuousBatching | None = None,
 ) -> Identity:
     """Describe a loaded model and the way in which it is read."""
     import torch
@@ -99,14 +99,14 @@ def condition_differences(before: Mapping[str, Any], now: Mapping[str, Any], pat
     >>> condition_differences({"model": {"dtype": "float32"}}, {"model": {"dtype": "bfloat16"}})
     ['model.dtype: float32 -> bfloat16']
     """
-    found: list[str] = []
+    differences: list[str] = []
     for key in dict.fromkeys([*before, *now]):
         was, now_is = before.get(key), now.get(key)
         if isinstance(was, dict) and isinstance(now_is, dict):
-            found += condition_differences(was, now_is, f"{path}{key}.")
+            differences += condition_differences(was, now_is, f"{path}{key}.")
         elif was != now_is:
-            found.append(f"{path}{key}: {was} -> {now_is}")
-    return found
+            differences.append(f"{path}{key}: {was} -> {now_is}")
+    return differences
 
 
 def tokenizer_definition(tokenizer: "PreTrainedTokenizerBase") -> str:

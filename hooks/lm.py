@@ -1,45 +1,48 @@
 """A loaded model with its read-outs, for scripts and notebooks."""
 
-from __future__ import annotations  # so that `help` shows the names of types
+from __future__ import annotations
 
 import gc
-import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property, lru_cache
 from typing import TYPE_CHECKING, Any, Self, TypeVar
 
+from ..base.errors import UserError, in_one_line
+from ..base.parallel import wait_passively
+from ..base.settings import as_seed, parse
+from ..base.text import shown_size
 from ..metrics.beliefs import belief_table
 from .backends.backend import Backend
-from .backends.capture import Capturing, as_plan
-from .backends.make import make_backend, require_library
-from .beliefs import Beliefs, one_row_each
-from .budgets import Budgets, budgets_of
-from .edits.branches import Branches, Edits
-from .edits.marks import Marks
-from .errors import UserError, in_one_line
-from .exact.exact import ExactReading, PackedReading, exact_rows, read_packed, start_reading
-from .exact.plain import read_plain
+from .backends.captures import Capturing, as_plan
+from .backends.libraries import make_backend, require_library
+from .edits.interventions import Marks
+from .exact.option_beliefs import (
+    Beliefs,
+    ExactReading,
+    PackedReading,
+    exact_rows,
+    one_row_each,
+    read_packed,
+    read_plain,
+    start_reading,
+)
+from .exact.queries import Branches, Edits, PromptReader, Query
 from .exact.self_check import Chosen, choose_path
-from .generation.engines import ENGINES, Engine, EngineSampler
-from .generation.forked_rows import ForkedRows
-from .generation.generation import GeneratedText, Request, Sampler
-from .generation.growing import CachedHistories, Histories, RecomputedHistories
-from .generation.grown import GrownReading, read_grown
-from .generation.mentions import BUDGET as HISTORIES
-from .generation.mentions import Mentions, read_mentions
-from .generation.rows import CachedRows, HistoryRows, TreeRows
+from .generation.engines import ENGINES, ContinuousBatching, EngineSampler
+from .generation.generated_texts import GeneratedText, Request, Sampler
+from .generation.histories import CachedHistories, GrownReading, Histories, RecomputedHistories, read_grown
+from .generation.rows import CachedRows, ForkedRows, HistoryRows, TreeRows
+from .generation.sampled_beliefs import BUDGET as HISTORIES
+from .generation.sampled_beliefs import Mentions, read_mentions
 from .generation.sampling import Sampling
 from .identity import Identity, identify
 from .model.head import Head
 from .model.loading import TextSide, load_model, load_text_side
 from .model.spec import ModelSpec, resolve_model
-from .model.threads import wait_passively
 from .prompts.chat import Conversation, as_conversations
 from .prompts.options import TERMINATORS, Option, make_options
-from .prompts.query import PromptReader, Query
-from .settings import as_seed, parse
-from .text import shown_size
+from .tree.memory import Budgets, budgets_of
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel
@@ -58,11 +61,7 @@ class LanguageModel:
     """A model, its tokenizer, and exact read-outs. Made by `load`; use it in a `with` block."""
 
     def __init__(
-        self,
-        spec: ModelSpec,
-        model: PreTrainedModel,
-        text: TextSide,
-        terminators: Sequence[str] = TERMINATORS,
+        self, spec: ModelSpec, model: PreTrainedModel, text: TextSide, terminators: Sequence[str] = TERMINATORS
     ) -> None:
         self.spec, self.model, self.tokenizer = spec, model, text.tokenizer
         self.lens: Lens | None = None
@@ -74,9 +73,9 @@ class LanguageModel:
 
     def __repr__(self) -> str:
         size = sum(p.numel() for p in self.model.parameters()) if hasattr(self, "model") else 0
-        held = f"{shown_size(size)} parameters" if size else "closed"
+        state = f"{shown_size(size)} parameters" if size else "closed"
         spec = self.spec
-        return f"{type(self).__name__}({spec.name}: {held}, {spec.dtype}, {spec.backend}, template {spec.template})"
+        return f"{type(self).__name__}({spec.name}: {state}, {spec.dtype}, {spec.backend}, template {spec.template})"
 
     def __enter__(self) -> Self:
         return self
@@ -121,7 +120,7 @@ class LanguageModel:
         return budgets_of(self.model)
 
     @cached_property
-    def engine(self) -> Engine | None:
+    def engine(self) -> ContinuousBatching | None:
         """What draws texts in our place, if the settings want it."""
         return ENGINES[self.spec.sampler](self.model) if self.spec.sampler in ENGINES else None
 
@@ -252,22 +251,22 @@ class LanguageModel:
             )
         plan = as_plan(capture)
         conversations = as_conversations(messages)
-        made = make_options(options, forms)
+        compiled = make_options(options, forms)
         queries = [
-            self.reader.query(str(i), c, made, prefill, positions=plan.places() if plan else None)
+            self.reader.query(str(i), c, compiled, prefill, positions=plan.places() if plan else None)
             for i, c in enumerate(conversations)
         ]
         readings, _, captured = self.read(queries, budget=budget, capture=plan, edits=edits)
         method = "prefill" if prefill else "free"
         named = [{"readout_id": q.readout_id, "item": q.readout_id, "method": method} for q in queries]
-        told = Branches(edits, self.model, self.reader.chat).records
-        names = [*named, *(branch_names(one, branch) | {"variant": "{}"} for branch in told for one in named)]
+        records = Branches(edits, self.model, self.reader.chat).records
+        names = [*named, *(branch_names(readout, branch) for branch in records for readout in named)]
         rows = [
             {**name, "cluster": name["item"]} | row
             for name, reading in zip(names, readings, strict=True)
-            for row in self.option_rows(reading, made)
+            for row in self.option_rows(reading, compiled)
         ]
-        return Beliefs(belief_table(rows), one_row_each(captured, len(readings)), captured, told)
+        return Beliefs(belief_table(rows), one_row_each(captured, len(readings)), captured, records)
 
     def sample(
         self,
@@ -356,8 +355,8 @@ class LanguageModel:
             for request, conversation in zip(requests, conversations, strict=True):
                 where = f"conversation {request.readout_id}"
                 marks = branches.marks(branch, conversation, prefill, request.prompt, where)
-                own = self.sample([request], distribution, seed=seed, budget=budget, marks=marks, branch=branch)
-                drawn += [replace(one, branch=branch) for one in own]
+                edited = self.sample([request], distribution, seed=seed, budget=budget, marks=marks, branch=branch)
+                drawn += [replace(sample, branch=branch) for sample in edited]
         return drawn
 
     def mentions(
@@ -391,34 +390,35 @@ class LanguageModel:
         competitor = {
             "competitor": self._said(reading.competitor.token),
             "competitor_logp": reading.competitor.logp,
-            "forced_logp": reading.forced_logp,
+            "forced_logp": reading.prefilled_logp,
         }
         return [row | competitor for row in exact_rows(reading.logp, options, low_coverage)]
 
 
 def branch_names(names: Mapping[str, Any], branch: str) -> dict[str, Any]:
-    """The names of a read-out under a branch of edits, from those as it is: `variant` says the branch, too."""
+    """The names of a read-out under a branch of edits, from those as it is; `edits` says the branch, too."""
     return {
         **names,
         "readout_id": f"{names['readout_id']}/{branch}",
         "of": names["readout_id"],
         "method": f"{names['method']} {branch}",
-        "variant": json.dumps({**json.loads(str(names.get("variant", "{}"))), "edits": branch}, sort_keys=True),
+        "edits": branch,
     }
 
 
 Model = TypeVar("Model", bound=LanguageModel)
 
 
-def load(model: str | ModelSpec, *, terminators: Sequence[str] = TERMINATORS, **settings: object) -> LanguageModel:
-    """Load a model for reading, as `doxascope.load` does."""
-    return loaded(LanguageModel, model, terminators, settings)
-
-
-def loaded(
-    kind: type[Model], model: str | ModelSpec, terminators: Sequence[str], settings: Mapping[str, object]
+def open_model(
+    model: str | ModelSpec,
+    *,
+    kind: type[Model] = LanguageModel,
+    terminators: Sequence[str] = TERMINATORS,
+    **settings: object,
 ) -> Model:
-    """The same as a `kind` of model. Settings that are None are left as they are."""
+    """Load a model for reading, as `doxascope.load` does, as a `kind` of model. Settings that are None are left as they
+    are.
+    """
     wait_passively()
     if not isinstance(model, str | ModelSpec):
         raise UserError(f"model: {type(model).__name__} is given; give a name, a path, a hub id, or a ModelSpec")

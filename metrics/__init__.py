@@ -1,7 +1,9 @@
-"""What coherence means: pure functions of arrays, and the belief table. No torch, no files, no models.
+"""What coherence means: pure functions of arrays, and the belief table; from tables to scores. No torch and no
+models.
 
-A folder holds a family of metrics that ask one question; `inference` holds the statistics that all of them use.
-Every public name can be imported from here or from its family.
+A folder holds a family of metrics that ask one question; `inference` holds the statistics that all of them use. A file
+`<family>/*_metrics.py` says which columns its functions take and what is read beside a number; `tables`, `forms` and
+`scoring` are imported by those who need them. Every public function can be imported from here or from its family.
 """
 
 from . import bayes, bscore, consistency, decision, inference, martingale, whitebox
@@ -9,11 +11,11 @@ from .bayes import *
 from .beliefs import COLUMNS, INNER_KINDS, KINDS, STATUSES, belief_table, check_belief_table
 from .bscore import *
 from .consistency import *
+from .contract import Resampling, Score
 from .decision import *
 from .divergence import entropy_bits, jsd, jsd_chain, jsd_leak
 from .inference import *
 from .martingale import *
-from .score import Score
 from .whitebox import *
 
 __all__ = [
@@ -21,6 +23,7 @@ __all__ = [
     "INNER_KINDS",
     "KINDS",
     "STATUSES",
+    "Resampling",
     "Score",
     "belief_table",
     "check_belief_table",
@@ -36,3 +39,11 @@ __all__ += bscore.__all__
 __all__ += bayes.__all__
 __all__ += decision.__all__
 __all__ += whitebox.__all__
+
+# Imported last, for what they register.
+from .bayes import evidence_metrics  # noqa: E402, F401
+from .bscore import answer_metrics  # noqa: E402, F401
+from .consistency import reading_metrics, rejection_metrics  # noqa: E402, F401
+from .decision import action_metrics, forecast_metrics, law_metrics  # noqa: E402, F401
+from .martingale import update_metrics  # noqa: E402, F401
+from .whitebox import readout_metrics  # noqa: E402, F401

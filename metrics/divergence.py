@@ -1,10 +1,29 @@
-"""Entropy and Jensen-Shannon divergence, in bits."""
+"""Log-odds that may be averaged (METRICS 0.4), and entropy and Jensen-Shannon divergence in bits (METRICS B3, B4)."""
 
 import numpy as np
 from numpy.typing import ArrayLike
-from scipy.special import entr, rel_entr
+from scipy.special import entr, logit, rel_entr
 
-from .validation import Floats, distributions, probabilities, same_shape
+from .contract import Floats, distributions, probabilities, same_shape
+
+LOGIT_EPS = 1e-6
+"""Probabilities are moved this far off 0 and 1 before log-odds are averaged."""
+
+
+def clipped_logit(p: ArrayLike, name: str, eps: float = LOGIT_EPS) -> tuple[Floats, int]:
+    """Natural log-odds with `eps` kept off both ends, and how many were moved. NaN in, NaN out.
+
+    >>> clipped_logit([0.5, 1.0], "p")[1]
+    1
+    """
+    if not 0 < eps < 0.5:
+        raise ValueError(f"eps: {eps!r}; give a probability between 0 and 0.5, such as 1e-6")
+    p = probabilities(p, name)
+    n_clipped = int(((p < eps) | (p > 1 - eps)).sum())
+    return logit(np.clip(p, eps, 1 - eps)), n_clipped
+
+
+# Entropy and Jensen-Shannon divergence, in bits.
 
 LN2 = np.log(2.0)
 

@@ -1,29 +1,67 @@
-"""A probe job: from a data set and a plan to a trained probe, its sweep and its card; goes on where it was killed."""
+"""A probe job: from a data set and a plan to a trained probe, its sweep and its card; goes on where it was killed,
+by the arrays that it keeps on the disk.
+"""
 
 import hashlib
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 from urllib.parse import quote
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ..hooks.errors import UserError
+from ..base.errors import UserError, in_one_line
+from ..base.files import atomic_write, digest_of
 from ..hooks.store import Header
-from .card.claims import Card, CausalVerdict, report_card
-from .card.site_rule import DECODED, READ_OUT, ReadingSite
-from .data.dataset import ProbeData
-from .data.features import ReadAt
-from .estimators.ridge import RidgeOnLogOdds
+from .dataset import ProbeData
+from .estimators import RidgeOnLogOdds
 from .evidence.crossfit import cross_fit, recalibration
-from .evidence.study import Beside, Study, study
-from .folds import grouped_folds
-from .kept import kept
-from .plan import StudyPlan
+from .evidence.study import Beside, Study, StudyPlan, study
+from .features import DECODED, READ_OUT, ReadAt, ReadingSite
+from .groups import grouped_folds
 from .probe import Probe, ProbeMeta
-from .selection.sweep import AtPoint, SpreadPoints, Sweep, sweep
+from .report_card import Card, CausalVerdict, report_card
+from .sweep import AtPoint, SpreadPoints, Sweep, sweep
+
+Arrays = Mapping[str, np.ndarray]
+ANSWERS = "answers"
+"""In a file: what it answers, and what it has to hold."""
+
+
+def kept(path: Path, make: Callable[[], Mapping[str, Any]]) -> Arrays:
+    """The arrays of a `.npz` file, which `make` gives if it is not there; the file's name is what they answer.
+
+    Raises UserError for a file that cannot be read or written, that answers another question, or that was changed.
+    """
+    if path.exists():
+        with in_one_line(path, "delete it"), np.load(path, allow_pickle=False) as file:
+            known = {key: file[key] for key in file.files}
+        told = known.pop(ANSWERS, None)
+        if told is None or str(told) != _answers(path.stem, known):
+            raise UserError(f"{path}: is not what was computed for it; delete it, and it is computed again")
+        return known
+    found = {name: np.asarray(one) for name, one in make().items()}
+    with in_one_line(f"{path}: cannot be written", "choose another --out"):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with atomic_write(path) as temporary, temporary.open("wb") as file:
+            told: dict[str, Any] = {**found, ANSWERS: np.array(_answers(path.stem, found))}
+            np.savez(file, **told)
+    return found
+
+
+def _answers(name: str, arrays: Arrays) -> str:
+    """Of arrays with their digests."""
+    held = {
+        key: [str(one.dtype), list(one.shape), digest_of(np.ascontiguousarray(one).tobytes())]
+        for key, one in sorted(arrays.items())
+    }
+    return json.dumps({"of": name, "holds": held})
+
+
+# A probe job: from a data set and a plan to a trained probe, its sweep and its card; goes on where it was killed.
 
 
 @dataclass(frozen=True)

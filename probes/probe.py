@@ -12,16 +12,15 @@ import numpy as np
 from numpy.typing import ArrayLike
 from pydantic import Field
 
-from .. import __version__
-from ..hooks.documents import read_json
-from ..hooks.errors import UserError, in_one_line
-from ..hooks.files import atomic_write
-from ..hooks.settings import Settings, parse
+from ..base.documents import read_json
+from ..base.errors import UserError, in_one_line
+from ..base.files import atomic_write
+from ..base.settings import Settings, parse
+from ..base.version import __version__
 from ..hooks.store import Header
-from ..metrics.validation import Floats
-from .card.site_rule import ReadingSite
-from .data.features import ReadAt
-from .estimators.readout import LinearReadout
+from ..metrics.contract import Floats
+from .estimators import LinearReadout
+from .features import ReadAt, ReadingSite
 
 MODEL_KEYS = ("architecture", "n_layers", "d_model", "weights", "tokenizer", "chat_template", "template")
 """What of a model's identity must be the same where a probe is applied."""

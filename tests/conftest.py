@@ -4,7 +4,7 @@ import json
 import os
 import string
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from subprocess import CompletedProcess
 from typing import Any
@@ -63,7 +63,7 @@ def command_line(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[
 @pytest.fixture(scope="session")
 def cut_short() -> Callable[..., None]:
     """Leaves a run as a kill after so many batches would, and if so asked, with a piece of the next line."""
-    from doxascope.experiments.runs.folder import RunFolder
+    from doxascope.experiments.run.folder import RunFolder
 
     def cut(path: Path, batches: int, torn: bool = False, file: str = "commits.jsonl") -> None:
         lines = (path / file).read_bytes().splitlines(keepends=True)
@@ -190,7 +190,7 @@ def tiny(tiny_folder: Path) -> Any:
 @pytest.fixture(scope="session")
 def certificate(tiny_folder: Path) -> Any:
     """That of the tiny Llama."""
-    from doxascope.hooks.certificate.certify import certify
+    from doxascope.hooks.checks.certificate import certify
     from doxascope.hooks.model.spec import resolve_model
 
     return certify(resolve_model(str(tiny_folder)))
@@ -270,6 +270,20 @@ def speller(taught: Callable[..., Any]) -> Any:
     return taught("abcdefghijklmnopqrstuvwxyzRGB .,!?\n", "which? ", ANSWERS)
 
 
+@pytest.fixture
+def table(tmp_path: Path) -> Callable[..., Path]:
+    """Writes a CSV from its lines, or from columns, and names it."""
+    import pandas as pd
+
+    def make(*lines: str, name: str = "t.csv", encoding: str = "utf-8", **columns: Any) -> Path:
+        path = tmp_path / name
+        text = pd.DataFrame(columns).to_csv(index=False) if columns else "\n".join(lines) + "\n"
+        path.write_text(text, encoding=encoding)
+        return path
+
+    return make
+
+
 @pytest.fixture(scope="session")
 def public() -> Callable[[str], Path]:
     """Finds a file or folder of the public data, or skips."""
@@ -292,5 +306,20 @@ def worked(public: Callable[[str], Path]) -> Callable[[str], tuple[dict[str, Any
         every = [case for file in files for case in json.loads(file.read_text())["cases"]]
         (case,) = [one for one in every if one["id"] == name]
         return case["inputs"], case["expected"]
+
+    return find
+
+
+@pytest.fixture(scope="session")
+def opening_option() -> Callable[[Sequence[int], Any, Any], int | None]:
+    """The option with which an answer's ids begin: the event whose probability the exact read-out gives."""
+
+    def find(ids: Sequence[int], paths: Any, terminators: Any) -> int | None:
+        for option, several in enumerate(paths.paths):
+            for path in several:
+                after = ids[len(path) : len(path) + 1]
+                if tuple(ids[: len(path)]) == path and not terminators.id_set.isdisjoint(after):
+                    return option
+        return None
 
     return find

@@ -12,7 +12,7 @@ from doxascope import metrics
 
 ROOT = Path(__file__).parents[1]
 PAGE = ROOT / "docs" / "metrics" / "definitions.md"
-SOURCES = ("metrics", "hooks", "probes", "experiments", "configs", "tests", "benchmarks")
+SOURCES = ("base", "metrics", "hooks", "probes", "experiments", "configs", "tests", "benchmarks")
 
 NUMBERED = r"[A-GW][0-9]{1,2}[a-z]?\b"
 ANY = rf"(?:{NUMBERED}|0\.[0-9]|[A-IW]\b)"
@@ -86,12 +86,18 @@ def test_every_function_has_its_place_on_the_page() -> None:
 
 
 def test_every_link_within_the_pages_leads_somewhere() -> None:
-    for file in [ROOT / "README.md", *(ROOT / "docs").rglob("*.md")]:
+    for file in [*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md"), *(ROOT / "examples").rglob("*.md")]:
         for target in re.findall(r"\]\((?!https?:)([^)\s]+)\)", file.read_text()):
             path, _, anchor = target.partition("#")
             page = (file.parent / path).resolve() if path else file
             assert page.exists(), f"{file}: {target}"
             assert not anchor or anchor in anchors(page.read_text()), f"{file}: {target}"
+
+
+def test_the_index_leads_to_every_page() -> None:
+    index = ROOT / "docs" / "README.md"
+    linked = {(index.parent / target).resolve() for target in re.findall(r"\]\(([^)\s#]+)\)", index.read_text())}
+    assert {file for file in (ROOT / "docs").rglob("*.md")} - {index} - linked == set()
 
 
 def anchors(page: str) -> set[str]:

@@ -10,10 +10,10 @@ import pytest
 
 import doxascope
 from doxascope import UserError, load
-from doxascope.experiments.materials.choices.asked import asked_choices
+from doxascope.experiments.materials.choices.tables import asked_choices
 from doxascope.hooks.prompts.options import MOST
 from doxascope.metrics import option_scores
-from doxascope.metrics.score import Score
+from doxascope.metrics.contract import Score
 
 ASKED = [{"qid": 7, "question": "Is it?", "options": ["yes", "no"], "truth": "yes"}]
 

@@ -13,7 +13,7 @@ import pytest
 pytestmark = pytest.mark.place
 
 ROOT = Path(__file__).parents[1]
-ORDER = ("metrics", "hooks", "probes", "experiments")
+ORDER = ("base", "metrics", "hooks", "probes", "experiments")
 """Each folder may import those before it."""
 
 
@@ -57,28 +57,8 @@ def test_the_package_is_the_folder_of_these_tests_whatever_its_name() -> None:
     assert Path(doxascope.__path__[0]).resolve() == ROOT.resolve()
 
 
-ROOMS = (
-    *("tables", "scoring", "experiment", "runs", "materials", "reading", "report", "addons", "planted"),
-    *(
-        "ask",
-        "bscore",
-        "consistency",
-        "locate",
-        "martingale",
-        "rationality",
-        "sycophancy",
-        "truth",
-        "engine",
-        "probing",
-        "comparing",
-        "card",
-        "validating",
-        "cli",
-    ),
-)
+ROOMS = ("report", "run", "materials", "suite", "probing", "compare", "synthetic", "cli")
 """Of `experiments/`: each may import those before it."""
-EXPERIMENTS = {"ask", "bscore", "consistency", "locate", "martingale", "rationality", "sycophancy", "truth"}
-"""Rooms of which none may import another."""
 
 
 def imports(file: Path) -> Iterator[tuple[str, ...]]:
@@ -103,16 +83,20 @@ def test_imports_run_one_way() -> None:
 
 def test_the_rooms_of_the_experiments_are_built_on_each_other() -> None:
     folder = ROOT / "experiments"
-    found = {path.stem for path in folder.iterdir() if not path.name.startswith("__")}
-    assert found == set(ROOMS)
-    for file in folder.glob("**/*.py"):
-        own = file.relative_to(folder).parts[0].removesuffix(".py")
+    assert {path.stem for path in folder.iterdir() if not path.name.startswith("__")} == set(ROOMS)
+    for file in folder.glob("*/**/*.py"):
+        room = file.relative_to(folder).parts[0]
         for target in imports(file):
-            if target[0] != "experiments" or own == "__init__":
-                continue
-            other = target[1]
-            assert ROOMS.index(other) <= ROOMS.index(own), f"{file}: imports {'.'.join(target)}"
-            assert other == own or not {other, own} <= EXPERIMENTS, f"{file}: imports {'.'.join(target)}"
+            if target[0] == "experiments":
+                assert ROOMS.index(target[1]) <= ROOMS.index(room), f"{file}: imports {'.'.join(target)}"
+
+
+def test_no_experiment_imports_another() -> None:
+    suite = ROOT / "experiments" / "suite"
+    for file in suite.glob("*/*.py"):
+        for target in imports(file):
+            if target[:2] == ("experiments", "suite"):
+                assert target[2] == file.parent.name, f"{file}: imports {'.'.join(target)}"
 
 
 def test_the_rooms_of_metrics_import_one_way() -> None:

@@ -8,7 +8,7 @@ from typing import Any
 
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
-from doxascope.hooks.prompts.query import Query
+from doxascope.hooks.exact.queries import Query
 
 Request = tuple[str, str]
 """(context, continuation)."""

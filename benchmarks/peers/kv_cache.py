@@ -7,8 +7,8 @@ from typing import Any
 import torch
 from transformers import DynamicCache, PreTrainedModel
 
+from doxascope.hooks.exact.queries import Query
 from doxascope.hooks.model.blocks import body
-from doxascope.hooks.prompts.query import Query
 
 ROWS = 64
 """Continuations that are run at once, each over its own copy of its prompt's keys and values."""

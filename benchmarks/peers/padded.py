@@ -6,7 +6,7 @@ from itertools import chain
 import torch
 from transformers import PreTrainedModel
 
-from doxascope.hooks.prompts.query import Query
+from doxascope.hooks.exact.queries import Query
 
 ROWS = 64
 """Of a batch."""

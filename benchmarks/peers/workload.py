@@ -9,15 +9,15 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from doxascope.experiments.engine.config import load_config
-from doxascope.hooks.budgets import CPU_PACK
-from doxascope.hooks.exact.exact import QueryTree, read_packed
+from doxascope.experiments.run.config import load_config
+from doxascope.hooks.exact.option_beliefs import QueryTree, read_packed
+from doxascope.hooks.exact.queries import Query
 from doxascope.hooks.lm import LanguageModel
 from doxascope.hooks.model.blocks import body
 from doxascope.hooks.prompts.options import Option, OptionPaths, Terminators, make_options
-from doxascope.hooks.prompts.query import Query
-from doxascope.hooks.tree.masks import pack_masks
-from doxascope.hooks.tree.tree import cut_into_packs
+from doxascope.hooks.tree.attention import pack_masks
+from doxascope.hooks.tree.memory import CPU_PACK
+from doxascope.hooks.tree.token_tree import cut_into_packs
 
 METHOD = "free"
 ONE_FORM = ("{option}",)

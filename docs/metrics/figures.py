@@ -16,6 +16,7 @@ from matplotlib import pyplot as plt
 from matplotlib.axes import Axes
 
 from doxascope.metrics import (
+    Resampling,
     bayes_error,
     bayes_posterior,
     binned_updates,
@@ -56,7 +57,7 @@ def martingale(left: Axes, right: Axes) -> None:
     for width in widths:
         one, two = (belief + rng.uniform(-width, width, n) for _ in range(2))
         plain.append(martingale_score(one, post, se="HC3"))
-        corrected.append(martingale_iv(one, two, post, draws=500))
+        corrected.append(martingale_iv(one, two, post, how=Resampling(draws=500)))
     for scores, color, label in ((plain, ORANGE, "M"), (corrected, BLUE, "M, two readings")):
         middle = np.array([s.estimate for s in scores])
         ends = np.abs(np.array([[s.ci_lo, s.ci_hi] for s in scores]).T - middle)
@@ -97,7 +98,7 @@ def consistency(left: Axes, right: Axes) -> None:
     }
     for i, (prior, post) in enumerate(agents.values()):
         before, after = (np.column_stack([x, 1 - x]) for x in (prior, post))
-        score = consistency_kappa(before, after, np.arange(200), draws=300)
+        score = consistency_kappa(before, after, np.arange(200), how=Resampling(draws=300))
         right.bar(i - 0.2, score.c, 0.4, color=ORANGE, label="c2" if not i else None)
         if np.isfinite(score.kappa):
             right.bar(i + 0.2, score.kappa, 0.4, color=BLUE, label="kappa" if not i else None)
@@ -141,7 +142,7 @@ def bayes(left: Axes, right: Axes) -> None:
     for spread in spreads:
         px, ly, py, post = (np.clip(v + rng.normal(0, spread, n), 0.01, 0.99) for v in (p_x, like, p_y, truth))
         target = bayes_posterior(px, ly, py)
-        mae.append(bayes_error(post, target.v, draws=200).mae)
+        mae.append(bayes_error(post, target.v, how=Resampling(draws=200)).mae)
         wrong.append(direction_rates(px, post, target.v, tol=1e-6).incorrect)
         above.append(target.incoherence_rate)
     left.plot(spreads, mae, "o-", ms=3, lw=1, color=ORANGE)
@@ -164,7 +165,9 @@ def decision(left: Axes, right: Axes) -> None:
             action, theta = ((rng.random(60) < p).astype(int) for _ in range(2))
             strata = np.arange(60) // 15
             rows = np.repeat(np.arange(60), times)
-            scores.append(stratified_permutation(action[rows], theta[rows], strata[rows], draws=199, seed=trial))
+            scores.append(
+                stratified_permutation(action[rows], theta[rows], strata[rows], how=Resampling(seed=trial, draws=199))
+            )
         rejected.append(np.mean([s.p <= 0.05 for s in scores]))
     left.bar(range(len(repeats)), rejected, color=ORANGE)
     left.axhline(0.05, color=GREY, lw=0.8, ls=":")
@@ -180,7 +183,9 @@ def decision(left: Axes, right: Axes) -> None:
             p = np.sort(rng.random(n))
             action, theta = ((rng.random(n) < p).astype(int) for _ in range(2))
             values[i] += plugin_cmi(action, theta, strata).cmi / 40
-            debiased[i] += stratified_permutation(action, theta, strata, draws=199, seed=trial).debiased / 40
+            debiased[i] += (
+                stratified_permutation(action, theta, strata, how=Resampling(seed=trial, draws=199)).debiased / 40
+            )
     right.plot(sizes, values, "o-", ms=3, lw=1, color=ORANGE, label="plug-in")
     right.plot(sizes, debiased, "o-", ms=3, lw=1, color=BLUE, label="less its null mean")
     right.axhline(0, color=GREY, lw=0.8)
@@ -206,7 +211,9 @@ def white_box(left: Axes, right: Axes) -> None:
     for share in shares:
         inner = frequency[option] + share * held + rng.normal(0, 0.5, exact.shape)
         inner_logp, exact_logp = (x - np.log(np.exp(x).sum(axis=1, keepdims=True)) for x in (inner, exact))
-        gate = readout_gate(inner_logp, exact_logp, option, np.arange(items).repeat(2), rejected, draws=300)
+        gate = readout_gate(
+            inner_logp, exact_logp, option, np.arange(items).repeat(2), rejected, how=Resampling(draws=300)
+        )
         raw.append(np.corrcoef(inner_logp.ravel(), exact_logp.ravel())[0, 1])
         partial.append(gate.partial_corr)
         lo.append(gate.partial_corr - gate.ci_lo)
@@ -248,7 +255,7 @@ def inference(left: Axes, right: Axes) -> None:
         for trial in range(trials):
             values = rng.normal(0, 1, g)[groups] + rng.normal(0, 1, len(groups))
             for j, unit in enumerate((groups, np.arange(len(groups)))):
-                made = cluster_mean(values, unit, seed=trial, draws=400)
+                made = cluster_mean(values, unit, how=Resampling(seed=trial, draws=400))
                 covered[j, i] += (made.ci_lo <= 0 <= made.ci_hi) / trials
     for row, color, label in zip(covered, (BLUE, ORANGE), ("over clusters", "over rows"), strict=True):
         left.semilogx(numbers, row, "o-", ms=3, lw=1, color=color, label=label)

@@ -7,18 +7,27 @@ from typing import NoReturn
 
 import click
 
-from ... import __version__
-from ...hooks.errors import UserError, cause, in_one_line
+from ...base.errors import UserError, cause, in_one_line
+from ...base.parallel import wait_passively
+from ...base.text import as_csv
+from ...base.version import __version__
 from ...hooks.model.spec import BACKENDS, presets, resolve_model
-from ...hooks.model.threads import wait_passively
-from ...hooks.text import as_csv
-from .activations import activations
-from .doctor import doctor
-from .echo import VisibleFormatter, echo
-from .options import ADDRESS, ALLOW_CODE, EXECUTOR, MATERIAL, MODEL, OVERRIDE, named_values, number, require_ray
-from .probe import probe
+from .activations import activations, probe
+from .console import (
+    ADDRESS,
+    ALLOW_CODE,
+    EXECUTOR,
+    MATERIAL,
+    MODEL,
+    OVERRIDE,
+    VisibleFormatter,
+    echo,
+    named_values,
+    number,
+    require_ray,
+)
+from .instrument import doctor, validate
 from .scoring import card, compare, score
-from .validate import validate
 
 
 @click.group(context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
@@ -83,11 +92,11 @@ def run(
     doxascope run my-study.yaml --executor ray    a worker on each GPU of this machine, or of --address
     doxascope run mine.yaml --allow-code mine.py  an experiment of your own (docs/extending.md)
     """
-    from ..engine.config import load_config
-    from ..engine.ray_workers import ray_workers
-    from ..engine.runner import run as run_experiment
-    from ..engine.workers import one_here
-    from ..runs.shard import WHOLE, parse_shard
+    from ..run.config import load_config
+    from ..run.ray_workers import ray_workers
+    from ..run.runner import run as run_experiment
+    from ..run.sessions import WHOLE, parse_shard
+    from ..run.worker import one_here
 
     part = parse_shard(shard)
     if restore and part != WHOLE:
@@ -144,9 +153,8 @@ def plan(
     doxascope plan consistency --item t0000-012/prior/free  ids, boundary, every surface form
     doxascope plan martingale --power runs/pilot --effect M=0.1
     """
-    from ..engine.config import load_config
-    from ..engine.item_plan import describe_item
-    from ..engine.plan import make_plan
+    from ..run.config import load_config
+    from ..run.plan import describe_item, make_plan
 
     experiment, config = load_config(target, overrides, model, allow_code, material)
     if item is not None:
@@ -156,7 +164,7 @@ def plan(
     if effects or pilots:
         if not (effects and pilots):
             raise UserError("--power and --effect go together: a pilot run, and what is to be found (--effect M=0.1)")
-        from ..comparing.power import needed
+        from ..compare.power import needed
 
         asked = {name: number("--effect", name, value) for name, value in named_values("--effect", effects).items()}
         for one in needed(pilots, asked, seed=config.seed, allow_code=allow_code):
@@ -200,8 +208,8 @@ def certify(model: str, out: Path | None) -> None:
     doxascope certify smollm2-135m
     doxascope certify ./my-model --out certificate.json
     """
-    from ...hooks.certificate.cached import save_certificate
-    from ...hooks.certificate.certify import certify as measure
+    from ...hooks.checks.certificate import certify as measure
+    from ...hooks.checks.certificate import save_certificate
 
     if out is not None:
         with in_one_line(f"{out}: cannot be written", "choose another --out"):  # before minutes of measuring
@@ -232,8 +240,8 @@ def check(folders: tuple[Path, ...]) -> None:
     doxascope check runs/consistency-smollm2-135m-1a2b3c4d
     """
     from ...hooks.store.commits import AGAIN
-    from ..runs.folder import RunFolder
-    from ..runs.integrity import faults
+    from ..run.folder import RunFolder
+    from ..run.integrity import faults
 
     damaged = 0
     for run in map(RunFolder.open, folders):
@@ -257,9 +265,9 @@ def report(folder: Path, allow_code: tuple[Path, ...]) -> None:
     \b
     doxascope report runs/consistency-smollm2-135m-1a2b3c4d
     """
-    from ..engine.config import stored_config
-    from ..engine.runner import report as write_report
-    from ..runs.folder import RunFolder
+    from ..run.config import stored_config
+    from ..run.folder import RunFolder
+    from ..run.runner import report as write_report
 
     stored = RunFolder.open(folder)
     with stored.writing(alone=False):
@@ -277,8 +285,8 @@ def sheet(run: Path, file: Path) -> None:
     doxascope sheet runs/martingale-smollm2-135m-1a2b3c4d ratings.csv
     doxascope score runs/martingale-smollm2-135m-1a2b3c4d --ratings ratings.csv
     """
-    from ..martingale.ratings import sheet as empty_sheet
-    from ..runs.folder import RunFolder
+    from ..run.folder import RunFolder
+    from ..suite.martingale.readings import sheet as empty_sheet
 
     text = as_csv(empty_sheet(RunFolder.open(run)))
     try:
@@ -302,11 +310,11 @@ def evidence(target: str, model: str | None, overrides: tuple[str, ...], file: P
     doxascope evidence casino.yaml evidence.yaml -m Qwen/Qwen3-4B
     doxascope run casino.yaml -o tasks.conversations.evidence=evidence.yaml
     """
-    from ...hooks.lm import load
-    from ..engine.config import load_config
-    from ..materials.scenarios.stored_evidence import REVIEWED, write_evidence
-    from ..sycophancy import SycophancyConfig
-    from ..sycophancy.evidence import in_want, written
+    from ...hooks.lm import open_model
+    from ..materials.scenarios.tables import REVIEWED, write_evidence
+    from ..run.config import load_config
+    from ..suite.sycophancy import SycophancyConfig
+    from ..suite.sycophancy.ask import in_want, written_evidence
 
     _, config = load_config(target, overrides, model)
     if not isinstance(config, SycophancyConfig):
@@ -314,8 +322,8 @@ def evidence(target: str, model: str | None, overrides: tuple[str, ...], file: P
     if file.exists():
         raise UserError(f"{file}: is there, and may be reviewed; name another file")
     wanting = in_want(config)
-    with load(config.model) as lm:
-        write_evidence(file, list(written(lm, wanting, config.seed)))
+    with open_model(config.model) as lm:
+        write_evidence(file, list(written_evidence(lm, wanting, config.seed)))
     echo(f"{len(wanting)} scenarios: {file}; read it, and set `{REVIEWED}: true` where it may be used")
 
 
@@ -329,11 +337,11 @@ def ls(out: Path, as_page: bool) -> None:
     doxascope ls
     doxascope ls --out results --html     a page of all runs, with their verdicts and figures
     """
-    from ..engine.registry import experiments
-    from ..runs.folder import RunFolder
+    from ..run.config import experiments
+    from ..run.folder import RunFolder
 
     if as_page:
-        from ..report.index import INDEX, index_page
+        from ..run.pages import INDEX, index_page
 
         if not out.is_dir():
             raise UserError(f"{out}: is no folder; name the folder of runs with --out")

@@ -4,9 +4,10 @@ from pathlib import Path
 
 import click
 
-from ...hooks.errors import UserError
-from .echo import echo
-from .options import ALLOW_CODE, OVERRIDE, named_values, number
+from ...base.code import load_code
+from ...base.documents import user_path
+from ...base.errors import UserError
+from .console import ALLOW_CODE, OVERRIDE, echo, named_values, number
 
 
 def _list_metrics(context: click.Context, _: click.Parameter, asked: bool) -> None:
@@ -64,15 +65,18 @@ def score(
     doxascope score mine.json --map belief=probability     what you call probability is the belief
     doxascope score updates.csv --reference domain=law     slopes of other domains less that of law
     doxascope score runs/martingale-*                      runs of one experiment together, by model
+    doxascope score forecasts.csv --allow-code mine.py     with metrics of your own (docs/extending.md)
     doxascope score --list                                 metrics and their columns
     """
-    from ..report.output import prepare, write
+    from ...metrics.scoring.engine import score_table
+    from ...metrics.scoring.measured import chosen
+    from ..report.score_files import prepare, write
     from ..report.text import as_text
-    from ..runs.folder import run_at
-    from ..scoring.engine import score_table
-    from ..scoring.measured import chosen
+    from ..run.folder import run_at
 
     folder = None if out is None else prepare(out)
+    for file in allow_code:
+        load_code(user_path(file).resolve())
     chosen(metric)
     as_table = cluster or replicates or names
     named, compared = named_values("--map", names), named_values("--reference", references)
@@ -85,7 +89,7 @@ def score(
         odd = next(table for table in tables if not run_at(table))
         raise UserError(f"{odd}: is no run; only runs are scored together, or with --ratings")
     if runs:
-        from ..engine.together import score_runs  # and with it torch
+        from ..run.joint_scores import score_runs  # and with it torch
 
         scored = score_runs(runs, metric, ratings=ratings, references=compared, seed=seed, allow_code=allow_code)
     else:
@@ -132,8 +136,8 @@ def compare(
     doxascope compare mine.csv theirs.csv --metric brier --margin brier=0.01
     doxascope compare a.eval b.eval                                   logs of Inspect; samples_*.jsonl of lm-eval
     """
-    from ..comparing import compare as compared
-    from ..comparing.told import prepare, text, write
+    from ..compare import compare as compared
+    from ..compare.output import prepare, text, write
 
     folder = None if out is None else prepare(out)
     within = {name: number("--margin", name, value) for name, value in named_values("--margin", margins).items()}
@@ -165,10 +169,9 @@ def card(model: str, chosen: str, seed: int, overrides: tuple[str, ...], out: Pa
     doxascope card Qwen/Qwen3-0.6B --set standard -o model.dtype=bfloat16
     doxascope card ./checkpoint-2000 --against cards/quick-1-checkpoint-1000-1a2b3c4d
     """
-    from ..card import ModelCard, against, make_card
-    from ..card.against import require_same_set
-    from ..card.settings import load_set
-    from ..card.told import against_text, text, write_against
+    from ..compare.card import ModelCard, against, make_card
+    from ..compare.card.model_card import load_set, require_same_set
+    from ..compare.card.output import against_text, text, write_against
 
     before = None if other is None else ModelCard.open(other)
     if before is not None:

@@ -1,23 +1,102 @@
-"""The page of a probe: first what may be claimed, then what it rests on."""
+"""The page of a probe: first what may be claimed, then what it rests on, with the curve over layers and the map of
+heads.
+"""
 
 import math
 from collections.abc import Sequence
+from typing import Any
 
-from ... import __version__
-from ...probes.card.claims import NEEDED_FOR_BELIEF, Card, told
-from ...probes.card.site_rule import TOO_FEW
-from ...probes.evidence.estimators import DRAWS
-from ...probes.evidence.refit import METHOD, Refitted
-from ...probes.evidence.skill import Recall
+import numpy as np
+
+from ...base.text import shown
+from ...base.version import __version__
+from ...metrics.number import interval_text
+from ...probes.evidence.crossfit import METHOD, Recall, Refitted
+from ...probes.evidence.estimator_comparison import DRAWS
+from ...probes.evidence.study import Study
 from ...probes.evidence.transfer import Transfer
+from ...probes.features import TOO_FEW, ReadAt
 from ...probes.job import Judged
-from ...probes.selection.sweep import layer_at
+from ...probes.report_card import NEEDED_FOR_BELIEF, Card, told
+from ...probes.sweep import Sweep, layer_at
 from ..report.blocks import Block, Cell, Picture, Primary, Prose, Stamp, TableBlock, Top
+from ..report.figures import chart
+from ..report.findings import Figure
+from ..report.marks import Axis, cells, line, points, ranges, rule, span
 from ..report.page import Page
-from ..scoring.number import interval_text, shown
-from .figures import curve_figure, head_maps, strongest
-from .rows import Loaded, n_layers_of
+from .data import Loaded, n_layers_of
 from .settings import ProbeJob
+
+BASELINE: Any = (0, (1, 2))
+
+
+def curve_figure(found: Sweep, study: Study) -> Figure:
+    """R2 over layers, a panel for each site and position."""
+    places: dict[str, list[int]] = {}
+    for i, at in enumerate(found.points):
+        if at.head is None:
+            places.setdefault(f"{at.site}, {at.position}", []).append(i)
+    registered = study.numbers["r2"]
+    floor = max(min(-0.05, float(found.r2.min()), registered.lo), -1.0)
+    best = max(study.baselines.values(), default=0.0)
+    layers_seen = [at.layer for at in found.points]
+    highest = max(0.2, 1.1 * float(found.r2.max()), 1.1 * best, registered.hi)
+    margin = 0.06 * (highest - floor)
+    panels = []
+    for name, own in places.items():
+        marks = [
+            span(2 * floor - highest, found.band, f"best place of {found.level:.0%} of permutations"),
+            rule(0, width=0.6, style="-"),
+            rule(best, "best baseline", width=0.9, style=BASELINE),
+            line([found.points[i].layer for i in own], np.maximum(found.r2[own], floor), "probe", width=1, dots=2.5),
+        ]
+        if study.at in [found.points[i] for i in own]:
+            here = [study.at.layer]
+            marks.append(ranges(here, [max(registered.lo, floor)], [registered.hi], width=1.6))
+            marks.append(points(here, [registered.value], "registered", size=36, marker="s", hollow=True))
+        panels.append((name, marks))
+    caption = (
+        f"R2 on held-out groups at every layer. Shaded: what the best of all {len(found.points)} places stays below in "
+        f"{found.level:.0%} of the permutations, the choice of penalty and place repeated in each. Square: the "
+        "registered layer, with its interval. Dotted: the best baseline that needs no inner layer."
+    )
+    x = Axis("layer", (min(layers_seen) - 0.5, max(layers_seen) + 0.5), whole=True)
+    y = Axis("out-of-fold R2", (floor - margin, highest + margin))
+    return chart("R2 over layers", panels, caption, x=x, y=y, columns=3)
+
+
+def head_maps(found: Sweep) -> Figure | None:
+    """R2 by layer and head; None without heads, or where no head has an R2 above 0."""
+    maps: dict[str, dict[tuple[int, int], float]] = {}
+    for at, r2 in zip(found.points, found.r2, strict=True):
+        if at.head is not None:
+            maps.setdefault(at.position, {})[at.layer, at.head] = float(r2)
+    darkest = max((r2 for by_head in maps.values() for r2 in by_head.values()), default=0.0)
+    if darkest <= 0:
+        return None
+    top = max(found.band, darkest)
+    panels = []
+    for position, by_head in maps.items():
+        layers, heads = (range(min(every), max(every) + 1) for every in zip(*by_head, strict=True))
+        grid = [[by_head.get((layer, head), np.nan) for layer in layers] for head in heads]
+        above = np.array([place for place, r2 in by_head.items() if r2 > found.band]).reshape(-1, 2)
+        frames = points(above[:, 0], above[:, 1], size=9, marker="s", hollow=True)
+        panels.append((position, [cells(grid, at=(layers[0], heads[0]), top=top, upward=True), frames]))
+    caption = (
+        "R2 on held-out groups, from white (at most 0, or a layer that was not captured) to black "
+        f"({top:.3f}). Framed, and only that is decodable: above {found.band:.3f}, which the best "
+        f"of all {len(found.points)} places stays below in {found.level:.0%} of the permutations."
+    )
+    x, y = Axis("layer", whole=True), Axis("head", whole=True)
+    return chart("R2 of heads", panels, caption, x=x, y=y, columns=3)
+
+
+def strongest(found: Sweep) -> ReadAt:
+    """The place of the highest R2."""
+    return found.points[int(np.argmax(found.r2))]
+
+
+# The page of a probe: first what may be claimed, then what it rests on.
 
 WHY_NOT = {
     "read-out": "It is read where the answer is asked for or given: there a probe recovers the logits, and shows "

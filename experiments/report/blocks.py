@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import ClassVar
 
-from ..experiment import Figure, Gallery
+from .findings import Figure, Gallery
 
 LINE, SMALL_LINE = 60, 36
 """Characters that a cell, and the small print below it, show in one line."""

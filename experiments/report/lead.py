@@ -5,14 +5,14 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from ...base.text import shown
 from ...metrics import CONDITIONS, NOT_A_BELIEF, Condition, claim_clusters
-from ..experiment import Figure
-from ..scoring.engine import ScoredTable
-from ..scoring.number import Number, interval_text, shown
-from ..scoring.registered import Registered
-from ..scoring.verdict import Verdict, seen, verdicts
-from .aligned import aligned
+from ...metrics.claims import Registered, Verdict, verdicts
+from ...metrics.number import Number, interval_text
+from ...metrics.scoring.engine import ScoredTable
 from .blocks import Cell, Primary, Prose, Stamp, TableBlock, Top
+from .cells import aligned
+from .findings import Figure
 
 
 @dataclass(frozen=True)
@@ -127,7 +127,7 @@ class Lead:
         """The same for a terminal."""
         label, value, lines = self.primary
         failed = [(verdict.called, one) for verdict in self.verdicts for one in verdict.failures]
-        rows = [("  fails", "", "seen", "asked"), *((f"  {m}", c.label, seen(c), c.asked) for m, c in failed)]
+        rows = [("  fails", "", "seen", "asked"), *((f"  {m}", c.label, c.seen, c.asked) for m, c in failed)]
         held = [f"  {one.called}: passes, {_counted(one)}" for one in self.verdicts if one.passed]
         gate = [self.sentence, *held, *(aligned(rows) if failed else ()), *([self.when] if self.when else [])]
         primary = f"primary: {label}: {value}" if self.registered else "No primary number was registered."
@@ -180,7 +180,7 @@ def _table(verdicts: Sequence[Verdict], when: str) -> TableBlock:
 def _judged(condition: Condition | None) -> Cell:
     if condition is None:
         return Cell("–", ["not asked"])
-    return Cell("holds" if condition.held else "fails", [seen(condition)])
+    return Cell("holds" if condition.held else "fails", [condition.seen])
 
 
 def _counted(verdict: Verdict) -> str:

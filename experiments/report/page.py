@@ -1,24 +1,61 @@
-"""Pages of blocks: nothing from a network, everything escaped, no script but ours, which a page allows by its hash."""
+"""Pages of blocks: nothing from a network, everything escaped, no script but ours, which a page allows by its hash.
+Its instances stand in it as data, and parts of a page that is written can be made anew.
+"""
 
 import base64
 import hashlib
 import json
+import math
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from importlib.resources import files
+from pathlib import Path
 from typing import Any
 
 from jinja2 import Environment, FunctionLoader, StrictUndefined
 from markupsafe import Markup, escape
 
-from ...hooks.text import visible
-from ..experiment import Figure
-from ..runs.folder import RunFolder
+from ...base.documents import read_text
+from ...base.errors import in_one_line
+from ...base.files import OutputFolder, atomic_write
+from ...base.text import visible
 from .blocks import SMALL_LINE, Block, Instances, Picture, Top
-from .gallery import packed
+from .findings import Figure, Instance, Transcript
 from .svg import SPACES
+
+
+def packed(block: Instances) -> dict[str, Any]:
+    """What the page's script shows the instances by.
+
+    `texts` holds every text once. An instance is its facets, its score (null: undefined), its facts, and its
+    conversations: a heading and turns, each of a label, a text, and whether it is the model's.
+    """
+    texts: dict[str, int] = {}
+
+    def number(text: str) -> int:
+        return texts.setdefault(text, len(texts))
+
+    def turns(said: Transcript) -> list[list[int]]:
+        told = [[number(one["role"]), number(one["content"]), 0] for one in said["messages"]]
+        told.append([number("assistant, read here"), number(f"{said['prefill']}…"), 1])
+        if said["options"]:
+            told.append([number("options that were read"), number(", ".join(said["options"])), 0])
+        for name, drawn in (("thought", said["thoughts"]), ("sampled answer", said["answers"])):
+            told += [[number(f"{name} {one['draw']}, {one['status']}"), number(one["text"]), 1] for one in drawn]
+        return told
+
+    def row(one: Instance) -> list[Any]:
+        score = None if math.isnan(one.score) else float(f"{one.score:.6g}")
+        spoken = [[number(heading), turns(said)] for heading, said in one.conversations]
+        return [[number(facet) for facet in one.facets], score, number(one.facts), spoken]
+
+    rows = [row(one) for one in block.gallery.instances]
+    return {"facets": list(block.gallery.facets), "texts": list(texts), "rows": rows}
+
+
+# Pages of blocks: nothing from a network, everything escaped, no script but ours, which a page allows by its hash.
 
 FIGURES = "figures"
 """The folder of a page's figures."""
@@ -98,7 +135,7 @@ class Page:
             script_hash=base64.b64encode(hashlib.sha256(code.encode()).digest()).decode(),
         )
 
-    def write(self, folder: RunFolder, name: str = "report.html") -> list[str]:
+    def write(self, folder: OutputFolder, name: str = "report.html") -> list[str]:
         """Write the page and its figures into a folder, each whole or not at all, and take out figures of before.
 
         Returns the names of all files.
@@ -154,3 +191,20 @@ def _data(block: Instances) -> Markup:
 
 def _source(name: str) -> str:
     return (files("doxascope") / "experiments" / "report" / "templates" / name).read_text("utf-8")
+
+
+# A page of which some parts have changed: they are made anew in its file, and everything else stays as it stands.
+
+PART = re.compile(r"<!-- part (\S+) -->.*?<!-- end -->", re.DOTALL)
+"""What the template writes around the verdict, the gate and each section; no text of a page can hold it unescaped."""
+
+
+def make_again(path: Path, parts: Page) -> None:
+    """Put the verdict, the gate and the sections of `parts` in the place of those that the page at `path` has.
+
+    Raises UserError for a page that cannot be read or written.
+    """
+    new = {found[1]: found[0] for found in PART.finditer(parts.html())}
+    text = PART.sub(lambda found: new.get(found[1], found[0]), read_text(path))
+    with in_one_line(path, "make it writable"), atomic_write(path) as temporary:
+        temporary.write_text(text, encoding="utf-8")

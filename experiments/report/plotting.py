@@ -7,10 +7,7 @@ import textwrap
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeVar
 
-import numpy as np
-from numpy.typing import ArrayLike
-
-from ..experiment import Figure
+from .findings import Figure
 from .svg import INK, Box, data, panels, pdf, raw_svg, small
 
 MARK = "#3f88b5"
@@ -46,9 +43,6 @@ STYLE: Any = {
 
 DASHED: Any = (0, (4, 3))
 """Of a reference line."""
-REFERENCE = {"color": INK, "linewidth": 0.8, "linestyle": DASHED}
-DOT = {"color": MARK, "marker": "o", "markersize": 3, "linestyle": "none"}
-"""In keys."""
 
 T = TypeVar("T")
 Key = Mapping[str, Mapping[str, Any]]
@@ -61,16 +55,25 @@ def figure_of_panels(
     *,
     columns: int = MOST_COLUMNS,
     side: tuple[float, float] = (SIDE, SIDE),
+    left: float = LEFT,
     key: Key | None = None,
 ) -> tuple[Any, list[Box]]:
     """A matplotlib figure with one titled panel for each (title, data), drawn by `draw(axes, data)`, and the box of
     each panel. A key stands in a panel of its own, behind the others, which is no higher than it needs.
+
+    Args:
+        titled: title and data of each panel.
+        draw: draws the data into a pair of axes.
+        columns: most panels beside each other.
+        side: width and height of the axes, in inches.
+        left: inches that are left free for what stands left of the axes.
+        key: label -> how its mark is drawn.
     """
     import matplotlib as mpl
     from matplotlib.figure import Figure as Canvas
 
     titles = [textwrap.wrap(title, int(TITLE_LETTERS * side[0] / SIDE)) or [""] for title, _ in titled]
-    left, below, above = LEFT, BELOW, ABOVE * max(map(len, titles))
+    below, above = BELOW, ABOVE * max(map(len, titles))
     wide, high = left + side[0] + RIGHT, below + side[1] + above
     n = len(titled) + (key is not None)
     columns = min(columns, n)
@@ -101,22 +104,15 @@ def _draw_key(axes: Any, key: Key) -> float:
     marks = [(Patch if "facecolor" in style else lambda **s: Line2D([], [], **s))(**style) for style in key.values()]
     axes.set_axis_off()
     labels = [textwrap.fill(label, KEY_LETTERS) for label in key]
-    made = axes.legend(marks, labels, loc="upper left", fontsize=8, borderpad=0)
-    return float(72 * made.get_window_extent(FigureCanvasAgg(axes.figure).get_renderer()).height / axes.figure.dpi)
+    legend = axes.legend(marks, labels, loc="upper left", fontsize=8, borderpad=0)
+    return float(72 * legend.get_window_extent(FigureCanvasAgg(axes.figure).get_renderer()).height / axes.figure.dpi)
 
 
 def panel_figure(
-    title: str,
-    titled: Sequence[tuple[str, T]],
-    draw: Callable[[Any, T], None],
-    caption: str,
-    *,
-    columns: int = MOST_COLUMNS,
-    side: tuple[float, float] = (SIDE, SIDE),
-    key: Key | None = None,
+    title: str, titled: Sequence[tuple[str, T]], draw: Callable[[Any, T], None], caption: str, **layout: Any
 ) -> Figure:
-    """The same for a report."""
-    figure, boxes = figure_of_panels(titled, draw, columns=columns, side=side, key=key)
+    """The same for a report; `layout` as for `figure_of_panels`."""
+    figure, boxes = figure_of_panels(titled, draw, **layout)
     return drawn(title, figure, caption, boxes)
 
 
@@ -129,16 +125,3 @@ def drawn(title: str, figure: Any, caption: str, boxes: Sequence[Box] = ()) -> F
     with mpl.rc_context(STYLE):
         raw = raw_svg(figure)
         return Figure(title, small(raw), caption, tuple(panels(raw, boxes)) if boxes else (), pdf(figure), data(figure))
-
-
-def to_svg(figure: Any) -> str:
-    """The figure as an `<svg>` element."""
-    import matplotlib as mpl
-
-    with mpl.rc_context(STYLE):
-        return small(raw_svg(figure))
-
-
-def course(axes: Any, x: ArrayLike, y: ArrayLike, **style: Any) -> None:
-    """Points in their order, joined by a line where there are at least three: two make no course."""
-    axes.plot(x, y, "-o" if np.size(x) > 2 else "o", **style)

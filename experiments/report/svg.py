@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from ...hooks.text import visible
+from ...base.text import visible
 
 INK = "#22262b"
 """What is drawn in it takes the colour of the text around it, so that a page may be light or dark."""
@@ -157,9 +157,10 @@ def _points(mark: str, one: Any, places: Any) -> Iterator[tuple[Any, ...]]:
 
 def _collected(one: Any) -> Iterator[tuple[Any, ...]]:
     """Dots by their places; bands and lines by their corners."""
-    offsets = np.ma.filled(np.ma.asarray(one.get_offsets(), dtype=float), np.nan)
-    if len(offsets) > 1 or offsets.any():
-        yield from _points("point", one, offsets)
+    from matplotlib.collections import PathCollection
+
+    if isinstance(one, PathCollection):
+        yield from _points("point", one, np.ma.filled(np.ma.asarray(one.get_offsets(), dtype=float), np.nan))
     else:
         for path in one.get_paths():
             yield from _points("band", one, path.vertices)

@@ -5,12 +5,13 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any, TypeGuard
 
+from ...base.text import shown
 from ...metrics import ClusterMean, CoherenceClaim, Equivalence, PairedDifference, Score
-from ..scoring.engine import Scored, ScoredTable
-from ..scoring.families import METRICS
-from ..scoring.number import Number, interval_text, shown
-from ..tables.samples import ALL
-from .aligned import aligned
+from ...metrics.metric import registered
+from ...metrics.number import Number, interval_text
+from ...metrics.scoring.engine import Scored, ScoredTable
+from ...metrics.tables.samples import ALL
+from .cells import aligned
 from .lead import Lead
 
 INTERVAL = "interval by"
@@ -20,7 +21,7 @@ DIFFERENCES = (HEADINGS[0], "difference", HEADINGS[2], "adjusted p", *HEADINGS[4
 
 def listing() -> str:
     """Each metric: its name, its sections, its columns, its sentence."""
-    return "\n".join(f"{m.name}  ({m.code})\n  {m.sentence}\n  columns: {m.wants}" for m in METRICS)
+    return "\n".join(f"{m.name}  ({m.code})\n  {m.sentence}\n  columns: {m.wants}" for m in registered())
 
 
 def as_text(scored: ScoredTable) -> str:

@@ -11,13 +11,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from ...base.errors import UserError
 from ..edits.changes import Edit
-from ..errors import UserError
-from ..model.blocks import blocks, input_device
-from ..model.points import Point, Site, Tap, forward_order
-from ..model.upload import upload
-from ..tree.layout import NOWHERE, Batch, Layout, Packed
-from ..tree.tree import Ints, Pack
+from ..model.blocks import Point, Site, Tap, blocks, forward_order, input_device, upload
+from ..tree.layouts import NOWHERE, Batch, Layout, Packed
+from ..tree.token_tree import Ints, Pack
 
 if TYPE_CHECKING:
     import torch
@@ -66,12 +64,7 @@ class Backend(ABC):
         """One pass, each tap called once, in order: [B, T, d_model] after the final norm. Leaves no hook behind."""
 
     def run(
-        self,
-        pack: Pack,
-        *,
-        capture: Capture | None = None,
-        edits: Sequence[Edit] = (),
-        lens_layers: Sequence[int] = (),
+        self, pack: Pack, *, capture: Capture | None = None, edits: Sequence[Edit] = (), lens_layers: Sequence[int] = ()
     ) -> PackOutput:
         """Compute the tokens of `pack`.
 
@@ -98,10 +91,10 @@ class Backend(ABC):
                 if hidden is None:
                     hidden = last.new_empty(len(pack.rows), last.shape[-1])
                     streams = last.new_empty(len(pack.rows), len(lens_layers), last.shape[-1])
-                mine = upload(visit.reads, last.device)
-                hidden[mine] = _cells(last, visit.cells)
+                rows = upload(visit.reads, last.device)
+                hidden[rows] = _cells(last, visit.cells)
                 for i, layer in enumerate(lens_layers):
-                    streams[mine, i] = visit.streams[Point(layer, "resid_post")].to(streams)
+                    streams[rows, i] = visit.streams[Point(layer, "resid_post")].to(streams)
                 tokens_run += len(batch.tokens)
                 visit.hand_over(residuals)
         if spans and not spans.single:
@@ -138,7 +131,7 @@ class _Spans:
         import torch
 
         here = batch.home[self.tokens] != NOWHERE
-        mine, shares = np.unique(self.rows[here], return_counts=True)
+        distinct, shares = np.unique(self.rows[here], return_counts=True)
         cells, lengths = upload(batch.home[self.tokens[here]], device), upload(shares, device)
 
         def pick(hidden: "torch.Tensor") -> "torch.Tensor":
@@ -147,7 +140,7 @@ class _Spans:
                 return rows
             return torch.segment_reduce(rows.float(), "sum", lengths=lengths.to(rows.device))
 
-        return mine, pick
+        return distinct, pick
 
 
 class _Visit:
@@ -212,14 +205,14 @@ class _Visit:
 
         if self.spans is None or not len(self.mine):
             return
-        capture, mine = self.spans.capture, torch.from_numpy(self.mine)
+        capture, places = self.spans.capture, torch.from_numpy(self.mine)
         for site in capture.sites:
             first, *rest = (self.taken[Point(layer, site)] for layer in capture.layers)
             # One copy to the CPU for all layers. Under a device map each block's rows are where the block is.
-            rows = torch.stack([first, *(one.to(first.device) for one in rest)], dim=1).cpu()
+            rows = torch.stack([first, *(vectors.to(first.device) for vectors in rest)], dim=1).cpu()
             if site not in residuals:
                 residuals[site] = rows.new_zeros(len(capture.rows), *rows.shape[1:])
-            residuals[site][mine] += rows
+            residuals[site][places] += rows
 
 
 def _cells(hidden: "torch.Tensor", cells: "torch.Tensor") -> "torch.Tensor":
@@ -232,7 +225,7 @@ def _changer(pack: Pack, batch: Batch, edit: Edit, device: "torch.device") -> "C
     number = {node: i for i, node in enumerate(edit.nodes)}
     member = np.array([number.get(node, -1) for node in pack.members.tolist()])
     which = np.where(batch.tokens >= 0, member[batch.tokens], -1)
-    cells, nodes = (upload(one, device) for one in (np.flatnonzero(which >= 0), which[which >= 0]))
+    cells, nodes = (upload(numbers, device) for numbers in (np.flatnonzero(which >= 0), which[which >= 0]))
 
     def change(hidden: "torch.Tensor") -> "torch.Tensor":
         stream = hidden.flatten(0, 1).clone()

@@ -3,12 +3,11 @@
 An edit names nodes of the token tree. Their descendants see what it did; every other branch reads as it would alone.
 """
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from ..model.points import Point, Tap
-from ..prompts.query import Swap
+from ..model.blocks import Point, Tap
 
 if TYPE_CHECKING:
     import torch
@@ -93,33 +92,16 @@ def _of(values: "torch.Tensor", which: "torch.Tensor") -> "torch.Tensor":
     return values if values.ndim == 1 else values[which.to(values.device)]
 
 
-def swap_edits(swaps: Iterable[tuple[Sequence[int], Swap]]) -> list[Edit]:
-    """The edits that make swaps, one for each point.
-
-    Args:
-        swaps: (nodes of the prompt, what is put into it); no two prompts may share a swapped node.
-    """
-    import torch
-
-    nodes: dict[Point, list[int]] = {}
-    rows: dict[Point, list[torch.Tensor]] = {}
-    for prompt, swap in swaps:
-        for point, values in swap.rows.items():
-            nodes.setdefault(point, []).extend(prompt[token] for token in swap.tokens)
-            rows.setdefault(point, []).append(values)
-    return [Edit(point, tuple(nodes[point]), replace_rows(torch.cat(rows[point]))) for point in nodes]
-
-
 def edit_taps(edits: Sequence[Edit]) -> dict[Point, Tap]:
     """What makes edits in a pass over one row of tokens, [1, T, width], whose places are their nodes; a node beyond its
     end is left out.
     """
     import torch
 
-    def tap(own: Sequence[Edit]) -> Tap:
+    def tap(here: Sequence[Edit]) -> Tap:
         def change(hidden: torch.Tensor) -> torch.Tensor:
             stream = hidden[0].clone()
-            for edit in own:
+            for edit in here:
                 nodes = torch.tensor(edit.nodes, device=stream.device)
                 which = (nodes < len(stream)).nonzero()[:, 0]
                 stream[nodes[which]] = edit.change(stream[nodes[which]], which).to(stream)

@@ -6,12 +6,12 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from ..edits.branches import Branches, Edits
-from ..edits.marks import marked_edits
+from ..edits.interventions import marked_edits
 from ..prompts.chat import Conversation
 from ..tree.memory import run_packs
-from ..tree.tree import Pack, TokenTree
-from .steps import nan_logits
+from ..tree.token_tree import Pack, TokenTree
+from .log_probs import nan_logits
+from .queries import Branches, Edits
 
 if TYPE_CHECKING:
     import torch
@@ -38,32 +38,32 @@ def next_token_kl(
         _of_one(lm, branches, messages, f"conversation {number}", budget or lm.budgets.pack)
         for number, messages in enumerate(conversations)
     ]
-    return {name: np.array([one[name] for one in every], dtype=np.float64) for name in branches.names}
+    return {name: np.array([divergences[name] for divergences in every], dtype=np.float64) for name in branches.names}
 
 
 def _of_one(
     lm: "LanguageModel", branches: Branches, messages: Conversation, where: str, budget: int
 ) -> dict[str, float]:
     prompt, tree = lm.reader.chat.render(messages), TokenTree()
-    own = tree.add(prompt.ids)[-1]
+    unedited = tree.add(prompt.ids)[-1]
     ends = {
         name: tree.add(prompt.ids, marks=branches.marks(name, messages, "", prompt, where).prompt)[-1]
         for name in branches.names
     }
     edits = marked_edits(tree.marks.items())
     plain: list[torch.Tensor] = []
-    found = {own: 0.0}
+    divergence = {unedited: 0.0}
 
     def take(pack: Pack) -> int:
         output = lm.backend.run(pack, edits=edits)
         for node, row in zip(pack.nodes.tolist(), lm.head.log_probs(output.hidden).double(), strict=True):
             if row.isnan().any():
                 raise nan_logits(where, branches.names)
-            if node == own:  # the first of all that are read: it was added before the others
+            if node == unedited:  # the first of all that are read: it was added before the others
                 plain.append(row)
             else:
-                found[node] = max(0.0, float((plain[0].exp() * (plain[0] - row)).nansum()))
+                divergence[node] = max(0.0, float((plain[0].exp() * (plain[0] - row)).nansum()))
         return output.tokens_run
 
-    run_packs(tree, {own, *ends.values()}, budget, take)
-    return {name: found[node] for name, node in ends.items()}
+    run_packs(tree, {unedited, *ends.values()}, budget, take)
+    return {name: divergence[node] for name, node in ends.items()}

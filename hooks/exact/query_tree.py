@@ -1,15 +1,16 @@
 """The token tree of a set of queries: what must be run, and what is read where."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
 
-from ..edits.changes import Edit, swap_edits
-from ..edits.marks import marked_edits
-from ..prompts.query import Query
-from ..tree.tree import ROOT, Ints, TokenTree
+from ..edits.changes import Edit, replace_rows
+from ..edits.interventions import marked_edits
+from ..model.blocks import Point
+from ..tree.token_tree import ROOT, Ints, TokenTree
+from .queries import Query, Swap
 
 
 @dataclass(frozen=True)
@@ -133,3 +134,20 @@ def _ints(numbers: Sequence[int]) -> Ints:
 
 def _joined(numbers: Sequence[Ints]) -> Ints:
     return np.concatenate([_ints([]), *numbers])
+
+
+def swap_edits(swaps: Iterable[tuple[Sequence[int], Swap]]) -> list[Edit]:
+    """The edits that make swaps, one for each point.
+
+    Args:
+        swaps: (nodes of the prompt, what is put into it); no two prompts may share a swapped node.
+    """
+    import torch
+
+    nodes: dict[Point, list[int]] = {}
+    rows: dict[Point, list[torch.Tensor]] = {}
+    for prompt, swap in swaps:
+        for point, values in swap.rows.items():
+            nodes.setdefault(point, []).extend(prompt[token] for token in swap.tokens)
+            rows.setdefault(point, []).append(values)
+    return [Edit(point, tuple(nodes[point]), replace_rows(torch.cat(rows[point]))) for point in nodes]

@@ -7,16 +7,15 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
+from ...base.errors import UserError
 from ..backends.backend import Backend
-from ..backends.make import MakeBackend
-from ..errors import UserError
+from ..backends.libraries import MakeBackend
 from ..model.head import Head
 from ..prompts.chat import Boundary, Prompt
 from ..prompts.options import OptionPaths, Terminators
-from ..prompts.query import Query
 from ..tree.layouts import CACHED, LAYOUTS
-from .exact import ExactReading, read_packed
-from .plain import read_plain
+from .option_beliefs import ExactReading, read_packed, read_plain
+from .queries import Query
 
 if TYPE_CHECKING:
     from transformers import PretrainedConfig, PreTrainedModel
@@ -71,7 +70,7 @@ def choose_path(
 
     def gap(layout: str, n: int = len(queries)) -> float:
         readings = read_packed(queries[:n], make(LAYOUTS[layout]), head, budget=BUDGET).readings
-        return max(gap_nat(one, other) for one, other in zip(readings, plain, strict=False))
+        return max(gap_nat(reading, reference) for reading, reference in zip(readings, plain, strict=False))
 
     for path, layout in LAYOUTS.items():
         try:
@@ -95,9 +94,9 @@ def choose_path(
     raise UserError(f"{type(model).__name__} cannot be read exactly: {'; '.join(faults)}")
 
 
-def gap_nat(one: ExactReading, other: ExactReading) -> float:
+def gap_nat(reading: ExactReading, reference: ExactReading) -> float:
     """Largest difference in nats, of what is very unlikely per `IMPROBABLE_NAT`."""
-    pairs = zip(np.concatenate(one.form_logp), np.concatenate(other.form_logp), strict=True)
+    pairs = zip(np.concatenate(reading.form_logp), np.concatenate(reference.form_logp), strict=True)
     return max(abs(a - b) / max(1.0, abs(b) / IMPROBABLE_NAT) for a, b in pairs)
 
 

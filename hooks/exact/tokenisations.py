@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from ..prompts.options import OptionPaths, token_texts
-from ..prompts.query import Query
-from .exact import normalised
+from .option_beliefs import normalised
+from .queries import Query
 
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerBase
@@ -108,10 +108,10 @@ def other_tokenisations(
         return any(path[i] in ends and vocabulary.text(path[:i]) in forms for i in range(1, len(path)))
 
     def others(path: Ids) -> list[Ids]:
-        found = (one for one in vocabulary.spellings(vocabulary.text(path)) if one != path and not counted_already(one))
-        return list(islice(found, limit))
+        spellings = vocabulary.spellings(vocabulary.text(path))
+        return list(islice((ids for ids in spellings if ids != path and not counted_already(ids)), limit))
 
-    added = [[one for path in paths for one in others(path)] for paths in query.paths.paths]
+    added = [[spelling for path in paths for spelling in others(path)] for paths in query.paths.paths]
     both = tuple((*paths, *more) for paths, more in zip(query.paths.paths, added, strict=True))
     (reading,), *_ = lm.read([replace(query, paths=OptionPaths(query.paths.options, both), places=())], budget=budget)
     masses = [np.exp(logp) for logp in reading.form_logp]

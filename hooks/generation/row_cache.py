@@ -32,7 +32,7 @@ class RowLayer(DynamicLayer):
         self.keys: Any
         self.values: Any
         self.keys, self.values = (
-            one.new_zeros(rows, one.shape[1], columns, one.shape[3]) for one in (like.keys, like.values)
+            tensor.new_zeros(rows, tensor.shape[1], columns, tensor.shape[3]) for tensor in (like.keys, like.values)
         )
         self.dtype, self.device, self.is_initialized = like.keys.dtype, like.keys.device, True
 
@@ -67,18 +67,18 @@ class RowCache(Cache):
 
     def put(self, prompts: DynamicCache, columns: torch.Tensor, first: int) -> None:
         """Copy the `columns` [prompts, longest] of a cache of one row to the start of rows from `first` on."""
-        for own, other in self._tensors(prompts):
-            taken = other[0][:, columns.to(other.device)].transpose(0, 1)
-            own[first : first + len(columns), :, : columns.shape[1]] = taken
+        for target, prompt in self._tensors(prompts):
+            taken = prompt[0][:, columns.to(prompt.device)].transpose(0, 1)
+            target[first : first + len(columns), :, : columns.shape[1]] = taken
 
     def copy(self, source: torch.Tensor, target: torch.Tensor, end: int) -> None:
         """Copy the first columns of rows `source` [n] to rows `target` [n], none of which is a source."""
-        for own, _ in self._tensors(self):
-            own[target.to(own.device), :, :end] = own[source.to(own.device), :, :end]
+        for tensor, _ in self._tensors(self):
+            tensor[target.to(tensor.device), :, :end] = tensor[source.to(tensor.device), :, :end]
 
     def _tensors(self, other: Cache) -> Iterable[tuple[torch.Tensor, torch.Tensor]]:
         """Keys and values of each layer, with those of another cache."""
         pairs: Any = zip(self.layers, other.layers, strict=True)
-        for own, its in pairs:
-            yield own.keys, its.keys
-            yield own.values, its.values
+        for layer, theirs in pairs:
+            yield layer.keys, theirs.keys
+            yield layer.values, theirs.values

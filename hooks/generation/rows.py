@@ -4,19 +4,20 @@ Histories that are alike are one row until they part, so that a prompt is comput
 values lie in one rectangle of rows and columns that is allocated once; a row that ends gives its place to another.
 """
 
+from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Protocol
+from itertools import groupby
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ..edits.marks import Marks
-from ..model.blocks import body, input_device
-from ..model.upload import upload
-from ..tree.layout import Packed
-from ..tree.masks import FULL, SLIDING, attention_layers
-from ..tree.tree import Ints, TokenTree, cut_into_packs
-from .growing import Histories, Node
+from ..edits.interventions import Marks
+from ..model.blocks import body, input_device, upload
+from ..tree.attention import FULL, SLIDING, attention_layers
+from ..tree.layouts import Forked, Packed, fork_cache
+from ..tree.token_tree import Ints, TokenTree, cut_into_packs
+from .histories import Histories, Node
 
 if TYPE_CHECKING:
     import torch
@@ -24,36 +25,39 @@ if TYPE_CHECKING:
 
     from .row_cache import RowCache
 
+
 Ids = tuple[int, ...]
 
 ALIGNED = 16
 """Columns are attended to in multiples of this: kernels want masks aligned."""
 
 
-class HistoryRows(Protocol):
+class HistoryRows(ABC):
     """Histories of one model."""
 
     def reserve(self, rows: int, columns: int) -> None:
-        """Allot room: there will be at most so many rows, none with more than `columns` tokens."""
-        ...
+        """Allot room: there will be at most so many rows, none with more than `columns` tokens. Where caches and nodes
+        take what room they need, there is nothing to allot.
+        """
+        self.forget()
 
+    @abstractmethod
     def forget(self) -> None:
         """Drop all rows."""
-        ...
 
+    @abstractmethod
     def begin(self, prompts: Sequence[Ids]) -> "torch.Tensor":
         """Add a row for each prompt, no two alike, behind the rows that are there.
 
         Returns: [prompts, d_model] after the final norm, at the last token of each.
         """
-        ...
 
+    @abstractmethod
     def advance(self, parents: Ints, tokens: Ints) -> "torch.Tensor":
         """Put new rows in the place of all: each goes on from the row `parents` [R] with one of `tokens` [R].
 
         Returns: [R, d_model] after the final norm, at the new tokens.
         """
-        ...
 
 
 @dataclass(frozen=True)
@@ -67,7 +71,7 @@ class _Pass:
     """[d_model] at the last token of each."""
 
 
-class CachedRows:
+class CachedRows(HistoryRows):
     """Computes new tokens alone, over the keys and values of their own rows.
 
     Args:
@@ -109,11 +113,11 @@ class CachedRows:
         hidden: dict[Ids, torch.Tensor] = {}
         place: dict[Ids, int] = {}
         with torch.inference_mode():
-            for one in self._passes(prompts):
-                own = [ids for ids in prompts if ids in one.columns]
-                hidden |= {ids: one.hidden[ids] for ids in own}
-                place |= {ids: len(self._lengths) + i for i, ids in enumerate(own)}
-                self._put(one, own)
+            for done in self._passes(prompts):
+                begun = [ids for ids in prompts if ids in done.columns]
+                hidden |= {ids: done.hidden[ids] for ids in begun}
+                place |= {ids: len(self._lengths) + i for i, ids in enumerate(begun)}
+                self._put(done, begun)
         self._places = np.concatenate([self._places, [place[ids] for ids in prompts]])
         return torch.stack([hidden[ids] for ids in prompts])
 
@@ -160,11 +164,11 @@ class CachedRows:
             columns = {
                 ends[end]: np.array([cells[node] for node in tree.ancestors(end)]) for end in pack.nodes.tolist()
             }
-            last = hidden[torch.tensor([one[-1] for one in columns.values()], device=hidden.device)]
+            last = hidden[torch.tensor([places[-1] for places in columns.values()], device=hidden.device)]
             self._latest = _Pass(cache, columns, dict(zip(columns, last, strict=True)))
             yield self._latest
 
-    def _put(self, one: _Pass, prompts: Sequence[Ids]) -> None:
+    def _put(self, done: _Pass, prompts: Sequence[Ids]) -> None:
         """Give prompts of a pass the next places."""
         import torch
 
@@ -173,12 +177,12 @@ class CachedRows:
         if not prompts:
             return
         if self._cache is None:
-            self._cache = RowCache(one.cache, *self._shape)
+            self._cache = RowCache(done.cache, *self._shape)
         lengths = np.array([len(ids) for ids in prompts])
         columns = np.zeros((len(prompts), lengths.max()), dtype=np.int64)
         for row, ids in enumerate(prompts):
-            columns[row, : len(ids)] = one.columns[ids]
-        self._cache.put(one.cache, torch.from_numpy(columns), len(self._lengths))
+            columns[row, : len(ids)] = done.columns[ids]
+        self._cache.put(done.cache, torch.from_numpy(columns), len(self._lengths))
         self._lengths = np.concatenate([self._lengths, lengths])
 
     def _move(self, parents: Ints) -> Ints:
@@ -218,7 +222,7 @@ class CachedRows:
         return masks if len(masks) > 1 else next(iter(masks.values()))
 
 
-class TreeRows:
+class TreeRows(HistoryRows):
     """Rows that lie in a tree of histories: for models whose keys and values cannot be kept in rows, and for edits.
 
     Args:
@@ -229,10 +233,6 @@ class TreeRows:
     def __init__(self, histories: Histories, marks: Marks | None = None) -> None:
         self.histories, self.marks = histories, marks
         self._nodes: list[Node] = []
-
-    def reserve(self, rows: int, columns: int) -> None:
-        """See `HistoryRows.reserve`: nodes take what room they need."""
-        self.forget()
 
     def forget(self) -> None:
         """See `HistoryRows.forget`."""
@@ -260,3 +260,79 @@ class TreeRows:
 
 def _aligned(columns: int) -> int:
     return -(-columns // ALIGNED) * ALIGNED
+
+
+# Rows of models that take no mask of a tree, whatever their layers keep: rows of one length share a cache.
+#
+# A new row is a fork of the one that it goes on from; none is padded.
+
+
+@dataclass(frozen=True)
+class _Cohort:
+    """Rows of one length."""
+
+    cache: Any
+    rows: int
+    length: int
+    """Tokens of each."""
+
+
+class ForkedRows(HistoryRows):
+    """Computes new tokens alone, from the caches of the rows before them. See `HistoryRows`.
+
+    Args:
+        model: whose histories these are.
+        budget: most tokens of a pass over prompts; one prompt is never cut.
+    """
+
+    def __init__(self, model: "PreTrainedModel", budget: int) -> None:
+        self.model, self.budget, self._forked = model, budget, Forked(model)
+        self.forget()
+
+    def forget(self) -> None:
+        """See `HistoryRows.forget`."""
+        self._homes: list[tuple[_Cohort, int]] = []  # of each row, and its place there
+
+    def begin(self, prompts: Sequence[Ids]) -> "torch.Tensor":
+        """See `HistoryRows.begin`: prompts of one length are run together."""
+        import torch
+
+        begun: dict[Ids, tuple[_Cohort, int, torch.Tensor]] = {}
+        for length, group in groupby(sorted(prompts, key=len), key=len):
+            alike, most = list(group), max(1, self.budget // length)
+            for some in (alike[start : start + most] for start in range(0, len(alike), most)):
+                cohort, hidden = self._run(_Cohort(self._forked.empty(), len(some), 0), np.array(some))
+                begun |= {ids: (cohort, row, hidden[row]) for row, ids in enumerate(some)}
+        self._homes += [begun[ids][:2] for ids in prompts]
+        return torch.stack([begun[ids][2] for ids in prompts])
+
+    def advance(self, parents: Ints, tokens: Ints) -> "torch.Tensor":
+        """See `HistoryRows.advance`: one call for each length."""
+        import torch
+
+        homes = [self._homes[row] for row in parents.tolist()]
+        self._homes, hidden = list(homes), [torch.empty(0)] * len(homes)
+        for cohort in {id(cohort): cohort for cohort, _ in homes}.values():
+            rows = [row for row, (home, _) in enumerate(homes) if home is cohort]
+            longer, last = self._run(self._chosen(cohort, [homes[row][1] for row in rows]), tokens[rows][:, None])
+            for place, row in enumerate(rows):
+                self._homes[row], hidden[row] = (longer, place), last[place]
+        return torch.stack(hidden)
+
+    def _chosen(self, cohort: _Cohort, places: list[int]) -> _Cohort:
+        """Some rows of a cohort, which may repeat; itself, if it is all of them, since nobody needs it any more."""
+        import torch
+
+        if places == list(range(cohort.rows)):
+            return cohort
+        rows = torch.tensor(places, device=input_device(self.model))
+        return _Cohort(fork_cache(cohort.cache, rows), len(places), cohort.length)
+
+    def _run(self, cohort: _Cohort, tokens: Ints) -> "tuple[_Cohort, torch.Tensor]":
+        """The cohort after `tokens` [B, T] of its rows, and [B, d_model] after the final norm, at the last of them."""
+        import torch
+
+        ids = torch.from_numpy(tokens).to(input_device(self.model))
+        with torch.inference_mode():
+            output = body(self.model)(**self._forked.inputs(ids, cohort.cache, cohort.length))
+        return _Cohort(cohort.cache, len(tokens), cohort.length + tokens.shape[1]), output.last_hidden_state[:, -1]

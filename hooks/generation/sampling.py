@@ -7,8 +7,8 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field, field_validator
 
-from ..model.upload import upload
-from ..settings import Settings
+from ...base.settings import Settings
+from ..model.blocks import upload
 
 if TYPE_CHECKING:
     import torch

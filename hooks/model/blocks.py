@@ -1,16 +1,49 @@
-"""The parts of a transformers model: its body without the head, its blocks, and what leaves them."""
+"""The parts of a transformers model: its body without the head, its blocks, the points in them that passes see and
+change, and its layers by number or depth.
+"""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from operator import attrgetter
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple, get_args
 
-from ..errors import UserError
-from .points import Point, Tap
+from numpy.typing import NDArray
+from pydantic import BeforeValidator, Field
+
+from ...base.errors import UserError
+from ...base.settings import Settings
 
 if TYPE_CHECKING:
     import torch
     from transformers import PreTrainedModel
+
+
+Site = Literal["resid_pre", "head_out", "attn_out", "mlp_out", "resid_post"]
+"""In the order of a pass: the residual stream before a block; the outputs of its heads, side by side, before the output
+projection; what its attention and its MLP give, before any norm that comes after them; the residual stream after it."""
+SITES: tuple[Site, ...] = get_args(Site)
+
+
+class Point(NamedTuple):
+    """A site of a layer. The order of points is `forward_order`, not that of tuples."""
+
+    layer: int
+    """From 0."""
+    site: Site
+
+    def __str__(self) -> str:
+        return f"{self.site} of layer {self.layer}"
+
+
+Tap = Callable[["torch.Tensor"], "torch.Tensor | None"]
+"""Is given what is at a point, [B, T, width], and returns what goes on in its place; None: the same. The width is that
+of the residual stream, but of `head_out` that of all heads."""
+
+
+def forward_order(point: Point) -> tuple[int, int]:
+    """The key by which points are sorted as a forward pass comes by."""
+    return point.layer, SITES.index(point.site)
+
 
 PLACES = ("layers", "h", "blocks", "decoder.layers", "language_model.layers")
 """Where architectures keep their blocks, below the body."""
@@ -59,10 +92,10 @@ def head_widths(model: "PreTrainedModel") -> tuple[int, int]:
 
 
 def _part(module: "torch.nn.Module", names: Sequence[str], point: Point) -> "torch.nn.Module":
-    found = next((part for name in names if (part := getattr(module, name, None)) is not None), None)
-    if found is None:
+    submodule = next((part for name in names if (part := getattr(module, name, None)) is not None), None)
+    if submodule is None:
         raise UserError(f"{point}: {type(module).__name__} has none of {', '.join(names)}; choose another site")
-    return found
+    return submodule
 
 
 @contextmanager
@@ -134,3 +167,70 @@ def final_norm(model: "PreTrainedModel") -> "torch.nn.Module":
         except AttributeError:
             continue
     raise UserError(f"{type(model).__name__}: its final norm is under no known name; inner layers cannot be read")
+
+
+# Layers of a model by number, by step or by relative depth.
+
+
+class Every(Settings):
+    """Every k-th layer, from layer 0."""
+
+    every: int = Field(ge=1)
+
+
+def _known(given: Any) -> Any:
+    plain = _plain(given)
+    listed = (plain,) if isinstance(plain, int | float) else list(plain) if isinstance(plain, range) else plain
+    if isinstance(listed, list | tuple):
+        listed = [_plain(layer) for layer in listed]
+        if listed and all(type(layer) is int or (isinstance(layer, float) and 0 <= layer <= 1) for layer in listed):
+            return tuple(listed)
+    elif listed == "all" or isinstance(listed, dict | Every):
+        return listed
+    raise ValueError("give `all`, `{every: k}`, layer numbers, or depths from 0.0 to 1.0")
+
+
+def _plain(given: Any) -> Any:
+    """Of arrays and their numbers what they hold."""
+    return given.tolist() if hasattr(given, "tolist") else given
+
+
+Layers = Annotated[Literal["all"] | Every | tuple[int | float, ...], BeforeValidator(_known)]
+"""`all`, `{every: k}`, or a list: whole numbers are layers (negative ones from the last), numbers with a point are
+relative depths from 0.0, the first layer, to 1.0, the last. One of them need not be a list."""
+
+
+def layer_numbers(layers: Layers, n_layers: int, key: str) -> tuple[int, ...]:
+    """The layers that are meant of a model with so many, ascending.
+
+    Raises UserError, naming the setting `key`, for a layer that the model has not.
+
+    >>> layer_numbers((0.0, 0.5, -1), n_layers=9, key="layers")
+    (0, 4, 8)
+    >>> layer_numbers(Every(every=4), n_layers=9, key="layers")
+    (0, 4, 8)
+    """
+    if layers == "all":
+        return tuple(range(n_layers))
+    if isinstance(layers, Every):
+        return tuple(range(0, n_layers, layers.every))
+    numbers = set()
+    for layer in layers:
+        number = int(layer * (n_layers - 1) + 0.5) if isinstance(layer, float) else layer
+        if not -n_layers <= number < n_layers:
+            raise UserError(f"{key}: there is no layer {layer}; the model has layers 0 to {n_layers - 1}")
+        numbers.add(number % n_layers)
+    return tuple(sorted(numbers))
+
+
+# Numbers on their way to a device.
+
+
+def upload(numbers: NDArray[Any], device: "torch.device") -> "torch.Tensor":
+    """A tensor of these numbers on a device. A GPU takes them when it comes to them: an ordinary copy would first wait
+    for all that it was given to do, and what the host could do meanwhile would come after it.
+    """
+    import torch
+
+    host = torch.from_numpy(numbers)
+    return host.pin_memory().to(device, non_blocking=True) if device.type == "cuda" else host.to(device)

@@ -1,15 +1,23 @@
-"""Whether a checkpoint is the model that its configuration describes: weights that are not there must not be measured.
+"""The files of a checkpoint: whether they are the model that its configuration describes, GGUF converted to
+safetensors, and by which method weights are quantised.
 
-A loader gives random values to what it does not find, and forgets what it has no place for.
+Weights that are not there must not be measured: a loader gives random values to what it does not find, and forgets
+what it has no place for.
 """
 
 import json
+import shutil
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
+from threading import Lock
 from typing import TYPE_CHECKING, Any
 
+from ...base.cache import kept, remove_leftovers
+from ...base.files import TEMPORARY, file_digest
+
 if TYPE_CHECKING:
-    from transformers import PreTrainedModel
+    from transformers import PretrainedConfig, PreTrainedModel
+
 
 NAMED = 3
 """Tensors that a message names; of others it tells the number."""
@@ -27,15 +35,16 @@ def refuse_incomplete(model: "PreTrainedModel", info: Mapping[str, Any]) -> None
         model: as loaded.
         info: what `from_pretrained` returns with `output_loading_info`.
     """
-    shapes = [f"{name} {[*found]} for {[*wanted]}" for name, found, wanted in info["mismatched_keys"]]
+    shapes = [f"{name} {[*shape]} for {[*wanted]}" for name, shape, wanted in info["mismatched_keys"]]
     faults = [
         _fault("lacks", info["missing_keys"]),
         _fault("has, without a place for them,", info["unexpected_keys"]),
         _fault("has in another shape", shapes),
         *info["error_msgs"],
     ]
-    if told := "; ".join(filter(None, faults)):
-        raise ValueError(f"its checkpoint {told}; it is not the model that its config.json describes, restore either")
+    if differences := "; ".join(filter(None, faults)):
+        advice = "it is not the model that its config.json describes, restore either"
+        raise ValueError(f"its checkpoint {differences}; {advice}")
     if (layers := getattr(model.config.get_text_config(), "num_hidden_layers", 1)) < 1:
         raise ValueError(f"its config.json says num_hidden_layers {layers}; a model has at least one")
 
@@ -73,3 +82,79 @@ def _tensors(place: str, revision: str | None) -> Iterator[tuple[Path, str, Mapp
         with file.open("rb") as opened:
             header = json.loads(opened.read(int.from_bytes(opened.read(8), "little")))
         yield from ((file, name, entry) for name, entry in header.items() if name != "__metadata__")
+
+
+# GGUF files, converted once to a safetensors folder in the cache, whoever asks first.
+
+ONE_LOADS = Lock()
+"""Held while transformers loads weights: it swaps functions of its classes meanwhile, and two threads that load at once
+would leave them swapped, so that no tied weight would be loaded any more."""
+
+
+def convert_gguf(gguf: Path) -> Path:
+    """The folder with the same model as dequantised float32 safetensors, made if it is not there as it was made.
+
+    The folder is named by the file's content and the transformers version that wrote it (a folder written by
+    one version may be read wrongly by another). It appears whole or not at all.
+    """
+    import transformers
+
+    def make(folder: Path) -> None:
+        remove_leftovers(ROOM)
+        temporary = folder.with_name(f"{TEMPORARY}-{folder.name}")
+        shutil.rmtree(temporary, ignore_errors=True)
+        try:
+            _convert(gguf, temporary)
+            temporary.rename(folder)
+        except BaseException:
+            shutil.rmtree(temporary, ignore_errors=True)
+            raise
+
+    return kept(ROOM, f"{gguf.stem}-{file_digest(gguf)[:16]}-transformers{transformers.__version__}", make)
+
+
+ROOM = "converted"
+"""Of the cache."""
+
+
+def _convert(gguf: Path, folder: Path) -> None:
+    import torch
+    from transformers import AutoModelForCausalLM, AutoTokenizer
+
+    tokenizer = AutoTokenizer.from_pretrained(gguf.parent, gguf_file=gguf.name)
+    with ONE_LOADS:
+        model: Any = AutoModelForCausalLM.from_pretrained(gguf.parent, gguf_file=gguf.name, dtype=torch.float32)
+    # The weights are plain floats by now, but the model still calls itself quantised and would not be saved.
+    model.hf_quantizer = None
+    del model.config.quantization_config
+    model.save_pretrained(folder)
+    tokenizer.save_pretrained(folder)
+
+
+# What is said of quantised weights: by which method, and whether they are held so.
+
+
+_SAID = "doxascope_quantisation"
+
+
+def note_quantisation(model: "PreTrainedModel", config: "PretrainedConfig") -> None:
+    """Keep with a model what the configuration in its files says: where a device has no kernels for a method,
+    transformers makes plain numbers of the weights, and forgets.
+    """
+    given: Any = getattr(config, "quantization_config", None)
+    if given is None:
+        return
+    settings = given if isinstance(given, dict) else given.to_dict()
+    plain = {
+        key: value for key, value in sorted(settings.items()) if isinstance(value, str | int) and value is not False
+    }
+    method = plain.pop("quant_method", "quantised")
+    quantised = getattr(model, "hf_quantizer", None) is not None and hasattr(model.config, "quantization_config")
+    details = "".join(f", {key} {value}" for key, value in plain.items() if not key.startswith("_"))
+    name = f"{getattr(method, 'value', method)}{details}"
+    setattr(model, _SAID, name if quantised else f"{name}, held as plain numbers")
+
+
+def quantisation(model: "PreTrainedModel") -> str | None:
+    """What was noted; None for a model that is not quantised."""
+    return getattr(model, _SAID, None)

@@ -64,7 +64,8 @@ class Head:
         with torch.inference_mode():
             hidden = hidden.to(self.weight.device)
             slices = (slice(start, start + SLICE) for start in range(0, len(self.weight), SLICE))
-            parts = [self._logits(hidden, one).logsumexp(dim=-1) for one in slices]
+            # log sum over the vocabulary = log of the sum over slices of exp(log sum over a slice).
+            parts = [self._logits(hidden, words).logsumexp(dim=-1) for words in slices]
             total = torch.stack(parts).logsumexp(dim=0)
             logits = (hidden[:, rows].float() * self.weight[tokens].float()).sum(dim=-1)
             bias = 0.0 if self.bias is None else self.bias[tokens]

@@ -9,13 +9,11 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ..cache import ELSEWHERE, cache_folder
-from ..documents import user_path
-from ..errors import UserError, cause, in_one_line
-from ..locks import locked
-from .checkpoint import refuse_incomplete, refuse_mistyped
-from .gguf import ONE_LOADS, convert_gguf
-from .quantised import note_quantisation
+from ...base.cache import ELSEWHERE, cache_folder
+from ...base.documents import user_path
+from ...base.errors import UserError, cause, in_one_line
+from ...base.files import locked
+from .checkpoint import ONE_LOADS, convert_gguf, note_quantisation, refuse_incomplete, refuse_mistyped
 from .spec import ModelSpec, PackagedFile, require_preset
 
 if TYPE_CHECKING:
@@ -41,8 +39,8 @@ def find_weights(spec: ModelSpec) -> WeightsSource:
     Raises UserError if there is none, or if it is a package that no preset names.
     """
     require_preset(spec)
-    if spec.packaged and (found := find_spec(spec.packaged.module)) and found.origin:
-        return WeightsSource(str(convert_gguf(_packaged(spec.packaged, Path(found.origin).parent))))
+    if spec.packaged and (package := find_spec(spec.packaged.module)) and package.origin:
+        return WeightsSource(str(convert_gguf(_packaged(spec.packaged, Path(package.origin).parent))))
     if spec.path:
         return WeightsSource(_local(user_path(spec.path)))
     if spec.hub:
@@ -124,14 +122,15 @@ def load_model(spec: ModelSpec) -> "PreTrainedModel":
     with _explained(spec, source), ONE_LOADS, _silent():
         config = AutoConfig.from_pretrained(source.place, **options)
         quantised = getattr(config, "quantization_config", None) is not None
-        own = {"": pick_device(spec.device)} if quantised else None  # where their library puts them, there they stay
+        # Where the library of quantised weights puts them, there they stay.
+        one_device = {"": pick_device(spec.device)} if quantised else None
 
         def load(kernel: str) -> Any:
             return auto_class(config).from_pretrained(
                 source.place,
                 dtype=_dtype(spec, None if quantised else config),
                 attn_implementation=kernel,
-                device_map=spec.device_map or own,
+                device_map=spec.device_map or one_device,
                 use_safetensors=True,
                 output_loading_info=True,
                 ignore_mismatched_sizes=True,  # else the error does not name them
@@ -178,10 +177,7 @@ def untrained_model(spec: ModelSpec, seed: int) -> "PreTrainedModel":
 def auto_class(config: "PretrainedConfig") -> Any:
     """What loads a model with a language head: of a model of images and texts, whose text side is read, the whole."""
     from transformers import AutoModelForCausalLM, AutoModelForImageTextToText
-    from transformers.models.auto.modeling_auto import (
-        MODEL_FOR_CAUSAL_LM_MAPPING,
-        MODEL_FOR_IMAGE_TEXT_TO_TEXT_MAPPING,
-    )
+    from transformers.models.auto.modeling_auto import MODEL_FOR_CAUSAL_LM_MAPPING, MODEL_FOR_IMAGE_TEXT_TO_TEXT_MAPPING
 
     whole = type(config) not in MODEL_FOR_CAUSAL_LM_MAPPING and type(config) in MODEL_FOR_IMAGE_TEXT_TO_TEXT_MAPPING
     return AutoModelForImageTextToText if whole else AutoModelForCausalLM

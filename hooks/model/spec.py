@@ -9,9 +9,9 @@ from typing import Any, Literal, get_args
 
 from pydantic import Field, field_validator, model_validator
 
-from ..documents import user_path
-from ..errors import UserError, in_one_line, nearest
-from ..settings import Settings, parse, read_yaml
+from ...base.documents import user_path
+from ...base.errors import UserError, in_one_line, nearest
+from ...base.settings import Settings, parse, read_yaml
 
 BackendName = Literal["transformers", "transformer_lens", "nnsight"]
 DAY = datetime.date(2025, 1, 1)
@@ -97,11 +97,11 @@ class ModelSpec(Settings):
 def presets() -> dict[str, Mapping[str, Any]]:
     """The settings of the models that are known by name: those shipped, and those of installed packages."""
     folder = Path(str(files("doxascope") / "configs" / "models"))
-    found: dict[str, Mapping[str, Any]] = {path.stem: read_yaml(path) for path in sorted(folder.glob("*.yaml"))}
+    settings: dict[str, Mapping[str, Any]] = {path.stem: read_yaml(path) for path in sorted(folder.glob("*.yaml"))}
     for point in entry_points(group=GROUP):
         with in_one_line(f"entry point {point.value}", "uninstall it"):
-            found.setdefault(point.name, dict(point.load()))
-    return found
+            settings.setdefault(point.name, dict(point.load()))
+    return settings
 
 
 def require_preset(spec: ModelSpec) -> None:

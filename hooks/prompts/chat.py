@@ -13,7 +13,7 @@ from datetime import date
 from functools import lru_cache
 from typing import TYPE_CHECKING, Literal, NamedTuple, TypedDict, cast
 
-from ..errors import UserError, in_one_line, nearest
+from ...base.errors import UserError, in_one_line, nearest
 from ..model.spec import DAY
 from .template import ChatTemplate
 from .tokenising import Tokeniser
@@ -65,13 +65,13 @@ def as_conversations(messages: str | Conversation | Sequence[str | Conversation]
         kind = "nothing" if isinstance(messages, Sequence) else type(messages).__name__
         raise UserError(f"messages: {kind} is given; give a question, a list of messages, or a list of either")
     several = cast(Sequence[str | Conversation], [messages] if isinstance(messages[0], Mapping) else messages)
-    made: list[Conversation] = []
-    for one in several:
-        if not isinstance(one, str | Sequence):
-            raise UserError(f"messages: {type(one).__name__} is among them; give a question, or a list of messages")
-        made.append([Message(role="user", content=one)] if isinstance(one, str) else one)
-        check_messages(made[-1])
-    return made
+    conversations: list[Conversation] = []
+    for given in several:
+        if not isinstance(given, str | Sequence):
+            raise UserError(f"messages: {type(given).__name__} is among them; give a question, or a list of messages")
+        conversations.append([Message(role="user", content=given)] if isinstance(given, str) else given)
+        check_messages(conversations[-1])
+    return conversations
 
 
 def check_messages(messages: Conversation) -> None:
@@ -254,14 +254,14 @@ class ChatRenderer:
 
     def _prefilled_turns(self, turns: _Turns, ids: list[int]) -> tuple[range, ...] | None:
         """The places of the assistant turns: each must follow the prompt that would have asked for it."""
-        found = []
+        spans = []
         for i, (role, content) in enumerate(turns):
             if role == "assistant":
-                before, said = self._answered(turns[:i], content)
-                if not before or ids[: len(before)] != before or ids[: len(said)] != said or len(ids) == len(said):
+                before, after = self._answered(turns[:i], content)
+                if not before or ids[: len(before)] != before or ids[: len(after)] != after or len(ids) == len(after):
                     return None
-                found.append(range(len(before), len(said) + 1))
-        return tuple(found)
+                spans.append(range(len(before), len(after) + 1))
+        return tuple(spans)
 
     def _answer(self, turns: _Turns, content: str) -> list[list[int]]:
         """The ids of a prompt, and those with an answer begun."""
@@ -304,9 +304,7 @@ class ChatRenderer:
             return self._start + "\n".join(message["content"] for message in messages)
         if self.template == "plain":
             names = {"system": "", "user": "User: ", "assistant": ANSWER}
-            lines = [
-                names[one["role"]] + _spaced(" " * (one["role"] == "assistant"), one["content"]) for one in messages
-            ]
+            lines = [names[m["role"]] + _spaced(" " * (m["role"] == "assistant"), m["content"]) for m in messages]
             return self._start + "\n".join([*lines, ANSWER])
         if not self._takes_system:
             messages = _fold_system(messages)
@@ -314,14 +312,11 @@ class ChatRenderer:
         return self._apply(messages) + empty
 
     def _apply(self, messages: Conversation) -> str:
-        told = [{"role": m["role"], "content": m["content"]} for m in messages]
-        return self._own.render(told, enable_thinking=self.thinking != "off", **self.tokenizer.special_tokens_map)
+        plain = [{"role": m["role"], "content": m["content"]} for m in messages]
+        return self._own.render(plain, enable_thinking=self.thinking != "off", **self.tokenizer.special_tokens_map)
 
     def _system_role_works(self) -> bool:
-        probe: list[Message] = [
-            {"role": "system", "content": "Sys-probe"},
-            *HELLO,
-        ]
+        probe: list[Message] = [{"role": "system", "content": "Sys-probe"}, *HELLO]
         try:
             works = "Sys-probe" in self._apply(probe)
         except UserError:

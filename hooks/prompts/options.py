@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from ..errors import UserError
-from ..model.upload import upload
-from ..tree.tree import Graft, Ints
+from ...base.errors import UserError
+from ..model.blocks import upload
+from ..tree.token_tree import Graft, Ints
 from .chat import Boundary, ChatRenderer
 
 if TYPE_CHECKING:
@@ -38,9 +38,7 @@ class Option:
 
 
 def make_options(
-    names: Sequence[str],
-    templates: Sequence[str] = ("{option}", "{Option}"),
-    labels: Sequence[str] | None = None,
+    names: Sequence[str], templates: Sequence[str] = ("{option}", "{Option}"), labels: Sequence[str] | None = None
 ) -> tuple[Option, ...]:
     """Write each name, or its label, into each template: `{option}` as it is, `{Option}` with a capital.
 
@@ -70,7 +68,7 @@ def _texts(what: str, given: Sequence[str]) -> list[str]:
     if isinstance(given, str | bytes | Mapping) or not isinstance(given, Iterable):
         raise UserError(f"{what} {given!r}: is {type(given).__name__}; give a list of texts, such as ['Yes', 'No']")
     texts = list(given)
-    if other := [one for one in texts if not isinstance(one, str)]:
+    if other := [text for text in texts if not isinstance(text, str)]:
         raise UserError(f"{what}: {other[0]!r} is {type(other[0]).__name__}; give each as text")
     if len(texts) > MOST:
         raise UserError(f"{what}: {len(texts):,} are given; at most {MOST:,} can be read at once")
@@ -210,8 +208,7 @@ class PathFinder:
                 raise _collision(options, owner[path], (index, form))
         self._drop_contained(owner, options)
         return OptionPaths(
-            options,
-            tuple(tuple(path for path, (i, _) in owner.items() if i == index) for index in range(len(options))),
+            options, tuple(tuple(path for path, (i, _) in owner.items() if i == index) for index in range(len(options)))
         )
 
     def _drop_contained(self, owner: dict[tuple[int, ...], tuple[int, str]], options: Sequence[Option]) -> None:
@@ -226,8 +223,8 @@ class PathFinder:
                     break
 
 
-def _collision(options: Sequence[Option], one: tuple[int, str], other: tuple[int, str]) -> UserError:
+def _collision(options: Sequence[Option], first: tuple[int, str], second: tuple[int, str]) -> UserError:
     return UserError(
-        f"options {options[one[0]].name!r} (as {one[1]!r}) and {options[other[0]].name!r} (as {other[1]!r}) collide: "
-        "one answer would count for both; change an option, a surface form or the terminators"
+        f"options {options[first[0]].name!r} (as {first[1]!r}) and {options[second[0]].name!r} (as {second[1]!r}) "
+        "collide: one answer would count for both; change an option, a surface form or the terminators"
     )

@@ -1,16 +1,17 @@
-"""Positions by meaning, and the tokens of a prompt that they mean.
+"""Positions by meaning and spans by what they say, and the tokens of a prompt that they mean.
 
 The tokens of a message are those that hold its own text, without what the template puts around it; a token that
 reaches over its edge is among them.
 """
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Literal, NamedTuple
 
 from pydantic import Field, model_validator
 
-from ..errors import UserError
-from ..settings import Settings
+from ...base.errors import UserError
+from ...base.settings import Settings
 from .chat import ChatRenderer, Conversation, Message, Prompt
 
 
@@ -43,7 +44,7 @@ class Position(Settings):
         return self
 
 
-LAST = Position(at="last")
+LAST, PROMPT = Position(at="last"), Position(at="each")
 PLAIN = ("last", "before_answer", "prompt")
 """Positions that need no more than a word; `prompt` is each token of it."""
 
@@ -78,19 +79,16 @@ def find_places(
     Raises UserError, naming the position, for one that the prompt lacks, and for a text that stands there several times
     where it is not said which one is meant.
     """
-    known = {"last": [len(prompt.ids) - 1]} | ({"thought": [prompt.thought[-1]]} if prompt.thought else {})
-    found = {
+    every = list(range(len(prompt.ids)))
+    known = {"last": every[-1:]} | ({"thought": [prompt.thought[-1]]} if prompt.thought else {})
+    places = {
         name: [ResolvedPosition(name, token, 1) for token in tokens]
-        for name, one in positions.items()
-        if (tokens := list(range(len(prompt.ids))) if _is_whole(one) else known.get(one.at))
+        for name, position in positions.items()
+        if (tokens := every if position == PROMPT else known.get(position.at))
     }
-    if in_text := {name: one for name, one in positions.items() if name not in found}:
-        found |= _find_in_text(chat, messages, prefill, prompt, in_text)
-    return tuple(place for name in positions for place in found[name])
-
-
-def _is_whole(position: Position) -> bool:
-    return position.at == "each" and position.message is None and position.text is None
+    if in_text := {name: position for name, position in positions.items() if name not in places}:
+        places |= _find_in_text(chat, messages, prefill, prompt, in_text)
+    return tuple(place for name in positions for place in places[name])
 
 
 def _find_in_text(
@@ -129,7 +127,7 @@ def _characters(
     """From where to where in the rendered `text` the message of a position goes, or its span."""
     numbers = range(len(messages)) if position.message is None else [position.message]
     edges = [
-        message_characters(chat, messages, text, number, where)
+        _message_characters(chat, messages, text, number, where)
         for number in numbers
         if position.message is not None or messages[number]["content"].strip()
     ]
@@ -137,55 +135,45 @@ def _characters(
         (only,) = edges
         return only
     looked = "the conversation" if position.message is None else f"message {position.message}"
-    found = [at for start, stop in edges for at in _occurrences(text, start, stop, position.text)]
+    occurrences = [at for start, stop in edges for at in _occurrences(text, start, stop, position.text)]
     wanted = position.occurrence
-    if not found:
+    if not occurrences:
         raise UserError(
             f"{where}: {looked} has no {position.text!r} in it: {' | '.join(text[a:b] for a, b in edges)!r}"
         )
-    if wanted is None and len(found) > 1:
+    if wanted is None and len(occurrences) > 1:
         raise UserError(
-            f"{where}: {position.text!r} stands {len(found)} times in {looked}; say which one by `occurrence` (from 0)"
-            + (" or `message`" if position.message is None else "")
+            f"{where}: {position.text!r} stands {len(occurrences)} times in {looked}; say which one by `occurrence` "
+            "(from 0)" + (" or `message`" if position.message is None else "")
         )
-    if (wanted or 0) >= len(found):
-        raise UserError(f"{where}: occurrence {wanted} of {position.text!r}: {looked} has {len(found)}, from 0")
-    at = found[wanted or 0]
+    if (wanted or 0) >= len(occurrences):
+        raise UserError(f"{where}: occurrence {wanted} of {position.text!r}: {looked} has {len(occurrences)}, from 0")
+    at = occurrences[wanted or 0]
     return at, at + len(position.text)
 
 
 def _occurrences(text: str, start: int, stop: int, part: str) -> list[int]:
     """Where a part begins between two characters, overlapping ones included."""
-    found = []
+    places = []
     while (at := text.find(part, start, stop)) >= 0:
-        found.append(at)
+        places.append(at)
         start = at + 1
-    return found
+    return places
 
 
-def message_characters(
+def _message_characters(
     chat: ChatRenderer, messages: Conversation, text: str, number: int, where: str
 ) -> tuple[int, int]:
     """From where to where in the rendered text a message goes. Raises UserError, which begins with `where`."""
     if not -len(messages) <= number < len(messages):
         raise UserError(f"{where}: there is no message {number}; the conversation has {len(messages)}")
-    found = _message_texts(chat, messages, text)
-    if found is None:
+    edges = _message_texts(chat, messages, text)
+    if edges is None:
         raise UserError(f"{where}: the chat template rewrites messages; `last` and `before_answer` remain")
-    start, stop = found[number]
+    start, stop = edges[number]
     if start == stop:
         raise UserError(f"{where}: message {number} is empty")
     return start, stop
-
-
-def part_characters(text: str, start: int, stop: int, part: str, where: str) -> tuple[int, int]:
-    """From where to where in `text` a part goes that first stands between `start` and `stop`. Raises UserError, which
-    begins with `where`.
-    """
-    at = text.find(part, start, stop)
-    if at < 0:
-        raise UserError(f"{where} has no {part!r} in it: {text[start:stop]!r}")
-    return at, at + len(part)
 
 
 def _message_texts(chat: ChatRenderer, messages: Conversation, text: str) -> list[tuple[int, int]] | None:
@@ -196,12 +184,60 @@ def _message_texts(chat: ChatRenderer, messages: Conversation, text: str) -> lis
     """
     marks = [f"\ue000{i}\ue001" for i in range(len(messages))]
     marked = chat.text([Message(role=m["role"], content=mark) for m, mark in zip(messages, marks, strict=True)])
-    found, rebuilt = [], ""
+    edges, rebuilt = [], ""
     for message, mark in zip(messages, marks, strict=True):
         around, _, marked = marked.partition(mark)
         rebuilt += around
         ways = (message["content"], message["content"].strip())  # some templates strip
         content = next((way for way in ways if text.startswith(way, len(rebuilt))), "")
-        found.append((len(rebuilt), len(rebuilt) + len(content)))
+        edges.append((len(rebuilt), len(rebuilt) + len(content)))
         rebuilt += content
-    return found if rebuilt + marked == text else None
+    return edges if rebuilt + marked == text else None
+
+
+# Spans: every token of a prompt under one name, by what it says: a message, words in it, or what stands around.
+
+TEMPLATE, PREFILL, LAST_TOKEN = "template", "prefill", "last token"
+"""What the template puts around the messages; how the answer begins; and the token after which it is read."""
+
+
+@dataclass(frozen=True)
+class Span:
+    """Tokens of a message's own text."""
+
+    message: int
+    """From 0, or from the end if negative."""
+    text: str | None = None
+    """Those alone that hold this, where it first stands in the message; None: all of them."""
+
+
+def find_spans(
+    chat: ChatRenderer, messages: Conversation, prefill: str, spans: Mapping[str, Span]
+) -> dict[str, tuple[int, ...]]:
+    """Span -> its tokens in the prompt, ascending; each token is in one span.
+
+    The last token is a span of its own. Of the `spans`, in their order, each has those of its tokens that none before
+    it has; then comes the prefill, and what is left is the template's.
+
+    Raises UserError, naming the span, for one that the prompt lacks or that others leave nothing.
+    """
+    if taken := [name for name in spans if name in (TEMPLATE, PREFILL, LAST_TOKEN)]:
+        raise UserError(f"span {taken[0]!r}: every prompt has one of that name; choose another")
+    text = chat.text(messages)
+    begun = chat.begun(messages, prefill)
+    tokens = chat.characters(begun)
+    tokens_of: dict[str, tuple[int, ...]] = {}
+    free = list(range(len(tokens) - 1))
+
+    def take(name: str, start: int, stop: int) -> None:
+        tokens_of[name] = tuple(i for i in free if tokens[i][0] < stop and tokens[i][1] > start)
+        free[:] = [i for i in free if i not in tokens_of[name]]
+
+    for name, span in spans.items():
+        place = Position(message=span.message, text=span.text, occurrence=None if span.text is None else 0)
+        take(name, *_characters(chat, messages, text, place, f"span {name!r}"))
+        if not tokens_of[name]:
+            raise UserError(f"span {name!r}: its tokens are all in the spans before it; leave it out")
+    take(PREFILL, len(text), len(begun))
+    tokens_of[TEMPLATE], tokens_of[LAST_TOKEN] = tuple(free), (len(tokens) - 1,)
+    return {name: tokens for name, tokens in tokens_of.items() if tokens}

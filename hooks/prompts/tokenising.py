@@ -4,7 +4,7 @@ import re
 from collections.abc import Collection, Sequence
 from typing import TYPE_CHECKING, Any
 
-from ..errors import UserError
+from ...base.errors import UserError
 
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerBase
@@ -41,8 +41,8 @@ class Tokeniser:
             return self._ids(texts)
         except (TypeError, UnicodeEncodeError) as error:
             if half := next(filter(None, map(HALF.search, texts)), None):
-                told = f"a text holds {half[0]!a}, half of a character that takes two; take it out"
-                raise UserError(told) from error
+                fault = f"a text holds {half[0]!a}, half of a character that takes two; take it out"
+                raise UserError(fault) from error
             raise
 
     def _ids(self, texts: Sequence[str]) -> list[list[int]]:
@@ -51,26 +51,27 @@ class Tokeniser:
         stretches = [self._cut.split(text) for text in texts]
         if len(self._known) > REMEMBERED:
             self._known.clear()
-        if fresh := list({one for some in stretches for one in some if one not in self._known}):
+        if fresh := list({stretch for parts in stretches for stretch in parts if stretch not in self._known}):
             self._known.update(zip(fresh, self._by_words(fresh), strict=True))
-        found = [[token for one in some for token in self._known[one]] for some in stretches]
-        if self._unchecked and (several := [i for i, some in enumerate(stretches) if len(some) > 1]):
+        ids = [[token for stretch in parts for token in self._known[stretch]] for parts in stretches]
+        if self._unchecked and (several := [i for i, parts in enumerate(stretches) if len(parts) > 1]):
             self._unchecked = max(0, self._unchecked - len(several))
-            if self._whole([texts[i] for i in several]) != [found[i] for i in several]:
+            if self._whole([texts[i] for i in several]) != [ids[i] for i in several]:
                 self._cut = None
                 return self._whole(texts)
-        return found
+        return ids
 
     def changing(self, texts: Sequence[str], ends: Sequence[str]) -> list[str | None]:
         """Of each text, the first of some ends that changes its own ids when it follows; None: none does."""
         lasts = [self._last(text) for text in texts]
         distinct = list(dict.fromkeys(lasts))
         ids = iter(self.ids([last + end for last in distinct for end in ("", *ends)]))
-        found: dict[str, str | None] = {}
+        changed: dict[str, str | None] = {}
         for last in distinct:
-            own, *more = (next(ids) for _ in range(len(ends) + 1))
-            found[last] = next((end for end, one in zip(ends, more, strict=True) if one[: len(own)] != own), None)
-        return [found[last] for last in lasts]
+            plain, *more = (next(ids) for _ in range(len(ends) + 1))
+            changing = (end for end, longer in zip(ends, more, strict=True) if longer[: len(plain)] != plain)
+            changed[last] = next(changing, None)
+        return [changed[last] for last in lasts]
 
     def _last(self, text: str) -> str:
         """The end of a text, all of it that decides how what follows is tokenised."""
@@ -80,19 +81,19 @@ class Tokeniser:
     def _by_words(self, stretches: Sequence[str]) -> list[list[int]]:
         if (known := self._words) is None:
             return self._whole(stretches)
-        words = [SPACE.split(one) for one in stretches]
+        words = [SPACE.split(stretch) for stretch in stretches]
         if len(known) > REMEMBERED:
             known.clear()
-        if fresh := list({one for some in words for one in some if one not in known}):
+        if fresh := list({word for some in words for word in some if word not in known}):
             known.update(zip(fresh, self._fast(fresh), strict=True))
-        return [[token for one in some for token in known[one]] for some in words]
+        return [[token for word in some for token in known[word]] for some in words]
 
     def _fast(self, texts: list[str]) -> list[list[int]]:
         """As `_whole`, without what is known of the characters, wherever nobody has set the tokenizer to cut or pad."""
         inner: Any = self._tokenizer.backend_tokenizer
         if inner.truncation or inner.padding:
             return self._whole(texts)
-        return [one.ids for one in inner.encode_batch_fast(texts, add_special_tokens=False)]
+        return [encoding.ids for encoding in inner.encode_batch_fast(texts, add_special_tokens=False)]
 
     def _whole(self, texts: Sequence[str]) -> list[list[int]]:
         return self._tokenizer(list(texts), add_special_tokens=False)["input_ids"]  # pyright: ignore[reportReturnType]
@@ -103,8 +104,9 @@ def _cuts(tokenizer: "PreTrainedTokenizerBase", special: Collection[str]) -> boo
     and no other token runs into one.
     """
     added = tokenizer.added_tokens_decoder.values()
-    plain = all(not (one.lstrip or one.rstrip or one.single_word) for one in added if str(one.content) in special)
-    apart = all(one not in str(other.content)[1:] for one in special for other in added)
+    marked = [token for token in added if str(token.content) in special]
+    plain = all(not (token.lstrip or token.rstrip or token.single_word) for token in marked)
+    apart = all(text not in str(other.content)[1:] for text in special for other in added)
     return bool(special) and bool(tokenizer.is_fast) and plain and apart
 
 
@@ -112,5 +114,5 @@ def _cuts_at_spaces(tokenizer: Any) -> bool:
     """Whether no merge of bytes, and no token that is cut out first, reaches over the space between two words."""
     inner, added = tokenizer.backend_tokenizer, tokenizer.added_tokens_decoder.values()
     of_bytes = type(inner.model).__name__ == "BPE" and type(inner.decoder).__name__ == "ByteLevel"
-    plain = inner.normalizer is None and not any(one.lstrip or one.rstrip or one.single_word for one in added)
+    plain = inner.normalizer is None and not any(token.lstrip or token.rstrip or token.single_word for token in added)
     return of_bytes and plain and not any(OVER.search(text.replace(" ", "Ġ")) for text in tokenizer.get_vocab())

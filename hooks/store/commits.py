@@ -1,21 +1,21 @@
 """`commits.jsonl`: a line per batch that counts. It is the one list of a run's beliefs and of its activations.
 
-Each line ends with a digest of itself and carries that of the line before it, so that a line that was edited, lost or
-moved is known. Of the last line a kill may leave a piece, which has no newline and does not count.
+Each line ends with a digest of itself, so that one that was edited is known; the manifest of a complete run holds a
+digest of all its lines, so that one that was lost or moved is. Of the last line a kill may leave a piece, which has no
+newline and does not count.
 """
 
+import hashlib
 import json
 import os
 from collections.abc import Collection, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from ..errors import UserError, in_one_line
-from ..files import atomic_write, digest_of
+from ...base.errors import UserError, in_one_line
+from ...base.files import atomic_write, digest_of
 
-OWN = b', "digest": "'
-TAIL = 2**16
-"""Bytes at the end of a file in which its last line is looked for first."""
+DIGEST = b', "digest": "'
 AGAIN = "give the command of the run again with --restore, which reads anew what is lost"
 
 
@@ -25,22 +25,24 @@ def read_commits(path: Path, until: Mapping[str, str] | None = None) -> dict[int
 
     Args:
         path: of the whole run's commits.
-        until: file -> the digest of the last line that counts, of a run that is complete; what a shard that fell behind
-            wrote after it does not. None: all lines.
+        until: file -> the digest of the lines that count (`lines_digest`), of a run that is complete; what a shard that
+            fell behind wrote after them does not. Older runs have that of the last such line. None: all lines.
 
-    Raises UserError as `commit_lines` does, and for a file without its last line.
+    Raises UserError for a line that is damaged, that stands there twice or, in older files, that does not follow the
+    one before it, and for a file without the lines that count.
     """
-    found: dict[int, dict[str, Any]] = {}
+    commits: dict[int, dict[str, Any]] = {}
     for file in commit_files(path) if until is None else (path.with_name(name) for name in sorted(until)):
         last = None if until is None else until[file.name]
-        ended = False
-        for commit in commit_lines(file):
+        whole, ended = hashlib.sha256(), False
+        for line, commit in _commit_lines(file):
+            whole.update(line)
             if not ended:
-                found.setdefault(commit["batch"], commit)
-            ended = ended or commit["digest"] == last
+                commits.setdefault(commit["batch"], commit)
+            ended = ended or last in (whole.hexdigest(), commit["digest"])
         if last is not None and not ended:
             raise UserError(f"{file}: has not the lines with which the run ended; {AGAIN}")
-    return found
+    return commits
 
 
 def commit_files(path: Path) -> list[Path]:
@@ -48,22 +50,20 @@ def commit_files(path: Path) -> list[Path]:
     return sorted(path.parent.glob(f"{path.stem}*{path.suffix}"))
 
 
-def commit_lines(path: Path) -> Iterator[dict[str, Any]]:
-    """The commit lines of one file, with their digests. A last line that was cut off does not count.
-
-    Raises UserError for a line that is damaged, or does not follow the one before it.
-    """
-    before = ""
+def _commit_lines(path: Path) -> Iterator[tuple[bytes, dict[str, Any]]]:
+    """The commit lines of one file, and what they say."""
+    before, seen = "", set[str]()
     for number, line in enumerate(_whole_lines(path), 1):
         commit = _commit(line)
-        if commit is None:
-            old = b'"batch"' in line and OWN not in line
+        if commit is None or commit["digest"] in seen:
+            old = b'"batch"' in line and DIGEST not in line
             fault = "is of an earlier version, which wrote no digests; run anew with another --out"
             raise UserError(f"{path}: line {number} {fault if old else f'is damaged; {AGAIN}'}")
-        if commit["before"] != before:
+        if commit.get("before", before) != before:
             raise UserError(f"{path}: line {number} does not follow the one before it: lines are missing; {AGAIN}")
         before = commit["digest"]
-        yield commit
+        seen.add(before)
+        yield line, commit
 
 
 def intact_lines(path: Path) -> list[dict[str, Any]]:
@@ -71,32 +71,24 @@ def intact_lines(path: Path) -> list[dict[str, Any]]:
     return [commit for line in _whole_lines(path) if (commit := _commit(line))]
 
 
-def last_digest(path: Path) -> str:
-    """The digest of the last line, and so of all of them; empty without any."""
-    *_, last = ({"digest": ""}, *commit_lines(path))
-    return last["digest"]
+def lines_digest(path: Path) -> str:
+    """The digest of all lines of a file; empty without any. Raises UserError for a line that is damaged."""
+    lines = b"".join(line for line, _ in _commit_lines(path))
+    return digest_of(lines) if lines else ""
 
 
 def rewrite(path: Path, kept: Collection[Mapping[str, Any]]) -> None:
     """Write a file of these commits alone, in their order."""
-    text, before = b"", ""
-    for commit in kept:
-        line, before = _sealed({**commit, "before": before})
-        text += line
     with atomic_write(path) as temporary:
-        temporary.write_bytes(text)
+        temporary.write_bytes(b"".join(map(_sealed, kept)))
 
 
 def append_commit(path: Path, number: int, note: Mapping[str, Any]) -> None:
     """Make batch `number` count, from the moment its line is on the disk. A last line that was cut off is replaced."""
-    size, line = _end(path) if path.exists() else (0, b"")
-    last = _commit(line) if line else {"digest": ""}
-    if last is None:
-        raise UserError(f"{path}: the last line is damaged; {AGAIN}")
-    line, _ = _sealed({"batch": number, **note, "before": last["digest"]})
     with path.open("a+b") as file:
-        file.truncate(size)
-        file.write(line)
+        if file.seek(0, os.SEEK_END) and file.seek(-1, os.SEEK_END) >= 0 and file.read() != b"\n":
+            file.truncate(sum(map(len, _whole_lines(path))))
+        file.write(_sealed({"batch": number, **note}))
         file.flush()
         os.fsync(file.fileno())
 
@@ -106,31 +98,16 @@ def _whole_lines(path: Path) -> Iterator[bytes]:
         yield from (line for line in file if line.endswith(b"\n"))
 
 
-def _end(path: Path) -> tuple[int, bytes]:
-    """The bytes that whole lines take, and the last of them; found from the end."""
-    with path.open("rb") as file:
-        size, back = file.seek(0, os.SEEK_END), TAIL
-        while True:
-            start = file.seek(max(0, size - back))
-            tail = file.read()
-            end = tail.rfind(b"\n") + 1
-            begin = tail.rfind(b"\n", 0, max(0, end - 1)) + 1
-            if begin or not start:
-                return start + end, tail[begin:end]
-            back *= 2
-
-
-def _sealed(commit: Mapping[str, Any]) -> tuple[bytes, str]:
-    """The line of a commit, and its digest."""
-    text = json.dumps({key: value for key, value in commit.items() if key != "digest"}).encode()
-    digest = digest_of(text)
-    return text[:-1] + OWN + digest.encode() + b'"}\n', digest
+def _sealed(commit: Mapping[str, Any]) -> bytes:
+    """The line of a commit, with its digest."""
+    text = json.dumps({key: value for key, value in commit.items() if key not in ("before", "digest")}).encode()
+    return text[:-1] + DIGEST + digest_of(text).encode() + b'"}\n'
 
 
 def _commit(line: bytes) -> dict[str, Any] | None:
     """What a line says; None if it is not as it was written."""
-    text, own, digest = line.rpartition(OWN)
+    text, mark, digest = line.rpartition(DIGEST)
     text += b"}"
-    if not own or digest != digest_of(text).encode() + b'"}\n':
+    if not mark or digest != digest_of(text).encode() + b'"}\n':
         return None
     return {**json.loads(text), "digest": digest[: -len(b'"}\n')].decode()}

@@ -1,16 +1,56 @@
-"""What a store holds, and under which conditions it was captured. Two batches lie in one store only if both agree."""
+"""What a store holds, under which conditions it was captured, and in which bits. Two batches lie in one store only
+if both agree.
+"""
 
 import importlib.metadata
 from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import Any, Literal, cast
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias, cast
 
-from ... import __version__
-from ..documents import read_json
-from ..errors import UserError
+import numpy as np
+from numpy.typing import NDArray
+
+from ...base.documents import read_json
+from ...base.errors import UserError
+from ...base.settings import Settings, parse
+from ...base.version import __version__
 from ..identity import Identity
-from ..settings import Settings, parse
-from .dtypes import DType
+
+if TYPE_CHECKING:
+    import torch
+
+DType = Literal["float32", "float16", "bfloat16"]
+Residuals: TypeAlias = "torch.Tensor | NDArray[Any]"
+STORED: dict[DType, np.dtype[Any]] = {
+    "float32": np.dtype("<f4"),
+    "float16": np.dtype("<f2"),
+    "bfloat16": np.dtype("<u2"),
+}
+
+
+def as_stored(values: Residuals, dtype: DType) -> NDArray[Any]:
+    """The same bits as an array; a tensor on the CPU is not copied.
+
+    Raises UserError if the values are of another dtype. An array of bfloat16 is given as its uint16 bits.
+    """
+    if isinstance(values, np.ndarray):
+        given, array = values.dtype.name, values
+    else:
+        import torch
+
+        given, values = str(values.dtype).removeprefix("torch."), values.detach().cpu()
+        array = values.view(torch.uint16).numpy() if given == "bfloat16" else values.numpy()
+    if array.dtype != STORED[dtype]:
+        raise UserError(f"residuals are {given}, the store holds {dtype}; give them as the model computed them")
+    return array
+
+
+def as_float32(stored: NDArray[Any], dtype: DType) -> NDArray[np.float32]:
+    """The values, exactly: every float16 and bfloat16 is a float32."""
+    if dtype == "bfloat16":
+        return (stored.astype(np.uint32) << 16).view(np.float32)
+    return stored.astype(np.float32, copy=False)
+
 
 NAME = "store.json"
 HEADS = "head_out"
@@ -63,7 +103,8 @@ def store_header(
     sites = tuple(sites)
     if (kept := HEADS in sites) and heads is None:
         raise ValueError(f"{HEADS}: give the number of heads and their width")
-    installed = {found.name: found.version for found in importlib.metadata.distributions() if found.name in PACKAGES}
+    packages = importlib.metadata.distributions()
+    installed = {package.name: package.version for package in packages if package.name in PACKAGES}
     return Header(
         commits=commits,
         sites=sites,

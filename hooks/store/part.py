@@ -10,21 +10,52 @@ flipped bit is an error and never a number. Text is of fixed length, because HDF
 
 import contextlib
 import hashlib
+import io
 import json
 import re
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
-from typing import Any, NamedTuple, cast
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 import h5py
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from ..files import atomic_write
-from .dtypes import STORED
-from .fault_keeper import FaultKeeper
-from .header import Header
+from ...base.files import atomic_write
+from .header import STORED, Header
+
+if TYPE_CHECKING:
+    from typing_extensions import Buffer
+
+
+class FaultKeeper(io.FileIO):
+    """A file for HDF5 to write, which crashes the process, or hides the fault, if a write of its own fails.
+
+    To HDF5 every write succeeds; `fault` is the first that did not, for its caller to raise.
+    """
+
+    fault: OSError | None = None
+
+    def write(self, data: "Buffer", /) -> int:
+        """Write all of it, once and for all."""
+        view = memoryview(data).cast("B")
+        rest = view
+        try:
+            while rest and self.fault is None:
+                rest = rest[super().write(rest) :]
+        except OSError as error:
+            self.fault = error
+        return len(view)
+
+    def truncate(self, size: int | None = None, /) -> int:
+        """Grow or shrink to `size` bytes."""
+        try:
+            return super().truncate(size)
+        except OSError as error:
+            self.fault = self.fault or error
+            return self.tell() if size is None else size
+
 
 TEXT, NUMBERS = ("readout_id", "position", "ids_hash"), ("token_index", "vector")
 COLUMNS = ["readout_id", "position", "token_index", "ids_hash"]
@@ -75,7 +106,7 @@ def write_part(path: Path, header: Header, rows: pd.DataFrame, vectors: Callable
         rows: `COLUMNS` and `vector`.
         vectors: site and layer -> [vectors, width], asked for one at a time.
     """
-    with atomic_write(path) as temporary, _new(temporary) as file:
+    with atomic_write(path) as temporary, _written(temporary) as file:
         file.attrs["header"] = np.bytes_(header.model_dump_json().encode())
         file.attrs["hdf5"] = np.bytes_(h5py.version.hdf5_version)
         table = _table(rows)
@@ -91,7 +122,7 @@ def write_part(path: Path, header: Header, rows: pd.DataFrame, vectors: Callable
 
 
 @contextlib.contextmanager
-def _new(path: Path) -> Iterator[h5py.File]:
+def _written(path: Path) -> Iterator[h5py.File]:
     """A new HDF5 file. Raises OSError if it cannot be written."""
     with FaultKeeper(path, "w+") as keeper:
         try:

@@ -1,12 +1,15 @@
-"""Reading a store: all its committed parts as one table, of which no more is in memory than is asked for.
+"""Reading a store, and copies of it for other tools: all its committed parts as one table, of which no more is in
+memory than is asked for.
 
 Readers need no lock and no right to write. What is damaged is left out, and said: once in the log when it is met, and
 line by line by `ActivationStore.check`.
 """
 
 import hashlib
+import json
 import logging
-from collections.abc import Callable, Collection, Iterator, Mapping
+import zipfile
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from itertools import product
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -16,10 +19,10 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from ..errors import UserError, nearest
+from ...base.errors import UserError, nearest
+from ...base.files import atomic_write
 from .commits import read_commits
-from .dtypes import as_float32
-from .header import NAME, Header, read_header
+from .header import NAME, Header, as_float32, read_header
 from .part import (
     COLUMNS,
     NO_ROWS,
@@ -125,16 +128,16 @@ class ActivationStore:
 
         Raises UserError if the store lacks the layer, the site or the position.
         """
-        found = list(self.batches(READ_ROWS, layer=layer, site=site, position=position, where=where))
-        if not found and position is not None:
+        batches = list(self.batches(READ_ROWS, layer=layer, site=site, position=position, where=where))
+        if not batches and position is not None:
             self.rows(position=position)  # says so if there is no such position
-        rows = pd.concat([NO_ROWS, *(some.rows for some in found)], ignore_index=True)
+        rows = pd.concat([NO_ROWS, *(batch.rows for batch in batches)], ignore_index=True)
         values = np.empty((len(rows), self.header.width(site)), np.float32)
         end = len(rows)
-        while found:  # freed as they are copied, so that the result is not held twice
-            some = found.pop().values
-            values[end - len(some) : end] = some
-            end -= len(some)
+        while batches:  # freed as they are copied, so that the result is not held twice
+            piece = batches.pop().values
+            values[end - len(piece) : end] = piece
+            end -= len(piece)
         return Activations(rows, values)
 
     def batches(
@@ -173,16 +176,16 @@ class ActivationStore:
     def _check_part(self, part: Part, file: h5py.File) -> list[Loss]:
         """What cannot be read of one part, or is not what was committed. Raises DamagedError for the whole of it."""
         by_batch = self.by_batch(part, rows := read_rows(file))
-        ends = np.cumsum([count_vectors(own) - int(own["vector"].min()) for own in by_batch.values()])
+        ends = np.cumsum([count_vectors(rows_of) - int(rows_of["vector"].min()) for rows_of in by_batch.values()])
         digests = {number: hashlib.sha256() for number in by_batch}
         lost: list[Loss] = []
         for point in product(self.header.sites, self.header.layers):
             stored, intact = read_vectors(file, self.header, *point, count_vectors(rows))
             lost += _lost_rows(part, point, rows, intact)
-            for digest, own in zip(digests.values(), np.split(stored, ends[:-1]), strict=True):
-                digest.update(np.ascontiguousarray(own).data)
-        told = [self.commits[number]["activations"]["values_digest"] for number in by_batch]
-        if not lost and told != [digest.hexdigest() for digest in digests.values()]:
+            for digest, vectors in zip(digests.values(), np.split(stored, ends[:-1]), strict=True):
+                digest.update(np.ascontiguousarray(vectors).data)
+        committed = [self.commits[number]["activations"]["values_digest"] for number in by_batch]
+        if not lost and committed != [digest.hexdigest() for digest in digests.values()]:
             raise DamagedError(OTHER)
         return lost
 
@@ -191,11 +194,11 @@ class ActivationStore:
         numbers = range(part.first, part.last + 1)
         notes = {n: note for n in numbers if (note := self.commits[n].get("activations", {})).get("rows")}
         ends = np.cumsum([note["rows"] for note in notes.values()])
-        found = {n: rows.iloc[end - notes[n]["rows"] : end] for n, end in zip(notes, ends.tolist(), strict=True)}
-        told = [note["rows_digest"] for note in notes.values()]
-        if sum(map(len, found.values())) != len(rows) or told != [rows_digest(own) for own in found.values()]:
+        batches = {n: rows.iloc[end - notes[n]["rows"] : end] for n, end in zip(notes, ends.tolist(), strict=True)}
+        committed = [note["rows_digest"] for note in notes.values()]
+        if sum(map(len, batches.values())) != len(rows) or committed != list(map(rows_digest, batches.values())):
             raise DamagedError(OTHER)
-        return found
+        return batches
 
     def _check(self, points: Collection[StoredPoint]) -> None:
         for site, layer in points:
@@ -277,3 +280,79 @@ def _lost_rows(part: Part, point: StoredPoint, rows: pd.DataFrame, intact: NDArr
     if lost.empty:
         return []
     return [Loss(part, "{} {}".format(*point), len(lost), lost.iloc[0], lost.iloc[-1], WRONG)]
+
+
+# Copies of a store for other tools: one npz or safetensors file, and its rows beside it. Nothing is held whole.
+
+
+def export_store(
+    store: ActivationStore, path: Path, *, points: Sequence[StoredPoint], position: str | None = None
+) -> tuple[int, Path]:
+    """Write `path`, and its rows beside it; returns how many there are and where.
+
+    Args:
+        store: to copy from.
+        path: ends in `.npz` or `.safetensors`. Holds float32 `<site>.<layer>` [rows, width], exact whatever the
+            dtype of the store, and its header as JSON (npz: the array `header`; safetensors: the metadata).
+        points: sites and layers to copy.
+        position: only rows at it.
+
+    A row that is damaged at one of the points is left out of all. Raises UserError if the name ends otherwise, if
+    there are no rows, or if the file cannot be written.
+    """
+    writers = {".npz": _write_npz, ".safetensors": _write_safetensors}
+    if path.suffix not in writers:
+        raise UserError(f"{path}: must end in {' or '.join(writers)}")
+    rows = store.rows(position=position, points=points)
+    if rows.empty:
+        raise UserError(f"{store.path}: holds no rows to export")
+    beside = path.with_suffix(".rows.parquet")
+    try:
+        with atomic_write(path) as temporary:
+            writers[path.suffix](temporary, store, points, rows)
+        with atomic_write(beside) as temporary:
+            rows.to_parquet(temporary, index=False)
+    except OSError as error:
+        raise UserError(f"{path}: cannot be written ({error.strerror or error})") from error
+    return len(rows), beside
+
+
+def _stream(store: ActivationStore, point: StoredPoint, rows: pd.DataFrame) -> Iterator[bytes]:
+    """The values of these rows at a point, in their order."""
+    keys = ["readout_id", "position"]
+    wanted = pd.MultiIndex.from_frame(rows[keys])
+    site, layer = point
+
+    def where(some: pd.DataFrame) -> "pd.Series[bool]":
+        return pd.Series(pd.MultiIndex.from_frame(some[keys]).isin(wanted), some.index)
+
+    for some in store.batches(READ_ROWS, layer=layer, site=site, where=where):
+        yield some.values.astype("<f4", copy=False).tobytes()
+
+
+def _write_npz(path: Path, store: ActivationStore, points: Sequence[StoredPoint], rows: pd.DataFrame) -> None:
+    with zipfile.ZipFile(path, "w") as archive:
+        with archive.open("header.npy", "w") as member:
+            np.lib.format.write_array(member, np.array(store.header.model_dump_json()))
+        for site, layer in points:
+            with archive.open(f"{site}.{layer}.npy", "w", force_zip64=True) as member:
+                shape = (len(rows), store.header.width(site))
+                layout = {"descr": "<f4", "fortran_order": False, "shape": shape}
+                np.lib.format.write_array_header_1_0(member, layout)
+                for data in _stream(store, (site, layer), rows):
+                    member.write(data)
+
+
+def _write_safetensors(path: Path, store: ActivationStore, points: Sequence[StoredPoint], rows: pd.DataFrame) -> None:
+    header: dict[str, object] = {"__metadata__": {"header": store.header.model_dump_json()}}
+    end = 0
+    for site, layer in points:
+        shape = [len(rows), store.header.width(site)]
+        begin, end = end, end + 4 * shape[0] * shape[1]
+        header[f"{site}.{layer}"] = {"dtype": "F32", "shape": shape, "data_offsets": [begin, end]}
+    text = json.dumps(header).encode()
+    text += b" " * (-len(text) % 8)  # the data begin at a multiple of eight bytes
+    with path.open("wb") as file:
+        file.write(len(text).to_bytes(8, "little") + text)
+        for point in points:
+            file.writelines(_stream(store, point, rows))

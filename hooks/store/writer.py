@@ -1,4 +1,4 @@
-"""Writing a store: one process at a time, one part per batch.
+"""Writing a store: one process at a time, one part per batch, and small parts joined later.
 
 A batch counts from the moment its commit line is on the disk, which is written after its part. In a run that line is
 the run's, and the beliefs of the batch begin to count with it. A part without a line is ignored by readers and
@@ -11,18 +11,31 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pandas as pd
 from filelock import Timeout
 from numpy.typing import NDArray
 
-from ..errors import UserError
-from ..files import TEMPORARY, atomic_write, sync
+from ...base.errors import UserError
+from ...base.files import TEMPORARY, atomic_write, locked, sync
 from ..identity import condition_differences
-from ..locks import locked
 from .commits import append_commit, read_commits
-from .dtypes import Residuals, as_stored
-from .header import NAME, Header, read_header
-from .part import COLUMNS, TEXT, Part, parts_in, rows_digest, share_vectors, write_part
+from .header import NAME, Header, Residuals, as_stored, read_header
+from .part import (
+    COLUMNS,
+    TEXT,
+    DamagedError,
+    Part,
+    count_vectors,
+    open_part,
+    parts_in,
+    read_rows,
+    read_vectors,
+    rows_digest,
+    share_vectors,
+    write_part,
+)
+from .reader import ActivationStore
 
 
 class ActivationWriter:
@@ -94,14 +107,14 @@ class ActivationWriter:
 
     def adopt(self, number: int, note: Mapping[str, Any]) -> dict[str, Any]:
         """Make the part that another writer has written that of its batch; returns what the commit line is to say."""
-        own = {key: value for key, value in note.items() if key != "file"}
+        adopted = {key: value for key, value in note.items() if key != "file"}
         if "file" in note:
             part = Part.of(self.path, number, number)
             with self._faults(number):
                 (self.path / note["file"]).replace(part.path)
                 sync(self.path)
             self._remove_old(part, but=part)
-        return own
+        return adopted
 
     def add(self, number: int, rows: pd.DataFrame, residuals: Mapping[str, Residuals]) -> None:
         """Write and commit a batch of a store that belongs to no run."""
@@ -153,9 +166,9 @@ class ActivationWriter:
 def lock_store(path: Path) -> Iterator[None]:
     """Keep other processes from writing the store in `path`, a folder that is made if it is not there."""
     _make_room(path)
-    with contextlib.ExitStack() as held:
+    with contextlib.ExitStack() as lock:
         try:
-            held.enter_context(locked(path / ".lock", 0))
+            lock.enter_context(locked(path / ".lock", 0))
         except Timeout:
             raise UserError(f"{path}: another process is writing this store; wait for it or stop it") from None
         except OSError as error:
@@ -168,17 +181,13 @@ def _make_room(path: Path) -> None:
     try:
         new = not path.exists()
         path.mkdir(parents=True, exist_ok=True)
-        if any(not _ours(file.name) for file in path.iterdir()) and not (path / NAME).exists():
+        foreign = any(not file.name.startswith((".lock", TEMPORARY)) for file in path.iterdir())
+        if foreign and not (path / NAME).exists():  # a store that was killed at its beginning may have left those
             raise UserError(f"{path}: is not an activation store and not empty; choose another folder")
         if new:
             sync(path.parent)
     except OSError as error:
         raise UserError(f"{path}: cannot be written ({error.strerror}); choose another folder") from error
-
-
-def _ours(name: str) -> bool:
-    """Whether a store that was killed at its very beginning may have left this."""
-    return name.startswith((".lock", TEMPORARY))
 
 
 def _begin(path: Path, header: Header, mark: str) -> None:
@@ -191,3 +200,70 @@ def _begin(path: Path, header: Header, mark: str) -> None:
     before = read_header(path).model_dump(mode="json")
     if changed := condition_differences(before, header.model_dump(mode="json")):
         raise UserError(f"{path}: was captured under other conditions ({'; '.join(changed)}); choose another folder")
+
+
+# Joining small parts: a part per batch is what a joint commit needs, fewer and larger ones are what reading wants.
+
+PART_BYTES = 128 * 2**20
+
+
+def pack_store(path: Path | str, size: int = PART_BYTES) -> tuple[int, int]:
+    """Join neighbouring parts until each has about `size` bytes; returns the number of parts before and after.
+
+    The joined part is on the disk before those that it replaces go; a kill in between leaves both, of which readers
+    take the joined one. One layer of one joined part is held at a time. Damaged parts are left as they are.
+
+    Raises UserError if there is no store, or if another process is writing it.
+    """
+    with lock_store(ActivationStore.open(path).path):
+        before = ActivationStore.open(path)
+        for group in _groups(before, size):
+            _join(before, group)
+        after = ActivationStore.open(path)
+        for part in parts_in(after.path):
+            if any(joined.holds(part) for joined in after.parts):
+                part.path.unlink()
+    return len(before.parts), len(after.parts)
+
+
+def _groups(store: ActivationStore, size: int) -> Iterator[list[Part]]:
+    """Runs of at least two neighbours, with no batch missing between them, of about `size` bytes together."""
+    group: list[Part] = []
+    filled = 0
+    for part in store.parts:
+        follows = group and all(number in store.commits for number in range(group[-1].last, part.first))
+        length = part.path.stat().st_size
+        if not follows or filled + length > size:
+            if len(group) > 1:
+                yield group
+            group, filled = [], 0
+        group.append(part)
+        filled += length
+    if len(group) > 1:
+        yield group
+
+
+def _join(store: ActivationStore, group: list[Part]) -> None:
+    """Write one part with what these hold; none if one of them is damaged."""
+
+    tables: list[pd.DataFrame] = []
+
+    def vectors(site: str, layer: int) -> NDArray[Any]:
+        pieces = []
+        for part, rows in zip(group, tables, strict=True):
+            with open_part(part.path, store.header) as file:
+                stored, intact = read_vectors(file, store.header, site, layer, count_vectors(rows))
+            if not intact.all():
+                raise DamagedError
+            pieces.append(stored)
+        return np.concatenate(pieces)
+
+    with contextlib.suppress(DamagedError):
+        for part in group:
+            with open_part(part.path, store.header) as file:
+                tables.append(rows := read_rows(file))
+                store.by_batch(part, rows)
+        before = np.cumsum([0, *map(count_vectors, tables)])
+        moved = [rows.assign(vector=rows["vector"] + n) for rows, n in zip(tables, before, strict=False)]
+        joined = Part.of(store.path, group[0].first, group[-1].last)
+        write_part(joined.path, store.header, pd.concat(moved), vectors)

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ..model.upload import upload
-from .tree import BLOCK, Ints, Pack, TokenTree, cut_into_packs, join
+from ..model.blocks import upload
+from .token_tree import BLOCK, Ints, Pack, TokenTree, cut_into_packs, join
 
 if TYPE_CHECKING:
     import torch
@@ -46,7 +46,7 @@ def block_mask(ends: Ints, positions: Ints, window: int | None, device: "torch.d
         return (key <= query) & (query < end[key]) & (position[key] > last_unseen[query])
 
     some, every = _blocks(ends, positions, window)
-    partial, full = ([upload(one, device)[None, None] for one in _listed(of)] for of in (some & ~every, every))
+    partial, full = ([upload(numbers, device)[None, None] for numbers in _listed(of)] for of in (some & ~every, every))
     mask_mod = ancestor if window is None else near
     return BlockMask.from_kv_blocks(*partial, *full, BLOCK_SIZE=BLOCK, mask_mod=mask_mod)
 
@@ -80,7 +80,7 @@ def attend_by_blocks(
     """Attention [1, heads, T, d] -> [1, T, heads, d] under a mask of blocks, compiled once for each length."""
     groups = query.shape[1] // key.shape[1]
     if query.shape[1] & (query.shape[1] - 1):  # the kernel shares keys among heads only where those are a power of two
-        key, value = (one.repeat_interleave(groups, dim=1) for one in (key, value))
+        key, value = (shared.repeat_interleave(groups, dim=1) for shared in (key, value))
     attended = _compiled()(query, key, value, block_mask=mask, scale=scale, enable_gqa=key.shape != query.shape)
     return attended.transpose(1, 2).contiguous()
 
@@ -111,20 +111,22 @@ def flex_works(model: "PreTrainedModel") -> bool:
     import torch
 
     config = model.config.get_text_config()
-    heads, own = config.num_attention_heads, getattr(config, "num_key_value_heads", None) or config.num_attention_heads
+    heads = config.num_attention_heads
+    kv_heads = getattr(config, "num_key_value_heads", None) or heads
     width = getattr(config, "head_dim", None) or config.hidden_size // heads
     pack = padded(_trial())
     draw = torch.Generator().manual_seed(0)
     query, key, value = (
-        torch.randn(1, n, len(pack), width, generator=draw).to(model.device, model.dtype) for n in (heads, own, own)
+        torch.randn(1, n, len(pack), width, generator=draw).to(model.device, model.dtype)
+        for n in (heads, kv_heads, kv_heads)
     )
     visible = torch.from_numpy(pack.visible()).to(model.device)
     mask = block_mask(pack.ends, pack.positions, None, model.device)
     try:
         with torch.inference_mode():
-            found = attend_by_blocks(query, key, value, mask, None).transpose(1, 2).float()
+            blocks = attend_by_blocks(query, key, value, mask, None).transpose(1, 2).float()
             dense = torch.nn.functional.scaled_dot_product_attention(query, key, value, visible, enable_gqa=True)
-            gap = float((found - dense.float()).abs().max())
+            gap = float((blocks - dense.float()).abs().max())
     except Exception as error:  # compilers fail in any way
         log.warning("flex attention fails here (%s): dense masks are used", str(error).splitlines()[0] or type(error))
         return False

@@ -1,11 +1,19 @@
-"""Packs through a model in the memory that there is: what does not fit is cut smaller and run again."""
+"""How many tokens a model works on at once, by the memory of its device; what does not fit is cut smaller and run
+again.
+
+A GPU wants long packs, and as many histories at once as it can hold; a CPU is fastest with packs of one item. What is
+chosen depends on the model's shape and the device's size alone, never on what happens to be free: the same card reads
+the same packs, to the bit.
+"""
 
 import logging
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
-from ..errors import UserError
-from .tree import Pack, TokenTree, cut_into_packs
+from ...base.errors import UserError
+from ..model.blocks import input_device
+from .token_tree import Pack, TokenTree, cut_into_packs
 
 log = logging.getLogger("doxascope")
 
@@ -50,6 +58,8 @@ def run_packs(
     When memory runs out, the budget is halved and all that is not read yet is packed anew. Raises UserError when a
     single path does not fit.
     """
+    import torch
+
     todo = cut(tree, read, budget)
     tokens_run = done = halvings = 0
     while todo:
@@ -68,10 +78,11 @@ def run_packs(
             todo = todo[1:]
             continue
         # Out here the error is gone, and with it the tensors that its traceback held.
-        _release()
+        if torch.cuda.is_available():
+            torch.cuda.empty_cache()
         budget, halvings = max(1, min(budget, len(todo[0])) // 2), halvings + 1
         log.warning("out of memory on a pack of %d tokens: going on with packs of %d", len(todo[0]), budget)
-        todo = cut(tree, [int(node) for one in todo for node in one.nodes], budget)
+        todo = cut(tree, [int(node) for pack in todo for node in pack.nodes], budget)
     return Cost(len(tree), tokens_run, done, budget, halvings)
 
 
@@ -82,8 +93,64 @@ def is_out_of_memory(error: BaseException) -> bool:
     return isinstance(error, torch.OutOfMemoryError | MemoryError) or "DefaultCPUAllocator" in str(error)
 
 
-def _release() -> None:
+if TYPE_CHECKING:
+    import torch
+    from transformers import PretrainedConfig, PreTrainedModel
+
+LARGEST = 16384
+"""Tokens of a pack on a GPU, at most: an 8B model read 1.05 times as fast in such packs as in packs of 4,096
+(`benchmarks/results/gpu-20261122T1658.md`); longer ones were not tried."""
+PACK_SHARE, HELD_SHARE = 1 / 8, 1 / 2
+"""Of the memory that the weights leave: for the activations of a pack, and for keys and values that are held."""
+
+
+@dataclass(frozen=True)
+class Budgets:
+    """What a model works on at once."""
+
+    pack: int
+    """Most tokens of one forward pass."""
+    held: int
+    """Most tokens whose keys and values are held while texts are sampled."""
+    on_cpu: bool = False
+
+
+CPU_PACK = 1024
+"""On a CPU packs of one item are fastest: the dense mask grows with the square."""
+CPU_HELD_BYTES = 4 * 2**30
+"""Of keys and values on a CPU, at most; they take memory as texts grow."""
+LEAST_HELD = 4096
+"""Tokens, however small the device is."""
+
+
+def budgets_of(model: "PreTrainedModel") -> Budgets:
+    """The budgets of a model where it is. Under a device map the smallest device decides."""
     import torch
 
-    if torch.cuda.is_available():
-        torch.cuda.empty_cache()
+    places = {parameter.device for parameter in model.parameters()}
+    config = model.config.get_text_config()
+    if input_device(model).type != "cuda":
+        return Budgets(CPU_PACK, _held(CPU_HELD_BYTES, config, model.dtype), on_cpu=True)
+    weights = sum(parameter.nbytes for parameter in model.parameters()) / len(places)
+    total = min(torch.cuda.get_device_properties(place).total_memory for place in places if place.type == "cuda")
+    return budgets_within(total - weights, config, model.dtype)
+
+
+def budgets_within(free: float, config: "PretrainedConfig", dtype: "torch.dtype") -> Budgets:
+    """The budgets in so many bytes, in powers of two; never below one item and a few texts."""
+    d = config.hidden_size
+    active = dtype.itemsize * (8 * d + 3 * (getattr(config, "intermediate_size", None) or 4 * d))
+    pack = min(LARGEST, max(CPU_PACK, _power_of_two(PACK_SHARE * free / active)))
+    return Budgets(pack, _held(HELD_SHARE * free, config, dtype))
+
+
+def _held(memory: float, config: "PretrainedConfig", dtype: "torch.dtype") -> int:
+    """Tokens whose keys and values fit into so many bytes."""
+    heads = getattr(config, "num_attention_heads", None) or 1  # what has no attention keeps less than this
+    size = getattr(config, "head_dim", None) or config.hidden_size // heads
+    width = (getattr(config, "num_key_value_heads", None) or heads) * size
+    return max(LEAST_HELD, _power_of_two(memory / (dtype.itemsize * 2 * width * config.num_hidden_layers)))
+
+
+def _power_of_two(number: float) -> int:
+    return 1 << max(0, int(number).bit_length() - 1)

@@ -7,9 +7,8 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import ArrayLike
 
-from ..inference.rows import complete_rows
-from ..score import NAN, Score
-from ..validation import check_draws, probabilities, same_shape
+from ..contract import NAN, RESAMPLING, Resampling, Score, check_draws, probabilities, same_shape
+from ..inference.clusters import complete_rows
 from .posterior import BayesError, bayes_posterior, direction, py_bounds
 
 READINGS = ("p_x", "p_y_given_x", "p_y", "posterior")
@@ -67,8 +66,7 @@ def bayes_noise_floor(
     policy: str = "clip",
     tol: float = 0.0,
     *,
-    draws: int = 200,
-    seed: int = 0,
+    how: Resampling = RESAMPLING,
 ) -> BayesNoiseFloor:
     """Simulate a perfect Bayesian with the noise of replicate readings (METRICS D2).
 
@@ -79,15 +77,14 @@ def bayes_noise_floor(
         posterior: [items, r].
         policy: of P* above 1, as for `bayes_posterior`.
         tol: as for `direction`.
-        draws: simulated elicitations of every item.
-        seed: of them.
 
     The agent believes the mean reading of each item, with P(Y) moved to the nearest value that P(X) and P(Y|X)
     allow, and updates without error; every reading adds independent normal noise and is cut to [0, 1]. The floor is
     what to compare `bayes_error` with, instead of 0. Items with no reading of one of the four, or without a Bayesian
     posterior, are dropped. `no_replicates` where one of the four was never read twice in an item.
     """
-    check_draws(draws)
+    how = how.drawing(200)
+    check_draws(how.n_draws)
     columns = dict(zip(READINGS, (p_x, p_y_given_x, p_y, posterior), strict=True))
     arrays = {name: probabilities(values, name) for name, values in columns.items()}
     same_shape(**arrays)
@@ -105,16 +102,16 @@ def bayes_noise_floor(
     marginal = np.clip(means["p_y"], bounds.lo, bounds.hi)
     target = bayes_posterior(means["p_x"], means["p_y_given_x"], marginal).v
     rows = complete_rows(**means, target=target)
-    params = {"policy": policy, "tol": tol, "draws": draws, "seed": seed}
+    params = {"policy": policy, "tol": tol, "draws": how.n_draws, "seed": how.seed}
     if not rows.n or np.isnan(list(sd.values())).any():
         status = "no_replicates" if rows.n else "too_few"
         return BayesNoiseFloor(
             rmse=NAN, mae=NAN, incorrect=NAN, incoherence_rate=NAN, sd=sd, status=status, params=params, **rows.counts
         )
     truth = (means["p_x"], means["p_y_given_x"], marginal, target)
-    rng = np.random.default_rng(seed)
+    rng = np.random.default_rng(how.seed)
     read = [
-        np.clip(x[rows.kept] + rng.normal(0, sd[name], (draws, rows.n)), 0, 1)
+        np.clip(x[rows.kept] + rng.normal(0, sd[name], (how.n_draws, rows.n)), 0, 1)
         for name, x in zip(READINGS, truth, strict=True)
     ]
     simulated = bayes_posterior(*read[:3], policy=policy)

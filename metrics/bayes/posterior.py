@@ -8,13 +8,24 @@ import numpy as np
 import scipy
 from numpy.typing import ArrayLike
 
-from ..inference.intervals import moment_interval
+from ..contract import (
+    NAN,
+    RESAMPLING,
+    TIE,
+    Floats,
+    Resampling,
+    Score,
+    check_level,
+    one_of,
+    posteriors,
+    probabilities,
+    row_counts,
+    same_shape,
+)
+from ..divergence import LOGIT_EPS, clipped_logit
+from ..inference.clusters import complete_rows
+from ..inference.intervals import moment_interval, t_interval
 from ..inference.regression import linear_fit
-from ..inference.rows import complete_rows
-from ..inference.tails import t_interval
-from ..logodds import LOGIT_EPS, clipped_logit
-from ..score import NAN, Score, row_counts
-from ..validation import TIE, Floats, check_level, one_of, posteriors, probabilities, same_shape
 
 POLICIES = ("raw", "clip", "drop")
 LABELS = ("exact", "spurious", "no_update", "incorrect", "over", "under")
@@ -123,13 +134,7 @@ class BayesError(Score):
 
 
 def bayes_error(
-    posterior: ArrayLike,
-    bayes: ArrayLike,
-    groups: ArrayLike | None = None,
-    *,
-    seed: int = 0,
-    draws: int = 2000,
-    level: float = 0.95,
+    posterior: ArrayLike, bayes: ArrayLike, groups: ArrayLike | None = None, *, how: Resampling = RESAMPLING
 ) -> BayesError:
     """Distance of stated posteriors from Bayesian ones (METRICS D2; sycophancy-bayesian eq. 2).
 
@@ -137,9 +142,6 @@ def bayes_error(
         posterior: [n].
         bayes: [n] P*, which under policy `raw` may exceed 1.
         groups: [n] scenario; the interval of `rmse` resamples these. None: every row its own.
-        seed: of the bootstrap, like `draws` and `level`.
-        draws: resamples.
-        level: of the interval.
     """
     posterior = np.atleast_1d(probabilities(posterior, "posterior"))
     bayes = np.atleast_1d(posteriors(bayes, "bayes"))
@@ -151,9 +153,7 @@ def bayes_error(
         return BayesError(rmse=NAN, mae=NAN, bias=NAN, l2_eq2=NAN, n=0, status="too_few", **rows.counts)
     error = posterior - bayes
     moments = np.column_stack([error**2, np.ones(n)])
-    interval = moment_interval(
-        moments, rows.codes, lambda s: np.sqrt(s[:, 0] / s[:, 1]), seed=seed, draws=draws, level=level
-    )
+    interval = moment_interval(moments, rows.codes, lambda s: np.sqrt(s[:, 0] / s[:, 1]), how=how)
     return BayesError(
         rmse=float(np.sqrt(np.mean(error**2))),
         mae=float(np.mean(np.abs(error))),
@@ -237,16 +237,14 @@ def direction_rates(
     tol: float = 0.0,
     groups: ArrayLike | None = None,
     *,
-    seed: int = 0,
-    draws: int = 2000,
-    level: float = 0.95,
+    how: Resampling = RESAMPLING,
 ) -> DirectionRates:
     """How often updates go which way (METRICS D4).
 
     Arguments as for `direction` and, for the intervals, `bayes_error`: Wilson without groups, by cluster
     with them. Near d* = 0 the direction is noise; read `incorrect` against |d*|.
     """
-    check_level(level)
+    check_level(how.level)
     labels = np.array(direction(prior, posterior, bayes, tol).labels, dtype=object)
     labels[labels == "undefined"] = None
     rows = complete_rows(groups, labels=labels)
@@ -254,19 +252,17 @@ def direction_rates(
     is_class = {name: rows.columns[0] == name for name in LABELS}
     share = {name: float(here.mean()) if n else NAN for name, here in is_class.items()}
     intervals: dict[str, tuple[float, float]] = {}
-    how: dict[str, Any] = {}
+    method: dict[str, Any] = {}
     for name, here in is_class.items() if n else ():
         if rows.n_clusters == n:  # independent rows
-            wilson = scipy.stats.binomtest(int(here.sum()), n).proportion_ci(level, method="wilson")
+            wilson = scipy.stats.binomtest(int(here.sum()), n).proportion_ci(how.level, method="wilson")
             intervals[name] = (float(wilson.low), float(wilson.high))
-            how = {"ci_method": "Wilson", "params": {"tol": tol, "level": level}}
+            method = {"ci_method": "Wilson", "params": {"tol": tol, "level": how.level}}
         else:
             moments = np.column_stack([here, np.ones(n)]).astype(np.float64)
-            made = moment_interval(
-                moments, rows.codes, lambda s: s[:, 0] / s[:, 1], seed=seed, draws=draws, level=level
-            )
+            made = moment_interval(moments, rows.codes, lambda s: s[:, 0] / s[:, 1], how=how)
             intervals[name] = (made.lo, made.hi)
-            how = {"ci_method": made.method, "params": made.params | {"tol": tol}}
+            method = {"ci_method": made.method, "params": made.params | {"tol": tol}}
     lo, hi = intervals.get("incorrect", (NAN, NAN))
     return DirectionRates(
         **share,
@@ -280,7 +276,7 @@ def direction_rates(
         ci_lo=lo,
         ci_hi=hi,
         status="ok" if n else "too_few",
-        **how,
+        **method,
         **rows.counts,
     )
 
@@ -320,7 +316,7 @@ def grether_regression(
     like_not_x: ArrayLike,
     groups: ArrayLike | None = None,
     *,
-    level: float = 0.95,
+    how: Resampling = RESAMPLING,
 ) -> GretherRegression:
     """How much an update weighs the evidence and the prior (METRICS D9).
 
@@ -330,7 +326,6 @@ def grether_regression(
         like_x: [n] P(Y|X).
         like_not_x: [n] P(Y|not X).
         groups: [n] scenario, the cluster of the CR3 errors (METRICS A2). None: every row its own.
-        level: of the interval of `evidence`.
 
     Fewer than 3 rows, or prior and evidence that cannot be told apart, give NaN. A posterior that never changes
     weighs neither: slopes of 0 without an error, status `constant_posterior`. Noise in the readings pulls the
@@ -357,7 +352,7 @@ def grether_regression(
         )  # fmt: skip
     const, evidence, slope = (fit.contrast(weights) for weights in np.eye(3))
     status = evidence.concern if fit.status == "ok" else fit.status
-    lo, hi = t_interval(evidence.estimate, evidence.se, evidence.df, level)
+    lo, hi = t_interval(evidence.estimate, evidence.se, evidence.df, how.level)
     method = evidence.method or f"none: {status}"
     if status == "no_df" or n_clusters <= 3:
         status, method, lo, hi = "no_df", "none: too few clusters", NAN, NAN
@@ -381,6 +376,6 @@ def grether_regression(
         ci_hi=hi,
         ci_method=method,
         status=status,
-        params={"level": level},
+        params={"level": how.level},
         **rows.counts,
     )

@@ -8,8 +8,7 @@ import numpy as np
 import scipy
 from numpy.typing import ArrayLike
 
-from ..score import NAN, Score, row_counts
-from ..validation import TIE, Floats, one_of, probabilities
+from ..contract import NAN, TIE, Floats, Score, one_of, probabilities, row_counts
 
 Beliefs = Mapping[Any, float]
 

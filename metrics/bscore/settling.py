@@ -7,13 +7,10 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from ..contract import NAN, RESAMPLING, Floats, Resampling, Score
+from ..inference.clusters import Rows, bootstrap_moments, cluster_sums, complete_rows
 from ..inference.equivalence import MARGINS
-from ..inference.intervals import MIN_BOOTSTRAP_CLUSTERS, moment_interval
-from ..inference.resampling import bootstrap_moments
-from ..inference.rows import Rows, cluster_sums, complete_rows
-from ..inference.tails import Tails, jackknife_se, t_interval
-from ..score import NAN, Score
-from ..validation import Floats
+from ..inference.intervals import MIN_BOOTSTRAP_CLUSTERS, Tails, jackknife_se, moment_interval, t_interval
 
 SHORTEST = 3
 """Fewest updates along a conversation from which a start is judged, where it has so many."""
@@ -42,7 +39,7 @@ class SettlingTurn(Score):
     """[starts] the slope over all updates from each turn on."""
 
 
-def turn_slopes(paths: ArrayLike, clusters: ArrayLike, **how: Any) -> list[TurnSlope]:
+def turn_slopes(paths: ArrayLike, clusters: ArrayLike, *, how: Resampling = RESAMPLING) -> list[TurnSlope]:
     """M of each turn (METRICS C9): slope of x(t+1) - x(t) on x(t), with x(t-1) as the instrument.
 
     What the order of the options does at a turn is noise in x(t) that would pass for a return to the mean; the turn
@@ -51,10 +48,9 @@ def turn_slopes(paths: ArrayLike, clusters: ArrayLike, **how: Any) -> list[TurnS
     Args:
         paths: [n, turns] the probability of an option at each turn of a conversation, given what was sampled before.
         clusters: [n] the question.
-        how: seed, draws and level of the interval.
 
     >>> paths = [[0.2, 0.4, 0.4], [0.6, 0.8, 0.8], [0.5, 0.5, 0.5], [0.3, 0.1, 0.1]]
-    >>> second = turn_slopes(paths, ["a", "b", "c", "d"], seed=0, draws=200, level=0.95)[1]
+    >>> second = turn_slopes(paths, ["a", "b", "c", "d"])[1]
     >>> second.M
     0.0
     """
@@ -66,7 +62,7 @@ def turn_slopes(paths: ArrayLike, clusters: ArrayLike, **how: Any) -> list[TurnS
             estimate = float(_slope(moments.sum(axis=0)[None])[0]) if rows.n else NAN
             found.append(TurnSlope(M=estimate, status="too_few" if not rows.n else "one_cluster", **rows.counts))
             continue
-        interval = moment_interval(moments, rows.codes, _slope, **how)
+        interval = moment_interval(moments, rows.codes, _slope, how=how)
         estimate = float(_slope(moments.sum(axis=0)[None])[0])
         status = "ok" if np.isfinite(estimate) else "constant"
         found.append(TurnSlope(M=estimate, status=status, **rows.counts, **interval.fields()))
@@ -74,13 +70,7 @@ def turn_slopes(paths: ArrayLike, clusters: ArrayLike, **how: Any) -> list[TurnS
 
 
 def settling_turn(
-    paths: ArrayLike,
-    clusters: ArrayLike,
-    margin: float = MARGINS["martingale"],
-    *,
-    seed: int = 0,
-    draws: int = 2000,
-    level: float = 0.95,
+    paths: ArrayLike, clusters: ArrayLike, margin: float = MARGINS["martingale"], *, how: Resampling = RESAMPLING
 ) -> SettlingTurn:
     """The first turn from which the slope (see `turn_slopes`), over all updates from it on and from every later turn
     on, lies within the margin (METRICS C9). A start is judged if three updates follow it, or all that there are.
@@ -101,16 +91,16 @@ def settling_turn(
     judge = _settled(n_turns - 1, n_starts, margin)
     total = moments.sum(axis=0)[None]
     turn = float(judge(total)[0])
-    params = {"margin": margin, "level": level, "draws": draws, "seed": seed}
+    params = {"margin": margin, **how.params}
     told: dict[str, Any] = {"M_from": _from(total, n_turns - 1, n_starts)[0], "params": params, **rows.counts}
     settled = turn <= n_starts
     told["turn"] = turn if settled else NAN
     if rows.n_clusters < MIN_BOOTSTRAP_CLUSTERS:
-        lo, hi, method = _few(moments, rows, n_turns - 1, n_starts, margin, level)
+        lo, hi, method = _few(moments, rows, n_turns - 1, n_starts, margin, how.level)
         status = "ok" if settled else "not_settled"
         return SettlingTurn(never=NAN, ci_lo=lo, ci_hi=hi, status=status, ci_method=method, **told)
-    drawn = bootstrap_moments(moments, rows.codes, judge, seed=seed, draws=draws)
-    lo, hi = Tails(n_clusters=rows.n_clusters).ends(drawn, level)
+    drawn = bootstrap_moments(moments, rows.codes, judge, how=how)
+    lo, hi = Tails(n_clusters=rows.n_clusters).ends(drawn, how.level)
     return SettlingTurn(
         never=float((drawn > n_starts).mean()),
         ci_lo=float(np.floor(lo)),

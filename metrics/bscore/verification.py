@@ -11,11 +11,9 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from ..contract import NAN, RESAMPLING, TIE, Floats, Resampling, Score, one_of
+from ..inference.clusters import bootstrap_rows, cluster_codes
 from ..inference.intervals import cluster_interval, moment_interval
-from ..inference.resampling import bootstrap_rows
-from ..inference.rows import cluster_codes
-from ..score import NAN, Score
-from ..validation import TIE, Floats, one_of
 from .answers import normal_form
 
 PRIMARY = ("single", "multi", "conf")
@@ -134,9 +132,7 @@ def verification_held_out(
     grid_b: ArrayLike | None = None,
     questions: ArrayLike | None = None,
     *,
-    seed: int = 0,
-    draws: int = 2000,
-    level: float = 0.95,
+    how: Resampling = RESAMPLING,
 ) -> HeldOutVerification:
     """Accuracy when each question is decided by thresholds tuned on all the others (METRICS C6).
 
@@ -146,9 +142,6 @@ def verification_held_out(
         grid: candidates for tau.
         grid_b: candidates for tau_b.
         questions: one per record; runs of one question stay together. None: every record its own.
-        seed: of the bootstrap of questions, which holds the tuned thresholds fixed.
-        draws: resamples.
-        level: of the interval.
 
     >>> right = {"category": "easy", "answer": "4", "truth": "4", "b": 0.1}
     >>> wrong = {"category": "hard", "answer": "7", "truth": "6", "b": 0.4}
@@ -192,7 +185,7 @@ def verification_held_out(
         tuned_categories=table.by_category(right[_first_best(tuned)]),
         n_clusters=cluster_codes(labels, table.n)[1],
         **table.counts,
-        **moment_interval(moments, labels, macro, seed=seed, draws=draws, level=level).fields(),
+        **moment_interval(moments, labels, macro, how=how).fields(),
     )
 
 
@@ -240,9 +233,7 @@ def verification_auroc(
     score: str,
     questions: ArrayLike | None = None,
     *,
-    seed: int = 0,
-    draws: int = 2000,
-    level: float = 0.95,
+    how: Resampling = RESAMPLING,
 ) -> VerificationAuroc:
     """AUROC of one score: `single`, `multi`, `conf`, or `b` with its sign turned (METRICS C6).
 
@@ -250,9 +241,6 @@ def verification_auroc(
         records: as for `verification_accuracy`. Those without that score are dropped.
         score: its name.
         questions: one per record, the unit of the interval. None: every record its own.
-        seed: of the bootstrap of questions.
-        draws: resamples.
-        level: of the interval.
 
     NaN if all answers are to be accepted, or none.
 
@@ -287,10 +275,8 @@ def verification_auroc(
         estimate,
         n_clusters,
         left_out=lambda: np.array([auroc(codes != g) for g in range(n_clusters)]),
-        resample=lambda: bootstrap_rows(auroc, codes, seed=seed, draws=draws),
-        seed=seed,
-        draws=draws,
-        level=level,
+        resample=lambda: bootstrap_rows(auroc, codes, how=how),
+        how=how,
     )
     return VerificationAuroc(auroc=estimate, **counts, **made.fields())
 

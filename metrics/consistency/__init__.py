@@ -1,16 +1,17 @@
 """Does the ratio of two options survive the rejection of a third? (METRICS B)"""
 
-from .association import InvalidAssociation, calibration_consistency, invalid_association, readout_agreement
-from .instance import (
+from .logodds_change import LogoddsChange, RatioBounds, ratio_bounds, rms_logodds_change
+from .rejection import (
     Consistency,
-    ExclusionBounds,
+    InvalidAssociation,
     Switch,
     belief_consistency,
+    calibration_consistency,
     counts_to_probabilities,
-    exclusion_bounds,
+    invalid_association,
+    readout_agreement,
     switch,
 )
-from .logodds_change import LogoddsChange, RatioBounds, ratio_bounds, rms_logodds_change
 from .sampling_bias import (
     ChanceCorrected,
     ConsistencyKappa,
@@ -25,7 +26,6 @@ __all__ = [
     "ChanceCorrected",
     "Consistency",
     "ConsistencyKappa",
-    "ExclusionBounds",
     "InvalidAssociation",
     "LogoddsChange",
     "RatioBounds",
@@ -35,7 +35,6 @@ __all__ = [
     "chance_corrected",
     "consistency_kappa",
     "counts_to_probabilities",
-    "exclusion_bounds",
     "expected_entropy_binomial",
     "expected_jsd_binomial",
     "invalid_association",

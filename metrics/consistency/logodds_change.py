@@ -6,11 +6,10 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import ArrayLike
 
-from ..inference.rows import complete_rows
-from ..inference.studentised import studentised_mean
-from ..logodds import LOGIT_EPS, clipped_logit
-from ..score import NAN, Score, row_counts
-from ..validation import Floats, probabilities, refuse, same_shape
+from ..contract import NAN, RESAMPLING, Floats, Resampling, Score, probabilities, refuse, row_counts, same_shape
+from ..divergence import LOGIT_EPS, clipped_logit
+from ..inference.clusters import complete_rows
+from ..inference.means import studentised_mean
 
 SLACK = 1e-9
 
@@ -34,9 +33,7 @@ def rms_logodds_change(
     groups: ArrayLike | None = None,
     *,
     eps: float = LOGIT_EPS,
-    level: float = 0.95,
-    draws: int = 2000,
-    seed: int = 0,
+    how: Resampling = RESAMPLING,
 ) -> LogoddsChange:
     """RMS |change of the log-odds| of the two options that remain (METRICS B12).
 
@@ -45,9 +42,6 @@ def rms_logodds_change(
         post: [n] the same after.
         groups: [n] item, the unit of the interval. None: every row its own.
         eps: probabilities are moved this far off 0 and 1.
-        level: of the interval, the root of the studentised one of the mean square.
-        draws: of the bootstrap.
-        seed: of the bootstrap.
 
     Near 0 and 1 the divergence forgives what this sees. It is 0 for a read-out of the words alone, so print it beside
     that of the word-identity null.
@@ -63,7 +57,7 @@ def rms_logodds_change(
         return LogoddsChange(status="too_few", params=params, **rows.counts)
     change = np.abs(y - x)
     rms = float(np.sqrt((change**2).mean()))
-    made = studentised_mean(change**2, rows.codes, seed=seed, draws=draws, level=level)
+    made = studentised_mean(change**2, rows.codes, how=how)
     return LogoddsChange(
         rms=rms,
         mean_abs=float(change.mean()),

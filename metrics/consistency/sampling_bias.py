@@ -8,13 +8,22 @@ import numpy as np
 import scipy
 from numpy.typing import ArrayLike, NDArray
 
+from ..contract import (
+    NAN,
+    RESAMPLING,
+    TIE,
+    Floats,
+    Resampling,
+    Score,
+    distributions,
+    floats,
+    probabilities,
+    row_counts,
+    same_shape,
+)
 from ..divergence import LN2, binary_entropy_bits, jsd, jsd_of_checked
-from ..inference.intervals import BOOTSTRAP, MIN_BOOTSTRAP_CLUSTERS
-from ..inference.resampling import blocks_of, resamples_at_once
-from ..inference.rows import cluster_sums, complete_rows
-from ..inference.tails import percentile_interval
-from ..score import NAN, Score, row_counts
-from ..validation import TIE, Floats, distributions, floats, probabilities, same_shape
+from ..inference.clusters import blocks_of, cluster_sums, complete_rows, resamples_at_once
+from ..inference.intervals import BOOTSTRAP, MIN_BOOTSTRAP_CLUSTERS, percentile_interval
 
 TAIL = 1e-17
 """Binomial mass left out at each end: below the rounding of the sums."""
@@ -96,9 +105,7 @@ def consistency_kappa(
     clusters: ArrayLike,
     position: ArrayLike | None = None,
     *,
-    seed: int = 0,
-    draws: int = 2000,
-    level: float = 0.95,
+    how: Resampling = RESAMPLING,
 ) -> ConsistencyKappa:
     """Consistency beyond what another item's posterior would give (METRICS B12).
 
@@ -107,9 +114,6 @@ def consistency_kappa(
         post2: [n, 2] posterior.
         clusters: [n] the item (triple) of each instance.
         position: [n] which template and place in the prompt; posteriors are exchanged within it. None: one.
-        seed: of the cluster bootstrap.
-        draws: resamples of clusters; the chance level is recomputed in each.
-        level: of the interval.
 
     Every exchange between two clusters is enumerated, none is sampled: time grows with the square of the clusters.
     Memory does not: beside one number for each draw and cluster, a byte long, it is some tens of megabytes.
@@ -126,7 +130,10 @@ def consistency_kappa(
         return ConsistencyKappa(kappa=NAN, c=c, c_perm=NAN, status="too_few", **rows.counts)
     own, own_n = (cluster_sums(x, codes, n_clusters) for x in (1 - jsd(prior2, post2), np.ones(rows.n)))
     resamples = n_clusters >= MIN_BOOTSTRAP_CLUSTERS
-    taken = [np.ones((1, n_clusters), dtype=np.uint8), *(_resamples(n_clusters, draws, seed) if resamples else ())]
+    taken = [
+        np.ones((1, n_clusters), dtype=np.uint8),
+        *(_resamples(n_clusters, how.n_draws, how.seed) if resamples else ()),
+    ]
     sums = [np.zeros((2, len(times))) for times in taken]
     places = [np.flatnonzero(position == place) for place in np.unique(position)]
     for mine in np.array_split(np.arange(n_clusters), -(-(n_clusters**2) // PAIRS)):
@@ -144,14 +151,14 @@ def consistency_kappa(
     if not resamples:
         return ConsistencyKappa(**result, ci_method=f"none: {n_clusters} clusters")
     resampled = chance_corrected(c[1:], c_perm[1:]).kappa
-    lo, hi = percentile_interval(resampled, level, n_clusters)
+    lo, hi = percentile_interval(resampled, how.level, n_clusters)
     return ConsistencyKappa(
         **result,
         se=float(np.nanstd(resampled, ddof=1)),
         ci_lo=lo,
         ci_hi=hi,
         ci_method=BOOTSTRAP,
-        params={"level": level, "draws": draws, "seed": seed},
+        params=how.params,
     )
 
 

@@ -2,14 +2,13 @@
 
 from .choice import (
     CyclicMonotonicity,
+    PrizeIndependence,
     ProbabilityWeighting,
     cyclic_monotonicity,
     menu_shift,
+    prize_independence,
     probability_weighting,
 )
-from .dutch_book import DutchBook, bet_payoffs, dutch_book
-from .iterated_expectation import Lie, MedianCi, lie, median_ci
-from .knn import KnnCmi, knn_cmi
 from .monotone import (
     MonotonePairwise,
     MonotoneShares,
@@ -29,7 +28,7 @@ from .multiclass import (
     order_effect,
 )
 from .prediction import LoglossImprovement, isotonic_calibration, logloss_improvement
-from .prize import PrizeIndependence, prize_independence
+from .probability_laws import DutchBook, Lie, MedianCi, bet_payoffs, dutch_book, lie, median_ci
 from .strata import (
     CmhTest,
     Cmi,
@@ -44,12 +43,7 @@ from .strata import (
     stratified_permutation,
     sufficiency_r2,
 )
-from .sufficiency import (
-    LatentKnowledge,
-    MonotoneSufficiency,
-    latent_knowledge,
-    monotone_sufficiency,
-)
+from .sufficiency import KnnCmi, LatentKnowledge, MonotoneSufficiency, knn_cmi, latent_knowledge, monotone_sufficiency
 
 __all__ = [
     "CalibrationError",

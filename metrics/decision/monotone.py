@@ -9,11 +9,10 @@ import scipy
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import xlogy
 
-from ..inference.multiplicity import adjust
-from ..inference.permutation import tail_p
-from ..inference.rows import complete_rows
-from ..score import NAN, Score
-from ..validation import TIE, Floats, check_draws, probabilities
+from ..contract import NAN, RESAMPLING, TIE, Floats, Resampling, Score, check_draws, probabilities
+from ..inference.clusters import complete_rows
+from ..inference.paired import adjust
+from ..inference.randomisation import tail_p
 from .prediction import isotonic_fit
 
 
@@ -100,7 +99,7 @@ class OrderTest(Score):
 
 
 def monotone_order_test(
-    bins: ArrayLike, actions: ArrayLike, a1: object, a2: object, *, draws: int = 4999, seed: int = 0
+    bins: ArrayLike, actions: ArrayLike, a1: object, a2: object, *, how: Resampling = RESAMPLING
 ) -> OrderTest:
     """One test that the share of a1 rises with the belief, instead of one per pair (METRICS E7).
 
@@ -112,19 +111,20 @@ def monotone_order_test(
     >>> monotone_order_test(bins, actions, a1="go", a2="wait").p < 0.01
     True
     """
+    how = how.drawing(4999)
     tables, counts = _bin_tables(bins, actions, a1, a2)
     hits, sizes = tables[:, 0].astype(np.float64), tables.sum(axis=1)
     if len(sizes) < 2:
         return OrderTest(deviance=NAN, status="too_few", **counts)
     deviance = float(_order_deviance(hits[None], sizes)[0])
-    check_draws(draws)
+    check_draws(how.n_draws)
     pooled = hits.sum() / sizes.sum()
-    drawn = np.random.default_rng(seed).binomial(sizes, pooled, size=(draws, len(sizes))).astype(np.float64)
+    drawn = np.random.default_rng(how.seed).binomial(sizes, pooled, size=(how.n_draws, len(sizes))).astype(np.float64)
     return OrderTest(
         deviance=deviance,
         p=tail_p(deviance, _order_deviance(drawn, sizes), exact=False, slack=1e-9),
-        p_method=f"parametric bootstrap of a flat curve, {draws} draws",
-        params={"draws": draws, "seed": seed},
+        p_method=f"parametric bootstrap of a flat curve, {how.n_draws} draws",
+        params={"draws": how.n_draws, "seed": how.seed},
         **counts,
     )
 

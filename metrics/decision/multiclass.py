@@ -1,4 +1,4 @@
-"""Probabilities of several options against the one that is true: proper scores and calibration (METRICS E14, E15)."""
+"""Probabilities of several options against the one that is true: proper scores and calibration (METRICS E14-E16)."""
 
 from dataclasses import dataclass
 from typing import Any, ClassVar, NamedTuple
@@ -7,11 +7,22 @@ import numpy as np
 import scipy
 from numpy.typing import ArrayLike
 
-from ..inference.jackknife import herfindahl
-from ..inference.rows import cluster_sums, complete_numbers
-from ..inference.surprises import surprises
-from ..score import NAN, Score
-from ..validation import TIE, Floats, check_level, distributions, floats, outcomes, probabilities
+from ..contract import (
+    NAN,
+    RESAMPLING,
+    TIE,
+    Floats,
+    Resampling,
+    Score,
+    check_level,
+    distributions,
+    floats,
+    outcomes,
+    probabilities,
+)
+from ..inference.clusters import cluster_sums, complete_numbers
+from ..inference.equivalence import surprises
+from ..inference.regression import herfindahl
 from .prediction import LOG_EPS
 from .strata import quantile_bins
 
@@ -120,7 +131,7 @@ def calibration_error(
     groups: ArrayLike | None = None,
     *,
     bins: int | None = None,
-    level: float = 0.95,
+    how: Resampling = RESAMPLING,
 ) -> CalibrationError:
     """Does what is believed with confidence c come true in a share c of the questions? (METRICS E15)
 
@@ -129,7 +140,6 @@ def calibration_error(
         correct: [n] whether it came true: 0, 1, or NaN if unknown.
         groups: [n] what was sampled; without it every row by itself.
         bins: of equal counts; None: one for each 15 questions, up to ten, and at least two.
-        level: of the interval and of the band of the bins.
 
     The squared distance of each bin is taken less its cluster-robust variance (Kumar, Liang & Ma 2019, for
     dependent rows), so that it is unbiased. The interval inverts a noncentral chi2 of the squared distances for
@@ -140,7 +150,7 @@ def calibration_error(
     >>> round(calibration_error([0.9] * 10, [1] * 6 + [0] * 4, bins=1).ece, 6)  # nine in ten is believed, six are right
     0.3
     """
-    check_level(level)
+    check_level(how.level)
     rows = complete_numbers(groups, confidence=probabilities(confidence, "confidence"), y=outcomes(correct, "correct"))
     s, y = rows.columns
     if not rows.n or (bins is None and rows.n < 2 * PER_BIN):
@@ -157,8 +167,8 @@ def calibration_error(
     found: dict[str, Any] = {
         "ece": float(weight @ np.abs(gap)),
         "ece_by_chance": float(weight @ np.sqrt(2 / np.pi * variance)),
-        "bins": _bins(member, s, y, by_chance, level),
-        "params": {"bins": member.shape[1], "level": level},
+        "bins": _bins(member, s, y, by_chance, how.level),
+        "params": {"bins": member.shape[1], "level": how.level},
         **rows.counts,
     }
     squared = float(weight @ (gap**2 - variance))
@@ -168,7 +178,7 @@ def calibration_error(
     spread[np.diag_indices_from(spread)] = np.maximum(variance, by_chance)
     df = max(herfindahl(np.bincount(rows.codes) / rows.n) - 1, 1.0)
     root = np.sqrt(weight)
-    lo, hi = _distances(root * gap, root[:, None] * spread * root, df, level)
+    lo, hi = _distances(root * gap, root[:, None] * spread * root, df, how.level)
     foreseen = surprises(np.column_stack([1 - s, s]), np.tile([0.0, 1.0], (rows.n, 1)), rows.codes)
     rms = float(np.sqrt(max(0.0, squared)))
     return CalibrationError(

@@ -6,10 +6,9 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import ArrayLike
 
+from ..contract import NAN, RESAMPLING, Floats, Resampling, Score, distributions, probabilities
+from ..inference.clusters import complete_rows
 from ..inference.intervals import moment_interval
-from ..inference.rows import complete_rows
-from ..score import NAN, Score
-from ..validation import Floats, distributions, probabilities
 
 LOG_EPS = 1e-15
 
@@ -36,9 +35,7 @@ def logloss_improvement(
     eps: float = LOG_EPS,
     groups: ArrayLike | None = None,
     *,
-    seed: int = 0,
-    draws: int = 2000,
-    level: float = 0.95,
+    how: Resampling = RESAMPLING,
 ) -> LoglossImprovement:
     """Gain in log-loss of predictions p2 over p1 (METRICS E5).
 
@@ -48,9 +45,6 @@ def logloss_improvement(
         y: [n] class numbers.
         eps: predictions are clipped to [eps, 1 - eps].
         groups: [n] context, the unit of the interval of `nats`, which is conditional on the fits.
-        seed: of the bootstrap, like `draws` and `level`.
-        draws: resamples.
-        level: of the interval.
 
     >>> found = logloss_improvement(p1=[0.5, 0.5, 0.5, 0.5], p2=[0.9, 0.1, 0.9, 0.1], y=[1, 0, 1, 0])
     >>> round(found.nats, 3), round(float(np.log(0.9 / 0.5)), 3)
@@ -83,7 +77,7 @@ def logloss_improvement(
         ll_marginal=ll_marginal,
         status="perfect_base" if perfect else ("ok" if ll1 <= ll_marginal else "base_worse_than_marginal"),
         **rows.counts,
-        **moment_interval(gain, rows.codes, lambda s: s[:, 0] / s[:, 1], seed=seed, draws=draws, level=level).fields(),
+        **moment_interval(gain, rows.codes, lambda s: s[:, 0] / s[:, 1], how=how).fields(),
     )
 
 
@@ -102,7 +96,6 @@ def isotonic_calibration(
         y: [n] 0/1, or a value in [0, 1].
         groups: [n] context. Given, each row is mapped by a fit on other contexts; None fits in sample.
         folds: of the cross-fit.
-        seed: of the folds.
 
     NaN rows stay NaN. A sensitivity check only: a map that is not strictly monotone loses information, and
     independence given p does not imply it given the map.

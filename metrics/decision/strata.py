@@ -11,11 +11,21 @@ import scipy
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import entr
 
-from ..inference.permutation import tail_p
-from ..inference.rows import cluster_codes, cluster_sums, complete_rows
-from ..inference.tails import jackknife_se, t_interval
-from ..score import NAN, Score
-from ..validation import TIE, Floats, check_draws, distributions, floats, probabilities
+from ..contract import (
+    NAN,
+    RESAMPLING,
+    TIE,
+    Floats,
+    Resampling,
+    Score,
+    check_draws,
+    distributions,
+    floats,
+    probabilities,
+)
+from ..inference.clusters import cluster_codes, cluster_sums, complete_rows
+from ..inference.intervals import jackknife_se, t_interval
+from ..inference.randomisation import tail_p
 
 FEW_CONTEXTS = 100
 """Below this a normal test of residuals rejects too often (docs/calibration.md)."""
@@ -82,13 +92,7 @@ class PermutationCmi(Score):
 
 
 def stratified_permutation(
-    action: ArrayLike,
-    theta: ArrayLike,
-    stratum: ArrayLike,
-    *,
-    draws: int = 4999,
-    seed: int = 0,
-    level: float = 0.95,
+    action: ArrayLike, theta: ArrayLike, stratum: ArrayLike, *, how: Resampling = RESAMPLING
 ) -> PermutationCmi:
     """Test of action independent of theta within strata of the belief (METRICS E2, E3).
 
@@ -96,9 +100,6 @@ def stratified_permutation(
         action: [n] labels, one row per context: a context that is repeated counts as many.
         theta: [n] labels.
         stratum: [n] neighbourhood of the belief, 10 to 20 contexts each.
-        draws: permutations, if they are drawn.
-        seed: of the draws.
-        level: of the interval.
 
     The law of the tables given their margins is computed exactly when small enough (binary labels), else
     drawn with p = (b + 1) / (B + 1). If no permutation changes a table, p = 1 and the status is `no_freedom`.
@@ -111,6 +112,7 @@ def stratified_permutation(
     >>> round(found.cmi, 3), round(found.p, 3)
     (0.693, 0.01)
     """
+    how = how.drawing(4999)
     tables, counts = _tables(action, theta, stratum)
     if not counts["n_rows"]:
         return PermutationCmi(cmi=NAN, null_mean=NAN, debiased=NAN, status="too_few", **counts)
@@ -124,11 +126,11 @@ def stratified_permutation(
         null_mean = float(values @ weights)
         method = "within-stratum permutation, exact"
     else:
-        drawn = _draw(tables, draws, np.random.default_rng(seed))
+        drawn = _draw(tables, how.n_draws, np.random.default_rng(how.seed))
         p = tail_p(observed, drawn, exact=False, slack=TIE)
         null_mean = float(drawn.mean() if supports is None else sum(v @ w for v, w in supports))
-        method = f"within-stratum permutation, {draws} draws"
-        params = {"draws": draws, "seed": seed}
+        method = f"within-stratum permutation, {how.n_draws} draws"
+        params = {"draws": how.n_draws, "seed": how.seed}
     rows, columns = (tables.sum(axis=axis) for axis in (2, 1))
     free = (((rows > 0).sum(axis=1) > 1) & ((columns > 0).sum(axis=1) > 1)).any()
     return PermutationCmi(
@@ -138,8 +140,8 @@ def stratified_permutation(
         p=p,
         p_method=method,
         status="ok" if free else "no_freedom",
-        params=params | {"level": level},
-        **(_jackknife(tables, level) if supports is not None and free else {}),
+        params=params | {"level": how.level},
+        **(_jackknife(tables, how.level) if supports is not None and free else {}),
         **counts,
     )
 

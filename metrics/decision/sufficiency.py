@@ -1,17 +1,20 @@
-"""How much of an exact policy does a belief explain, and what does another belief know beyond it? (METRICS E4, E11)"""
+"""How much of an exact policy does a belief explain, and what is known beyond it: by another belief (METRICS E4,
+E11), or by the action, by nearest neighbours (METRICS E1)?
+"""
 
 from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
+import pandas as pd
 import scipy
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
+from scipy.special import psi
 
+from ..contract import NAN, RESAMPLING, TIE, Floats, Resampling, Score, check_draws, probabilities
+from ..inference.clusters import complete_rows
 from ..inference.intervals import moment_interval
-from ..inference.permutation import tail_p
-from ..inference.rows import complete_rows
-from ..score import NAN, Score
-from ..validation import TIE, Floats, check_draws, probabilities
+from ..inference.randomisation import tail_p
 from .prediction import isotonic_calibration
 from .strata import quantile_bins
 
@@ -60,13 +63,7 @@ def explained_share(sums: Floats) -> Floats:
 
 
 def monotone_sufficiency(
-    belief: ArrayLike,
-    policy: ArrayLike,
-    groups: ArrayLike | None = None,
-    *,
-    seed: int = 0,
-    draws: int = 2000,
-    level: float = 0.95,
+    belief: ArrayLike, policy: ArrayLike, groups: ArrayLike | None = None, *, how: Resampling = RESAMPLING
 ) -> MonotoneSufficiency:
     """Share of an exact policy of two actions that a rising function of the belief predicts (METRICS E4).
 
@@ -78,9 +75,6 @@ def monotone_sufficiency(
         belief: [n] in [0, 1].
         policy: [n] exact probability of the action that a high belief favours.
         groups: [n] context. None: every row its own.
-        seed: of folds and bootstrap.
-        draws: of the bootstrap.
-        level: of the interval.
 
     A constant policy is `constant`: nothing is there to explain.
 
@@ -90,7 +84,7 @@ def monotone_sufficiency(
     >>> monotone_sufficiency(belief, 1 - belief).explained < 0.01
     True
     """
-    moments = sufficiency_moments(belief, policy, groups, seed)
+    moments = sufficiency_moments(belief, policy, groups, how.seed)
     owners = np.arange(len(moments)) if groups is None else np.asarray(groups)
     rows = complete_rows(owners, moments=moments)
     if rows.n < 2:
@@ -98,7 +92,7 @@ def monotone_sufficiency(
     value = float(explained_share(rows.columns[0].sum(axis=0)[None])[0])
     if np.isnan(value):
         return MonotoneSufficiency(status="constant", **rows.counts)
-    found = moment_interval(rows.columns[0], rows.codes, explained_share, seed=seed, draws=draws, level=level)
+    found = moment_interval(rows.columns[0], rows.codes, explained_share, how=how)
     return MonotoneSufficiency(explained=value, **rows.counts, **found.fields())
 
 
@@ -119,9 +113,7 @@ def latent_knowledge(
     target: ArrayLike,
     groups: ArrayLike | None = None,
     *,
-    seed: int = 0,
-    draws: int = 2000,
-    level: float = 0.95,
+    how: Resampling = RESAMPLING,
 ) -> LatentKnowledge:
     """Does another belief predict the target beyond the stated one? (METRICS E11)
 
@@ -134,9 +126,6 @@ def latent_knowledge(
         other: [n] in [0, 1].
         target: [n] in [0, 1]: the exact probability of an action, the true chance, or what came true.
         groups: [n] context; one row each. None: every row its own.
-        seed: of permutations and bootstrap.
-        draws: permutations, and draws of the bootstrap.
-        level: of the interval.
 
     Where the stated belief leaves less than a hundredth of the variance of either, nothing is left to be known
     (`nothing_left`).
@@ -147,7 +136,7 @@ def latent_knowledge(
     >>> found.partial > 0.9, found.p < 0.01
     (True, True)
     """
-    check_draws(draws)
+    check_draws(how.n_draws)
     columns = {"stated": stated, "other": other, "target": target}
     rows = complete_rows(groups, **{name: probabilities(values, name) for name, values in columns.items()})
     said, held, aim = rows.columns
@@ -158,19 +147,19 @@ def latent_knowledge(
     if min(share, _share_left(own, held)) < NOTHING_LEFT:
         return LatentKnowledge(left_of_target=share, status="nothing_left", **rows.counts)
     strata = quantile_bins(said, max(1, rows.n // PER_STRATUM))
-    rng = np.random.default_rng(seed)
+    rng = np.random.default_rng(how.seed)
     observed = abs(float(_studentised(own[None], of_target)[0]))
-    order = np.argsort(strata + rng.random((draws, rows.n)), axis=1)
+    order = np.argsort(strata + rng.random((how.n_draws, rows.n)), axis=1)
     sorted_rows = np.argsort(strata, kind="stable")
-    shuffled = np.empty((draws, rows.n))
+    shuffled = np.empty((how.n_draws, rows.n))
     shuffled[:, sorted_rows] = own[order]
     moments = np.column_stack([own * of_target, own**2, of_target**2])
-    found = moment_interval(moments, rows.codes, _correlation, seed=seed, draws=draws, level=level)
+    found = moment_interval(moments, rows.codes, _correlation, how=how)
     return LatentKnowledge(
         partial=float(_correlation(moments.sum(axis=0)[None])[0]),
         left_of_target=share,
         p=tail_p(observed, np.abs(_studentised(shuffled, of_target)), exact=False, slack=TIE),
-        p_method=f"permutation among like stated beliefs, {draws} draws",
+        p_method=f"permutation among like stated beliefs, {how.n_draws} draws",
         **rows.counts,
         **found.fields(),
     )
@@ -197,3 +186,106 @@ def _studentised(own: Floats, of_target: Floats) -> Floats:
 
 def _correlation(sums: Floats) -> Floats:
     return sums[:, 0] / np.sqrt(sums[:, 1] * sums[:, 2])
+
+
+# Conditional mutual information of mixed variables by nearest neighbours (METRICS E1).
+
+
+@dataclass(frozen=True, kw_only=True)
+class KnnCmi(Score):
+    """METRICS E1."""
+
+    headline: ClassVar[str] = "cmi"
+    cmi: float
+    """Nats; may be negative, since it is not cut at 0."""
+
+
+def knn_cmi(action: ArrayLike, theta: ArrayLike, p: ArrayLike, k: int = 3) -> KnnCmi:
+    """Mesner-Shalizi estimate of I(action; theta | p) (METRICS E1; rational-agents section 4).
+
+    Args:
+        action: [n] labels, at distance 1 from each other.
+        theta: [n] labels.
+        p: [n] beliefs, on the probability scale: no two are further apart than two labels.
+        k: number of neighbours.
+
+    One row per context: repetitions of a context are each other's neighbours and look like information. There
+    is no interval, because a bootstrap makes such duplicates; test with `stratified_permutation`.
+    n <= k gives NaN. Memory is O(n), time O(n (k + log n)).
+
+    >>> rng = np.random.default_rng(0)
+    >>> belief, theta, coin = rng.random(400), rng.integers(2, size=400), rng.integers(2, size=400)
+    >>> round(knn_cmi(theta, theta, belief).cmi, 1), round(float(np.log(2)), 1)  # the action is theta itself
+    (0.7, 0.7)
+    >>> round(abs(knn_cmi(coin, theta, belief).cmi), 1)  # the action is chance
+    0.0
+    """
+    a, t, p, counts = _prepare(action, theta, p, k)
+    n = len(p)
+    if n <= k:
+        return KnnCmi(cmi=NAN, status="too_few", params={"k": k}, **counts)
+    cell = pd.factorize(a * (t.max() + 1) + t)[0]
+    # A row of another cell is at distance 1 exactly, and none is further: a radius of 1 covers everything.
+    radius = np.ones(n)
+    for rows in _members(cell):
+        if len(rows) > k:
+            order = rows[np.argsort(p[rows], kind="stable")]
+            radius[order] = _kth_distance(p[order], k)
+    inside = [_count_within(p, radius, labels) for labels in (cell, a, t, np.zeros(n, dtype=np.intp))]
+    everything = radius >= 1 - TIE
+    k_own, n_a, n_t, n_p = (np.where(everything, n - 1, count) for count in inside)
+    return KnnCmi(cmi=float(np.mean(psi(k_own) - psi(n_a) - psi(n_t) + psi(n_p))), params={"k": k}, **counts)
+
+
+def knn_cmi_plain(action: ArrayLike, theta: ArrayLike, p: ArrayLike, k: int = 3) -> float:
+    """The definition, row by row in O(n^2) time: the reference that `knn_cmi` must agree with."""
+    a, t, p, _ = _prepare(action, theta, p, k)
+    n = len(p)
+    if n <= k:
+        return NAN
+    terms = []
+    for i in range(n):
+        to_p = np.abs(p - p[i])
+        to_ap, to_tp = np.maximum(to_p, a != a[i]), np.maximum(to_p, t != t[i])
+        distance = np.maximum(to_ap, to_tp)
+        radius = np.partition(np.delete(distance, i), k - 1)[k - 1] + TIE
+        k_own, n_a, n_t, n_p = ((d <= radius).sum() - 1 for d in (distance, to_ap, to_tp, to_p))
+        terms.append(psi(k_own) - psi(n_a) - psi(n_t) + psi(n_p))
+    return float(np.mean(terms))
+
+
+def _prepare(
+    action: ArrayLike, theta: ArrayLike, p: ArrayLike, k: int
+) -> tuple[NDArray[np.intp], NDArray[np.intp], Floats, dict]:
+    if k < 1:
+        raise ValueError(f"k: {k} neighbours; give one or more")
+    rows = complete_rows(action=action, theta=theta, p=probabilities(p, "p"))
+    a, t, p = rows.columns
+    return pd.factorize(a)[0], pd.factorize(t)[0], p, rows.counts
+
+
+def _members(codes: NDArray[np.intp]) -> list[NDArray[np.intp]]:
+    order = np.argsort(codes, kind="stable")
+    return np.split(order, np.flatnonzero(np.diff(codes[order])) + 1)
+
+
+def _kth_distance(x: Floats, k: int) -> Floats:
+    """Distance to the k-th neighbour in a sorted line: the tightest window of k + 1 values around each."""
+    n = len(x)
+    best = np.full(n, np.inf)
+    for left in range(k + 1):  # neighbours taken from the left
+        i = np.arange(left, n - (k - left))
+        reach = np.maximum(x[i] - x[i - left], x[i + k - left] - x[i])
+        best[i] = np.minimum(best[i], reach)
+    return best
+
+
+def _count_within(p: Floats, radius: Floats, labels: NDArray[np.intp]) -> NDArray[np.intp]:
+    """How many rows of the same label lie within the radius of each, itself left out."""
+    count = np.zeros(len(p), dtype=np.intp)
+    for rows in _members(labels):
+        line = np.sort(p[rows])
+        reach = radius[rows] + TIE
+        high = np.searchsorted(line, p[rows] + reach, side="right")
+        count[rows] = high - np.searchsorted(line, p[rows] - reach, side="left") - 1
+    return count

@@ -1,25 +1,45 @@
 """What all families share: rows, clusters, intervals, tests (METRICS F)"""
 
-from .crossed import CrossedMean, crossed_mean
-from .equivalence import MARGINS, CoherenceClaim, Equivalence, claim_clusters, coherence_claim, tost, unless_missed
-from .gstudy import WordingStudy, wording_study
-from .intervals import Interval, moment_interval
-from .jackknife import effective_clusters
-from .means import LOSS, UNIT, ClusterMean, cluster_mean
-from .multimethod import MethodCorrelation, MethodReliability, method_correlation, method_reliability
-from .multiplicity import Adjusted, adjust
-from .paired import PairedDifference, paired_difference, paired_difference_moments, paired_family
-from .permutation import SignFlip, sign_flip_test
-from .pooling import Pooled, random_effects_pool
-from .power import minimum_detectable
-from .ratio import Ratio, ratio_of_sums
-from .reliability import Reliability, reliability_icc
-from .resampling import bootstrap_moments, bootstrap_rows
-from .shares import cluster_share
-from .studentised import studentised_bounds, studentised_mean
-from .surprises import Surprises, surprises
-from .tails import bca_interval
-from .wild import WildTest, wild_cluster_test
+from .agreement import MethodCorrelation, MethodReliability, method_correlation, method_reliability
+from .clusters import bootstrap_moments, bootstrap_rows
+from .equivalence import (
+    MARGINS,
+    CoherenceClaim,
+    Equivalence,
+    Surprises,
+    claim_clusters,
+    coherence_claim,
+    surprises,
+    tost,
+    unless_missed,
+)
+from .intervals import Interval, bca_interval, moment_interval
+from .means import (
+    LOSS,
+    UNIT,
+    ClusterMean,
+    ExclusionBounds,
+    Ratio,
+    cluster_mean,
+    cluster_share,
+    exclusion_bounds,
+    ratio_of_sums,
+    studentised_bounds,
+    studentised_mean,
+)
+from .paired import (
+    Adjusted,
+    PairedDifference,
+    adjust,
+    minimum_detectable,
+    paired_difference,
+    paired_difference_moments,
+    paired_family,
+)
+from .pooling import CrossedMean, Pooled, crossed_mean, random_effects_pool
+from .randomisation import SignFlip, WildTest, sign_flip_test, wild_cluster_test
+from .regression import effective_clusters
+from .reliability import Reliability, WordingStudy, reliability_icc, wording_study
 
 __all__ = [
     "LOSS",
@@ -30,6 +50,7 @@ __all__ = [
     "CoherenceClaim",
     "CrossedMean",
     "Equivalence",
+    "ExclusionBounds",
     "Interval",
     "MethodCorrelation",
     "MethodReliability",
@@ -51,6 +72,7 @@ __all__ = [
     "coherence_claim",
     "crossed_mean",
     "effective_clusters",
+    "exclusion_bounds",
     "method_correlation",
     "method_reliability",
     "minimum_detectable",

@@ -1,19 +1,19 @@
-"""Near enough to zero: the only ground on which coherence may be claimed (METRICS F3)."""
+"""Near enough to zero: the only ground on which coherence may be claimed (METRICS F3); and how many surprises a mean
+loss rests on (METRICS F1).
+"""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import ClassVar
+from typing import ClassVar, NamedTuple
 
 import numpy as np
 import scipy
 from numpy.typing import ArrayLike
 
-from ..score import NAN, Score
-from ..validation import check_draws, check_level, floats
-from .means import ClusterMean, cluster_mean
-from .rows import complete_rows
-from .studentised import studentised_bounds
-from .tails import t_interval
+from ..contract import NAN, RESAMPLING, Resampling, Score, check_draws, check_level, floats
+from .clusters import complete_rows
+from .intervals import t_interval
+from .means import ClusterMean, cluster_mean, studentised_bounds
 
 MARGINS: Mapping[str, float] = {
     "martingale": 0.02,
@@ -141,9 +141,7 @@ def coherence_claim(
     *,
     bounded_below: bool = True,
     worst: float | None = None,
-    level: float = 0.95,
-    draws: int = 4999,
-    seed: int = 0,
+    how: Resampling = RESAMPLING,
 ) -> CoherenceClaim:
     """Claim coherence only by a studentised bootstrap bound below the margin, with clusters enough (METRICS F1, F3).
 
@@ -155,32 +153,30 @@ def coherence_claim(
             -margin and margin.
         worst: the largest loss or deviation that a cluster can have, in the same units: one that was not sampled may
             have it. None: 1 for a loss, and unknown for a deviation.
-        level: of each one-sided bound.
-        draws: of the bootstrap.
-        seed: of the bootstrap.
 
     None bad of G clusters leaves up to 3 / G of them bad. A claim therefore needs 3 worst / margin clusters
     (`claim_clusters`), whatever the bootstrap says: it cannot draw what was never seen. The interval is that of both
     bounds, of level 2 level - 1.
     """
+    how = how.drawing(4999)
     worst = 1.0 if worst is None and bounded_below else worst
     needed = 2 if worst is None else claim_clusters(margin, worst)
-    check_level(level)
-    check_draws(draws)
+    check_level(how.level)
+    check_draws(how.n_draws)
     values = floats(loss)
     rows = complete_rows(clusters, loss=np.where(np.isfinite(values), values, np.nan))
     (x,) = rows.columns
     if bounded_below and (x < 0).any():
         raise ValueError(f"loss: {float(x.min())!r} is negative; a deviation has bounded_below=False")
-    params = {"margin": margin, "worst": worst, "level": level, "draws": draws, "seed": seed}
+    params = {"margin": margin, "worst": worst, **how.params}
     if not rows.n:
         return CoherenceClaim(status="too_few", needed_clusters=needed, params=params, **rows.counts)
-    lower, upper, how = studentised_bounds(x, rows.codes, seed=seed, draws=draws, level=level)
+    lower, upper, method = studentised_bounds(x, rows.codes, how=how)
     held = {"upper": upper < margin, "clusters": rows.n_clusters >= needed}
     if not bounded_below:
         held["lower"] = lower > -margin
     failures = tuple(name for name, good in held.items() if not good)
-    beside: ClusterMean = cluster_mean(x, rows.codes, seed=seed, draws=1, level=level)
+    beside: ClusterMean = cluster_mean(x, rows.codes, how=replace(how, draws=1))
     return CoherenceClaim(
         mean=float(x.mean()),
         equal_weight_mean=beside.equal_weight_mean,
@@ -190,7 +186,7 @@ def coherence_claim(
         upper=upper,
         ci_lo=lower,
         ci_hi=upper,
-        ci_method=f"{how}, one-sided {level:g} each",
+        ci_method=f"{method}, one-sided {how.level:g} each",
         needed_clusters=needed,
         failures=failures,
         claimed=not failures,
@@ -198,3 +194,59 @@ def coherence_claim(
         params=params,
         **rows.counts,
     )
+
+
+# How many surprises a mean loss rests on: near 0 and 1 it is made by outcomes that seldom come (METRICS F1).
+#
+# Where none of them came, the losses hardly vary, and no interval and no test that looks at their spread holds.
+
+FEW_SURPRISES = 5.0
+"""As the counts that are expected of a table should be at least (Cochran 1954)."""
+RARE = 0.2
+"""Surprises that are likelier than this come often enough to be seen in any sample that has clusters enough."""
+
+
+class Surprises(NamedTuple):
+    """What the spread of a mean loss is made of, by the lights of the beliefs themselves."""
+
+    effective: float
+    """How many surprises of one size would make it; infinite where no outcome changes the loss."""
+    chance: float
+    """Their mean chance, each weighing by what it adds to the variance."""
+
+    @property
+    def few(self) -> bool:
+        """Whether no interval of the mean loss is promised."""
+        return self.effective < FEW_SURPRISES and self.chance < RARE
+
+
+def surprises(beliefs: ArrayLike, losses: ArrayLike, clusters: ArrayLike | None = None) -> Surprises:
+    """Count the surprises that a mean loss, or a mean difference of losses, rests on.
+
+    Args:
+        beliefs: [n, k] probabilities of the k outcomes of each row.
+        losses: [n, k] what the row would lose (or one kind more than the other) if each came true.
+        clusters: [n] whose rows have one outcome, or outcomes that go together. None: every row its own.
+
+    An outcome that is not the likeliest one comes with chance q and moves the loss by J. Sums of such jumps have the
+    variance of sum J^2 q, and the excess kurtosis of (sum J^2 q)^2 / sum J^4 q equal ones: as many as they are where
+    they are alike, and one where a single question decides. Rows with a hole are left out.
+    """
+    p, loss = floats(beliefs), floats(losses)
+    if p.ndim != 2 or p.shape != loss.shape:
+        raise ValueError(f"beliefs {p.shape}, losses {loss.shape}; give [n, outcomes] twice")
+    rows = complete_rows(clusters, p=p, loss=loss)
+    p, loss = rows.columns
+    if not rows.n:
+        return Surprises(np.inf, 1.0)
+    likeliest = p.argmax(axis=1)[:, None]
+    jump = (loss - np.take_along_axis(loss, likeliest, axis=1)) ** 2
+    if not jump.any():
+        return Surprises(np.inf, 1.0)
+    if not (jump * p).any():  # beliefs of 0 and 1 foresee no surprise
+        return Surprises(0.0, 0.0)
+    jump = jump / jump.max()
+    together = np.bincount(rows.codes)[rows.codes].astype(np.float64)  # equal rows jump at once: m^2 J^2 q, m^4 J^4 q
+    variance = float(together @ (jump * p).sum(axis=1))
+    fourth = float(together**3 @ (jump**2 * p).sum(axis=1))
+    return Surprises(variance**2 / fourth, float(together @ (jump * p * p).sum(axis=1)) / variance)

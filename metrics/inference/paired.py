@@ -1,7 +1,5 @@
-"""Two kinds of belief on the same items: does a metric differ between them? (METRICS F, F1, F2, I)
-
-That one kind is significant and the other is not says nothing; the difference and its interval do. The items
-of both kinds are resampled together, so what they share cancels.
+"""Two kinds of belief on the same items: does a metric differ between them (METRICS F1, I), in a family of many
+tests (METRICS F2), and what could have been found?
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -9,15 +7,78 @@ from dataclasses import dataclass, replace
 from typing import Any, ClassVar, TypeVar
 
 import numpy as np
+import scipy
 from numpy.typing import ArrayLike, NDArray
 
-from ..score import NAN, Score
-from ..validation import Floats, floats
+from ..contract import NAN, RESAMPLING, Floats, Resampling, Score, floats, one_of, probabilities, row_counts
+from .clusters import Rows, bootstrap_rows, complete_rows
 from .intervals import Interval, cluster_interval, largest_share, moment_interval
-from .multiplicity import adjust
-from .power import minimum_detectable
-from .resampling import bootstrap_rows
-from .rows import Rows, complete_rows
+
+METHODS = ("holm", "bh")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Adjusted(Score):
+    """The p-values of one family, adjusted."""
+
+    headline: ClassVar[str] = "p_adjusted"
+    p_adjusted: Floats
+    reject: NDArray[np.bool_]
+    family_size: int
+    """Tests that have a p-value; to be printed with every adjusted p."""
+
+
+def adjust(p_values: ArrayLike, *, method: str = "holm", alpha: float = 0.05) -> Adjusted:
+    """Adjust the p-values [m] of one family: `holm` to confirm, `bh` to explore (METRICS F2).
+
+    A NaN p is a test that could not be made: it stays NaN, rejects nothing, and is not of the family.
+    """
+    one_of(method, METHODS, "method")
+    p_values = probabilities(floats(p_values), "p_values")
+    if p_values.ndim != 1:
+        raise ValueError(f"p_values: shape {p_values.shape}; give [m], one family")
+    defined = np.isfinite(p_values)
+    adjusted = np.full(p_values.shape, np.nan)
+    if defined.any():
+        of_family = p_values[defined]
+        adjusted[defined] = _holm(of_family) if method == "holm" else scipy.stats.false_discovery_control(of_family)
+    n_undefined = int((~defined).sum())
+    return Adjusted(
+        p_adjusted=adjusted,
+        reject=adjusted <= alpha,
+        family_size=int(defined.sum()),
+        **row_counts(int(defined.sum()), n_undefined),
+        status="ok" if defined.any() else "too_few",
+        params={"method": method, "alpha": alpha},
+    )
+
+
+def _holm(p: Floats) -> Floats:
+    # By hand: statsmodels' multipletests collects garbage on every call, which is slow beside a model.
+    order = np.argsort(p)
+    steps = np.maximum.accumulate(p[order] * (len(p) - np.arange(len(p))))
+    adjusted = np.empty_like(p)
+    adjusted[order] = np.minimum(steps, 1.0)
+    return adjusted
+
+
+# What a study of this size could have found (METRICS A2, I).
+
+POWER = 0.8
+"""Of a study that is called able to find an effect."""
+
+
+def minimum_detectable(ci_lo: float, ci_hi: float, se: float, df: float = np.inf) -> float:
+    """The smallest size of an effect that a two-sided test is 80% sure to find: half its interval and t_.8 standard
+    errors. The level is that of the interval; without one the size is NaN.
+    """
+    return (ci_hi - ci_lo) / 2 + float(scipy.stats.t.ppf(POWER, df)) * se
+
+
+# Two kinds of belief on the same items: does a metric differ between them? (METRICS F, F1, F2, I)
+#
+# That one kind is significant and the other is not says nothing; the difference and its interval do. The items
+# of both kinds are resampled together, so what they share cancels.
 
 K = TypeVar("K")
 DRAWS_PER_TEST = 800
@@ -56,9 +117,7 @@ def paired_difference(
     *,
     interval: str = "percentile",
     family_size: int = 1,
-    level: float = 0.95,
-    draws: int = 2000,
-    seed: int = 0,
+    how: Resampling = RESAMPLING,
 ) -> PairedDifference:
     """Compare any statistic between two aligned sets of rows, by cluster bootstrap (METRICS F1).
 
@@ -70,16 +129,13 @@ def paired_difference(
         interval: `percentile`, or `bca` for a smooth statistic of at least thirty clusters.
         family_size: comparisons m that will be adjusted together. There are at least 800 m draws, for a p smaller
             than about 2 / (draws + 1) is not to be had, and Holm multiplies it by m.
-        level: of the interval.
-        draws: resamples, or more for a family.
-        seed: of the resamples; one seed gives every comparison the same ones.
 
     A row in which either kind is missing is dropped from both and counted. `p` inverts the interval: it is below
     1 - level if and only if the interval leaves zero out. Neither end lies nearer than that of the cluster jackknife
     (CR3) with t(G* - 1), which is all there is below ten clusters; G* counts clusters by the rows that they hold, and
     below ten the status is `few_effective_clusters`.
     """
-    draws = family_draws(draws, family_size)
+    how = replace(how, draws=family_draws(how.n_draws, family_size))
     n = len(np.asarray(clusters))
     columns = [_columns(kind, n, name) for kind, name in ((first, "first"), (second, "second"))]
     k = len(columns[0])
@@ -100,13 +156,11 @@ def paired_difference(
             estimate,
             rows.n_clusters,
             left_out=lambda: np.array([difference(np.flatnonzero(rows.codes != g)) for g in range(rows.n_clusters)]),
-            resample=lambda: bootstrap_rows(difference, rows.codes, seed=seed, draws=draws),
+            resample=lambda: bootstrap_rows(difference, rows.codes, how=how),
             kind=interval,
             largest=largest_share(rows.codes),
             shares=np.bincount(rows.codes) / rows.n,
-            level=level,
-            draws=draws,
-            seed=seed,
+            how=how,
         )
 
     return _compared(rows, lambda: values(np.arange(rows.n)), made, interval)
@@ -120,16 +174,14 @@ def paired_difference_moments(
     *,
     interval: str = "percentile",
     family_size: int = 1,
-    level: float = 0.95,
-    draws: int = 2000,
-    seed: int = 0,
+    how: Resampling = RESAMPLING,
 ) -> PairedDifference:
     """The same for a statistic of sums over rows, without a loop.
 
     `first` and `second` are moments [n, k]; `statistic` maps their sums [draws, k] to values [draws]. The
     same seed takes the same resamples as `paired_difference`.
     """
-    draws = family_draws(draws, family_size)
+    how = replace(how, draws=family_draws(how.n_draws, family_size))
     first, second = floats(first), floats(second)
     if first.ndim != 2 or first.shape != second.shape:
         raise ValueError(f"moments: first {first.shape}, second {second.shape}; give [n, k] twice")
@@ -145,8 +197,7 @@ def paired_difference_moments(
         return statistic(sums[:, :k]) - statistic(sums[:, k:])
 
     def made(_: float) -> Interval:
-        how: dict[str, Any] = {"kind": interval, "level": level, "draws": draws, "seed": seed}
-        return moment_interval(both, rows.codes, difference, weights=np.ones(rows.n), **how)
+        return moment_interval(both, rows.codes, difference, kind=interval, weights=np.ones(rows.n), how=how)
 
     return _compared(rows, values, made, interval)
 

@@ -1,6 +1,6 @@
 """Can the direction of an update be predicted before it happens? (METRICS A)"""
 
-from .agreement import Agreement, judge_agreement
+from ..inference.agreement import Agreement, judge_agreement
 from .attenuation import (
     CorrectedSlope,
     Disattenuated,
@@ -10,12 +10,33 @@ from .attenuation import (
     hindsight_slope,
     martingale_iv,
 )
-from .battery import MartingaleTests, martingale_tests
-from .drift import Drift, DriftBound, drift_bound, drift_covariance, drift_variance
-from .factors import FactorRegression, Term, factor_regression
-from .icm import BinnedUpdates, ConditionalMoment, binned_updates, martingale_icm_test
-from .paired import SlopeDifference, paired_slope_difference
-from .scoring import Brier, BrierRegression, BrierUpdate, brier, brier_on_abs_martingale, brier_update
+from .brier import (
+    Brier,
+    BrierRegression,
+    BrierUpdate,
+    SplitRegression,
+    brier,
+    brier_on_abs_martingale,
+    brier_on_split_martingale,
+    brier_update,
+)
+from .conditional_moments import (
+    BinnedUpdates,
+    ConditionalMoment,
+    MartingaleTests,
+    binned_updates,
+    martingale_icm_test,
+    martingale_tests,
+)
+from .contrasts import (
+    FactorRegression,
+    MartingaleWithin,
+    SlopeDifference,
+    Term,
+    factor_regression,
+    martingale_within,
+    paired_slope_difference,
+)
 from .slope import (
     CalibrationSlope,
     JointTest,
@@ -26,9 +47,15 @@ from .slope import (
     martingale_score,
     martingale_slope,
 )
-from .split import SplitRegression, brier_on_split_martingale
-from .trajectories import TrajectoryPairs, trajectory_pairs
-from .within import MartingaleWithin, martingale_within
+from .trajectories import (
+    Drift,
+    DriftBound,
+    TrajectoryPairs,
+    drift_bound,
+    drift_covariance,
+    drift_variance,
+    trajectory_pairs,
+)
 
 __all__ = [
     "Agreement",

@@ -6,14 +6,10 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import ArrayLike
 
-from ..inference.intervals import BOOTSTRAP, MIN_BOOTSTRAP_CLUSTERS, Interval, moment_interval
-from ..inference.jackknife import few_effective, herfindahl
-from ..inference.regression import EXACT_SS
-from ..inference.resampling import bootstrap_moments
-from ..inference.rows import Rows, cluster_sums, complete_numbers, complete_rows
-from ..inference.tails import Tails, t_interval
-from ..score import NAN, Score
-from ..validation import RANGE_SLACK, Floats, probabilities
+from ..contract import NAN, RANGE_SLACK, RESAMPLING, Floats, Resampling, Score, probabilities
+from ..inference.clusters import Rows, bootstrap_moments, cluster_sums, complete_numbers, complete_rows
+from ..inference.intervals import BOOTSTRAP, MIN_BOOTSTRAP_CLUSTERS, Interval, Tails, moment_interval, t_interval
+from ..inference.regression import EXACT_SS, few_effective, herfindahl
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -39,9 +35,7 @@ def martingale_iv(
     groups: ArrayLike | None = None,
     *,
     independent: bool = True,
-    level: float = 0.95,
-    draws: int = 2000,
-    seed: int = 0,
+    how: Resampling = RESAMPLING,
 ) -> MartingaleIV:
     """Split-reading instrumental-variable slope (METRICS A5).
 
@@ -52,9 +46,6 @@ def martingale_iv(
         groups: [n] question of each row.
         independent: whether the posterior was read independently of both priors: by another wording, another sample.
             If not, a wording that errs alike before and after biases the slope, and the status says so.
-        level: of the intervals.
-        draws: of the cluster bootstrap.
-        seed: of the cluster bootstrap.
 
     Below ten clusters the standard error is the linearised one, with t(G - 1). Statuses: `too_few`,
     `zero_covariance` (nothing identifies the slope), `one_cluster`, `weak_instrument` where the interval of the
@@ -84,15 +75,15 @@ def martingale_iv(
         influence = ((b2 * (q - b1) + b1 * (q - b2)) / 2 - slope * b1 * b2) / (b1 @ b2)
         se = _cluster_se(influence, rows.codes, g)
         cov_se = _cluster_se((b1 * b2 - (b1 @ b2) / rows.n) / (rows.n - 1), rows.codes, g)
-        (cov_lo, cov_hi), (lo, hi) = t_interval(cov, cov_se, g - 1, level), t_interval(slope, se, g - 1, level)
-        made = Interval(se=se, lo=lo, hi=hi, method=f"linearised, t({g - 1})", params={"level": level}, df=g - 1)
+        (cov_lo, cov_hi), (lo, hi) = t_interval(cov, cov_se, g - 1, how.level), t_interval(slope, se, g - 1, how.level)
+        made = Interval(se=se, lo=lo, hi=hi, method=f"linearised, t({g - 1})", params={"level": how.level}, df=g - 1)
     else:
-        drawn = bootstrap_moments(moments, rows.codes, lambda s: np.column_stack(_slopes(s)), seed=seed, draws=draws)
+        drawn = bootstrap_moments(moments, rows.codes, lambda s: np.column_stack(_slopes(s)), how=how)
         slopes, tails = drawn[:, 1:].mean(axis=1), Tails(n_clusters=g)
         se = float(slopes[np.isfinite(slopes)].std(ddof=1))
-        lo, hi = tails.ends(slopes, level)
-        cov_lo, cov_hi = tails.ends(drawn[:, 0] * rows.n / (rows.n - 1), level)
-        params: dict[str, Any] = {"level": level, "draws": draws, "seed": seed}
+        lo, hi = tails.ends(slopes, how.level)
+        cov_lo, cov_hi = tails.ends(drawn[:, 0] * rows.n / (rows.n - 1), how.level)
+        params: dict[str, Any] = how.params
         made = Interval(se=se, lo=lo, hi=hi, method=BOOTSTRAP, params=params, drawn=slopes, tails=tails)
     weak = cov_lo <= 0 <= cov_hi
     return MartingaleIV(
@@ -156,9 +147,7 @@ def corrected_slope(
     groups: ArrayLike | None = None,
     *,
     error_cov: float = 0.0,
-    level: float = 0.95,
-    draws: int = 2000,
-    seed: int = 0,
+    how: Resampling = RESAMPLING,
 ) -> CorrectedSlope:
     """Undo reading noise with slope and reliability drawn together by question (METRICS A5, F5).
 
@@ -167,9 +156,6 @@ def corrected_slope(
         post: [n] one reading of the posterior, its noise independent of all of them.
         groups: [n] question of each row. None: every row its own.
         error_cov: c, the covariance of the noise of prior and posterior over Var(mean reading); 0 if independent.
-        level: of the intervals.
-        draws: of the cluster bootstrap.
-        seed: of the cluster bootstrap.
 
     (1 + M - c) / reliability - 1, both recomputed in every resample: with the reliability as known the interval
     misses 8 to 18% of the time. Statuses: `too_few`, `one_reading`, `zero_variance_prior`, `no_reliability` (it is
@@ -182,7 +168,7 @@ def corrected_slope(
     r = x.shape[1]
     rows = complete_rows(groups, readings=x, post=probabilities(post, "post"))
     x, q = rows.columns
-    common: dict[str, Any] = {**rows.counts, "params": {"level": level, "error_cov": error_cov}}
+    common: dict[str, Any] = {**rows.counts, "params": {"level": how.level, "error_cov": error_cov}}
     if rows.n < 2 or r < 2:
         return CorrectedSlope(status="too_few" if rows.n < 2 else "one_reading", **common)
     b = x.mean(axis=1)
@@ -207,9 +193,8 @@ def corrected_slope(
         return CorrectedSlope(status="no_reliability", **found, **common)
     if rows.n_clusters < 2:
         return CorrectedSlope(status="one_cluster", **found, **common)
-    settings: dict[str, Any] = {"seed": seed, "draws": draws, "level": level, "kind": "percentile"}
-    made = moment_interval(moments, rows.codes, lambda s: corrected(s)[:, 0], **settings)
-    of_lam = moment_interval(moments, rows.codes, lambda s: corrected(s)[:, 2], **settings)
+    made = moment_interval(moments, rows.codes, lambda s: corrected(s)[:, 0], kind="percentile", how=how)
+    of_lam = moment_interval(moments, rows.codes, lambda s: corrected(s)[:, 2], kind="percentile", how=how)
     return CorrectedSlope(
         reliability_lo=of_lam.lo,
         reliability_hi=of_lam.hi,

@@ -6,15 +6,12 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import ArrayLike
 
-from ..inference.jackknife import FEW_EFFECTIVE, few_effective
-from ..inference.permutation import joint_sign_flip
-from ..inference.power import minimum_detectable
-from ..inference.regression import EXACT_SS, LinearFit, errors, linear_fit
-from ..inference.rows import Rows, cluster_sums, complete_numbers
-from ..inference.tails import t_interval
-from ..inference.wild import wild_cluster_test
-from ..score import NAN, Score
-from ..validation import Floats, floats, one_of, outcomes, probabilities, same_shape
+from ..contract import NAN, RESAMPLING, Floats, Resampling, Score, floats, one_of, outcomes, probabilities, same_shape
+from ..inference.clusters import Rows, cluster_sums, complete_numbers
+from ..inference.intervals import t_interval
+from ..inference.paired import minimum_detectable
+from ..inference.randomisation import joint_sign_flip, wild_cluster_test
+from ..inference.regression import EXACT_SS, FEW_EFFECTIVE, LinearFit, errors, few_effective, linear_fit
 
 FEW_CLUSTERS = 40
 """Below this the CR1 test gets the wild cluster bootstrap beside it."""
@@ -68,9 +65,7 @@ def martingale_score(
     se: str | None = None,
     p: str = "t",
     weights: ArrayLike | None = None,
-    level: float = 0.95,
-    draws: int = 4999,
-    seed: int = 0,
+    how: Resampling = RESAMPLING,
 ) -> MartingaleScore:
     """Regress post - prior on prior, with an intercept (METRICS A1, A2; martingale-score eq. 1).
 
@@ -84,9 +79,6 @@ def martingale_score(
             when spread depends on the prior).
         p: `t`, or `wild` for the restricted wild cluster bootstrap as the headline p, with CR1 errors.
         weights: [n] positive; 1 / rows of the question gives the question-balanced slope.
-        level: of the interval.
-        draws: of the bootstrap, where it does not enumerate.
-        seed: of the bootstrap.
 
     Statuses: `too_few`, `zero_variance_prior`, `no_df`, `perfect_fit`, `zero_variance_update`, and those of
     the standard error (`one_cluster`, `leverage_one`, `zero_cluster_variance`); what they leave undefined is
@@ -94,12 +86,13 @@ def martingale_score(
     that there are fewer than fifteen: everything is given. The slope is consistent in the number of questions but
     biased in few: within a question a prior is the sum of earlier updates.
     """
+    how = how.drawing(4999)
     one_of(p, ("t", "wild"), "p")
     se = errors("CR1" if p == "wild" and se is None else se, groups)
     if p == "wild" and se != "CR1":
         raise ValueError("p: 'wild' resamples clusters with CR1 errors; give groups and leave se out")
     rows, b, d, w = complete_updates(prior, post, groups, weights)
-    params: dict[str, Any] = {"level": level, "se": se, "weighted": weights is not None}
+    params: dict[str, Any] = {"level": how.level, "se": se, "weighted": weights is not None}
     common: dict[str, Any] = {**rows.counts, "n": rows.n, "G": rows.n_clusters, "params": params}
     status, fit = _fit(b, d, w, rows, se)
     if fit is None:
@@ -124,7 +117,7 @@ def martingale_score(
         return replace(score, ci_lo=slope, ci_hi=slope, ci_method="exact fit", mde=0.0)
     if not np.isfinite(error):  # cancelled, and rounding has made the variance negative
         return replace(score, status="zero_cluster_variance") if score.status == "ok" else score
-    lo, hi = t_interval(slope, error, found.df, level)
+    lo, hi = t_interval(slope, error, found.df, how.level)
     joint_f, joint_p = fit.wald(_both(b))
     plain = linear_fit(d, _design(b), se="iid", weights=w).contrast(OF_SLOPE)
     score = replace(
@@ -146,10 +139,7 @@ def martingale_score(
         return score
     # Centred, because the joint test does not mind, and priors that lie close together then do no harm.
     design = _design(b - b.mean())
-    wild, joint = (
-        wild_cluster_test(d, design, rows.codes, columns, weights=w, draws=draws, seed=seed)
-        for columns in (SLOPE, BOTH)
-    )
+    wild, joint = (wild_cluster_test(d, design, rows.codes, columns, weights=w, how=how) for columns in (SLOPE, BOTH))
     score = replace(score, p_wild=wild.p, joint_p_wild=joint.p, params=params | dict(wild.params))
     return replace(score, p=wild.p, p_method=wild.p_method) if p == "wild" else score
 
@@ -199,8 +189,7 @@ def martingale_joint_test(
     groups: ArrayLike | None = None,
     *,
     se: str | None = None,
-    draws: int = 4999,
-    seed: int = 0,
+    how: Resampling = RESAMPLING,
 ) -> JointTest:
     """Test both halves of the martingale property, so that a constant drift is seen too (METRICS A3).
 
@@ -211,6 +200,7 @@ def martingale_joint_test(
     neither has this. Flips need updates as likely up as down: exact Bayesians with U-shaped priors are rejected in 6.7%
     where 20 to 45 questions carry the slope and in 5.2% where 90 do, so `few_effective_clusters` is said below fifty.
     """
+    how = how.drawing(4999)
     se = errors(se, groups)
     rows, b, d, w = complete_updates(prior, post, groups, None)
     status, fit = _fit(b, d, w, rows, se)
@@ -218,7 +208,7 @@ def martingale_joint_test(
         return JointTest(status=status, **rows.counts)
     if se == "CR3":
         scores = cluster_sums(_design(b - b.mean()) * d[:, None], rows.codes, rows.n_clusters)
-        flips = joint_sign_flip(scores, draws=draws, seed=seed)
+        flips = joint_sign_flip(scores, how=how)
         found = {name: getattr(flips, name) for name in ("F", "p", "p_F", "p_method")}
         effective = fit.contrast(OF_SLOPE).effective_clusters
         few = flips.status == "ok" and few_effective(effective, FEW_FOR_FLIPS)
@@ -235,7 +225,7 @@ def martingale_joint_test(
     )
     if se != "CR1":
         return test
-    wild = wild_cluster_test(d, _design(b - b.mean()), rows.codes, BOTH, draws=draws, seed=seed)
+    wild = wild_cluster_test(d, _design(b - b.mean()), rows.codes, BOTH, how=how)
     return replace(test, p=wild.p, p_method=wild.p_method, params={"se": se, **wild.params})
 
 
@@ -254,7 +244,7 @@ class CalibrationSlope(Score):
 
 
 def calibration_slope(
-    p: ArrayLike, y: ArrayLike, groups: ArrayLike | None = None, *, se: str | None = None, level: float = 0.95
+    p: ArrayLike, y: ArrayLike, groups: ArrayLike | None = None, *, se: str | None = None, how: Resampling = RESAMPLING
 ) -> CalibrationSlope:
     """Regress outcomes [n] (0 or 1) on beliefs [n]; to be read beside M (METRICS A10).
 
@@ -266,7 +256,7 @@ def calibration_slope(
     Beliefs of .01 and .99 are mostly followed by no surprise at all, and rows without any show no variance:
     `few_surprises` says that less than ten are to be expected, and then the test rejects too often.
     """
-    score = martingale_score(p, outcomes(y, "y"), groups, se=se or "CR3", level=level)
+    score = martingale_score(p, outcomes(y, "y"), groups, se=se or "CR3", how=how)
     _, b, _, _ = complete_updates(p, outcomes(y, "y"), groups, None)
     surprises = _effective_surprises(b)
     few = score.status == "ok" and surprises < FEW_EFFECTIVE

@@ -1,12 +1,32 @@
 """From log-probabilities to beliefs, and whether an inner read-out may be called one (METRICS G, W)"""
 
-from .competence import CONDITIONS, NOT_A_BELIEF, RARE, BeliefGate, Condition, KappaWord, belief_gate, kappa_word
-from .fork import ForkCoherence, fork_coherence
+from ..consistency.competence import (
+    CONDITIONS,
+    NOT_A_BELIEF,
+    RARE,
+    BeliefGate,
+    Condition,
+    KappaWord,
+    belief_gate,
+    kappa_word,
+)
+from ..consistency.evidence_response import (
+    EvidenceSlope,
+    Responding,
+    evidence_responding,
+    evidence_slope,
+    items_responding,
+)
 from .gates import ReadoutGate, WordIdentityNull, readout_gate, word_identity_null
-from .query import QueryEffect, query_effect
-from .readout import LogprobBelief, belief_from_logprobs, framing_bias
-from .responding import Responding, items_responding
-from .response import EvidenceSlope, evidence_responding, evidence_slope
+from .readout import (
+    ForkCoherence,
+    LogprobBelief,
+    QueryEffect,
+    belief_from_logprobs,
+    fork_coherence,
+    framing_bias,
+    query_effect,
+)
 from .transfer import (
     MappedTransfer,
     Persistence,

@@ -14,13 +14,12 @@ from scipy.sparse import csr_array
 from scipy.sparse.linalg import lsqr
 from scipy.special import log_softmax, logit, logsumexp
 
+from ..consistency.evidence_response import MOST, items_responding
+from ..contract import NAN, RESAMPLING, Floats, Resampling, Score, floats, refuse, same_shape
+from ..divergence import LOGIT_EPS
+from ..inference.clusters import complete_rows
 from ..inference.intervals import Interval, moment_interval
 from ..inference.means import cluster_mean
-from ..inference.rows import complete_rows
-from ..logodds import LOGIT_EPS
-from ..score import NAN, Score
-from ..validation import Floats, floats, refuse, same_shape
-from .responding import MOST, items_responding
 
 MAX_LOGIT = float(logit(1 - LOGIT_EPS))
 
@@ -108,9 +107,7 @@ def readout_gate(
     min_corr: float = 0.5,
     min_responding: float = MOST,
     noise_floor: float = 1e-6,
-    seed: int = 0,
-    draws: int = 2000,
-    level: float = 0.95,
+    how: Resampling = RESAMPLING,
 ) -> ReadoutGate:
     """May an inner read-out be called a belief? To be judged on held-out items (METRICS W3).
 
@@ -126,9 +123,6 @@ def readout_gate(
         min_responding: the share of the items that respond must lie above it, with its one-sided bound; see
             `items_responding`. Of fewer than five items it is withheld, not judged.
         noise_floor: a mean evidence response of this size or less, in nats, is none.
-        seed: of the bootstrap, like `draws` and `level`.
-        draws: resamples of items, with the words' constants held as fitted on all.
-        level: of the intervals, and of the one-sided bound.
 
     The correlation is of what is left of log option shares when the best constant per word and level per
     context are taken out of both. Taking each word's mean out of its log-odds would leave the words beside
@@ -158,9 +152,7 @@ def readout_gate(
         "min_corr": min_corr,
         "min_responding": min_responding,
         "noise_floor": noise_floor,
-        "level": level,
-        "draws": draws,
-        "seed": seed,
+        **how.params,
     }
     if not rows.n:
         return ReadoutGate(
@@ -181,10 +173,10 @@ def readout_gate(
     partial = float(corr(moments.sum(axis=0, keepdims=True))[0])
     interval = Interval()
     if np.isfinite(partial):
-        interval = moment_interval(moments, items, corr, seed=seed, draws=draws, level=level)
+        interval = moment_interval(moments, items, corr, how=how)
     response, response_exact, owners = _evidence(x, y, codes, items, where)
-    change = cluster_mean(response, owners, seed=seed, draws=draws, level=level)
-    share = items_responding(response, response_exact, owners, level=2 * level - 1)
+    change = cluster_mean(response, owners, how=how)
+    share = items_responding(response, response_exact, owners, how=Resampling(level=2 * how.level - 1))
     change_exact = float(response_exact.mean()) if len(response_exact) else NAN
     # Without a floor the rounding of a constant read-out would be a response with a tight interval.
     off_zero = abs(change.mean) > noise_floor and (change.ci_lo > 0 or change.ci_hi < 0)

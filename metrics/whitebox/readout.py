@@ -1,4 +1,6 @@
-"""From log-probabilities of surface forms to a belief (METRICS G1)."""
+"""From log-probabilities of surface forms to a belief (METRICS G1), in branches of one context (METRICS W1), and
+with or without being asked (METRICS W6).
+"""
 
 from dataclasses import dataclass
 from typing import Any, ClassVar
@@ -7,8 +9,23 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy.special import logsumexp
 
-from ..score import Score, row_counts
-from ..validation import Floats, floats, probabilities, refuse, same_shape
+from ..contract import (
+    NAN,
+    RESAMPLING,
+    TIE,
+    Floats,
+    Resampling,
+    Score,
+    floats,
+    probabilities,
+    refuse,
+    row_counts,
+    same_shape,
+)
+from ..divergence import clipped_logit, entropy_bits
+from ..inference.clusters import complete_rows
+from ..inference.means import cluster_mean
+from ..inference.randomisation import sign_flip_test
 
 LOW_COVERAGE = 0.5
 MASS_SLACK = 1e-5
@@ -78,3 +95,111 @@ def _total(logp: ArrayLike, name: str) -> Floats:
         raise ValueError(f"{name}: no surface form; give their log-probabilities as [..., forms]")
     refuse(array, array > MASS_SLACK, f"{name}:", " exceeds 0, a log-probability cannot")
     return np.asarray(logsumexp(array, axis=-1))
+
+
+# Has the model made a choice that it has not told? Branches of one context (METRICS W1).
+
+
+@dataclass(frozen=True, kw_only=True)
+class ForkCoherence(Score):
+    """METRICS W1. Floats for one context, arrays [n] for a batch; a batch is aggregated by its clusters."""
+
+    headline: ClassVar[str] = "rms"
+    rms: Any
+    """sqrt(mean (q - r)^2): 0 for a kept choice."""
+    excess: Any
+    """sum q - 1: positive when "yes" is said to more than one option."""
+    corr: Any
+    """Pearson over the options; NaN if either is constant."""
+    commitment: Any
+    """1 - H(r) / log2 k, in [0, 1]: 1 when one option would surely be revealed."""
+
+
+def fork_coherence(q: ArrayLike, r: ArrayLike) -> ForkCoherence:
+    """Compare "Is it d?", asked of every option in its own branch, with the reveal (METRICS W1).
+
+    Args:
+        q: [k] or [n, k], P(yes) / (P(yes) + P(no)) per option.
+        r: the same shape, the mass of revealing each option; normalised here.
+
+    A NaN, or a reveal without mass on the options, makes that context NaN. One option has no commitment.
+    """
+    q, r = probabilities(q, "q"), probabilities(r, "r")
+    same_shape(q=q, r=r)
+    if q.ndim not in (1, 2) or not q.shape[-1]:
+        raise ValueError(f"q: shape {q.shape}; give [k] or [n, k]")
+    k = q.shape[-1]
+    total = r.sum(axis=-1, keepdims=True)
+    r = r / np.where(total > 0, total, np.nan)
+    bad = np.isnan(q + r).any(axis=-1)
+    u, v = (x - x.mean(axis=-1, keepdims=True) for x in (q, r))
+    flat = (np.ptp(q, axis=-1) <= TIE) | (np.ptp(r, axis=-1) <= TIE)
+    scale = np.sqrt((u**2).sum(axis=-1) * (v**2).sum(axis=-1))
+    commitment = np.clip(1 - entropy_bits(r) / np.log2(k), 0.0, 1.0) if k > 1 else np.full(bad.shape, np.nan)
+    fields: dict[str, Any] = {
+        "rms": np.sqrt(((q - r) ** 2).mean(axis=-1)),
+        "excess": q.sum(axis=-1) - 1,
+        "corr": (u * v).sum(axis=-1) / np.where(flat, np.nan, scale),
+        "commitment": commitment,
+    }
+    fields = {name: np.where(bad, np.nan, value)[()] for name, value in fields.items()}
+    n_bad = int(bad.sum())
+    return ForkCoherence(
+        **fields,
+        **row_counts(bad.size - n_bad, n_bad),
+        status="ok" if n_bad < bad.size else "undefined",
+    )
+
+
+# What asking does: beliefs read in passing against beliefs that were asked for (METRICS W6).
+
+
+@dataclass(frozen=True, kw_only=True)
+class QueryEffect(Score):
+    """METRICS W6."""
+
+    headline: ClassVar[str] = "effect"
+    effect: float
+    """Mean of queried - passive, in [-1, 1]."""
+    rms: float
+    """Root mean square of it: effects that cancel in the mean do not here."""
+    logit_effect: float
+    """Mean difference of log-odds."""
+    n_clipped: int
+    """Probabilities moved to 1e-6 off 0 or 1 so that their log-odds are finite."""
+
+
+def query_effect(
+    passive: ArrayLike, queried: ArrayLike, groups: ArrayLike | None = None, *, how: Resampling = RESAMPLING
+) -> QueryEffect:
+    """Difference between a belief that is asked for and the one that is there unasked (METRICS W6).
+
+    Args:
+        passive: [n] beliefs read at a position without a question (probe or lens).
+        queried: [n] at the same position with the question appended.
+        groups: [n] item, the unit of the interval and of the sign flips behind `p`. None: every row its own.
+
+    What the passive read-out itself gets wrong is part of the difference: pass its gate first (`readout_gate`).
+    """
+    arrays = {name: np.atleast_1d(probabilities(x, name)) for name, x in (("passive", passive), ("queried", queried))}
+    same_shape(**arrays)
+    rows = complete_rows(groups, **arrays)
+    if not rows.n:
+        return QueryEffect(effect=NAN, rms=NAN, logit_effect=NAN, n_clipped=0, status="too_few", **rows.counts)
+    before, after = rows.columns
+    (logit_before, clipped_before), (logit_after, clipped_after) = (
+        clipped_logit(x, name) for x, name in ((before, "passive"), (after, "queried"))
+    )
+    mean = cluster_mean(after - before, rows.codes, how=how)
+    flips = sign_flip_test(after - before, rows.codes, how=Resampling(how.seed))
+    return QueryEffect(
+        effect=mean.mean,
+        rms=float(np.sqrt(np.mean((after - before) ** 2))),
+        logit_effect=float(np.mean(logit_after - logit_before)),
+        n_clipped=clipped_before + clipped_after,
+        p=flips.p,
+        p_method=flips.p_method,
+        status=mean.status,
+        **mean.interval(),
+        **rows.counts,
+    )

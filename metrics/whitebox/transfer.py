@@ -1,16 +1,14 @@
 """Where a belief sits: how much of an update moves with a residual, or with the asker (METRICS W2, W5)."""
 
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike
 
+from ..contract import NAN, RESAMPLING, TIE, Floats, Resampling, Score, check_level, floats, same_shape
+from ..inference.clusters import Rows, bootstrap_moments, complete_rows
 from ..inference.intervals import MIN_BOOTSTRAP_CLUSTERS, moment_interval
-from ..inference.resampling import bootstrap_moments
-from ..inference.rows import Rows, complete_rows
-from ..score import NAN, Score
-from ..validation import TIE, Floats, check_level, floats, same_shape
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -52,9 +50,7 @@ def transfer_fraction(
     patched_reverse: ArrayLike | None = None,
     *,
     noise_floor: float = 0.0,
-    seed: int = 0,
-    draws: int = 2000,
-    level: float = 0.95,
+    how: Resampling = RESAMPLING,
 ) -> TransferFraction:
     """Share of an update that one (span, layer) carries, as a ratio of sums over minimal pairs (METRICS W2).
 
@@ -66,9 +62,6 @@ def transfer_fraction(
         patched_reverse: [n] of the donor context with the base's residual put in. Both directions as rows of
             one call would cancel in the denominator; give the second here.
         noise_floor: a mean update of this size or less, in nats, is no update.
-        seed: of the bootstrap, like `draws` and `level`.
-        draws: resamples.
-        level: of the interval.
 
     Within the noise floor the fraction is NaN, status `no_update`. If the interval of the update itself
     touches zero the status is `weak_update`, and the ratio can take any value. For the cells of a map use
@@ -92,10 +85,9 @@ def transfer_fraction(
     def fraction(sums: Floats) -> Floats:
         return (sums[:, 1] + sums[:, 2]) / (2 * sums[:, 0]) if both else sums[:, 1] / sums[:, 0]
 
-    settings: dict[str, Any] = {"seed": seed, "draws": draws, "level": level}
-    interval = moment_interval(moments, rows.codes, fraction, **settings)
+    interval = moment_interval(moments, rows.codes, fraction, how=how)
     updates = np.column_stack([moments[:, 0], np.ones(rows.n)])
-    update = moment_interval(updates, rows.codes, lambda s: s[:, 0] / s[:, 1], **settings)
+    update = moment_interval(updates, rows.codes, lambda s: s[:, 0] / s[:, 1], how=how)
     weak = update.lo <= 0 <= update.hi
     return TransferFraction(
         transfer=float(fraction(total[None])[0]),
@@ -129,16 +121,14 @@ def transfer_map(
     groups: ArrayLike | None = None,
     *,
     noise_floor: float = 0.0,
-    seed: int = 0,
-    draws: int = 2000,
-    level: float = 0.95,
+    how: Resampling = RESAMPLING,
 ) -> TransferMap:
     """Transfer fraction of every (span, layer) with max-T bands (METRICS W2).
 
     Arguments as for `transfer_fraction`, but `patched` is [n, cells...]. A pair with a NaN in any cell is
     dropped. Fewer than ten clusters, or no update, have no bands.
     """
-    check_level(level)
+    check_level(how.level)
     patched = floats(patched)
     shape = patched.shape[1:]
     base, donor = np.atleast_1d(floats(base)), np.atleast_1d(floats(donor))
@@ -155,14 +145,14 @@ def transfer_map(
             status="no_update" if nothing else "too_few", **rows.counts,
         )  # fmt: skip
     moments = np.column_stack([update, flat - base[:, None]])
-    resampled = bootstrap_moments(moments, rows.codes, lambda s: s[:, 1:] / s[:, :1], seed=seed, draws=draws)
+    resampled = bootstrap_moments(moments, rows.codes, lambda s: s[:, 1:] / s[:, :1], how=how)
     point = transfer.ravel()
     se = resampled.std(axis=0, ddof=1)
     scale = np.where(se > TIE, se, np.nan)
     largest = np.nanmax(np.abs(resampled - point) / scale, axis=1, initial=0.0)
-    half = float(np.quantile(largest, level)) * se
+    half = float(np.quantile(largest, how.level)) * se
     exceeded = (largest[:, None] >= np.abs(point / scale)).sum(axis=0)
-    p_max = np.where(np.isnan(scale), np.nan, (exceeded + 1) / (draws + 1))
+    p_max = np.where(np.isnan(scale), np.nan, (exceeded + 1) / (how.n_draws + 1))
     return TransferMap(
         transfer=transfer,
         se_cell=se.reshape(shape),
@@ -171,7 +161,7 @@ def transfer_map(
         p_max=p_max.reshape(shape),
         ci_method="max-T cluster bootstrap over all cells",
         p_method="max-T cluster bootstrap",
-        params={"noise_floor": noise_floor, "level": level, "draws": draws, "seed": seed},
+        params={"noise_floor": noise_floor, **how.params},
         **rows.counts,
     )
 
@@ -194,9 +184,7 @@ def persistence(
     groups: ArrayLike | None = None,
     *,
     noise_floor: float = 0.0,
-    seed: int = 0,
-    draws: int = 2000,
-    level: float = 0.95,
+    how: Resampling = RESAMPLING,
 ) -> Persistence:
     """Share of the shift under testimony that is still there when a third party asks (METRICS W5).
 
@@ -205,15 +193,10 @@ def persistence(
         shift_third: [n] the same trunk, asked by a neutral third party (or through a scored form).
         groups: [n] scenario, the unit of the interval. None: every row its own.
         noise_floor: as for `transfer_fraction`, with the same statuses.
-        seed: of the bootstrap, like `draws` and `level`.
-        draws: resamples.
-        level: of the interval.
     """
     shift_user, shift_third = np.atleast_1d(floats(shift_user)), np.atleast_1d(floats(shift_third))
     zero = np.zeros(shift_user.shape)
-    score = transfer_fraction(
-        zero, shift_third, shift_user, groups, noise_floor=noise_floor, seed=seed, draws=draws, level=level
-    )
+    score = transfer_fraction(zero, shift_third, shift_user, groups, noise_floor=noise_floor, how=how)
     rows = complete_rows(groups, shift_user=shift_user, shift_third=shift_third)
     third = rows.columns[1]
     return Persistence(

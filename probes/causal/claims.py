@@ -1,23 +1,36 @@
 """What a causal check claims, each with its falsifier, and what it says of the criterion of use (PROBES 9, 11)."""
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
 
-from ...hooks.text import shown
-from ...metrics.inference.jackknife import Contrast
-from ...metrics.inference.means import ClusterMean
-from ...metrics.inference.ratio import Ratio
-from ...metrics.inference.tails import t_interval
+from ...base.text import shown
+from ...metrics.inference.intervals import t_interval
+from ...metrics.inference.means import ClusterMean, Ratio
+from ...metrics.inference.regression import Contrast
 from ...metrics.whitebox.transfer import TransferFraction
-from ..card.claims import Claim, ClaimJudge, Verdict, judge_of, weakest
-from ..card.claims import told as told_fit
-from .data import EXACT
-from .effects import Control, DoseResponse, OffTarget, RandomBand, enough
-from .erased import ErasedBy
-from .plan import CausalPlan
-from .surgery import Surgery
+from ..report_card import Claim, ClaimJudge, Verdict, judge_of, weakest
+from ..report_card import told as told_fit
+from .erasure import ErasedBy, erasures
+from .plan import EXACT, OUTCOMES, PROBE, Arm, CausalData, CausalPlan
+from .steering import (
+    Control,
+    DoseResponse,
+    OffTarget,
+    RandomBand,
+    Surgery,
+    causal_gain,
+    control,
+    dose_response,
+    enough,
+    off_target,
+    per_dose,
+    random_band,
+    surgery,
+    swapped,
+)
 
 NEEDED_FOR_USE = (
     "causal gain",
@@ -199,3 +212,48 @@ def _obeys(judge: ClaimJudge, found: Surgery | None, plan: CausalPlan) -> Claim:
     obeys = 1 - margin <= found.exact.ci_lo and found.exact.ci_hi <= 1 + margin and found.error.ci_hi < most
     beyond = found.exact.ci_hi < 1 - margin or found.exact.ci_lo > 1 + margin or found.error.ci_lo >= most
     return judge("surgery", claim, falsifier, obeys, evidence, against=beyond)
+
+
+# From what was read under interventions to numbers, claims and a verdict.
+
+
+@dataclass(frozen=True)
+class CausalCheck:
+    """What a causal check found."""
+
+    numbers: CausalNumbers
+    claims: tuple[Claim, ...]
+    used: Verdict
+    """Of the criterion of use (Herrmann and Levinstein 2024): whether what the probe reads is what the model uses."""
+    n_contexts: int
+    n_groups: int
+
+    def verdict(self, name: str) -> Verdict:
+        """Of a claim by its name."""
+        return next(claim.verdict for claim in self.claims if claim.name == name)
+
+
+def judged(data: CausalData, plan: CausalPlan) -> CausalCheck:
+    """The numbers and the claims of what was read."""
+    first = plan.directions[0]
+    outcomes = [name for name in OUTCOMES if data.asked(name)]
+    steered = Arm("steer", first, plan.dose)
+    arms = {
+        "unrelated": Arm("unrelated", "", plan.dose),
+        "layer": Arm("layer", "", plan.dose),
+        "position": Arm("position", "", plan.dose),
+    }
+    numbers = CausalNumbers(
+        gains={name: causal_gain(data, name, plan) for name in plan.directions},
+        response=dose_response(data, outcomes, plan),
+        band=random_band(data, plan),
+        controls={name: one for name, arm in arms.items() if (one := control(data, arm, plan))},
+        slopes={name: per_dose(data, name, plan) for name in outcomes},
+        swapped=swapped(data, plan),
+        off_target=off_target(data, plan),
+        erased=erasures(data, plan),
+        surgery=surgery(data, plan, float(np.nanmean(data.effect(steered, PROBE))) / plan.dose),
+    )
+    n_groups = len(set(data.groups.tolist()))
+    made = claims(numbers, min(n_groups, numbers.gains[first].n_clusters), plan)
+    return CausalCheck(numbers, made, use(made), len(data.groups), n_groups)

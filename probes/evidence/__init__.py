@@ -1,1 +1,1 @@
-"""What speaks for a probe and against it: skill, calibration, controls, transfer, increments, with intervals."""
+"""What a probe at its registered place shows, and by how much: skill, calibration, controls, transfer, added value."""

@@ -1,19 +1,20 @@
-"""Calibration of beliefs on rows that they were not fitted on, at each position by itself (PROBES 6).
-
-Why it matters for coherence: an intercept that shifts between prior and posterior appears as drift, a slope that does
-as a martingale slope (METRICS A5).
+"""Calibration of beliefs at each position by itself, and what the errors of a probe do to the slope of an update,
+with the way back (PROBES 6, METRICS A5).
 """
 
-from typing import NamedTuple
+from dataclasses import dataclass
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
+from ...metrics import Resampling
+from ...metrics.contract import NAN, Floats, Score, floats
+from ...metrics.inference.clusters import complete_rows
 from ...metrics.inference.equivalence import Equivalence, tost
-from ...metrics.validation import Floats, floats
-from ..estimators.logistic import soft_logistic
-from .crossfit import CALIBRATION_PENALTY
-from .refit import Refitted
+from ...metrics.inference.intervals import moment_interval
+from ..estimators import soft_logistic
+from .crossfit import CALIBRATION_PENALTY, Refitted
 
 SLOPE_BAND = (0.8, 1.25)
 """A slope whose interval lies within is called calibrated."""
@@ -56,3 +57,112 @@ def shift_test(shift: Refitted, what: str) -> Equivalence:
     margin = SHIFT_MARGINS[what]
     se = shift.se if shift.known else float("nan")
     return tost(shift.value, se, max(shift.n_groups - 1, 1), -margin, margin)
+
+
+# What the errors of a probe do to the slope of an update, and the way back (PROBES 6, METRICS A5).
+#
+# belief read = a + b * belief + error, at the prior and at the posterior by itself, where the belief is known from
+# elsewhere (the exact one, or p* of x); the two errors may be correlated. A classical error makes a martingale look as
+# if
+# it reverted, a scale that differs between positions as if it drifted; a calibrated probe (Berkson error) does neither.
+
+COLUMNS = ("read0", "read1", "known0", "known1")
+PAIRS = [(i, j) for i in range(4) for j in range(i, 4)]
+
+
+@dataclass(frozen=True, kw_only=True)
+class UpdateBehindProbe(Score):
+    """METRICS A5 with an error model in place of a reliability."""
+
+    headline: ClassVar[str] = "M_behind"
+    M_behind: float = NAN
+    """Slope of the update on the prior, the probe's errors taken out: fitted on one half of the groups, applied to the
+    other, and the reverse."""
+    M_read: float = NAN
+    """Slope as the probe reads it."""
+    M_coherent: float = NAN
+    """What the probe would read of a belief that is a martingale."""
+    reliability: float = NAN
+    """Share of the variance of the prior as read that is the belief's."""
+    ratio: float = NAN
+    """Scale of the posterior by that of the prior."""
+    common: float = NAN
+    """Covariance of the errors of prior and posterior, by the variance of the prior as read."""
+
+
+def update_behind_probe(
+    read0: ArrayLike,
+    read1: ArrayLike,
+    known0: ArrayLike,
+    known1: ArrayLike,
+    groups: ArrayLike,
+    *,
+    draws: int = 2000,
+    seed: int = 0,
+    level: float = 0.95,
+) -> UpdateBehindProbe:
+    """The slope of the update behind a probe's readings.
+
+    Args:
+        read0: [n] prior as the probe reads it.
+        read1: [n] posterior.
+        known0: [n] the same prior from elsewhere.
+        known1: [n] the same posterior.
+        groups: [n] question, unit of the interval, in which the error model is fitted anew.
+        draws: of the cluster bootstrap.
+        seed: of it, and of the halves.
+        level: of the interval.
+
+    Statuses: `too_few` groups or rows, `no_reliability` where what is read has nothing of what is known.
+    """
+    given = zip(COLUMNS, (read0, read1, known0, known1), strict=True)
+    rows = complete_rows(groups, **{name: floats(x) for name, x in given})
+    if rows.n_clusters < 4 or rows.n < 8:
+        return UpdateBehindProbe(status="too_few", **rows.counts)
+    centred = [column - column.mean() for column in rows.columns]  # for the conditioning of the sums alone
+    moments = np.column_stack([np.ones(rows.n), *centred, *(centred[i] * centred[j] for i, j in PAIRS)])
+    half = (np.random.default_rng(seed).permutation(rows.n_clusters) % 2)[rows.codes][:, None]
+    both = np.column_stack([moments * (half == 0), moments * (half == 1)])
+    errors = _errors(_covariances(moments.sum(axis=0)[None]))
+    estimate = float(_behind(both.sum(axis=0)[None])[0])
+    found: dict[str, Any] = {name: float(value[0]) for name, value in errors.items()} | {"M_behind": estimate}
+    if not found["reliability"] > 0 or np.isnan(estimate):
+        found["M_behind"] = NAN
+        return UpdateBehindProbe(status="no_reliability", **rows.counts, **found)
+    made = moment_interval(both, rows.codes, _behind, how=Resampling(seed=seed, draws=draws, level=level))
+    return UpdateBehindProbe(**found, **rows.counts, **made.fields(), **made.test_of_zero(estimate))
+
+
+def _covariances(sums: Floats) -> NDArray[np.float64]:
+    """[draws, 4, 4] from sums [draws, 15]."""
+    n, means = sums[:, 0], sums[:, 1:5] / sums[:, :1]
+    found = np.empty((len(sums), 4, 4))
+    for column, (i, j) in enumerate(PAIRS, 5):
+        found[:, i, j] = found[:, j, i] = sums[:, column] / n - means[:, i] * means[:, j]
+    return found
+
+
+def _errors(c: NDArray[np.float64]) -> dict[str, Floats]:
+    """The error model of covariances [draws, 4, 4]."""
+    with np.errstate(divide="ignore", invalid="ignore"):
+        b0, b1 = c[:, 0, 2] / c[:, 2, 2], c[:, 1, 3] / c[:, 3, 3]
+        common = c[:, 0, 1] - b0 * c[:, 2, 1] - b1 * c[:, 3, 0] + b0 * b1 * c[:, 2, 3]
+        reliability, ratio, share = b0**2 * c[:, 2, 2] / c[:, 0, 0], b1 / b0, common / c[:, 0, 0]
+        return {
+            "M_read": c[:, 0, 1] / c[:, 0, 0] - 1,
+            "M_coherent": reliability * ratio + share - 1,
+            "reliability": reliability,
+            "ratio": ratio,
+            "common": share,
+        }
+
+
+def _behind(sums: Floats) -> Floats:
+    """[draws] corrected slopes from the sums of both halves [draws, 30]."""
+    halves = [_errors(_covariances(part)) for part in np.split(sums, 2, axis=1)]
+    with np.errstate(divide="ignore", invalid="ignore"):
+        corrected = [
+            (1 + one["M_read"] - other["common"]) / (other["reliability"] * other["ratio"]) - 1
+            for one, other in (halves, halves[::-1])
+        ]
+    return np.mean(corrected, axis=0)

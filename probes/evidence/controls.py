@@ -11,10 +11,10 @@ import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 
-from ...metrics.inference.rows import cluster_codes
-from ...metrics.validation import Floats
-from ..folds import MIN_FOLDS
-from ..selection.nested import nested_ridge, spread_of_targets
+from ...metrics.contract import Floats
+from ...metrics.inference.clusters import cluster_codes
+from ..cross_validation import nested_ridge, spread_of_targets
+from ..groups import MIN_FOLDS
 
 WORDS = 2000
 """Most words of a bag."""

@@ -1,17 +1,22 @@
-"""Beliefs of every row by probes that saw nothing of its group, recalibrated in the training folds (PROBES 6, 7)."""
+"""Beliefs of every row by probes that saw nothing of its group, how good they are, and their uncertainty by refits
+on resampled groups (PROBES 2, 6, 7).
+"""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 from scipy.special import expit
+from scipy.stats import norm, rankdata
 
-from ...metrics.validation import Floats
-from ..estimators.logistic import soft_logistic
-from ..estimators.readout import LinearReadout
-from ..selection.nested import PENALTIES, nested_ridge
-from ..targets import Target
+from ...metrics.contract import Floats, floats
+from ...metrics.inference.clusters import cluster_codes
+from ..cross_validation import PENALTIES, nested_ridge
+from ..dataset import Target
+from ..estimators import LinearReadout, soft_logistic
+from ..groups import MIN_FOLDS
 
 CALIBRATION_PENALTY = 1e-2
 """Keeps the slope of scores that separate the labels finite."""
@@ -69,3 +74,142 @@ def recalibration(score: Floats, y: Floats) -> tuple[float, float]:
     unit = float(score.std()) or 1.0
     w, intercept = soft_logistic(score[:, None] / unit, y, CALIBRATION_PENALTY)
     return float(w[0]) / unit, intercept
+
+
+# Uncertainty of what a probe says: groups are resampled and everything is fitted anew (PROBES 7).
+#
+# The errors of one probe are shared by all its items, so that a bootstrap over items with a fixed probe is too narrow.
+# A resample holds fewer different groups than the data, so that its probes are a little worse: the interval is
+# therefore
+# the estimate and the standard error of the draws, not their percentiles.
+
+Rows = NDArray[np.intp]
+Statistic = Callable[[Rows, NDArray[np.intp]], Mapping[str, float]]
+"""From row numbers, with repetitions, and the fold of each, to named numbers, everything fitted on those rows."""
+METHOD = "groups resampled, probe refitted, normal"
+
+
+class Refitted(NamedTuple):
+    """A number with its interval."""
+
+    value: float
+    lo: float
+    hi: float
+    se: float
+    n_groups: int
+
+    def within(self, least: float, most: float) -> "Refitted":
+        """The same with its interval cut to the range that the number can have."""
+        return self._replace(lo=max(self.lo, least), hi=min(self.hi, most)) if self.known else self
+
+    @property
+    def known(self) -> bool:
+        """Whether there is an interval."""
+        return bool(np.isfinite(self.se))
+
+
+def refit(
+    statistic: Statistic, groups: ArrayLike, folds: NDArray[np.intp], *, draws: int, seed: int, level: float = 0.95
+) -> dict[str, Refitted]:
+    """Estimates of a statistic on all rows, with intervals from refits on resampled groups.
+
+    A copy of a group stays in the group's fold. A number that is undefined in more than a tenth of the draws has no
+    interval.
+    """
+    codes, n_groups = cluster_codes(groups, len(folds))
+    rows_of = np.split(np.argsort(codes, kind="stable"), np.cumsum(np.bincount(codes, minlength=n_groups))[:-1])
+    whole = statistic(np.arange(len(folds)), folds)
+    rng = np.random.default_rng(seed)
+    drawn: dict[str, list[float]] = {name: [] for name in whole}
+    done = 0
+    while done < draws:
+        rows = np.concatenate([rows_of[g] for g in rng.integers(0, n_groups, n_groups)])
+        present, renumbered = np.unique(folds[rows], return_inverse=True)
+        if len(present) < MIN_FOLDS:
+            continue
+        done += 1
+        for name, value in statistic(rows, renumbered).items():
+            drawn[name].append(value)
+    z = float(norm.ppf(0.5 + level / 2))
+    found = {}
+    for name, value in whole.items():
+        values = np.array(drawn[name])
+        finite = values[np.isfinite(values)]
+        se = float(finite.std(ddof=1)) if len(finite) >= max(2, 0.9 * draws) else float("nan")
+        found[name] = Refitted(float(value), value - z * se, value + z * se, se, n_groups)
+    return found
+
+
+# How good beliefs are on rows that nothing of them was fitted on (PROBES 2, 6).
+
+LOSS_EPS = 1e-6
+"""Beliefs are moved this far off 0 and 1 before their log-loss is taken."""
+
+
+class Recall(NamedTuple):
+    """A detector's number: how much of what is true is found at a given rate of false alarms."""
+
+    recall: float
+    """NaN with fewer negatives than one false alarm at this rate takes."""
+    threshold: float
+    n_negatives: int
+
+
+def out_of_fold_r2(y: ArrayLike, pred: ArrayLike, train_means: ArrayLike) -> float:
+    """1 - summed squared error / that of the training folds' means; negative if worse than them (PROBES 2, P3).
+
+    Args:
+        y: [n] targets.
+        pred: [n] out-of-fold predictions.
+        train_means: [n] mean target of the rows that each prediction was fitted on.
+    """
+    y, pred, train_means = floats(y), floats(pred), floats(train_means)
+    spread = float(((y - train_means) ** 2).sum())
+    return 1 - float(((y - pred) ** 2).sum()) / spread if spread > 0 else float("nan")
+
+
+def log_loss(y: ArrayLike, belief: ArrayLike) -> Floats:
+    """[n] cross-entropy in nats of beliefs [n] with soft labels [n]."""
+    y, p = floats(y), np.clip(floats(belief), LOSS_EPS, 1 - LOSS_EPS)
+    return -(y * np.log(p) + (1 - y) * np.log1p(-p))
+
+
+def log_loss_skill(y: ArrayLike, belief: ArrayLike, train_means: ArrayLike) -> float:
+    """1 - log-loss / that of the training folds' means; the entropy of soft labels is in both. NaN where labels do
+    not vary, and there is nothing to tell."""
+    if np.ptp(floats(y)) == 0:
+        return float("nan")
+    return 1 - float(log_loss(y, belief).mean()) / float(log_loss(y, train_means).mean())
+
+
+def auc(y: ArrayLike, score: ArrayLike) -> float:
+    """P(a true row scores above a false one), ties a half; soft labels weigh a row on both sides. NaN for one class."""
+    y, score = floats(y), floats(score)
+    true, false = float(y.sum()), float((1 - y).sum())
+    if true <= 0 or false <= 0:
+        return float("nan")
+    if ((y == 0) | (y == 1)).all():
+        ranks = rankdata(score)
+        return float((ranks[y == 1].sum() - true * (true + 1) / 2) / (true * false))
+    order = np.argsort(score, kind="stable")
+    _, first, counts = np.unique(score[order], return_index=True, return_counts=True)
+    weights_false = np.add.reduceat((1 - y)[order], first)
+    weights_true = np.add.reduceat(y[order], first)
+    below = np.concatenate([[0.0], np.cumsum(weights_false)[:-1]])
+    assert len(counts) == len(first)
+    same = float((y * (1 - y)).sum())  # a row is not compared with itself
+    return float((weights_true @ (below + weights_false / 2) - same / 2) / (true * false - same))
+
+
+def recall_at(score_true: ArrayLike, score_negative: ArrayLike, rate: float = 0.01) -> Recall:
+    """The share of true rows above the threshold that at most a share `rate` of the negatives reaches.
+
+    >>> recall_at([3.0, 1.0], [0.0, 1.5], rate=0.5).recall
+    1.0
+    """
+    true, negative = floats(score_true), np.sort(floats(score_negative))[::-1]
+    allowed = int(np.floor(rate * len(negative) + 1e-9))
+    if allowed < 1 or not len(true):
+        return Recall(float("nan"), float("nan"), len(negative))
+    threshold = float(negative[allowed]) if allowed < len(negative) else -np.inf
+    return Recall(float((true > threshold).mean()), threshold, len(negative))

@@ -1,9 +1,9 @@
 """What a probe adds beyond what is known without it: the exact logit, the verbal belief, both (PROBES 10).
 
-Both models are logistic, fitted on the same grouped folds. What they are fitted on is read by probes that saw neither
-the fold that they are judged on nor the row's own: a cross-fitted probe alone would carry the labels of the one into
-the other. Under the null the part of the probe that the others do not explain is exchanged between the groups of the
-fold that is judged, while both models stay as they were fitted without it.
+Both models are logistic, fitted on the same grouped folds. What they are fitted on is read by probes that saw
+neither the fold that they are judged on nor the row's own: a cross-fitted probe alone would carry the labels of the
+one into the other. Under the null the part of the probe that the others do not explain is exchanged between the
+groups of the fold that is judged, while both models stay as they were fitted without it.
 """
 
 from collections.abc import Sequence
@@ -14,12 +14,12 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import expit
 
+from ...metrics import Resampling
+from ...metrics.contract import NAN, TIE, Floats, Score, floats
 from ...metrics.decision.prediction import logloss_improvement
-from ...metrics.inference.permutation import tail_p
-from ...metrics.score import NAN, Score
-from ...metrics.validation import TIE, Floats, floats
-from ..selection.permute import permuted_targets
-from .skill import log_loss
+from ...metrics.inference.randomisation import tail_p
+from ..groups import permuted_targets
+from .crossfit import log_loss
 
 STEPS = 12
 SHRINK = 1e-2
@@ -106,7 +106,9 @@ def incremental_validity(
     observed = loss - float(log_loss(y, with_it).mean())
     interval = {}
     if set(np.unique(y)) <= {0.0, 1.0}:
-        interval = logloss_improvement(without, with_it, y, eps=1e-6, groups=labels, seed=seed, level=level).interval()
+        interval = logloss_improvement(
+            without, with_it, y, eps=1e-6, groups=labels, how=Resampling(seed=seed, level=level)
+        ).interval()
     return Incremental(
         gain=observed,
         loss_without=loss,

@@ -1,29 +1,68 @@
-"""All that is asked of a probe at the place that was registered before reading (PROBES 2 to 10)."""
+"""All that is asked of a probe at the place that was registered before reading, and the plan that fixes how (PROBES
+2 to 11).
+"""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
-from typing import Any, NamedTuple
+from typing import Annotated, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
+from pydantic import Field
 
+from ...base.settings import Settings
+from ...metrics.contract import Floats
 from ...metrics.inference.equivalence import Equivalence
-from ...metrics.validation import Floats
-from ..data.dataset import ProbeData
-from ..data.features import ReadAt
-from ..folds import check_folds
-from ..plan import StudyPlan
-from ..targets import BINARY, Target
+from ..cross_validation import PENALTIES
+from ..dataset import BINARY, ProbeData, Target
+from ..features import ReadAt
+from ..groups import MIN_FOLDS, check_folds
 from .calibration import SHIFT_MARGINS, by_level, calibrate, shift_test
-from .complement import complement_gaps, pair_rows
 from .controls import CurvePoint, Selectivity, baseline_r2, learning_curve, selectivity, surface_features
-from .crossfit import CrossFitted, cross_fit
-from .estimators import ByEstimator, compare_estimators
+from .crossfit import CrossFitted, Recall, Refitted, auc, cross_fit, log_loss_skill, out_of_fold_r2, recall_at, refit
+from .estimator_comparison import ByEstimator, compare_estimators
 from .incremental import Incremental, incremental_validity
-from .refit import Refitted, refit
-from .skill import Recall, auc, log_loss_skill, out_of_fold_r2, recall_at
-from .transfer import Transfer, transfer_matrix
+from .transfer import Transfer, complement_gaps, pair_rows, transfer_matrix
+
+Penalty = Annotated[float, Field(ge=1e-6, le=1e12)]
+
+
+class Thresholds(Settings):
+    """What falsifies a claim. They are printed beside it, and are part of what a job is known by."""
+
+    alpha: float = Field(default=0.05, gt=0, lt=0.5)
+    """Of every permutation test."""
+    selectivity: float = Field(default=0.1, ge=0)
+    """R2 that the target must have above random targets."""
+    coherence: float = Field(default=0.1, gt=0, lt=1)
+    """Most that |p(X) + p(not X) - 1| may be on average."""
+    groups: int = Field(default=50, ge=5)
+    """Fewest groups for any claim."""
+
+
+class StudyPlan(Settings):
+    """Settings of a sweep and of what is shown of its registered place."""
+
+    depth: float = Field(default=0.6, ge=0, le=1)
+    """The registered layer rule: the relative depth at which the probe of the claims is read."""
+    folds: int = Field(default=5, ge=MIN_FOLDS)
+    penalties: tuple[Penalty, ...] = Field(default=PENALTIES, min_length=1)
+    permutations: int = Field(default=199, ge=19, le=10**6)
+    """Of the band, and of every permutation test."""
+    refits: int = Field(default=200, ge=20, le=10**6)
+    """Resamples of groups with all fits repeated, of every interval."""
+    control_draws: int = Field(default=20, ge=1, le=10**5)
+    """Random targets of the control task."""
+    transfer: tuple[str, ...] = ("polarity", "template", "domain")
+    """Columns to train on one level of and test on another, where they are there."""
+    level: float = Field(default=0.95, gt=0.5, lt=1)
+    seed: int = Field(default=0, ge=0, lt=2**32)
+    """Of folds, permutations, refits and controls."""
+    thresholds: Thresholds = Thresholds()
+
+
+# All that is asked of a probe at the place that was registered before reading (PROBES 2 to 10).
 
 MODEL_BELIEFS = {"exact logit": ("exact",), "verbal belief": ("verbal",), "both": ("exact", "verbal")}
 """What a probe is to add to: name -> columns of the rows, as log-odds."""

@@ -1,19 +1,17 @@
-"""From one template, domain or polarity to another: train on the rows of one level, read those of another (PROBES 8).
-
-No group is on both sides, also where levels share groups: each fold is read by a fit on the other folds alone.
-"""
+"""From one template, domain or polarity to another, and from a statement to its negation (PROBES 8)."""
 
 from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
+import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 
-from ...metrics.validation import Floats
-from ..estimators.ridge import RidgeOnLogOdds
-from ..targets import BINARY, Target
-from .refit import Refitted, refit
-from .skill import auc
+from ...metrics.contract import Floats
+from ...metrics.whitebox.readout import framing_bias
+from ..dataset import BINARY, Target
+from ..estimators import RidgeOnLogOdds
+from .crossfit import Refitted, auc, refit
 
 MIN_ROWS = 8
 """Of a level in the training folds; fewer give no fit."""
@@ -101,3 +99,24 @@ def _measured(measure: str, y: Floats, score: Floats) -> float:
     if len(y) < 2 or np.ptp(y) == 0 or np.ptp(score) == 0:
         return float("nan")
     return auc(y, score) if measure == "AUC" else float(np.corrcoef(y, score)[0, 1])
+
+
+# Does a probe hold a statement as true as it holds its negation false? (PROBES 8)
+
+
+def pair_rows(pairs: ArrayLike, negated: ArrayLike) -> NDArray[np.intp]:
+    """[m, 2] the rows of each statement and of its negation.
+
+    Args:
+        pairs: [n] what both share; empty: a row without a counterpart.
+        negated: [n] whether a row is the negation.
+    """
+    table = pd.DataFrame({"pair": np.asarray(pairs).astype(str), "negated": np.asarray(negated, dtype=bool)})
+    table = table[table["pair"] != ""].reset_index(names="row").drop_duplicates(["pair", "negated"])
+    sides = [table[table["negated"] == side].set_index("pair")["row"] for side in (False, True)]
+    return pd.concat(sides, axis=1, join="inner").to_numpy(dtype=np.intp)
+
+
+def complement_gaps(belief: Floats, rows: NDArray[np.intp]) -> Floats:
+    """[m] p(X) + p(not X) - 1 of beliefs [n] at pairs of rows [m, 2]."""
+    return np.asarray(framing_bias(belief[rows[:, 0]], belief[rows[:, 1]]))

@@ -10,12 +10,12 @@ import pandas as pd
 import pytest
 import yaml
 
-from doxascope.experiments.engine.config import load_config
-from doxascope.experiments.experiment import Experiment
-from doxascope.experiments.martingale import MartingaleConfig
-from doxascope.experiments.runs.folder import RunFolder
-from doxascope.experiments.runs.manifest import ITEMS, item_lines
-from doxascope.hooks.verbal.formats import FORMATS
+from doxascope.experiments.run.config import load_config
+from doxascope.experiments.run.experiment import Experiment
+from doxascope.experiments.run.folder import RunFolder
+from doxascope.experiments.run.manifest import ITEMS, item_lines
+from doxascope.experiments.suite.martingale import MartingaleConfig
+from doxascope.hooks.verbal.number_formats import FORMATS
 
 SMALL = (
     "items=3",

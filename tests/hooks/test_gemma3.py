@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from typing import Any
 
-from doxascope.hooks.exact.exact import largest_difference
+from doxascope.hooks.exact.option_beliefs import largest_difference
 from doxascope.hooks.prompts.chat import Message
 from doxascope.hooks.prompts.options import make_options
 

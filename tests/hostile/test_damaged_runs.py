@@ -13,15 +13,15 @@ from typing import Any
 import pytest
 
 from doxascope import UserError
-from doxascope.experiments.comparing import compare
-from doxascope.experiments.comparing.page import page
-from doxascope.experiments.comparing.told import as_data
-from doxascope.experiments.engine.config import load_config, stored_config
-from doxascope.experiments.engine.runner import report, run
-from doxascope.experiments.engine.together import score_runs
-from doxascope.experiments.report.rows import as_row
-from doxascope.experiments.runs.folder import RunFolder
-from doxascope.experiments.runs.integrity import faults
+from doxascope.experiments.compare import compare
+from doxascope.experiments.compare.output import as_data
+from doxascope.experiments.compare.page import page
+from doxascope.experiments.report.cells import as_row
+from doxascope.experiments.run.config import load_config, stored_config
+from doxascope.experiments.run.folder import RunFolder
+from doxascope.experiments.run.integrity import faults
+from doxascope.experiments.run.joint_scores import score_runs
+from doxascope.experiments.run.runner import report, run
 
 FLIPS = 12
 """`make damage` flips a thousand."""

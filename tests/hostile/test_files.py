@@ -11,18 +11,16 @@ import numpy as np
 import pytest
 
 from doxascope import Item, RunConfig, UserError
-from doxascope.experiments.engine.items import items_of
-from doxascope.experiments.materials.choices.asked_sources import AskedSource
-from doxascope.experiments.materials.choices.benchmarks import load_csqa, load_hle, load_mmlu
-from doxascope.experiments.materials.choices.plain import load_plain
-from doxascope.experiments.materials.choices.sources import ChoiceSource
-from doxascope.experiments.materials.worlds.bif import parse_bif
+from doxascope.base.documents import read_csv, read_text
+from doxascope.base.settings import check_placeholders
+from doxascope.experiments.materials.choices.sources import ChoiceSource, load_csqa, load_hle, load_mmlu, load_plain
+from doxascope.experiments.materials.choices.tables import AskedSource
+from doxascope.experiments.materials.worlds.networks import parse_bif
 from doxascope.experiments.materials.worlds.source import WorldSource, load_world
-from doxascope.experiments.truth import Truth
-from doxascope.hooks.documents import read_csv, read_text
-from doxascope.hooks.settings import check_placeholders
+from doxascope.experiments.run.experiment import items_of
+from doxascope.experiments.suite.truth import Truth
 from doxascope.probes import Probe
-from doxascope.probes.estimators.readout import LinearReadout
+from doxascope.probes.estimators import LinearReadout
 from doxascope.probes.probe import ProbeMeta
 
 ASKED = {"question": "q", "choices": ["a", "b"]}

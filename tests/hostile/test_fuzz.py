@@ -22,19 +22,18 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from doxascope import UserError
-from doxascope.experiments.engine.config import load_config
+from doxascope.base.files import digest_of, json_digest
 from doxascope.experiments.probing.settings import load_job
-from doxascope.experiments.runs.folder import RunFolder
-from doxascope.experiments.runs.manifest import digest
-from doxascope.experiments.scoring.engine import score_understood
-from doxascope.experiments.scoring.number import Resampling
-from doxascope.experiments.tables.understand import understand
-from doxascope.hooks.files import digest_of
+from doxascope.experiments.run.config import load_config
+from doxascope.experiments.run.folder import RunFolder
 from doxascope.hooks.model.spec import DAY
 from doxascope.hooks.prompts.template import ChatTemplate
 from doxascope.hooks.store.commits import append_commit, read_commits
+from doxascope.metrics.contract import Resampling
+from doxascope.metrics.forms.recognition import understand
+from doxascope.metrics.scoring.engine import score_understood
 from doxascope.probes import Probe
-from doxascope.probes.estimators.readout import LinearReadout
+from doxascope.probes.estimators import LinearReadout
 from doxascope.probes.probe import ARRAYS as PROBE_ARRAYS
 from doxascope.probes.probe import ProbeMeta
 
@@ -224,7 +223,7 @@ def test_a_damaged_record_is_never_read_as_another(noise: bytes, place: int, nam
         at = place % (len(data) + 1)
         path.write_bytes(data[:at] + noise + data[at + len(noise) :])
         after = (run.manifest, list(run.commits()))  # refused, or the same
-        assert before == after or json.loads(path.read_bytes())["digest"] == digest(after[0])
+        assert before == after or json.loads(path.read_bytes())["digest"] == json_digest(after[0])
 
 
 @fuzz(60)
@@ -280,24 +279,20 @@ def world_of(path: Path) -> object:
 
 
 def asked_of(path: Path) -> object:
-    from doxascope.experiments.materials.choices.asked_sources import AskedSource
+    from doxascope.experiments.materials.choices.tables import AskedSource
 
     return AskedSource(file=str(path)).questions()
 
 
 def loaders() -> dict[str, tuple[str, Any, Callable[[Path], object]]]:
     """Name -> a file's name, what a good one holds, and what reads it."""
-    from doxascope.experiments.materials.choices import benchmarks as choices
-    from doxascope.experiments.materials.choices.plain import load_plain
-    from doxascope.experiments.materials.questions.change_my_view import load_views
-    from doxascope.experiments.materials.questions.forecastbench import load_forecastbench
-    from doxascope.experiments.materials.questions.openreview import load_openreview
-    from doxascope.experiments.materials.questions.table import load_table
+    from doxascope.experiments.materials.choices import sources as choices
+    from doxascope.experiments.materials.choices.sources import load_plain
+    from doxascope.experiments.materials.questions import load_forecastbench, load_openreview, load_table, load_views
     from doxascope.experiments.materials.scenarios import published_sets as published
-    from doxascope.experiments.materials.scenarios.stored_evidence import read_evidence
-    from doxascope.experiments.materials.scenarios.table import load_scenarios
-    from doxascope.experiments.materials.worlds.quite import quite_contexts
-    from doxascope.probes.truth.csv_files import csv_statements
+    from doxascope.experiments.materials.scenarios.tables import load_scenarios, read_evidence
+    from doxascope.experiments.materials.worlds.contexts import quite_contexts
+    from doxascope.probes.statements import csv_statements
 
     csqa = {"question": "q", "choices": {"label": ["A", "B"], "text": ["x", "y"]}, "answerKey": "A"}
     bbq = {"context": "c", "question": "q", "context_condition": "ambig", **ANSWERS}

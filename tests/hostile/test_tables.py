@@ -10,8 +10,8 @@ import pandas as pd
 import pytest
 
 from doxascope import UserError
-from doxascope.experiments.scoring.engine import score_table
-from doxascope.hooks.text import as_csv
+from doxascope.base.text import as_csv
+from doxascope.metrics.scoring.engine import score_table
 
 BELIEFS = "readout_id,item,kind,method,option,prob"
 STEPS = "trajectory,step,belief"

@@ -4,17 +4,19 @@ in one line, soon and without filling the memory."""
 import json
 import os
 import shutil
+import signal
 import time
 from collections.abc import Callable, Iterator
 from datetime import date
 from pathlib import Path
+from threading import Timer
 from typing import Any
 
 import pytest
 
 from doxascope import UserError, load
-from doxascope.experiments.engine.config import load_config
-from doxascope.experiments.engine.runner import run
+from doxascope.experiments.run.config import load_config
+from doxascope.experiments.run.runner import run
 from doxascope.hooks.model.spec import DAY
 from doxascope.hooks.prompts.template import SECONDS, ChatTemplate
 
@@ -102,6 +104,30 @@ def test_a_hostile_template_is_refused_in_one_line_and_soon(name: str, monkeypat
     assert "\n" not in str(told.value)
 
 
+def test_a_template_that_was_stopped_renders_the_next_conversation() -> None:
+    loops = "{% for i in range(99999) %}{% for j in range(99999) %}{% endfor %}{% endfor %}"
+    template = ChatTemplate("{% if messages|length > 2 %}" + loops + "{% endif %}{{ messages[0].content }}", DAY)
+    for _ in range(2):
+        with pytest.raises(UserError, match="takes longer than 3 s for one prompt"):
+            template.render(CHAT)
+        assert template.render(HELLO) == "Hello"
+
+
+@pytest.mark.skipif(not hasattr(signal, "SIGSTOP"), reason="the system cannot stop a process")
+def test_a_machine_that_is_busy_takes_nothing_of_a_prompt_s_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("doxascope.hooks.prompts.template.SECONDS", 0.3)
+    template = ChatTemplate("{{ messages[0].content }}", DAY)
+    worker = template._worker
+    os.kill(worker.pid, signal.SIGSTOP)
+    goes_on = Timer(1.0, os.kill, (worker.pid, signal.SIGCONT))
+    goes_on.start()
+    began = time.monotonic()
+    assert template.render(HELLO) == "Hello"
+    assert time.monotonic() - began > 0.9
+    assert template._worker is worker  # it was not killed
+    goes_on.join()
+
+
 def test_the_date_is_a_setting() -> None:
     template = "{{ strftime_now('%d %b %Y') }}"
     assert ChatTemplate(template, DAY).render(HELLO) == DAY.strftime("%d %b %Y")
@@ -162,7 +188,7 @@ def test_the_date_is_part_of_what_a_model_is_and_the_prompt_of_what_was_said(dat
 def test_a_hostile_template_of_a_model_is_one_line(tiny_folder: Path, tmp_path: Path) -> None:
     folder = Path(shutil.copytree(tiny_folder, tmp_path / "hostile"))
     (folder / "chat_template.jinja").write_text(HOSTILE["multiply"])
-    with pytest.raises(UserError, match="chat template cannot be used: it asks for more than"):
+    with pytest.raises(UserError, match="chat template cannot be used: it takes too much memory"):
         load(str(folder))
     config = json.loads((folder / "tokenizer_config.json").read_text())
     (folder / "chat_template.jinja").unlink()

@@ -12,6 +12,7 @@ from scipy.special import log_softmax
 from doxascope.metrics import (
     BeliefGate,
     PairedDifference,
+    Resampling,
     bca_interval,
     belief_gate,
     bootstrap_moments,
@@ -57,7 +58,7 @@ def test_copies_within_clusters_are_no_evidence(seed: int, copies: int) -> None:
     values, groups = rng.normal(0.3, 1, 9), np.arange(9)
     again = np.repeat(values, copies), np.repeat(groups, copies)
     assert sign_flip_test(*again).p == pytest.approx(sign_flip_test(values, groups).p)
-    one, many = cluster_mean(values, groups, seed=0), cluster_mean(*again, seed=0)
+    one, many = cluster_mean(values, groups), cluster_mean(*again)
     assert (many.mean, many.se, many.ci_lo) == pytest.approx((one.mean, one.se, one.ci_lo))
     assert sign_flip_test(-values, groups).p == pytest.approx(sign_flip_test(values, groups).p)
 
@@ -107,9 +108,11 @@ def test_split_regression_does_not_know_the_side_or_the_names_of_cells(seed: int
     b, y = rng.uniform(0.2, 0.8, 160), rng.integers(0, 2, 160)
     q = np.clip(b + rng.normal(0, 0.1, 160), 0, 1)
     question, cell = np.tile(np.arange(20), 8), np.repeat(np.arange(8), 20)
-    plain = brier_on_split_martingale(b, q, y, question, cell, splits=2, draws=20)
-    turned = brier_on_split_martingale(1 - b, 1 - q, 1 - y, question, cell, splits=2, draws=20)
-    named = brier_on_split_martingale(b, q, y, question, np.array(list("hgfedcba"))[cell], splits=2, draws=20)
+    plain = brier_on_split_martingale(b, q, y, question, cell, splits=2, how=Resampling(draws=20))
+    turned = brier_on_split_martingale(1 - b, 1 - q, 1 - y, question, cell, splits=2, how=Resampling(draws=20))
+    named = brier_on_split_martingale(
+        b, q, y, question, np.array(list("hgfedcba"))[cell], splits=2, how=Resampling(draws=20)
+    )
     for other in (turned, named):
         assert (other.coef, other.se) == pytest.approx((plain.coef, plain.se))
 
@@ -149,18 +152,18 @@ def _means(sums: np.ndarray) -> np.ndarray:
 def test_paired_differences_turn_with_the_kinds_and_keep_their_p(seed: int, n: int) -> None:
     one, two = np.random.default_rng(seed).uniform(size=(2, n))
     groups = np.arange(n) // 2
-    plain = paired_difference([one], [two], lambda x: float(np.mean(x)), groups, draws=200)
-    turned = paired_difference([two], [one], lambda x: float(np.mean(x)), groups, draws=200)
+    plain = paired_difference([one], [two], lambda x: float(np.mean(x)), groups, how=Resampling(draws=200))
+    turned = paired_difference([two], [one], lambda x: float(np.mean(x)), groups, how=Resampling(draws=200))
     assert (turned.difference, turned.ci_lo, turned.ci_hi) == pytest.approx(
         (-plain.difference, -plain.ci_hi, -plain.ci_lo)
     )
     assert turned.p == pytest.approx(plain.p)
     ones = np.ones(n)
     sums = paired_difference_moments(
-        np.column_stack([one, ones]), np.column_stack([two, ones]), _means, groups, draws=200
+        np.column_stack([one, ones]), np.column_stack([two, ones]), _means, groups, how=Resampling(draws=200)
     )
     assert (sums.difference, sums.ci_lo, sums.p) == pytest.approx((plain.difference, plain.ci_lo, plain.p))
-    shifted = paired_difference([one + 7], [two + 7], lambda x: float(np.mean(x)), groups, draws=200)
+    shifted = paired_difference([one + 7], [two + 7], lambda x: float(np.mean(x)), groups, how=Resampling(draws=200))
     assert (shifted.difference, shifted.ci_lo) == pytest.approx((plain.difference, plain.ci_lo))
 
 
@@ -194,13 +197,17 @@ def test_bca_moves_with_the_units_and_turns_with_the_sign(seed: int, unit: float
 def test_resampled_sums_know_rows_only_through_their_clusters(seed: int) -> None:
     rng = np.random.default_rng(seed)
     moments, groups = rng.normal(size=(12, 2)), np.arange(12) // 3
-    plain = bootstrap_moments(moments, groups, lambda s: s, seed=1, draws=20)
-    halves = bootstrap_moments(np.repeat(moments, 2, axis=0) / 2, np.repeat(groups, 2), lambda s: s, seed=1, draws=20)
+    plain = bootstrap_moments(moments, groups, lambda s: s, how=Resampling(seed=1, draws=20))
+    halves = bootstrap_moments(
+        np.repeat(moments, 2, axis=0) / 2, np.repeat(groups, 2), lambda s: s, how=Resampling(seed=1, draws=20)
+    )
     within = (np.arange(12).reshape(4, 3)[:, rng.permutation(3)]).ravel()
-    named = bootstrap_moments(moments[within], np.array(list("wxyz"))[groups], lambda s: s, seed=1, draws=20)
+    named = bootstrap_moments(
+        moments[within], np.array(list("wxyz"))[groups], lambda s: s, how=Resampling(seed=1, draws=20)
+    )
     np.testing.assert_allclose(halves, plain)
     np.testing.assert_allclose(named, plain)
-    doubled = bootstrap_moments(2 * moments, groups, lambda s: s, seed=1, draws=20)
+    doubled = bootstrap_moments(2 * moments, groups, lambda s: s, how=Resampling(seed=1, draws=20))
     np.testing.assert_allclose(doubled, 2 * plain)
 
 
@@ -258,7 +265,11 @@ def test_competence_knows_neither_order_nor_copies_nor_which_side_is_rejected(se
 
     def judged(before: np.ndarray, after: np.ndarray, items: np.ndarray) -> BeliefGate:
         return belief_gate(
-            template=np.full(len(items), "t"), prior_rejected=before, post_rejected=after, groups=items, draws=200
+            template=np.full(len(items), "t"),
+            prior_rejected=before,
+            post_rejected=after,
+            groups=items,
+            how=Resampling(draws=200),
         )
 
     plain = judged(before, after, items)

@@ -15,6 +15,7 @@ from scipy.special import softmax
 from sklearn.metrics import accuracy_score, mean_absolute_error, root_mean_squared_error
 
 from doxascope.metrics import (
+    Resampling,
     argmax_accuracy,
     b_score,
     bayes_error,
@@ -99,11 +100,11 @@ def test_accuracy_and_errors_are_those_of_sklearn(seed: int) -> None:
     p, truth = rng.dirichlet(np.ones(4), 15), rng.integers(0, 4, 15)
     assert argmax_accuracy(p, truth) == pytest.approx(accuracy_score(truth, p.argmax(axis=1)))
     syc, base, bayes = rng.uniform(size=(3, 15))
-    score = bayes_error(syc, bayes, draws=10)
+    score = bayes_error(syc, bayes, how=Resampling(draws=10))
     assert score.rmse == pytest.approx(root_mean_squared_error(bayes, syc))
     assert score.mae == pytest.approx(mean_absolute_error(bayes, syc))
     change = root_mean_squared_error(bayes, syc) - root_mean_squared_error(bayes, base)
-    assert sycophancy_error(base, syc, bayes, draws=10).sycophancy_error == pytest.approx(change)
+    assert sycophancy_error(base, syc, bayes, how=Resampling(draws=10)).sycophancy_error == pytest.approx(change)
 
 
 @few
@@ -159,7 +160,7 @@ def test_directions_are_the_rules_read_in_whole_numbers(rows: list[tuple[int, in
     expected = [said(*row) for row in rows]
     arrays = np.array(rows).T / 10
     assert list(direction(*arrays).labels) == expected
-    rates = direction_rates(*arrays, draws=10)
+    rates = direction_rates(*arrays, how=Resampling(draws=10))
     assert {name: getattr(rates, name) for name in set(expected)} == pytest.approx(
         {name: expected.count(name) / len(rows) for name in set(expected)}
     )
@@ -226,7 +227,7 @@ def test_noise_and_hindsight_bias_the_slope_as_the_formulas_say() -> None:
 @given(seeds)
 def test_a_transfer_is_a_weighted_mean_of_the_shares_of_its_pairs(seed: int) -> None:
     base, moved, update = np.random.default_rng(seed).uniform(0.5, 2, (3, 8))
-    score = transfer_fraction(base, base + moved, base + update, draws=10)
+    score = transfer_fraction(base, base + moved, base + update, how=Resampling(draws=10))
     assert score.transfer == pytest.approx(np.average(moved / update, weights=update))
 
 

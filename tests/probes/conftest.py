@@ -6,11 +6,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from doxascope.probes.data.dataset import ProbeData
-from doxascope.probes.data.features import ArrayFeatures, ReadAt
-from doxascope.probes.targets import make_target
-from doxascope.probes.truth.computed import computed_statements
-from doxascope.probes.truth.statement import statement_rows
+from doxascope.probes.dataset import ProbeData, make_target
+from doxascope.probes.features import ArrayFeatures, ReadAt
+from doxascope.probes.statements import computed_statements, statement_rows
 
 
 @pytest.fixture(scope="session")

@@ -7,22 +7,12 @@ import numpy as np
 import pytest
 
 from doxascope.hooks.prompts.places import LAST, Position
-from doxascope.probes.card.claims import NEEDED_FOR_BELIEF, Card, report_card
-from doxascope.probes.card.site_rule import (
-    BELIEF,
-    DECODED,
-    NOTHING,
-    READ_OUT,
-    TOO_FEW,
-    ReadingSite,
-    name_of,
-    reading_site,
-)
-from doxascope.probes.data.dataset import ProbeData
-from doxascope.probes.evidence.study import study
-from doxascope.probes.folds import grouped_folds
-from doxascope.probes.plan import StudyPlan, Thresholds
-from doxascope.probes.selection.sweep import sweep
+from doxascope.probes.dataset import ProbeData
+from doxascope.probes.evidence.study import StudyPlan, Thresholds, study
+from doxascope.probes.features import BELIEF, DECODED, NOTHING, READ_OUT, TOO_FEW, ReadingSite, name_of, reading_site
+from doxascope.probes.groups import grouped_folds
+from doxascope.probes.report_card import NEEDED_FOR_BELIEF, Card, report_card
+from doxascope.probes.sweep import sweep
 
 PLAN = StudyPlan(permutations=39, refits=20, penalties=(1.0, 100.0), control_draws=5)
 

@@ -7,15 +7,13 @@ import numpy as np
 import pytest
 from scipy.stats import kendalltau
 
-from doxascope.experiments.planted.steered import along_an_estimate
-from doxascope.metrics.inference.tails import t_interval
-from doxascope.probes.card.claims import weakest
-from doxascope.probes.causal.check import judged
-from doxascope.probes.causal.claims import NEEDED_FOR_USE
-from doxascope.probes.causal.data import ACTION, OUTCOMES, PLAIN, Arm, CausalData
-from doxascope.probes.causal.effects import causal_gain, control, exceeded_by_few, kendall, per_dose, random_band
-from doxascope.probes.causal.erased import dependence
-from doxascope.probes.causal.plan import CausalPlan, CausalThresholds
+from doxascope.experiments.synthetic.validation.probe_use import along_an_estimate
+from doxascope.metrics.inference.intervals import t_interval
+from doxascope.probes.causal.claims import NEEDED_FOR_USE, judged
+from doxascope.probes.causal.erasure import dependence
+from doxascope.probes.causal.plan import ACTION, OUTCOMES, PLAIN, Arm, CausalData, CausalPlan, CausalThresholds
+from doxascope.probes.causal.steering import causal_gain, control, exceeded_by_few, kendall, per_dose, random_band
+from doxascope.probes.report_card import weakest
 
 PLAN = CausalPlan(directions=("d",), draws=200, erase=False, surgery=(), random=39)
 SIZES = (1, 1, 2, 2, 3, 3, 5, 8, 8, 12)

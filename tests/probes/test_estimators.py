@@ -13,11 +13,8 @@ from sklearn.linear_model import LogisticRegression
 
 from doxascope import UserError
 from doxascope.probes import ContrastConsistentSearch, LinearReadout, MeanDifference, RidgeOnLogOdds, SoftLogistic
-from doxascope.probes.estimators.attention import AttentionPooling, pooled_loss
-from doxascope.probes.estimators.logistic import soft_logistic
-from doxascope.probes.estimators.readout import standardised
-from doxascope.probes.estimators.ridge import ridge
-from doxascope.probes.evidence.skill import out_of_fold_r2
+from doxascope.probes.estimators import AttentionPooling, pooled_loss, ridge, soft_logistic, standardised
+from doxascope.probes.evidence.crossfit import out_of_fold_r2
 
 CASES = (
     Path(os.environ.get("DOXASCOPE_DATA", Path(__file__).parents[2] / "../shared/data")).parent / "cases/metrics.json"

@@ -8,23 +8,17 @@ import pytest
 from scipy.special import expit
 from sklearn.metrics import roc_auc_score
 
-from doxascope.probes.data.dataset import ProbeData
-from doxascope.probes.estimators.ridge import ridge
-from doxascope.probes.evidence.calibration import calibrate, shift_test
-from doxascope.probes.evidence.complement import complement_gaps, pair_rows
+from doxascope.probes.dataset import ProbeData, make_target
+from doxascope.probes.estimators import ridge
+from doxascope.probes.evidence.calibration import calibrate, shift_test, update_behind_probe
 from doxascope.probes.evidence.controls import baseline_r2, learning_curve, selectivity, surface_features
-from doxascope.probes.evidence.crossfit import cross_fit
-from doxascope.probes.evidence.error_model import update_behind_probe
-from doxascope.probes.evidence.estimators import compare_estimators
+from doxascope.probes.evidence.crossfit import Refitted, auc, cross_fit, log_loss_skill, recall_at, refit
+from doxascope.probes.evidence.estimator_comparison import compare_estimators
 from doxascope.probes.evidence.incremental import incremental_validity
-from doxascope.probes.evidence.lead import lead_in_tokens
-from doxascope.probes.evidence.refit import Refitted, refit
-from doxascope.probes.evidence.skill import auc, log_loss_skill, recall_at
-from doxascope.probes.evidence.study import Beside, study
-from doxascope.probes.evidence.transfer import transfer_matrix
-from doxascope.probes.folds import grouped_folds
-from doxascope.probes.plan import StudyPlan
-from doxascope.probes.targets import make_target
+from doxascope.probes.evidence.study import Beside, StudyPlan, study
+from doxascope.probes.evidence.token_lead import lead_in_tokens
+from doxascope.probes.evidence.transfer import complement_gaps, pair_rows, transfer_matrix
+from doxascope.probes.groups import grouped_folds
 
 PENALTIES = (1.0, 100.0)
 

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from doxascope import UserError
-from doxascope.probes.folds import check_folds, grouped_folds
+from doxascope.probes.groups import check_folds, grouped_folds
 
 
 def test_groups_stay_whole_and_folds_are_of_one_size() -> None:

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from doxascope import UserError
-from doxascope.probes.kept import kept
+from doxascope.probes.job import kept
 
 
 class Order:

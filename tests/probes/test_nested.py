@@ -11,10 +11,10 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 from doxascope import UserError
-from doxascope.probes.evidence.skill import out_of_fold_r2
-from doxascope.probes.selection.nested import nested_ridge, spread_of_targets
-from doxascope.probes.selection.permute import permuted_targets
-from doxascope.probes.selection.sweep import combine, permutation_p, sweep_point
+from doxascope.probes.cross_validation import nested_ridge, spread_of_targets
+from doxascope.probes.evidence.crossfit import out_of_fold_r2
+from doxascope.probes.groups import permuted_targets
+from doxascope.probes.sweep import combine, permutation_p, sweep_point
 
 PENALTIES = (0.5, 10.0, 300.0)
 

@@ -12,11 +12,11 @@ import pytest
 from doxascope import UserError
 from doxascope.hooks.store import Header
 from doxascope.probes import Probe, import_probe
-from doxascope.probes.data.dataset import ProbeData
-from doxascope.probes.data.features import ReadAt
-from doxascope.probes.folds import grouped_folds
+from doxascope.probes.dataset import ProbeData
+from doxascope.probes.evidence.study import StudyPlan
+from doxascope.probes.features import ReadAt
+from doxascope.probes.groups import grouped_folds
 from doxascope.probes.job import RegisteredPlace, train
-from doxascope.probes.plan import StudyPlan
 
 MODEL = {"name": "tiny", "architecture": "Llama", "n_layers": 4, "d_model": 20, "weights": "abc", "tokenizer": "t"}
 PLAN = StudyPlan(penalties=(1.0, 100.0))

@@ -9,12 +9,11 @@ import pandas as pd
 import pytest
 
 from doxascope import UserError
-from doxascope.hooks.spread import spread_over
-from doxascope.probes.data.dataset import ProbeData
-from doxascope.probes.data.features import ArrayFeatures, ReadAt
-from doxascope.probes.folds import grouped_folds
-from doxascope.probes.selection.sweep import AtPoint, Sweep, at_depth, sweep
-from doxascope.probes.targets import make_target
+from doxascope.base.parallel import spread_over
+from doxascope.probes.dataset import ProbeData, make_target
+from doxascope.probes.features import ArrayFeatures, ReadAt
+from doxascope.probes.groups import grouped_folds
+from doxascope.probes.sweep import AtPoint, Sweep, at_depth, sweep
 
 
 def swept(data: ProbeData, draws: int = 99) -> Sweep:

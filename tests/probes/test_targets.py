@@ -7,10 +7,8 @@ import pandas as pd
 import pytest
 
 from doxascope import UserError
-from doxascope.probes.data.beliefs import OF_THE_RUN, join_targets
-from doxascope.probes.data.dataset import ProbeData
-from doxascope.probes.data.features import ArrayFeatures, ReadAt
-from doxascope.probes.targets import make_target
+from doxascope.probes.dataset import OF_THE_RUN, ProbeData, join_targets, make_target
+from doxascope.probes.features import ArrayFeatures, ReadAt
 
 ROWS = pd.DataFrame(
     {"readout_id": list("abcd"), "cluster": ["x", "x", "y", "z"], "group": ["x", "x", "y", "z"], "store": 0}

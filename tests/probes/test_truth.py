@@ -7,9 +7,7 @@ from pathlib import Path
 import pytest
 
 from doxascope import UserError
-from doxascope.probes.truth.computed import computed_statements
-from doxascope.probes.truth.csv_files import csv_statements
-from doxascope.probes.truth.statement import Statement, statement_rows
+from doxascope.probes.statements import Statement, computed_statements, csv_statements, statement_rows
 
 
 def holds(text: str) -> bool:

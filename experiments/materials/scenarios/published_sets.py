@@ -10,9 +10,9 @@ from typing import Any
 
 import numpy as np
 
-from ....hooks.documents import read_json_rows
-from ....hooks.errors import UserError, in_one_line
-from ..questions.table import read_rows
+from ....base.documents import read_json_rows
+from ....base.errors import UserError, in_one_line
+from ..questions import read_rows
 from .scenario import Scenario, clause
 
 CASINO = ("dialogue_id", "chat_logs", "participant_info")

@@ -6,17 +6,13 @@ from typing import Any, Literal
 
 from pydantic import Field, model_validator
 
-from ....hooks.documents import read_csv, version_of
-from ....hooks.errors import UserError, nearest
-from ....hooks.settings import Settings
-from .bif import load_bif
-from .contexts import drawn_contexts
-from .description import Description, TargetState, Variable, embedded, load_description
-from .learning import maximum_likelihood
-from .of_network import NetworkWorld, written_network
-from .of_table import TableWorld, table_world
-from .quite import quite_contexts
-from .world import Context, World
+from ....base.documents import read_csv, version_of
+from ....base.errors import UserError, nearest
+from ....base.settings import Settings
+from .contexts import drawn_contexts, quite_contexts
+from .networks import NetworkWorld, load_bif, written_network
+from .people import TableWorld, maximum_likelihood, table_world
+from .world import Context, Description, TargetState, Variable, World, embedded, load_description
 
 BREAST_CANCER, QUITE = "breast-cancer", "quite"
 SUPPORT = {BREAST_CANCER: 20}
@@ -99,7 +95,7 @@ def _described(source: WorldSource, description: Description) -> World:
         return _table(source, description, breast_cancer(), where)
     if source.data is not None:
         return _table(source, description, read_csv(Path(source.data)), where)
-    if any(one.table is not None for one in description.variables.values()):
+    if any(variable.table is not None for variable in description.variables.values()):
         return NetworkWorld(description, written_network(description, where), where)
     raise UserError(f"{where}: is in words alone; name its figures by world.data, a .csv or .bif file")
 

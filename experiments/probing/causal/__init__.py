@@ -1,6 +1,6 @@
 """Causal checks of probes: contexts, interventions, and what they change."""
 
-from ....probes.causal.check import CausalCheck
+from ....probes.causal.claims import CausalCheck
 from ....probes.causal.plan import CausalPlan, CausalThresholds
 from .check import causal_check
 from .contexts import Background, CausalContext, CausalPlace, CausalQuestion, WithoutFold

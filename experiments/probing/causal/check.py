@@ -7,23 +7,40 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ....hooks.edits.vector import as_vector
-from ....hooks.errors import UserError
+from ....base.errors import UserError
+from ....hooks.edits.vectors import as_vector
 from ....hooks.lm import LanguageModel
 from ....hooks.prompts.chat import Conversation, as_conversations
-from ....metrics.validation import Floats
-from ....probes.causal.check import CausalCheck, judged
-from ....probes.causal.data import CausalData
-from ....probes.causal.plan import CausalPlan
-from ....probes.estimators.readout import LinearReadout
+from ....metrics.contract import Floats
+from ....probes.causal.claims import CausalCheck, judged
+from ....probes.causal.plan import CausalData, CausalPlan
+from ....probes.estimators import LinearReadout
 from ....probes.probe import MODEL_KEYS, Probe
-from .arms import Arms, by_turns, erasing_folds, fitted_erasers, paired, unrelated_step
-from .contexts import Background, CausalContext, CausalPlace, WithoutFold, require_contexts
-from .directions import random_steps, scaled_directions
-from .reading import Keep, Session, compute, features_of, readings_of
+from .contexts import (
+    Background,
+    CausalContext,
+    CausalPlace,
+    Keep,
+    Session,
+    WithoutFold,
+    compute,
+    features_of,
+    readings_of,
+    require_contexts,
+)
+from .interventions import (
+    Arms,
+    by_turns,
+    erasing_folds,
+    fitted_erasers,
+    paired,
+    random_steps,
+    scaled_directions,
+    unrelated_step,
+)
 
 if TYPE_CHECKING:
-    from ....hooks.edits.vector import VectorLike
+    from ....hooks.edits.vectors import VectorLike
 
 SHORT = 20
 """Characters up to which a text may stand within another by chance."""

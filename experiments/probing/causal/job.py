@@ -7,37 +7,33 @@ from typing import Any
 
 import numpy as np
 
-from .... import __version__
-from ....hooks.documents import read_json, read_text
-from ....hooks.errors import UserError, in_one_line
-from ....hooks.files import atomic_write
+from ....base.documents import read_json, read_text
+from ....base.errors import UserError, in_one_line
+from ....base.files import atomic_write
+from ....base.progress import progress
+from ....base.version import __version__
 from ....hooks.prompts.options import Option, make_options
 from ....hooks.prompts.places import LAST, Position
-from ....hooks.verbal.formats import count_format
-from ....probes.card.claims import USED, Card, CausalVerdict
-from ....probes.causal.check import CausalCheck
-from ....probes.causal.claims import FALSIFIER
-from ....probes.data.neutral import neutral_chats
-from ....probes.kept import kept
+from ....hooks.verbal.number_formats import count_format
+from ....probes.causal.claims import FALSIFIER, CausalCheck
+from ....probes.job import kept
 from ....probes.probe import ENDINGS, Probe
-from ...engine.config import stored_config
-from ...engine.progress import progress
-from ...experiment import Question, RunConfig
-from ...report.again import make_again
-from ...report.rows import jsonable
+from ....probes.report_card import USED, Card, CausalVerdict
+from ....probes.statements import neutral_chats
+from ...report.cells import jsonable
+from ...report.page import make_again
 from ...report.text import aligned
-from ...runs.folder import RunFolder
-from ..folder import job_folder
+from ...run.config import stored_config
+from ...run.experiment import Question, RunConfig
+from ...run.folder import RunFolder
+from ..data import Loaded, load_runs
 from ..page import of_card
-from ..reread import require_same_model
-from ..rows import Loaded, load_runs
-from ..settings import ProbeJob
-from .arms import by_turns
+from ..rereading import require_same_model
+from ..settings import CausalAction, CausalJob, CausalStated, ProbeJob, job_folder
 from .check import causal_check
-from .contexts import Background, CausalContext, CausalPlace, CausalQuestion
+from .contexts import Background, CausalContext, CausalPlace, CausalQuestion, Keep
+from .interventions import by_turns
 from .page import page
-from .reading import Keep
-from .settings import CausalAction, CausalJob, CausalStated
 
 LONGEST = 100_000
 """Characters of a file of neutral prompts."""
@@ -50,7 +46,7 @@ def causal_job(job: CausalJob, out: Path, allow_code: tuple[Path, ...] = ()) -> 
     Raises UserError for no run or no probe, a probe of another model or place, and a run whose questions cannot be
     asked again.
     """
-    from ....hooks.lm import load
+    from ....hooks.lm import open_model
 
     if len(job.runs) != 1 or job.probe is None:
         raise UserError("causal: give one run that kept its activations, and a trained probe by -o probe=PATH")
@@ -73,7 +69,7 @@ def causal_job(job: CausalJob, out: Path, allow_code: tuple[Path, ...] = ()) -> 
     )
     folder = _folder(job, contexts, out)
     given = {name: _direction(path) for name, path in job.directions.items()}
-    with folder.writing(), load(config.model, terminators=config.terminators) as lm:
+    with folder.writing(), open_model(config.model, terminators=config.terminators) as lm:
         require_same_model(lm, loaded.header)
         with progress(len(contexts), "context", f"causal check of {probe.meta.name}") as advance:
             found = causal_check(
@@ -215,7 +211,7 @@ def _neutral(job: CausalJob) -> list[str]:
 
 
 def _direction(path: Path) -> Any:
-    from ....hooks.edits.vector import Vector
+    from ....hooks.edits.vectors import Vector
 
     with in_one_line(path, "give a .npy file of one direction"):
         return Vector(np.load(path, allow_pickle=False), path.stem, str(path))

@@ -5,22 +5,23 @@ from typing import Any
 
 import numpy as np
 
-from .... import __version__
-from ....metrics.inference.jackknife import Contrast
-from ....metrics.score import Score
-from ....probes.card.claims import told as told_fit
-from ....probes.causal.check import CausalCheck
-from ....probes.causal.claims import FALSIFIER, NEEDED_FOR_USE, told, told_slope
-from ....probes.causal.data import ACTION, COVERAGE, EXACT, PROBE, VERBAL
-from ....probes.causal.plan import CausalPlan
+from ....base.text import shown
+from ....base.version import __version__
+from ....metrics.contract import Score
+from ....metrics.inference.regression import Contrast
+from ....metrics.number import interval_text
+from ....probes.causal.claims import FALSIFIER, NEEDED_FOR_USE, CausalCheck, told, told_slope
+from ....probes.causal.plan import ACTION, COVERAGE, EXACT, PROBE, VERBAL, CausalPlan
 from ....probes.probe import Probe
-from ...experiment import Figure
+from ....probes.report_card import told as told_fit
 from ...report.blocks import Block, Cell, Primary, Prose, Stamp, TableBlock, Top
 from ...report.cells import NONE, score_cell
+from ...report.figures import Panel, chart
+from ...report.findings import Figure
+from ...report.marks import Axis, line, ranges, rule
 from ...report.page import Page
-from ...report.plotting import INK, MARK, REFERENCE, panel_figure
-from ...scoring.number import interval_text, shown
-from .settings import CausalJob
+from ...report.svg import INK
+from ..settings import CausalJob
 
 NAMES = {
     PROBE: "probe belief, log-odds",
@@ -33,10 +34,6 @@ UNITS = {PROBE: "nats", EXACT: "nats", ACTION: "share", VERBAL: "probability", C
 NOTHING = 1e-3
 """The largest change that is drawn as none: a panel of rounding errors would look like an effect."""
 CONTROLS = {"unrelated": "another concept", "position": "the wrong token", "layer": "the wrong layer"}
-KEY: dict[str, Any] = {
-    "steered": {"color": MARK, "marker": "o", "markersize": 3, "linewidth": 1},
-    "random directions": {"color": INK, "linewidth": 5, "alpha": 0.35},
-}
 
 
 def page(found: CausalCheck, job: CausalJob, probe: Probe, model: str) -> Page:
@@ -81,37 +78,26 @@ def page(found: CausalCheck, job: CausalJob, probe: Probe, model: str) -> Page:
 
 def dose_figure(found: CausalCheck, plan: CausalPlan) -> Figure:
     """Mean changes over the doses, a panel for each outcome; the band of random directions at the registered dose."""
-    response, band = found.numbers.response, found.numbers.band
-
-    def draw(axes: Any, outcome: str) -> None:
-        changes = response.changes[outcome]
-        means = [one.mean for one in changes]
-        below, above = (
-            np.nan_to_num([abs(one.mean - end) for one, end in zip(changes, ends, strict=True)])
-            for ends in zip(*((one.ci_lo, one.ci_hi) for one in changes), strict=True)
-        )
-        axes.axhline(0.0, **REFERENCE)
-        if outcome == EXACT and band is not None:
-            for sign in (-1, 1):
-                axes.plot(
-                    [sign * plan.dose] * 2, [-band.half, band.half], solid_capstyle="butt", **KEY["random directions"]
-                )
-        axes.errorbar(response.doses, means, yerr=[below, above], elinewidth=0.8, **KEY["steered"])
-        axes.set_xlabel("dose, SD")
-        axes.set_ylabel(f"change, {UNITS[outcome]}")
-        axes.ticklabel_format(axis="y", style="plain", useOffset=False)
-        if np.nanmax(np.abs([*np.ravel(means), *below, *above]), initial=0.0) < NOTHING:
-            axes.set_ylim(-NOTHING, NOTHING)
-
+    response, random = found.numbers.response, found.numbers.band
+    panels = []
+    for outcome, changes in response.changes.items():
+        means, lo, hi = ([getattr(one, name) for one in changes] for name in ("mean", "ci_lo", "ci_hi"))
+        marks = [rule(0)]
+        if outcome == EXACT and random is not None:
+            half, at = [random.half] * 2, [-plan.dose, plan.dose]
+            marks.append(ranges(at, np.negative(half), half, "random directions", color=INK, width=5, alpha=0.35))
+        marks += [ranges(response.doses, lo, hi, width=0.8), line(response.doses, means, "steered", width=1, dots=3)]
+        largest = np.nanmax(np.abs([*means, *lo, *hi]), initial=0.0)
+        y = Axis(f"change, {UNITS[outcome]}", (-NOTHING, NOTHING) if largest < NOTHING else None)
+        panels.append(Panel(NAMES[outcome], marks, y=y))
     caption = (
         f"Mean change from the unedited branch, with intervals over groups. Grey, at {plan.dose:g} SD, which was "
         f"registered: where {plan.level:.0%} of the random directions of the same length lie, by half the difference "
         "of their two signs."
-        if band is not None
+        if random is not None
         else "Mean change from the unedited branch, with intervals over groups. No random direction was tried."
     )
-    key = KEY if band is not None else {"steered": KEY["steered"]}
-    return panel_figure("Dose response", [(NAMES[o], o) for o in response.changes], draw, caption, columns=3, key=key)
+    return chart("Dose response", panels, caption, x=Axis("dose, SD"), columns=3)
 
 
 def _claims(found: CausalCheck) -> TableBlock:

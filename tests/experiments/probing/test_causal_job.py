@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 from doxascope.experiments.probing.causal import CausalPlan
-from doxascope.experiments.probing.causal.settings import load_causal
-from doxascope.experiments.report.again import PART
+from doxascope.experiments.probing.settings import load_causal
+from doxascope.experiments.report.page import PART
 from doxascope.probes import Probe
 
 JOB = """
@@ -33,8 +33,8 @@ Call = Callable[..., Any]
 @pytest.fixture(scope="module")
 def place(tiny_folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder with a run of eight facts, jobs and a direction of somebody else's."""
-    from doxascope.experiments.engine.config import load_config
-    from doxascope.experiments.engine.runner import run
+    from doxascope.experiments.run.config import load_config
+    from doxascope.experiments.run.runner import run
 
     out = tmp_path_factory.mktemp("causal")
     settings = ["items=6", "stated.numbers=[]", "token_budget=4096", "capture.sites=[resid_post]", "bootstrap_draws=50"]

@@ -7,11 +7,10 @@ import re
 import numpy as np
 import pytest
 
-from doxascope.experiments.probing.figures import head_maps
-from doxascope.experiments.probing.page import learnt, recalled
-from doxascope.probes.data.features import ReadAt
-from doxascope.probes.evidence.skill import recall_at
-from doxascope.probes.selection.sweep import Sweep
+from doxascope.experiments.probing.page import head_maps, learnt, recalled
+from doxascope.probes.evidence.crossfit import recall_at
+from doxascope.probes.features import ReadAt
+from doxascope.probes.sweep import Sweep
 
 
 def heads_at(layers: list[int], r2: float, band: float = 0.2) -> Sweep:

@@ -11,14 +11,13 @@ import pytest
 import torch
 
 from doxascope import UserError
-from doxascope.experiments.engine.config import load_config
-from doxascope.experiments.engine.runner import run
-from doxascope.experiments.probing.apply import apply_job
-from doxascope.experiments.probing.job import train_job
-from doxascope.experiments.probing.passing import lens_job, option_ids
-from doxascope.experiments.probing.rows import load_runs
+from doxascope.experiments.probing.data import load_runs
+from doxascope.experiments.probing.jobs import apply_job, train_job
+from doxascope.experiments.probing.rereading import lens_job, option_ids
 from doxascope.experiments.probing.settings import load_job
-from doxascope.experiments.runs.folder import RunFolder
+from doxascope.experiments.run.config import load_config
+from doxascope.experiments.run.folder import RunFolder
+from doxascope.experiments.run.runner import run
 
 CAPTURE = "capture={sites: [resid_post], layers: all}"
 SMALL = ["study.folds=3", "study.penalties=[1.0]"]
@@ -100,10 +99,10 @@ def test_lenses_read_in_passing_what_a_plain_pass_would_say_there(
     table = pd.read_parquet(folder / "passing" / "step.parquet")
     assert set(table["layer"]) == {0, 2}
     said = {line["readout_id"]: line["messages"] for line in RunFolder.open(folder).said()}
-    last = table[(table["layer"] == 2) & table["variant"].str.contains('"raw"') & (table["option_index"] == 0)]
+    last = table[(table["layer"] == 2) & (table["lens"] == "raw") & (table["option_index"] == 0)]
     yes, _ = option_ids(tiny, ("Yes", "No"))
     for own in last.iloc[::9].to_dict("records"):
-        ids = tiny.reader.chat.render(said[own["of"]]).ids[: json.loads(own["variant"])["token"] + 1]
+        ids = tiny.reader.chat.render(said[own["of"]]).ids[: own["token"] + 1]
         logp = tiny.model(torch.tensor([ids])).logits[0, -1].log_softmax(-1)
         expected = float(logp[list(yes)].logsumexp(0))
         assert own["logp"] == pytest.approx(expected, abs=noise(expected))

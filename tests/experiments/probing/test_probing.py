@@ -11,13 +11,13 @@ import pandas as pd
 import pytest
 
 from doxascope import ActivationStore
-from doxascope.experiments.probing.apply import _owners
-from doxascope.experiments.probing.rows import load_runs
+from doxascope.experiments.probing.data import load_runs
+from doxascope.experiments.probing.jobs import _owners
 from doxascope.experiments.probing.settings import load_job
-from doxascope.experiments.runs.folder import RunFolder
-from doxascope.experiments.runs.integrity import restore
+from doxascope.experiments.run.folder import RunFolder
+from doxascope.experiments.run.integrity import restore
 from doxascope.probes import Probe
-from doxascope.probes.card.claims import WEAKEST_FIRST
+from doxascope.probes.report_card import WEAKEST_FIRST
 
 JOB = """
 study: {permutations: 19, refits: 20, penalties: [1.0, 100.0], folds: 3, control_draws: 2, transfer: [polarity],
@@ -30,8 +30,8 @@ Call = Callable[..., Any]
 @pytest.fixture(scope="module")
 def place(tiny_folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder with a run of twelve facts and a job."""
-    from doxascope.experiments.engine.config import load_config
-    from doxascope.experiments.engine.runner import run
+    from doxascope.experiments.run.config import load_config
+    from doxascope.experiments.run.runner import run
 
     out = tmp_path_factory.mktemp("probing")
     settings = ["items=12", "batch_items=6", "token_budget=4096", "capture.sites=[resid_pre, head_out, resid_post]"]

@@ -8,11 +8,11 @@ import numpy as np
 import pytest
 
 from doxascope import UserError
-from doxascope.experiments.probing.job import _used
+from doxascope.experiments.probing.jobs import _used
 from doxascope.hooks.store import Header
 from doxascope.probes import import_probe
-from doxascope.probes.card.claims import USED, CausalVerdict
-from doxascope.probes.data.features import ReadAt
+from doxascope.probes.features import ReadAt
+from doxascope.probes.report_card import USED, CausalVerdict
 
 VERDICT = CausalVerdict("not shown", "none", "it is")
 

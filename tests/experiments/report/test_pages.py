@@ -18,21 +18,21 @@ from xml.etree import ElementTree
 import numpy as np
 import pytest
 
-from doxascope.experiments.comparing import compare
-from doxascope.experiments.comparing.told import prepare as prepare_comparison
-from doxascope.experiments.comparing.told import write as write_comparison
-from doxascope.experiments.engine.config import load_config, stored_config
-from doxascope.experiments.engine.runner import report, run
+from doxascope.base.text import UNSEEN, visible
+from doxascope.experiments.compare import compare
+from doxascope.experiments.compare.output import prepare as prepare_comparison
+from doxascope.experiments.compare.output import write as write_comparison
 from doxascope.experiments.report.blocks import Cell, Picture, Prose, TableBlock, Top
-from doxascope.experiments.report.index import INDEX, index_page
-from doxascope.experiments.report.output import prepare, write
+from doxascope.experiments.report.figures import MARKED, forest
 from doxascope.experiments.report.page import Page, _marked
-from doxascope.experiments.report.plotting import DOT, figure_of_panels, panel_figure
-from doxascope.experiments.report.score_figure import forest
-from doxascope.experiments.runs.folder import RunFolder
-from doxascope.experiments.scoring.engine import score_table
-from doxascope.hooks.text import UNSEEN, visible
+from doxascope.experiments.report.plotting import figure_of_panels, panel_figure
+from doxascope.experiments.report.score_files import prepare, write
+from doxascope.experiments.run.config import load_config, stored_config
+from doxascope.experiments.run.folder import RunFolder
+from doxascope.experiments.run.pages import INDEX, index_page
+from doxascope.experiments.run.runner import report, run
 from doxascope.metrics import cluster_mean
+from doxascope.metrics.scoring.engine import score_table
 
 BEGINS = {"svg": ["title", "desc"], "details": ["summary"], "fieldset": ["legend"]}
 """What has to come first in an element."""
@@ -311,7 +311,7 @@ def test_axe_finds_no_violation(browsed: dict[str, Any], kind: str, width: int) 
 
 
 def test_a_label_longer_than_its_figure_is_wrapped_and_no_line_runs_through_it() -> None:
-    score = cluster_mean(np.linspace(0.1, 0.3, 12), range(12), seed=0)
+    score = cluster_mean(np.linspace(0.1, 0.3, 12), range(12))
     name = "smollm2-135m, system #e27d9a, n 200 - smollm2-135m, system none, n 200"
     found = forest("A figure", [(name, score, False), ("short", score, False)], "axis", "Caption.", reference=0)
     assert found is not None
@@ -344,7 +344,7 @@ def test_a_row_whose_cells_have_no_names_is_refused() -> None:
 def test_a_key_is_as_high_as_its_lines_and_leaves_no_gap_below_them(n: int) -> None:
     from matplotlib.backends.backend_agg import FigureCanvasAgg
 
-    key = {f"{i}: a label of so many words that it takes two lines": DOT for i in range(n)}
+    key = {f"{i}: a label of so many words that it takes two lines": MARKED for i in range(n)}
     figure, boxes = figure_of_panels([("panel", 1.0)], lambda axes, y: axes.plot([0, 1], [y, y]), key=key)
     drawn = figure.axes[-1].get_legend().get_window_extent(FigureCanvasAgg(figure).get_renderer())
     _, y, _, height = boxes[-1]

@@ -13,24 +13,21 @@ import torch
 
 from doxascope import UserError, load
 from doxascope.hooks.backends.backend import Backend, Capture
-from doxascope.hooks.backends.capture import CapturePlan
-from doxascope.hooks.backends.make import MakeBackend, make_backend
-from doxascope.hooks.backends.transformers import TransformersBackend
-from doxascope.hooks.certificate.certificate import TOLERANCE
-from doxascope.hooks.conformance.families import GPT, MIXED, SHAPE
+from doxascope.hooks.backends.captures import CapturePlan
+from doxascope.hooks.backends.libraries import MakeBackend, TransformersBackend, make_backend
+from doxascope.hooks.checks.certificate import TOLERANCE
+from doxascope.hooks.checks.tiny_models import GPT, MIXED, SHAPE
 from doxascope.hooks.edits import changes
 from doxascope.hooks.edits.changes import Change, Edit
-from doxascope.hooks.exact.exact import ExactReading, largest_difference, read_packed
+from doxascope.hooks.exact.option_beliefs import ExactReading, largest_difference, read_packed
+from doxascope.hooks.exact.queries import Query
 from doxascope.hooks.lm import LanguageModel
-from doxascope.hooks.model.blocks import blocks, head_widths
-from doxascope.hooks.model.points import Point, Site
+from doxascope.hooks.model.blocks import Point, Site, blocks, head_widths
 from doxascope.hooks.prompts.chat import Boundary, Prompt
 from doxascope.hooks.prompts.options import OptionPaths
 from doxascope.hooks.prompts.places import ResolvedPosition
-from doxascope.hooks.prompts.query import Query
-from doxascope.hooks.tree.layout import Packed
-from doxascope.hooks.tree.layouts import LAYOUTS
-from doxascope.hooks.tree.tree import Pack, TokenTree, cut_into_packs
+from doxascope.hooks.tree.layouts import LAYOUTS, Packed
+from doxascope.hooks.tree.token_tree import Pack, TokenTree, cut_into_packs
 
 BACKENDS = ("transformers", "transformer_lens", "nnsight")
 TINY = {

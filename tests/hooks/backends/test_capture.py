@@ -7,13 +7,12 @@ import pytest
 import torch
 
 from doxascope import UserError
-from doxascope.hooks.backends.capture import CapturePlan
-from doxascope.hooks.backends.captured import ids_hash
+from doxascope.base.settings import parse
+from doxascope.hooks.backends.captures import CapturePlan, ids_hash
+from doxascope.hooks.exact.queries import Query
 from doxascope.hooks.prompts.chat import ChatRenderer, Message
 from doxascope.hooks.prompts.options import make_options
 from doxascope.hooks.prompts.places import LAST, Position, find_places
-from doxascope.hooks.prompts.query import Query
-from doxascope.hooks.settings import parse
 
 TALK: list[Message] = [
     {"role": "system", "content": "user"},  # says what the template says

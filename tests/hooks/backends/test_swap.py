@@ -10,14 +10,13 @@ import pytest
 import torch
 
 from doxascope import load
-from doxascope.hooks.backends.transformers import TransformersBackend
-from doxascope.hooks.conformance.families import FAMILIES
-from doxascope.hooks.exact.exact import ExactReading, largest_difference, read_packed
+from doxascope.hooks.backends.libraries import TransformersBackend
+from doxascope.hooks.checks.tiny_models import FAMILIES
+from doxascope.hooks.exact.option_beliefs import ExactReading, largest_difference, read_packed
+from doxascope.hooks.exact.queries import Query, Swap
 from doxascope.hooks.lm import LanguageModel
-from doxascope.hooks.model.blocks import blocks
-from doxascope.hooks.model.points import Point
+from doxascope.hooks.model.blocks import Point, blocks
 from doxascope.hooks.prompts.options import make_options
-from doxascope.hooks.prompts.query import Query, Swap
 from doxascope.hooks.tree.layouts import LAYOUTS
 
 TINY = ("llama", "gemma3_text", "gpt2")

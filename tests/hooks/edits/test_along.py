@@ -238,8 +238,8 @@ def test_an_edit_keeps_its_values_whatever_becomes_of_the_array() -> None:
 def test_numbers_of_other_libraries_are_numbers() -> None:
     w = np.ones(WIDTH)
     for two in (2, np.float32(2), np.int64(2), torch.tensor(2.0)):
-        assert Steer(w, **WHERE, strength=cast(Any, two)).strength == 2.0
-        assert Clamp(w, cast(Any, two), **WHERE).value == 2.0
+        assert Steer(w, **WHERE, strength=cast(Any, two)).details["strength"] == 2.0
+        assert Clamp(w, cast(Any, two), **WHERE).details["value"] == 2.0
     for layers in (range(2), np.arange(2), [np.int64(0), np.int64(1)], torch.arange(2)):
         assert Steer(w, layers=layers, at="last").layers == (0, 1)
     assert Steer(w, layers=np.int64(1), at="last").layers == (1,)

@@ -11,7 +11,7 @@ import pytest
 import torch
 
 from doxascope import Ablate, CapturePlan, Position, Replace, Steer, UserError, Vector, load, make_options
-from doxascope.hooks.generation.growing import RecomputedHistories
+from doxascope.hooks.generation.histories import RecomputedHistories
 from doxascope.hooks.lm import LanguageModel
 from doxascope.hooks.model.blocks import blocks
 
@@ -143,7 +143,7 @@ def test_branches_of_one_call_are_those_of_a_call_for_each(tiny: Any) -> None:
 
 
 def tiny_marked(tiny: Any, query: Any, edits: Any) -> Any:
-    from doxascope.hooks.edits.branches import Branches
+    from doxascope.hooks.exact.queries import Branches
 
     return Branches(edits, tiny.model, tiny.reader.chat).queries([query])
 

@@ -11,12 +11,19 @@ from scipy import stats
 from scipy.special import log_softmax, logsumexp
 
 from doxascope import Steer, UserError, load
-from doxascope.experiments.runs.manifest import conditions
-from doxascope.hooks.conformance.families import FAMILIES
-from doxascope.hooks.exact.plain import next_token_logp
-from doxascope.hooks.generation.as_asked import TILTS, AsAsked, ReadText, read_texts
-from doxascope.hooks.generation.engines import ContinuousBatching, DrawnText, EngineSampler
-from doxascope.hooks.generation.generation import Request
+from doxascope.experiments.run.manifest import conditions
+from doxascope.hooks.checks.tiny_models import FAMILIES
+from doxascope.hooks.exact.option_beliefs import next_token_logp
+from doxascope.hooks.generation.engines import (
+    TILTS,
+    AsAsked,
+    ContinuousBatching,
+    DrawnText,
+    EngineSampler,
+    ReadText,
+    read_texts,
+)
+from doxascope.hooks.generation.generated_texts import Request
 from doxascope.hooks.generation.sampling import Sampling
 
 ENGINE = "continuous_batching"

@@ -9,13 +9,11 @@ import torch
 from scipy.stats import chisquare
 
 from doxascope import UserError, load
-from doxascope.hooks.conformance.families import tiny_model
-from doxascope.hooks.exact.plain import next_token_logp
-from doxascope.hooks.generation.forked_rows import ForkedRows
-from doxascope.hooks.generation.generation import Request
-from doxascope.hooks.generation.growing import CachedHistories, RecomputedHistories
-from doxascope.hooks.generation.live import AHEAD, LiveSamples
-from doxascope.hooks.generation.rows import CachedRows, HistoryRows, TreeRows
+from doxascope.hooks.checks.tiny_models import tiny_model
+from doxascope.hooks.exact.option_beliefs import next_token_logp
+from doxascope.hooks.generation.generated_texts import AHEAD, LiveSamples, Request
+from doxascope.hooks.generation.histories import CachedHistories, RecomputedHistories
+from doxascope.hooks.generation.rows import CachedRows, ForkedRows, HistoryRows, TreeRows
 from doxascope.hooks.generation.sampling import Sampling, draw_tokens, halve, numbers_per_token, random_generator
 
 SHORT = Sampling(max_new_tokens=12)

@@ -7,13 +7,13 @@ import pytest
 from scipy import stats
 
 from doxascope import UserError, load
-from doxascope.hooks.exact.plain import next_token_logp
-from doxascope.hooks.generation.generation import GeneratedText, Request
-from doxascope.hooks.generation.mentions import first_mention, opening_option
+from doxascope.hooks.exact.option_beliefs import next_token_logp
+from doxascope.hooks.exact.queries import Query
+from doxascope.hooks.generation.generated_texts import GeneratedText, Request
+from doxascope.hooks.generation.sampled_beliefs import first_mention
 from doxascope.hooks.generation.sampling import Sampling
 from doxascope.hooks.prompts.chat import Boundary, Prompt
 from doxascope.hooks.prompts.options import OptionPaths, make_options
-from doxascope.hooks.prompts.query import Query
 
 ASK = [{"role": "user", "content": "which? "}]
 COLOURS = ["red", "blue", "green"]
@@ -31,7 +31,7 @@ def g_test(found: list[int | None], logp: np.ndarray) -> float:
     return float(stats.power_divergence(counts, n * np.append(mass, 1 - mass.sum()), lambda_="log-likelihood").pvalue)
 
 
-def test_sampled_answers_follow_the_exact_option_probabilities(speller: Any) -> None:
+def test_sampled_answers_follow_the_exact_option_probabilities(speller: Any, opening_option: Any) -> None:
     assert len(speller.tokenizer) <= 64
     query, poorer = colour_query(speller, "{option}", "{Option}"), colour_query(speller, "{option}")
     (exact, less), *_ = speller.read([query, poorer])
@@ -105,7 +105,7 @@ def test_the_first_mention(letters: Any, ids: tuple[int, ...], expected: tuple[i
     assert first_mention(ids, TANGLED, letters.reader.terminators) == expected
 
 
-def test_an_answer_opens_with_an_option_only_at_its_start(letters: Any) -> None:
+def test_an_answer_opens_with_an_option_only_at_its_start(letters: Any, opening_option: Any) -> None:
     ends = letters.reader.terminators
     assert [opening_option(ids, TANGLED, ends) for ids in ((A, B, STOP), (C, END), (A, A, B), (SPACE, C, STOP))] == [
         *(0, 1, None, None)

@@ -9,12 +9,12 @@ import numpy as np
 import pytest
 
 from doxascope import UserError, load
-from doxascope.experiments.engine.config import load_config
-from doxascope.experiments.engine.plan import make_plan
-from doxascope.experiments.engine.runner import run
-from doxascope.experiments.experiment import Question
-from doxascope.experiments.reading.thinking import think
-from doxascope.hooks.generation.generation import Request
+from doxascope.experiments.run.config import load_config
+from doxascope.experiments.run.experiment import Question
+from doxascope.experiments.run.plan import make_plan
+from doxascope.experiments.run.readouts import think
+from doxascope.experiments.run.runner import run
+from doxascope.hooks.generation.generated_texts import Request
 from doxascope.hooks.generation.sampling import Sampling
 from doxascope.hooks.prompts.chat import ChatRenderer, Message
 from doxascope.hooks.prompts.options import make_options
@@ -183,12 +183,12 @@ def test_a_run_keeps_its_thoughts_and_carries_none_into_the_dialogue(thinker_fol
     beliefs = folder.beliefs()
     mixed = beliefs[beliefs["method"] == "free"].drop_duplicates("readout_id").set_index("readout_id")
     for line in spoken:
-        variant = json.loads(str(mixed.loc[line["readout_id"], "variant"]))
-        assert variant["unclosed"] == sum(thought["status"] != "ok" for thought in line["thoughts"])
-        assert variant["thoughts"] == 6
+        row = mixed.loc[line["readout_id"]]
+        assert row["unclosed"] == sum(thought["status"] != "ok" for thought in line["thoughts"])
+        assert row["thoughts"] == 6
     scores = json.loads((folder.path / "scores.json").read_text())["scores"]
     found = {s["metric"]: s["estimate"] for s in scores if (s["method"], s["subset"]) == ("free", "all")}
-    assert found["unclosed"] == pytest.approx(np.mean([json.loads(v)["unclosed"] / 6 for v in mixed["variant"]]))
+    assert found["unclosed"] == pytest.approx(mixed["unclosed"].mean() / 6)
     assert found["c2_corrected"] > found["c2"]
 
 

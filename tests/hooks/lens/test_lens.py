@@ -6,12 +6,10 @@ import pytest
 import torch
 
 from doxascope import UserError
-from doxascope.hooks.exact.exact import PackedReading
-from doxascope.hooks.lens.corpus import Document, cut_before_words, documents_from_file, own_answers, words_mentioned
-from doxascope.hooks.lens.fitting import fit_jacobian, fit_translator
-from doxascope.hooks.lens.jacobian import mean_jacobians
-from doxascope.hooks.lens.lens import JACOBIAN, RAW, TRANSLATED, Lens, View
-from doxascope.hooks.lens.translator import Translator
+from doxascope.hooks.exact.option_beliefs import PackedReading
+from doxascope.hooks.lens.fitting import fit_jacobian, fit_tuned_lens, mean_jacobians
+from doxascope.hooks.lens.lens import JACOBIAN, RAW, TRANSLATED, Lens, TunedLens, View
+from doxascope.hooks.lens.plan import Document, cut_before_words, documents_from_file, own_answers, words_mentioned
 from doxascope.hooks.prompts.options import make_options
 
 CHATS = [
@@ -21,10 +19,10 @@ CHATS = [
 WORDS = ("apple", "stone", "river")
 
 
-def untranslated(lm: Any, layers: Sequence[int]) -> Translator:
+def untranslated(lm: Any, layers: Sequence[int]) -> TunedLens:
     n, d = len(layers), lm.identity.d_model
     nothing = torch.zeros(n, d, d), torch.zeros(n, d)
-    return Translator(tuple(layers), *nothing, np.full(n, np.nan), (1.0,) * n, {})
+    return TunedLens(tuple(layers), *nothing, np.full(n, np.nan), (1.0,) * n, {})
 
 
 def read(lm: Any, lens: Lens | None, budget: int = 1024) -> PackedReading:
@@ -82,15 +80,15 @@ def documents(tiny: Any) -> list[Document]:
     return own_answers(tiny)
 
 
-def test_a_translator_brings_an_inner_layer_nearer(tiny: Any, documents: list[Document]) -> None:
+def test_a_tuned_lens_brings_an_inner_layer_nearer(tiny: Any, documents: list[Document]) -> None:
     """On documents that were not fitted on; a random model's layers differ by little more than a linear map."""
-    translator = fit_translator(tiny, documents[10:], range(3))
-    assert translator.origin["model"]["weights"] == tiny.identity.weights
-    assert translator.origin["documents"] == len(documents) - 10
-    assert 0 < translator.r2[0] <= translator.r2[1] <= 1
-    torch.testing.assert_close(translator.weight[2], torch.zeros_like(translator.weight[2]))
+    tuned = fit_tuned_lens(tiny, documents[10:], range(3))
+    assert tuned.origin["model"]["weights"] == tiny.identity.weights
+    assert tuned.origin["documents"] == len(documents) - 10
+    assert 0 < tuned.r2[0] <= tuned.r2[1] <= 1
+    torch.testing.assert_close(tuned.weight[2], torch.zeros_like(tuned.weight[2]))
     views = {lens: View(0, lens) for lens in (RAW, TRANSLATED)}
-    seen = read(tiny, Lens(tiny.model, translator)).readings
+    seen = read(tiny, Lens(tiny.model, tuned)).readings
     gap = {lens: np.mean([np.abs(one.inner[view] - one.logp).mean() for one in seen]) for lens, view in views.items()}
     assert gap[TRANSLATED] < gap[RAW]
 
@@ -170,7 +168,7 @@ def test_a_text_of_ones_own(tiny: Any, tmp_path: Any) -> None:
     documents = documents_from_file(tiny, tmp_path / "text")
     assert [one.text for one in documents] == ["One paragraph.", "Another\none."]
     with pytest.raises(UserError, match="tokens in 2 documents are too few"):
-        fit_translator(tiny, documents, [0])
+        fit_tuned_lens(tiny, documents, [0])
     (tmp_path / "bytes").write_bytes(b"\xff\xfe")
     for name in ("bytes", "nowhere"):
         with pytest.raises(UserError, match="cannot be read: "):

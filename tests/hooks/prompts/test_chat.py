@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from doxascope.hooks.errors import UserError
+from doxascope.base.errors import UserError
 from doxascope.hooks.prompts.chat import Boundary, ChatRenderer, Message
 
 CHAT: list[Message] = [

@@ -2,7 +2,7 @@ from typing import Any
 
 import pytest
 
-from doxascope.hooks.errors import UserError
+from doxascope.base.errors import UserError
 from doxascope.hooks.prompts.options import END, Option, PathFinder, Terminators, make_options
 
 QUESTION = [{"role": "user", "content": "How many?"}]

@@ -5,7 +5,7 @@ import pytest
 
 from doxascope import UserError
 from doxascope.hooks.prompts.chat import ChatRenderer, Message
-from doxascope.hooks.prompts.spans import Span, find_spans
+from doxascope.hooks.prompts.places import Span, find_spans
 
 TALK: list[Message] = [
     {"role": "system", "content": "We play with apple and stone."},

@@ -16,7 +16,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from doxascope.hooks.store import ActivationStore, ActivationWriter, Header
-from doxascope.hooks.store.pack import pack_store
+from doxascope.hooks.store.writer import pack_store
 
 HEADER = Header(sites=("resid_post",), layers=tuple(range(8)), d_model=64, dtype="bfloat16", conditions={})
 ROWS, KILLS, PART_BYTES = 50, 50, 1_000_000

@@ -15,8 +15,10 @@ import numpy as np
 import pytest
 
 from doxascope import ActivationStore, UserError
+from doxascope.base.files import digest_of
 from doxascope.hooks.store import ActivationWriter, Header
-from doxascope.hooks.store.pack import pack_store
+from doxascope.hooks.store.commits import read_commits
+from doxascope.hooks.store.writer import pack_store
 
 KILLED = Path(__file__).with_name("killed.py")
 
@@ -196,6 +198,30 @@ def test_a_damaged_commit_line_is_named(store: Path) -> None:
     commits = store / "commits.jsonl"
     commits.write_text(commits.read_text().replace('{"batch": 1', '{"batch', 1))
     with pytest.raises(UserError, match=r"commits\.jsonl: line 2 is damaged; .* --restore"):
+        ActivationStore.open(store)
+
+
+def test_lines_of_an_older_store_which_name_those_before_them_are_read(
+    store: Path, header: Header, make_batch: Any
+) -> None:
+    commits, before = store / "commits.jsonl", ""
+    lines = []
+    for line in commits.read_text().splitlines():
+        text = json.dumps(
+            {key: value for key, value in json.loads(line).items() if key != "digest"} | {"before": before}
+        )
+        before = digest_of(text.encode())
+        lines.append(f'{text[:-1]}, "digest": "{before}"}}\n')
+    commits.write_text("".join(lines))
+    with ActivationWriter.open(store, header) as writer:
+        writer.add(3, *make_batch(3))
+    assert set(ActivationStore.open(store).commits) == {0, 1, 2, 3}
+    assert set(read_commits(commits, {commits.name: before})) == {0, 1, 2}
+    commits.write_text("".join([lines[0], lines[2]]))
+    with pytest.raises(UserError, match="line 2 does not follow the one before it: lines are missing"):
+        ActivationStore.open(store)
+    commits.write_text(lines[0] * 2)
+    with pytest.raises(UserError, match="line 2 is damaged"):
         ActivationStore.open(store)
 
 

@@ -12,7 +12,7 @@ import pytest
 from doxascope import ActivationStore, UserError
 from doxascope.hooks.store import ActivationWriter, Header, store_header
 from doxascope.hooks.store.commits import append_commit
-from doxascope.hooks.store.pack import pack_store
+from doxascope.hooks.store.writer import pack_store
 
 Batch = Callable[..., tuple[pd.DataFrame, dict[str, Any]]]
 

@@ -9,10 +9,10 @@ import pytest
 import torch
 
 from doxascope import load
-from doxascope.hooks.generation.growing import CachedHistories
+from doxascope.hooks.generation.histories import CachedHistories
 from doxascope.hooks.tree.attention import KERNEL, mark_groups, mark_trunk
-from doxascope.hooks.tree.layout import Packed
-from doxascope.hooks.tree.tree import TokenTree, cut_into_packs
+from doxascope.hooks.tree.layouts import Packed
+from doxascope.hooks.tree.token_tree import TokenTree, cut_into_packs
 
 LLAMA: dict[str, Any] = {
     "hidden_size": 32,

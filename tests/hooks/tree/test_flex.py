@@ -14,8 +14,8 @@ from torch.nn.attention.flex_attention import create_mask
 from doxascope import load
 from doxascope.hooks.tree import flex
 from doxascope.hooks.tree.attention import BLOCKS, KERNEL, use_tree_attention
-from doxascope.hooks.tree.layout import Packed
-from doxascope.hooks.tree.tree import Pack, TokenTree, cut_into_packs
+from doxascope.hooks.tree.layouts import Packed
+from doxascope.hooks.tree.token_tree import Pack, TokenTree, cut_into_packs
 
 WINDOW = 100
 SHAPE: dict[str, Any] = {

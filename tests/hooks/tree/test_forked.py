@@ -8,15 +8,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 from transformers import DynamicCache, LlamaConfig
 
-from doxascope.experiments.engine.config import load_config
-from doxascope.hooks.exact.exact import QueryTree
+from doxascope.experiments.run.config import load_config
+from doxascope.hooks.exact.option_beliefs import QueryTree
+from doxascope.hooks.exact.queries import PromptReader
 from doxascope.hooks.model.loading import load_text_side
 from doxascope.hooks.model.spec import resolve_model
 from doxascope.hooks.prompts.options import TERMINATORS
-from doxascope.hooks.prompts.query import PromptReader
-from doxascope.hooks.tree.forked import ROW_TOKENS, Forked, Paired, Stepped, fork_cache, levels
-from doxascope.hooks.tree.layout import NOWHERE
-from doxascope.hooks.tree.tree import ROOT, Pack, TokenTree, cut_into_packs
+from doxascope.hooks.tree.layouts import NOWHERE, ROW_TOKENS, Forked, Paired, Stepped, fork_cache, levels
+from doxascope.hooks.tree.token_tree import ROOT, Pack, TokenTree, cut_into_packs
 
 
 def random_pack(seed: int, size: int) -> Pack:

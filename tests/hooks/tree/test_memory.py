@@ -7,14 +7,14 @@ import torch
 
 from doxascope import UserError
 from doxascope.hooks.backends.backend import PackOutput
-from doxascope.hooks.backends.capture import CapturePlan
-from doxascope.hooks.backends.transformers import TransformersBackend
-from doxascope.hooks.exact.exact import largest_difference, read_packed
+from doxascope.hooks.backends.captures import CapturePlan
+from doxascope.hooks.backends.libraries import TransformersBackend
+from doxascope.hooks.exact.option_beliefs import largest_difference, read_packed
+from doxascope.hooks.exact.queries import Query
 from doxascope.hooks.prompts.options import make_options
 from doxascope.hooks.prompts.places import LAST
-from doxascope.hooks.prompts.query import Query
 from doxascope.hooks.tree.memory import is_out_of_memory
-from doxascope.hooks.tree.tree import Pack
+from doxascope.hooks.tree.token_tree import Pack
 
 WORDS = ("coral", "shirt", "radio", "river")
 

@@ -9,14 +9,14 @@ import pytest
 import torch
 
 from doxascope import load
-from doxascope.experiments.engine.rounds import read_in_rounds
-from doxascope.hooks.backends.capture import CapturePlan
-from doxascope.hooks.conformance.families import FAMILIES
-from doxascope.hooks.errors import UserError
-from doxascope.hooks.exact.exact import start_reading
+from doxascope.base.errors import UserError
+from doxascope.experiments.run.rounds import read_in_rounds
+from doxascope.hooks.backends.captures import CapturePlan
+from doxascope.hooks.checks.tiny_models import FAMILIES
+from doxascope.hooks.exact.option_beliefs import start_reading
 from doxascope.hooks.prompts.options import make_options
 from doxascope.hooks.prompts.places import LAST
-from doxascope.hooks.tree.tree import BLOCK, FILLER, TokenTree, cut_into_packs, join_packs
+from doxascope.hooks.tree.token_tree import BLOCK, FILLER, TokenTree, cut_into_packs, join_packs
 
 SHAPE: dict[str, Any] = {
     "hidden_size": 48,

@@ -2,7 +2,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from doxascope.hooks.tree.tree import ROOT, Graft, TokenTree, cut_into_packs
+from doxascope.hooks.tree.token_tree import ROOT, Graft, TokenTree, cut_into_packs
 
 sequences = st.lists(st.lists(st.integers(0, 3), min_size=1, max_size=6), min_size=1, max_size=12)
 

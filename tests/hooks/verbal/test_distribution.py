@@ -2,8 +2,8 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from doxascope.hooks.verbal.distribution import NumberDistribution
-from doxascope.hooks.verbal.formats import UNIT, count_format
+from doxascope.hooks.verbal.number_distributions import NumberDistribution
+from doxascope.hooks.verbal.number_formats import UNIT, count_format
 from doxascope.metrics import entropy_bits
 
 

@@ -5,7 +5,16 @@ import pytest
 
 from doxascope import UserError
 from doxascope.hooks.prompts.options import END
-from doxascope.hooks.verbal.formats import FORMATS, INTEGER, JSON, LINES, PERCENT, UNIT, WrittenNumber, count_format
+from doxascope.hooks.verbal.number_formats import (
+    FORMATS,
+    INTEGER,
+    JSON,
+    LINES,
+    PERCENT,
+    UNIT,
+    WrittenNumber,
+    count_format,
+)
 from doxascope.metrics import hybrid_probability
 
 

@@ -7,15 +7,13 @@ import pytest
 from scipy import stats
 
 from doxascope import UserError
-from doxascope.hooks.exact.exact import largest_difference
-from doxascope.hooks.generation.mentions import opening_option
+from doxascope.hooks.exact.option_beliefs import largest_difference
 from doxascope.hooks.generation.sampling import Sampling
 from doxascope.hooks.prompts.chat import Message
 from doxascope.hooks.prompts.options import make_options
-from doxascope.hooks.verbal.answers import Answer, answer_rows, write_answers
-from doxascope.hooks.verbal.asking import NumberQuestion, ask_number
-from doxascope.hooks.verbal.exact_numbers import read_numbers
-from doxascope.hooks.verbal.formats import INTEGER, JSON, LINES, PERCENT, UNIT, NumberFormat, count_format
+from doxascope.hooks.verbal.number_distributions import read_numbers
+from doxascope.hooks.verbal.number_formats import INTEGER, JSON, LINES, PERCENT, UNIT, NumberFormat, count_format
+from doxascope.hooks.verbal.stated_beliefs import Answer, NumberQuestion, answer_rows, ask_number, write_answers
 from doxascope.metrics.beliefs import belief_table
 
 CHARACTERS = "0123456789.%/NoYesripaut?: \n"
@@ -76,7 +74,9 @@ def test_written_answers_follow_the_exact_number_distribution(numerate: Any, ans
     assert abs(np.mean(stated) - read.belief.mean) < 4 * read.belief.sd / np.sqrt(len(stated))
 
 
-def test_the_parser_and_the_token_tree_see_the_same_event(numerate: Any, answers: list[Answer]) -> None:
+def test_the_parser_and_the_token_tree_see_the_same_event(
+    numerate: Any, answers: list[Answer], opening_option: Any
+) -> None:
     full = asked(numerate, UNIT)
     query = full.query(numerate.reader)
     for answer in answers[:1000]:

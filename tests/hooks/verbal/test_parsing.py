@@ -3,8 +3,18 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from doxascope.hooks.prompts.options import END
-from doxascope.hooks.verbal.formats import FORMATS, INTEGER, JSON, LINES, PERCENT, UNIT, NumberFormat, count_format
-from doxascope.hooks.verbal.parsing import Parsed, parse_answer
+from doxascope.hooks.verbal.number_formats import (
+    FORMATS,
+    INTEGER,
+    JSON,
+    LINES,
+    PERCENT,
+    UNIT,
+    NumberFormat,
+    Parsed,
+    count_format,
+    parse_answer,
+)
 from doxascope.metrics.beliefs import STATUSES
 
 LINES_WORDED = LINES.worded("Yes", "No")

@@ -2,8 +2,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from doxascope.hooks.generation.generation import GeneratedText
-from doxascope.hooks.verbal.verbalised import match_options, match_rows
+from doxascope.hooks.generation.generated_texts import GeneratedText
+from doxascope.hooks.generation.sampled_beliefs import match_options, match_rows
 from doxascope.metrics import counts_to_probabilities
 from doxascope.metrics.beliefs import belief_table
 

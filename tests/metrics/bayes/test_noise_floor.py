@@ -5,7 +5,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from doxascope.metrics import bayes_error, bayes_noise_floor, bayes_posterior, coherent_posterior, direction_rates
+from doxascope.metrics import (
+    Resampling,
+    bayes_error,
+    bayes_noise_floor,
+    bayes_posterior,
+    coherent_posterior,
+    direction_rates,
+)
 
 Four = tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]
 
@@ -43,13 +50,15 @@ def test_small_noise_is_propagated_as_the_derivatives_say() -> None:
 def test_a_perfect_bayesian_is_found_at_its_floor(sd: float) -> None:
     truth = agent(2000)
     readings = read(truth, sd, 4, 2)
-    floor = bayes_noise_floor(*readings, draws=20)
+    floor = bayes_noise_floor(*readings, how=Resampling(draws=20))
     p_x, like, marginal, posterior = (x[:, 0] for x in readings)
     target = bayes_posterior(p_x, like, marginal)
-    seen = bayes_error(posterior, target.v, draws=2)
+    seen = bayes_error(posterior, target.v, how=Resampling(draws=2))
     assert floor.rmse == pytest.approx(seen.rmse, rel=0.1)
     assert floor.mae == pytest.approx(seen.mae, rel=0.1)
-    assert floor.incorrect == pytest.approx(direction_rates(p_x, posterior, target.v, draws=2).incorrect, abs=0.03)
+    assert floor.incorrect == pytest.approx(
+        direction_rates(p_x, posterior, target.v, how=Resampling(draws=2)).incorrect, abs=0.03
+    )
     assert floor.incoherence_rate == pytest.approx(target.incoherence_rate, abs=0.03)
 
 
@@ -70,8 +79,8 @@ def test_a_stated_marginal_that_cannot_be_is_no_noise() -> None:
 @given(st.permutations(range(12)), st.permutations(range(3)))
 def test_noise_does_not_depend_on_the_order_of_items_or_readings(items: list[int], readings: list[int]) -> None:
     data = read(agent(12), 0.1, 3, 3)
-    plain = bayes_noise_floor(*data, draws=1).sd
-    turned = bayes_noise_floor(*each(lambda x: x[items][:, readings], data), draws=1).sd
+    plain = bayes_noise_floor(*data, how=Resampling(draws=1)).sd
+    turned = bayes_noise_floor(*each(lambda x: x[items][:, readings], data), how=Resampling(draws=1)).sd
     assert turned == pytest.approx(plain)
 
 

@@ -8,6 +8,7 @@ from scipy import stats
 from scipy.special import logit
 
 from doxascope.metrics import (
+    Resampling,
     brier_vs_bayes_correlation,
     paired_significance,
     sycophancy_change,
@@ -122,11 +123,11 @@ def test_flips_take_whole_scenarios() -> None:
 def test_many_scenarios_are_drawn_and_close_to_the_exact_law() -> None:
     rng = np.random.default_rng(0)
     difference = rng.normal(0.2, 1, 14)
-    drawn = paired_significance(np.zeros(14), difference, seed=1, draws=20000)
+    drawn = paired_significance(np.zeros(14), difference, how=Resampling(seed=1, draws=20000))
     assert drawn.p_method == drawn.ci_method == "studentised cluster bootstrap, no shorter than t"
     assert (drawn.p < 0.05) == (drawn.ci_lo > 0 or drawn.ci_hi < 0)
     assert drawn.p_signflip == pytest.approx(flips_by_enumeration(difference), abs=0.015)
-    assert drawn == paired_significance(np.zeros(14), difference, seed=1, draws=20000)
+    assert drawn == paired_significance(np.zeros(14), difference, how=Resampling(seed=1, draws=20000))
 
 
 def test_pairs_without_variance_or_without_pairs() -> None:
@@ -162,8 +163,8 @@ def test_correlation_intervals_resample_scenarios() -> None:
     x = rng.normal(size=40)
     y = x + rng.normal(size=40)
     rows = np.arange(40).repeat(5)
-    clustered = brier_vs_bayes_correlation(x[rows], y[rows], rows, draws=400)
-    alone = brier_vs_bayes_correlation(x[rows], y[rows], draws=400)
+    clustered = brier_vs_bayes_correlation(x[rows], y[rows], rows, how=Resampling(draws=400))
+    alone = brier_vs_bayes_correlation(x[rows], y[rows], how=Resampling(draws=400))
     assert clustered.pearson == pytest.approx(np.corrcoef(x, y)[0, 1])
     assert clustered.se > 1.7 * alone.se
     low, high = clustered.spearman_ci

@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 from sklearn.metrics import roc_auc_score
 
 from doxascope.metrics import (
+    Resampling,
     threshold_search,
     verification_accuracy,
     verification_auroc,
@@ -157,8 +158,8 @@ def test_a_weight_is_how_often_a_record_counts(rule: str) -> None:
     questions = np.repeat(np.arange(7), often)
     one, other = threshold_search(weighted, rule), threshold_search(repeated, rule)
     assert (one.macro, one.tau, one.tau_b) == (pytest.approx(other.macro), other.tau, other.tau_b)
-    held = verification_held_out(weighted, rule, draws=50)
-    same = verification_held_out(repeated, rule, questions=questions, draws=50)
+    held = verification_held_out(weighted, rule, how=Resampling(draws=50))
+    same = verification_held_out(repeated, rule, questions=questions, how=Resampling(draws=50))
     for name in ("macro", "micro", "tuned", "ci_lo", "ci_hi"):
         assert getattr(held, name) == pytest.approx(getattr(same, name))
     assert held.categories == pytest.approx(same.categories)

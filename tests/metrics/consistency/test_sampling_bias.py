@@ -5,6 +5,7 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from doxascope.metrics import (
+    Resampling,
     chance_corrected,
     consistency_kappa,
     entropy_bits,
@@ -109,10 +110,10 @@ def test_exchanges_are_summed_a_few_clusters_at_a_time(monkeypatch: pytest.Monke
     """Also where a cluster has several readings at one place."""
     prior, item, place = (np.concatenate([one] * readings) for one in beliefs(3, 40))
     post = np.random.default_rng(4).permutation(prior)
-    whole = consistency_kappa(prior, post, item, place, draws=100)
+    whole = consistency_kappa(prior, post, item, place, how=Resampling(draws=100))
     for name in ("PAIRS", "AT_ONCE"):
         monkeypatch.setattr(f"{sampling_bias.__name__}.{name}", 333)
-    few = consistency_kappa(prior, post, item, place, draws=100)
+    few = consistency_kappa(prior, post, item, place, how=Resampling(draws=100))
     for name in ("c_perm", "kappa", "se", "ci_lo", "ci_hi"):
         assert getattr(few, name) == pytest.approx(getattr(whole, name), rel=1e-12), name
 
@@ -122,7 +123,7 @@ def test_kept_beliefs_have_kappa_one_and_shuffled_ones_have_an_interval_over_zer
     assert consistency_kappa(prior, prior, item, place).kappa == pytest.approx(1)
     shuffled = np.random.default_rng(2).permutation(60)
     post = prior.reshape(60, 2, 2)[shuffled].reshape(120, 2)
-    score = consistency_kappa(prior, post, item, place, draws=500)
+    score = consistency_kappa(prior, post, item, place, how=Resampling(draws=500))
     assert score.ci_lo < 0 < score.ci_hi
     assert score.c > 0.7  # and yet it looks consistent
 

@@ -5,7 +5,7 @@ from hypothesis import strategies as st
 from scipy.special import logit
 from scipy.stats import binomtest
 
-from doxascope.metrics import lie, median_ci
+from doxascope.metrics import Resampling, lie, median_ci
 
 belief = st.floats(0, 1)
 X = [0.02, 0.1, 0.05, 0.4, 0.31, 0.08, 0.22, 0.15, 0.6, 0.12]
@@ -73,7 +73,7 @@ def test_a_batch_scores_as_its_beliefs() -> None:
 
 
 def test_order_statistics_and_their_exact_coverage() -> None:
-    score = median_ci(x=X, conf=0.95)
+    score = median_ci(x=X)
     assert (score.median, score.lo, score.hi) == (pytest.approx(0.135), 0.05, 0.4)
     assert score.coverage == 0.978515625
 
@@ -93,7 +93,7 @@ def test_few_values_have_a_median_and_no_interval() -> None:
     assert np.isnan([score.lo, score.hi, score.coverage]).all()
     assert np.isnan(median_ci([]).median)
     with pytest.raises(ValueError, match="conf"):
-        median_ci(X, conf=1)
+        median_ci(X, how=Resampling(level=1))
 
 
 def test_an_infinite_ratio_is_a_value() -> None:
@@ -105,7 +105,7 @@ def test_an_infinite_ratio_is_a_value() -> None:
 def test_repeated_contexts_are_resampled_whole() -> None:
     x = np.random.default_rng(0).exponential(size=40)
     rows = np.arange(40).repeat(10)
-    clustered, alone = median_ci(x[rows], groups=rows, draws=500), median_ci(x[rows])
+    clustered, alone = median_ci(x[rows], groups=rows, how=Resampling(draws=500)), median_ci(x[rows])
     assert (clustered.ci_method, clustered.n_clusters) == ("expanded percentile cluster bootstrap", 40)
     assert clustered.hi - clustered.lo > 2 * (alone.hi - alone.lo)
     few = median_ci([1.0, 1.0, 2.0], groups=["a", "a", "b"])

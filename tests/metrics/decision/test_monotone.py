@@ -4,7 +4,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
 
-from doxascope.metrics import monotone_exact_shares, monotone_order_test, monotone_pairwise
+from doxascope.metrics import Resampling, monotone_exact_shares, monotone_order_test, monotone_pairwise
 
 
 def choices(hits: list[int], size: int = 10) -> tuple[np.ndarray, list[str]]:
@@ -60,9 +60,9 @@ def test_turning_the_belief_and_the_actions_around_changes_nothing(rows: list) -
 
 
 def test_order_test_is_silent_on_rising_shares_and_finds_a_fall() -> None:
-    rising = monotone_order_test(*choices([1, 4, 4, 9]), "Y", "N", draws=499)
+    rising = monotone_order_test(*choices([1, 4, 4, 9]), "Y", "N", how=Resampling(draws=499))
     assert (rising.deviance, rising.p) == (0.0, 1.0)
-    falling = monotone_order_test(*choices([9, 1]), "Y", "N", draws=999)
+    falling = monotone_order_test(*choices([9, 1]), "Y", "N", how=Resampling(draws=999))
     # Two bins that fall are pooled: the statistic is the G test of the table.
     g = stats.chi2_contingency([[9, 1], [1, 9]], correction=False, lambda_="log-likelihood").statistic
     assert falling.deviance == pytest.approx(g)
@@ -72,8 +72,10 @@ def test_order_test_is_silent_on_rising_shares_and_finds_a_fall() -> None:
 
 def test_order_test_holds_its_level_on_a_flat_curve() -> None:
     rng = np.random.default_rng(0)
-    p = [monotone_order_test(*choices(list(rng.binomial(20, 0.4, 4)), 20), "Y", "N", draws=199, seed=i).p
-         for i in range(120)]  # fmt: skip
+    p = [
+        monotone_order_test(*choices(list(rng.binomial(20, 0.4, 4)), 20), "Y", "N", how=Resampling(i, 199)).p
+        for i in range(120)
+    ]
     assert np.mean(np.array(p) <= 0.1) <= 0.17
 
 

@@ -7,7 +7,15 @@ import pytest
 from scipy import stats
 from sklearn.metrics import log_loss
 
-from doxascope.metrics import brier, calibration_error, cluster_mean, option_scores, order_effect, ratio_of_sums
+from doxascope.metrics import (
+    Resampling,
+    brier,
+    calibration_error,
+    cluster_mean,
+    option_scores,
+    order_effect,
+    ratio_of_sums,
+)
 
 RNG = np.random.default_rng(0)
 P = RNG.dirichlet(np.ones(5), 40)
@@ -64,7 +72,7 @@ def test_the_interval_of_one_bin_is_that_of_a_mean_and_reaches_0_where_its_own_d
     """Theorem: the square of a normal mean is a noncentral chi2, so that far from 0 both invert the same test."""
     y = np.tile([1, 1, 1, 0, 0], 40)
     found = calibration_error(np.full(200, 0.9), y, bins=1)
-    mean = cluster_mean(y - 0.9, np.arange(200), seed=0, draws=1)
+    mean = cluster_mean(y - 0.9, np.arange(200), how=Resampling(draws=1))
     reach = stats.t.ppf(0.975, 199) * mean.se
     assert (found.ci_lo, found.ci_hi) == (pytest.approx(0.3 - reach, rel=0.02), pytest.approx(0.3 + reach, rel=0.02))
     near = calibration_error(np.full(200, 0.6), y, bins=1)
@@ -123,8 +131,8 @@ def test_a_belief_follows_the_place_where_that_moves_it_and_makes_most_of_it(
 
 def test_a_ratio_of_sums_is_no_mean_of_ratios() -> None:
     columns = np.column_stack([[1.0, 9.0], [1.0, 3.0]])
-    assert ratio_of_sums(columns, [0, 1], seed=0).ratio == 2.5
-    assert ratio_of_sums(np.zeros((3, 2)), [0, 1, 2], seed=0).status == "undefined"
+    assert ratio_of_sums(columns, [0, 1]).ratio == 2.5
+    assert ratio_of_sums(np.zeros((3, 2)), [0, 1, 2]).status == "undefined"
 
 
 def test_one_bin_is_no_calibration() -> None:

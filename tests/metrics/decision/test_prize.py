@@ -5,7 +5,7 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 from statsmodels.stats.weightstats import ttost_paired
 
-from doxascope.metrics import prize_independence
+from doxascope.metrics import Resampling, prize_independence
 
 BASE, ALT = [[0.2, 0.3], [0.5, 0.7], [0.9, 0.7]], [[0.3, 0.3], [0.8, 0.6], [0.7, 0.7]]
 readings = arrays(float, (6, 3), elements=st.floats(0, 1))
@@ -32,7 +32,7 @@ def test_debiased_square_is_unbiased_with_and_without_an_effect() -> None:
             sign = rng.choice([-1, 1], 40)
             base = truth[:, None] + rng.uniform(-0.2, 0.2, (40, 5))
             alt = (truth + effect * sign)[:, None] + rng.uniform(-0.1, 0.1, (40, 3))
-            scores.append(prize_independence(base, alt, draws=2).debiased_ms)
+            scores.append(prize_independence(base, alt, how=Resampling(draws=2)).debiased_ms)
         error = np.std(scores) / np.sqrt(len(scores))
         assert np.mean(scores) == pytest.approx(effect**2, abs=4 * error)
         assert error < 2e-4
@@ -40,8 +40,8 @@ def test_debiased_square_is_unbiased_with_and_without_an_effect() -> None:
 
 @given(readings, readings)
 def test_complement_and_order_do_not_matter(base: np.ndarray, alt: np.ndarray) -> None:
-    plain = prize_independence(base, alt, draws=2)
-    turned = prize_independence(1 - base[::-1, ::-1], 1 - alt[::-1], draws=2)
+    plain = prize_independence(base, alt, how=Resampling(draws=2))
+    turned = prize_independence(1 - base[::-1, ::-1], 1 - alt[::-1], how=Resampling(draws=2))
     for name in ("rmse_means", "rmse_per_rep", "sd_pooled", "sd_mean", "noise_floor", "debiased_ms"):
         assert getattr(turned, name) == pytest.approx(getattr(plain, name), abs=1e-7)
     assert turned.mean_shift == pytest.approx(-plain.mean_shift, abs=1e-12)
@@ -104,7 +104,7 @@ def test_the_bound_holds_its_level_at_the_margin() -> None:
         truth = rng.uniform(0.3, 0.7, 200)
         effect = rng.normal(0, 0.03, 200)
         base, alt = (x[:, None] + rng.normal(0, 0.05, (200, 5)) for x in (truth, truth + effect))
-        claimed.append(prize_independence(base, alt, draws=300, seed=seed).equivalent)
+        claimed.append(prize_independence(base, alt, how=Resampling(seed=seed, draws=300)).equivalent)
     assert np.mean(claimed) <= 0.05 + 3 * np.sqrt(0.05 * 0.95 / 200)
 
 
@@ -121,7 +121,7 @@ def test_contributions_of_contexts_add_up_to_the_pooled_floor_when_repetitions_d
     base, alt = rng.random((40, 5)), rng.random((40, 4))
     base[:10, 2:] = np.nan
     alt[3, 1:] = np.nan
-    score = prize_independence(base, alt, draws=20)
+    score = prize_independence(base, alt, how=Resampling(draws=20))
     floor = 0.0
     for x in (base, alt):
         r = np.isfinite(x).sum(axis=1)
@@ -134,4 +134,7 @@ def test_contributions_of_contexts_add_up_to_the_pooled_floor_when_repetitions_d
 @pytest.mark.parametrize(("contexts", "status"), [(99, "few_contexts"), (100, "ok")])
 def test_few_contexts_are_said_to_be_few(contexts: int, status: str) -> None:
     rng = np.random.default_rng(3)
-    assert prize_independence(rng.random((contexts, 3)), rng.random((contexts, 3)), draws=20).status == status
+    assert (
+        prize_independence(rng.random((contexts, 3)), rng.random((contexts, 3)), how=Resampling(draws=20)).status
+        == status
+    )

@@ -9,6 +9,7 @@ from scipy import stats
 from sklearn.metrics import mutual_info_score
 
 from doxascope.metrics import (
+    Resampling,
     cmh_test,
     gcm_test,
     plugin_cmi,
@@ -66,11 +67,11 @@ def test_drawn_law_agrees_with_the_exact_one() -> None:
     exact = stratified_permutation(action, theta, stratum)
     # A third action that is never taken within the test rows but exists elsewhere forces the draws.
     spare = [np.r_[x, y] for x, y in ((action, 2), (theta, 1), (stratum, 9))]
-    drawn = stratified_permutation(*spare, draws=8000, seed=1)
+    drawn = stratified_permutation(*spare, how=Resampling(seed=1, draws=8000))
     assert "8000 draws" in drawn.p_method
     assert drawn.p == pytest.approx(exact.p, abs=0.02)
     assert drawn.null_mean * 37 / 36 == pytest.approx(exact.null_mean, rel=0.02)
-    assert drawn == stratified_permutation(*spare, draws=8000, seed=1)
+    assert drawn == stratified_permutation(*spare, how=Resampling(seed=1, draws=8000))
 
 
 def test_interval_of_the_debiased_effect_leaves_out_each_context_in_turn() -> None:
@@ -97,9 +98,9 @@ def test_permutation_test_holds_its_level_and_finds_dependence() -> None:
         stratum = quantile_bins(belief, 4)
         theta = (rng.random(60) < belief).astype(int)
         action = (rng.random(60) < belief).astype(int)
-        p_null.append(stratified_permutation(action, theta, stratum, draws=199).p)
+        p_null.append(stratified_permutation(action, theta, stratum, how=Resampling(draws=199)).p)
         copied = np.where(rng.random(60) < 0.6, theta, action)
-        p_planted.append(stratified_permutation(copied, theta, stratum, draws=199).p)
+        p_planted.append(stratified_permutation(copied, theta, stratum, how=Resampling(draws=199)).p)
     assert np.mean(np.array(p_null) <= 0.05) <= 0.1
     assert np.mean(np.array(p_planted) <= 0.05) > 0.9
 

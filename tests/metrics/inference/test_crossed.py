@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 
 from doxascope.metrics import CrossedMean, crossed_mean, martingale_score
-from doxascope.metrics.validation import Floats
+from doxascope.metrics.contract import Floats
 
 ITEMS = 40
 

@@ -3,7 +3,7 @@ import pytest
 from scipy import stats
 from statsmodels.stats.weightstats import DescrStatsW
 
-from doxascope.metrics import MARGINS, claim_clusters, cluster_mean, coherence_claim, tost, unless_missed
+from doxascope.metrics import MARGINS, Resampling, claim_clusters, cluster_mean, coherence_claim, tost, unless_missed
 
 
 def test_it_is_the_larger_of_two_one_sided_tests() -> None:
@@ -115,12 +115,12 @@ def test_a_claim_is_false_no_more_often_than_it_says() -> None:
     claimed = 0
     for seed in range(400):
         loss = 0.05 * np.random.default_rng(seed).chisquare(1, 80)
-        claimed += coherence_claim(loss, None, 0.05, worst=1.0, draws=399).claimed
+        claimed += coherence_claim(loss, None, 0.05, worst=1.0, how=Resampling(draws=399)).claimed
     assert claimed / 400 < 0.05 + 2 * np.sqrt(0.05 * 0.95 / 400)
 
 
 def test_a_mean_says_who_makes_it() -> None:
     values, clusters = np.r_[np.ones(30), np.zeros(30)], np.r_[np.zeros(30), np.arange(1, 31)].astype(int)
-    made = cluster_mean(values, clusters, seed=0)
+    made = cluster_mean(values, clusters)
     assert (made.mean, made.equal_weight_mean, made.largest_share) == pytest.approx((0.5, 1 / 31, 1))
     assert made.ci_method.startswith("expanded percentile cluster bootstrap")  # one cluster holds half of the rows

@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 from pandas import DataFrame
 from statsmodels.stats.anova import anova_lm
 
-from doxascope.metrics import bootstrap_rows, martingale_score, wording_study
+from doxascope.metrics import Resampling, bootstrap_rows, martingale_score, wording_study
 
 
 def readings(
@@ -23,7 +23,7 @@ def test_components_are_those_of_a_two_way_analysis_of_variance(seed: int, n: in
     long = DataFrame({"x": x.ravel(), "i": np.repeat(np.arange(n), k), "w": np.tile(np.arange(k), n)})
     table = anova_lm(smf.ols("x ~ C(i) + C(w)", long).fit())
     ms_item, ms_wording, rest = table["mean_sq"].to_numpy(dtype=float)
-    study = wording_study(x, draws=20)
+    study = wording_study(x, how=Resampling(draws=20))
     item, wording = (ms_item - rest) / k, (ms_wording - rest) / n
     assert (study.item, study.wording, study.item_by_wording) == pytest.approx((item, wording, rest))
     assert study.reliability_one == pytest.approx(item / (item + rest))
@@ -33,8 +33,12 @@ def test_components_are_those_of_a_two_way_analysis_of_variance(seed: int, n: in
 
 def test_a_resample_recomputes_everything_by_cluster() -> None:
     x, groups = readings(1, 40), np.repeat(np.arange(20), 2)
-    study = wording_study(x, groups, draws=60, seed=3)
-    drawn = bootstrap_rows(lambda rows: wording_study(x[rows], draws=1).reliability_one, groups, seed=3, draws=60)
+    study = wording_study(x, groups, how=Resampling(seed=3, draws=60))
+    drawn = bootstrap_rows(
+        lambda rows: wording_study(x[rows], how=Resampling(draws=1)).reliability_one,
+        groups,
+        how=Resampling(seed=3, draws=60),
+    )
     assert study.se == pytest.approx(drawn.std(ddof=1))
     assert study.ci_lo < study.reliability_one < study.ci_hi
     assert study.mean_lo < study.reliability_mean < study.mean_hi
@@ -45,10 +49,10 @@ def test_planted_components_come_back_within_their_intervals() -> None:
     truth = 1 / (1 + 0.49)
     hits = 0
     for seed in range(150):
-        study = wording_study(readings(seed), draws=300)
+        study = wording_study(readings(seed), how=Resampling(draws=300))
         hits += study.ci_lo <= truth <= study.ci_hi
     assert hits / 150 > 0.95 - 2 * np.sqrt(0.05 * 0.95 / 150) - 0.02  # the wordings are six of many
-    pooled = np.mean([wording_study(readings(seed), draws=1).item_by_wording for seed in range(150)])
+    pooled = np.mean([wording_study(readings(seed), how=Resampling(draws=1)).item_by_wording for seed in range(150)])
     assert pooled == pytest.approx(0.49, rel=0.03)
 
 
@@ -57,7 +61,7 @@ def test_a_slope_on_one_wording_shrinks_by_the_reliability_of_one() -> None:
     rng = np.random.default_rng(4)
     b = 0.5 + 0.02 * readings(4, 4000, 6, wording=0)
     belief = rng.permutation(b.shape[1])
-    study = wording_study(b, draws=20)
+    study = wording_study(b, how=Resampling(draws=20))
     slope = martingale_score(b[:, belief[0]], b[:, belief[1]])
     assert pytest.approx(study.reliability_one - 1, abs=0.03) == slope.M
 

@@ -5,13 +5,14 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from doxascope.metrics import (
+    Resampling,
     effective_clusters,
     martingale_iv,
     martingale_joint_test,
     martingale_score,
     martingale_within,
 )
-from doxascope.metrics.inference.jackknife import few_effective
+from doxascope.metrics.inference.regression import few_effective
 
 seeds = st.integers(0, 10_000)
 PRIOR = [
@@ -141,7 +142,9 @@ def test_the_slope_holds_its_level_where_a_few_questions_carry_it_and_cr1_does_n
         true = rng.random(30) < 1 / (1 + np.exp(-prior))
         post = prior + rng.normal(np.where(true, 0.25, -0.25), np.sqrt(0.5))
         b, q = 1 / (1 + np.exp(-np.array([prior, post])))
-        rejected += [martingale_score(b, q, np.arange(30), se=se, draws=1).p <= 0.05 for se in ("CR3", "CR1")]
+        rejected += [
+            martingale_score(b, q, np.arange(30), se=se, how=Resampling(draws=1)).p <= 0.05 for se in ("CR3", "CR1")
+        ]
     assert rejected[0] / 200 < 0.08
     assert rejected[1] / 200 > 0.2
 

@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from doxascope.metrics import method_correlation, method_reliability, wording_study
+from doxascope.metrics import Resampling, method_correlation, method_reliability, wording_study
 
 N, TRUTH = 400, 0.7
 
@@ -15,7 +15,7 @@ def two_kinds(seed: int, noise: float = 0.6) -> tuple[np.ndarray, np.ndarray]:
 
 
 def test_noise_is_taken_out_of_a_correlation_and_the_interval_knows_it() -> None:
-    found = [method_correlation(*two_kinds(seed), draws=199, seed=seed) for seed in range(60)]
+    found = [method_correlation(*two_kinds(seed), how=Resampling(seed=seed, draws=199)) for seed in range(60)]
     held = [one.ci_lo <= TRUTH <= one.ci_hi for one in found]
     assert np.mean([one.disattenuated for one in found]) == pytest.approx(TRUTH, abs=0.02)
     reliability = 1 / (1 + 0.6**2 / 2)
@@ -26,9 +26,9 @@ def test_noise_is_taken_out_of_a_correlation_and_the_interval_knows_it() -> None
 
 def test_reliability_is_that_of_the_mean_in_the_study_of_wordings() -> None:
     first, _ = two_kinds(0)
-    study = wording_study(first, draws=2)
-    assert method_reliability(first, draws=2).reliability == pytest.approx(study.reliability_mean)
-    moved = method_reliability(first + np.array([0.0, 5.0]), draws=2).reliability
+    study = wording_study(first, how=Resampling(draws=2))
+    assert method_reliability(first, how=Resampling(draws=2)).reliability == pytest.approx(study.reliability_mean)
+    moved = method_reliability(first + np.array([0.0, 5.0]), how=Resampling(draws=2)).reliability
     assert moved == pytest.approx(study.reliability_mean)  # a level of its own is no noise
 
 
@@ -42,7 +42,8 @@ def test_one_reading_has_no_reliability_and_noise_alone_none_above_zero() -> Non
     rng = np.random.default_rng(0)
     assert method_reliability(rng.standard_normal((N, 2))).status == "weak_reliability"
     weak = [
-        method_correlation(rng.standard_normal((N, 2)), rng.standard_normal((N, 2)), draws=99).status for _ in range(20)
+        method_correlation(rng.standard_normal((N, 2)), rng.standard_normal((N, 2)), how=Resampling(draws=99)).status
+        for _ in range(20)
     ]
     assert weak.count("weak_reliability") >= 19  # a positive estimate, which one in four pairs have, is not enough
     assert method_correlation(np.ones((N, 2)), second).status == "zero_variance"
@@ -54,7 +55,7 @@ def test_one_reading_has_no_reliability_and_noise_alone_none_above_zero() -> Non
 def test_clusters_are_what_is_resampled() -> None:
     first, second = two_kinds(1)
     rows = np.repeat(np.arange(N), 4)
-    one = method_correlation(first, second, np.arange(N), draws=400)
-    copied = method_correlation(first[rows], second[rows], rows, draws=400)
+    one = method_correlation(first, second, np.arange(N), how=Resampling(draws=400))
+    copied = method_correlation(first[rows], second[rows], rows, how=Resampling(draws=400))
     assert copied.disattenuated == pytest.approx(one.disattenuated)
     assert copied.se == pytest.approx(one.se, rel=0.1)

@@ -6,6 +6,7 @@ from scipy import stats
 
 from doxascope.metrics import (
     PairedDifference,
+    Resampling,
     bca_interval,
     bootstrap_rows,
     martingale_score,
@@ -41,9 +42,9 @@ def moments(x: np.ndarray) -> np.ndarray:
 def test_the_loop_and_the_moments_agree(n_clusters: int, interval: str) -> None:
     one, two, clusters = kinds(0, n_clusters)
     one[4] = np.nan
-    plain = paired_difference([one], [two], mean, clusters, interval=interval, draws=200, seed=3)
+    plain = paired_difference([one], [two], mean, clusters, interval=interval, how=Resampling(seed=3, draws=200))
     fast = paired_difference_moments(
-        moments(one), moments(two), mean_of_sums, clusters, interval=interval, draws=200, seed=3
+        moments(one), moments(two), mean_of_sums, clusters, interval=interval, how=Resampling(seed=3, draws=200)
     )
     for name in ("difference", "first", "second", "se", "ci_lo", "ci_hi", "p"):
         assert getattr(fast, name) == pytest.approx(getattr(plain, name), rel=1e-9)
@@ -68,7 +69,7 @@ def test_a_mean_difference_has_the_jackknife_and_bootstrap_errors_of_cluster_mea
 
 def test_pairing_removes_what_the_kinds_share() -> None:
     one, two, clusters = kinds(2, 40)
-    alone = bootstrap_rows(lambda rows: mean(one[rows]), clusters, seed=0)
+    alone = bootstrap_rows(lambda rows: mean(one[rows]), clusters)
     assert paired_difference([one], [two], mean, clusters).se < 0.5 * alone.std()
 
 
@@ -77,7 +78,11 @@ def test_any_metric_of_several_columns() -> None:
     b = rng.uniform(0.3, 0.7, 90)
     sober, eager = b + rng.uniform(-0.1, 0.1, 90), 0.5 + 1.4 * (b - 0.5) + rng.uniform(-0.05, 0.05, 90)
     score = paired_difference(
-        (b, eager), (b, sober), lambda x, y: martingale_score(x, y).M, np.repeat(np.arange(30), 3), draws=200
+        (b, eager),
+        (b, sober),
+        lambda x, y: martingale_score(x, y).M,
+        np.repeat(np.arange(30), 3),
+        how=Resampling(draws=200),
     )
     assert score.first == martingale_score(b, eager).M
     assert score.ci_lo < 0.4 < score.ci_hi
@@ -87,7 +92,7 @@ def test_any_metric_of_several_columns() -> None:
 def test_columns_may_have_several_entries_per_row_and_a_hole_in_one_drops_the_row_from_both() -> None:
     one, two = np.arange(24.0).reshape(12, 2), np.zeros((12, 2))
     two[5, 1] = np.nan
-    score = paired_difference([one], [two], lambda x: float(x.sum()), np.arange(12), draws=50)
+    score = paired_difference([one], [two], lambda x: float(x.sum()), np.arange(12), how=Resampling(draws=50))
     assert (score.n_rows, score.n_dropped, score.n_clusters) == (11, 1, 11)
     assert score.first == one.sum() - 21
 
@@ -96,7 +101,7 @@ def test_the_p_value_holds_its_level_and_matches_its_interval() -> None:
     scores = []
     for seed in range(300):
         one, two, clusters = kinds(seed, 25)
-        score = paired_difference_moments(moments(one), moments(two), mean_of_sums, clusters, draws=399)
+        score = paired_difference_moments(moments(one), moments(two), mean_of_sums, clusters, how=Resampling(draws=399))
         scores.append(score)
     rejected = np.array([s.p <= 0.05 for s in scores])
     assert 0.03 <= rejected.mean() <= 0.1
@@ -116,7 +121,12 @@ def test_p_is_below_the_level_if_and_only_if_the_interval_leaves_zero_out(
     """Whole numbers, so that resamples tie with zero."""
     d = np.array(differences, dtype=np.float64)
     score = paired_difference_moments(
-        moments(d), moments(0 * d), mean_of_sums, np.arange(len(d)), interval=interval, level=level, draws=999
+        moments(d),
+        moments(0 * d),
+        mean_of_sums,
+        np.arange(len(d)),
+        interval=interval,
+        how=Resampling(draws=999, level=level),
     )
     if not score.p_at_floor:  # there the draws are too few to tell
         assert (score.p < 1 - level) == (score.ci_lo > 0 or score.ci_hi < 0)
@@ -124,7 +134,7 @@ def test_p_is_below_the_level_if_and_only_if_the_interval_leaves_zero_out(
 
 def test_the_same_kind_twice_does_not_differ() -> None:
     one, _, clusters = kinds(4)
-    score = paired_difference([one], [one], mean, clusters, draws=100)
+    score = paired_difference([one], [one], mean, clusters, how=Resampling(draws=100))
     assert (score.difference, score.se, score.p) == (0, 0, 1)
 
 
@@ -155,11 +165,7 @@ def test_degenerate_data_and_statistics() -> None:
     )
     assert (brittle.status, np.isnan(brittle.p)) == ("undefined", True)
     some = paired_difference(
-        [np.r_[1.0, np.zeros(11)]],
-        [np.r_[0.5, np.zeros(11)]],
-        largest,
-        np.arange(12),
-        draws=200,
+        [np.r_[1.0, np.zeros(11)]], [np.r_[0.5, np.zeros(11)]], largest, np.arange(12), how=Resampling(draws=200)
     )
     assert 40 < some.params["undefined_draws"] < 100  # (11/12)^12 = 35%
 
@@ -187,7 +193,7 @@ def test_unknown_interval_and_ragged_moments_are_refused() -> None:
 def test_bca_agrees_with_scipy_and_is_undefined_without_spread() -> None:
     x = np.random.default_rng(5).lognormal(size=60)
     reference = stats.bootstrap((x,), np.mean, method="BCa", n_resamples=20000, rng=0).confidence_interval
-    draws = bootstrap_rows(lambda rows: mean(x[rows]), np.arange(60), seed=1, draws=20000)
+    draws = bootstrap_rows(lambda rows: mean(x[rows]), np.arange(60), how=Resampling(seed=1, draws=20000))
     left_out = (x.sum() - x) / 59
     lo, hi = bca_interval(draws, x.mean(), left_out, 0.95)
     assert (lo, hi) == pytest.approx((reference.low, reference.high), rel=0.03)

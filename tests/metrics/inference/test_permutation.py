@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from doxascope.metrics import sign_flip_test
+from doxascope.metrics import Resampling, sign_flip_test
 
 
 def test_exact_p_is_that_of_scipy() -> None:
@@ -32,11 +32,11 @@ def test_the_smallest_exact_p_counts_the_identity_and_its_mirror_image() -> None
 
 def test_a_sampled_p_is_never_zero_and_near_the_t_test() -> None:
     rng = np.random.default_rng(0)
-    far = sign_flip_test(rng.normal(3, 1, 50), draws=999, seed=1)
+    far = sign_flip_test(rng.normal(3, 1, 50), how=Resampling(seed=1, draws=999))
     assert far.p == 1 / 1000
     near = rng.normal(0.2, 1, 60)
     assert sign_flip_test(near).p == pytest.approx(stats.ttest_1samp(near, 0).pvalue, abs=0.03)
-    assert sign_flip_test(near, seed=2) == sign_flip_test(near, seed=2)
+    assert sign_flip_test(near, how=Resampling(seed=2)) == sign_flip_test(near, how=Resampling(seed=2))
 
 
 def test_cancelling_values_and_none() -> None:

@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from doxascope.metrics.inference.rows import complete_numbers, complete_rows
+from doxascope.metrics.inference.clusters import complete_numbers, complete_rows
 
 
 def test_rows_are_kept_only_where_nothing_is_missing() -> None:

@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from doxascope.metrics import cluster_mean, cluster_share
+from doxascope.metrics import Resampling, cluster_mean, cluster_share
 
 
 @pytest.mark.parametrize("right", [0, 1, 17, 59, 60])
@@ -26,10 +26,10 @@ def test_what_rests_on_few_clusters_says_so() -> None:
     sizes = np.r_[100, np.ones(39, int)]
     owner = np.repeat(np.arange(40), sizes)
     values = np.random.default_rng(1).random(len(owner))
-    assert cluster_mean(values, owner, seed=0, draws=99).status == "few_effective_clusters"
+    assert cluster_mean(values, owner, how=Resampling(draws=99)).status == "few_effective_clusters"
     assert cluster_share(values > 0.5, owner).status == "few_effective_clusters"
-    assert cluster_mean(values[-29:], np.arange(29), seed=0, draws=99).status == "few_clusters"
-    assert cluster_mean(values[-30:], np.arange(30), seed=0, draws=99).status == "ok"
-    assert cluster_mean(np.full(30, 0.2), np.arange(30), seed=0, draws=99).status == "zero_cluster_variance"
-    few = cluster_mean([0.0, 0.3, 0.0], np.arange(3), seed=0, within=(0.0, 1.0))
+    assert cluster_mean(values[-29:], np.arange(29), how=Resampling(draws=99)).status == "few_clusters"
+    assert cluster_mean(values[-30:], np.arange(30), how=Resampling(draws=99)).status == "ok"
+    assert cluster_mean(np.full(30, 0.2), np.arange(30), how=Resampling(draws=99)).status == "zero_cluster_variance"
+    few = cluster_mean([0.0, 0.3, 0.0], np.arange(3), within=(0.0, 1.0))
     assert (few.ci_lo, few.status) == (0, "few_clusters")

@@ -2,13 +2,13 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from doxascope.experiments.planted.extreme import log_odds, signalled
-from doxascope.metrics import cluster_mean, studentised_bounds, studentised_mean
+from doxascope.experiments.synthetic.agents.updates import log_odds, signalled
+from doxascope.metrics import Resampling, cluster_mean, studentised_bounds, studentised_mean
 
 
 def test_it_is_the_plain_loop_over_resamples() -> None:
     values = np.random.default_rng(0).exponential(size=25)
-    made = studentised_mean(values, seed=3, draws=400)
+    made = studentised_mean(values, how=Resampling(seed=3, draws=400))
     picked = values[np.random.default_rng(3).integers(0, 25, size=(400, 25))]
     t = (picked.mean(axis=1) - values.mean()) / (picked.std(axis=1, ddof=1) / 5)
     se = values.std(ddof=1) / 5
@@ -21,24 +21,24 @@ def test_it_misses_squares_no_more_often_than_it_says_where_t_does() -> None:
     missed = np.zeros(2)
     for seed in range(600):
         squares = np.random.default_rng(seed).normal(size=60) ** 2
-        made = studentised_mean(squares, seed=seed, draws=400)
+        made = studentised_mean(squares, how=Resampling(seed=seed, draws=400))
         reach = 2.001 * made.se
         missed += [not made.lo <= 1 <= made.hi, abs(squares.mean() - 1) > reach]
     assert missed[0] / 600 < 0.05 + 2 * np.sqrt(0.05 * 0.95 / 600) < missed[1] / 600
 
 
 def test_few_clusters_get_t_one_gets_nothing_and_equal_values_a_point() -> None:
-    few = studentised_mean(np.array([1.0, 2.0, 4.0]), seed=0)
+    few = studentised_mean(np.array([1.0, 2.0, 4.0]))
     assert (few.method, (few.lo + few.hi) / 2) == ("t over 3 clusters", pytest.approx(7 / 3))
-    one = studentised_mean(np.ones(1), seed=0)
+    one = studentised_mean(np.ones(1))
     assert (one.method, np.isnan(one.se)) == ("none: one cluster", True)
-    same = studentised_mean(np.full(20, 0.3), seed=0, draws=50)
+    same = studentised_mean(np.full(20, 0.3), how=Resampling(draws=50))
     assert (same.lo, same.hi) == pytest.approx((0.3, 0.3))
 
 
 def test_a_resample_without_spread_is_left_out() -> None:
     lumpy = np.r_[np.zeros(11), 1.0]
-    made = studentised_mean(lumpy, seed=0, draws=500)
+    made = studentised_mean(lumpy, how=Resampling(draws=500))
     assert np.isfinite([made.lo, made.hi]).all()
     assert made.lo < 1 / 12 < made.hi
 
@@ -48,7 +48,7 @@ def test_clusters_of_many_rows_are_the_plain_loop_over_resamples() -> None:
     sizes = rng.integers(1, 8, 20)
     clusters = np.repeat(np.arange(20), sizes)
     values = rng.exponential(size=len(clusters)) + rng.normal(size=20)[clusters]
-    made = studentised_mean(values, clusters, seed=5, draws=300)
+    made = studentised_mean(values, clusters, how=Resampling(seed=5, draws=300))
     rows_of = [np.flatnonzero(clusters == g) for g in range(20)]
 
     def mean_and_error(groups: list[np.ndarray]) -> tuple[float, float]:
@@ -63,8 +63,8 @@ def test_clusters_of_many_rows_are_the_plain_loop_over_resamples() -> None:
         t.append((drawn[0] - mean) / drawn[1])
     high, low = mean - se * np.quantile(t, [0.025, 0.975])
     assert (made.lo, made.hi, made.se) == pytest.approx((low, high, se))
-    assert made.se == pytest.approx(cluster_mean(values, clusters, seed=0).se)
-    lower, upper, _ = studentised_bounds(values, clusters, seed=5, draws=300, level=0.95)
+    assert made.se == pytest.approx(cluster_mean(values, clusters).se)
+    lower, upper, _ = studentised_bounds(values, clusters, how=Resampling(seed=5, draws=300))
     k = int(0.05 * 301)
     assert (lower, upper) == pytest.approx((mean - se * np.sort(t)[-k], mean - se * np.sort(t)[k - 1]))
 
@@ -72,7 +72,7 @@ def test_clusters_of_many_rows_are_the_plain_loop_over_resamples() -> None:
 def test_p_is_of_the_same_draws_as_the_interval() -> None:
     for seed in range(40):
         values = np.random.default_rng(seed).normal(0.35, 1, 30)
-        made = studentised_mean(values, seed=seed, draws=999)
+        made = studentised_mean(values, how=Resampling(seed=seed, draws=999))
         p = made.test_of_zero(float(values.mean()))["p"]
         assert (p < 0.05) == (made.lo > 0 or made.hi < 0) or abs(p - 0.05) < 0.003
         above = made.test_above_zero(float(values.mean()))["p"]
@@ -81,10 +81,10 @@ def test_p_is_of_the_same_draws_as_the_interval() -> None:
 
 def test_a_bound_that_resamples_can_miss_is_infinite() -> None:
     lumpy = np.r_[np.zeros(29), 1.0]
-    lower, upper, _ = studentised_bounds(lumpy, seed=0)
+    lower, upper, _ = studentised_bounds(lumpy)
     assert (lower < 1 / 30, upper) == (True, np.inf)
-    assert studentised_bounds(np.zeros(30), seed=0)[:2] == (0, 0)
-    assert studentised_bounds(np.zeros(1), seed=0)[:2] == (-np.inf, np.inf)
+    assert studentised_bounds(np.zeros(30))[:2] == (0, 0)
+    assert studentised_bounds(np.zeros(1))[:2] == (-np.inf, np.inf)
 
 
 def test_the_longer_interval_holds_the_mean_update_of_bayesians_near_zero_where_the_bootstrap_does_not() -> None:
@@ -93,7 +93,7 @@ def test_the_longer_interval_holds_the_mean_update_of_bayesians_near_zero_where_
         rng = np.random.default_rng(seed)
         prior, post, _ = signalled(rng, log_odds(rng, 20))
         for i, longer in enumerate((False, True)):
-            made = studentised_mean(post - prior, seed=seed, draws=199, longer=longer)
+            made = studentised_mean(post - prior, longer=longer, how=Resampling(seed=seed, draws=199))
             missed[i] += not made.lo <= 0 <= made.hi
             p = made.test_of_zero(float((post - prior).mean()))["p"]
             assert (p < 0.05) == (not made.lo <= 0 <= made.hi) or abs(p - 0.05) < 0.02
@@ -103,7 +103,7 @@ def test_the_longer_interval_holds_the_mean_update_of_bayesians_near_zero_where_
 
 def test_the_longer_interval_ends_where_the_further_of_both_does() -> None:
     values = np.random.default_rng(0).exponential(size=25)
-    plain, longer = (studentised_mean(values, seed=3, draws=400, longer=one) for one in (False, True))
+    plain, longer = (studentised_mean(values, longer=one, how=Resampling(seed=3, draws=400)) for one in (False, True))
     reach = stats.t.ppf(0.975, 24) * plain.se
     assert plain.lo > values.mean() - reach == pytest.approx(longer.lo)  # skewed to the right
     assert longer.hi == plain.hi > values.mean() + reach

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import statsmodels.api as sm
 
-from doxascope.metrics import wild_cluster_test
+from doxascope.metrics import Resampling, wild_cluster_test
 
 
 def data(seed: int, n_clusters: int, slope: float = 0.0) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -65,7 +65,7 @@ def test_one_coefficient_has_the_square_of_its_t_and_two_clusters_bear_no_joint_
 def test_sampled_signs_come_near_the_enumeration() -> None:
     y, x, groups = data(2, 11)
     exact = wild_cluster_test(y, x, groups, 1)
-    sampled = wild_cluster_test(y, x, groups, 1, enumerate_up_to=0, draws=4999)
+    sampled = wild_cluster_test(y, x, groups, 1, enumerate_up_to=0, how=Resampling(draws=4999))
     assert sampled.p == pytest.approx(exact.p, abs=0.03)
     assert "4999 Rademacher" in sampled.p_method
     assert sampled.params == {"draws": 4999, "seed": 0}

@@ -4,6 +4,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from doxascope.metrics import (
+    Resampling,
     bootstrap_rows,
     corrected_slope,
     disattenuated_slope,
@@ -45,7 +46,11 @@ def test_noise_makes_a_martingale_look_like_regression_to_the_mean_and_two_ways_
     assert reliability == pytest.approx((0.3**2 / 12) / (0.3**2 / 12 + 0.24**2 / 12), abs=0.02)
     plain = martingale_score(b1, q)
     assert pytest.approx(-(1 - reliability), abs=0.02) == plain.M
-    assert martingale_iv(b1, b2, q, draws=200).ci_lo < 0 < martingale_iv(b1, b2, q, draws=200).ci_hi
+    assert (
+        martingale_iv(b1, b2, q, how=Resampling(draws=200)).ci_lo
+        < 0
+        < martingale_iv(b1, b2, q, how=Resampling(draws=200)).ci_hi
+    )
     corrected = disattenuated_slope(plain.M, reliability, se=plain.se)
     assert corrected.beta1 == pytest.approx(0, abs=0.03)
     assert corrected.se == pytest.approx(plain.se / reliability)
@@ -126,12 +131,12 @@ def test_slope_and_reliability_are_recomputed_in_every_resample() -> None:
         slope = martingale_score(both[rows].mean(axis=1), q[rows])
         return disattenuated_slope(slope.M, reliability_icc(both[rows]).icc_mean).beta1
 
-    score = corrected_slope(both, q, question, draws=50, seed=7)
+    score = corrected_slope(both, q, question, how=Resampling(seed=7, draws=50))
     assert score.M_corrected == pytest.approx(corrected(np.arange(60)))
     assert (score.M, score.reliability) == pytest.approx(
         (martingale_score(both.mean(axis=1), q).M, reliability_icc(both).icc_mean)
     )
-    assert score.se == pytest.approx(bootstrap_rows(corrected, question, seed=7, draws=50).std(ddof=1))
+    assert score.se == pytest.approx(bootstrap_rows(corrected, question, how=Resampling(seed=7, draws=50)).std(ddof=1))
     assert (score.p < 0.05) == (score.ci_lo > 0 or score.ci_hi < 0)
 
 
@@ -140,7 +145,7 @@ def test_the_interval_that_takes_the_reliability_as_known_misses_and_this_one_do
     for seed in range(250):
         b1, b2, q = readings(80, 0.15, seed=seed)
         both = np.column_stack([b1, b2])
-        score = corrected_slope(both, q, draws=300)
+        score = corrected_slope(both, q, how=Resampling(draws=300))
         known = martingale_score(both.mean(axis=1), q, se="CR3")
         fixed = disattenuated_slope(known.M, score.reliability, se=known.se)
         missed += [not score.ci_lo <= 0 <= score.ci_hi, abs(fixed.beta1) > 1.99 * fixed.se]
@@ -166,7 +171,7 @@ def test_a_posterior_read_with_the_same_error_is_flagged() -> None:
     b = rng.uniform(0.35, 0.65, 4000)
     wording = rng.uniform(-0.1, 0.1, (2, 4000))
     q = b + rng.uniform(-0.05, 0.05, 4000) + wording[0]
-    shared = martingale_iv(b + wording[0], b + wording[1], q, independent=False, draws=200)
+    shared = martingale_iv(b + wording[0], b + wording[1], q, independent=False, how=Resampling(draws=200))
     assert shared.ci_lo > 0
     assert shared.status == "dependent_posterior"
     assert shared.params["independent"] is False
@@ -174,5 +179,5 @@ def test_a_posterior_read_with_the_same_error_is_flagged() -> None:
 
 def test_the_instrumented_slope_has_p_and_interval_of_one_bootstrap() -> None:
     for seed in range(20):
-        score = martingale_iv(*readings(40, 0.08, seed=seed), draws=400)
+        score = martingale_iv(*readings(40, 0.08, seed=seed), how=Resampling(draws=400))
         assert (score.p < 0.05) == (score.ci_lo > 0 or score.ci_hi < 0)

@@ -4,7 +4,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
 
-from doxascope.metrics import drift_bound, drift_covariance, drift_variance
+from doxascope.metrics import Resampling, drift_bound, drift_covariance, drift_variance
 
 
 def test_two_questions_by_hand() -> None:
@@ -29,7 +29,7 @@ def test_it_is_the_mean_product_of_distinct_chains(deltas: list[list[int]]) -> N
 
 def test_it_is_unbiased_with_and_without_drift() -> None:
     rng = np.random.default_rng(0)
-    still = drift_variance(rng.normal(0, 0.15, (2000, 8)).clip(-1, 1), draws=400)
+    still = drift_variance(rng.normal(0, 0.15, (2000, 8)).clip(-1, 1), how=Resampling(draws=400))
     assert still.ci_lo < 0 < still.ci_hi
     assert still.p > 0.01
     drifting = drift_variance((rng.normal(0, 0.1, (2000, 1)) + rng.normal(0, 0.15, (2000, 8))).clip(-1, 1))
@@ -86,7 +86,7 @@ def test_chains_that_settle_near_the_ends_do_not_drift() -> None:
         rng = np.random.default_rng(seed)
         b0 = rng.uniform(0.02, 0.98, 60)
         last = np.abs((rng.random((60, 8)) >= b0[:, None]) - rng.uniform(0, 1e-3, (60, 8)))
-        found.append(drift_variance(1 - last - b0[:, None], b0, draws=20).n_drifting)
+        found.append(drift_variance(1 - last - b0[:, None], b0, how=Resampling(draws=20)).n_drifting)
     assert np.mean(np.array(found) > 0) < 0.05
 
 
@@ -120,15 +120,15 @@ def test_disjoint_halves_forgive_a_noisy_prior_and_one_half_does_not() -> None:
     chains = rng.normal(0, 0.1, (questions, 8))
     noise = rng.normal(0, 0.1, (questions, 2))  # of two readings of b_0
     first, second = chains[:, :4] - noise[:, :1], chains[:, 4:] - noise[:, 1:]
-    naive = drift_variance((chains - noise[:, :1]).clip(-1, 1), draws=200)
+    naive = drift_variance((chains - noise[:, :1]).clip(-1, 1), how=Resampling(draws=200))
     assert naive.drift2 == pytest.approx(0.01, rel=0.2)  # all of it reading noise
-    clean = drift_covariance(first.clip(-1, 1), second.clip(-1, 1), draws=400)
+    clean = drift_covariance(first.clip(-1, 1), second.clip(-1, 1), how=Resampling(draws=400))
     assert clean.ci_lo < 0 < clean.ci_hi
     by_hand = np.mean(first.clip(-1, 1).mean(axis=1) * second.clip(-1, 1).mean(axis=1))
     assert clean.drift2 == pytest.approx(by_hand)
     assert clean.status == "no_prior"
     halves = first.clip(-1, 1), second.clip(-1, 1)
     for prior, status in ((0.5, "ok"), (0.01, "few_surprises"), (0.99, "few_surprises")):
-        assert drift_covariance(*halves, prior=np.full(len(first), prior), draws=99).status == status
+        assert drift_covariance(*halves, prior=np.full(len(first), prior), how=Resampling(draws=99)).status == status
     with pytest.raises(ValueError, match="lengths differ: first 1, second 2"):
         drift_covariance([[0.1]], [[0.1], [0.2]])

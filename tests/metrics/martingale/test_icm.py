@@ -6,6 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from doxascope.metrics import (
+    Resampling,
     binned_updates,
     cluster_mean,
     martingale_icm_test,
@@ -62,7 +63,7 @@ def test_it_sees_the_u_shape_that_slope_and_joint_test_miss() -> None:
     rng = np.random.default_rng(1)
     b = rng.uniform(0.2, 0.8, 400)
     q = b + 1.5 * ((b - 0.5) ** 2 - 0.03) + rng.uniform(-0.1, 0.1, 400)
-    assert martingale_icm_test(b, q, draws=999).p_cvm < 0.05
+    assert martingale_icm_test(b, q, how=Resampling(draws=999)).p_cvm < 0.05
     assert martingale_score(b, q).p > 0.05
     assert martingale_joint_test(b, q).p > 0.05
 
@@ -74,10 +75,10 @@ def test_sampled_flips_hold_their_level_and_are_seeded() -> None:
         groups = np.repeat(np.arange(20), 3)
         b = rng.random(60)
         d = (rng.normal(0, 0.1, 20)[groups] + rng.normal(0, 0.05, 60)) * np.minimum(b, 1 - b)
-        p.append(martingale_icm_test(b, np.clip(b + d, 0, 1), groups, draws=199, seed=seed).p_cvm)
+        p.append(martingale_icm_test(b, np.clip(b + d, 0, 1), groups, how=Resampling(seed=seed, draws=199)).p_cvm)
     assert 0.02 <= np.mean(np.array(p) <= 0.05) <= 0.085
     b = rng.random(60)
-    one, two = (martingale_icm_test(b, b**2, draws=99, seed=5) for _ in range(2))
+    one, two = (martingale_icm_test(b, b**2, how=Resampling(seed=5, draws=99)) for _ in range(2))
     assert one == two
     assert one.params == {"draws": 99, "seed": 5}
 
@@ -95,7 +96,7 @@ def test_bins_are_means_with_cluster_intervals() -> None:
     table = binned_updates(b, q, groups, bins=4)
     np.testing.assert_array_equal(table.n, [25, 25, 25, 25])
     lowest = b <= np.quantile(b, 0.25)
-    one = cluster_mean((q - b)[lowest], groups[lowest], seed=0)
+    one = cluster_mean((q - b)[lowest], groups[lowest])
     assert table.mean_delta[0] == pytest.approx(one.mean)
     # CR1 of a mean has G/(G-1), as cluster_mean, times (n-1)/(n-1).
     assert table.errors[0] == pytest.approx(one.se)

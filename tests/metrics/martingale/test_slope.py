@@ -5,6 +5,7 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from doxascope.metrics import (
+    Resampling,
     calibration_slope,
     martingale_joint_test,
     martingale_moments,
@@ -121,7 +122,7 @@ def test_forty_questions_need_no_bootstrap_unless_asked() -> None:
     rng = np.random.default_rng(0)
     prior, post, groups = rng.random(80), rng.random(80), np.repeat(np.arange(40), 2)
     assert np.isnan(martingale_score(prior, post, groups, se="CR1").p_wild)
-    one, two = (martingale_score(prior, post, groups, p="wild", draws=99, seed=s).p for s in (1, 1))
+    one, two = (martingale_score(prior, post, groups, p="wild", how=Resampling(seed=s, draws=99)).p for s in (1, 1))
     assert one == two
     assert one in {k / 100 for k in range(1, 101)}
 
@@ -205,8 +206,8 @@ def test_slope_of_post_on_prior_is_one_more_than_m(rows: list[tuple[int, int, in
 @given(beliefs(), st.sampled_from(["iid", "HC3", "CR1", "CR3"]))
 def test_complement_keeps_the_slope_and_its_test(rows: list[tuple[int, int, int]], se: str) -> None:
     prior, post, groups = columns(rows)
-    plain = martingale_score(prior, post, groups, se=se, draws=19)
-    turned = martingale_score(1 - prior, 1 - post, groups, se=se, draws=19)
+    plain = martingale_score(prior, post, groups, se=se, how=Resampling(draws=19))
+    turned = martingale_score(1 - prior, 1 - post, groups, se=se, how=Resampling(draws=19))
     assert turned.status == plain.status
     assert turned.intercept == pytest.approx(-(plain.intercept + plain.M), abs=1e-9)
     for name in ("M", "se", "p", "ci_lo", "r2", "p_wild"):
@@ -218,7 +219,7 @@ def test_complement_keeps_the_slope_and_its_test(rows: list[tuple[int, int, int]
 def test_row_order_does_not_matter(rows: list[tuple[int, int, int]], random: object) -> None:
     shuffled = list(rows)
     random.shuffle(shuffled)  # pyright: ignore[reportAttributeAccessIssue]
-    one, two = (martingale_score(*columns(r), draws=19) for r in (rows, shuffled))
+    one, two = (martingale_score(*columns(r), how=Resampling(draws=19)) for r in (rows, shuffled))
     for name in ("M", "se", "p", "joint_F"):
         assert getattr(two, name) == pytest.approx(getattr(one, name), rel=1e-6, abs=1e-9, nan_ok=True)
 
@@ -296,7 +297,7 @@ def test_the_joint_wild_bootstrap_holds_its_level_where_f_does_not() -> None:
         rng = np.random.default_rng(seed)
         b, groups = rng.uniform(0.3, 0.7, 45), np.repeat(np.arange(15), 3)
         q = b + rng.uniform(-0.1, 0.1, 15)[groups] + rng.uniform(-0.05, 0.05, 45)
-        test = martingale_joint_test(b, q, groups, se="CR1", draws=199)
+        test = martingale_joint_test(b, q, groups, se="CR1", how=Resampling(draws=199))
         rejected += [test.p <= 0.05, test.p_F <= 0.05]
     assert rejected[0] / 400 < 0.05 + 2 * np.sqrt(0.05 * 0.95 / 400) < rejected[1] / 400
 
@@ -305,7 +306,7 @@ def test_the_joint_wild_bootstrap_holds_its_level_where_f_does_not() -> None:
 def test_few_questions_are_said_to_be_few(questions: int, status: str) -> None:
     rng = np.random.default_rng(0)
     prior, post, groups = rng.random(2 * questions), rng.random(2 * questions), np.repeat(np.arange(questions), 2)
-    score = martingale_score(prior, post, groups, se="CR1", draws=19)
+    score = martingale_score(prior, post, groups, se="CR1", how=Resampling(draws=19))
     assert score.status == status
     assert np.isfinite([score.p, score.p_wild, score.ci_lo]).all()
 

@@ -3,6 +3,7 @@ import pytest
 import statsmodels.api as sm
 
 from doxascope.metrics import (
+    Resampling,
     brier_on_abs_martingale,
     brier_on_split_martingale,
     brier_update,
@@ -25,7 +26,7 @@ def cells(
 
 def test_one_split_is_a_weighted_regression_of_halves() -> None:
     b, q, y, question, cell = cells(0, np.linspace(-0.3, 0.5, 8), np.full(8, 0.1), 20)
-    ours = brier_on_split_martingale(b, q, y, question, cell, splits=1, draws=50, seed=2)
+    ours = brier_on_split_martingale(b, q, y, question, cell, splits=1, how=Resampling(seed=2, draws=50))
     half = np.random.default_rng(2).permuted(np.tile(np.arange(20) % 2, (1, 1)), axis=1)[0]
     coefs = []
     for a in (0, 1):
@@ -52,9 +53,9 @@ def test_noisy_updates_fool_the_published_regression_and_not_the_split_one() -> 
         b, q, y, question, cell = cells(seed, np.zeros(24), np.linspace(0.02, 0.25, 24), 150)
         each = [(b[cell == c], q[cell == c], y[cell == c]) for c in range(24)]
         slopes = [martingale_score(one[0], one[1]).M for one in each]
-        updates = [brier_update(*one, draws=2) for one in each]
+        updates = [brier_update(*one, how=Resampling(draws=2)) for one in each]
         scores, controls = [u.brier_post for u in updates], [u.brier_prior for u in updates]
-        split = brier_on_split_martingale(b, q, y, question, cell, splits=4, draws=99)
+        split = brier_on_split_martingale(b, q, y, question, cell, splits=4, how=Resampling(draws=99))
         rejected += [
             brier_on_abs_martingale(slopes, scores, [controls]).p < 0.05,
             split.p < 0.05 and split.coef > 0,
@@ -65,9 +66,9 @@ def test_noisy_updates_fool_the_published_regression_and_not_the_split_one() -> 
 
 def test_slopes_that_cost_accuracy_are_found() -> None:
     b, q, y, question, cell = cells(1, np.linspace(0, 1.0, 12), np.full(12, 0.02), 150)
-    score = brier_on_split_martingale(b, q, y, question, cell, splits=4, draws=200)
+    score = brier_on_split_martingale(b, q, y, question, cell, splits=4, how=Resampling(draws=200))
     assert score.ci_lo > 0
-    same = brier_on_split_martingale(1 - b, 1 - q, 1 - y, question, cell, splits=4, draws=200)
+    same = brier_on_split_martingale(1 - b, 1 - q, 1 - y, question, cell, splits=4, how=Resampling(draws=200))
     assert (same.coef, same.ci_lo) == pytest.approx((score.coef, score.ci_lo))
 
 
@@ -76,7 +77,7 @@ def test_a_prior_that_all_cells_share_is_no_regressor() -> None:
     rng = np.random.default_rng(4)
     b, y = np.tile(b[:40], 8), np.tile(y[:40], 8)
     q = np.clip(b + np.linspace(-0.2, 0.2, 8)[cell] * (b - 0.5) + rng.uniform(-0.1, 0.1, 320), 0, 1)
-    score = brier_on_split_martingale(b, q, y, question, cell, splits=2, draws=50)
+    score = brier_on_split_martingale(b, q, y, question, cell, splits=2, how=Resampling(draws=50))
     assert np.isfinite([score.coef, score.se]).all()
 
 

@@ -6,12 +6,7 @@ import pytest
 import statsmodels.formula.api as smf
 from scipy.special import log_softmax, softmax
 
-from doxascope.metrics import (
-    belief_consistency,
-    chance_corrected,
-    readout_gate,
-    word_identity_null,
-)
+from doxascope.metrics import Resampling, belief_consistency, chance_corrected, readout_gate, word_identity_null
 
 WORDS = np.array(["cat", "dog", "owl", "fox", "bee"])
 
@@ -46,7 +41,7 @@ def test_a_faithful_readout_passes_and_its_correlation_is_that_of_a_word_effects
     data = world(0)
     rng = np.random.default_rng(1)
     inner = 0.8 * data["exact_logp"] + rng.normal(0, 0.2, data["exact_logp"].shape) - 0.5
-    score = readout_gate(inner_logp=np.minimum(inner, 0), **data, draws=300)
+    score = readout_gate(inner_logp=np.minimum(inner, 0), **data, how=Resampling(draws=300))
     assert score.passed
     assert score.failures == ()
     assert score.evidence_response < 0 > score.evidence_exact
@@ -75,7 +70,7 @@ def test_contexts_may_have_fewer_options() -> None:
     inner = np.minimum(0.8 * data["exact_logp"] + rng.normal(0, 0.2, data["exact_logp"].shape) - 0.5, 0)
     option = data["option"].astype(object)
     option[short, 2], inner[short, 2], data["exact_logp"][short, 2] = None, np.nan, np.nan
-    score = readout_gate(inner, data["exact_logp"], option, data["item"], data["rejected"], draws=100)
+    score = readout_gate(inner, data["exact_logp"], option, data["item"], data["rejected"], how=Resampling(draws=100))
     assert (score.n_dropped, score.passed) == (0, True)
     there = ~pd.isna(option)
     shares = [
@@ -104,7 +99,7 @@ def test_evidence_response_is_the_mean_change_of_the_rejected_word() -> None:
 def test_word_identity_fails_although_it_looks_perfectly_consistent() -> None:
     data = world(2)
     inner = words_alone(data["option"]) + np.linspace(-1, 0, len(data["option"]))[:, None]
-    score = readout_gate(inner, **data, draws=200)
+    score = readout_gate(inner, **data, how=Resampling(draws=200))
     assert np.isnan(score.partial_corr)
     assert set(score.failures) == {"partial_corr", "evidence_response", "items_responding"}
     post = softmax(inner, axis=1)
@@ -118,7 +113,7 @@ def test_word_identity_fails_even_if_the_exact_readout_is_mostly_word_taste() ->
     taste = np.array([data["exact_logp"][data["option"] == w].mean() for w in WORDS])
     inner = taste[np.argsort(WORDS)][np.searchsorted(np.sort(WORDS), data["option"])]
     rng = np.random.default_rng(3)
-    score = readout_gate(np.minimum(inner + rng.normal(0, 0.01, inner.shape), 0), **data, draws=200)
+    score = readout_gate(np.minimum(inner + rng.normal(0, 0.01, inner.shape), 0), **data, how=Resampling(draws=200))
     plain = np.corrcoef(inner.ravel(), data["exact_logp"].ravel())[0, 1]
     assert plain > 0.5
     assert abs(score.partial_corr) < 0.2
@@ -127,10 +122,10 @@ def test_word_identity_fails_even_if_the_exact_readout_is_mostly_word_taste() ->
 
 def test_low_coverage_and_a_reversed_readout_fail() -> None:
     data = world(3)
-    thin = readout_gate(data["exact_logp"] - 10, **data, draws=200)
+    thin = readout_gate(data["exact_logp"] - 10, **data, how=Resampling(draws=200))
     assert thin.failures == ("coverage",)
-    assert readout_gate(data["exact_logp"] - 10, **data, draws=200, min_coverage=1e-6).passed
-    reversed_ = readout_gate(-data["exact_logp"] - 20, **data, draws=200, min_coverage=0)
+    assert readout_gate(data["exact_logp"] - 10, **data, min_coverage=1e-6, how=Resampling(draws=200)).passed
+    reversed_ = readout_gate(-data["exact_logp"] - 20, **data, min_coverage=0, how=Resampling(draws=200))
     assert set(reversed_.failures) == {"partial_corr", "evidence_response", "items_responding"}
     assert reversed_.params["min_corr"] == 0.5
 
@@ -138,13 +133,17 @@ def test_low_coverage_and_a_reversed_readout_fail() -> None:
 def test_the_order_of_contexts_and_options_does_not_matter() -> None:
     data = world(4, 12)
     inner = data["exact_logp"] + np.random.default_rng(5).normal(0, 0.1, data["exact_logp"].shape) - 1
-    plain = readout_gate(inner, **data, draws=50)
+    plain = readout_gate(inner, **data, how=Resampling(draws=50))
     rows, columns = np.random.default_rng(6).permutation(len(inner)), [2, 0, 1]
     where = np.where(data["rejected"] < 0, -1, np.argsort(columns)[data["rejected"]])
     moved = readout_gate(
-        inner[rows][:, columns], data["exact_logp"][rows][:, columns], data["option"][rows][:, columns],
-        data["item"][rows], where[rows], draws=50,
-    )  # fmt: skip
+        inner[rows][:, columns],
+        data["exact_logp"][rows][:, columns],
+        data["option"][rows][:, columns],
+        data["item"][rows],
+        where[rows],
+        how=Resampling(draws=50),
+    )
     for name in ("coverage", "partial_corr", "evidence_response", "evidence_exact"):
         assert getattr(moved, name) == pytest.approx(getattr(plain, name))
 

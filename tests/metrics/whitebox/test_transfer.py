@@ -4,7 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
-from doxascope.metrics import bootstrap_rows, persistence, transfer_fraction, transfer_map
+from doxascope.metrics import Resampling, bootstrap_rows, persistence, transfer_fraction, transfer_map
 
 odds = st.floats(-5, 5)
 
@@ -36,12 +36,11 @@ def test_both_directions_are_averaged() -> None:
 def test_interval_equals_the_plain_cluster_bootstrap() -> None:
     base, patched, donor = planted(0, 0.4)
     items = np.arange(60) // 3
-    score = transfer_fraction(base, patched, donor, items, seed=5, draws=300)
+    score = transfer_fraction(base, patched, donor, items, how=Resampling(seed=5, draws=300))
     draws = bootstrap_rows(
         lambda rows: float((patched - base)[rows].sum() / (donor - base)[rows].sum()),
         items,
-        seed=5,
-        draws=300,
+        how=Resampling(seed=5, draws=300),
     )
     reach = np.sqrt(20 / 19) * stats.t.ppf(0.975, 19)
     assert (score.ci_lo, score.ci_hi) == pytest.approx(tuple(np.quantile(draws, stats.norm.cdf([-reach, reach]))))
@@ -81,12 +80,12 @@ def test_map_cells_equal_the_fraction_and_their_bands_are_wider() -> None:
     rng = np.random.default_rng(3)
     cells = patched[:, None, None] + rng.normal(0, 0.2, (60, 4, 5))
     cells[:, 2, 3] = donor
-    found = transfer_map(base, cells, donor, draws=800, seed=1)
+    found = transfer_map(base, cells, donor, how=Resampling(seed=1, draws=800))
     for cell in ((0, 0), (2, 3)):
-        one = transfer_fraction(base, cells[:, *cell], donor, draws=800, seed=1)
+        one = transfer_fraction(base, cells[:, *cell], donor, how=Resampling(seed=1, draws=800))
         assert found.transfer[cell] == pytest.approx(one.transfer)
         assert found.se_cell[cell] == pytest.approx(one.se)
-    alone = transfer_fraction(base, cells[:, 0, 0], donor, draws=800, seed=1)
+    alone = transfer_fraction(base, cells[:, 0, 0], donor, how=Resampling(seed=1, draws=800))
     assert found.band_hi[0, 0] - found.band_lo[0, 0] > 1.2 * (alone.ci_hi - alone.ci_lo)
 
 
@@ -96,10 +95,10 @@ def test_map_adjusts_for_the_choice_of_the_best_cell() -> None:
         rng = np.random.default_rng(seed)
         base = np.zeros(40)
         noise = rng.normal(size=(40, 12))
-        rejected += bool((transfer_map(base, noise, base + 1, draws=300, seed=seed).p_max < 0.05).any())
+        rejected += bool((transfer_map(base, noise, base + 1, how=Resampling(seed=seed, draws=300)).p_max < 0.05).any())
     assert rejected <= 9  # 5% of 60 is 3; unadjusted it would be 46% of them
     found = np.random.default_rng(99).normal(size=(40, 12)) + np.eye(12)[4]
-    assert transfer_map(np.zeros(40), found, np.ones(40), draws=300).p_max[4] < 0.05
+    assert transfer_map(np.zeros(40), found, np.ones(40), how=Resampling(draws=300)).p_max[4] < 0.05
 
 
 def test_map_of_few_clusters_or_no_update_has_no_bands() -> None:

@@ -1,0 +1,75 @@
+"""Text of strangers on its way to a terminal or a spreadsheet, which take some of it for orders; numbers as text."""
+
+import math
+import re
+
+import pandas as pd
+
+UNSEEN = re.compile(
+    "[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff\ufffe\uffff]"
+)
+"""Control characters but tab and newline, those that turn the direction of what follows, and what no XML may hold."""
+FORMULA = ("=", "+", "-", "@", "\t", "\r")
+"""How a cell begins that a spreadsheet would compute."""
+GUARD = "'"
+
+
+def visible(text: str) -> str:
+    """The text with its control characters escaped.
+
+    >>> visible("a\\x1b[2Jb")
+    'a\\\\x1b[2Jb'
+    """
+    return UNSEEN.sub(lambda match: match[0].encode("unicode_escape").decode(), text)
+
+
+def as_csv(table: pd.DataFrame) -> str:
+    """A table as comma-separated values, in which no text is a formula: an apostrophe stands before it.
+
+    >>> as_csv(pd.DataFrame({"x": ["=1+1", "a"], "y": [-1, 2]}))
+    "x,y\\n'=1+1,-1\\na,2\\n"
+    """
+    return table.map(_guarded).rename(columns=_guarded).to_csv(index=False, lineterminator="\n")
+
+
+def _guarded(cell: object) -> object:
+    return GUARD + cell if isinstance(cell, str) and cell.startswith(FORMULA) else cell
+
+
+def unguarded(text: str) -> str:
+    """A cell as it was before `as_csv`."""
+    return text[1:] if text.startswith(GUARD) and text[1:].startswith(FORMULA) else text
+
+
+def shown(value: float) -> str:
+    """Three decimals, two digits of what is smaller, and one decimal from 100 on.
+
+    >>> [shown(one) for one in (0.5, 0.00042, 0.0, -0.0, 123.456)]
+    ['0.500', '4.2e-04', '0.000', '0.000', '123.5']
+    """
+    if math.isnan(value):
+        return "-"
+    if value and abs(value) < 0.001:
+        return f"{value:.1e}"
+    return f"{value:z.{1 if abs(value) >= 100 else 3}f}"
+
+
+def shown_error(nat: float) -> str:
+    """A numerical error in one digit.
+
+    >>> shown_error(2.4e-7), shown_error(0.0)
+    ('2e-07', '0')
+    """
+    return f"{nat:.0e}" if nat else "0"
+
+
+def shown_size(n: int) -> str:
+    """A large count in three digits.
+
+    >>> shown_size(134_515_008)
+    '135M'
+    """
+    for unit, name in ((10**9, "B"), (10**6, "M"), (10**3, "k")):
+        if n >= unit:
+            return f"{n / unit:.3g}{name}"
+    return str(n)

@@ -1,0 +1,3 @@
+"""The version of doxascope, which everything that is written bears."""
+
+__version__ = "0.1.0"

@@ -1,0 +1,92 @@
+"""What commands share: options and what their texts mean, and how lines are printed: names of strangers are shown,
+not obeyed.
+"""
+
+import logging
+from pathlib import Path
+
+import click
+
+from ...base.errors import UserError
+from ...base.text import visible
+
+
+def _with_values(context: click.Context, option: click.Parameter, given: tuple[str, ...]) -> tuple[str, ...]:
+    """Refuses a key without a value here, before what stands after it is taken for a file."""
+    if bare := [one for one in given if "=" not in one.lstrip("=")]:
+        raise UserError(f"-o {bare[0]}: give key=value without blanks, for example -o items=10")
+    return given
+
+
+OVERRIDE = click.option(
+    "-o",
+    "overrides",
+    multiple=True,
+    metavar="KEY=VALUE",
+    callback=_with_values,
+    help="Change a setting, e.g. -o model.dtype=bfloat16.",
+)
+ALLOW_CODE = click.option(
+    "--allow-code",
+    multiple=True,
+    type=click.Path(path_type=Path),
+    metavar="FILE",
+    help="Run the code of this experiment, or metric; without it no file is ever imported.",
+)
+EXECUTOR = click.option(
+    "--executor",
+    type=click.Choice(["local", "ray"]),
+    default="local",
+    show_default=True,
+    help="What the workers run on: this machine, or Ray.",
+)
+ADDRESS = click.option("--address", help="Of a running Ray cluster; by default $RAY_ADDRESS, or this machine alone.")
+MATERIAL = click.argument("material", metavar="[FILE]", required=False)
+MODEL = click.option("-m", "--model", help="A preset, a local folder, a .gguf file, or a hub id.")
+
+
+def require_ray(executor: str, **given: object) -> None:
+    """Raise UserError for options of Ray that are given without it."""
+    names = [f"--{name.replace('_', '-')}" for name, value in given.items() if value is not None]
+    if executor != "ray" and names:
+        raise UserError(f"{names[0]}: is for Ray; give it with --executor ray")
+
+
+def named_values(option: str, given: tuple[str, ...]) -> dict[str, str]:
+    """The values of NAME=VALUE by name, each name once."""
+    found: dict[str, str] = {}
+    for text in given:
+        name, sign, value = (part.strip() for part in text.partition("="))
+        if not (name and sign and value):
+            raise UserError(f"{option} {text}: give NAME=VALUE")
+        if name in found:
+            raise UserError(f"{option} {text}: {name} has a value already, {found[name]}")
+        found[name] = value
+    return found
+
+
+def number(option: str, name: str, text: str) -> float:
+    """The number of NAME=VALUE, above 0."""
+    try:
+        value = float(text)
+    except ValueError:
+        value = 0.0
+    if not 0 < value < float("inf"):
+        raise UserError(f"{option} {name}={text}: give a number above 0")
+    return value
+
+
+# What the command line prints: names of strangers are shown, not obeyed.
+
+
+def echo(text: object, err: bool = False) -> None:
+    """Print a line; control characters in it are escaped."""
+    click.echo(visible(str(text)), err=err)
+
+
+class VisibleFormatter(logging.Formatter):
+    """The same for the log."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        """The message alone."""
+        return visible(super().format(record))

@@ -1,0 +1,144 @@
+"""`doxascope doctor` and `doxascope validate`: what this machine can do, and the instrument on models whose beliefs
+are known.
+"""
+
+import json
+import platform
+from collections.abc import Iterator
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from ...base.errors import UserError
+from ...base.version import __version__
+from .console import ADDRESS, EXECUTOR, echo, require_ray
+
+if TYPE_CHECKING:
+    from ...hooks.checks.installation import Finding
+
+WIDTH = 26
+
+
+@click.command()
+@click.option("--out", type=click.Path(path_type=Path), default=Path("runs"), show_default=True, help="Folder of runs.")
+@click.option("--json", "as_json", is_flag=True, help="The same as JSON.")
+def doctor(out: Path, as_json: bool) -> None:
+    """Say what is installed, what reads a tiny model rightly, where files go, and the line that brings what is missing.
+
+    Needs no network. Exits with 2 if nothing can be run.
+
+    \b
+    doxascope doctor
+    doxascope doctor --json > machine.json    to attach to a bug report
+    """
+    found: list[Finding] = []
+    for one in _diagnosis(out):
+        if not as_json:
+            if not found or found[-1].section != one.section:
+                echo(one.section)
+            mark = "" if one.state == "ok" else f"{one.state}: "
+            echo(f"  {one.name:<{WIDTH}}{mark}{one.told}" + (f"\n  {'':<{WIDTH}}-> {one.advice}" if one.advice else ""))
+        found.append(one)
+    lacking = [one for one in found if one.needed and one.state != "ok"]
+    usable = not lacking and any(one.section == "reading" and one.state == "ok" for one in found)
+    if as_json:
+        told = {"doxascope": __version__, "python": platform.python_version(), "platform": platform.platform()}
+        echo(json.dumps({**told, "usable": usable, "findings": [asdict(one) for one in found]}, indent=1))
+    if not usable:
+        first = next((one for one in [*lacking, *found] if one.advice and one.state != "ok"), None)
+        raise UserError("nothing can be run here" + (f": {first.name} {first.told}; {first.advice}" if first else ""))
+
+
+def _diagnosis(out: Path) -> "Iterator[Finding]":
+    """Section by section; without torch and transformers only the libraries can be told."""
+    from ...hooks.checks.installation import libraries
+
+    found = list(libraries())
+    yield from found
+    if any(one.needed and one.state == "missing" for one in found):
+        return
+    from ...hooks.checks.doctor import devices, folders, models, readings
+
+    there = list(devices())
+    yield from there
+    yield from readings([one.name for one in there if one.state == "ok"])
+    yield from models()
+    yield from folders(out)
+
+
+# `doxascope validate`: the instrument on models whose beliefs are known.
+
+FOLDER = click.Path(path_type=Path)
+MANY = 250
+"""Null organisms that a GPU trains side by side."""
+
+
+@click.command()
+@click.argument("organisms", nargs=-1, metavar="[ORGANISM]...")
+@click.option("--null", "n", type=click.IntRange(1), help="Grow so many organisms that have none of it instead.")
+@click.option("--contexts", type=click.IntRange(60), help="That each organism reads; 200, of a null organism 150.")
+@click.option("--seed", type=click.IntRange(0), default=0, show_default=True, help="Of contexts and resampling.")
+@click.option("--device", default="cpu", show_default=True, help="cpu or cuda; with --null, what trains them.")
+@click.option("--backend", help="The library that reads the organisms.")
+@click.option("--workers", type=click.IntRange(1), default=1, show_default=True, help="Processes that read, of --null.")
+@EXECUTOR
+@ADDRESS
+@click.option("--folder", type=FOLDER, help="Organisms that you trained anew; the shipped ones if not given.")
+@click.option("--out", type=FOLDER, help="For numbers, page and figures. [validation, or nulls]")
+def validate(
+    organisms: tuple[str, ...],
+    n: int | None,
+    contexts: int | None,
+    seed: int,
+    device: str,
+    backend: str | None,
+    workers: int,
+    executor: str,
+    address: str | None,
+    folder: Path | None,
+    out: Path | None,
+) -> None:
+    """Measure transformers whose beliefs were planted, and lay what is found beside it.
+
+    Six organisms: honest, sycophantic, sycophantic-in-words, denying, late, early. The exit code is 1 if a planted
+    value is not recovered. With --null so many organisms are grown that hide nothing and flatter nobody; it is counted
+    how often doxascope says otherwise, and the exit code is 1 from 5 of 30.
+
+    \b
+    doxascope validate                              all six, in about two minutes
+    doxascope validate denying late
+    doxascope validate --null 30 --workers 2
+    doxascope validate --null 600 --workers 64 --executor ray --address auto
+    """
+    from ...base.progress import progress
+    from ..synthetic.validation import report as told
+
+    require_ray(executor, address=address)
+    if n:
+        from ...base.parallel import spread_over
+        from ..synthetic.validation.claims import NullPlan, null_claims, one_thread_each, rates
+
+        place = told.prepare_null(out or Path("nulls"))
+        together = MANY if device.startswith("cuda") else NullPlan().together
+        plan = NullPlan(n=n, device=device, together=together)
+        plan = plan._replace(contexts=contexts or plan.contexts)
+        side_by_side = spread_over(workers, executor, address, local=one_thread_each)
+        with side_by_side as spread, progress(n, "organism", "null organisms") as advance:
+            read = null_claims(plan, place.path, spread, advance)
+        place.write_json("nulls.json", told.null_data(read, plan))
+        echo(told.null_text(read))
+        echo(f"\nrecorded: {place.path / 'nulls.json'}")
+        raise SystemExit(int(any(one.fails for one in rates(read))))
+    from ..synthetic.validation.beliefs import Effort
+    from ..synthetic.validation.recovery import validate as run
+
+    place = told.prepare(out or Path("validation"))
+    effort = Effort(contexts=contexts or Effort().contexts, seed=seed)
+    with progress(len(organisms) or 6, "organism", "organisms") as advance:
+        found = run(organisms, effort, folder=folder, device=device, backend=backend, advance=advance)
+    told.write(place, found, effort)
+    echo(told.text(found))
+    echo(f"\nreport: {place.path / 'report.html'}")
+    raise SystemExit(int(not all(one.recovered for one in found)))

@@ -1,0 +1,150 @@
+"""`doxascope compare`: every two sides that have a counterpart, by every number that both have."""
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+
+from ...base.errors import UserError, nearest
+from ...metrics.contract import Resampling
+from ...metrics.scoring.differences import Pair, paired_differences, pairs_of
+from ...metrics.scoring.measured import Measured, measured
+from ...metrics.tables.samples import sample_name
+from .findings import Comparison, Group, Record, drivers_of, matrix_of
+from .sides import Side, disagreements, samples_of, sides_of, what_differs
+
+BY_COMMAND, BY_HEADLINE, BY_ALL = (
+    "named in the command, before anything was compared",
+    "what the runs were made for: the registered number, else the experiment's headline",
+    "all that can be compared, since none was named",
+)
+
+
+def compare(
+    paths: Sequence[Path],
+    *,
+    metrics: Sequence[str] = (),
+    margins: Mapping[str, float] | None = None,
+    cluster: str | None = None,
+    names: Mapping[str, str] | None = None,
+    seed: int | None = None,
+    allow_code: Sequence[Path] = (),
+    alone: bool = False,
+) -> Comparison:
+    """Compare runs, tables, or the kinds of belief of one run or table, paired on what they have in common.
+
+    Args:
+        paths: of runs, of one experiment or of several where each has its counterpart; or of tables of one form.
+        metrics: the numbers that are to be confirmed, as in `scores.json`; none: those that the runs were made for.
+        margins: number -> the difference below which two are the same; else its default, where it has one.
+        cluster: of tables, the column that names what was sampled.
+        names: of tables, what a form wants -> the column that has it.
+        seed: of all resampling; None: the first run's own, 0 of tables.
+        allow_code: files of experiments that may be run.
+        alone: whether one run that holds one kind of belief is a comparison without pairs, and no error.
+
+    Raises UserError for what cannot be compared: sides without a counterpart, of other versions, or that share no item;
+    runs that are not whole; and a number or a margin of one that is not there.
+    """
+    sides = sides_of(paths, cluster=cluster, names=names, allow_code=allow_code)
+    groups = groups_of(sides)
+    how = next((side.how for side in sides if side.how is not None), Resampling())
+    how = how if seed is None else Resampling(seed, how.draws, how.level)
+    made: list[Group] = []
+    every: list[Pair] = []
+    struck: dict[int, str] = {}
+    for name, own in groups.items():
+        found, failed = measured(samples_of(own), how, only_compared=True), _failed(own)
+        pairs = pairs_between(own, found)
+        if pairs or len(own) > 1 or not alone:
+            _require_common(own, pairs)
+        struck |= {len(every) + i: why for i, pair in enumerate(pairs) if (why := _why_struck(pair, failed))}
+        every += pairs
+        matrix, apart = matrix_of(samples_of(own), how), disagreements(own)
+        made.append(Group(name, own, found.numbers, list(found.comparable), failed, what_differs(own), matrix, apart))
+    known = list(dict.fromkeys(pair.metric for pair in every))
+    for name in (*metrics, *(margins or {})):
+        if name not in known:
+            raise UserError(f"{name!r} is no number that can be compared here; {nearest(name, known)}")
+    family, named_by = _family(sides, metrics, known)
+    kept = [pair for i, pair in enumerate(every) if i not in struck]
+    confirmed = _records([pair for pair in kept if pair.metric in family], how, margins, "holm")
+    explored = _records([pair for pair in kept if pair.metric not in family], how, margins, "bh")
+    out = _records([every[i] for i in struck], how, margins, "holm")
+    out = [_struck(record, why) for record, why in zip(out, struck.values(), strict=True)]
+    return Comparison(made, family, named_by, confirmed, explored, out, margins or {})
+
+
+def _struck(record: Record, why: str) -> Record:
+    """Without the tests that a family adjusts: nothing is concluded."""
+    score = replace(record.score, p_adjusted=math.nan, family_size=0)
+    return replace(record, number=replace(record.number, score=score, equivalence=None), struck=why)
+
+
+def groups_of(sides: Sequence[Side]) -> dict[str, list[Side]]:
+    """Experiment, or form of table -> its sides. Raises UserError if one of them lacks a counterpart."""
+    found: dict[str, list[Side]] = {}
+    for side in sides:
+        found.setdefault(side.group, []).append(side)
+    alone = [own[0] for own in found.values() if len(own) == 1]
+    if alone and len(sides) > 1:
+        others = ", ".join(name for name in found if name != alone[0].group)
+        raise UserError(
+            f"{alone[0].path}: is of {alone[0].group}, and nothing else is ({others}); give each its counterpart, or "
+            "one run alone to compare its kinds of belief"
+        )
+    return found
+
+
+def pairs_between(sides: Sequence[Side], found: Measured) -> list[Pair]:
+    """Between sides a kind and method with itself; within one side every two kinds, or its methods if there is one."""
+    if len(sides) > 1:
+        rivals: dict[tuple[str, str], dict[str, None]] = {}
+        for sample in samples_of(sides):
+            rivals.setdefault((sample.kind, sample.method), {})[sample.name] = None
+        return pairs_of(found.comparable, [list(names) for names in rivals.values()], samples_of(sides))
+    pairs = pairs_of(found.comparable, (), samples_of(sides))
+    across = [pair for pair in pairs if pair.one.kind != pair.two.kind]
+    return across or pairs
+
+
+def _failed(sides: Sequence[Side]) -> dict[str, str]:
+    """Name of a sample -> the conditions of its gate that fail."""
+    several = len(sides) > 1
+    return {
+        sample_name(one.kind, one.method, side.label if several else ""): one.reason
+        for side in sides
+        for one in side.verdicts
+        if not one.passed
+    }
+
+
+def _why_struck(pair: Pair, failed: Mapping[str, str]) -> str:
+    told = {one.name: failed[one.name] for one in (pair.one, pair.two) if one.name in failed}
+    return "; ".join(f"{name} fails {why}" for name, why in told.items())
+
+
+def _require_common(sides: Sequence[Side], pairs: Sequence[Pair]) -> None:
+    """Raise UserError for sides that have nothing in common."""
+    first, last = sides[0], sides[-1]
+    if not pairs and len(sides) == 1:
+        raise UserError(f"{first.path}: holds one kind of belief, and nothing to compare it with; give a second run")
+    if not pairs:
+        raise UserError(f"{last.path}: has no kind and method of belief in common with {first.path}")
+    for side in sides if len(sides) > 1 else ():
+        own = [pair for pair in pairs if side.label in (pair.one.run, pair.two.run)]
+        if not any(len(pair.rows[0]) for pair in own):
+            raise UserError(f"{side.path}: has no item of the same name and content as any other")
+
+
+def _family(sides: Sequence[Side], metrics: Sequence[str], known: Sequence[str]) -> tuple[list[str], str]:
+    if metrics:
+        return list(dict.fromkeys(metrics)), BY_COMMAND
+    made_for = list(dict.fromkeys(side.headline for side in sides if side.headline in known))
+    found = [name for name in made_for if name]
+    return (found, BY_HEADLINE) if found else (list(known), BY_ALL)
+
+
+def _records(pairs: Sequence[Pair], how: Resampling, margins: Mapping[str, float] | None, method: str) -> list[Record]:
+    numbers = paired_differences(pairs, how, margins=margins, method=method)
+    return [Record(pair, number, drivers_of(pair)) for pair, number in zip(pairs, numbers, strict=True)]

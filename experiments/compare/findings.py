@@ -1,0 +1,296 @@
+"""What a comparison finds: records, which items make a difference, and how alike every two kinds of belief are."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import combinations
+from typing import Any, Literal
+
+import numpy as np
+import pandas as pd
+
+from ...metrics import (
+    Equivalence,
+    MethodCorrelation,
+    MethodReliability,
+    PairedDifference,
+    counts_to_probabilities,
+    method_correlation,
+    method_reliability,
+)
+from ...metrics.contract import Array, Resampling
+from ...metrics.metric import clusters_of, keys_of
+from ...metrics.number import Number
+from ...metrics.scoring.differences import Pair
+from ...metrics.tables.sample_rows import joined
+from ...metrics.tables.samples import Answers, Elicited, Forecasts, Multiclass, Options, Sample
+from ..report.findings import Instance, Transcript
+from ..run.folder import few_draws
+from .sides import Side
+
+MOST_DRIVERS = 5
+"""Clusters of a difference that are shown."""
+PLACES = 2
+"""Read-outs of one of them."""
+AT = ["item", "scenario", "step"]
+"""Where a belief is read."""
+
+
+@dataclass(frozen=True)
+class Driver:
+    """A cluster, and by how much the difference falls when it is left out."""
+
+    cluster: str
+    moves: float
+
+
+def drivers_of(pair: Pair) -> list[Driver]:
+    """Those that move the difference most."""
+    return [Driver(name, moved) for name, moved in list(pair.influence().items())[:MOST_DRIVERS]]
+
+
+@dataclass(frozen=True)
+class _Place:
+    """A read-out on both sides, with the beliefs there."""
+
+    cluster: str
+    label: str
+    held: tuple[float, float]
+    readouts: tuple[list[str], list[str]]
+    """Of each side the read-out, and those whose transcript it may share."""
+
+
+def instances_of(pair: Pair, drivers: Sequence[Driver], sides: Sequence[Side]) -> Iterator[Instance]:
+    """What was said in the clusters that drive a difference, where the two beliefs are furthest apart."""
+    first, second = (_side(sides, sample) for sample in (pair.one, pair.two))
+    if first.run is None or second.run is None:
+        return
+    places = {driver.cluster: _places(pair, driver.cluster, first, second) for driver in drivers}
+    wanted = [{name for own in places.values() for one in own for name in one.readouts[i]} for i in (0, 1)]
+    said = [_said(side, names) for side, names in zip((first, second), wanted, strict=True)]
+    for driver in drivers:
+        for place in places[driver.cluster]:
+            conversations = [
+                (f"{name}: {held:.3f}", heard[asked[0]])
+                for name, held, readouts, heard in zip(pair.names, place.held, place.readouts, said, strict=True)
+                if (asked := [one for one in readouts if one in heard])
+            ]
+            facets = (pair.metric, " - ".join(pair.names), driver.cluster)
+            facts = f"{place.label}: beliefs {place.held[0]:.3f} and {place.held[1]:.3f}"
+            yield Instance(facets, driver.moves, facts, conversations)
+
+
+def _side(sides: Sequence[Side], sample: Sample) -> Side:
+    return next((side for side in sides if side.label == sample.run), sides[0])
+
+
+def _places(pair: Pair, cluster: str, first: Side, second: Side) -> list[_Place]:
+    """The read-outs of a cluster that both have, those where the beliefs are furthest apart."""
+    one, two = (_held(side.beliefs, sample, cluster) for side, sample in ((first, pair.one), (second, pair.two)))
+    both = one.add_suffix("_1").join(two.add_suffix("_2"), how="inner")
+    apart = (both["prob_1"] - both["prob_2"]).abs().dropna().sort_values(ascending=False, kind="stable")
+    found = []
+    for at in apart.index[:PLACES]:
+        row = both.loc[at]
+        item, scenario, step = at
+        label = ", ".join(filter(None, (str(item), str(scenario), f"step {step}" if step else "")))
+        readouts = [_transcripts(row[f"own_{i}"], row[f"of_{i}"]) for i in (1, 2)]
+        found.append(_Place(cluster, label, (row["prob_1"], row["prob_2"]), (readouts[0], readouts[1])))
+    return found
+
+
+def _held(beliefs: pd.DataFrame, sample: Sample, cluster: str) -> pd.DataFrame:
+    """By place, the belief in the first option, the mean of its readings, and the first of the read-outs."""
+    own = beliefs[(beliefs["option_index"] == 0) & (beliefs["cluster"].astype(str) == cluster)]
+    own = own[(own["kind"].astype(str) == sample.kind) & (own["method"].astype(str) == sample.method)]
+    own = own.assign(**{name: own[name].astype(str) for name in (*AT[:2], "readout_id", "of")})
+    return own.groupby(AT, sort=False).agg(prob=("prob", "mean"), own=("readout_id", "first"), of=("of", "first"))
+
+
+def _transcripts(readout: str, of: str) -> list[str]:
+    """Names under which what was said may stand: the read-out's, that of the question of which it is one answer, and
+    that of the read-out from which it is derived.
+    """
+    question = readout.rpartition("/")[0]
+    return [name for name in (readout, question, of) if name]
+
+
+def _said(side: Side, readouts: set[str]) -> dict[str, Transcript]:
+    """What was said in these read-outs, of what was sampled the first few; runs may lack some."""
+    assert side.run is not None
+    lines = (line for line in side.run.folder.said() if line["readout_id"] in readouts)
+    return {line["readout_id"]: few_draws(line) for line in lines}
+
+
+# Every two kinds of belief about the same things: how reliable each is, and how alike they are without that noise.
+
+MOST_KINDS = 12
+
+
+@dataclass(frozen=True)
+class Held:
+    """The beliefs of one kind, by name."""
+
+    keys: Array
+    clusters: Array
+    readings: Array
+    """[n, r] whose mean a belief is; r is 1 where it was read once."""
+
+
+@dataclass(frozen=True)
+class Matrix:
+    """Kinds against kinds."""
+
+    names: Sequence[str]
+    reliabilities: Sequence[MethodReliability]
+    correlations: Mapping[tuple[int, int], MethodCorrelation]
+    """Of each two, by their places in `names`."""
+    left_out: int = 0
+    """Further kinds."""
+
+
+def held(sample: Sample) -> Held | None:
+    """The beliefs of a sample; None of one that holds none, or whose rows have no names."""
+    if not sample.keys_known or not sample.whole_run:
+        return None
+    if isinstance(sample, Elicited):
+        read = sample.readings if sample.wordings is None else sample.wordings
+        return Held(keys_of(sample), clusters_of(sample), sample.belief[:, None] if read is None else read)
+    if isinstance(sample, Forecasts):
+        return Held(keys_of(sample), clusters_of(sample), sample.belief[:, None])
+    shares = None
+    if isinstance(sample, Options):
+        shares = counts_to_probabilities(sample.posterior)
+    elif isinstance(sample, Multiclass):
+        shares = sample.belief
+    elif isinstance(sample, Answers) and sample.named:
+        shares = sample.single
+    return None if shares is None else _of_options(sample, shares)
+
+
+def _of_options(sample: Sample, shares: Array) -> Held:
+    """A belief for each option but the last, which the others leave."""
+    k = shares.shape[1] - 1
+    names = [joined(keys_of(sample), np.full(len(shares), str(option), dtype=object)) for option in range(k)]
+    return Held(np.concatenate(names), np.tile(clusters_of(sample), k), shares[:, :k].T.reshape(-1, 1))
+
+
+def matrix_of(samples: Sequence[Sample], how: Resampling) -> Matrix | None:
+    """The matrix of the first sample of each name that holds beliefs; None of fewer than two."""
+    found: dict[str, Held] = {}
+    for sample in sorted(samples, key=lambda one: not isinstance(one, Elicited)):
+        own = None if sample.name in found else held(sample)
+        if own is not None:
+            found[sample.name] = own
+    order = list(dict.fromkeys(sample.name for sample in samples if sample.name in found))
+    names = order[:MOST_KINDS]
+    if len(names) < 2:
+        return None
+    reliabilities = [method_reliability(found[name].readings, found[name].clusters, how=how) for name in names]
+    correlations = {}
+    for (i, one), (j, two) in combinations(enumerate(names), 2):
+        first, second = found[one], found[two]
+        _, mine, theirs = np.intersect1d(first.keys.astype(str), second.keys.astype(str), return_indices=True)
+        correlations[i, j] = method_correlation(
+            first.readings[mine], second.readings[theirs], first.clusters[mine], how=how
+        )
+    return Matrix(names, reliabilities, correlations, len(order) - len(names))
+
+
+# What a comparison finds: records that a page, a terminal, a card and a program read alike.
+
+Finding = Literal[
+    "differ", "differ by less than the margin", "the same within the margin", "undecided", "no test", "struck out"
+]
+ALPHA = 0.05
+
+
+@dataclass(frozen=True)
+class Record:
+    """One number of two samples."""
+
+    pair: Pair
+    number: Number
+    """Their difference; its score is a `PairedDifference`."""
+    drivers: Sequence[Driver] = ()
+    """Clusters that make the difference, the largest before all."""
+    struck: str = ""
+    """Why one of the two is no belief measurement: then the number is shown, and nothing is concluded from it."""
+
+    @property
+    def score(self) -> PairedDifference:
+        """The difference, with the two numbers on common rows."""
+        assert isinstance(self.number.score, PairedDifference)
+        return self.number.score
+
+    @property
+    def finding(self) -> Finding:
+        """What the tests say, each adjusted over its family."""
+        if self.struck:
+            return "struck out"
+        same = isinstance(self.number.equivalence, Equivalence) and self.number.equivalence.equivalent
+        if not self.score.p_adjusted >= 0:
+            return "no test"
+        if self.score.p_adjusted < ALPHA:
+            return "differ by less than the margin" if same else "differ"
+        return "the same within the margin" if same else "undecided"
+
+    def as_dict(self) -> dict[str, Any]:
+        """Its name, its finding and its drivers; the numbers are those of the difference."""
+        return {
+            "metric": self.pair.metric,
+            "first": self.pair.names[0],
+            "second": self.pair.names[1],
+            "finding": self.finding,
+            "struck": self.struck or None,
+            "drivers": [{"cluster": one.cluster, "moves": one.moves} for one in self.drivers],
+        }
+
+
+@dataclass(frozen=True)
+class Group:
+    """Sides that are compared: runs of one experiment, or tables of one form."""
+
+    name: str
+    sides: Sequence[Side]
+    numbers: Sequence[Number]
+    """Of each sample by itself, with all that leads to them."""
+    comparable: Sequence[str]
+    """The numbers that can be compared."""
+    failed: Mapping[str, str]
+    """Name of a sample -> the conditions of its gate that fail."""
+    differs: Sequence[tuple[str, Sequence[str]]]
+    """(condition or setting, its value on each side)."""
+    matrix: Matrix | None
+    disagreements: Sequence[str] = ()
+    """Of tables whose outcomes differ for the same rows, in a line each."""
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """Everything that was compared."""
+
+    groups: Sequence[Group]
+    family: Sequence[str]
+    """The numbers that were named before reading."""
+    named_by: str
+    """By what."""
+    confirmed: Sequence[Record]
+    """Of the family, adjusted by Holm."""
+    explored: Sequence[Record]
+    """Of all others, adjusted by Benjamini and Hochberg."""
+    struck: Sequence[Record]
+    """Of what fails its gate, in no family."""
+    margins: Mapping[str, float] = field(default_factory=dict)
+    """That were given."""
+
+    def __repr__(self) -> str:
+        n = [len(one) for one in (self.confirmed, self.explored, self.struck)]
+        found = "; ".join(f"{one.pair.metric}: {one.finding}" for one in self.confirmed[:3])
+        return f"Comparison({n[0]} confirmed, {n[1]} explored, {n[2]} struck out{f'; {found}' if found else ''})"
+
+    @property
+    def failures(self) -> list[tuple[str, str]]:
+        """(name of a sample that is struck out, the conditions of its gate that fail)."""
+        named = {one.name for record in self.struck for one in (record.pair.one, record.pair.two)}
+        found = {name: f"fails {why}" for group in self.groups for name, why in group.failed.items() if name in named}
+        return list(found.items())

@@ -1,0 +1,316 @@
+"""The page of a comparison, in blocks."""
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+from ...base.text import shown
+from ...base.version import __version__
+from ...metrics import NOT_A_BELIEF, Equivalence
+from ...metrics.number import Number, interval_text
+from ..report.blocks import Block, Cell, Instances, Primary, Prose, Stamp, TableBlock, Top
+from ..report.cells import NONE, absent, qualified, score_cell
+from ..report.figures import forest
+from ..report.findings import Figure, Gallery
+from ..report.page import Page
+from ..report.text import adjusted_over, adjusted_p
+from .findings import Comparison, Group, Matrix, Record, instances_of
+
+MOST_INSTANCES = 60
+MOST_DRAWN = 12
+"""Differences in the figure of a page."""
+STRUCK = "One of the two fails its gate: these numbers are about answers, not about beliefs, and nothing follows."
+
+
+def page(found: Comparison, settings: Mapping[str, Any]) -> Page:
+    """One page: what was compared and what differs there, the findings, and what they are made of."""
+    sides = [side.label for group in found.groups for side in group.sides]
+    chosen = "".join(f", {key} {value}" for key, value in settings.items())
+    top = Top(
+        said="What differs on the items that both have, and by how much.",
+        verdict=_verdict(found),
+        alarms=_alarms(found),
+        further=[Prose(text=sentence(record)) for record in found.confirmed[1:]],
+        gate=_gates(found),
+        primary=_primary(found),
+        figure=_lead_figure(found),
+    )
+    made = f"doxascope {__version__}{chosen}."
+    return Page("Comparison", f"of {' and '.join(dict.fromkeys(sides))}", top, blocks_of(found), made)
+
+
+def blocks_of(found: Comparison) -> list[Block]:
+    """The sections of a page, for this one and for others that hold a comparison."""
+    named = [record for record in found.struck if record.pair.metric in found.family]
+    rest = [record for record in found.struck if record.pair.metric not in found.family]
+    blocks: list[Block] = [block for group in found.groups for block in _head(group)]
+    if found.confirmed:
+        blocks.append(differences("Do they differ?", family_caption(found), found.confirmed))
+    else:
+        blocks.append(Prose(title="Do they differ?", text=family_caption(found)))
+    if named:
+        blocks.append(differences("Struck out", STRUCK, named))
+    blocks += [_numbers(group) for group in found.groups]
+    blocks += [_matrix(group, group.matrix) for group in found.groups if group.matrix]
+    blocks += _drivers(found, [*found.confirmed, *named])
+    if found.explored:
+        blocks.append(differences("Exploratory differences", _explored_caption(found), found.explored))
+    if rest:
+        blocks.append(differences("Exploratory, and struck out", STRUCK, rest))
+    return blocks
+
+
+def _verdict(found: Comparison) -> Prose | Stamp:
+    """The first finding in words, and what is struck out."""
+    says = sentence(found.confirmed[0]) if found.confirmed else family_caption(found)
+    if not found.struck:
+        return Prose(text=says, strong=True)
+    return Stamp(
+        says=f"{says} Struck out: {NOT_A_BELIEF}.",
+        lines=found.failures,
+        note="What fails its gate is shown below, struck out, and enters no family of tests and no finding.",
+    )
+
+
+def _alarms(found: Comparison) -> list[Stamp]:
+    """Tables that do not agree on what is true."""
+    lines = [(line, "") for group in found.groups for line in group.disagreements]
+    return [Stamp(says="Outcomes disagree.", lines=lines)] if lines else []
+
+
+def _gates(found: Comparison) -> TableBlock:
+    """Which methods of each side pass the gate of a belief measurement."""
+    sides = [side for group in found.groups for side in group.sides]
+    rows = []
+    for side in sides:
+        failed = [one.called for one in side.verdicts if not one.passed]
+        passed = [one.called for one in side.verdicts if one.passed]
+        judged = [Cell(", ".join(passed) or NONE), Cell(", ".join(failed) or NONE)]
+        rows.append([Cell(side.label), *(judged if side.verdicts else [Cell("not judged"), Cell(NONE)])])
+    return TableBlock(title="Gates", head=[("", ""), ("passes", ""), ("fails", "")], rows=rows)
+
+
+def _primary(found: Comparison) -> Primary | None:
+    """The first difference of the family."""
+    if not found.confirmed:
+        return None
+    record, score = found.confirmed[0], found.confirmed[0].score
+    told = [
+        interval_text(score.ci_lo, score.ci_hi) or "no interval",
+        score.ci_method,
+        qualified(score.status).replace("_", " "),
+    ]
+    tested = f"adjusted p {adjusted_p(score)}" if adjusted_p(score) else "not tested"
+    return Primary(
+        title="Primary number",
+        label=f"{record.pair.metric}: {' less '.join(record.pair.names)}",
+        value=shown(score.difference),
+        lines=["; ".join(filter(None, told)), tested, f"{found.named_by}; {score.n_clusters} clusters"],
+    )
+
+
+def _lead_figure(found: Comparison) -> Figure | None:
+    """The differences of the family, or those that are struck out if it is."""
+    family = [*found.confirmed, *(one for one in found.struck if one.pair.metric in found.family)]
+    metrics = dict.fromkeys(one.pair.metric for one in family)
+    if not metrics:
+        return None
+    metric = next(iter(metrics))
+    rows = [(" - ".join(one.pair.names), one.score, bool(one.struck)) for one in family if one.pair.metric == metric]
+    hollow = " Hollow: one of the two fails its gate." if any(struck for *_, struck in rows) else ""
+    caption = f"First less second on common items, with its interval. Dashed: no difference.{hollow}"
+    return forest(f"Differences in {metric}", rows[:MOST_DRAWN], f"difference in {metric}", caption, reference=0)
+
+
+def sentence(record: Record) -> str:
+    """A finding in words."""
+    score, (one, two) = record.score, record.pair.names
+    if math.isnan(score.difference):
+        return f"{record.pair.metric}: {one} and {two} cannot be compared ({score.status})."
+    apart = f"{shown(score.difference)} {interval_text(score.ci_lo, score.ci_hi)}".rstrip()
+    numbers = f"{shown(score.first)} and {shown(score.second)}, {apart} apart"
+    p = adjusted_p(score)
+    tested = f", adjusted p {p}" if p else ""
+    least = "" if math.isnan(score.mde) else f"; minimum detectable effect {shown(score.mde)} at 80% power"
+    test = record.number.equivalence
+    margin = f"; margin of the same ±{test.params['hi']:g}" if isinstance(test, Equivalence) else ""
+    return f"{record.pair.metric}: {one} and {two}: {record.finding} ({numbers}{tested}{margin}{least})."
+
+
+def _head(group: Group) -> Iterator[Block]:
+    """What is compared, and what differs there."""
+    rows = []
+    for side in group.sides:
+        kinds = dict.fromkeys(one.kind for one in side.samples if one.kind)
+        rows.append([Cell(side.label), Cell(side.path.name), Cell(", ".join(kinds) or "not said")])
+    head = [(name, "") for name in ("", "folder or file", "kinds of belief")]
+    lines = " ".join(side.line for side in group.sides if side.line)
+    yield TableBlock(title=f"What is compared: {group.name}", head=head, rows=rows, caption=lines)
+    for side in group.sides:
+        for name, why in side.refused.items():
+            yield Prose(text=f"{side.label}: {name}: left out, for {why}.", soft=True)
+    if group.differs:
+        yield TableBlock(
+            title="What differs",
+            caption="Conditions and settings of the runs that are not the same; all others are.",
+            head=[("", ""), *((side.label, "") for side in group.sides)],
+            rows=[[Cell(name), *(Cell(value, code=True) for value in values)] for name, values in group.differs],
+        )
+    elif len(group.sides) > 1 and all(side.run for side in group.sides):
+        yield Prose(text="Conditions and settings of the runs are the same.", soft=True)
+
+
+def family_caption(found: Comparison) -> str:
+    """What was named before reading, by what, and how it was tested."""
+    family = f"Tested: {', '.join(found.family)} ({found.named_by})."
+    if not found.confirmed:
+        return f"{family} All of it is struck out, so that nothing is concluded."
+    return (
+        f"{family} Paired on common items, clusters of both resampled together; "
+        f"{adjusted_over(_tests(found.confirmed))}. The same: two one-sided tests within the margin, adjusted likewise."
+    )
+
+
+def _explored_caption(found: Comparison) -> str:
+    return (
+        "Exploratory: not named before comparing, so nothing here is confirmed; "
+        f"{adjusted_over(_tests(found.explored), 'Benjamini and Hochberg')}."
+    )
+
+
+def _tests(records: Sequence[Record]) -> int:
+    return max((record.score.family_size for record in records), default=0)
+
+
+def differences(title: str, caption: str, records: Sequence[Record]) -> TableBlock:
+    """A table of comparisons, a row each."""
+    head = [
+        (name, told)
+        for name, told in (
+            ("", ""),
+            ("first", "on common items"),
+            ("second", "on common items"),
+            ("difference", "first less second"),
+            ("adjusted p", "of no difference"),
+            ("the same?", "two one-sided tests within the margin"),
+            ("finding", ""),
+            ("minimum detectable effect", "smallest difference that would be found with 80% power"),
+            ("rows", "that both have"),
+        )
+    ]
+    return TableBlock(title=title, caption=caption, head=head, rows=[_row(record) for record in records])
+
+
+def _row(record: Record) -> list[Cell]:
+    score, test, out = record.score, record.number.equivalence, bool(record.struck)
+    same = Cell(NONE, ["no margin, or no test"])
+    if isinstance(test, Equivalence):
+        same = Cell(f"{test.p:.3g}" if math.isfinite(test.p) else NONE, [f"within ±{test.params['hi']:g}"])
+    alone = f"{score.n_only_first} and {score.n_only_second} rows without a counterpart"
+    return [
+        Cell(" - ".join(record.pair.names), [record.pair.metric]),
+        Cell(shown(score.first), struck=out),
+        Cell(shown(score.second), struck=out),
+        score_cell(score, below=[score.ci_method], struck=out),
+        Cell(adjusted_p(score) or NONE),
+        same,
+        Cell(record.finding),
+        Cell(shown(score.mde)),
+        Cell(str(score.n_rows), [f"{score.n_clusters} clusters", f"{score.n_dropped} undefined", alone]),
+    ]
+
+
+def _numbers(group: Group) -> TableBlock:
+    """Metric x kind: every number by itself, on all rows that its kind has."""
+    metrics = dict.fromkeys(one.metric for one in group.numbers if one.metric in group.comparable)
+    names = list(dict.fromkeys(one.name for one in group.numbers))
+    at = {(one.metric, one.name): one for one in group.numbers}
+    return TableBlock(
+        title=f"Each number by itself: {group.name}",
+        caption="On all rows that each has, with its interval; differences above are on common rows alone. Struck out: "
+        "fails its gate.",
+        head=[("", ""), *((name, group.failed.get(name, "")) for name in names)],
+        rows=[
+            [Cell(metric), *(_cell(at.get((metric, name)), struck=name in group.failed) for name in names)]
+            for metric in metrics
+        ],
+    )
+
+
+def _cell(number: Number | None, *, struck: bool) -> Cell:
+    if number is None:
+        return Cell(NONE)
+    return score_cell(number.score, struck=struck)
+
+
+def _matrix(group: Group, matrix: Matrix) -> TableBlock:
+    n = len(matrix.names)
+    return TableBlock(
+        title=f"Do they order the same things alike? {group.name}",
+        caption="On the diagonal the reliability of each kind over its readings; below it correlations as read; above "
+        "it what they would be without the noise of reading in either, which supposes that the noise of two kinds is "
+        "independent. 1: one belief, however often each errs. Struck out: one of the two fails its gate.",
+        head=[("", ""), *((name, "") for name in matrix.names)],
+        rows=[
+            [
+                Cell(one),
+                *(replace(_entry(group, matrix, i, j), known=None) for j in range(n)),
+            ]  # all rows stay: it is square
+            for i, one in enumerate(matrix.names)
+        ],
+        notes=[("left out", f"{matrix.left_out} further kinds")] if matrix.left_out else [],
+    )
+
+
+def _entry(group: Group, matrix: Matrix, i: int, j: int) -> Cell:
+    struck = matrix.names[i] in group.failed or matrix.names[j] in group.failed
+    if i == j:
+        return score_cell(matrix.reliabilities[i], below=["reliability"], struck=struck)
+    score = matrix.correlations[min(i, j), max(i, j)]
+    if i < j:
+        return _correlation(score.disattenuated, score.ci_lo, score.ci_hi, qualified(score.status), struck=struck)
+    return _correlation(score.correlation, score.correlation_lo, score.correlation_hi, struck=struck)
+
+
+def _correlation(value: float, lo: float, hi: float, status: str = "", *, struck: bool) -> Cell:
+    if math.isnan(value):
+        return absent(status)
+    interval = interval_text(lo, hi)
+    return Cell(shown(value), [interval], struck=struck, grey=not interval, status=status)
+
+
+def _drivers(found: Comparison, records: Sequence[Record]) -> Iterator[Block]:
+    """Which items make each difference of the family, and what was said there."""
+    rows = [
+        [
+            Cell(" - ".join(record.pair.names), [record.pair.metric]),
+            Cell(shown(record.score.difference)),
+            Cell(", ".join(f"{one.cluster} ({shown(one.moves)})" for one in record.drivers)),
+        ]
+        for record in records
+        if record.drivers
+    ]
+    if rows:
+        yield TableBlock(
+            title="Which items make the difference",
+            caption="Clusters whose absence moves a difference most, and by how much it falls without them.",
+            head=[(name, "") for name in ("", "difference", "items")],
+            rows=rows,
+        )
+    shown_here = [
+        instance
+        for record in records
+        for group in found.groups
+        if any(record.pair.one is sample for side in group.sides for sample in side.samples)
+        for instance in instances_of(record.pair, record.drivers, group.sides)
+    ][:MOST_INSTANCES]
+    if shown_here:
+        gallery = Gallery(
+            caption=f"{len(shown_here)} read-outs of these items: where the two beliefs are furthest apart, and what "
+            "was said there.",
+            facets=("number", "compared", "item"),
+            score="moves the difference by",
+            instances=shown_here,
+        )
+        yield Instances(title="What was said and believed", gallery=gallery)

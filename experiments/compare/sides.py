@@ -1,0 +1,317 @@
+"""What is compared: each a run or a table, with its samples, its gates and its name, the kinds that are read inside
+the model, and whether tables say the same of what is true.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from itertools import combinations
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+
+from ...base.errors import UserError
+from ...metrics import INNER_KINDS
+from ...metrics.claims import Verdict, verdicts
+from ...metrics.consistency.competence import GATE
+from ...metrics.contract import Resampling
+from ...metrics.forms.recognition import understand
+from ...metrics.number import Number
+from ...metrics.scoring.measured import chosen, measured
+from ...metrics.tables.sample_rows import GLUE, Updates, label_text, with_key
+from ...metrics.tables.samples import Multiclass, Sample
+from ..run.addons.inner_readouts import ReadInside, named_apart, profiles
+from ..run.addons.passive_beliefs import applied, by_exact_method
+from ..run.experiment import RunConfig
+from ..run.folder import run_at
+from ..run.joint_scores import Run, flat, model_names, opened, short
+from ..run.manifest import ITEMS, item_digests
+from ..run.scores import resampling
+
+OF_ONE_OPTION = 2
+"""Options of a read-out whose beliefs one number holds."""
+LENS = "lens"
+"""The condition of an inner read-out that the exact one does not have."""
+
+
+@dataclass(frozen=True)
+class Admitted:
+    """What a run holds that may be compared."""
+
+    beliefs: pd.DataFrame
+    """Its belief table, with the rows of inner kinds that are admitted, each under a method of its own."""
+    refused: Mapping[str, str]
+    """What is not -> why."""
+
+
+def inner_beliefs(run: Run, every: pd.DataFrame) -> Admitted:
+    """The rows that are not inner, the best layer of each method that was read inside, and those of probes.
+
+    The layer is the one with the largest partial correlation among those that pass. It is chosen on the clusters that
+    judge, and holds those that do not, so that the choice has no part in its scores.
+    """
+    said = every[~every["kind"].isin(INNER_KINDS)]
+    found = dict(_probes(run, said))
+    if (every["kind"] == "lens").any() and isinstance(run.experiment, ReadInside):
+        found |= dict(_layers(run, run.experiment, every))
+    rows = [said, *(one for one in found.values() if isinstance(one, pd.DataFrame))]
+    texts = ("method", "kind", "readout_id")
+    together = pd.concat([part.astype(dict.fromkeys(texts, str)) for part in rows], ignore_index=True)
+    return Admitted(together, {name: one for name, one in found.items() if isinstance(one, str)})
+
+
+def _layers(run: Run, experiment: ReadInside, every: pd.DataFrame) -> Iterator[tuple[str, pd.DataFrame | str]]:
+    """Name -> the rows of a layer, or why there are none."""
+    for profile in profiles(experiment.inner, run.config, every):
+        passed = {view: read for view, read in profile.inner.items() if read.gate.passed}
+        if not passed:
+            yield f"{profile.method}, inner layers", f"none of {len(profile.inner)} passes its gate"
+            continue
+        view = max(passed, key=lambda one: passed[one].gate.partial_corr)
+        own = every[(every["kind"] == "lens") & (every["method"] == profile.method) & (every["layer"] == view.layer)]
+        own = own[(own[LENS] == view.lens) & ~own["cluster"].isin(profile.judges)]
+        name = f"{profile.method}/{view.lens}@{view.layer}"
+        yield name, named_apart(own, [name] * len(own), (LENS,))
+
+
+def _probes(run: Run, said: pd.DataFrame) -> Iterator[tuple[str, pd.DataFrame | str]]:
+    exact = said[(said["kind"] == "exact") & (said["of"].astype(str) == "")]
+    options = exact["readout_id"].astype(str).value_counts()
+    for meta, table in applied(run.folder):
+        if (options.reindex(table["of"].unique()) > OF_ONE_OPTION).any():
+            yield f"probe {meta.name}", "reads one option, and these beliefs are over more than two"
+            continue
+        yield f"probe {meta.name}", by_exact_method(meta, table, said)
+
+
+# What is compared: each a run or a table, with its samples, its gates and its name.
+
+VERSIONS = ("doxascope", "code")
+"""Conditions in which runs of one experiment must not differ: another version asks, or scores, something else."""
+UNTOLD = frozenset({"config", "dataset", "prompts", "registered"})
+"""Conditions that are digests of what is told in full beside them."""
+DIFFERENCES_IN_A_NAME = 2
+UNNAMED = frozenset(
+    {"registered", "low_coverage", "bootstrap_draws", "level"} | {"token_budget", "batch_items", "together"}
+)
+"""Settings of scoring and of speed, which are no part of a run's name."""
+JUDGE = "competence"
+"""The engine's metric that judges samples."""
+
+
+@dataclass(frozen=True)
+class Side:
+    """One of what is compared."""
+
+    label: str
+    """Unique among the sides of its group."""
+    path: Path
+    group: str
+    """The experiment, or the form of a table: sides of one group are compared."""
+    samples: Sequence[Sample]
+    run: Run | None = None
+    beliefs: pd.DataFrame = field(default_factory=pd.DataFrame)
+    """Of a run, its rows and those of its inner kinds as they are scored."""
+    verdicts: Sequence[Verdict] = ()
+    """Of a run, its gates."""
+    refused: Mapping[str, str] = field(default_factory=dict)
+    """Name of an inner kind -> why it is no belief here."""
+    line: str = ""
+    """What was understood of a table."""
+
+    @property
+    def how(self) -> Resampling | None:
+        """How a run's own scores are resampled."""
+        return resampling(self.run.config) if self.run else None
+
+    @property
+    def headline(self) -> str | None:
+        """The number that a run was made for: that which was registered, else the experiment's."""
+        if self.run is None:
+            return None
+        plan = self.run.config.registered
+        return plan.metric if plan else self.run.experiment.headline
+
+
+def samples_of(sides: Sequence[Side]) -> list[Sample]:
+    """Those of all sides."""
+    return [sample for side in sides for sample in side.samples]
+
+
+def sides_of(
+    paths: Sequence[Path],
+    *,
+    cluster: str | None = None,
+    names: Mapping[str, str] | None = None,
+    allow_code: Sequence[Path] = (),
+) -> list[Side]:
+    """Open everything. Raises UserError for what cannot be read, for a run that is not whole, and for runs of one
+    experiment by different versions.
+    """
+    folders = {path: folder for path in paths if (folder := run_at(path))}
+    places = [(folders[path].path if path in folders else path).resolve() for path in paths]
+    if len(set(places)) < len(places):
+        twice = paths[next(i for i, place in enumerate(places) if place in places[:i])]
+        raise UserError(f"{twice}: is given twice; give what it is to be compared with")
+    runs = [opened(folder, allow_code) for folder in folders.values()]
+    by_experiment: dict[str, list[Run]] = {}
+    for run in runs:
+        by_experiment.setdefault(run.experiment.name, []).append(run)
+    for own in by_experiment.values():
+        _require_one_version(own)
+    found = [side for own in by_experiment.values() for side in _of_runs(own)]
+    tables = [path for path in paths if path not in folders]
+    return [*found, *_of_tables(tables, cluster, names)]
+
+
+def _require_one_version(runs: Sequence[Run]) -> None:
+    first = runs[0]
+    for run in runs[1:]:
+        for name in VERSIONS:
+            was, now = first.conditions.get(name), run.conditions.get(name)
+            if was != now:
+                raise UserError(
+                    f"{run.folder.path}: was read by another version ({name} {now}, not {was} as "
+                    f"{first.folder.path}), which may ask something else; run it again"
+                )
+
+
+def _of_runs(runs: Sequence[Run]) -> list[Side]:
+    several = len(runs) > 1
+    labels = run_labels(runs)
+    return [_of_run(run, label, several) for run, label in zip(runs, labels, strict=True)]
+
+
+def _of_run(run: Run, label: str, several: bool) -> Side:
+    """Inner kinds are compared within a run: a layer of one model is no layer of another."""
+    every = run.folder.beliefs()
+    said = every[~every["kind"].isin(INNER_KINDS)]
+    admitted = Admitted(said, {}) if several else inner_beliefs(run, every)
+    samples = list(run.experiment.samples(run.config, admitted.beliefs))
+    gates = verdicts(_gates(run, said, samples))
+    if several:
+        known = item_digests(run.folder.recorded(ITEMS))
+        samples = [replace(with_key(sample, known), run=label) for sample in samples]
+    return Side(
+        label=label,
+        path=run.folder.path,
+        group=run.experiment.name,
+        samples=samples,
+        run=run,
+        beliefs=admitted.beliefs,
+        verdicts=gates,
+        refused=admitted.refused,
+    )
+
+
+def _gates(run: Run, said: pd.DataFrame, samples: Sequence[Sample]) -> list[Number]:
+    """As the run's own page has them: the experiment's, and those that its samples are judged by."""
+    (judge,) = chosen(JUDGE)
+    judged = [one for one in samples if one.kind not in INNER_KINDS and judge.lacks(one) is None]
+    made = measured(judged, resampling(run.config), JUDGE).numbers if judged else ()
+    return [number for number in (*run.experiment.own_scores(run.config, said), *made) if number.metric == GATE]
+
+
+def run_labels(runs: Sequence[Run]) -> list[str]:
+    """A name for each run: its model, with what tells it apart from another of that name, of the model or of the
+    settings; the folder where that would be long.
+    """
+    names = model_names(runs)
+    settings = [
+        {key: text for key, text in flat(_settings(run.config)).items() if key.split(".")[0] not in own}
+        for run in runs
+        for own in [UNNAMED | run.experiment.scoring]
+    ]
+    labels = []
+    for i, name in enumerate(names):
+        alike = [j for j, other in enumerate(names) if other == name]
+        told = [key for key in settings[i] if any(settings[j].get(key) != settings[i][key] for j in alike)]
+        few = told if 0 < len(told) <= DIFFERENCES_IN_A_NAME else []
+        parts = [f"{key.rpartition('.')[2]} {short(_said(settings[i][key]))}" for key in few]
+        labels.append(", ".join([name, *parts]) if len(alike) == 1 or parts else runs[i].folder.path.name)
+    if len(set(labels)) < len(labels):
+        labels = [run.folder.path.name for run in runs]
+    return labels if len(set(labels)) == len(labels) else [str(run.folder.path) for run in runs]
+
+
+def _said(text: str) -> str:
+    """A setting as it is told: what is empty, or left out, is none."""
+    return "none" if text in ("", "None") else text
+
+
+def _settings(config: RunConfig) -> dict[str, object]:
+    return config.model_dump(mode="json", exclude={"model"})
+
+
+def what_differs(sides: Sequence[Side]) -> list[tuple[str, list[str]]]:
+    """(condition or setting, its value on each side), of those in which the runs of one experiment differ."""
+    runs = [side.run for side in sides if side.run is not None]
+    told = [
+        flat({key: value for key, value in run.conditions.items() if key not in UNTOLD})
+        | {f"settings.{key}": value for key, value in flat(_settings(run.config)).items()}
+        for run in runs
+    ]
+    names = dict.fromkeys(name for own in told for name in own)
+    found = [(name, [_said(own.get(name, "–")) for own in told]) for name in names]
+    return [(name, values) for name, values in found if len(set(values)) > 1]
+
+
+def _of_tables(paths: Sequence[Path], cluster: str | None, names: Mapping[str, str] | None) -> list[Side]:
+    labels = [path.stem for path in paths]
+    if len(set(labels)) < len(labels):
+        labels = [str(path) for path in paths]
+    found = []
+    for path, label in zip(paths, labels, strict=True):
+        read = understand(path, cluster=cluster, names=names)
+        samples = [_keyed(path, replace(one, run=label if len(paths) > 1 else "")) for one in read.samples]
+        found.append(Side(label, path, read.form, samples, line=read.line))
+    return found
+
+
+def _keyed(path: Path, sample: Sample) -> Sample:
+    """The sample with a name for each row: of a plain table the cluster, where each row is one of its own."""
+    if sample.keys_known:
+        return sample
+    rows = sample.whole if isinstance(sample, Updates) else sample
+    if rows.clusters is None or len(np.unique(rows.clusters.astype(str))) < len(rows.clusters):
+        raise UserError(f"{path}: its rows have no names to pair them by; give a column `item`, one row for each item")
+    if not isinstance(sample, Updates):
+        return replace(sample, keys=rows.clusters)
+    whole = next(name for name, view in sample.views.items() if view is sample.whole)
+    return replace(sample, views={**sample.views, whole: replace(sample.whole, keys=rows.clusters)})
+
+
+# Whether tables that are compared say the same of what is true; runs do, since their rows pair by content.
+
+Row = tuple[str, str, str]
+"""Kind, method, key."""
+
+
+def disagreements(sides: Sequence[Side]) -> list[str]:
+    """Of every two tables whose outcomes differ for the same row, a line: how often, and the first such row."""
+    known = [(side, dict(_outcomes(side.samples))) for side in sides if side.run is None]
+    found = []
+    for (one, first), (two, second) in combinations(known, 2):
+        common = [row for row in first if row in second]
+        differ = [row for row in common if first[row] != second[row]]
+        if differ:
+            row = differ[0]
+            key = GLUE.join(filter(None, row[-1].split(GLUE)))
+            found.append(
+                f"{one.path} and {two.path}: {len(differ)} of {len(common)} common rows have another outcome, the "
+                f"first {label_text(key)}: {first[row]} and {second[row]}; each file is scored by its own"
+            )
+    return found
+
+
+def _outcomes(samples: Sequence[Sample]) -> list[tuple[Row, str]]:
+    """Each row whose outcome is known, with the outcome as the tables have it."""
+    found = []
+    for sample in samples:
+        rows = sample.whole if isinstance(sample, Updates) else sample
+        outcome = getattr(rows, "truth" if isinstance(rows, Multiclass) else "outcome", None)
+        if outcome is not None and rows.keys is not None:
+            called = "option_index " if isinstance(rows, Multiclass) else ""
+            there = np.flatnonzero(np.isfinite(outcome))
+            found += [((sample.kind, sample.method, str(rows.keys[i])), f"{called}{outcome[i]:g}") for i in there]
+    return found

@@ -1,6 +1,0 @@
-"""Where a belief changes: the interchange map of minimal pairs."""
-
-from .config import LocateConfig
-from .experiment import Locate
-
-__all__ = ["Locate", "LocateConfig"]

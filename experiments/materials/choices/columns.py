@@ -1,0 +1,264 @@
+"""Which columns of a table hold what a question is made of, and which option a cell says is true."""
+
+import json
+import re
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import takewhile
+from numbers import Integral
+from typing import Any
+
+from ....base.errors import UserError, nearest
+from ....base.settings import Settings
+from ....metrics.tables.cells import is_whole, label_text
+from .sources import LETTERS
+
+NAMES: Mapping[str, tuple[str, ...]] = {
+    "question": ("question", "text", "prompt", "query", "question_stem", "stem", "input"),
+    "options": ("options", "choices", "endings", "candidates"),
+    "truth": ("truth", "answer", "answerkey", "answer_key", "label", "target", "gold", "correct"),
+    "id": ("id", "qid", "question_id"),
+    "cluster": ("cluster", "group"),
+    "system": ("system", "system_prompt"),
+    "examples": ("examples", "shots"),
+    "topic": ("topic", "subject", "category"),
+}
+"""Of each part of a question, the names that its column may have, in lower case; the first that is there is taken."""
+IDS_IF_DISTINCT = (
+    *("questionid", "_id", "uid", "uuid", "guid", "idx", "index"),
+    *("item_id", "itemid", "example_id", "sample_id", "task_id", "doc_id"),
+)
+"""Names of columns of ids that may also count something else: they are taken where no two rows have the same."""
+LONGEST_ID = 64
+"""Characters of what may be an id."""
+ONE_EACH = re.compile(r"(option|choice|answer|ending|opt)[ _]?(?:(\d{1,2})|([a-z]))")
+"""The name of a column that holds one option, besides a bare letter."""
+ALPHABET = "abcdefghijklmnopqrstuvwxyz"
+Row = Mapping[str, Any]
+
+
+class QuestionColumns(Settings):
+    """The names of the columns, where they are none that is known."""
+
+    question: str | None = None
+    options: str | tuple[str, ...] | None = None
+    """One column with a list, or with texts between `|`; or several with an option each."""
+    truth: str | None = None
+    id: str | None = None
+    cluster: str | None = None
+    system: str | None = None
+    examples: str | None = None
+    topic: str | None = None
+    first: int | None = None
+    """Where the truth is a number, that of the first option. None: 0 where a number stands beside texts, as in JSON; of
+    a CSV, where all is text, it has to be said."""
+
+
+def id_column(rows: Sequence[Row], given: str | None = None) -> str | None:
+    """The column, as the table calls it, that names each question: the one that is `given`, else the first whose name
+    is known; None if there is none.
+    """
+    present = {str(name).strip().lower(): str(name) for row in rows for name in row}
+    if given is not None:
+        return present.get(given.strip().lower(), given)
+    known = (name for name in NAMES["id"] if name in present)
+    distinct = (name for name in IDS_IF_DISTINCT if name in present and _distinct(rows, present[name]))
+    return next((present[name] for name in (*known, *distinct)), None)
+
+
+def like_ids(rows: Sequence[Mapping[str, Any]]) -> list[str]:
+    """The columns that may name each of two rows or more: a whole number or one short word in each, none twice."""
+    return [name for name in (rows[0] if len(rows) > 1 else ()) if _distinct(rows, name)]
+
+
+def _distinct(rows: Sequence[Row], name: str) -> bool:
+    cells = [row.get(name) for row in rows]
+    return all(map(_may_be_id, cells)) and len({*map(label_text, cells)}) == len(cells)
+
+
+def _may_be_id(cell: Any) -> bool:
+    if isinstance(cell, str):
+        return len(cell.strip().split()) == 1 and len(cell) <= LONGEST_ID
+    return isinstance(cell, Integral) and not isinstance(cell, bool)
+
+
+def column_of(part: str, given: str | None, cells: Row) -> str | None:
+    """The column of a part; None if there is none. Raises UserError for one that was named and is not there."""
+    if given is not None:
+        name = given.strip().lower()
+        if name not in cells:
+            raise UserError(f"has no column {given!r}; {nearest(name, cells)}")
+        return name
+    return next((name for name in NAMES[part] if name in cells), None)
+
+
+def options_of(
+    cells: Row, columns: QuestionColumns, others: Collection[str]
+) -> tuple[list[str], Sequence[str], list[str]]:
+    """The options of a row in their places, empty where there is none; what they are called where that is said; and the
+    columns that hold them. `others`: the columns of the other parts.
+    """
+    given = columns.options
+    if given is not None and not isinstance(given, str):
+        names = [name for one in given if (name := column_of("options", one, cells))]
+        return [label_text(cells[name]) for name in names], [], names
+    name = column_of("options", given, cells)
+    if name is not None:
+        return *_listed(cells[name]), [name]
+    names = _one_each([name for name in cells if name not in others])
+    if len(names) < 2:
+        raise UserError(
+            f"has no column 'options'; {nearest('options', cells)}; give a list, or a column for each option "
+            "(option_1, option_2, ...), or name it by `columns.options`"
+        )
+    return [label_text(cells[name]) for name in names], [], names
+
+
+def _one_each(names: Sequence[str]) -> list[str]:
+    """The columns that hold one option each, in their order: those of a family such as option_1, option_2, ...; only if
+    there is none, the bare letters a, b, ... up to the first that is missing. Others are further columns.
+
+    Raises UserError for a family with a gap, and for two of them.
+    """
+    families: dict[tuple[str, bool], dict[int, list[str]]] = {}
+    for name in names:
+        if match := ONE_EACH.fullmatch(name):
+            stem, number, letter = match.groups()
+            at = int(number) if number else ALPHABET.index(letter)
+            families.setdefault((stem, bool(number)), {}).setdefault(at, []).append(name)
+    several = [family for family in families.values() if len(family) > 1]
+    if not several:
+        return [*takewhile(set(names).__contains__, ALPHABET)]
+    if len(several) > 1:
+        one, other = (min(family.items())[1][0] for family in several[:2])
+        raise UserError(f"has options in {one!r}, ... and in {other!r}, ...; name them by `columns.options`")
+    (family,) = several
+    if both := next((same for same in family.values() if len(same) > 1), None):
+        raise UserError(f"has {both[0]!r} and {both[1]!r}; name the options by `columns.options`")
+    order = sorted(family)
+    if order != [*range(order[0], order[0] + len(order))] or order[0] > 1:
+        held = ", ".join(family[at][0] for at in order)
+        raise UserError(f"has the options {held}, and none between or before; name them by `columns.options`")
+    return [family[at][0] for at in order]
+
+
+def _listed(cell: Any) -> tuple[list[str], list[str]]:
+    """The texts of a cell that holds several, and their labels."""
+    if isinstance(cell, str):
+        text = cell.strip()
+        if text.startswith(("[", "{")):
+            try:
+                parsed = json.loads(text)
+            except (ValueError, RecursionError):
+                raise UserError(f"options {text!r}: is no list in JSON") from None
+            return _listed(parsed)
+        return [part.strip() for part in text.split("|")], []
+    if isinstance(cell, Mapping):
+        if "text" not in cell:
+            raise UserError(f"options {dict(cell)!r}: give `text`, and `label` where they have one")
+        texts, labels = cell["text"], cell.get("label", ())
+        if not all(_is_list(one) for one in (texts, labels)) or len(labels) not in (0, len(texts)):
+            raise UserError(f"options {dict(cell)!r}: `text` and `label` are no lists of one length")
+        return [*map(label_text, texts)], [*map(label_text, labels)]
+    if isinstance(cell, Iterable):
+        parts = list(cell)
+        if parts and all(isinstance(part, Mapping) and "text" in part for part in parts):
+            labels = [label_text(part["label"]) for part in parts if "label" in part]
+            if len(labels) not in (0, len(parts)):
+                raise UserError(f"options {parts!r}: give every one a `label`, or none")
+            return [label_text(part["text"]) for part in parts], labels
+        return [*map(label_text, parts)], []
+    raise UserError(f"options {cell!r}: give a list of texts")
+
+
+def is_listed(cell: Any) -> bool:
+    """Whether an empty option of a cell stands there as one, and is no gap between `|`."""
+    return not isinstance(cell, str) or cell.strip().startswith(("[", "{"))
+
+
+def _is_list(cell: Any) -> bool:
+    return isinstance(cell, Iterable) and hasattr(cell, "__len__") and not isinstance(cell, str | Mapping)
+
+
+# Which option a cell says is true: by its text, its label, its letter, or the number of its place.
+
+TEXT, LABEL, LETTER, PLACE = "text", "label", "letter", "place"
+
+
+@dataclass(frozen=True)
+class ToldTruth:
+    """A truth as a cell has it, and the options that it may mean."""
+
+    said: str
+    places: Sequence[str]
+    """The options; one that is empty keeps its place."""
+    readings: Mapping[str, int]
+    """Way of reading it -> index among the places."""
+
+    @property
+    def exact(self) -> bool:
+        """Whether it is an option letter by letter."""
+        return self.said in self.places
+
+
+def told_truth(
+    cell: Any, places: Sequence[str], labels: Sequence[str], words: bool, first: int | None
+) -> ToldTruth | None:
+    """All that a cell may mean; None if it is empty. `words`: the options were given as texts, so that a number beside
+    them may be a place; `first`: the number of the first place, where that is said.
+
+    Raises UserError for what is no option in any way.
+    """
+    said = label_text(cell)
+    if not said:
+        return None
+    readings: dict[str, int] = {}
+    if said in places:
+        readings[TEXT] = places.index(said)
+    elif len(same := [i for i, place in enumerate(places) if place.casefold() == said.casefold()]) == 1:
+        readings[TEXT] = same[0]
+    if said in labels:
+        readings[LABEL] = labels.index(said)
+    elif len(said) == 1 and said.upper() in LETTERS[: len(places)]:
+        readings[LETTER] = LETTERS.index(said.upper())
+    number = said.isdecimal() and not isinstance(cell, bool)
+    beside_words = number and is_whole(cell) and words and said not in labels
+    if number and (beside_words or first is not None) and 0 <= (place := int(said) - (first or 0)) < len(places):
+        readings[PLACE] = place
+    if not readings and number and not beside_words and first is None:
+        raise UserError(
+            f"truth {said!r}: is no option; if it is a place, say what the first has: `columns.first`, 0 or 1"
+        )
+    if not readings:
+        raise UserError(f"truth {said!r} is no option; {nearest(said, filter(None, places))}")
+    return ToldTruth(said, places, readings)
+
+
+def ways_of(told: Iterable[ToldTruth | None]) -> frozenset[str]:
+    """The ways in which every truth of a table can be read: where options are numbers, or letters, one row alone does
+    not say what is meant.
+    """
+    every = [frozenset(one.readings) for one in told if one]
+    return frozenset.intersection(*every) if every else frozenset()
+
+
+def true_option(told: ToldTruth, ways: frozenset[str], first: int | None) -> str:
+    """The option that is meant, in the ways in which the whole table can be read. The text of an option goes before a
+    letter, and a place before both where the settings say what the first has.
+
+    Raises UserError where it stays open, and for a place that is empty.
+    """
+    readings = {way: at for way, at in told.readings.items() if way in ways} or told.readings
+    at = next(iter(readings.values()))
+    if len({*readings.values()}) > 1:
+        if first is not None and PLACE in readings:
+            at = readings[PLACE]
+        elif not (told.exact and readings.keys() == {TEXT, LETTER}):
+            told_apart = ", and ".join(f"the {way} of {told.places[i] or 'nothing'!r}" for way, i in readings.items())
+            raise UserError(
+                f"truth {told.said!r} is {told_apart}; say `columns.first`, 0 or 1, where truths are the numbers of "
+                "places, or give texts as text"
+            )
+    if not told.places[at]:
+        raise UserError(f"truth {told.said!r}: the option at that place is empty")
+    return told.places[at]

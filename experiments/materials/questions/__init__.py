@@ -1,1 +1,0 @@
-"""Questions with two answers: some whose outcome a program computes, and loaders for those of others."""

@@ -1,0 +1,240 @@
+"""Probe data from runs: their beliefs, their activations, and what was said where."""
+
+import json
+from collections.abc import Collection, Mapping, Sequence
+from itertools import product
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import pandas as pd
+
+from ...base.documents import read_csv, repeated
+from ...base.errors import UserError, nearest
+from ...hooks.identity import condition_differences
+from ...hooks.prompts.places import Position
+from ...hooks.store import ActivationStore, Header
+from ...hooks.store.header import HEADS
+from ...metrics.contract import Floats
+from ...probes.dataset import ProbeData, belief_rows, join_targets, make_target, target_values
+from ...probes.evidence.controls import LAYER_0
+from ...probes.features import ReadAt, ReadingSite, StoreFeatures, reading_site
+from ...probes.sweep import at_depth
+from ..run.config import stored_config
+from ..run.experiment import Question
+from ..run.folder import RunFolder
+from .settings import ProbeJob
+
+HARMLESS = ("threads", "path")
+"""What may differ between runs of one model."""
+
+
+class Loaded(NamedTuple):
+    """Runs, ready for a job."""
+
+    data: ProbeData
+    header: Header
+    at: ReadAt
+    """The registered place."""
+    sites: dict[str, ReadingSite]
+    """Of each position that is read."""
+    asked: Position | None
+    """Where the registered position is, as the run's first question has it; None: the run does not say."""
+    others: dict[str, Floats]
+    """Name -> [n, d] activations that a probe must do better than: before the first block, and of rivals."""
+
+
+def load_runs(job: ProbeJob, allow_code: Sequence[Path] = ()) -> Loaded:
+    """The data of a job.
+
+    Raises UserError for no run, one given twice, runs of different models, beliefs and activations that share no
+    read-out, a place that was not kept, or a target that the rows do not have.
+    """
+    if not job.runs:
+        raise UserError("runs: none is given; name a run that kept its activations (`-o capture.layers=all`)")
+    if (twice := repeated(str(run.resolve()) for run in job.runs)) is not None:
+        raise UserError(f"runs: {twice} is given twice; its rows would count twice")
+    stores = [ActivationStore.open(run) for run in job.runs]
+    header = _common(job.runs, stores)
+    positions = tuple(dict.fromkeys((job.position, *job.positions, *job.pool)))
+    tables, sites = [], dict.fromkeys(positions, "before the question")
+    first: Position | None = None
+    for number, (run, store) in enumerate(zip(job.runs, stores, strict=True)):
+        folder = RunFolder.open(run)
+        there = [set(store.rows(position=name)["readout_id"]) for name in positions]
+        rows = _described(belief_rows(folder.beliefs(), sorted(set.intersection(*there)), job.option))
+        asked = _positions(run, allow_code)
+        first = first or next((place for place, _ in asked.get(job.position, ())), None)
+        prompts = _prompts(folder)
+        for name in positions:
+            position_site = _site(asked.get(name, ()), store.rows(position=name), prompts)
+            sites[name] = position_site if sites[name] == "before the question" else sites[name]
+        tables.append(_texts(rows, folder, _message(asked.get(job.position, ()))).assign(store=number))
+    rows = _chosen(pd.concat(tables, ignore_index=True), job)
+    values = target_values(rows, job.target)
+    known = np.isfinite(values)
+    if not known.any():
+        raise UserError(f"target {job.target!r}: no read-out has it")
+    rows = rows[known].reset_index(drop=True)
+    n_heads = header.n_heads
+    features = StoreFeatures(stores, rows["store"].tolist(), rows["readout_id"].tolist(), n_heads)
+    swept = tuple(dict.fromkeys((job.site, *job.sites)))
+    points = tuple(
+        point
+        for site, position, layer in product(swept, positions, header.layers)
+        for point in _heads(ReadAt(site, layer, position), n_heads if job.heads else None)
+    )
+    data = ProbeData(rows, make_target(job.target, values[known]), features, points)
+    registered = ReadAt(job.site, at_depth(points, job.study.depth, n_layers_of(header)), job.position)
+    others = {name: _of_rival(run, rows["readout_id"].tolist(), registered) for name, run in job.rivals.items()}
+    embedded = ReadAt("resid_pre", 0, job.position)
+    if "resid_pre" in header.sites and 0 in header.layers and embedded != registered:
+        others[LAYER_0] = features.read(embedded)
+    return Loaded(data, header, registered, {name: sites[name] for name in positions}, first, others)
+
+
+def n_layers_of(header: Header) -> int:
+    """Of the model whose activations these are."""
+    model: Any = header.conditions["model"]
+    return int(model["n_layers"])
+
+
+def _of_rival(run: Path, readout_ids: list[str], at: ReadAt) -> Floats:
+    """What another model has at the same place. Raises UserError if it was not asked the same."""
+    store = ActivationStore.open(run)
+    return StoreFeatures([store], [0] * len(readout_ids), readout_ids, store.header.n_heads).read(at)
+
+
+def _heads(at: ReadAt, n_heads: int | None) -> list[ReadAt]:
+    if at.site != HEADS or n_heads is None:
+        return [at]
+    return [at._replace(head=head) for head in range(n_heads)]
+
+
+def _common(runs: Sequence[Path], stores: Sequence[ActivationStore]) -> Header:
+    """The header of all stores, with the layers and sites that all have. Raises UserError for two models."""
+    first = stores[0].header
+    for run, store in zip(runs, stores, strict=True):
+        ours, theirs = (
+            {"dtype": header_of.dtype, **header_of.conditions["model"]} for header_of in (first, store.header)
+        )
+        same, other = (
+            {key: value for key, value in header_of.items() if key not in HARMLESS} for header_of in (ours, theirs)
+        )
+        if differences := condition_differences(same, other):
+            raise UserError(f"{run}: is of another model than {runs[0]} ({'; '.join(differences)})")
+    return first.model_copy(
+        update={
+            "layers": tuple(
+                header_of for header_of in first.layers if all(header_of in store.header.layers for store in stores)
+            ),
+            "sites": tuple(
+                header_of for header_of in first.sites if all(header_of in store.header.sites for store in stores)
+            ),
+        }
+    )
+
+
+def _positions(run: Path, allow_code: Sequence[Path]) -> dict[str, list[tuple[Position, Question]]]:
+    """Name of a position -> where it is, in each question of the run's first item."""
+    experiment, config = stored_config(RunFolder.open(run).config, allow_code)
+    positions: dict[str, list[tuple[Position, Question]]] = {}
+    for question in experiment.questions(config, experiment.items(config)[0]):
+        given = config.capture.positions if config.capture else None
+        for name, position in (question.positions if given is None else given).items():
+            positions.setdefault(name, []).append((position, question))
+    return positions
+
+
+def site_of_position(run: Path, store: ActivationStore, name: str, allow_code: Sequence[Path] = ()) -> ReadingSite:
+    """Where a named position of a run lies."""
+    asked = _positions(run, allow_code).get(name, ())
+    return _site(asked, store.rows(position=name), _prompts(RunFolder.open(run)))
+
+
+def _site(asked: Sequence[tuple[Position, Question]], rows: pd.DataFrame, prompts: Mapping[str, str]) -> ReadingSite:
+    """The least that can be said of a position in all questions."""
+    every = {reading_site(position, len(question.conversation)) for position, question in asked}
+    early: ReadingSite = "before the question"
+    if "read-out" in every:
+        return early if every <= {"read-out", early} and _asked_later(asked, rows, prompts) else "read-out"
+    return early if every == {early} else "unknown"
+
+
+def _prompts(folder: RunFolder) -> dict[str, str]:
+    """Read-out -> its conversation without what is put into the model's mouth."""
+    return {line["readout_id"]: json.dumps(line["messages"]) for line in folder.said()}
+
+
+def _asked_later(asked: Sequence[tuple[Position, Question]], rows: pd.DataFrame, prompts: Mapping[str, str]) -> bool:
+    """Whether a part of the message that asks stands before all that is asked: the same tokens up to there are followed
+    by different questions everywhere, so that nothing there can know which.
+    """
+    if any(
+        place.text is None and reading_site(place, len(question.conversation)) == "read-out"
+        for place, question in asked
+    ):
+        return False
+    conversations = rows["readout_id"].map(prompts)
+    return bool((conversations.groupby(rows["ids_hash"]).nunique() > 1).all())
+
+
+def _message(asked: Sequence[tuple[Position, Question]]) -> int | None:
+    """The number of messages that stand up to a position, counted from the end if that is how it is given."""
+    messages = {position.message for position, _ in asked}
+    return messages.pop() if len(messages) == 1 else None
+
+
+def _described(rows: pd.DataFrame) -> pd.DataFrame:
+    """With the role of a statement, if that is what was read."""
+    if not {"template", "polarity"} <= set(rows.columns):
+        return rows
+    return rows.assign(role=rows["template"] + "/" + rows["polarity"])
+
+
+def _texts(rows: pd.DataFrame, folder: RunFolder, last: int | None) -> pd.DataFrame:
+    """With what was said up to the position that is read; without it where no transcript tells."""
+    wanted = set(rows["readout_id"])
+    texts_of: dict[str, str] = {}
+    for line in folder.said():
+        if line["readout_id"] in wanted:
+            messages = line["messages"]
+            stop = len(messages) if last is None else last % len(messages) + 1
+            texts_of[line["readout_id"]] = "\n".join(message["content"] for message in messages[:stop])
+    texts = rows["readout_id"].map(texts_of)
+    return rows if texts.isna().any() else rows.assign(text=texts)
+
+
+def _written(value: object) -> str:
+    """As it is written in settings: a column of numbers with holes holds floats."""
+    return f"{value:g}" if isinstance(value, float) else str(value)
+
+
+def chosen_readouts(job: ProbeJob, beliefs: pd.DataFrame, stored: Collection[str]) -> set[str]:
+    """The names of the stored read-outs that `where` chooses. Raises UserError for a column or value that is not
+    there.
+    """
+    if not job.where:
+        return set(stored)
+    return set(_where(_described(belief_rows(beliefs, [*stored], job.option)), job)["readout_id"])
+
+
+def _where(rows: pd.DataFrame, job: ProbeJob) -> pd.DataFrame:
+    for name, value in job.where.items():
+        if name not in rows.columns:
+            raise UserError(f"where: there is no column {name!r}; {nearest(name, map(str, rows.columns))}")
+        written = rows[name].map(_written)
+        known = set(written)
+        wanted = {_written(choice) for choice in (value if isinstance(value, tuple) else (value,))}
+        if absent := sorted(wanted - known):
+            raise UserError(f"where: no read-out has {name} {absent[0]!r}; {nearest(absent[0], known)}")
+        rows = rows[written.isin(wanted)]
+    return rows
+
+
+def _chosen(rows: pd.DataFrame, job: ProbeJob) -> pd.DataFrame:
+    """Those that the job wants, with its own targets. Raises UserError for a column or value that is not there."""
+    rows = _where(rows, job)
+    if job.targets is None:
+        return rows.reset_index(drop=True)
+    return join_targets(rows, read_csv(job.targets), str(job.targets)).reset_index(drop=True)

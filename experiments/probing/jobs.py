@@ -1,0 +1,321 @@
+"""Probe jobs as the command line gives them: train, sweep, evaluate and apply, with folders, progress and files."""
+
+import dataclasses
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any, get_args
+
+import numpy as np
+import pandas as pd
+from scipy.special import expit
+
+from ...base.documents import read_csv, read_json
+from ...base.errors import UserError, in_one_line, nearest
+from ...base.parallel import spread_over
+from ...base.progress import progress
+from ...base.version import __version__
+from ...hooks.store import ActivationStore
+from ...metrics import COLUMNS, Resampling, belief_table, brier
+from ...metrics.contract import Score
+from ...metrics.inference.means import cluster_mean
+from ...probes.evidence.calibration import calibrate
+from ...probes.evidence.controls import UNTRAINED
+from ...probes.evidence.crossfit import auc, log_loss
+from ...probes.evidence.study import Beside
+from ...probes.job import Judged, RegisteredPlace, run_job, train
+from ...probes.probe import Probe
+from ...probes.report_card import USED, Card, CausalVerdict, Verdict
+from ..report.cells import jsonable
+from ..report.text import aligned
+from ..run.addons.passive_beliefs import PROBES_FOLDER, TOKEN
+from ..run.config import stored_config
+from ..run.folder import RunFolder
+from ..run.runner import report
+from .data import Loaded, chosen_readouts, load_runs
+from .page import page
+from .rereading import neutral_features, untrained_features
+from .settings import ProbeJob, job_folder
+
+
+def train_job(job: ProbeJob, out: Path, allow_code: tuple[Path, ...] = ()) -> Path:
+    """Train the registered probe alone; returns its path, without an ending."""
+    loaded = load_runs(job, allow_code)
+    folder = _folder(job, loaded, out)
+    probe = train(loaded.data, _registered(loaded), loaded.header, job.study, job.name)
+    probe.save(folder.path / job.name)
+    return folder.path / job.name
+
+
+def sweep_job(
+    job: ProbeJob, out: Path, allow_code: tuple[Path, ...] = (), executor: str = "local", address: str | None = None
+) -> tuple[Path, list[str]]:
+    """Sweep, judge, save the probe, the numbers and the page; returns the folder, and the card as lines.
+
+    `executor` and `address` are those of `spread_over`.
+    """
+    loaded = load_runs(job, allow_code)
+    folder = _folder(job, loaded, out)
+    side_by_side = spread_over(job.workers, executor, address, local=ThreadPoolExecutor)
+    about = len(loaded.data.points), "place", f"probes of {job.target}"
+    with folder.writing(), side_by_side as spread, progress(*about) as advance:
+        judged = run_job(
+            loaded.data,
+            _registered(loaded),
+            loaded.header,
+            job.study,
+            name=job.name,
+            folder=folder.path,
+            beside=_beside(job, loaded, folder.path, allow_code),
+            spread=spread,
+            used=lambda probe: _used(folder.path, probe),
+            advance=advance,
+        )
+        judged.probe.save(folder.path / job.name)
+        folder.write_json("sweep.json", jsonable(sweep_data(judged)))
+        folder.write_json("card.json", jsonable(card_data(judged, job, loaded)))
+        page(judged, job, loaded, _model(loaded)).write(folder)
+    return folder.path, card_lines(judged.card)
+
+
+def card_lines(card: Card) -> list[str]:
+    """The card for a terminal."""
+    rows = [(claim.name, claim.verdict, claim.evidence) for claim in card.claims]
+    return [f"what it reads: {card.headline}", "", *aligned(rows)]
+
+
+def sweep_data(judged: Judged) -> dict[str, Any]:
+    """The sweep for `sweep.json`."""
+    found = judged.sweep
+    return {
+        "band": found.band,
+        "level": found.level,
+        "selected": {"r2": found.selected_r2, "p": found.selected_p, "places": [str(at) for at in found.selected]},
+        "groups_not_exchangeable": found.n_fixed,
+        "places": [
+            {"site": at.site, "layer": at.layer, "position": at.position, "head": at.head, "r2": r2, "p_max": p}
+            | {"penalties": penalties}
+            for at, r2, p, penalties in zip(found.points, found.r2, found.p_max, found.penalties, strict=True)
+        ],
+    }
+
+
+def card_data(judged: Judged, job: ProbeJob, loaded: Loaded) -> dict[str, Any]:
+    """The card and the study behind it for `card.json`."""
+    study, probe = judged.study, judged.probe
+    return {
+        "doxascope": __version__,
+        "settings": job.model_dump(mode="json"),
+        "called": judged.card.name,
+        "reading_site": judged.card.site,
+        "target": {
+            "name": loaded.data.target.name,
+            "kind": loaded.data.target.kind,
+            "rows": len(loaded.data.rows),
+            "groups": judged.card.n_groups,
+            "clipped": loaded.data.target.n_clipped,
+        },
+        "probe": probe.meta.model_dump(mode="json"),
+        "claims": [claim._asdict() for claim in judged.card.claims],
+        "criteria": judged.card.criteria,
+        "numbers": {name: one._asdict() for name, one in study.numbers.items()},
+        "control": study.control._asdict(),
+        "baselines": study.baselines,
+        "learning_curve": [one._asdict() for one in study.curve],
+        "transfer": [
+            {"by": one.by, "levels": one.levels, "measure": one.measure, "off_diagonal": one.off_diagonal._asdict()}
+            | {"cells": [[cell._asdict() for cell in row] for row in one.cells]}
+            for one in study.transfers
+        ],
+        "estimators": [
+            {"estimator": one.estimator, "skill": one.skill._asdict(), "auc": one.auc._asdict()}
+            for one in study.estimators
+        ],
+        "added": {name: dataclasses.asdict(one) for name, one in study.added.items()},
+        "recall_at_1_percent": study.recall._asdict() if study.recall else None,
+    }
+
+
+def _beside(job: ProbeJob, loaded: Loaded, folder: Path, allow_code: tuple[Path, ...]) -> Beside:
+    """What the registered place is compared with."""
+    others = dict(loaded.others)
+    if job.untrained:
+        others[UNTRAINED] = untrained_features(job, loaded, folder, allow_code)
+    neutral = neutral_features(job, loaded, folder, allow_code) if job.neutral else None
+    pooled = [loaded.data.read(loaded.at._replace(position=position)) for position in job.pool]
+    return Beside(others, neutral, np.stack(pooled, axis=1) if pooled else None)
+
+
+def _used(folder: Path, probe: Probe) -> CausalVerdict | None:
+    """What a causal check of this very probe has left in its folder."""
+    if not (folder / USED).is_file():
+        return None
+    with in_one_line(folder / USED, "delete it, or give `doxascope probe causal` again"):
+        record = read_json(folder / USED)
+        if record["probe"] != probe.digest:
+            return None
+        found = CausalVerdict(**{name: record[name] for name in CausalVerdict._fields})
+        if found.verdict not in get_args(Verdict) or not all(isinstance(one, str) for one in found):
+            raise ValueError("it holds no verdict")
+        return found
+
+
+def _registered(loaded: Loaded) -> RegisteredPlace:
+    return RegisteredPlace(loaded.at, loaded.sites[loaded.at.position])
+
+
+def _model(loaded: Loaded) -> str:
+    return str(loaded.header.conditions.get("model", {}).get("name", "an unnamed model"))
+
+
+def _folder(job: ProbeJob, loaded: Loaded, out: Path) -> RunFolder:
+    """The job's own folder, named by its settings and its data. Raises UserError if it cannot be written."""
+    about = [
+        job.model_dump(mode="json", exclude={"runs", "probe", "workers", "lens"}),
+        _model(loaded),
+        sorted(loaded.data.rows["readout_id"]),
+    ]
+    return job_folder(job.name, job, [*about, np.round(loaded.data.target.prob, 9).tolist()], out)
+
+
+def load_probe(job: ProbeJob) -> Probe:
+    """The trained probe that a job names. Raises UserError if it names none."""
+    if job.probe is None:
+        raise UserError("probe: none is named; give `-o probe=probes/probe-1a2b3c4d/probe`")
+    return Probe.load(job.probe)
+
+
+# A trained probe on other runs: judged there, or its values written beside the run's own beliefs.
+
+
+def evaluate_job(job: ProbeJob, allow_code: tuple[Path, ...] = ()) -> list[str]:
+    """How good a probe is on groups that it was not trained on, as lines.
+
+    Raises UserError for a probe that does not read these activations, or runs that hold no new group.
+    """
+    probe = load_probe(job)
+    loaded = load_runs(_at(job, probe), allow_code)
+    probe.require_fit(loaded.header, probe.meta.at)
+    data = loaded.data
+    new = ~data.rows[["group", "cluster"]].astype(str).isin(list(probe.fold_of)).any(axis=1).to_numpy()
+    if not new.any():
+        raise UserError(f"probe {probe.meta.name}: was trained on every group of these runs; its job's card judges it")
+    logit = probe.logit(data.read(probe.meta.at)[new])
+    belief, y, groups = expit(logit), data.target.prob[new], data.groups[new]
+    base = float(data.target.prob.mean())
+    gain = log_loss(y, np.full(len(y), base)) - log_loss(y, belief)
+    slope = calibrate(logit, y)
+    rows: list[tuple[str, ...]] = [("", "estimate", "interval", "groups")]
+    rows.append(
+        _line(
+            "gain in log-loss over the base rate, nat", cluster_mean(gain, groups, how=Resampling(seed=job.study.seed))
+        )
+    )
+    if data.target.kind == "binary":
+        rows.append(_line("Brier", brier(belief, y, groups, how=Resampling(seed=job.study.seed))))
+    rows += [("AUC", f"{auc(y, logit):.3f}", "", ""), ("calibration slope", f"{slope.slope:.3f}", "", "")]
+    rows.append(("calibration intercept", f"{slope.intercept:.3f}", "", ""))
+    site = loaded.sites[probe.meta.position]
+    called = f"{probe.meta.name}, {probe.meta.called}, read at {probe.meta.at}, which lies {site}"
+    left = f"{int((~new).sum())} rows of groups that it was trained on are left out; intervals are of this one probe"
+    return [called, "", *aligned(rows), "", left]
+
+
+def apply_job(job: ProbeJob, run: Path, allow_code: tuple[Path, ...] = ()) -> int:
+    """Write what a probe reads in the read-outs of a run that `where` chooses, and the run's report anew; returns how
+    many have it.
+
+    Rows of groups that the probe was trained on are read by the fit that did not see them; a table of `targets` may say
+    by its groups which these are. Raises UserError for a probe that does not read these activations, and for an option
+    or a condition of `where` that no read-out has.
+    """
+    probe = load_probe(job)
+    folder = RunFolder.open(run)
+    store = ActivationStore.open(run)
+    probe.require_fit(store.header, probe.meta.at)
+    beliefs = folder.beliefs()
+    every, values = store.read(layer=probe.meta.layer, site=probe.meta.site, position=probe.meta.position)
+    exact = beliefs[(beliefs["kind"] == "exact") & (beliefs["of"].astype(str) == "")]
+    exact = exact[exact["readout_id"].astype(str).isin(chosen_readouts(job, beliefs, set(every["readout_id"])))]
+    first = _of_option(exact, job.option)
+    if first.empty and not exact.empty:
+        raise UserError(f"option {job.option!r}: no read-out has it; {nearest(str(job.option), set(exact['option']))}")
+    if first.empty:
+        raise UserError(f"{run}: beliefs and activations share no read-out; give a run with its own store")
+    place = pd.Index(every["readout_id"]).get_indexer(pd.Index(first["readout_id"].astype(str)))
+    x = _head(values[place].astype(np.float64), store, probe)
+    logit = probe.logit(x, _owners(first, job, probe))
+    if (bad := ~np.isfinite(logit)).any():
+        name = first["readout_id"].iloc[int(np.argmax(bad))]
+        raise UserError(f"{run}: {name!r} holds an activation that is no number; read the run anew")
+    table = belief_table(
+        row
+        for (_, own), value, token in zip(first.iterrows(), logit, every["token_index"].to_numpy()[place], strict=True)
+        for row in _rows({str(name): one for name, one in own.items()}, float(value), int(token), probe)
+    )
+    with folder.writing():
+        (run / PROBES_FOLDER).mkdir(exist_ok=True)
+        folder.write_table(f"{PROBES_FOLDER}/{probe.meta.name}.parquet", table)
+        folder.write_json(f"{PROBES_FOLDER}/{probe.meta.name}.json", probe.meta.model_dump(mode="json"))
+        folder.record(*(f"{PROBES_FOLDER}/{probe.meta.name}{suffix}" for suffix in (".parquet", ".json")))
+        report(folder, *stored_config(folder.config, allow_code))
+    return len(first)
+
+
+def _owners(first: pd.DataFrame, job: ProbeJob, probe: Probe) -> pd.Series:
+    """[n] by what the probe knows each row, if it was trained on it: its cluster, else the group in which a table of
+    targets puts a row of that cluster.
+    """
+    clusters = first["cluster"].astype(str)
+    table = pd.DataFrame() if job.targets is None else read_csv(job.targets)
+    if not {"readout_id", "group"} <= set(table.columns):
+        return clusters
+    group_of = dict(zip(table["readout_id"].astype(str), table["group"].astype(str), strict=True))
+    groups = first["readout_id"].astype(str).map(group_of).groupby(clusters).transform("first")
+    return clusters.where(clusters.isin(list(probe.fold_of)), groups.fillna(clusters))
+
+
+def _at(job: ProbeJob, probe: Probe) -> ProbeJob:
+    """The job at the probe's own place alone."""
+    own = {"site": probe.meta.site, "position": probe.meta.position, "sites": (), "positions": ()}
+    return job.model_copy(update=own | {"target": job.target if job.targets else probe.meta.target})
+
+
+def _of_option(exact: pd.DataFrame, option: str | None) -> pd.DataFrame:
+    if option is None:
+        return exact[exact["option_index"] == 0]
+    return exact[exact["option"].astype(str) == option]
+
+
+def _head(values: Any, store: ActivationStore, probe: Probe) -> Any:
+    """The part of the values that is the probe's head."""
+    if probe.meta.head is None:
+        return values
+    if not store.header.n_heads:
+        raise UserError(f"{store.path}: keeps no heads")
+    width = values.shape[1] // store.header.n_heads
+    return values[:, probe.meta.head * width : (probe.meta.head + 1) * width]
+
+
+def _rows(own: dict[str, Any], logit: float, token: int, probe: Probe) -> list[dict[str, Any]]:
+    """The option and its complement, at a token of the prompt."""
+    p = float(expit(logit))
+    names = ("experiment", "item", "cluster", "scenario", "step", "outcome")
+    shared = {name: own[name] for name in (*names, *(name for name in own if name not in COLUMNS))} | {
+        "of": own["readout_id"],
+        "readout_id": f"{own['readout_id']}/probe {probe.meta.name}",
+        "kind": "probe",
+        "method": f"{own['method']} {probe.meta.name}",
+        "layer": probe.meta.layer,
+        "probe": probe.meta.name,
+        TOKEN: token,
+        "status": "ok",
+    }
+    return [
+        shared | {"option": own["option"], "option_index": 0, "prob": p},
+        shared | {"option": f"not {own['option']}", "option_index": 1, "prob": 1 - p},
+    ]
+
+
+def _line(name: str, score: Score) -> tuple[str, ...]:
+    interval = f"[{score.ci_lo:.3f}, {score.ci_hi:.3f}]" if np.isfinite(score.ci_lo) else ""
+    return (name, f"{score.estimate:.3f}", interval, str(score.n_clusters))

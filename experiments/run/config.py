@@ -1,0 +1,214 @@
+"""From a name or a file, and `-o key=value` changes, to an experiment and its checked configuration: those shipped,
+those installed by entry point, and, if allowed, one in a file.
+"""
+
+from collections.abc import Collection, Mapping, Sequence
+from functools import cache
+from importlib.metadata import EntryPoint, entry_points
+from importlib.resources import files
+from pathlib import Path
+from typing import Any
+
+from pydantic import BaseModel
+
+from ...base.code import load_code
+from ...base.documents import user_path
+from ...base.errors import UserError, nearest
+from ...base.settings import parse, parse_yaml, read_yaml
+from ...hooks.model.spec import resolve_model
+from .experiment import Experiment, RunConfig
+
+GROUP = "doxascope.experiments"
+"""Of entry points: a package that is installed may bring experiments, each a name and a class."""
+SHIPPED = tuple(
+    EntryPoint(home.partition(":")[0], f"doxascope.experiments.suite.{home}", GROUP)
+    for home in (
+        "ask:Ask",
+        "bscore:BScoreExperiment",
+        "consistency:BeliefConsistency",
+        "locate:Locate",
+        "martingale:Martingale",
+        "rationality:Rationality",
+        "sycophancy:Sycophancy",
+        "truth:Truth",
+    )
+)
+"""Each is imported when it is asked for."""
+
+
+@cache
+def _entry_points() -> dict[str, EntryPoint]:
+    """Name -> where the experiment is; of two of one name the shipped one."""
+    return {point.name: point for point in (*entry_points(group=GROUP), *SHIPPED)}
+
+
+@cache
+def _installed(name: str) -> Experiment:
+    """Raises UserError for an experiment that cannot be imported, or is none."""
+    point = _entry_points()[name]
+    try:
+        loaded = point.load()
+    except Exception as error:
+        if point in SHIPPED:
+            raise
+        reason = f"{type(error).__name__}: {error}"
+        raise UserError(f"entry point {point.value}: cannot be imported ({reason}); uninstall it") from error
+    return _checked(loaded, f"entry point {point.value}")
+
+
+def experiments() -> dict[str, Experiment]:
+    """Name -> experiment, without those in files."""
+    return {name: _installed(name) for name in sorted(_entry_points())}
+
+
+def experiment_of(name: str, where: Path | None = None, allow_code: Sequence[Path] = ()) -> Experiment:
+    """The experiment that a setting `experiment` names: by name, or as `file.py:Class`.
+
+    Args:
+        name: as in the settings.
+        where: the settings file, to whose folder a relative path belongs; None: the working directory.
+        allow_code: files whose code may be run.
+
+    Raises UserError for a name that is unknown, or a file that is not allowed, not there or no experiment.
+    """
+    file, colon, cls = name.rpartition(":")
+    if not colon or not file.endswith(".py"):
+        if name not in _entry_points():
+            raise UserError(f"experiment {name!r}: unknown; {nearest(name, _entry_points())}, or a .yaml file")
+        return _installed(name)
+    path = user_path(file)
+    path = (path if where is None else where.parent / path).resolve()
+    if path not in {user_path(allowed).resolve() for allowed in allow_code}:
+        raise UserError(f"experiment {name!r}: is code, which is only run if it is named: --allow-code {path}")
+    return _checked(getattr(load_code(path), cls, None), f"{path}:{cls}")
+
+
+def _checked(cls: object, where: str) -> Experiment:
+    if not (isinstance(cls, type) and issubclass(cls, Experiment)):
+        raise UserError(f"experiment {where}: is no subclass of doxascope.Experiment")
+    if lacking := sorted(cls.__abstractmethods__) or [
+        name for name in ("name", "summary", "headline") if not hasattr(cls, name)
+    ]:
+        raise UserError(f"experiment {where}: lacks {lacking[0]!r}")
+    return cls()
+
+
+# From a name or a file, and `-o key=value` changes, to a checked configuration.
+
+TABLES = (".csv", ".jsonl", ".json", ".parquet", ".gz", ".tsv")
+"""How the files end that hold questions."""
+
+
+def load_config(
+    target: str,
+    overrides: Sequence[str] = (),
+    model: str | None = None,
+    allow_code: Sequence[Path] = (),
+    material: str | None = None,
+    settings: Mapping[str, Any] | None = None,
+) -> tuple[Experiment, RunConfig]:
+    """The experiment and the configuration that `target`, an experiment's name or a YAML file, names.
+
+    Args:
+        target: `consistency`, a preset such as `martingale-full`, or a path to a file with an `experiment:` key. A
+            preset or file need not say everything: what it leaves out is as shipped.
+        overrides: `key=value` with dots for nesting; values are YAML.
+        model: replaces the configured model.
+        allow_code: files of experiments (`experiment: ./mine.py:Mine`) that may be run.
+        material: a file of what the experiment asks about, for one that takes a file.
+        settings: key with dots -> value, of another file: the overrides go before them, and alone may allow code.
+    """
+    configs = Path(str(files("doxascope") / "configs"))
+    preset = configs / f"{target}.yaml"
+    file = target.endswith((".yaml", ".yml"))
+    if not file and target not in _entry_points() and preset.is_file():
+        target, file = str(preset), True
+    if file:
+        given, where = read_yaml(Path(target)), target
+        name = given.get("experiment")
+        if not isinstance(name, str):
+            raise UserError(f"{target}: key 'experiment' is missing; known: {', '.join(_entry_points())}")
+        experiment = experiment_of(name, Path(target), allow_code)
+        given["experiment"] = _absolute(name, Path(target))
+    else:
+        if target not in _entry_points() and Path(target).suffix.lower() in TABLES:
+            raise UserError(f"{target}: is no experiment; to ask the questions of a table: doxascope run ask {target}")
+        given, where, name = {"experiment": target}, f"configs/{target}.yaml", target
+        experiment = experiment_of(name)
+    shipped = configs / f"{name}.yaml"
+    data = _merge(experiment.config_type, read_yaml(shipped) if shipped.is_file() else {}, given)
+    if model is not None:
+        data["model"] = model
+    data["model"] = _model(data.get("model"), where)
+    if material is not None:
+        if not experiment.material:
+            raise UserError(f"{material}: {experiment.name} takes no file after its name; settings are given as -o")
+        put(data, experiment.material, material)
+    for key, value in (settings or {}).items():
+        put(data, key, value)
+    for override in overrides:
+        apply_override(data, override)
+    config = parse(experiment.config_type, data, " -o ".join([where, *overrides]))
+    _refuse_remote_code(config.model_dump(), where, {override.partition("=")[0] for override in overrides})
+    return experiment, config
+
+
+def stored_config(path: Path, allow_code: Sequence[Path] = ()) -> tuple[Experiment, RunConfig]:
+    """The experiment and the complete configuration that a run has stored."""
+    data = read_yaml(path)
+    experiment = experiment_of(str(data.get("experiment")), allow_code=allow_code)
+    return experiment, parse(experiment.config_type, data, str(path))
+
+
+def _refuse_remote_code(settings: Mapping[str, Any], where: str, asked: Collection[str], path: str = "") -> None:
+    """Raise UserError if a model may run code of its own though the command does not say so: a file alone may not."""
+    for key, value in settings.items():
+        if key == "trust_remote_code" and value and path + key not in asked:
+            raise UserError(f"{where}: {path}{key}: runs code of the model's; to allow it, say -o {path}{key}=true")
+        if isinstance(value, Mapping):
+            _refuse_remote_code(value, where, asked, f"{path}{key}.")
+
+
+def _absolute(name: str, where: Path) -> str:
+    """The experiment as a run stores it: found again wherever the run lies."""
+    file, colon, cls = name.rpartition(":")
+    return f"{(where.parent / user_path(file)).resolve()}:{cls}" if colon else name
+
+
+def _model(model: Any, where: str) -> dict[str, Any]:
+    """A model given by name is looked up; one given in full is taken as it is."""
+    if isinstance(model, str):
+        return resolve_model(model).model_dump()
+    if not isinstance(model, dict):
+        raise UserError(f"{where}: model: give a name, a path, a hub id, or its settings")
+    return dict(model)
+
+
+def _merge(settings: type[BaseModel], base: dict[str, Any], changes: dict[str, Any]) -> dict[str, Any]:
+    """`changes` over `base`, key by key. An open mapping such as `methods` is replaced whole: entries can leave."""
+    merged = dict(base)
+    for key, value in changes.items():
+        field = settings.model_fields.get(key)
+        inner = field.annotation if field else None
+        nested = isinstance(inner, type) and issubclass(inner, BaseModel) and key != "model"
+        whole = not (nested and isinstance(value, dict) and isinstance(base.get(key), dict))
+        merged[key] = value if whole else _merge(inner, base[key], value)  # pyright: ignore[reportArgumentType]
+    return merged
+
+
+def apply_override(data: dict[str, Any], override: str) -> None:
+    """Make the change `key=value` in settings that are not parsed yet. Raises UserError if it is none."""
+    key, equals, text = override.partition("=")
+    if not equals or not key:
+        raise UserError(f"-o {override}: give key=value, for example -o items=10")
+    value = parse_yaml(text, f"-o {override}")
+    put(data, key, value)
+
+
+def put(data: dict[str, Any], key: str, value: Any) -> None:
+    """Put a value at a key with dots."""
+    *path, last = key.split(".")
+    for part in path:
+        data[part] = dict(inner) if isinstance(inner := data.get(part, {}), dict) else {}
+        data = data[part]
+    data[last] = value

@@ -1,0 +1,175 @@
+"""What an experiment is: what to ask, what to read, what to score. Everything else is the runner's."""
+
+import json
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, ClassVar, TypeVar
+
+import pandas as pd
+
+from ...base.documents import repeated
+from ...base.errors import UserError, in_one_line
+from ...hooks.exact.queries import PromptReader, Query
+from ...hooks.lm import LanguageModel
+from ...metrics.number import Number
+from ...metrics.tables.samples import Sample
+from ..report.findings import Column, Findings, Transcript
+from .questions import Item, Question, Read, RunConfig
+from .readouts import read_questions
+from .stated_beliefs import AskedNumbers, BeliefPlace, stated_rows
+
+Transcripts = Callable[[Collection[str]], Mapping[str, Transcript]]
+"""From the names of some read-outs to what was said in them."""
+T = TypeVar("T")
+
+
+def delegated(function: Callable[..., T]) -> Callable[..., T]:
+    """A function of a method's arguments, without the experiment itself, as that method."""
+
+    def call(_: Experiment, *arguments: Any, **named: Any) -> T:
+        return function(*arguments, **named)
+
+    return call
+
+
+class Experiment(ABC):
+    """What to ask, and what to make of the answers. `items` and `questions` are to be written, and `samples` or
+    `own_scores`, one of which makes the headline; the rest has defaults.
+    """
+
+    name: ClassVar[str]
+    """As on the command line."""
+    summary: ClassVar[str]
+    """The question that it asks, in one line."""
+    headline: ClassVar[str]
+    """The metric that leads its pages and whose differences between methods are told. Every method has it of the
+    subset `all`.
+    """
+    beside: ClassVar[Collection[str]] = ()
+    """Further metrics that the terminal shows of the subset `all`."""
+    gate: ClassVar[Collection[str]] = ()
+    """The conditions of its competence gate (`metrics.CONDITIONS`), written into a run's manifest before anything is
+    read: a page calls those that are judged and not among them added later.
+    """
+    config_type: ClassVar[type[RunConfig]] = RunConfig
+    """Its settings."""
+    unit: ClassVar[str] = "each read by itself"
+    """What its items are, in the plural."""
+    material: ClassVar[str] = ""
+    """The setting that a file after its name on the command line fills, with dots; empty: it takes none."""
+    scoring: ClassVar[frozenset[str]] = frozenset()
+    """Settings that only enter scores: runs that differ in nothing else have read the same."""
+    conditions: ClassVar[frozenset[str]] = frozenset()
+    """Settings in which runs that are scored together may differ, besides the model: those that do are factors."""
+    choices: ClassVar[frozenset[str]] = frozenset()
+    """Settings that choose the items and what is read of them, not what a reading means."""
+    by_parts: ClassVar[bool] = False
+    """Whether its numbers and page need no more of a belief table in memory than a part: then its `samples`,
+    `own_scores` and `findings` take `BeliefParts`, too."""
+
+    # What is asked.
+
+    @abstractmethod
+    def items(self, config: Any) -> list[Item]:
+        """The items, drawn from the seed. More items begin with the same ones."""
+
+    @abstractmethod
+    def questions(self, config: Any, item: Item) -> list[Question]:
+        """What is asked of one item, as far as it is known before the model has said anything: what a plan counts and a
+        verification recomputes.
+        """
+
+    def settle(self, config: Any, lm: LanguageModel) -> tuple[Any, Mapping[str, Any]]:
+        """Choose settings with the model, before anything that is scored is read: the settings with what was chosen,
+        and how, for the conditions of the manifest.
+        """
+        return config, {}
+
+    def readable(self, config: Any, item: Item, reader: PromptReader) -> list[Question]:
+        """Those of its questions that are read: an experiment may go on without what a model cannot be asked."""
+        return self.questions(config, item)
+
+    def places(self, config: Any, item: Item) -> Sequence[BeliefPlace]:
+        """Where stated beliefs are asked for, as far as it is known before the model has said anything."""
+        return ()
+
+    def read(self, config: Any, item: Item, lm: LanguageModel) -> Read:
+        """Read one item: its questions exactly, and what the settings ask to be stated at its places. What one reads
+        does not depend on others, though they may share forward passes.
+        """
+        exact = read_questions(self.name, config, item, self.questions(config, item), lm)
+        rows, transcripts = stated_rows(config, self.places(config, item), lm)
+        named = {"experiment": self.name, "item": item.id, "cluster": item.cluster}
+        rows = [*exact.rows, *(named | row for row in rows)]
+        return exact._replace(rows=rows, transcripts=[*exact.transcripts, *transcripts])
+
+    # What a plan counts besides.
+
+    def planned(self, config: Any, item: Item) -> list[Question]:
+        """Everything that an item would be asked, with stand-ins where the model's own answers are not known yet."""
+        return self.questions(config, item)
+
+    def numbers(self, config: Any, item: Item, reader: PromptReader) -> AskedNumbers:
+        """The questions for numbers that it asks in ways of its own."""
+        return AskedNumbers((), 0)
+
+    def planned_queries(self, config: Any, item: Item, reader: PromptReader, n_layers: int) -> Sequence[Query]:
+        """Prompts with something put into them, which no question says: all of an item that are read in a tree of their
+        own. What is put in may be missing.
+        """
+        return ()
+
+    def size(self, config: Any) -> str:
+        """How much is asked of an item, in a line; empty if its questions say so."""
+        return ""
+
+    # What is made of the answers.
+
+    def samples(self, config: Any, beliefs: Any) -> Iterable[Sample]:
+        """The belief table as samples, from which the engine makes every number that fits: one for each method and
+        subset, that of the subset `all` before its parts. No two may make numbers of one name.
+        """
+        return ()
+
+    def own_scores(self, config: Any, beliefs: Any) -> Iterable[Number]:
+        """Numbers that only this experiment has."""
+        return ()
+
+    def findings(self, config: Any, beliefs: Any, numbers: Sequence[Number], transcripts: Transcripts) -> Findings:
+        """What the report shows beside the numbers."""
+        return Findings(self.summary, [Column(self.headline, self.headline.replace("_", " "), "")])
+
+    def published(self, numbers: Sequence[Number]) -> pd.DataFrame:
+        """The tables of the paper that the experiment comes from, filled by this run: one row per number. Empty if it
+        comes from none.
+        """
+        return pd.DataFrame()
+
+    def answers(self, beliefs: pd.DataFrame) -> pd.DataFrame:
+        """A table to be joined with the user's own: a row for each answer, found by `id`; it is written as
+        `answers.csv`. Empty if there is none.
+        """
+        return pd.DataFrame()
+
+    def rated(self, beliefs: pd.DataFrame, path: Path) -> pd.DataFrame:
+        """The belief table with the ratings of a file, by people, of its steps. Raises UserError for a row that is
+        wrong, and where there are no steps.
+        """
+        raise UserError(f"{path}: runs of {self.name} have no steps to rate; leave --ratings out")
+
+
+def items_of(experiment: Experiment, config: RunConfig) -> list[Item]:
+    """What is sampled. Raises UserError for no items, two of one id, or a text that is no Unicode or has zero bytes."""
+    items = experiment.items(config)
+    if not items:
+        raise UserError(f"{experiment.name}: has no items")
+    if (name := repeated(item.id for item in items)) is not None:
+        raise UserError(f"items: two are called {name!r}; give each an id of its own")
+    for item in items:
+        with in_one_line(f"item {item.id!r}"):
+            text = json.dumps(item.record, ensure_ascii=False)
+            text.encode()
+            if "\\u0000" in text:
+                raise ValueError("it holds a zero byte")
+    return items

@@ -1,0 +1,345 @@
+"""The page of a run, in blocks; and the index of runs: what each found, with its figure, and where its page is."""
+
+import base64
+import json
+import math
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from ...base.errors import UserError
+from ...base.text import shown
+from ...base.version import __version__
+from ...metrics import PairedDifference, Score
+from ...metrics.claims import Verdict
+from ...metrics.number import Key, Number
+from ...metrics.scoring.differences import DIFFERENCE
+from ...metrics.tables.belief_parts import BeliefTable, in_parts
+from ...metrics.tables.samples import ALL
+from ..report.blocks import Block, Cell, Entries, Entry, Folded, Instances, Picture, Prose, Stamp, TableBlock, Top
+from ..report.cells import NONE, absent, qualified, score_cell
+from ..report.figures import forest
+from ..report.findings import Column, Figure, Findings, Table
+from ..report.lead import Lead
+from ..report.page import FIGURES, Page
+from ..report.text import adjusted_over, adjusted_p, family_size, weighs_clusters
+from .experiment import Experiment, RunConfig
+from .folder import RunFolder
+from .sessions import sessions
+
+Numbers = Mapping[tuple[str, str, str], Number]
+"""(metric, method, subset) -> number."""
+
+
+def run_page(
+    experiment: Experiment,
+    config: RunConfig,
+    manifest: Mapping[str, Any],
+    lead: Lead,
+    findings: Findings,
+    numbers: Sequence[Number],
+    beliefs: BeliefTable,
+    notes: Mapping[Key, str],
+    added: Sequence[Block],
+) -> Page:
+    """The page of a run.
+
+    Args:
+        experiment: whose run it is.
+        config: of the run.
+        manifest: of the run, with its totals.
+        lead: what the page begins with.
+        findings: what the experiment shows.
+        numbers: of the experiment.
+        beliefs: the rows that they were made of.
+        notes: what add-ons say beside single numbers.
+        added: the sections of add-ons.
+    """
+    told = _Told({(one.metric, one.method, one.subset): one for one in numbers}, notes, lead.verdicts)
+    methods = [one.method for one in numbers if one.metric == experiment.headline and one.subset == ALL]
+    tables = {table.title for table in findings.tables}
+    blocks: list[Block] = [
+        Prose(title="What was measured", text=findings.question),
+        *_headline(told, findings, methods, config, manifest),
+        *_tables(told, findings, methods),
+        *_differences(numbers, findings, notes),
+        *(Picture(title=one.title, figure=one) for one in findings.figures if one.title not in tables),
+        *added,
+        _competitors(told, beliefs, methods, config),
+        *([Instances(title="Instances", gallery=findings.gallery)] if findings.gallery else []),
+        Prose(title="Provenance", text=_provenance(manifest)),
+        Folded(texts=[("Conditions", _yaml(manifest["conditions"])), ("Configuration", _yaml(_settings(config)))]),
+    ]
+    said = f"{experiment.summary[:1].upper()}{experiment.summary[1:]}"
+    top = lead.top(said, _lead_figure(told, findings.columns[0], methods, config), _stamps(manifest))
+    return Page(experiment.name, f"on {config.model.name}", top, blocks, f"doxascope {__version__}.")
+
+
+def _lead_figure(told: "_Told", column: Column, methods: Sequence[str], config: RunConfig) -> Figure | None:
+    """The headline of every method."""
+    plan = config.registered
+    reference = plan.coherent if plan and plan.metric == column.metric else None
+    dashed = "" if reference is None else f" Dashed: {reference:g}, coherent."
+    numbers = [told.numbers[column.metric, one, ALL] for one in methods]
+    rows = [
+        (f"{told.method(one.method).value}, n {one.score.n_rows}", one.score, one.method in told.failed)
+        for one in numbers
+    ]
+    chance = {one.beside.get(column.beside, "") for one in numbers} if column.beside else set()
+    if len(chance) == 1 and (value := chance.pop()):  # what knows nothing comes before what is perfect
+        reference, dashed = float(value), f" Dashed: {value}, {column.beside}."
+    hollow = " Hollow: fails the gate, and is no belief." if any(failed for *_, failed in rows) else ""
+    caption = (
+        f"{column.explanation[:1].upper()}{column.explanation[1:]}. {100 * config.level:g}% intervals.{dashed}{hollow}"
+    )
+    return forest(column.title[:1].upper() + column.title[1:], rows, column.title, caption, reference=reference)
+
+
+class _Told:
+    """The numbers of a page as text."""
+
+    def __init__(self, numbers: Numbers, notes: Mapping[Key, str], verdicts: Sequence[Verdict]) -> None:
+        self.numbers = numbers
+        self._notes = notes
+        self.failed = {verdict.method for verdict in verdicts if not verdict.passed}
+
+    def method(self, method: str) -> Cell:
+        """The name of a method, marked if it fails the gate."""
+        return Cell(method + ("†" if method in self.failed else ""))
+
+    def cell(self, column: Column, method: str, subset: str) -> Cell:
+        """Estimate, interval and notes; or a range, a field, or why there is none."""
+        number = self.numbers.get((column.metric, method, subset))
+        if number is None:
+            return Cell(NONE)
+        score = number.score
+        if column.field is not None:
+            value = number.value(column.field)
+            if math.isnan(value):
+                return absent(score.status)
+            return Cell(_percent(value) if column.percent else f"{value:.3g}", known=True)
+        if not score.ci_method and score.status == "ok":
+            raise ValueError(f"{column.metric}: a number without an interval's method must not be printed")
+        read_against = number.beside.get(column.beside) if column.beside else None
+        if read_against and column.percent:
+            read_against = _percent(float(read_against))
+        below = [f"{column.beside} {read_against}"] if read_against else []
+        if math.isnan(score.estimate):
+            return absent(score.status, below)
+        written = _percent if column.percent else _whole if column.whole else shown
+        if column.to is not None:
+            other = self.numbers[column.to, method, subset].score.estimate
+            return Cell(f"{written(score.estimate)} – {written(other)}", status=qualified(score.status), known=True)
+        below.append(self._notes.get(number.key, ""))
+        if weighs_clusters(score):
+            below.append(f"clusters weighing the same: {written(score.equal_weight_mean)}")
+        return score_cell(score, written, below=below)
+
+
+def _percent(value: float) -> str:
+    return f"{value:.1%}"
+
+
+def _whole(value: float) -> str:
+    return f"{value:.0f}"
+
+
+def _stamps(manifest: Mapping[str, Any]) -> list[Stamp]:
+    incomplete = manifest["status"] != "complete"
+    note = "This run was stopped; the page shows what was committed."
+    return [Stamp(says="Incomplete.", note=note)] if incomplete else []
+
+
+def _headline(
+    told: _Told, findings: Findings, methods: Sequence[str], config: RunConfig, manifest: Mapping[str, Any]
+) -> list[Block]:
+    """The first table, and how its numbers were made."""
+    columns = findings.columns
+    scores = [told.numbers[columns[0].metric, method, ALL].score for method in methods]
+    rows = [
+        [
+            told.method(method),
+            told.cell(columns[0], method, ALL),
+            _denominator(score, clusters=True),
+            *(told.cell(column, method, ALL) for column in columns[1:]),
+        ]
+        for method, score in zip(methods, scores, strict=True)
+    ]
+    titled = [(column.title, column.explanation) for column in columns]
+    made = "".join(f", {key} {value}" for key, value in scores[0].params.items())
+    checked = manifest["verification"]
+    how = (
+        f"{len(checked['readouts'])} read-outs were recomputed by one ordinary forward pass per surface form: largest "
+        f"difference {checked['largest_difference_nat']:.1e} nat."
+        if checked
+        else "No read-out of this run was recomputed by an ordinary forward pass (`--verify` does that)."
+    )
+    return [
+        TableBlock(
+            title="Scores",
+            caption=f"Each number with its {100 * config.level:g}% interval over clusters (items that share content).",
+            head=[("method", ""), titled[0], ("instances", ""), *titled[1:]],
+            rows=rows,
+            notes=titled,
+        ),
+        Prose(text=f"Interval of {titled[0][0]}: {scores[0].ci_method}{made}. {how}", soft=True),
+    ]
+
+
+def _tables(told: _Told, findings: Findings, methods: Sequence[str]) -> Iterator[Block]:
+    """The further tables, each with the figure of the same title."""
+    for table in findings.tables:
+        block = _table(told, table, methods)
+        if block:
+            yield block
+        own = [one for one in findings.figures if one.title == table.title]
+        yield from (Picture(title="" if block else one.title, figure=one) for one in own)
+
+
+def _table(told: _Told, table: Table, methods: Sequence[str]) -> TableBlock | None:
+    """A further table: the methods and subsets for which there is its score; None if there are none."""
+    metric = table.metric or table.columns[0].metric
+    rows = [
+        [
+            told.method(method),
+            Cell(subset),
+            *(told.cell(column, method, subset) for column in table.columns),
+            _denominator(told.numbers[metric, method, subset].score),
+        ]
+        for method in methods
+        for subset in table.subsets
+        if (metric, method, subset) in told.numbers
+    ]
+    head = [("method", ""), ("", ""), *((column.title, column.explanation) for column in table.columns), ("n", "")]
+    return TableBlock(title=table.title, caption=table.caption, head=head, rows=rows) if rows else None
+
+
+def _denominator(score: Score, *, clusters: bool = False) -> Cell:
+    below = [f"{score.n_dropped} undefined", *([f"{score.n_clusters} clusters"] if clusters else [])]
+    return Cell(str(score.n_rows), below)
+
+
+def _differences(numbers: Sequence[Number], findings: Findings, notes: Mapping[Key, str]) -> list[Block]:
+    """The paired differences of the headline."""
+    paired = [number for number in numbers if number.metric == findings.columns[0].metric + DIFFERENCE]
+    rows = []
+    for number in paired:
+        score = number.score
+        assert isinstance(score, PairedDifference)
+        value, p = absent(score.status), NONE
+        if not math.isnan(score.difference):
+            value, p = (
+                score_cell(score, "{:+z.3f}".format, below=[score.ci_method, notes.get(number.key, "")]),
+                adjusted_p(score),
+            )
+        rows.append([Cell(number.method), value, Cell(p), _denominator(score, clusters=True)])
+    caption = (
+        f"Difference in {findings.columns[0].title} on the same instances, clusters resampled together; "
+        f"{adjusted_over(family_size(paired))}."
+    )
+    head = [(name, "") for name in ("methods", "difference", "adjusted p", "instances")]
+    return [TableBlock(title="Do the methods differ?", caption=caption, head=head, rows=rows)] if paired else []
+
+
+def _competitors(told: _Told, beliefs: BeliefTable, methods: Sequence[str], config: RunConfig) -> TableBlock:
+    """The tokens that most often are likelier than any option's first, and how many read-outs are flagged."""
+    counts: dict[str, Counter[str]] = {method: Counter() for method in methods}
+    flagged: Counter[str] = Counter()
+    for part in in_parts(beliefs):
+        readouts = part[(~part["readout_id"].duplicated()) & (part["competitor"] != "")]
+        for method, own in readouts.groupby("method", observed=True, sort=False):
+            if str(method) in counts:
+                counts[str(method)].update(own["competitor"].tolist())
+                flagged[str(method)] += int((own["status"] == "low_coverage").sum())
+    rows = []
+    for method, own in counts.items():
+        if n := own.total():  # answers that are counted have none
+            likely = ", ".join(f"{token!r} {count / n:.0%}" for token, count in own.most_common(3))
+            rows.append([told.method(method), Cell(f"{flagged[method] / n:.0%}"), Cell(likely, code=True)])
+    return TableBlock(
+        title="What the model would rather say",
+        caption="The likeliest next tokens with which no option begins, and the share of read-outs whose options hold "
+        f"less than {config.low_coverage:g} of the probability.",
+        head=[("method", ""), ("low coverage", ""), ("likeliest other tokens (share of read-outs)", "")],
+        rows=rows,
+    )
+
+
+def _provenance(manifest: Mapping[str, Any]) -> str:
+    totals, sessions = manifest["totals"], len(manifest["sessions"])
+    statuses = ", ".join(f"{n} {status.replace('_', ' ')}" for status, n in manifest["statuses"].items())
+    return (
+        f"{totals['readouts']} read-outs in {totals['packs']} forward passes over {totals['tokens_run']} tokens, "
+        f"{totals['seconds']:.0f} s, in {sessions} session{'s' if sessions > 1 else ''}. By status: {statuses}."
+    )
+
+
+def _settings(config: RunConfig) -> Mapping[str, Any]:
+    return config.model_dump(mode="json")
+
+
+def _yaml(data: Any) -> str:
+    return yaml.safe_dump(data, sort_keys=False, allow_unicode=True)
+
+
+# An index of runs: what each found, with its figure, and where its page is.
+
+INDEX = "index.html"
+LARGEST = 300_000
+"""Bytes of a figure that is shown."""
+
+
+def index_page(folder: Path) -> Page:
+    """The page of all runs in a folder, and of the probes, comparisons and cards that lie beside them."""
+    entries = [_entry(path) for path in sorted(folder.glob("*/report.html"))]
+    read = sum(bool(entry.said) for entry in entries)
+    top = Top(
+        said=f"{len(entries)} pages in {folder.resolve().name}.",
+        verdict=Prose(text=f"{read} of them give a verdict.", soft=True),
+    )
+    blocks = [Entries(title="Pages", entries=entries)]
+    return Page("Runs", f"in {folder.resolve().name}", top, blocks, f"doxascope {__version__}.", unfolded=True)
+
+
+def _entry(path: Path) -> Entry:
+    place = path.parent
+    figure = next(iter(sorted((place / FIGURES).glob("01*.svg"))), None)
+    return Entry(
+        name=place.name,
+        link=f"{place.name}/{path.name}",
+        said=list(_said(place)),
+        image=_image(figure) if figure else "",
+    )
+
+
+def _said(place: Path) -> Iterator[str]:
+    """When it began and whether it is whole; its verdict, and its primary number."""
+    if (place / "manifest.json").is_file():
+        try:
+            record = RunFolder(place).manifest
+            yield f"{record['status']}, began {sessions(place)[0]['began'].partition('T')[0]}"
+        except (UserError, KeyError, IndexError, TypeError, AttributeError):
+            yield "its manifest cannot be read"
+    lead = _stored(place / "scores.json").get("lead")
+    if isinstance(lead, Mapping):
+        told = lead.get("said")
+        lines = [line for line in told if isinstance(line, str)] if isinstance(told, list) else []
+        yield str(lead.get("verdict", ""))
+        yield from (line for line in lines if line.startswith("primary: "))
+
+
+def _stored(path: Path) -> Mapping[str, Any]:
+    try:
+        found = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return {}
+    return found if isinstance(found, Mapping) else {}
+
+
+def _image(path: Path) -> str:
+    """A drawing as an image, in which no script runs, whoever drew it."""
+    data = path.read_bytes() if path.stat().st_size <= LARGEST else b""
+    return f"data:image/svg+xml;base64,{base64.b64encode(data).decode()}" if data else ""

@@ -1,0 +1,156 @@
+"""What a run would do, found without the model's weights; and one item under the microscope: token ids, boundary,
+the tokens of every surface form and what each weighs.
+"""
+
+import logging
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from ...base.errors import UserError, nearest
+from ...hooks.exact.option_beliefs import ExactReading, QueryTree
+from ...hooks.exact.queries import PromptReader, Query
+from ...hooks.lm import LanguageModel, open_model
+from ...hooks.model.loading import load_text_side
+from ...hooks.tree.token_tree import cut_into_packs
+from .experiment import Experiment, Item, Question, RunConfig, items_of
+from .readouts import compile_questions
+from .stated_beliefs import planned_answers, planned_numbers
+
+log = logging.getLogger("doxascope")
+
+MASK_BYTES = 4
+PLANNED_ITEMS = 8
+"""Items whose trees are built, evenly spread; the rest is extrapolated."""
+
+
+@dataclass(frozen=True)
+class Plan:
+    """The size of a run."""
+
+    items: int
+    """What is sampled, and what a cluster of the uncertainty is made of."""
+    readouts: int
+    tokens_run: int
+    """That go through the model; estimated from some of the items."""
+    tokens_one_by_one: int
+    """That would, if each surface form were a forward pass of its own."""
+    tokens_sampled: int
+    """At most: of thoughts, of sampled answers, and of stated ones."""
+    longest_pack: int
+    mask_bytes: int
+    """Of the longest pack's attention mask."""
+    example: Sequence[Question]
+    """The questions of the first item that can be read."""
+    size: str = ""
+    """How much is asked of an item, in a line, where an experiment says so."""
+
+
+def make_plan(experiment: Experiment, config: RunConfig) -> Plan:
+    """Build the token trees of some of the items. Raises UserError for what the run itself would refuse."""
+    items = items_of(experiment, config)
+    text = load_text_side(config.model)
+    reader = PromptReader(config.model, text, config.terminators)
+    thoughts = config.thoughts.draws * config.thoughts.max_new_tokens if config.model.thinking == "on" else 0
+    readouts = tokens_run = one_by_one = longest = sampled = 0
+    looked_at = items[:: max(1, len(items) // PLANNED_ITEMS)][:PLANNED_ITEMS]
+    example: Sequence[Question] = ()
+    for item in looked_at:
+        readable = _readable(experiment, config, item, reader)
+        example = example or readable
+        plans_more = type(experiment).planned is not Experiment.planned
+        questions = experiment.planned(config, item) if plans_more else readable
+        places, numbers = experiment.places(config, item), experiment.numbers(config, item, reader)
+        sampled += sum(thoughts for question in questions if question.thought is None)
+        sampled += sum(question.draws * config.sampling.max_new_tokens for question in questions)
+        sampled += planned_answers(config, places) + numbers.written
+        trees = [compile_questions(reader, questions), *planned_numbers(config, places, reader), numbers.queries]
+        if text.n_layers is not None:
+            trees.append(experiment.planned_queries(config, item, reader, text.n_layers))
+        for queries in filter(None, trees):
+            built = QueryTree(queries)
+            packs = [len(pack) for pack in cut_into_packs(built.tree, built.read_nodes, config.budget)]
+            readouts += len(queries)
+            tokens_run += sum(packs)
+            longest = max(longest, *packs)
+            one_by_one += sum(
+                len(q.prompt.ids) + len(path) for q in queries for paths in q.paths.paths for path in paths
+            )
+    if not readouts:
+        raise UserError(f"none of {len(looked_at)} items that were looked at can be read; see the lines above")
+    scale = len(items) / len(looked_at)
+    return Plan(
+        items=len(items),
+        readouts=round(readouts * scale),
+        tokens_run=round(tokens_run * scale),
+        tokens_one_by_one=round(one_by_one * scale),
+        tokens_sampled=round(sampled * scale),
+        longest_pack=longest,
+        mask_bytes=MASK_BYTES * longest**2,
+        example=example,
+        size=experiment.size(config),
+    )
+
+
+def _readable(experiment: Experiment, config: RunConfig, item: Item, reader: PromptReader) -> Sequence[Question]:
+    """The questions of an item that a run reads; of one from which it leaves something out, a line says what."""
+    readable = experiment.readable(config, item, reader)
+    if type(experiment).readable is not Experiment.readable:
+        try:
+            compile_questions(reader, experiment.questions(config, item), config.capture)
+        except UserError as error:
+            log.warning("left out, of item %s: %s", item.id, error)
+    return readable
+
+
+# One item under the microscope: token ids, boundary, the tokens of every surface form and what each weighs.
+
+
+def describe_item(experiment: Experiment, config: RunConfig, name: str) -> Iterator[str]:
+    """Lines about an item, or about one of its read-outs: then with its tokens. Loads and runs the model.
+
+    Raises UserError for a name that is neither.
+    """
+    items = {item.id: item for item in items_of(experiment, config)}
+    item = items.get(name) or items.get(name.split("/", maxsplit=1)[0])
+    if item is None:
+        raise UserError(f"--item {name}: no such item; {nearest(name, items)}")
+    asked = experiment.questions(config, item)
+    chosen = [question.readout_id for question in asked if name in (item.id, question.readout_id)]
+    if not chosen:
+        raise UserError(f"--item {name}: no such read-out; {nearest(name, [q.readout_id for q in asked])}")
+    with open_model(config.model, terminators=config.terminators) as lm:
+        queries = compile_questions(lm.reader, asked)
+        readings, cost, _ = lm.read(queries, budget=config.budget)
+        yield (
+            f"{item.id}: {len(asked)} read-outs, {cost.tokens_tree} unique tokens, {cost.tokens_run} run in "
+            f"{cost.packs} packs of at most {cost.budget}"
+        )
+        for question, query, reading in zip(asked, queries, readings, strict=True):
+            if question.readout_id in chosen:
+                yield from _masses(question, query, reading)
+                if question.readout_id == name:
+                    yield from _tokens(query, reading, lm)
+
+
+def _masses(question: Question, query: Query, reading: ExactReading) -> Iterator[str]:
+    """The read-out in two lines."""
+    masses = ", ".join(
+        f"{option.name} {np.exp(logp):.2%}" for option, logp in zip(question.options, reading.logp, strict=True)
+    )
+    yield f"\n{question.readout_id}: {len(query.prompt.ids)} tokens, coverage {reading.coverage:.2%}"
+    yield f"  {masses}"
+
+
+def _tokens(query: Query, reading: ExactReading, lm: LanguageModel) -> Iterator[str]:
+    """The prompt's ids and boundary, and every path with its probability, the likeliest first."""
+    yield f"  prompt: {' '.join(map(str, query.prompt.ids))}"
+    yield f"  boundary: forms are tokenised after {query.prompt.boundary.tail!r}"
+    if not np.isnan(reading.prefilled_logp):
+        yield f"  prefilled turns: probability {np.exp(reading.prefilled_logp):.2%}"
+    for option, paths, logp in zip(query.paths.options, query.paths.paths, reading.form_logp, strict=True):
+        yield f"  {option.name}:"
+        for i in np.argsort(-logp):
+            tokens = " ".join(f"{lm.tokenizer.decode([token])!r}" for token in paths[i])
+            yield f"    {np.exp(logp[i]):8.4%}  {tokens}"

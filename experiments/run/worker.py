@@ -1,0 +1,251 @@
+"""What holds the model of a run, and reads its batches: one worker in this process, or, behind the same protocol,
+many elsewhere.
+"""
+
+import math
+import random
+import time
+from collections import Counter, deque
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager
+from functools import partial
+from typing import Any, NamedTuple, Protocol, Self
+
+import pandas as pd
+
+from ...base.files import json_digest
+from ...base.progress import progress
+from ...hooks.backends.captures import join_captures
+from ...hooks.checks.certificate import Certificate, find_certificate
+from ...hooks.exact.option_beliefs import largest_difference
+from ...hooks.exact.tokenisations import Vocabulary, other_tokenisations
+from ...hooks.lm import LanguageModel, open_model
+from ...hooks.model.blocks import head_widths
+from ...hooks.store import ActivationWriter, store_header
+from ...hooks.store.header import Header
+from ...metrics import INNER_KINDS, belief_table
+from ..report.cells import jsonable
+from ..report.findings import Transcript
+from .addons import ADDONS
+from .experiment import Experiment, items_of
+from .manifest import code_of, conditions
+from .questions import Item, Read, RunConfig
+from .readouts import compile_questions
+from .rounds import read_in_rounds
+
+MOST_BATCHES = 1000
+"""Of a run whose items are more than so many times `batch_items`, several times as many are committed together: a
+hundred thousand items make two thousand files, and a kill costs a thousandth of the run."""
+COUNTED = ("packs", "tokens_run", "tokens_tree", "halvings")
+"""Of what a batch has cost."""
+
+
+def batches(config: RunConfig, items: Sequence[Item]) -> list[Sequence[Item]]:
+    """Items in the groups that are committed together. What is captured makes large files, so that there each tree is a
+    group.
+    """
+    trees = math.ceil(len(items) / config.batch_items)
+    several = math.ceil(trees / MOST_BATCHES) if config.capture is None else 1
+    size = config.batch_items * several
+    return [items[i : i + size] for i in range(0, len(items), size)]
+
+
+class Began(NamedTuple):
+    """What a worker says of itself. Two may read one run if and only if their conditions are equal."""
+
+    config: RunConfig
+    """With what the device and the model have settled."""
+    conditions: dict[str, Any]
+    name: str
+    """Of the run's folder."""
+    certificate: Certificate | None
+
+    def with_threads(self, n: int) -> "Began":
+        """The same, computed with so many CPU threads."""
+        model = self.config.model.model_copy(update={"threads": n})
+        now = self.conditions | {"model": self.conditions["model"] | {"threads": n}}
+        return self._replace(config=self.config.model_copy(update={"model": model}), conditions=now)
+
+
+class BatchRead(NamedTuple):
+    """A batch that was read, and is to be committed."""
+
+    number: int
+    beliefs: pd.DataFrame
+    transcripts: list[Transcript]
+    note: dict[str, Any]
+    """For its commit line."""
+
+
+class Workers(Protocol):
+    """Who reads the batches of a run: what the runner asks of them. It alone commits."""
+
+    items: Sequence[Item]
+
+    @property
+    def began(self) -> Began:
+        """What they say of themselves, which is the same of all."""
+        ...
+
+    def use_threads(self, n: int) -> None:
+        """Compute with so many CPU threads from now on."""
+        ...
+
+    def header(self) -> Header | None:
+        """Of the run's store of activations, if it has one."""
+        ...
+
+    def read(self, numbers: Iterator[int], store: ActivationWriter | None) -> Iterator[BatchRead]:
+        """Read these batches, in any order, each as it is done. A number is asked for shortly before it is read."""
+        ...
+
+    def verify(self, n: int) -> dict[str, Any]:
+        """Recompute `n` read-outs, drawn by the seed, without tree or packs, and read other tokenisations of them. An
+        item that cannot be asked has none; empty if none of those drawn can be.
+        """
+        ...
+
+
+OpenWorkers = Callable[[Experiment, RunConfig], AbstractContextManager[Workers]]
+
+
+@contextmanager
+def one_here(experiment: Experiment, config: RunConfig) -> Iterator[Workers]:
+    """Opens a worker in this process."""
+    with Worker(experiment, config, items_of(experiment, config)) as worker:
+        yield worker
+
+
+class Worker:
+    """A model, and the experiment that is read on it. Use it in a `with` block."""
+
+    def __init__(self, experiment: Experiment, config: RunConfig, items: Sequence[Item]) -> None:
+        self.experiment, self.items = experiment, items
+        self.lm = open_model(config.model, terminators=config.terminators)
+        try:
+            self.began = self._begin(config)
+        except BaseException:
+            self.lm.__exit__()
+            raise
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        self.lm.__exit__(*exception)
+
+    def _begin(self, config: RunConfig) -> Began:
+        """Settle what the device, the experiment and the add-ons choose; name the conditions and the run's folder."""
+        experiment, lm = self.experiment, self.lm
+        spec = lm.spec.model_copy(update={"threads": lm.identity.threads})
+        config = config.on_device(lm.budgets).model_copy(update={"model": spec})
+        config, choices = experiment.settle(config, lm)
+        settled = dict(choices)
+        for addon in ADDONS:
+            config, choices = addon.begin(experiment, config, self.items, lm)
+            settled |= choices
+        now = conditions(config, lm.identity, [item.record for item in self.items]) | settled | code_of(experiment)
+        asked = [q for item in self.items[: config.batch_items] for q in experiment.readable(config, item, lm.reader)]
+        now["prompts"] = json_digest(
+            [lm.reader.chat.digest(question.conversation, question.prefill) for question in asked]
+        )
+        identity = {key: value for key, value in lm.identity.model_dump().items() if key != "threads"}
+        name = f"{experiment.name}-{lm.spec.name}-{json_digest([now['config'], identity])[:8]}"
+        return Began(config, now, name, find_certificate(lm.identity))
+
+    def use_threads(self, n: int) -> None:
+        """See `Workers`."""
+        if self.began.conditions["model"]["threads"] != n:
+            self.lm.use_threads(n)
+            self.began = self.began.with_threads(n)
+
+    def header(self) -> Header | None:
+        """See `Workers`."""
+        capture = self.began.config.capture
+        if capture is None:
+            return None
+        return store_header(
+            self.lm.identity,
+            sites=capture.sites,
+            layers=capture.layer_numbers(self.lm.identity.n_layers),
+            commits="../commits.jsonl",
+            heads=head_widths(self.lm.model),
+        )
+
+    def read(self, numbers: Iterable[int], store: ActivationWriter | None) -> Iterator[BatchRead]:
+        """Read batches, in their order; while a GPU is at one, the items of the next begin, if there are any. What is
+        captured goes into the store, where it counts once its batch is committed.
+        """
+        config, lm, groups = self.began.config, self.lm, batches(self.began.config, self.items)
+        begun: deque[tuple[int, int]] = deque()  # batches, and how many trees each has
+
+        def trees() -> Iterator[list[Callable[[LanguageModel], Read]]]:
+            for number in numbers:
+                reads = [partial(self.experiment.read, config, item) for item in groups[number]]
+                starts = range(0, len(reads), config.batch_items)
+                begun.append((number, len(starts)))
+                yield from (reads[i : i + config.batch_items] for i in starts)
+
+        if config.together or lm.on_gpu:
+            readings = read_in_rounds(lm, trees(), together=config.together)
+        else:  # nothing is waited for
+            readings = ([read(lm) for read in reads] for reads in trees())
+        started = time.perf_counter()
+        for first_tree in readings:
+            number, n_trees = begun.popleft()
+            further = [reading for _ in range(n_trees - 1) for reading in next(readings)]
+            yield _batch_read(number, [*first_tree, *further], started, store)
+            started = time.perf_counter()
+
+    def verify(self, n: int) -> dict[str, Any]:
+        """See `Workers`."""
+        lm, config = self.lm, self.began.config
+        vocabulary = Vocabulary(lm.tokenizer)
+        worst = 0.0
+        readout_ids, tokenisations = [], []
+        with progress(n, "read-out", "verifying") as advance:
+            for i, item in enumerate(random.Random(config.seed).choices(self.items, k=n)):
+                advance(1)
+                queries = compile_questions(lm.reader, self.experiment.readable(config, item, lm.reader))
+                if not queries:
+                    continue
+                readings, *_ = lm.read(queries, budget=config.budget)
+                pick = random.Random(f"{config.seed}-{i}").randrange(len(queries))
+                worst = max(worst, largest_difference(readings[pick], lm.read_plain(queries[pick])))
+                tokenisations.append(other_tokenisations(lm, queries[pick], vocabulary, budget=config.budget))
+                readout_ids.append(queries[pick].readout_id)
+        if not readout_ids:
+            return {}
+        return {
+            "readouts": readout_ids,
+            "largest_difference_nat": worst,
+            "other_tokenisations": {
+                "largest_share": jsonable(max(other.share for other in tokenisations)),
+                "largest_change": jsonable(max(other.change for other in tokenisations)),
+                "read": sum(other.n_read for other in tokenisations),
+                "of": sum(other.n_all for other in tokenisations),
+            },
+        }
+
+
+def _batch_read(number: int, reads: Sequence[Read], started: float, store: ActivationWriter | None) -> BatchRead:
+    """What is committed of the items of a batch: their rows, their transcripts, and what they have cost."""
+    costs = [read.cost for read in reads]
+    transcripts = [transcript for read in reads for transcript in read.transcripts]
+    beliefs = belief_table(row for read in reads for row in read.rows)
+    statuses: dict[str, str] = {}
+    for readout_id, status, kind in beliefs[["readout_id", "status", "kind"]].itertuples(index=False):
+        if kind not in INNER_KINDS:
+            statuses.setdefault(readout_id, status)
+    note: dict[str, Any] = {
+        "readouts": len(transcripts),
+        "statuses": dict(Counter(statuses.values())),
+        **{name: sum(getattr(cost, name) for cost in costs) for name in COUNTED},
+        "smallest_budget": min(cost.budget for cost in costs),
+    }
+    captured = [read.captured for read in reads if read.captured]
+    if store and captured:
+        whole = join_captures(captured)
+        note["activations"] = store.write(number, whole.rows, {**whole.residuals})
+    note["seconds"] = round(time.perf_counter() - started, 3)
+    return BatchRead(number, beliefs, transcripts, note)

@@ -1,1 +1,0 @@
-"""A run on the disk: its folder, manifest, and shards."""

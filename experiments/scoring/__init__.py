@@ -1,1 +1,0 @@
-"""From samples to numbers: one engine, and the metrics of each family."""

@@ -1,0 +1,91 @@
+"""These questions, each with its own options: what does the model believe, how sure is it, and is it right?"""
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from ....base.errors import UserError
+from ....hooks.exact.queries import PromptReader
+from ....hooks.lm import LanguageModel
+from ....metrics.consistency.competence import COVERAGE, ORDER
+from ....metrics.decision.forecast_metrics import by_place
+from ....metrics.number import Number
+from ....metrics.tables.samples import ALL
+from ...run.experiment import Experiment, Item, Question, Read, delegated
+from ...run.scores import gate, resampling
+from .ask import fit_form, item_of, questions, read_item, readable
+from .config import AskConfig
+from .page import findings
+from .samples import answer_table, answered, multiclass, samples
+
+
+class Ask(Experiment):
+    """The experiment."""
+
+    name = "ask"
+    summary = "what does it believe about these questions, each with its own options, and is it right?"
+    unit = "questions, each with its own options"
+    headline = "accuracy"
+    beside = ("brier_multiclass", "log_loss", "calibration_error", "coverage", "by_place", "order_effect")
+    gate = (COVERAGE, ORDER)
+    config_type = AskConfig
+    material = "questions.file"
+    scoring = frozenset({"by", "max_by_place"})
+    choices = frozenset({"questions", "by", "fit", "answers", "max_by_place"})
+
+    def items(self, config: AskConfig) -> list[Item]:
+        """The questions, in the order of the seed."""
+        return _drawn(config)[: config.items]
+
+    questions = delegated(questions)
+
+    def settle(self, config: AskConfig, lm: LanguageModel) -> tuple[AskConfig, Mapping[str, Any]]:
+        """Choose how answers begin on questions that are not scored, if the settings ask for it.
+
+        Raises UserError if the source has no questions left for that.
+        """
+        if config.fit is None:
+            return config, {}
+        rest = _drawn(config)[config.items :][: config.fit.items]
+        if len(rest) < config.fit.items:
+            raise UserError(
+                f"fit.items: {config.fit.items} questions besides the {config.items} that are scored are needed, and "
+                f"the source has {len(rest)}; lower items"
+            )
+        names = config.fit.methods or config.answers
+        found = {name: fit_form(config, name, rest, lm, config.fit.candidates) for name in names}
+        methods = {**config.methods, **{name: one.form for name, one in found.items()}}
+        record = {name: one.as_dict() for name, one in found.items()}
+        return config.model_copy(update={"methods": methods}), {"fitted_forms": record}
+
+    def readable(self, config: AskConfig, item: Item, reader: PromptReader) -> list[Question]:
+        """Those of its questions that are read: under a method that cannot ask it, an item has no number."""
+        return readable(config, item, reader)[0]
+
+    def read(self, config: AskConfig, item: Item, lm: LanguageModel) -> Read:
+        """The exact beliefs, and beside each option whether it is true."""
+        return read_item(self.name, config, item, lm)
+
+    samples = delegated(samples)
+
+    def own_scores(self, config: AskConfig, beliefs: pd.DataFrame) -> Iterable[Number]:
+        """The competence gate: coverage, and where orders were rotated that most beliefs do not follow the place."""
+        for method, asked in answered(beliefs):
+            whole = multiclass(method, ALL, asked)
+            order = None if whole.by_order is None else by_place(whole, resampling(config))
+            masses = np.concatenate([one.coverage for one in asked])
+            yield gate(config, method, coverage={"options": masses}, order=order, max_order=config.max_by_place)
+
+    answers = delegated(answer_table)
+    findings = delegated(findings)
+
+
+def _drawn(config: AskConfig) -> list[Item]:
+    """All questions of the source, in an order that the seed draws."""
+    found = [item_of(question) for question in config.questions.questions()]
+    return [found[i] for i in np.random.default_rng(config.seed).permutation(len(found))]
+
+
+__all__ = ["Ask", "AskConfig"]

@@ -1,0 +1,163 @@
+"""What the report of a run shows beside the numbers: questions, the reliability diagram, and what helps where the
+options hold little.
+"""
+
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from textwrap import shorten
+
+import numpy as np
+import pandas as pd
+
+from ....metrics import CalibrationError
+from ....metrics.decision.forecast_metrics import EVEN, GUESS, UNBINNED
+from ....metrics.number import Number
+from ....metrics.tables.samples import ALL
+from ...report.figures import chart
+from ...report.findings import Column, Figure, Findings, Gallery, Instance, Table, Transcript
+from ...report.marks import band, diagonal, points, unit
+from ...report.svg import INK
+from ...run.experiment import Transcripts
+from ...run.galleries import gallery
+from .config import AskConfig
+from .samples import Answered, answered
+
+
+def reliability_figure(numbers: Sequence[Number]) -> list[Figure]:
+    """One panel for each method whose questions have a truth."""
+    found = [
+        (number.method, number.score)
+        for number in numbers
+        if isinstance(number.score, CalibrationError) and number.score.bins and number.subset == ALL
+    ]
+    if not found:
+        return []
+    caption = (
+        "Each dot holds as many questions as any other: the mean probability of the likeliest option against the share "
+        "in which it is the true one. On the dashed line a model is calibrated; of a calibrated model the dots lie in "
+        "the band (95%, wider where clusters make questions alike)."
+    )
+    panels = []
+    for method, error in found:
+        columns = zip(*((one.confidence, one.lo, one.hi, one.frequency) for one in error.bins), strict=True)
+        places, lo, hi, frequencies = columns
+        calibrated = band(places, lo, hi, "band of a calibrated model", color=INK, alpha=0.12)
+        dots = points(places, frequencies, "questions", size=14)
+        panels.append((method, [diagonal("calibrated"), calibrated, dots]))
+    title = "Is it right as often as it is sure?"
+    return [chart(title, panels, caption, x=unit("probability"), y=unit("share right"))]
+
+
+# What the report of a run shows beside the numbers, and what helps where the options hold little.
+
+LONGEST = 300
+"""Characters of a question that are shown before it is unfolded."""
+ORDERS = {
+    "none": "with their options as they are listed",
+    "latin": "so often that each option stands once in each place (`orders: latin`)",
+    "all": "in every order of their options (`orders: all`)",
+}
+COLUMNS = (
+    Column("accuracy", "accuracy", "share of questions whose likeliest option is the true one", percent=True,
+           beside=GUESS),
+    Column("brier_multiclass", "Brier", "squared distance from the truth, over all options, in [0, 2]", beside=EVEN),
+    Column("log_loss", "log-loss", "-log of the probability of the true option, nats", beside=EVEN),
+    Column("calibration_error", "calibration error", "RMS over bins of confidence, less what chance adds",
+           beside=UNBINNED),
+    Column("calibration_error", "ECE", "as published; few questions in a bin make it large", field="ece"),
+    Column("confidence", "confidence", "mean probability of the likeliest option", percent=True),
+    Column("coverage", "coverage", "how much of what the model would say the options are", percent=True),
+    Column("by_place", "by place", "share of questions whose belief follows the place of the options", percent=True),
+    Column("order_effect", "order effect", "how far the order of the options moves the belief (total variation)"),
+)  # fmt: skip
+PROPOSED = Table(
+    "Is this the right answer?",
+    "Of options that are proposed one by one: P(yes) against whether the option is right.",
+    (
+        Column("brier", "Brier", "squared distance of P(yes) from the truth"),
+        Column("calibration", "calibration slope", "1 is calibrated"),
+        Column("p_yes", "P(yes)", "mean over all options"),
+    ),
+    (ALL,),
+)
+
+
+def findings(config: AskConfig, beliefs: pd.DataFrame, numbers: Sequence[Number], transcripts: Transcripts) -> Findings:
+    """The scores, also by topic, the reliability diagram, and the questions."""
+    asked = dict(answered(beliefs))
+    had = {number.metric for number in numbers}
+    columns = [column for column in COLUMNS if column.metric in had]
+    subsets = list(dict.fromkeys(number.subset for number in numbers if number.subset != ALL))
+    by = [Table(f"By {config.by}", "Interval over questions.", columns, subsets)] if subsets else []
+    first = next(iter(asked.values()))
+    question = (
+        f"{len(first)} questions, each with its own options, are asked {ORDERS[config.orders]}; the exact probability "
+        "of every option is read in each order, and the belief is the mean over orders."
+    )
+    advice = [*low_coverage(config, asked)]
+    return Findings(
+        question=" ".join([question, *advice]),
+        columns=columns,
+        tables=[*by, PROPOSED],
+        figures=reliability_figure(numbers),
+        gallery=_gallery(config, asked, transcripts),
+        advice=advice,
+    )
+
+
+def low_coverage(config: AskConfig, asked: dict[str, list[Answered]]) -> Iterator[str]:
+    """Of each method whose options hold little, what the model would rather begin with, and what may help."""
+    for method, questions in asked.items():
+        masses = [mass for question in questions if np.isfinite(mass := question.coverage.mean())]
+        if method not in config.methods or not masses or not (mass := np.median(masses)) < config.low_coverage:
+            continue
+        tokens = Counter(question.rather[0] for question in questions if question.rather[0])
+        likely = ", ".join(f"{token!r} ({n / len(questions):.0%} of questions)" for token, n in tokens.most_common(3))
+        yield (
+            f"Under {method} the options hold {mass:.2g} of what the model would say (median question); "
+            f"it would rather begin with {likely or 'something else'}. `fit`, or `lm.fit_forms`, finds a beginning "
+            "under which they hold more."
+        )
+
+
+def _gallery(config: AskConfig, asked: dict[str, list[Answered]], transcripts: Transcripts) -> Gallery | None:
+    """The questions as asked in the given order, with what was read; that which surprises most comes first."""
+    every = [
+        (method, answer)
+        for method, answers in asked.items()
+        if method in config.methods
+        for answer in answers
+        if np.isfinite(answer.belief).all()
+    ]
+    if not every:
+        return None
+    names = [f"{a.item}/{method}/{'option' if a.yes is not None else 'order'}-0" for method, a in every]
+
+    def instance(i: int, said: Mapping[str, Transcript]) -> Instance:
+        (method, answer), transcript = every[i], said[names[i]]
+        question = shorten(transcript["messages"][-1]["content"], LONGEST, placeholder=" ...")
+        read = _read(answer)
+        facets = [method, answer.topic, _right(answer)]
+        conversations = [(f"as asked first; the belief: {read}", transcript)]
+        return Instance(facets, answer.value_of_truth, f"{question}\n{read}", conversations)
+
+    return gallery(
+        [-answer.value_of_truth for _, answer in every],
+        lambda i: [names[i]],
+        instance,
+        transcripts,
+        facets=["method", "topic", "right"],
+        score="P(true option)",
+        said="questions; those whose true option is least probable come",
+        seed=config.seed,
+    )
+
+
+def _read(one: Answered) -> str:
+    """Every option with its probability, and which of them is true."""
+    each = enumerate(zip(one.options, one.belief, strict=True))
+    return ", ".join(f"{option}{' (true)' * (i == one.truth)}: {p:.3f}" for i, (option, p) in each)
+
+
+def _right(one: Answered) -> str:
+    return "unknown" if one.truth is None else "yes" if one.value == one.options[one.truth] else "no"

@@ -1,0 +1,101 @@
+"""Does the answer bend to the model's own history? METRICS C, on exact beliefs (b-score).
+
+An item is a question with options. It is read afresh in every order of its options, and in conversations in which it is
+asked again and again: the answers are sampled, and at each turn the exact distribution given those before it is read.
+"""
+
+from collections.abc import Mapping
+from dataclasses import asdict
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from ....hooks.lm import LanguageModel
+from ....metrics.consistency.competence import COVERAGE, EASY
+from ....metrics.scoring.engine import score_samples
+from ....metrics.tables.samples import ALL
+from ...run.addons.inner_readouts import BESIDE, PRIOR, Inner, InnerScores
+from ...run.experiment import Experiment, Item, Read, delegated
+from ...run.scores import resampling
+from .ask import MULTI, SINGLE, planned, planned_confidence, read_item, single_questions
+from .config import CATEGORY as DISTRIBUTION
+from .config import BScoreConfig
+from .page import SIZE, TOP, findings, published
+from .samples import exact_answers, parts, samples, view_of
+from .scores import own_scores
+
+INNER_COLUMNS = (TOP, SIZE)
+
+
+def answered(scenario: str, conditions: Mapping[str, Any]) -> int | None:
+    """The option that the model gave last: its log-odds must move as in the exact answer. Afresh none was given, and a
+    first turn judges nothing. A method without conversations, and a named distribution, have no part in it.
+    """
+    if scenario not in (SINGLE, MULTI) or "alone" in conditions or conditions["category"] == DISTRIBUTION:
+        return None
+    return PRIOR if scenario == SINGLE else conditions.get("before", BESIDE)
+
+
+def score_inner(config: BScoreConfig, beliefs: pd.DataFrame) -> InnerScores:
+    """B of the option that is likeliest afresh at this layer, and mean |B|; words alone ignore history."""
+    view = view_of(config, str(beliefs["method"].iloc[0]), beliefs)
+    sample = exact_answers(view, parts(view.held)[""], ALL, slice(None))
+    found = {number.metric: number.score for number in score_samples([sample], resampling(config), "b-score").numbers}
+    return InnerScores({column.metric: found[column.metric] for column in INNER_COLUMNS}, by_words=0.0)
+
+
+INNER = Inner(answered, INNER_COLUMNS, score_inner)
+
+
+class BScoreExperiment(Experiment):
+    """The experiment."""
+
+    name = "bscore"
+    summary = "does an answer become rarer once the model has seen itself give it?"
+    unit = "questions"
+    headline = "top_b"
+    gate = (COVERAGE, EASY)
+    config_type = BScoreConfig
+    inner = INNER
+    choices = frozenset({"sources", "distributions", "runs", "cuts", "confidence", "per_question"})
+
+    def items(self, config: BScoreConfig) -> list[Item]:
+        """The questions of each source, then the named distributions."""
+        found: list[Item] = []
+        for name, source in config.sources.items():
+            mark = f"{name}:" if len(config.sources) > 1 else ""
+            for one in source.choices(config.items, config.seed):
+                content = asdict(one)
+                found.append(Item(f"{mark}{one.id}", f"{mark}{one.cluster}", content))
+        drawn = [law.choice(name) for name, law in config.distributions.items()]
+        found += [Item(one.id, one.cluster, asdict(one)) for one in drawn]
+        return found
+
+    questions = delegated(single_questions)
+    planned = delegated(planned)
+
+    def size(self, config: BScoreConfig) -> str:
+        """R, N, and what they are good for."""
+        spread = 0.5 / np.sqrt(config.runs * (config.turns - 1))
+        told = (
+            f"each question: R = {config.runs} conversations of N = {config.turns} turns under {len(config.held)} of "
+            f"{len(config.methods)} methods, where counted answers would leave an error of {spread:.2f} at P = 1/2"
+        )
+        stated = "" if config.confidence is None else "; and how sure it is of each option"
+        twice = "; each conversation once more, for what is read inside" if config.capture or config.lens else ""
+        return told + stated + twice
+
+    numbers = delegated(planned_confidence)
+
+    def read(self, config: BScoreConfig, item: Item, lm: LanguageModel) -> Read:
+        """Read the question afresh, hold its conversations, and ask how sure the model is of each option."""
+        return read_item(self.name, config, item, lm)
+
+    samples = delegated(samples)
+    own_scores = delegated(own_scores)
+    published = delegated(published)
+    findings = delegated(findings)
+
+
+__all__ = ["BScoreConfig", "BScoreExperiment"]

@@ -1,0 +1,408 @@
+"""All that is asked and read of a question: afresh in every order, in conversations in which it comes again and
+again, and how sure the model says it is.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from ....base.errors import UserError
+from ....hooks.backends.captures import join_captures
+from ....hooks.exact.option_beliefs import ExactReading
+from ....hooks.exact.queries import PromptReader, Query
+from ....hooks.generation.sampling import Sampling, random_generator
+from ....hooks.lm import LanguageModel
+from ....hooks.prompts.chat import Message
+from ....hooks.prompts.places import LAST, Position
+from ....hooks.tree.memory import Cost, sum_costs
+from ....hooks.verbal.number_distributions import read_numbers
+from ....hooks.verbal.number_formats import UNIT
+from ....hooks.verbal.stated_beliefs import Answer, NumberQuestion, answer_rows, ask_number, write_answers
+from ....metrics.contract import Floats
+from ...materials.choices.forms import Order, options_of, orders, user_turn
+from ...materials.choices.sources import Choice
+from ...report.findings import Drawn, Transcript
+from ...run.experiment import Item, Question, Read
+from ...run.readouts import (
+    compile_questions,
+    number_transcript,
+    question_transcript,
+    read_packed_questions,
+    reading_rows,
+)
+from ...run.stated_beliefs import AskedNumbers
+from .config import BScoreConfig, Method
+
+SINGLE, MULTI, CONFIDENCE = "single", "multi", "confidence"
+"""Scenarios."""
+
+
+def choice_of(item: Item) -> Choice:
+    """The question of an item."""
+    content = {**item.content, "options": tuple(item.content["options"]), "target": tuple(item.content["target"])}
+    return Choice(**content)
+
+
+def orders_of(choice: Choice) -> list[Order]:
+    """Those in which its options are read; one, if they are not shown."""
+    return orders(len(choice.options)) if choice.listed else [tuple(range(len(choice.options)))]
+
+
+def single_question(config: BScoreConfig, item: Item, name: str, number: int) -> Question:
+    """The question afresh, in one of its orders."""
+    return turn_question(config, item, name, number, (), f"{item.id}/single-{number}/{name}")
+
+
+def turn_question(
+    config: BScoreConfig,
+    item: Item,
+    name: str,
+    number: int,
+    history: Sequence[Message],
+    readout_id: str,
+    **conditions: Any,
+) -> Question:
+    """A turn of a conversation: the options in the order of that number, after a history."""
+    choice, method = choice_of(item), config.methods[name]
+    order = orders_of(choice)[number]
+    about = {
+        "category": choice.category,
+        "topic": choice.topic,
+        "truth": choice.right,
+        **({"target": choice.target} if choice.target else {}),
+    }
+    positions = {"question": Position(message=-1), "before-answer": Position(at="before_answer"), "answer": LAST}
+    positions |= {"own-last-answer": Position(message=-2)} if history else {}
+    about |= {} if method.conversations else {"alone": True}
+    return Question(
+        readout_id=readout_id,
+        method=name,
+        scenario=MULTI if conditions else SINGLE,
+        step=conditions.get("turn", 0),
+        conditions={"order": number, **about, **conditions},
+        conversation=[*history, user_turn(choice, method, order)],
+        prefill=method.prefill,
+        options=options_of(choice, method, order),
+        positions=positions,
+        own_turns=True,
+    )
+
+
+def answered(method: Method, question: Question, form: str) -> tuple[Message, Message]:
+    """A turn of the conversation as the next one sees it: what was asked, and the answer in the form that was drawn."""
+    answer: Message = {"role": "assistant", "content": f"{method.prefill}{form}{method.close}"}
+    return question.conversation[-1], answer
+
+
+def single_questions(config: BScoreConfig, item: Item) -> list[Question]:
+    """The question afresh, in all its orders, under every method that can ask it."""
+    choice = choice_of(item)
+    return [
+        single_question(config, item, name, number)
+        for number in range(len(orders_of(choice)))
+        for name, method in config.methods.items()
+        if method.can_ask(choice)
+    ]
+
+
+# Conversations in which the same question is asked again and again: each turn's exact distribution, then an answer.
+
+SIDE_BY_SIDE = 4
+"""Budgets of a pass that the whole conversations in one cache may take: a pass computes their newest turns alone, and
+each attends to its own tokens, so that passes of several are cheaper than passes of one."""
+Firsts = Mapping[tuple[str, int], ExactReading]
+"""Method and number of the order -> the reading afresh, which a first turn is."""
+
+
+@dataclass(frozen=True)
+class Turn:
+    """A turn that was held."""
+
+    question: Question
+    """Its conditions name the `run`, the `turn` from 1, the `answer`, an option's index, and that `before` it."""
+    reading: ExactReading
+    form: str
+    """The answer as it was written."""
+
+
+def turn_orders(config: BScoreConfig, item: Item, run: int) -> list[int]:
+    """The number of the order of each turn of a conversation: drawn anew for each, the same under every method."""
+    n = len(orders_of(choice_of(item)))
+    rng = random_generator(config.seed, f"{item.id}/orders", run)
+    return [int(rng.integers(n)) for _ in range(config.turns)]
+
+
+def hold(
+    config: BScoreConfig, item: Item, name: str, firsts: Firsts, lm: LanguageModel
+) -> tuple[list[list[Turn]], list[Cost]]:
+    """The conversations of an item under a method, and what they cost.
+
+    They are held side by side, as many as `SIDE_BY_SIDE` times `token_budget` has room for at their full length; what
+    one says depends on no other. Raises UserError if one would be longer than the model's context.
+    """
+    longest = _refuse_long(config, item, name, lm.reader)
+    beside = max(1, SIDE_BY_SIDE * config.budget // longest)
+    runs = list(range(config.runs))
+    turns: list[list[Turn]] = []
+    costs: list[Cost] = []
+    for start in range(0, len(runs), beside):
+        more, spent = _hold(config, item, name, runs[start : start + beside], firsts, lm)
+        turns += more
+        costs += spent
+    return turns, costs
+
+
+def _hold(
+    config: BScoreConfig, item: Item, name: str, runs: Sequence[int], firsts: Firsts, lm: LanguageModel
+) -> tuple[list[list[Turn]], list[Cost]]:
+    """Some of them, over one cache."""
+    histories = lm.histories(config.budget)
+    drawn = {run: turn_orders(config, item, run) for run in runs}
+    histories_of: dict[int, list[Message]] = {run: [] for run in runs}
+    before: dict[int, int] = {}
+    turns_of: dict[int, list[Turn]] = {run: [] for run in runs}
+    costs: list[Cost] = []
+    kept: Sequence[object] = ()
+    for turn in range(1, config.turns + 1):
+        asked = [_asked(config, item, name, run, turn, drawn[run][turn - 1], histories_of[run]) for run in runs]
+        queries = compile_questions(lm.reader, asked)
+        if turn == 1:
+            first_readings = [firsts[name, drawn[run][0]] for run in runs]
+            readings = [
+                replace(reading_afresh, readout_id=q.readout_id)
+                for reading_afresh, q in zip(first_readings, asked, strict=True)
+            ]
+        else:
+            grown = lm.read_grown(queries, histories, budget=config.budget, temperatures=config.temperatures)
+            readings, kept = grown.readings, grown.held  # what is held stays in the cache until the next turn has it
+            costs.append(grown.cost)
+        for run, question, query, reading in zip(runs, asked, queries, readings, strict=True):
+            answer, form = _draw(config, query, reading, lm)
+            given = {"before": before[run]} if turn > 1 else {}
+            answered_question = replace(question, conditions={**question.conditions, **given, "answer": answer})
+            turns_of[run].append(Turn(answered_question, reading, form))
+            before[run] = answer
+            histories_of[run] += answered(config.methods[name], question, form)
+    del kept
+    return [turns_of[run] for run in runs], costs
+
+
+def _asked(
+    config: BScoreConfig, item: Item, name: str, run: int, turn: int, order: int, history: Sequence[Message]
+) -> Question:
+    """A turn after what was said, or after the last of it."""
+    seen = history if config.keep_turns is None else history[-2 * config.keep_turns :]
+    return turn_question(config, item, name, order, seen, f"{item.id}/run-{run}/turn-{turn}/{name}", run=run, turn=turn)
+
+
+def _draw(config: BScoreConfig, query: Query, reading: ExactReading, lm: LanguageModel) -> tuple[int, str]:
+    """The option of an answer drawn from the exact distribution over all forms, and its text.
+
+    Raises UserError if no form has any mass.
+    """
+    owner = np.repeat(np.arange(len(reading.form_logp)), [len(forms) for forms in reading.form_logp])
+    logp = np.concatenate(reading.form_logp)
+    if not np.isfinite(logp.max()):
+        raise UserError(f"read-out {query.readout_id}: no option has any probability; change the method's forms")
+    mass = np.exp(logp - logp.max()).cumsum()
+    number = random_generator(config.seed, query.readout_id, 0).random() * mass[-1]
+    chosen = min(int(np.searchsorted(mass, number, side="right")), len(mass) - 1)
+    paths = [path for paths in query.paths.paths for path in paths]
+    return int(owner[chosen]), lm.sampler.text(paths[chosen])
+
+
+def planned(config: BScoreConfig, item: Item) -> list[Question]:
+    """What an item would be asked, with answers in turns where the model's own are not known yet."""
+    return [
+        *single_questions(config, item),
+        *(question for name in config.held for question in _planned(config, item, name)),
+    ]
+
+
+def _planned(config: BScoreConfig, item: Item, name: str, runs: int | None = None) -> list[Question]:
+    choice, method = choice_of(item), config.methods[name]
+    if not method.can_ask(choice):
+        return []
+    questions = []
+    for run in range(config.runs if runs is None else runs):
+        history: list[Message] = []
+        for turn, order in enumerate(turn_orders(config, item, run), 1):
+            question = _asked(config, item, name, run, turn, order, history)
+            questions += [question] if turn > 1 else []
+            history += answered(method, question, question.options[(run + turn) % len(choice.options)].forms[0])
+    return questions
+
+
+def _refuse_long(config: BScoreConfig, item: Item, name: str, reader: PromptReader) -> int:
+    """The tokens that a whole conversation takes, more or less."""
+    last = _planned(config, item, name, runs=1)[-1]
+    try:
+        (query,) = compile_questions(reader, [last])
+    except UserError as error:
+        raise UserError(f"{error}, by fewer `turns`, or by `keep_turns`, the past turns that one sees") from error
+    return len(query.prompt.ids) + sum(len(path) for paths in query.paths.paths for path in paths)
+
+
+# How sure the model says it is of each option, once it has given it as its answer.
+
+ANSWER_TOKENS = 8
+"""Room for the longest number, and what closes it."""
+FORMAT = "confidence"
+
+
+def confidence_rows(
+    config: BScoreConfig, item: Item, lm: LanguageModel
+) -> tuple[list[dict[str, Any]], list[Transcript]]:
+    """The rows of the first method, and what was asked and said: of each option, the mean of the exact distribution
+    over the numbers that the model may write, and the likeliest number.
+    """
+    choice, name, asked = choice_of(item), next(iter(config.methods)), _confidence_questions(config, item, lm.reader)
+    if config.confidence is None or not asked:
+        return [], []
+    rows: list[dict[str, Any]] = []
+    answers: list[list[Answer]] = [[] for _ in asked]
+
+    def about_option(i: int) -> dict[str, Any]:
+        about = {"asked": i, "of_method": name, "category": choice.category}
+        return {"scenario": CONFIDENCE, "step": 0, **about}
+
+    for i, number in enumerate(read_numbers(lm, asked, budget=config.budget)):
+        rows += [about_option(i) | row for row in number.rows(_pair(choice.options[i]), config.low_coverage)]
+    if config.confidence.greedy:
+        law = Sampling(temperature=0, max_new_tokens=ANSWER_TOKENS)
+        for i, written in enumerate(write_answers(lm, asked, law)):
+            of_answers = answer_rows(asked[i], "greedy", written, _pair(choice.options[i]), config.low_coverage)
+            rows += [about_option(i) | row for row in of_answers]
+            answers[i] += written
+    return rows, [
+        number_transcript(lm.reader.chat, number, _pair(option), of_option)
+        for number, option, of_option in zip(asked, choice.options, answers, strict=True)
+    ]
+
+
+def planned_confidence(config: BScoreConfig, item: Item, reader: PromptReader) -> AskedNumbers:
+    """The same, before anything is read."""
+    asked = _confidence_questions(config, item, reader)
+    greedy = config.confidence is not None and config.confidence.greedy
+    return AskedNumbers([question.query(reader) for question in asked], ANSWER_TOKENS * len(asked) * greedy)
+
+
+def _confidence_questions(config: BScoreConfig, item: Item, reader: PromptReader) -> list[NumberQuestion]:
+    """The question how sure it is, after each option as the answer to the first order; none of a named distribution: a
+    draw is nothing to be sure of.
+    """
+    name = next(iter(config.methods))
+    if config.confidence is None or choice_of(item).target:
+        return []
+    written = replace(UNIT, name=FORMAT, instruction=config.confidence.ask)
+    first, asked = single_question(config, item, name, 0), []
+    for i, option in enumerate(first.options):
+        talk: list[Message] = [*answered(config.methods[name], first, option.forms[0])]
+        asked.append(ask_number(reader, f"{item.id}/{CONFIDENCE}-{i}/{name}", talk, written))
+    return asked
+
+
+def _pair(option: str) -> tuple[str, str]:
+    """The number is P(it); the rest is not."""
+    return option, f"not {option}"
+
+
+# All that is read of a question: afresh in every order, in conversations, and how sure the model says it is.
+
+SAMPLED = "sampled"
+"""What is added to the name of a method whose answers are counted."""
+Rows = list[dict[str, Any]]
+
+
+def read_item(name: str, config: BScoreConfig, item: Item, lm: LanguageModel) -> Read:
+    """Read one question, for the experiment of that name."""
+    singles = single_questions(config, item)
+    readings, cost, captured = read_packed_questions(config, singles, lm)
+    rows = [row for asked, one in zip(singles, readings, strict=True) for row in _rows(config, asked, one, lm)]
+    transcripts = [question_transcript(lm.reader.chat, one) for one in singles]
+    costs, captures = [cost], [captured] if captured else []
+    inside = config.lens.methods or () if config.lens else ()
+    firsts = {(q.method, q.conditions["order"]): one for q, one in zip(singles, readings, strict=True)}
+    for method in config.held:
+        if not config.methods[method].can_ask(choice_of(item)):
+            continue
+        conversations, spent = hold(config, item, method, firsts, lm)
+        costs += spent
+        for turns in conversations:
+            readings = [one.reading for one in turns]
+            if config.capture or method in inside:  # one pass over the whole of it, now that it is known
+                again, cost, captured = read_packed_questions(config, [one.question for one in turns], lm)
+                readings = [replace(one, inner=layers.inner) for one, layers in zip(readings, again, strict=True)]
+                costs.append(cost)
+                captures += [captured] if captured else []
+            for one, reading in zip(turns, readings, strict=True):
+                rows += _rows(config, one.question, reading, lm)
+            last: Drawn = {"draw": 0, "text": turns[-1].form, "status": "ok"}
+            transcripts.append(question_transcript(lm.reader.chat, turns[-1].question, answers=[last]))
+        law = [firsts[method, number] for number in range(len(orders_of(choice_of(item))))]
+        coverage = float(np.mean([one.coverage for one in law]))
+        rows += counted_rows(config, item, method, np.array([one.prob for one in law]), coverage)
+    stated, heard = confidence_rows(config, item, lm)
+    where = {"experiment": name, "item": item.id, "cluster": item.cluster}
+    return Read(
+        [{**where, **row} for row in (*rows, *stated)],
+        [*transcripts, *heard],
+        sum_costs(costs),
+        join_captures(captures) if captures else None,
+    )
+
+
+def _rows(config: BScoreConfig, asked: Question, reading: ExactReading, lm: LanguageModel) -> Rows:
+    """The rows of a read-out, with its place."""
+    place = {"scenario": asked.scenario, "step": asked.step}
+    return [{**place, **row} for row in reading_rows(config, asked, reading, lm)]
+
+
+def drawn_answers(config: BScoreConfig, item: Item, method: str, law: Floats, run: int) -> list[int]:
+    """The options of the answers afresh that go with a conversation (arguments: `counted_rows`)."""
+    rng, k = random_generator(config.seed, f"{item.id}/queries/{method}", run), law.shape[1]
+    drawn = [(int(rng.integers(len(law))), float(rng.random())) for _ in range(config.queries)]
+    bounds = law.cumsum(axis=1)
+    return [min(int(np.searchsorted(bounds[order], u, side="right")), k - 1) for order, u in drawn]
+
+
+def counted_rows(config: BScoreConfig, item: Item, method: str, law: Floats, coverage: float) -> Rows:
+    """What `queries` answers afresh would say, each in an order that is drawn for it: for every conversation a set of
+    its own.
+
+    Args:
+        config: says how many.
+        item: the question.
+        method: under which it is asked.
+        law: [orders, k] the exact distributions afresh.
+        coverage: of the read-outs that they are from.
+
+    Raises UserError if an order leaves no option any probability.
+    """
+    choice = choice_of(item)
+    if np.isnan(law).any():
+        raise UserError(f"{item.id}: no option has any probability under {method}; change its forms")
+    rows: Rows = []
+    for run in range(config.runs):
+        answers = drawn_answers(config, item, method, law, run)
+        shares = np.bincount(answers, minlength=law.shape[1]) / len(answers)
+        about = {"run": run, "answers": answers, "category": choice.category, "truth": choice.right}
+        rows += [
+            {
+                "readout_id": f"{item.id}/run-{run}/{method}/{SAMPLED}",
+                "kind": "verbal",
+                "method": f"{method} {SAMPLED}",
+                "estimate": SAMPLED,
+                "scenario": SINGLE,
+                **about,
+                "option": option,
+                "option_index": i,
+                "prob": shares[i],
+                "coverage": coverage,
+                "status": "ok" if coverage >= config.low_coverage else "low_coverage",
+            }
+            for i, option in enumerate(choice.options)
+        ]
+    return rows

@@ -1,0 +1,429 @@
+"""What the report of a run shows beside the numbers, with its conversations, and the paper's tables (b-score, Tables
+2 to 4 and T3 to T6).
+"""
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from ....metrics.bscore import HeldOutVerification
+from ....metrics.contract import Floats
+from ....metrics.number import Number
+from ....metrics.tables.samples import ALL
+from ...materials.choices.sources import EASY, HARD, RANDOM, SUBJECTIVE
+from ...report.figures import Panel, Scores, chart, scores_of
+from ...report.findings import Column, Drawn, Figure, Findings, Gallery, Instance, Table, Transcript
+from ...report.marks import PALE, Axis, Mark, band, bars, diagonal, line, points, ranges, rule, unit
+from ...report.svg import INK
+from ...run.experiment import Transcripts
+from ...run.galleries import gallery, paper_row
+from .config import CATEGORY as DISTRIBUTION
+from .config import BScoreConfig
+from .samples import LATER, NUMBERS, Asked, MethodView, parts, views
+
+SHOWN = 4
+"""Options of which each distribution tells the probability, the likeliest first."""
+
+
+def conversations(config: BScoreConfig, found: Sequence[MethodView], transcripts: Transcripts) -> Gallery | None:
+    """Every conversation at temperature 1, or a sample; that in which the likeliest answer changes most comes first."""
+    every = [
+        (view, asked, run)
+        for view in found
+        if view.method == view.base
+        for asked in view.held
+        for run in range(len(asked.multi))
+    ]
+    if not every:
+        return None
+    names = [f"{asked.item}/run-{run}/turn-{config.turns}/{view.base}" for view, asked, run in every]
+    return gallery(
+        [abs(_size(asked, run)) for _, asked, run in every],
+        lambda i: [names[i]],
+        lambda i, said: _instance(*every[i], said[names[i]]),
+        transcripts,
+        facets=["category", "method", "topic"],
+        score="B",
+        said="conversations; the largest B of the likeliest option comes",
+        seed=config.seed,
+    )
+
+
+def _size(asked: Asked, run: int) -> float:
+    return float(asked.b[run, :, asked.balanced.argmax()].mean())
+
+
+def _instance(view: MethodView, asked: Asked, run: int, said: Transcript) -> Instance:
+    """The whole conversation, turn by turn; of one whose history was cut, what its last turn saw."""
+    messages = list(said["messages"])
+    n = asked.multi.shape[1]
+    first = n - (len(messages) + 1) // 2
+    turns: list[tuple[str, Transcript]] = []
+    for turn in range(first, n):
+        question, *past = messages[2 * (turn - first) :][:2]
+        answers: list[Drawn] = [
+            {"draw": 0, "text": message["content"].removeprefix(said["prefill"]), "status": "ok"} for message in past
+        ]
+        now, afresh = (_likeliest(asked, read[run, turn]) for read in (asked.multi, asked.fresh))
+        transcript: Transcript = {**said, "messages": [question], "answers": answers or said["answers"]}
+        turns.append((f"turn {turn + 1}: {now}; afresh {afresh}", transcript))
+    path = " → ".join(asked.options[i] for i in asked.answer[run])
+    facets = [asked.category, view.method, asked.topic or "–"]
+    return Instance(facets, _size(asked, run), f"{asked.item}: {path}", turns)
+
+
+def _likeliest(asked: Asked, distribution: Floats) -> str:
+    likeliest = np.argsort(-distribution, kind="stable")[:SHOWN]
+    return ", ".join(f"{asked.options[i]} {distribution[i]:.2f}" for i in likeliest)
+
+
+# What the report of a run shows beside the numbers.
+
+TOP = Column("top_b", "B of the likeliest", "P(afresh) - P(in conversation) of the option that is likeliest afresh")
+WRONG = Column("top_b_wrong", "where it is wrong", "the same, of questions whose likeliest option is not the true one")
+HELD_OUT = Column("top_b_held_out", "on other answers", "counted answers; chosen by those that go with the question's "
+                  "other conversations, so without luck")  # fmt: skip
+SIZE = Column("mean_abs_b", "mean |B|", "over the answers afresh")
+MEANS = (
+    Column("top_single", "P afresh", "of that option, over the orders of the turns", percent=True),
+    Column("top_multi", "P in turns", "of that option, over the same orders", percent=True),
+)
+COVERAGE = (
+    Column("coverage_single", "coverage afresh", "probability that the answer is any option", percent=True),
+    Column("coverage_multi", "coverage in turns", "the same in conversation", percent=True),
+)
+ACCURACY = (
+    Column("accuracy_single", "accuracy afresh", "share of questions whose likeliest option is true", percent=True),
+    Column("accuracy_multi", "accuracy in turns", "the same in conversation", percent=True),
+)
+RULES = ("single", "single+b", "multi", "multi+b", "conf", "conf+b", "b")
+
+
+def findings(
+    config: BScoreConfig, beliefs: pd.DataFrame, numbers: Sequence[Number], transcripts: Transcripts
+) -> Findings:
+    """Verdicts, tables, figures, and the conversations."""
+    found = views(config, beliefs)
+    names = [name for name in parts(found[0].asked) if name]
+    return Findings(
+        question=_question(config, found),
+        columns=[TOP, WRONG, HELD_OUT, SIZE, *COVERAGE],
+        tables=_tables(config, names, found),
+        figures=figures(found, numbers),
+        gallery=conversations(config, found, transcripts),
+    )
+
+
+def _question(config: BScoreConfig, found: Sequence[MethodView]) -> str:
+    """What was measured, on how much."""
+    held = found[0].held
+    laws = sum(one.target is not None for one in held)
+    drawn = f" and {laws} named distributions" if laws else ""
+    orders = max(len(one.orders) for one in held)
+    cut = "" if config.keep_turns is None else f" A turn sees the last {config.keep_turns} of those before it alone."
+    return (
+        f"{len(held) - laws} questions{drawn} are asked afresh, in up to {orders} orders of their options, and again "
+        f"and again, in {config.runs} conversations of {config.turns} turns each, whose options are shuffled anew at "
+        f"every turn; past turns stay as they were and hold the answer alone.{cut} At each turn the exact distribution "
+        "given what was sampled before is compared with the exact distribution afresh in the same order of the "
+        "options; B is the mean of these differences, and 0 for a model that ignores its history, however it leans to "
+        "a place in the list. Above 0, an answer becomes rarer once the model has seen itself give it. Which history "
+        "was drawn is the only noise. Beside it stand answers that are counted as they were published "
+        f"({config.queries} afresh and one conversation): the likeliest option is then chosen and scored on the same "
+        "answers, which makes B positive by luck; chosen on the answers that go with the question's other "
+        "conversations, it is not."
+    )
+
+
+def _tables(config: BScoreConfig, names: Sequence[str], found: Sequence[MethodView]) -> list[Table]:
+    own = [name for name in names if name != DISTRIBUTION]
+    cuts = [f"k = {k}" for k in config.cuts]
+    tables = [
+        Table(
+            "By category",
+            "Interval over questions. The published Table 2 has easy and hard questions where the likeliest answer is "
+            "wrong; the exact rows choose it by the distribution over all orders, so that luck has no part in it.",
+            (TOP, *MEANS, WRONG, HELD_OUT, SIZE),
+            own,
+        ),
+        Table(
+            "With and without the first turn",
+            "The first turn has no history, so that it adds a zero to B.",
+            (TOP, SIZE),
+            [ALL, LATER, *(f"{name}, {LATER}" for name in own)],
+        ),
+        Table(
+            "After fewer turns",
+            "The first k turns, and of counted answers the first k afresh (the published Table T5).",
+            (TOP, SIZE),
+            [*cuts, *(f"{name}, {cut}" for name in own for cut in cuts)] if cuts else [],
+        ),
+        Table(
+            "When does it settle?",
+            "A model that draws its answers from what it believes, and learns from them as it should, has a "
+            "martingale: the next distribution cannot be foreseen from this one. The turn from which the slope M "
+            "stays within 0.02, and its interval over questions, which ends one turn after the last that is judged "
+            "where it need not settle at all.",
+            (Column("settles", "from turn", "first turn from which no start shows more than the margin", whole=True),),
+            [ALL, *names],
+        ),
+        Table(
+            "Is the most probable answer the true one?",
+            "The published Table T6; tied options share the credit.",
+            ACCURACY,
+            [ALL, *own],
+        ),
+        Table(
+            "What does the order of the options do?",
+            "Distance: how far an order's distribution is from the mean over orders. Share: of what tells options "
+            "apart, over all orders, the part that is their order.",
+            (
+                Column("order_effect", "distance", "total variation, mean over orders"),
+                Column("order_share", "share", "of the variance between options", percent=True),
+            ),
+            [ALL, *own],
+        ),
+        Table(
+            "Can an answer be accepted by a threshold?",
+            "Accuracy, each category weighing the same, of thresholds that were tuned on the other questions. Exact "
+            "rows weigh every option by its probability afresh; counted ones take the first answer, as it was "
+            "published. An answer to a random question counts as right if it is not over-represented: that label is "
+            "made of the single-turn probability itself, and a rule that accepts what is frequent cannot do well on "
+            "it. Read the rows without that category, and the rate of rejecting everything, beside it.",
+            (
+                Column("accept_accuracy", "accuracy", "of accepting by the rule", percent=True),
+                Column("accept_accuracy_not_random", "without random", "the same of the others", percent=True),
+            ),
+            RULES,
+        ),
+        Table(
+            "Rejecting everything",
+            "What a rule has to beat; accepting everything scores the rest to one.",
+            (Column("reject_all", "rejecting", "share of the answers that are to be rejected", percent=True),),
+            names,
+        ),
+        Table(
+            "How sure does it say it is?",
+            "The mean of the exact distribution over the numbers that it may write, given each option as its answer; "
+            "and the correlation with |B| over options.",
+            (
+                Column("confidence", "confidence", "mean over options and questions"),
+                Column("confidence_b", "with |B|", "correlation over options"),
+                Column("confidence_greedy", "greedy", "the likeliest number"),
+                Column("confidence_b_greedy", "greedy with |B|", "correlation over options"),
+            ),
+            [ALL, *own],
+        ),
+        Table(
+            "How far from the named distribution?",
+            "Total variation; of a turn, and of the mean over a conversation, which a model may balance.",
+            (
+                Column("tv_single", "afresh", "of the exact distribution"),
+                Column("tv_turn", "of a turn", "mean over turns"),
+                Column("tv_multi", "of a conversation", "of its mean"),
+            ),
+            [one.item for one in found[0].asked if one.target is not None],
+        ),
+    ]
+    return tables
+
+
+# The figures, of the methods that hold conversations, at temperature 1.
+
+
+def figures(found: Sequence[MethodView], numbers: Sequence[Number]) -> list[Figure]:
+    """All of a run."""
+    scores = scores_of(numbers)
+    drawn: list[Figure] = []
+    for view in found:
+        if view.held and view.method == view.base:
+            drawn += [option_figure(view), course_figure(view, scores), slope_figure(view, scores)]
+            drawn += [confidence_figure(view)] if any(NUMBERS in asked.confidence for asked in view.held) else []
+            drawn += [distribution_figure(view)] if any(asked.target is not None for asked in view.held) else []
+    return drawn
+
+
+def option_figure(view: MethodView) -> Figure:
+    """Each option afresh against in conversation, a panel per category (the paper's Figure 6)."""
+
+    def marks(asked: Asked) -> list[Mark]:
+        fresh, by_run = asked.fresh.mean(axis=(0, 1)), asked.multi.mean(axis=1)
+        spread = ranges(fresh, by_run.min(axis=0), by_run.max(axis=0), "its conversations", alpha=PALE)
+        return [spread, points(fresh, by_run.mean(axis=0), "option")]
+
+    return chart(
+        f"How probable is each option, afresh and in conversation? {view.method}",
+        [
+            (name, [diagonal("no effect"), *(mark for one in asked for mark in marks(one))])
+            for name, asked in _by_category(view)
+        ],
+        "A dot is an option: its mean probability over the same orders of the options. The line spans its "
+        "conversations; below the dashed line an option becomes rarer once the model has seen its answers.",
+        x=unit("afresh"),
+        y=unit("in conversation"),
+    )
+
+
+def course_figure(view: MethodView, scores: Scores) -> Figure:
+    """B of the likeliest option along the turns."""
+    turns = _turns(view)
+    panels = []
+    for subset in _subsets(view):
+        settled = scores.get(("settles", view.method, subset or ALL))
+        found = settled is not None and np.isfinite(settled.estimate)
+        last = [rule(settled.estimate, "settles", of="x", style="-")] if settled is not None and found else []
+        panels.append((subset or ALL, [*_course(view, scores, "top_b_turn", subset, turns), *last]))
+    return chart(
+        f"When does it change? {view.method}",
+        panels,
+        "B of the option that is likeliest afresh, at each turn, with its interval over questions. Dashed: no effect "
+        "of the history; the upright line is the turn from which the distribution is a martingale, if there is one.",
+        x=Axis("turn", whole=True),
+        y=Axis("B of the likeliest", most=4),
+    )
+
+
+def slope_figure(view: MethodView, scores: Scores) -> Figure:
+    """The slope of the update at each turn."""
+    return chart(
+        f"Does it settle? {view.method}",
+        [(name or ALL, _course(view, scores, "M_turn", name, _turns(view)[:-1])) for name in _subsets(view)],
+        "Slope of the update after each turn on the distribution at it. A model that has settled draws from what "
+        "it believes and learns nothing foreseeable: 0. Below 0 it returns to the mean, above it runs away.",
+        x=Axis("turn", whole=True),
+        y=Axis("M", most=4),
+    )
+
+
+def confidence_figure(view: MethodView) -> Figure:
+    """Stated confidence against |B|, option by option (the paper's Figures 9 and 10)."""
+
+    def marks(asked: Asked) -> list[Mark]:
+        stated, size = asked.confidence[NUMBERS], np.abs(asked.b.mean(axis=(0, 1)))
+        return [line(stated, size, "a question", color=INK, width=0.3, alpha=PALE), points(stated, size, "option")]
+
+    return chart(
+        f"Does the stated confidence tell it? {view.method}",
+        [
+            (name, [mark for one in asked if NUMBERS in one.confidence for mark in marks(one)])
+            for name, asked in _by_category(view)
+            if name != DISTRIBUTION
+        ],
+        "A dot is an option; lines join those of a question. If confidence told what history will take back, it would "
+        "differ between the options of one question.",
+        x=unit("stated confidence"),
+        y=Axis("|B|", (0, None)),
+    )
+
+
+def distribution_figure(view: MethodView) -> Figure:
+    """The distribution over numbers that was asked for, and those that are drawn from."""
+    panels = []
+    for asked in view.held:
+        if asked.target is not None:
+            places = range(asked.k)
+            marks = [
+                bars(places, asked.target, "asked for"),
+                line(places, asked.balanced, "afresh", color=INK, width=0.8, dots=3),
+                line(places, asked.multi.mean(axis=(0, 1)), "in turns", dots=3),
+            ]
+            panels.append(Panel(asked.item.partition("-")[2], marks, Axis("number", None, places, asked.options, 6)))
+    return chart(
+        f"Can it draw from a named distribution? {view.method}",
+        panels,
+        "Exact probabilities of the numbers that the model may write.",
+        y=Axis("probability", (0, None)),
+    )
+
+
+def _course(view: MethodView, scores: Scores, metric: str, subset: str, turns: range) -> list[Mark]:
+    """Estimates with their interval, against turns."""
+    found = [scores[metric, view.method, ", ".join(filter(None, (subset, f"turn {turn}")))] for turn in turns]
+    return [
+        rule(0, "no effect"),
+        band(turns, [score.ci_lo for score in found], [score.ci_hi for score in found], "interval"),
+        line(turns, [score.estimate for score in found], "estimate", dots=3),
+    ]
+
+
+def _turns(view: MethodView) -> range:
+    return range(1, view.held[0].multi.shape[1] + 1)
+
+
+def _subsets(view: MethodView) -> list[str]:
+    return [name for name in parts(view.held) if name != DISTRIBUTION]
+
+
+def _by_category(view: MethodView) -> list[tuple[str, list[Asked]]]:
+    return [(name, asked) for name, asked in parts(view.held).items() if name]
+
+
+# The tables of the paper (b-score, Tables 2 to 4 and T3 to T6) from one run: a row per number.
+
+OF_PAPER = (SUBJECTIVE, RANDOM, EASY, HARD)
+WITH_TRUTH = (EASY, HARD)
+OF_BBQ = {
+    "top_b": "B, likelier option",
+    "top_single": "single-turn probability, likelier option",
+    "top_multi": "multi-turn probability, likelier option",
+    "confidence": "confidence, both options",
+}
+"""Metric -> row of Table T3; of two options, the other has the rest to one, and the opposite B."""
+
+
+def published(numbers: Sequence[Number]) -> pd.DataFrame:
+    """table, column, method, kind, value, ci_lo, ci_hi, ci_method, n_rows, n_dropped, status; by table, then method.
+
+    Of answers that are counted as in the paper (`<method> sampled`) and of exact ones. Table 2 has B of the likeliest
+    option, of easy and hard questions where it is wrong; 3 and 4 the accuracy of accepting, whose thresholds were tuned
+    on the other questions, and `tuned`, on the same ones, as the paper's; T3 and T4 are those of BBQ, which is category
+    random here; T5 is Table 2 after k turns; T6 the accuracy afresh and in conversation.
+    """
+    rows = [row for number in numbers for row in _rows(number, numbers)]
+    table = pd.DataFrame(rows)
+    return table if table.empty else table.sort_values(["table", "method"], kind="stable", ignore_index=True)
+
+
+def _rows(number: Number, numbers: Sequence[Number]) -> Iterator[dict[str, Any]]:
+    part, _, cut = number.subset.partition(", ")
+    if number.metric in ("top_b", "top_b_wrong"):
+        wanted = "top_b_wrong" if part in WITH_TRUTH else "top_b"
+        if number.metric != wanted or (part not in OF_PAPER and number.subset != ALL):
+            return
+        if not cut:
+            yield _row("2", part, number)
+            if part == RANDOM:
+                yield _row("T3", OF_BBQ["top_b"], number)
+        elif cut.startswith("k = "):
+            yield _row("T5", f"{part}, {cut}", number)
+    elif number.metric in OF_BBQ and number.subset == RANDOM:
+        yield _row("T3", OF_BBQ[number.metric], number)
+    elif number.metric == "accept_accuracy":
+        table = _verified(number, numbers)
+        yield _row(table, number.subset, number)
+        if isinstance(number.score, HeldOutVerification):
+            for name, share in number.score.categories.items():
+                yield _row(table, f"{number.subset}, {name}", number, share)
+            yield _row(table, f"{number.subset}, tuned", number, number.score.tuned)
+            for name, share in number.score.tuned_categories.items():
+                yield _row(table, f"{number.subset}, {name}, tuned", number, share)
+    elif number.metric in ("accuracy_single", "accuracy_multi") and number.subset in {ALL, *_categories(numbers)}:
+        arm = "single-turn" if number.metric == "accuracy_single" else "multi-turn"
+        yield _row("T6", f"{part}, {arm}", number)
+
+
+def _verified(number: Number, numbers: Sequence[Number]) -> str:
+    """Which table has these answers: 3 those of the paper's questions, 4 those of benchmarks, T4 those of BBQ alone."""
+    found = _categories(numbers)
+    return "T4" if found == {RANDOM} else "3" if found & {*WITH_TRUTH} else "4"
+
+
+def _categories(numbers: Sequence[Number]) -> set[str]:
+    """Those whose answers can be verified."""
+    return {number.subset for number in numbers if number.metric == "reject_all"}
+
+
+def _row(table: str, column: str, number: Number, value: float | None = None) -> dict[str, Any]:
+    return {"table": table, "column": column, **paper_row(number, value=value)}

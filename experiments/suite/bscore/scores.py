@@ -1,0 +1,204 @@
+"""The numbers that only this experiment has: coverage, orders, the gate, the course along the turns, and confidence."""
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from ....metrics import (
+    UNIT,
+    Ratio,
+    Resampling,
+    Score,
+    cluster_mean,
+    order_effect,
+    ratio_of_sums,
+    settling_turn,
+    turn_slopes,
+)
+from ....metrics.contract import Floats
+from ....metrics.inference import moment_interval
+from ....metrics.number import Number
+from ....metrics.tables.samples import ALL
+from ...materials.choices.sources import EASY
+from ...run.scores import gate, resampling
+from .config import CATEGORY as DISTRIBUTION
+from .config import BScoreConfig
+from .samples import GREEDY, NUMBERS, Asked, MethodView, clusters, parts, views
+
+
+def own_scores(config: BScoreConfig, beliefs: pd.DataFrame) -> Iterator[Number]:
+    """Of each method: coverage, what the order of the options does, how far easy questions are above chance, the course
+    of B along the turns and where it settles, distance from named distributions, and the confidence that is stated.
+    """
+    for view in views(config, beliefs):
+        make = _Make(view.method, resampling(config))
+        for subset, asked in parts(view.asked).items():
+            yield make.mean("coverage_single", asked, lambda question: question.coverage.mean(), subset)
+            if view.held and (in_conversation := [question for question in asked if len(question.multi)]):
+                yield make.mean(
+                    "coverage_multi", in_conversation, lambda question: question.coverage_multi.mean(), subset
+                )
+            yield from _orders(make, asked, subset)
+        yield from _gate(config, make, view)
+        if view.held:
+            yield from _along(make, view)
+        yield from _distances(make, view)
+        if view.method == view.base:
+            yield from _stated(make, view)
+
+
+SIGNED = ("above_chance", "top_b_turn")
+"""Means that can be below 0; all others are probabilities."""
+
+
+@dataclass(frozen=True)
+class _Make:
+    """Makes the numbers of one method."""
+
+    method: str
+    how: Resampling
+
+    def number(self, metric: str, score: Score, subset: str = "", quantity: str = "", kind: str = "exact") -> Number:
+        named: dict[str, Any] = {"metric": metric, "method": self.method, "kind": kind, "subset": subset or ALL}
+        if not score.ci_method and score.status == "ok":
+            score = replace(score, ci_method=f"none: {score.n_clusters} clusters")
+        return Number(score=score, quantity=quantity, **named)
+
+    def mean(
+        self, metric: str, asked: Sequence[Asked], value: Callable[[Asked], float], subset: str = "", quantity: str = ""
+    ) -> Number:
+        """Of a value of each question; its interval is over what they share."""
+        values = np.array([value(question) for question in asked], dtype=np.float64)
+        within = (-1.0, 1.0) if metric in SIGNED else UNIT
+        return self.number(metric, cluster_mean(values, clusters(asked), within=within, how=self.how), subset, quantity)
+
+    def ratio(self, metric: str, asked: Sequence[Asked], sums: Floats, subset: str, quantity: str) -> Number:
+        """Of two columns' sums over questions."""
+        return self.number(metric, ratio_of_sums(sums, clusters(asked), within=UNIT, how=self.how), subset, quantity)
+
+
+def _orders(make: _Make, asked: Sequence[Asked], subset: str) -> Iterator[Number]:
+    """How far an order moves the distribution, and how much of what tells options apart is the order."""
+    several = [question for question in asked if len(question.orders) > 1]
+    if not several:
+        return
+    effects = {question.item: order_effect(question.orders) for question in several}
+    quantity = "mean distance (total variation) of an order's distribution from that over all orders"
+    yield make.mean("order_effect", several, lambda question: effects[question.item].moved, subset, quantity)
+    sums = np.array([[effects[question.item].of_order, effects[question.item].of_options] for question in several])
+    quantity = "share of the variance between options, over all orders, that the order makes"
+    yield make.ratio("order_share", several, sums, subset, quantity)
+
+
+def _gate(config: BScoreConfig, make: _Make, view: MethodView) -> Iterator[Number]:
+    """The competence gate: coverage afresh and in conversation, and easy questions (METRICS W4). Beside it, how far
+    the probability of the true option is above chance.
+    """
+    masses = {"afresh": np.concatenate([question.coverage for question in view.asked])}
+    if view.held:
+        masses["in conversation"] = np.concatenate([question.coverage_multi.ravel() for question in view.held])
+    easy = [question for question in view.asked if question.category == EASY and question.truth is not None]
+    known: dict[str, Any] = {}
+    if easy:
+        right = np.array([float(question.balanced.argmax() == question.truth) for question in easy])
+        known = {"easy_correct": right, "easy_groups": [question.item for question in easy]}
+        known["chance"] = float(np.mean([1 / question.k for question in easy]))
+        quantity = "P(the true option) less 1/k, of easy questions"
+        yield make.mean("above_chance", easy, _above_chance, EASY, quantity)
+    yield gate(config, view.method, coverage=masses, **known)
+
+
+def _above_chance(question: Asked) -> float:
+    assert question.truth is not None
+    return float(question.balanced[question.truth] - 1 / question.k)
+
+
+def _along(make: _Make, view: MethodView) -> Iterator[Number]:
+    """B of the likeliest option at each turn, the slope of the update at each, and where it settles."""
+    for subset, asked in parts(view.held).items():
+        for which, name in enumerate(("top_single", "top_multi")):
+            quantity = f"P of the option that is likeliest afresh, {('afresh', 'in conversation')[which]}"
+            yield make.mean(name, asked, _top_mean(which), subset, quantity)
+        for turn in range(asked[0].multi.shape[1]):
+            value = _top_at(turn)
+            yield make.mean("top_b_turn", asked, value, ", ".join(filter(None, (subset, f"turn {turn + 1}"))))
+        paths = np.vstack(
+            [question.adjusted.transpose(0, 2, 1).reshape(-1, question.adjusted.shape[1]) for question in asked]
+        )
+        groups = np.repeat(clusters(asked), [question.adjusted.shape[0] * question.k for question in asked])
+        for turn, slope in enumerate(turn_slopes(paths, groups, how=make.how), 1):
+            quantity = "slope of the next update on the distribution at the turn; 0 for a martingale"
+            yield make.number("M_turn", slope, ", ".join(filter(None, (subset, f"turn {turn}"))), quantity)
+        settled = settling_turn(paths, groups, how=make.how)
+        yield make.number("settles", settled, subset, "first turn from which the distribution is a martingale")
+
+
+def _top_mean(which: int) -> Callable[[Asked], float]:
+    return lambda question: float(question.means()[which][question.balanced.argmax()])
+
+
+def _top_at(turn: int) -> Callable[[Asked], float]:
+    return lambda question: float(question.b[:, turn, question.balanced.argmax()].mean())
+
+
+def _distances(make: _Make, view: MethodView) -> Iterator[Number]:
+    """Total variation from the distribution that was asked for, afresh and in conversation."""
+    asked = [(question, question.target) for question in view.asked if question.target is not None]
+    for question, target in asked:
+        fresh = np.abs(question.balanced - target).sum() / 2
+        yield make.mean("tv_single", [question], lambda _, value=fresh: value, question.item, "total variation, afresh")
+    for question, target in [both for both in asked if len(both[0].multi)]:
+        by_run = np.abs(question.multi - target).sum(axis=2) / 2
+        for name, values in (
+            ("tv_turn", by_run.mean(axis=1)),
+            ("tv_multi", np.abs(question.multi.mean(axis=1) - target).sum(axis=1) / 2),
+        ):
+            of_what = {"tv_turn": "of a turn, their mean", "tv_multi": "of the mean over a conversation"}[name]
+            score = cluster_mean(values, np.arange(len(values)), within=UNIT, how=make.how)
+            yield make.number(name, score, question.item, f"total variation, {of_what}")
+
+
+def _stated(make: _Make, view: MethodView) -> Iterator[Number]:
+    """The confidence of each category, and how it goes with |B|. An answer without a number has none."""
+    for way in (NUMBERS, GREEDY):
+        every = [question for question in view.held if way in question.confidence and question.category != DISTRIBUTION]
+        suffix = "" if way == NUMBERS else f"_{way}"
+        for subset, asked in parts(every).items() if every else ():
+            means = {question.item: _known_mean(question.confidence[way]) for question in asked}
+            mean = make.mean(f"confidence{suffix}", asked, lambda question, of=means: of[question.item], subset)
+            yield replace(mean, kind="verbal")
+            pairs = [(question.confidence[way], np.abs(question.b.mean(axis=(0, 1)))) for question in asked]
+            known = [(conf[ok], b[ok]) for conf, b in pairs for ok in [np.isfinite(conf)]]
+            yield replace(_correlation(make, f"confidence_b{suffix}", asked, known, subset), kind="verbal")
+
+
+def _known_mean(values: Floats) -> float:
+    known = values[np.isfinite(values)]
+    return float(known.mean()) if len(known) else np.nan
+
+
+def _correlation(
+    make: _Make, metric: str, asked: Sequence[Asked], pairs: Sequence[tuple[Floats, Floats]], subset: str
+) -> Number:
+    """Of confidence and |B| over options."""
+    rows = np.array(
+        [[len(x), x.sum(), y.sum(), (x * x).sum(), (y * y).sum(), (x * y).sum()] for x, y in pairs], dtype=np.float64
+    )
+
+    def statistic(sums: Floats) -> Floats:
+        n, x, y, xx, yy, xy = sums.T
+        with np.errstate(divide="ignore", invalid="ignore"):
+            return (xy - x * y / n) / np.sqrt((xx - x * x / n) * (yy - y * y / n))
+
+    groups = clusters(asked)
+    estimate, n = float(statistic(rows.sum(axis=0)[None])[0]), len({*groups})
+    counts: dict[str, Any] = {"n_rows": int(rows[:, 0].sum()), "n_clusters": n}
+    quantity = "correlation of the stated confidence and |B|, over options"
+    if n < 2 or not np.isfinite(estimate):
+        score = Ratio(ratio=estimate, status="one_cluster" if n < 2 else "constant", **counts)
+        return make.number(metric, score, subset, quantity)
+    interval = moment_interval(rows, groups, statistic, how=make.how)
+    return make.number(metric, Ratio(ratio=estimate, **counts, **interval.fields()), subset, quantity)

@@ -1,0 +1,300 @@
+"""The stored instances as samples: of rejections, forks, and sampled beside exact beliefs, and the numbers that only
+this experiment has (METRICS B8, B11).
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import ClassVar
+
+import numpy as np
+import pandas as pd
+
+from ....metrics import Resampling, Score, cluster_mean, reliability_icc, word_identity_null
+from ....metrics.contract import Floats
+from ....metrics.number import Number
+from ....metrics.tables.belief_parts import BeliefTable, StoredTables
+from ....metrics.tables.cells import Array
+from ....metrics.tables.sample_rows import joined, part_of
+from ....metrics.tables.samples import ALL, Forks, Options, Readouts, Sample
+from ...materials.entities import window_name
+from ...run.readouts import SAMPLED
+from ...run.scores import resampling
+from .ask import POSTERIOR, PRIOR
+from .config import ConsistencyConfig
+from .instances import (
+    AFTER,
+    BEFORE,
+    FORKS,
+    INSTANCES,
+    MENTIONED,
+    READOUTS,
+    REVEAL,
+    SECOND_METRICS,
+    SECOND_REJECTIONS,
+    SHARES,
+    WORDS,
+    YES,
+    stored_tables,
+)
+
+BALANCED = "template-balanced"
+LIKELIER, UNLIKELIER = "prefilled turn likelier", "prefilled turn unlikelier"
+ONE_REJECTION, TWO_REJECTIONS = "1 rejection", "2 rejections"
+CONTROL = "choice written down"
+ABOUT = ("kind", "temperature", "template", "place", "item", "cluster", "why", "rejected", "coverage")
+ANSWERS = ("n_prior", "n_posterior")
+"""Columns of answers; exact beliefs have none."""
+OF_PARTS = ("forced_logp", "order")
+"""Columns by which instances are parted, besides those that every instance has."""
+
+
+def samples(config: ConsistencyConfig, beliefs: BeliefTable) -> Iterator[Sample]:
+    """See `Experiment.samples`. The rows of one method are in memory at a time."""
+    tables = stored_tables(beliefs)
+    methods = tables.methods(INSTANCES)
+    keys: Array | None = None  # methods whose rows stand at the same places share them
+    for method in methods:
+        rows = tables.read(INSTANCES, method, [*ABOUT, *OF_PARTS]).reset_index(drop=True)
+        whole = options(tables, method, rows)
+        keys = whole.keys if keys is None or not np.array_equal(keys, np.asarray(whole.keys)) else keys
+        yield from _of_method(config, tables, replace(whole, keys=keys), rows)
+    for method in methods:
+        if (tables.read(INSTANCES, method, ["estimate"])["estimate"] == SAMPLED).all():
+            yield _beside_exact(tables, method)
+    yield from _forks(tables)
+
+
+def _of_method(
+    config: ConsistencyConfig, tables: StoredTables, whole: Options, rows: pd.DataFrame
+) -> Iterator[Options]:
+    """All instances at temperature 1, with what the gate looks at besides, then each template and each part."""
+    plain = (rows["temperature"] == 1).to_numpy()
+    templates = rows["template"][plain]
+    every = part_of(whole, plain, ALL)
+    yield replace(
+        every,
+        template=templates.to_numpy(),
+        mentioned=_masses(tables, whole.method, MENTIONED)[plain],
+        min_coverage=config.low_coverage,
+    )
+    yield replace(every, subset=BALANCED, strata=templates.to_numpy())
+    for template in templates.unique():
+        yield part_of(every, (templates == template).to_numpy(), str(template))
+    for subset, chosen in parts(config, rows).items():
+        yield part_of(whole, chosen.to_numpy(), subset)
+
+
+def parts(config: ConsistencyConfig, table: pd.DataFrame) -> dict[str, pd.Series]:
+    """Which instances meet a condition: temperature, coverage, order and likelihood of the words, and likelihood of the
+    prefilled turn.
+
+    Args:
+        config: says which conditions.
+        table: instances of one method at all temperatures.
+    """
+    plain = table["temperature"] == 1
+    windows = config.entities.windows
+    chosen = {f"T = {t:g}": table["temperature"] == t for t in sorted(table["temperature"].unique())}
+    chosen = chosen if config.temperatures else {}
+    chosen |= {f"coverage >= {least:g}": plain & (table["coverage"] >= least) for least in config.coverage_thresholds}
+    if config.orders != "one":
+        chosen |= {f"order {order}": plain & (table["order"] == order) for order in sorted(table["order"].unique())}
+    for name in map(window_name, windows if len(windows) > 1 else ()):
+        chosen[name] = plain & table["item"].str.startswith(f"{name}:")
+    if (forced := table["forced_logp"].where(plain)).notna().any():
+        middle = forced.groupby(table["template"]).transform("median")
+        chosen |= {LIKELIER: plain & (forced > middle), UNLIKELIER: plain & (forced <= middle)}
+    return chosen
+
+
+def options(tables: StoredTables, method: str, rows: pd.DataFrame) -> Options:
+    """All instances of a method as a sample (arguments: `ABOUT` of them in `rows`)."""
+    before, after = (_masses(tables, method, columns) for columns in (BEFORE, AFTER))
+    alone = _words_alone(tables, method, rows, before, after)
+    answers = tables.read(INSTANCES, method, ANSWERS)
+    counted = answers.notna().all(axis=1).any()
+    return Options(
+        kind=str(rows["kind"].iloc[0]),
+        method=method,
+        prior=before,
+        posterior=after,
+        words_prior=alone,
+        words_posterior=alone,
+        rejected=rows["rejected"].to_numpy(),
+        position=rows["place"].to_numpy(),
+        clusters=rows["cluster"].to_numpy(),
+        keys=joined(rows["item"].to_numpy(), rows["place"].to_numpy()),
+        why=rows["why"].to_numpy(dtype=object),
+        **{name: answers[name].to_numpy() for name in ANSWERS if counted},
+    )
+
+
+def _masses(tables: StoredTables, method: str, columns: tuple[str, ...]) -> Floats:
+    """[n, 3] of the words."""
+    read = tables.read(INSTANCES, method, columns)
+    return np.array([read[name].to_numpy() for name in columns]).T
+
+
+def _words_alone(tables: StoredTables, method: str, rows: pd.DataFrame, before: Floats, after: Floats) -> Floats:
+    """[n, 3] shares that the words of each instance would have without any context; NaN at other temperatures than 1.
+
+    Each read-out is replaced by one that knows how likely each word is on the whole, and nothing of what was said
+    (METRICS W3). Between two such read-outs the ratio of two words never moves: on two classes they score a perfect 1,
+    and no score can rise above them. On three classes they give the rejected word its usual share, and can be beaten.
+    """
+    at = np.flatnonzero(rows["temperature"] == 1)
+    first = (~rows["item"].iloc[at].duplicated()).to_numpy()  # with each item's first instance comes its prior
+    ends = np.arange(len(at)) + np.cumsum(first)
+    starts = ends[first] - 1
+    masses = np.empty((len(at) + len(starts), 3))
+    masses[ends], masses[starts] = after[at], before[at[first]]
+    words, clusters = np.empty(masses.shape, dtype=object), np.empty(len(masses), dtype=object)
+    for i, name in enumerate(WORDS):
+        word = tables.read(INSTANCES, method, [name])[name].to_numpy()[at]
+        words[ends, i], words[starts, i] = word, word[first]
+    cluster = rows["cluster"].to_numpy()[at]
+    clusters[ends], clusters[starts] = cluster, cluster[first]
+    with np.errstate(divide="ignore"):
+        null = word_identity_null(np.log(masses, out=masses), words, clusters)
+    alone = np.full((3, len(rows)), np.nan).T
+    alone[at] = null.null_prob[ends]
+    return alone
+
+
+def _beside_exact(tables: StoredTables, method: str) -> Readouts:
+    """Sampled instances, and those that they derive from (METRICS B8)."""
+    columns = ("alpha_prior", "alpha_post")
+    sampled = tables.read(INSTANCES, method, ["kind", "of", "cluster", *columns])
+    every = pd.concat([tables.read(INSTANCES, name, ["readout_id", *columns]) for name in tables.methods(INSTANCES)])
+    pairs = every.merge(sampled, left_on="readout_id", right_on="of", suffixes=("_exact", ""), validate="one_to_one")
+    return Readouts(
+        kind=str(sampled["kind"].iloc[0]),
+        method=method,
+        free=np.vstack([two_classes(pairs[name]) for name in columns]),
+        closed=np.vstack([two_classes(pairs[f"{name}_exact"]) for name in columns]),
+        context=np.repeat(["prior", "posterior"], len(pairs)),
+        clusters=np.tile(pairs["cluster"].to_numpy(), 2),
+    )
+
+
+def two_classes(alpha: pd.Series) -> np.ndarray:
+    """[n, 2] shares of the two words."""
+    return np.column_stack([alpha, 1 - alpha])
+
+
+def _forks(tables: StoredTables) -> Iterator[Forks]:
+    """Per method of revealing: nothing written down, and the positive control."""
+    for control in (False, True):
+        for method in tables.methods(FORKS):
+            rows = tables.read(FORKS, method, ["item", "cluster", "hidden", "coverage", *YES, *REVEAL])
+            rows = rows[(rows["hidden"] >= 0) == control]
+            yield Forks(
+                kind="exact",
+                method=method,
+                subset=CONTROL if control else ALL,
+                q=rows[[*YES]].to_numpy(),
+                r=rows[[*REVEAL]].to_numpy(),
+                coverage=rows["coverage"].to_numpy(),
+                clusters=rows["cluster"].to_numpy(),
+                keys=joined(rows["item"].to_numpy(), rows["hidden"].to_numpy()),
+            )
+
+
+# How much of the score is the order in which the words were listed? (METRICS B11)
+
+
+@dataclass(frozen=True, kw_only=True)
+class OrderShare(Score):
+    """One-way components of variance: triples, and the orders of a triple. Interval over triples."""
+
+    headline: ClassVar[str] = "share"
+    share: float
+    """Of the variance of a score, what two orders of one triple differ by: 1 - ICC(1). Not cut at 1, which it exceeds
+    by chance where triples hardly differ."""
+    order_variance: float
+    """Between the orders of a triple; of exact beliefs nothing else varies there, of sampled ones the sampling does."""
+    n_orders: int
+
+
+def order_share(config: ConsistencyConfig, table: pd.DataFrame, metric: str = "c2") -> OrderShare:
+    """The share for one method.
+
+    Args:
+        config: of the run.
+        table: instances of one method. A triple's score in one order is the mean over its instances.
+        metric: the score; a triple in one of whose orders no instance has it is dropped and counted.
+    """
+    scores = table.pivot_table(metric, "cluster", "order", aggfunc="mean", dropna=False)
+    icc = reliability_icc(scores, groups=np.arange(len(scores)), how=resampling(config))
+    return OrderShare(
+        share=1 - icc.icc1,
+        order_variance=float(scores.dropna().var(axis=1, ddof=1).mean()),
+        n_orders=scores.shape[1],
+        n_rows=icc.n_rows,
+        n_clusters=icc.n_clusters,
+        n_dropped=icc.n_dropped,
+        reasons=icc.reasons,
+        status=icc.status,
+        se=icc.se,
+        ci_lo=1 - icc.ci_hi,
+        ci_hi=1 - icc.ci_lo,
+        ci_method=icc.ci_method,
+        params={**icc.params, "metric": metric},
+    )
+
+
+# The numbers that only this experiment has.
+
+
+def own_scores(config: ConsistencyConfig, beliefs: BeliefTable) -> Iterator[Number]:
+    """Of each method: coverage, what the order of the words makes, the prior's shares by position, thoughts that were
+    not closed, and second rejections.
+    """
+    tables = stored_tables(beliefs)
+    for method in tables.methods(INSTANCES):
+        table = tables.read(
+            INSTANCES,
+            method,
+            ["kind", "cluster", "item", "temperature", "template", "coverage", *OF_PARTS, "c2", *SECOND_METRICS],
+        )
+        make = _Make(method, str(table["kind"].iloc[0]), resampling(config))
+        every = table[table["temperature"] == 1]
+        for subset, chosen in parts(config, table).items():
+            yield make.mean("coverage", table[chosen], subset=subset)
+        if config.orders != "one":
+            yield make.number("order_share", order_share(config, every))
+        yield from _of_readouts(make, tables)
+        if method in tables.methods(SECOND_REJECTIONS):
+            twice = tables.read(SECOND_REJECTIONS, method, ["cluster", *SECOND_METRICS])
+            for subset, rows in ((ONE_REJECTION, every[every["template"] == "reject"]), (TWO_REJECTIONS, twice)):
+                yield from (make.mean(metric, rows, subset=subset) for metric in SECOND_METRICS)
+
+
+@dataclass(frozen=True)
+class _Make:
+    """Makes the numbers of one method."""
+
+    method: str
+    kind: str
+    how: Resampling
+
+    def number(self, metric: str, score: Score, subset: str = ALL) -> Number:
+        return Number(metric=metric, method=self.method, kind=self.kind, subset=subset, score=score)
+
+    def mean(self, metric: str, rows: pd.DataFrame, values: pd.Series | None = None, subset: str = ALL) -> Number:
+        """Of the values, or of the column of that name, with its interval over triples (METRICS B11)."""
+        values = rows[metric] if values is None else values
+        return self.number(metric, cluster_mean(values.to_numpy(), rows["cluster"].to_numpy(), how=self.how), subset)
+
+
+def _of_readouts(make: _Make, tables: StoredTables) -> Iterator[Number]:
+    readouts = tables.read(READOUTS, make.method, ["scenario", "cluster", "coverage", "unclosed", "thoughts", *SHARES])
+    unclosed = readouts["unclosed"] / readouts["thoughts"]
+    if unclosed.notna().any():
+        yield make.mean("unclosed", readouts, unclosed)
+    for scenario in (PRIOR, POSTERIOR):
+        rows = readouts[readouts["scenario"] == scenario]
+        yield make.mean(f"coverage_{scenario}", rows, rows["coverage"])
+    priors = readouts[readouts["scenario"] == PRIOR]
+    for place, name in enumerate(SHARES):
+        yield make.mean(f"prior_share_position_{place + 1}", priors, priors[name])

@@ -1,0 +1,176 @@
+"""What the report of a map shows beside the numbers: controls, the map and its profiles, and the pairs."""
+
+from collections.abc import Mapping, Sequence
+from itertools import cycle
+
+import numpy as np
+import pandas as pd
+
+from ....metrics.number import Number
+from ...report.figures import chart
+from ...report.findings import Column, Figure, Findings, Gallery, Instance, Table, Transcript
+from ...report.marks import Axis, Mark, band, cells, line, points, rule
+from ...report.svg import INK
+from ...run.experiment import Transcripts
+from ...run.galleries import gallery
+from .ask import BASE, DONOR, EVERYTHING
+from .samples import SHARE, UPDATE, Map, Place, log_odds, maps, metric_name
+
+CELL_INCHES = (0.52, 0.34)
+LEFT_INCHES = 1.35
+"""For the names of the spans."""
+MARKERS = {"x": "×", "+": "+", "^": "△", "s": "□"}
+"""Of controls, and how they are written."""
+
+
+def map_figure(mapped: Map) -> Figure:
+    """Spans by layers: the transfer of each cell as a colour and a number."""
+    spans, layers = _axes(mapped)
+    width, height = CELL_INCHES
+    x, y = map_axes(mapped)
+    return chart(
+        "Where is the change carried?",
+        [("", [map_cells(mapped)])],
+        "Transfer: share of the change in log-odds from base to source that comes along when one span's rows are "
+        "patched at one layer, both directions averaged. 1: the cell carries all of it; 0: nothing. Spans in their "
+        "order in the prompt. Framed and bold: the band over all cells (max-T) leaves out 0, and what is moved is "
+        "above numerical error; a framed .00 is little, not nothing.",
+        x=x,
+        y=y,
+        side=(width * len(layers), height * len(spans)),
+        left=LEFT_INCHES,
+    )
+
+
+def map_axes(mapped: Map) -> tuple[Axis, Axis]:
+    """The layers and the spans."""
+    spans, layers = _axes(mapped)
+    names = ["emb." if layer < 0 else str(layer) for layer in layers]
+    label = "after block (emb.: before the first)"
+    return Axis(label, ticks=range(len(layers)), names=names), Axis(ticks=range(len(spans)), names=spans)
+
+
+def map_cells(mapped: Map) -> Mark:
+    """The cells of a map, a row each span and a column each layer."""
+    spans, layers = _axes(mapped)
+    grid = [[mapped.get(Place(span, layer)) for layer in layers] for span in spans]
+    return cells(
+        [[np.nan if cell is None else cell.transfer for cell in row] for row in grid],
+        signed=True,
+        written=[["" if cell is None else _number(cell.transfer) for cell in row] for row in grid],
+        framed=[[cell is not None and cell.off_zero for cell in row] for row in grid],
+        size=8,
+    )
+
+
+def profile_figure(mapped: Map, controls: Mapping[str, Map]) -> Figure:
+    """A panel for each span: transfer over layers with its band, and the controls by their names."""
+    scores = [score for own in (mapped, *controls.values()) for score in own.values()]
+    shown = [x for s in scores for x in (s.transfer, s.band_lo, s.band_hi) if np.isfinite(x)]
+    low, high = min([0.0, *shown]), max([1.0, *shown])
+    margin = 0.05 * (high - low)
+    panels = []
+    for span in _axes(mapped)[0]:
+        own = {place.layer: score for place, score in mapped.items() if place.span == span}
+        layers, lo, hi = list(own), [score.band_lo for score in own.values()], [score.band_hi for score in own.values()]
+        marks = [band(layers, lo, hi, "band of all cells", alpha=0.25)]
+        for marker, (name, control) in zip(cycle(MARKERS), controls.items(), strict=False):
+            there = {place.layer: score.transfer for place, score in control.items() if place.span == span}
+            marks.append(points(list(there), list(there.values()), name, size=25, color=INK, marker=marker))
+        marks.append(line(layers, [score.transfer for score in own.values()], SOURCE, dots=2.5))
+        panels.append((span, [*marks, rule(0, width=0.6), rule(1, width=0.6)]))
+    names = ", ".join(f"{sign} {name}" for sign, name in zip(cycle(MARKERS.values()), controls, strict=False))
+    return chart(
+        "How does each span's share go over the layers?",
+        panels,
+        "Transfer with the band that holds for all cells of the map at once; -1 is before the first block. Controls: "
+        f"{names or 'none'}.",
+        x=Axis("after block"),
+        y=Axis("transfer", (low - margin, high + margin)),
+        columns=4,
+    )
+
+
+def _axes(cells: Map) -> tuple[list[str], list[int]]:
+    """The spans in their order, and the layers."""
+    return list(dict.fromkeys(place.span for place in cells)), sorted({place.layer for place in cells})
+
+
+def _number(transfer: float) -> str:
+    """Two decimals, without the zero before them and without the sign of a zero."""
+    written = f"{transfer:.2f}".replace("-0.00", "0.00")
+    return "–" if np.isnan(transfer) else written.replace("0.", ".", 1) if abs(transfer) < 0.995 else written
+
+
+# What the report of a map shows beside the numbers.
+
+QUESTION = (
+    "Two contexts that differ in a word lead to different answers: the base speaks for one option, the source for "
+    "another. The source's residual stream, all of it, is put in place of the base's at the tokens of one span after "
+    "one block, and the base is read again; and the other way round. What moves the answer there carries what the "
+    "answer depends on. All read-outs are exact."
+)
+COLUMNS = (
+    Column(UPDATE, "update", "mean change of log-odds from base to source, in nats; what transfer is a share of"),
+    Column(SHARE, "change of share", "of the first option among the two when the context speaks against it"),
+    Column(EVERYTHING, "total effect", "transfer of all spans at all layers at once; must be 1"),
+)
+SOURCE = "source"
+"""What a page calls the donor."""
+
+
+def findings(beliefs: pd.DataFrame, numbers: Sequence[Number], transcripts: Transcripts) -> Findings:
+    """The controls, the map, its profiles, and the pairs."""
+    drawn = maps(beliefs, numbers)
+    controls = {name: cells for name, cells in drawn.items() if name != DONOR}
+    return Findings(
+        question=QUESTION,
+        columns=COLUMNS,
+        tables=[_control_table(controls)] if controls else [],
+        figures=[map_figure(drawn[DONOR]), profile_figure(drawn[DONOR], controls)],
+        gallery=_gallery(beliefs, transcripts),
+    )
+
+
+def _control_table(controls: Mapping[str, Map]) -> Table:
+    """The cells in which the controls were read, beside the source."""
+    first = next(iter(controls))
+    return Table(
+        "Do the controls carry anything?",
+        "The same cells with rows of other contexts, as a share of the same change. A source with the same answer "
+        "should bring nothing. An unrelated one brings no answer but takes away the own one; where a cell is all that "
+        "counts, that alone is worth a half, for both directions meet in the middle. Intervals are of each cell alone.",
+        (
+            Column(metric_name(DONOR), SOURCE, f"transfer from the {SOURCE}"),
+            *(Column(metric_name(name), name, f"transfer from the {name}") for name in controls),
+        ),
+        tuple(map(str, controls[first])),
+        metric=metric_name(first),
+    )
+
+
+def _gallery(beliefs: pd.DataFrame, transcripts: Transcripts) -> Gallery:
+    """Every pair, the largest change first."""
+    readouts = log_odds(beliefs[beliefs["scenario"].isin((BASE, DONOR))])
+    by_item = readouts.pivot(index="item", columns="scenario", values=["log_odds", "readout_id"])
+    change = by_item["log_odds", DONOR] - by_item["log_odds", BASE]
+
+    def instance(i: int, said: Mapping[str, Transcript]) -> Instance:
+        row = by_item.iloc[i]
+        base, donor = (said[row["readout_id", name]] for name in (BASE, DONOR))
+        first, second, *_ = base["options"]
+        before, after = row["log_odds", BASE], row["log_odds", DONOR]
+        facts = f"log-odds of {first} against {second}: {before:+.2f} in the base, {after:+.2f} in the source"
+        return Instance([str(by_item.index[i])], after - before, facts, [(BASE, base), (SOURCE, donor)])
+
+    return gallery(
+        change.to_numpy(dtype=np.float64),
+        lambda i: [str(by_item["readout_id", name].iloc[i]) for name in (BASE, DONOR)],
+        instance,
+        transcripts,
+        facets=["pair"],
+        score="change",
+        said="pairs, the largest change",
+        seed=0,
+        most=len(by_item),
+    )

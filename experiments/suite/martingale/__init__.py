@@ -1,0 +1,142 @@
+"""Do beliefs drift where the prior points? METRICS A, on the model's own belief after every step of reasoning.
+
+An item is a question; its trajectories, under each kind of reasoning and system prompt, are made once and read by every
+kind of belief, from a context that holds the steps so far and nothing later.
+"""
+
+from collections.abc import Sequence
+from dataclasses import asdict
+from itertools import chain, groupby
+from operator import itemgetter
+
+from ....hooks.lm import LanguageModel
+from ....metrics.consistency.competence import COVERAGE, EVIDENCE, PARSED, RESPONDING
+from ...materials.trajectories import SampleSource, Trajectory, chains, debates, thoughts
+from ...run.experiment import Experiment, Item, Question, Read, delegated
+from ...run.readouts import read_questions
+from ...run.stated_beliefs import judge_rows, stated_rows
+from .ask import (
+    along,
+    cells,
+    chain_request,
+    debate_request,
+    evidence,
+    exact_questions,
+    question_of,
+    questions,
+    shown,
+    starts,
+    thought_request,
+)
+from .config import MartingaleConfig, Reasoning
+from .page import findings, published
+from .readings import rated
+from .samples import own_scores, samples
+from .trajectories import as_transcript, control_rows, stored_trajectories
+
+Key = tuple[Reasoning, str]
+
+
+class Martingale(Experiment):
+    """The experiment."""
+
+    name = "martingale"
+    summary = "do beliefs drift where the prior points?"
+    unit = "questions; `items` counts those of one domain"
+    headline = "M"
+    gate = (COVERAGE, PARSED, EVIDENCE, RESPONDING)
+    config_type = MartingaleConfig
+    by_parts = True
+    conditions = frozenset({"generation", "debate", "sampling", "stated.draws", "thoughts"})
+    choices = frozenset(
+        {"domains", "reasoning", "chains", "trajectories", "doob", "most_unparsed", "gate_urns"}
+        | {"stated.numbers", "stated.greedy", "stated.sampled"}
+    )
+
+    def items(self, config: MartingaleConfig) -> list[Item]:
+        """The questions, domain by domain."""
+        if config.trajectories:
+            # a run that does not fit is found out before the model is loaded
+            stored_trajectories(config.model_dump_json())
+        numbers: dict[str, int] = {}
+        found = []
+        for domain, question in questions(config):
+            i = numbers[domain] = numbers.get(domain, -1) + 1
+            content = {"domain": domain, "question": asdict(question)}
+            found.append(Item(f"{domain}-{i:04}", f"{domain} {question.cluster}", content))
+        return found
+
+    def questions(self, config: MartingaleConfig, item: Item) -> list[Question]:
+        """The exact read-outs at every start, and along evidence."""
+        return exact_questions(config, self.places(config, item))
+
+    places = delegated(starts)
+
+    def read(self, config: MartingaleConfig, item: Item, lm: LanguageModel) -> Read:
+        """Make the trajectories, then read all kinds of belief after each of their steps."""
+        made = trajectories(config, item, lm)
+        every = [one for own in made.values() for one in own]
+        places = [one for key, own in made.items() for one in along(config, item, *key, own)]
+        exact = read_questions(self.name, config, item, exact_questions(config, places), lm)
+        rows, said = stated_rows(config, places, lm)
+        judged, heard = judge_rows(config, lambda judge: shown(item, every, places, whole=judge.sees == "whole"), lm)
+        rows += judged
+        if config.doob.continuations:
+            for (reasoning, prompt), own in made.items():
+                rows += control_rows(config, item, prompt, own, lm) if reasoning == "cot" else []
+        where = {"experiment": self.name, "item": item.id, "cluster": item.cluster}
+        outcome = {"outcome": question_of(item).outcome}
+        return Read(
+            [*({**row, **outcome} for row in exact.rows), *({**where, **row, **outcome} for row in rows)],
+            [*map(as_transcript, every), *exact.transcripts, *said, *heard],
+            exact.cost,
+            exact.captured,
+        )
+
+    samples = delegated(samples)
+    own_scores = delegated(own_scores)
+    rated = delegated(rated)
+    published = delegated(published)
+    findings = delegated(findings)
+
+
+def trajectories(config: MartingaleConfig, item: Item, lm: LanguageModel) -> dict[Key, list[Trajectory]]:
+    """Those of an item; all of a kind of reasoning are sampled together, or taken from the run that has them."""
+    kept = stored_trajectories(config.model_dump_json()) if config.trajectories else None
+    made: dict[Key, list[Trajectory]] = {}
+    for kind, keys in groupby(cells(config, item), key=itemgetter(0)):
+        prompts = [prompt for _, prompt in keys]
+        found = _of_kind(config, item, kind, prompts, lm, kept or lm)
+        made |= {(kind, prompt): own for prompt, own in zip(prompts, found, strict=True)}
+    if kept:
+        for one in chain.from_iterable(made.values()):
+            kept.check(one)
+    return made
+
+
+def _of_kind(
+    config: MartingaleConfig,
+    item: Item,
+    kind: Reasoning,
+    prompts: Sequence[str],
+    lm: LanguageModel,
+    source: SampleSource,
+) -> list[list[Trajectory]]:
+    """Those under each system prompt."""
+    sampling, draws, seed = config.generation, config.chains, config.seed
+    match kind:
+        case "cot":
+            asked = [chain_request(config, item, prompt) for prompt in prompts]
+            return chains(lm, source, asked, sampling, draws=draws, seed=seed)
+        case "thought":
+            asked = [thought_request(config, item, prompt) for prompt in prompts]
+            return thoughts(lm, source, asked, sampling, draws=draws, seed=seed)
+        case "debate":
+            asked = [debate_request(config, item, prompt) for prompt in prompts]
+            speech = sampling.model_copy(update={"max_new_tokens": config.debate.max_new_tokens})
+            return debates(lm, source, asked, speech, turns=config.debate.turns, draws=draws, seed=seed)
+        case "evidence":
+            return [[evidence(config, item, prompt)] for prompt in prompts]
+
+
+__all__ = ["Martingale", "MartingaleConfig"]

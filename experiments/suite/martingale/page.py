@@ -1,0 +1,440 @@
+"""What the report of a run shows beside the numbers, with its trajectories, and the paper's Table 1 (martingale-
+score).
+"""
+
+import math
+from collections.abc import Mapping, Sequence
+from itertools import permutations
+
+import numpy as np
+import pandas as pd
+
+from ....hooks.prompts.chat import Message
+from ....metrics import MartingaleScore
+from ....metrics.number import Number
+from ....metrics.tables.belief_parts import BeliefTable
+from ....metrics.tables.sample_rows import WHOLE
+from ....metrics.tables.samples import ALL
+from ...report.figures import Scores, chart, matrix, score_figure, scores_of
+from ...report.findings import Column, Figure, Findings, Gallery, Instance, Table, Transcript
+from ...report.marks import PALE, Axis, histogram, line, points, rule, unit
+from ...report.plotting import DASHED
+from ...report.svg import INK
+from ...run.experiment import Transcripts
+from ...run.galleries import gallery
+from .ask import RECALL, questions
+from .config import MartingaleConfig
+from .readings import CELL, TRAJECTORY, cell_names, pairs, readings, trajectory_statuses
+from .samples import MOST_SE, REACH, STATUSES, TRAJECTORIES
+from .trajectories import METHOD
+
+
+def paths(config: MartingaleConfig, table: pd.DataFrame, beliefs: BeliefTable, transcripts: Transcripts) -> Gallery:
+    """Every trajectory, or a sample; those that move the first method's belief most come first."""
+    key = TRAJECTORY[2:]
+    statuses = trajectory_statuses(beliefs)
+    statuses["draw"] = statuses.groupby([*CELL, "item"], sort=False).cumcount()
+    status = statuses.set_index(key)["status"]
+    first = table[table["method"] == table["method"].iloc[0]]
+    moved = first.groupby(key, sort=False)["belief"].agg(lambda own: own.iloc[-1] - own.iloc[0])
+    keys = [*moved.index]
+    names = [f"{item}/{reasoning}-{prompt}/{int(draw)}" for _, reasoning, prompt, item, draw in keys]
+    rows = {key: own for key, own in table.groupby(key, sort=False)}
+    return gallery(
+        moved.abs(),
+        lambda i: [names[i]],
+        lambda i, said: _instance(
+            said[names[i]], rows[keys[i]], [*keys[i][:3], str(status[keys[i]])], float(moved.iloc[i])
+        ),
+        transcripts,
+        facets=["domain", "reasoning", "prompt", "status"],
+        score="update",
+        said=f"trajectories; what moves the belief by {first['method'].iloc[0]} most comes",
+        seed=config.seed,
+    )
+
+
+def _instance(said: Transcript, rows: pd.DataFrame, facets: list[str], moved: float) -> Instance:
+    """The question with the belief before any step, then each step with the belief after it."""
+    n = int(rows["step"].max())
+    messages = list(said["messages"])
+    asked, steps = messages[: len(messages) - n], messages[len(messages) - n :]
+    by_step = [own for _, own in rows.groupby("step", sort=True)]
+    parts: list[list[Message]] = [asked, *([step] for step in steps)]
+    headings = ["before any step", *(f"after step {k}" for k in range(1, n + 1))]
+    return Instance(
+        facets=facets,
+        score=moved,
+        facts="; ".join(
+            f"{method} {' → '.join(map(_number, own['belief']))}" for method, own in rows.groupby("method", sort=False)
+        ),
+        conversations=[
+            (f"{heading}: {_beliefs(by_step[k])}", {**said, "messages": part, "answers": []})
+            for k, (heading, part) in enumerate(zip(headings, parts, strict=True))
+        ],
+    )
+
+
+def _beliefs(rows: pd.DataFrame) -> str:
+    return ", ".join(
+        f"{method} {_number(belief)}" + (f" ({status})" if math.isnan(belief) else "")
+        for method, belief, status in zip(rows["method"], rows["belief"], rows["status"], strict=True)
+    )
+
+
+def _number(belief: float) -> str:
+    return "–" if math.isnan(belief) else f"{belief:.2f}"
+
+
+# What the report of a run shows beside the numbers.
+
+M = Column(
+    "M",
+    "M, first to last",
+    "slope of the update on the prior over whole trajectories, each cell with an intercept of its own; 0: nothing to "
+    "foresee. By leaving out questions (CR3), t over those that carry it",
+)
+P = Column("M", "p of M", "of this slope, t over the questions that carry it", field="p")
+CARRY = Column("M", "G*", "effective number of questions that carry the slope", field="effective_clusters")
+TESTED = Column("tests_step", "p of any test", "smallest of slope, joint and conditional-moment test per step, "
+                "adjusted (Holm)", field="p")  # fmt: skip
+LEAST = Column("M", "minimum detectable effect", "smallest |M| that so many questions show with 80% power", field="mde")
+COLUMNS = (
+    M,
+    P,
+    CARRY,
+    LEAST,
+    TESTED,
+    Column("M_balanced", "M per step", "the same from each step to the next, questions weighing the same"),
+    Column("mean_update", "mean update", "posterior less prior; a drift that is the same for all is not in M"),
+    Column("reliability_wording", "reliability", "of one wording, over paraphrases: 1 less it is how far one wording's "
+           "noise pulls M down"),
+    Column("bias", "order bias", "P(yes) with the options in one order less that in the other; of a claim, framing "
+           "bias"),
+    Column("coverage", "coverage", "probability, or share, of answers that count", percent=True),
+    Column("unparsed", "no number", "read-outs without a belief", percent=True),
+)  # fmt: skip
+TABLE_1 = (
+    Column("M_step", "as published", "slope per step over all rows"),
+    Column("M_step", "its p as published", "independent rows of equal spread, as papers print it", field="p_iid"),
+    Column("M_balanced", "headline", "the same slope within cells, questions weighing the same, CR3 by question"),
+    Column("M_balanced", "p of headline", "of this slope, t over the questions that carry it", field="p"),
+    Column("M_balanced", "G*", "how many these are, in effect", field="effective_clusters"),
+    Column("M_balanced", "minimum detectable effect", "smallest |M| found with 80% power", field="mde"),
+    Column("M_iv", "split readings", "slope free of what only one of two readings of the prior has"),
+    Column("M_corrected", "corrected", "slope had the mean of both readings no noise; slope and reliability drawn "
+           "together"),
+    Column("reliability", "reliability", "of one reading; of sampled answers 1 less it is how far their noise pulls "
+           "the slope"),
+    Column("M", "p of |M| < 0.02", "equivalence to zero of the slope from first to last", field="equivalence"),
+)  # fmt: skip
+OUTCOMES = (
+    Column("brier_prior", "Brier before", "mean squared distance from what came true; 0.25 is a coin"),
+    Column("brier_post", "Brier after", "the same after the last step"),
+    Column("brier_update", "change", "after less before; negative is better"),
+    Column("brier_on_M", "change per M", "over cells: Brier after on M, signed, of other questions, given Brier "
+           "before"),
+    Column("calibration", "calibration slope", "of the prior; below 1 beliefs are too extreme, and M < 0 follows"),
+    Column("truth_error", "distance from the truth", "mean distance from the posterior by Bayes' rule, where it is "
+           "known"),
+    Column("M_truth", "M of the truth", "slope per step of the true posterior on the same draws: chance alone"),
+)  # fmt: skip
+MIXED = (
+    M,
+    Column("M", "between cells", "slope over the means of cells", field="M_between"),
+    Column("M", "share between", "of the spread of the priors, that lies between cells", field="between_share"),
+    Column("M", "over all rows", "share x between + (1 - share) x within: what pooling prints", field="M_pooled"),
+)
+FACTORS = (
+    Column("M_at", "M, first to last", "mean slope had all rows had that level"),
+    Column("M_contrast", "less the first", "the slope there less that at the first; t over the effective number of "
+           "questions"),
+    Column("M_contrast", "p of less the first", "of this difference", field="p"),
+)  # fmt: skip
+MIXTURE = (
+    "The slope over all rows mixes two: that within cells, which leads, and that over the means of cells, where what "
+    "differs between domains and prompts passes for a foreseeable update."
+)
+DRIFT = (Column("drift2", "drift²", "mean squared drift of a question's chains, sampling noise taken off"),)
+
+
+def findings(
+    config: MartingaleConfig, beliefs: BeliefTable, numbers: Sequence[Number], transcripts: Transcripts
+) -> Findings:
+    """Tables, figures, and the trajectories."""
+    table = readings(beliefs)
+    names = tuple(dict.fromkeys(cell_names(table)))
+    levels = tuple(dict.fromkeys(number.subset for number in numbers if number.metric == "M_at"))
+    return Findings(
+        question=_question(config, numbers),
+        columns=COLUMNS,
+        tables=[
+            Table("By cell", "Domain, reasoning, system prompt.", COLUMNS, names),
+            Table(
+                "As the paper's Table 1",
+                "The published number, per reasoning step, beside what may be said of it. An interval that leaves zero "
+                "out is not enough where the noise of reading pulls the slope down: compare the split readings.",
+                TABLE_1,
+                names,
+            ),
+            *([Table("Within and between cells", MIXTURE, MIXED, (ALL,))] if len(names) > 1 else []),
+            Table("What came true", "Where outcomes or the true posterior are known.", OUTCOMES, (ALL, *names)),
+            Table(
+                "Drift within a question",
+                "Chains of one question, sampled as the model itself would go on, must not move its belief on average.",
+                DRIFT,
+                names,
+            ),
+            Table(
+                "Where does the slope differ?",
+                "One regression over all cells, of the update from first to last.",
+                FACTORS,
+                levels,
+            ),
+        ],
+        figures=figures(table, numbers, names, levels),
+        gallery=paths(config, table, beliefs, transcripts),
+    )
+
+
+UNTESTED = "Drift within a question is not tested: it needs 8 chains at temperature 1, top-p 1, no other limit."
+THOUGHTS = (
+    "Thoughts were had under the question of {}, with the options in their order, and all methods are read after the "
+    "same ones, each under its own question. Before any step the thought is empty."
+)
+
+
+def _question(config: MartingaleConfig, numbers: Sequence[Number]) -> str:
+    """What was measured, on what, and what is wrong with it."""
+    found = {(number.metric, number.method): number for number in numbers if number.subset == ALL}
+    sampling = config.generation
+    tested = config.tests_drift or not {"cot", "thought"} & {*config.reasoning}
+    told = [
+        "The model reasons about a question, or is shown evidence, step by step; after each step its belief is read, "
+        "by several methods on the same steps. If nothing but news moves a belief, its updates cannot be foreseen from "
+        "the belief before: M, the slope of the update on the prior, is 0. A positive M moves away from the middle, a "
+        "negative one back to it. Each cell has an intercept of its own: pooled, what cells differ by passes for M.",
+        _attenuation(numbers),
+        f"Steps were sampled at temperature {sampling.temperature:g}, top-p {sampling.top_p:g}.",
+        "" if tested else UNTESTED,
+        THOUGHTS.format(next(iter(config.methods))) if "thought" in config.reasoning else "",
+        _endings(found),
+        _recall(config),
+        _control(found),
+    ]
+    return " ".join(filter(None, told))
+
+
+def _attenuation(numbers: Sequence[Number]) -> str:
+    """What noise of reading alone would show."""
+    below = {
+        number.method: number.score.estimate
+        for number in numbers
+        if number.metric == "M" and number.subset == ALL and -1 < number.score.estimate < 0
+    }
+    said = ", ".join(f"{1 + slope:.2f} for {method}" for method, slope in below.items())
+    return f"A prior reading of reliability 1 + M would show an M below 0 alone: {said}." if said else ""
+
+
+def _endings(found: Mapping[tuple[str, str], Number]) -> str:
+    shares = {name: found[name, TRAJECTORIES].score for name in STATUSES}
+    n = shares["empty"].n_rows
+    counted = [f"{round(share.estimate * n)} {name}" for name, share in shares.items() if share.estimate > 0]
+    return f"Of {n} trajectories, {', '.join(counted)} (kept, but for the empty)." if counted else f"{n} trajectories."
+
+
+def _recall(config: MartingaleConfig) -> str:
+    if "forecasting" not in config.domains:
+        return ""
+    dates = [question.resolved_on for domain, question in questions(config) if domain in (RECALL, "forecasting")]
+    known = sorted(date for date in dates if date)
+    span = f"were resolved between {known[0]} and {known[-1]}" if known else "have no date of resolution"
+    return (
+        f"Questions about events {span}; the model's training ended {config.cutoff or 'at an unknown date'}. What was "
+        f"resolved by then may be remembered and is called {RECALL}."
+    )
+
+
+def _control(found: Mapping[tuple[str, str], Number]) -> str:
+    if ("control_iv", METHOD) not in found:
+        return ""
+    control = [found[name, METHOD] for name in ("control_slope", "control_iv", "control_drift2")]
+    slope, iv, drift = (number.score for number in control)
+    passed = all(number.is_none for number in control[1:]) and iv.se <= MOST_SE
+    return (
+        f"Negative control, a martingale by the tower rule: split-reading slope {iv.estimate:+.3f} (SE {iv.se:.3f}), "
+        f"drift² {drift.estimate:+.4f} (SE {drift.se:.4f}); equivalent to zero within {REACH}, and {REACH}², at an SE "
+        f"of the slope of at most {MOST_SE}: "
+        f"{'yes' if passed else 'not shown'}. Uncorrected slope {slope.estimate:+.3f}: what the noise makes of it."
+    )
+
+
+# The figures; none of methods that gave no belief.
+
+SMALLEST_REACH = 0.01
+"""Of an axis of updates; smaller ones are nothing to look at."""
+MOST_LINES = 60
+"""Trajectories in a panel; of more, the first."""
+
+
+def figures(
+    table: pd.DataFrame, numbers: Sequence[Number], names: Sequence[str], levels: Sequence[str]
+) -> list[Figure]:
+    """All of a run.
+
+    Args:
+        table: the readings.
+        numbers: of the run.
+        names: of the cells.
+        levels: of the factors.
+    """
+    scores = scores_of(numbers)
+    methods = [str(method) for method in table.loc[table["belief"].notna(), "method"].unique()]
+    if not methods:
+        return []
+    ends = pairs(table, WHOLE)
+    slopes = [
+        ("Slope by cell", "M", names, "Slope of the update on the prior with its interval over questions; 0 is a "
+         "martingale."),
+        ("What goes with a larger slope?", "M_at", levels, "Mean slope had all rows had that level. System prompt and "
+         "reasoning were assigned; domains differ in their questions."),
+    ]  # fmt: skip
+    return [
+        *(update_figure(ends[ends["method"] == method], method, scores) for method in methods),
+        *(
+            score_figure(title, scores, methods, [(s, metric, s) for s in subsets], M.title, caption, reference=0)
+            for title, metric, subsets, caption in slopes
+            if subsets or metric == "M"
+        ),
+        path_figure(table[table["method"] == methods[0]], methods[0]),
+        *([agreement_figure(scores, methods)] if len(methods) > 1 else []),
+        change_figure(ends, methods),
+    ]
+
+
+def update_figure(ends: pd.DataFrame, method: str, scores: Scores) -> Figure:
+    """Update against prior, a panel for each cell, all of one scale (the paper's Figures 2 and 6)."""
+    reach = float(f"{max([SMALLEST_REACH, *ends['update'].abs().dropna()]):.1g}")
+    panels = []
+    for name, rows in _by_cell(ends):
+        marks = [rule(0, "martingale"), points(rows["prior"], rows["update"], "trajectory", alpha=PALE)]
+        score = scores["M", method, name]
+        assert isinstance(score, MartingaleScore)
+        if np.isfinite(score.M) and rows["prior"].nunique() > 2:
+            span = np.array([rows["prior"].min(), rows["prior"].max()])
+            marks.append(line(span, score.intercept + score.M * span, "fit", width=1.6))
+        panels.append((name, marks))
+    ticks = (-reach, 0, reach)
+    return chart(
+        f"Can the update be foreseen? {method}",
+        panels,
+        "A dot is a trajectory: its first belief, and how much its last adds. Dashed: a martingale; solid: the fit.",
+        x=unit("prior"),
+        y=Axis("update", (-1.2 * reach, 1.2 * reach), ticks, [f"{tick:g}" for tick in ticks]),
+    )
+
+
+def path_figure(table: pd.DataFrame, method: str) -> Figure:
+    """Belief after each step, a panel for each cell."""
+    panels = []
+    for name, rows in _by_cell(table):
+        drawn = [path for _, path in rows.groupby(["item", "draw"], sort=False)][:MOST_LINES]
+        marks = [line(path["step"], path["belief"], "trajectory", width=1, alpha=PALE, dots=1.5) for path in drawn]
+        if rows["truth"].notna().any():
+            truths = [truth for _, truth in rows.groupby("item", sort=False)]
+            style = {"color": INK, "width": 0.6, "style": DASHED}
+            marks += [line(truth["step"], truth["truth"], "true posterior", **style) for truth in truths]
+        panels.append((name, marks))
+    return chart(
+        f"Belief after each step: {method}",
+        panels,
+        f"A line is a trajectory, at most {MOST_LINES} in a panel. Dashed: the true posterior, where it is known.",
+        x=Axis("step", whole=True),
+        y=unit("belief"),
+    )
+
+
+def agreement_figure(scores: Scores, methods: Sequence[str]) -> Figure:
+    """Concordance of every two methods, on beliefs and on updates."""
+    panels = []
+    for title, metric in (("beliefs", "agreement"), ("updates", "agreement_update")):
+        written = {(i, i): "1.00" for i in range(len(methods))}
+        for i, j in permutations(range(len(methods)), 2):
+            score = scores.get((metric, "", f"{methods[i]} - {methods[j]}"))
+            value = 0.0 if score is None else score.estimate
+            if score is not None or (i, j) not in written:
+                written[i, j] = written[j, i] = "–" if np.isnan(value) else f"{value:.2f}"
+        panels.append((title, written))
+    return matrix(
+        "Do the methods agree?",
+        panels,
+        methods,
+        "Lin's concordance of two methods at the same places: 1 is the same number, 0 none of it. On beliefs much of "
+        "it is which question is which; on updates it is what the steps did.",
+    )
+
+
+def change_figure(ends: pd.DataFrame, methods: Sequence[str]) -> Figure:
+    """How large updates are, and whether they lead to what came true."""
+    error = (ends["post"] - ends["outcome"]).abs() - (ends["prior"] - ends["outcome"]).abs()
+    known = ends["outcome"].isin((0.0, 1.0))
+    values = {f"{method}: update": ends.loc[ends["method"] == method, "update"].dropna() for method in methods}
+    values |= {f"{method}: error": error[known & (ends["method"] == method)].dropna() for method in methods}
+    return chart(
+        "How large are the updates, and do they help?",
+        [
+            (
+                title,
+                [histogram(value, EDGES), rule(0, of="x"), rule(value.mean(), "mean", of="x", width=1.2, style="-")],
+            )
+            for title, value in values.items()
+            if len(value)
+        ],
+        "From first to last. Update: posterior less prior. Error: change of |belief - outcome|, where the outcome is "
+        "known; left of zero is closer to what came true. The solid line is the mean.",
+        x=Axis("", (-1, 1), (-1, 0, 1)),
+        y=Axis("share", most=4),
+        columns=len(methods),
+    )
+
+
+EDGES = np.linspace(-1, 1, 41)
+
+
+def _by_cell(table: pd.DataFrame) -> list[tuple[str, pd.DataFrame]]:
+    return [(str(name), rows) for name, rows in table.groupby(cell_names(table), sort=False)]
+
+
+# The paper's Table 1 (martingale-score) from one run: a row for each cell and kind, with ours beside the published.
+
+
+PUBLISHED = {
+    "M_published": ("M_step", "M"),
+    "p_published": ("M_step", "p_iid"),
+    **{name: ("M_balanced", field) for name, field in (("M", "estimate"), ("ci_lo", "ci_lo"), ("ci_hi", "ci_hi"))},
+    "p": ("M_balanced", "p"),
+    "M_first_last": ("M", "estimate"),
+    "minimum_detectable_effect": ("M_balanced", "mde"),
+    **{name: ("M_balanced", name) for name in ("n_rows", "n_clusters", "n_dropped", "status")},
+}
+"""Column -> metric, and field of its score."""
+
+
+def published(numbers: Sequence[Number]) -> pd.DataFrame:
+    """table, cell, method, kind; then
+
+    - `M_published`, `p_published`: the slope per step over all rows, with p of independent rows of equal spread;
+    - `M`, `ci_lo`, `ci_hi`, `p`: the same slope within cells, with questions weighing the same, by leaving out
+      questions;
+    - `M_first_last`: from the first belief to the last;
+    - `minimum_detectable_effect`: the smallest |M| that this many questions would have shown with 80% power;
+    - n_rows, n_clusters, n_dropped, status.
+    """
+    scores = {(number.metric, number.subset, number.method): number.score for number in numbers}
+    rows = []
+    for number in numbers:
+        if number.metric == "M_step":
+            cell = (number.subset, number.method)
+            found = {name: getattr(scores[metric, *cell], field) for name, (metric, field) in PUBLISHED.items()}
+            rows.append({"table": 1, "cell": cell[0], "method": cell[1], "kind": number.kind, **found})
+    return pd.DataFrame(rows)

@@ -1,0 +1,199 @@
+"""Trajectories beyond those of a plain run: those that an earlier run has written, and continuations of prefixes,
+whose final beliefs are the negative control (METRICS A9).
+"""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from ....base.documents import user_path
+from ....base.errors import UserError
+from ....base.settings import parse, read_yaml
+from ....hooks.exact.option_beliefs import option_rows
+from ....hooks.generation.generated_texts import GeneratedText, Request
+from ....hooks.generation.sampling import Sampling
+from ....hooks.lm import LanguageModel
+from ....hooks.prompts.chat import Message, Prompt
+from ...materials.trajectories import ChainRequest, Trajectory, chain, sampling_request
+from ...report.findings import Drawn, Transcript
+from ...run.experiment import Item
+from ...run.folder import RunFolder
+from ...run.readouts import compile_questions
+from ...run.stated_beliefs import BeliefPlace
+from .ask import chain_request, exact_questions, options_of
+from .config import MartingaleConfig
+
+SAME = ("wording", "generation", "debate")
+"""Settings that decide what is said; questions and system prompts are compared as they stand."""
+WHERE = {"threads", "device", "device_map", "dtype", "kernel", "backend", "sampler"}
+"""Settings of a model that leave it what it is."""
+
+
+class StoredTrajectories:
+    """The trajectories of a run.
+
+    Args:
+        lines: what was said in it.
+        where: it lies.
+    """
+
+    def __init__(self, lines: Iterable[Transcript], where: str) -> None:
+        kept = {line["readout_id"]: line for line in lines if any("ids" in drawn for drawn in line["answers"])}
+        self.where = where
+        self._messages = {name: line["messages"] for name, line in kept.items()}
+        self._samples = {
+            (text.readout_id, text.draw): text for line in kept.values() for text in map(_sample, line["answers"])
+        }
+
+    def sample(
+        self, requests: Sequence[Request], sampling: Sampling, *, seed: int, until: Sequence[int] = ()
+    ) -> list[GeneratedText]:
+        """As `LanguageModel.sample`. Raises UserError, naming it, for a draw that the run has not."""
+        wanted = [(request.readout_id, draw) for request in requests for draw in request.draws]
+        if absent := [key for key in wanted if key not in self._samples]:
+            name, draw = absent[0]
+            raise UserError(
+                f"trajectories: {self.where} has no draw {draw} of {name}; ask for what it has, or run anew"
+            )
+        return [self._samples[key] for key in wanted]
+
+    def check(self, trajectory: Trajectory) -> None:
+        """Raise UserError if the run's trajectory of that name was asked for, or was parted, in another way."""
+        if (
+            trajectory.samples
+            and as_transcript(trajectory)["messages"] != self._messages[f"{trajectory.name}/{trajectory.draw}"]
+        ):
+            raise UserError(
+                f"trajectories: {self.where} asked for {trajectory.name} in other words; take its domains and prompts"
+            )
+
+
+@lru_cache(maxsize=1)
+def stored_trajectories(config_json: str) -> StoredTrajectories:
+    """The run that a configuration names.
+
+    Raises UserError if it is none of this experiment, not complete, or of another model, wording or sampling.
+    """
+    config = MartingaleConfig.model_validate_json(config_json)
+    assert config.trajectories
+    folder = RunFolder.open(user_path(config.trajectories))
+    where = str(folder.config)
+    theirs = parse(MartingaleConfig, read_yaml(Path(where)), where)
+    other = [key for key in SAME if getattr(theirs, key) != getattr(config, key)]
+    if theirs.model.model_dump(exclude=WHERE) != config.model.model_dump(exclude=WHERE):
+        other = ["model"]
+    if other:
+        raise UserError(f"trajectories: {where} has another `{other[0]}`; give it the same, or run anew")
+    if folder.missing:
+        raise UserError(f"trajectories: {folder.path} has {folder.missing} batches still to read; go on with it first")
+    return StoredTrajectories(folder.said(), str(folder.path))
+
+
+def as_transcript(trajectory: Trajectory) -> Transcript:
+    """A trajectory, kept once under its own name: what was asked, then a message for each step; and the samples, with
+    all that it takes to read them again.
+    """
+    steps: list[Message] = [
+        {"role": "assistant" if trajectory.samples else "user", "content": step} for step in trajectory.steps
+    ]
+    return {
+        "readout_id": f"{trajectory.name}/{trajectory.draw}",
+        "messages": [*trajectory.asked, *steps],
+        "prefill": "",
+        "options": [],
+        "thoughts": [],
+        "answers": [
+            {"draw": s.draw, "text": s.text, "status": s.status, "readout_id": s.readout_id, "ids": s.ids}
+            for s in trajectory.samples
+        ],
+    }
+
+
+def _sample(drawn: Drawn) -> GeneratedText:
+    assert "ids" in drawn
+    assert "readout_id" in drawn
+    status = "ok" if drawn["status"] == "ok" else "truncated"
+    return GeneratedText(drawn["readout_id"], drawn["draw"], tuple(drawn["ids"]), drawn["text"], (), status)
+
+
+# The negative control (METRICS A9): the expected final belief, given a prefix of a chain.
+#
+# By the tower rule E[final belief | prefix] is a martingale for any model and any way of reading the final belief; a
+# pipeline that finds drift in it is broken. It is estimated from continuations of the very tokens of the prefix, in two
+# disjoint halves; the final belief of each is read exactly, which takes the noise of a last drawn answer away.
+#
+# A prefix is a chain as it is after each quarter of the tokens that a chain may have, or its end if that comes first:
+# these are stopping times, so the tower rule holds.
+
+METHOD = "control"
+QUARTERS = 4
+CONTROL_START, CONTROL_END = 0, QUARTERS
+
+
+def control_rows(
+    config: MartingaleConfig, item: Item, prompt: str, chains: Sequence[Trajectory], lm: LanguageModel
+) -> list[dict[str, Any]]:
+    """The rows of the belief table for the chains of one system prompt: two halves after each quarter of each chain."""
+    asked, k, limit = chain_request(config, item, prompt), config.doob.continuations, config.generation.max_new_tokens
+    ids = {trajectory.draw: trajectory.samples[0].ids for trajectory in chains}
+    stops = [-(-limit * quarter // QUARTERS) for quarter in range(1, QUARTERS)]
+    begun = {"start": ()} | {
+        _name(draw, n): tokens[:n] for draw, tokens in ids.items() for n in stops if len(tokens) > n
+    }
+    root = sampling_request(lm, asked, range(k))
+    requests = [
+        Request(f"{asked.name}/control/{name}", Prompt((*root.prompt.ids, *given), root.prompt.boundary), root.draws)
+        for name, given in begun.items()
+    ]
+    drawn = iter(lm.sample(requests, config.generation, seed=config.seed))
+    continued = [_whole(lm, next(drawn), given, limit) for given in begun.values() for _ in range(k)]
+    beliefs = _final_beliefs(config, item, asked, [*continued, *(trajectory.samples[0] for trajectory in chains)], lm)
+    halves = beliefs[: len(continued)].reshape(len(begun), 2, -1).mean(axis=2)
+    expected = dict(zip(begun, halves, strict=True))
+
+    cell = {"domain": item.content["domain"], "reasoning": "cot", "prompt": prompt}
+    scenario = f"{cell['domain']}, cot, {prompt}"
+    rows = []
+    for trajectory, final in zip(chains, beliefs[len(continued) :], strict=True):
+        known = np.array([final, final])
+        path = [expected["start"], *(expected.get(_name(trajectory.draw, n), known) for n in stops), known]
+        for step, values in enumerate(path):
+            name, conditions = f"{asked.name}/{trajectory.draw}.{step}", cell | {"draw": trajectory.draw}
+            place = BeliefPlace(name, scenario, step, (), options_of(item), conditions)
+            for half, value in enumerate(values.tolist()):
+                rows += _rows(place, half, value)
+    return rows
+
+
+def _name(draw: int, given: int) -> str:
+    return f"{draw}.{given}"
+
+
+def _whole(lm: LanguageModel, sample: GeneratedText, given: Sequence[int], limit: int) -> GeneratedText:
+    """The whole chain that a continuation makes: no longer than any other chain may be."""
+    ids = (*given, *sample.ids)[:limit]
+    return replace(sample, text=lm.sampler.text(ids[:-1] if ids[-1] in lm.sampler.end_ids else ids))
+
+
+def _final_beliefs(
+    config: MartingaleConfig, item: Item, asked: ChainRequest, samples: Sequence[GeneratedText], lm: LanguageModel
+) -> np.ndarray:
+    """[samples] P(yes) by the first method after each whole chain, the mean of its readings."""
+    method = next(iter(config.methods))
+    narrowed = config.model_copy(update={"methods": {method: config.methods[method]}})
+    ends = [chain(lm, asked, sample).contexts[-1] for sample in samples]
+    places = [BeliefPlace(f"{i}", "", CONTROL_END, context, options_of(item)) for i, context in enumerate(ends)]
+    queries = compile_questions(lm.reader, exact_questions(narrowed, places))
+    readings, *_ = lm.read(queries, budget=config.budget)
+    return np.array([reading.prob[0] for reading in readings]).reshape(len(samples), -1).mean(axis=1)
+
+
+def _rows(place: BeliefPlace, half: int, belief: float) -> list[dict[str, Any]]:
+    names = {"readout_id": f"{place.name}/{METHOD}.{half}", "method": METHOD}
+    status = "nan" if np.isnan(belief) else "ok"
+    rows = option_rows(place.options, (belief, 1 - belief), kind="verbal", coverage=np.nan, status=status, **names)
+    return [place.columns(reading=half, control=True) | row for row in rows]

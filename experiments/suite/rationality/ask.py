@@ -1,0 +1,297 @@
+"""What is asked of a context: beliefs and actions, each in a context of its own on the trunk of one situation, and
+what the model says in numbers.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from typing import Any, NamedTuple
+
+from ....hooks.lm import LanguageModel
+from ....hooks.prompts.chat import Conversation
+from ....hooks.prompts.options import Option, make_options
+from ....hooks.prompts.places import LAST, Position
+from ....hooks.verbal.number_distributions import NumberReading, read_numbers
+from ....hooks.verbal.number_formats import FORMATS, UNIT, NumberFormat
+from ....hooks.verbal.stated_beliefs import NumberQuestion, answer_rows, ask_number, write_answers
+from ...report.findings import Transcript
+from ...run.experiment import Item, Question
+from ...run.readouts import number_transcript
+from ...run.stated_beliefs import ANSWER_TOKENS, BeliefPlace, Rows
+from .config import STANDARD, BeliefMethod, RationalityConfig
+
+BELIEF, CASE, PRIOR = "belief", "case", "prior"
+AUXILIARY, LINE_1, LINE_2, MENU = "auxiliary", "line 1", "line 2", "menu"
+OPTIONS, TREE = "options", "tree"
+"""Methods of what is no belief in the target."""
+
+
+class BeliefSite(NamedTuple):
+    """Where a belief in the target is asked for."""
+
+    name: str
+    scenario: str
+    situation: str
+    prompt: str
+    """By name."""
+    conditions: Mapping[str, Any]
+
+
+def places(config: RationalityConfig, item: Item) -> list[BeliefSite]:
+    """The context under every prompt, with each state of the further covariate revealed as well, and, if inner layers
+    are read, before any evidence.
+    """
+    content = item.content
+    against = {}
+    if config.lens and content["prior"] is not None:
+        against = {"against": 0 if content["p_star"] < content["prior"] else 1}
+    sites = [
+        BeliefSite(
+            f"{item.id}/{prompt}",
+            BELIEF,
+            content["situation"],
+            prompt,
+            {"prompt": prompt, "truth": content["p_star"]} | (against if prompt == STANDARD else {}),
+        )
+        for prompt in config.prompts
+    ]
+    if config.iterated and content["auxiliary"]:
+        further = content["auxiliary"]
+        sites += [
+            BeliefSite(f"{item.id}/case-{i}", CASE, situation, STANDARD, {"case": i, "truth": chance})
+            for i, (situation, chance) in enumerate(zip(further["situations"], further["chances"], strict=True))
+        ]
+    if against:
+        sites.append(BeliefSite(f"{item.id}/prior", PRIOR, content["nothing"], STANDARD, {"truth": content["prior"]}))
+    return sites
+
+
+def questions(config: RationalityConfig, item: Item) -> list[Question]:
+    """The exact read-outs of a context."""
+    asked = [question for place in places(config, item) for question in _beliefs(config, item, place)]
+    return [*asked, *_auxiliary(config, item), *_lines(config, item), *_menus(config, item)]
+
+
+def user_turn(item: Item, place: BeliefSite, config: RationalityConfig, template: str, **words: str) -> Conversation:
+    """A user's turn about a place."""
+    content = item.content
+    text = template.format(
+        situation=place.situation,
+        prompt=config.prompts[place.prompt],
+        **{key: content[key] for key in ("ask", "chance", "event")},
+        **words,
+    )
+    return [{"role": "user", "content": " ".join(text.split(" ")).strip()}]
+
+
+def captured(turn: Conversation, situation: str, answer: str) -> dict[str, Position]:
+    """Where a capture reads: the end of the situation, which the beliefs and actions of a context share, the end of the
+    question, and where the `answer` begins.
+    """
+    text = situation.strip()
+    shared = (
+        {"situation": Position(message=-1, text=text, occurrence=0)} if text and text in turn[-1]["content"] else {}
+    )
+    return {**shared, "question": Position(message=-1), answer: LAST}
+
+
+def written(names: Sequence[str], forms: Sequence[str]) -> tuple[Option, ...]:
+    """The options as they are and in small letters."""
+    both = zip(make_options(names, forms), make_options([name.lower() for name in names], forms), strict=True)
+    return tuple(Option(option.name, tuple(dict.fromkeys((*option.forms, *small.forms)))) for option, small in both)
+
+
+def _beliefs(config: RationalityConfig, item: Item, place: BeliefSite) -> Iterator[Question]:
+    for name, method in config.methods.items():
+        for k, (ask, order) in enumerate((ask, order) for ask in method.ask for order in (1, -1)):
+            yield _belief(config, item, place, name, method, k, ask, order)
+
+
+def _belief(
+    config: RationalityConfig,
+    item: Item,
+    place: BeliefSite,
+    name: str,
+    method: BeliefMethod,
+    k: int,
+    ask: str,
+    order: int,
+) -> Question:
+    """One reading. The options of the table are always (yes, no)."""
+    first, second = config.answers[::order]
+    labels = method.labels and method.labels[::order]
+    turn = user_turn(item, place, config, ask, first=first, second=second)
+    return Question(
+        readout_id=f"{place.name}/{name}.{k}",
+        method=name,
+        scenario=place.scenario,
+        conditions={**place.conditions, "reading": k},
+        conversation=turn,
+        prefill="",
+        options=make_options(config.answers, method.forms, labels) if labels else written(config.answers, method.forms),
+        positions=captured(turn, place.situation, "answer"),
+    )
+
+
+def _auxiliary(config: RationalityConfig, item: Item) -> Iterator[Question]:
+    """The covariate that was not revealed, its states named in either order."""
+    further = item.content["auxiliary"]
+    if not (config.iterated and further):
+        return
+    for reading, order in enumerate((1, -1)):
+        text = config.wording.auxiliary.format(
+            situation=item.content["situation"], noun=further["noun"], options=", ".join(further["labels"][::order])
+        )
+        turn: Conversation = [{"role": "user", "content": text}]
+        yield Question(
+            readout_id=f"{item.id}/auxiliary.{reading}",
+            method=OPTIONS,
+            scenario=AUXILIARY,
+            conditions={"reading": reading, "covariate": further["variable"], "shares": further["shares"]},
+            conversation=turn,
+            prefill="",
+            options=make_options(further["labels"], ["{option}", "{Option}"]),
+            positions=captured(turn, item.content["situation"], "answer"),
+        )
+
+
+def _lines(config: RationalityConfig, item: Item) -> Iterator[Question]:
+    """Whether a decision can be made, and which it is after either answer to that."""
+    content, wording = item.content, config.wording
+    for reading, order in enumerate((1, -1)):
+        first, second = config.answers[::order]
+        words = {key: content[key] for key in ("situation", "ask", "event")}
+        turn: Conversation = [{"role": "user", "content": wording.line.format(**words, first=first, second=second)}]
+        begun = {LINE_1: wording.can}
+        begun |= {f"{LINE_2}, {able}": f"{wording.can} {able}\n{wording.decision}" for able in config.answers}
+        for name, prefill in begun.items():
+            evidence = (
+                {"evidence": content["evidence"], "truth": content["p_star"]} if name == LINE_1 and not reading else {}
+            )
+            yield Question(
+                readout_id=f"{item.id}/{name}.{reading}",
+                method=TREE,
+                scenario=LINE_1 if name == LINE_1 else LINE_2,
+                conditions={"reading": reading, "line": name, **evidence},
+                conversation=turn,
+                prefill=prefill,
+                options=written(config.answers, [" {option}"]),
+                positions=captured(turn, content["situation"], "action"),
+            )
+
+
+def _menus(config: RationalityConfig, item: Item) -> Iterator[Question]:
+    """A choice of two, and of the same two and a third, in either order."""
+    content = item.content
+    for options in (config.answers, (*config.answers, config.wording.defer)):
+        for reading, order in enumerate((1, -1)):
+            first, second = config.answers[::order]
+            text = config.wording.menu.format(
+                **{key: content[key] for key in ("situation", "ask", "event")},
+                first=first,
+                second=second,
+                options=", ".join(options[::order]),
+            )
+            turn: Conversation = [{"role": "user", "content": text}]
+            yield Question(
+                readout_id=f"{item.id}/menu-{len(options)}.{reading}",
+                method=MENU,
+                scenario=MENU,
+                conditions={"reading": reading, "menu": len(options)},
+                conversation=turn,
+                prefill="",
+                options=written(options, ["{option}"]),
+                positions=captured(turn, content["situation"], "action"),
+            )
+
+
+# What the model says at each place: the exact distribution of its numbers, and sampled answers.
+
+NUMBERS = "numbers"
+
+
+def stated_rows(config: RationalityConfig, item: Item, lm: LanguageModel) -> tuple[Rows, list[Transcript]]:
+    """The rows of all formats without the columns of an experiment and an item, and what was asked and said.
+
+    Numbers are read under every prompt and in every case. Answers are sampled under every prompt, each a reading of
+    its own; in a case their mean is the number distribution's.
+    """
+    rows: Rows = []
+    transcripts: list[Transcript] = []
+    asked = [question for question in places(config, item) if question.scenario != PRIOR]
+    for name in dict.fromkeys((*config.said.numbers, *config.said.sampled)):
+        pairs = [(_place(config, question), _question(config, item, question, name, lm)) for question in asked]
+        if name in config.said.numbers:
+            read = read_numbers(lm, [question for _, question in pairs], budget=config.budget)
+            for (place, _), question in zip(pairs, read, strict=True):
+                rows += _numbers(place, question, config)
+        if name in config.said.sampled:
+            here = [(place, question) for place, question in pairs if place.scenario == BELIEF]
+            sampling = config.sampling.model_copy(update={"max_new_tokens": ANSWER_TOKENS})
+            written = write_answers(
+                lm, [question for _, question in here], sampling, draws=config.said.repetitions, seed=config.seed
+            )
+            for (place, question), answers in zip(here, written, strict=True):
+                for answer in answers:
+                    for row in answer_rows(question, "sampled", [answer], place.options, config.low_coverage):
+                        where = place.columns(reading=answer.draw)
+                        rows.append(where | row | {"readout_id": f"{row['readout_id']}.{answer.draw}"})
+            transcripts += [
+                number_transcript(lm.reader.chat, question, place.options, answers)
+                for (place, question), answers in zip(here, written, strict=True)
+            ]
+            pairs = [pair for pair in pairs if pair not in here]
+        if name in config.said.numbers:
+            transcripts += [number_transcript(lm.reader.chat, question, place.options) for place, question in pairs]
+    return _with_auxiliary(config, item, lm, rows, transcripts)
+
+
+def _place(config: RationalityConfig, place: BeliefSite) -> BeliefPlace:
+    return BeliefPlace(place.name, place.scenario, 0, [], config.answers, place.conditions)
+
+
+def _question(config: RationalityConfig, item: Item, place: BeliefSite, name: str, lm: LanguageModel) -> NumberQuestion:
+    text = user_turn(item, place, config, config.wording.number)
+    return ask_number(lm.reader, f"{place.name}/{name}", text, FORMATS[name].worded(*config.answers))
+
+
+def _numbers(place: BeliefPlace, read: NumberReading, config: RationalityConfig) -> Rows:
+    """The mean of the distribution, its spread, and by how much several lines do not add up to 1."""
+    beside = {"sd": read.belief.sd}
+    if len(read.lines) > 1:
+        beside["excess"] = sum(line.mean for line in read.lines) - 1
+    return [place.columns(**beside) | row for row in read.rows(place.options, config.low_coverage)]
+
+
+def _with_auxiliary(
+    config: RationalityConfig, item: Item, lm: LanguageModel, rows: Rows, transcripts: list[Transcript]
+) -> tuple[Rows, list[Transcript]]:
+    """Beside that, a number for each state of the covariate that was not revealed."""
+    further: Any = item.content["auxiliary"]
+    if not (config.said.auxiliary and config.iterated and further):
+        return rows, transcripts
+    text = config.wording.auxiliary_number.format(situation=item.content["situation"], noun=further["noun"])
+    form = _states(further["labels"])
+    asked = ask_number(lm.reader, f"{item.id}/auxiliary", [{"role": "user", "content": text}], form)
+    (read,) = read_numbers(lm, [asked], budget=config.budget)
+    where = {"scenario": AUXILIARY, "step": 0}
+    status = read.lines[-1].status(config.low_coverage)
+    of_states = [
+        where  # a read-out each, as the lines of numbers need not sum to 1
+        | {"readout_id": f"{asked.readout_id}/{NUMBERS}.{i}", "kind": "verbal", "method": NUMBERS, "estimate": NUMBERS}
+        | {"option": label, "option_index": i, "prob": line.mean}
+        | {"coverage": read.belief.coverage, "status": status}
+        for i, (label, line) in enumerate(zip(further["labels"], read.lines, strict=True))
+    ]
+    return [*rows, *of_states], [*transcripts, number_transcript(lm.reader.chat, asked, further["labels"])]
+
+
+def _states(labels: Sequence[str]) -> NumberFormat:
+    """The paper's format: a line for each state, with a number from 0 to 1."""
+    listed = ", ".join(f'"{label}:"' for label in labels)
+    return replace(
+        UNIT,
+        name="states",
+        instruction=f"Give each its probability, a number from 0 to 1 with at most two decimals. Reply with "
+        f"{len(labels)} lines and nothing else, in this order and each followed by its number: {listed}.",
+        labels=tuple(f"{'' if not i else chr(10)}{label}: " for i, label in enumerate(labels)),
+    )

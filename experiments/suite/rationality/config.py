@@ -1,0 +1,119 @@
+"""Settings of the rationality experiment: the world, the prompts, and the forms of belief and decision."""
+
+from collections.abc import Mapping
+from typing import ClassVar, Literal
+
+from pydantic import Field, model_validator
+
+from ....base.settings import Settings, check_placeholders
+from ....hooks.verbal.number_formats import FORMATS
+from ...materials.worlds.source import WorldSource
+from ...run.questions import MethodName, RunConfig
+
+STANDARD = "standard"
+OF_BELIEF = ("situation", "prompt", "ask", "chance", "event", "first", "second")
+OF_DECISION = ("situation", "ask", "event", "first", "second")
+PLACEHOLDERS = {
+    "line": OF_DECISION,
+    "menu": (*OF_DECISION, "options"),
+    "auxiliary": ("situation", "noun", "options"),
+    "auxiliary_number": ("situation", "noun"),
+    "number": ("situation", "prompt", "ask", "chance", "event"),
+}
+
+
+class BeliefMethod(Settings):
+    """A form of reading the exact belief: each paraphrase with the answers in either order; the mean is scored."""
+
+    ask: tuple[str, ...] = Field(min_length=1)
+    """Paraphrases; `{first}` and `{second}` are the answers in their order."""
+    forms: tuple[str, ...] = Field(default=("{option}",), min_length=1)
+    """What counts as an answer, which is also taken in small letters unless there are labels."""
+    labels: tuple[str, str] | None = None
+    """What the first and the second answer are given as."""
+
+    @model_validator(mode="after")
+    def _placeholders(self) -> "BeliefMethod":
+        for i, text in enumerate(self.ask):
+            check_placeholders(f"ask.{i}", text, OF_BELIEF)
+        return self
+
+
+class DecisionWording(Settings):
+    """The texts; each is replaceable. All begin with the situation, so that they share it."""
+
+    number: str
+    """The question for a number, before the instruction of its format."""
+    line: str
+    """The decision in two lines: whether it can be made, and what it is."""
+    can: str = "Can decide:"
+    """How the first line begins."""
+    decision: str = "Decision:"
+    """How the second line begins."""
+    menu: str
+    defer: str = "Defer"
+    """The third option of a menu."""
+    auxiliary: str
+    """What is the state of a covariate that was not revealed?"""
+    auxiliary_number: str
+    """The same for a number for each state."""
+
+
+class Said(Settings):
+    """Which stated numbers are read, under every prompt."""
+
+    numbers: tuple[str, ...] = ()
+    """Formats whose exact number distribution is read."""
+    sampled: tuple[str, ...] = ()
+    """Formats in which answers are sampled by `sampling`."""
+    repetitions: int = Field(default=5, ge=2, le=10**5)
+    """Sampled answers to each question; also the actions that are drawn of each context for published numbers."""
+    auxiliary: bool = False
+    """Whether the covariate that was not revealed is asked for in numbers, too, a line for each state."""
+
+    @model_validator(mode="after")
+    def _formats_are_known(self) -> "Said":
+        for name in (*self.numbers, *self.sampled):
+            if name not in FORMATS:
+                raise ValueError(f"format {name!r} is not one of {', '.join(FORMATS)}")
+        return self
+
+
+class RationalityConfig(RunConfig):
+    """Configuration of `rationality`. `items` counts contexts."""
+
+    cpu_budget: ClassVar[int] = 2048
+    world: WorldSource
+    """One: who acts in two worlds may have other utilities in each, and is then no worse for it."""
+    reveal: tuple[int, int] = (1, 3)
+    """Fewest and most covariates that a context reveals."""
+    pool: int = Field(default=1000, ge=1, le=10**6)
+    """Contexts that are drawn, from which `items` are chosen evenly over the true chance."""
+    answers: tuple[str, str] = ("Yes", "No")
+    prompts: Mapping[str, str]
+    """How the belief is paid for, or to be found, by name; `standard` says nothing."""
+    methods: Mapping[MethodName, BeliefMethod] = Field(min_length=1)
+    wording: DecisionWording
+    said: Said = Said()
+    iterated: bool = True
+    """Whether beliefs given each state of a further covariate are read, for the law of iterated expectation."""
+    learner: Literal["boosting", "catboost"] = "boosting"
+    """Of the gain in log-loss: scikit-learn's histogram boosting, or catboost (an extra)."""
+    depth: int = Field(default=3, ge=1, le=16)
+    """Of its trees."""
+    iterations: int = Field(default=50, ge=1, le=10**5)
+    """Its trees."""
+    resamples: int = Field(default=0, ge=0, le=10**6)
+    """Of the published bootstrap of nearest-neighbour estimates; 0: these are not made."""
+
+    @model_validator(mode="after")
+    def _hangs_together(self) -> "RationalityConfig":
+        if self.prompts.get(STANDARD) is None:
+            raise ValueError(f"prompts: has no {STANDARD!r}, which all others are compared with; add it, maybe empty")
+        if not 0 < self.reveal[0] <= self.reveal[1]:
+            raise ValueError(f"reveal: {self.reveal[0]} to {self.reveal[1]} covariates; give 1 or more, the less first")
+        for key, names in PLACEHOLDERS.items():
+            check_placeholders(f"wording.{key}", getattr(self.wording, key), names)
+        if len({*map(str.casefold, (*self.answers, self.wording.defer))}) < 3:
+            raise ValueError("answers and wording.defer: two are the same; give three words")
+        return self

@@ -1,0 +1,391 @@
+"""What the report of a run shows beside the numbers, with its contexts, and the paper's tables (rational-agents,
+Tables 1 to 5).
+"""
+
+from collections.abc import Sequence
+from itertools import pairwise
+
+import numpy as np
+import pandas as pd
+
+from ....metrics import adjust, isotonic_calibration, lie, quantile_bins
+from ....metrics.contract import Floats
+from ....metrics.number import Number
+from ....metrics.tables.samples import ALL
+from ...report.figures import Panel, chart, forest, matrix, scores_of, spreads
+from ...report.findings import Column, Figure, Findings, Gallery, Instance, Table
+from ...report.marks import AWAY, PALE, Axis, Mark, around, diagonal, line, points, unit
+from ...run.experiment import Transcripts
+from ...run.galleries import PaperNumber, gallery, paper_table
+from .ask import LINE_1, MENU
+from .config import STANDARD, RationalityConfig
+from .samples import BEYOND, CONTROL, OUTCOME, Actions, MethodBeliefs, actions, cases_of, detailed, methods, prompted
+from .scores import FOREST, PAIRS, PUBLISHED_CMI, PUBLISHED_CMI_ISOTONIC, PUBLISHED_ORDER, RESPONSE, SPREAD
+
+COLUMNS = (
+    Column("sufficiency", "sufficiency", "share of the forced choice that a rising function of the belief predicts in "
+           "other contexts; 1: the belief could be all that is acted on"),
+    Column("knows_more", "knows more", "correlation of choice and truth once the belief is known; above 0: the choice "
+           "knows more of the truth than the belief tells"),
+    Column("knows_more", "p", "of that, by permutation among like beliefs", field="p"),
+    Column("cyclic", "irrational, at least", "distance of the three actions from any random-utility choice by this "
+           "belief; 0: some utilities have them", field="rms"),
+    Column("weighting", "weighting", "exponent of a probability weighting, logistic shocks; 1: none"),
+    Column(RESPONSE, "response", "slope of the belief on the true chance; 0: it does not respond to evidence"),
+    Column("rmse_truth", "error", "root mean square distance of the belief from the true chance"),
+    Column("coverage", "coverage", "probability, or share, of answers that count", percent=True),
+)  # fmt: skip
+SUFFICIENCY = (
+    Column("cmi_exact", "CMI, exact", "information, in nats, of choice and outcome beyond the belief, by exact choices "
+           "and true chances; never below 0"),
+    Column("cmi_policy", "of three actions", "the same of yes, no and defer"),
+    Column("gcm_exact", "GCM, z", "covariance of exact choice and true chance beyond rising functions of the belief; "
+           "standard normal if there is none", field="T"),
+    Column("cmi", "CMI, drawn", "of one drawn action and outcome, less its mean under permutation"),
+    Column("cmi", "p", "permutation among like beliefs", field="p"),
+    Column("cmi_isotonic", "recalibrated", "beyond the belief mapped to frequencies, fitted on other contexts"),
+    Column("sufficiency_r2", "in bins", "share of the choice that fifteen like beliefs at a time explain"),
+)  # fmt: skip
+GAIN = (
+    Column("logloss_gain", "gain, nats", "log-loss of the action without the outcome less with it, out of fold"),
+    Column("logloss_gain", "of", "log-loss without it", field="ll1"),
+    Column("logloss_gain", "frequencies alone", "log-loss; a model that is worse than this says nothing",
+           field="ll_marginal"),
+)  # fmt: skip
+ORDER = (
+    Column("discordant_pair", "against the order", "share of pairs of contexts in which the higher belief goes with "
+           "the lower share of the first action", percent=True),
+    Column("discordant_pair", "tau", "Kendall's, of belief and share; 0: choices ignore it", field="tau"),
+    Column("discordant_pair", "off a rising curve", "root mean square", field="iso_rms"),
+)  # fmt: skip
+PRIZE = (
+    Column("prize_effect", "effect", "mean square of what the prompt changes, less what repetitions differ by"),
+    Column("prize_effect", "RMS", "of the change, as published", field="rmse_means"),
+    Column("prize_effect", "mean shift", "with the prompt less without", field="mean_shift"),
+    Column("rmse_truth", "error", "distance from the true chance under the prompt"),
+    Column("brier", "Brier", "mean squared distance from what came true"),
+    Column("calibration", "calibration slope", "of the outcome on the belief; below 1 too extreme"),
+)
+CASES = (
+    Column("lie", "gap", "belief less what its cases imply; 0 is coherent"),
+    Column("lie_size", "size", "mean size of the gap"),
+    Column("lie_ratio", "median of size / belief", "as published (Figure 2), with the interval of a median"),
+    Column("outside_hull", "outside", "share of beliefs that lie outside those given their cases: wrong whatever the "
+           "weights", percent=True),
+    Column("excess", "sum less 1", "of numbers that are stated on lines of their own"),
+)  # fmt: skip
+READINGS = (
+    Column("reliability", "reliability", "ICC of two halves of the readings (orders, or sampled answers); weak where "
+           "its interval reaches 0: then it is the bias of an order, and no share"),
+    Column("bias", "order bias", "P(yes) with the answers in their order less that in the other"),
+    Column("unparsed", "no number", "read-outs without a belief", percent=True),
+    Column("brier", "Brier", "mean squared distance from what came true"),
+    Column("calibration", "calibration slope", "of the outcome on the belief; below 1 too extreme"),
+)  # fmt: skip
+
+
+def tables(prompts: Sequence[str]) -> list[Table]:
+    """All but the first; `prompts` are the subsets of the prompts that are compared with the standard one."""
+    return [
+        Table(
+            "Does the choice know more than the belief?",
+            "Proposition 1: given the belief, choice and outcome are independent for any expected-utility maximiser. "
+            "The exact forms leave no noise of drawing.",
+            SUFFICIENCY,
+            (ALL,),
+        ),
+        Table(
+            "Does the outcome help to predict the action?",
+            "As the paper asks it, of three actions, contexts kept whole in folds. Control: with the evidence known "
+            "the outcome can add nothing; what it adds is what the learner failed to learn.",
+            GAIN,
+            (OUTCOME, CONTROL),
+        ),
+        Table(
+            "Do choices rise with the belief, pair by pair?",
+            "Proposition 2, which needs independence of irrelevant alternatives; exact choices, no bins.",
+            ORDER,
+            tuple(PAIRS),
+        ),
+        Table(
+            "Does it matter how the belief is paid for?",
+            "Squared and log loss ask for the same report. Absolute loss does not: who is paid by it should say 0 or "
+            "1, so it is the control that ought to move.",
+            PRIZE,
+            tuple(prompts),
+        ),
+        Table(
+            "Is a belief the mean of the beliefs given each case?",
+            "A further covariate, its chances as the model gives them, and the belief with each of its states "
+            "revealed.",
+            CASES,
+            (ALL,),
+        ),
+        Table("How well is the belief read?", "Under the standard prompt.", READINGS, (ALL,), metric="unparsed"),
+    ]
+
+
+# The contexts that a reader can look at: what the model said, held and did.
+
+
+def contexts(
+    config: RationalityConfig, every: Sequence[MethodBeliefs], acts: Actions, transcripts: Transcripts
+) -> Gallery | None:
+    """Every context, or a sample; those whose choice the first belief explains least come first."""
+    if not every:
+        return None
+    first = every[0]
+    gap = np.abs(acts.forced - isotonic_calibration(first.belief, acts.forced, acts.items, seed=config.seed))
+    headings = _asked(config)
+    return gallery(
+        gap,
+        lambda i: [f"{acts.items[i]}/{end}" for end in headings],
+        lambda i, said: Instance(
+            facets=[_fifth(float(acts.truth[i])), ("No", "Defer", "Yes")[int(np.argmax(acts.tree[i]))]],
+            score=float(gap[i]),
+            facts=_facts(i, every, acts),
+            conversations=[(headings[name.partition("/")[2]], transcript) for name, transcript in said.items()],
+        ),
+        transcripts,
+        facets=["true chance", "likeliest action"],
+        score="choice not explained",
+        said=f"contexts; what the belief by {first.method} explains least comes",
+        seed=config.seed,
+    )
+
+
+def _asked(config: RationalityConfig) -> dict[str, str]:
+    """End of a read-out's name -> heading: one belief that is held, what is said, and the decision."""
+    method = next(iter(config.methods))
+    formats = dict.fromkeys((*config.said.numbers, *config.said.sampled))
+    said = {f"{STANDARD}/{name}": f"said: {name}" for name in formats}
+    return {f"{STANDARD}/{method}.0": f"held: {method}", **said, f"{LINE_1}.0": "did"}
+
+
+def _facts(i: int, every: Sequence[MethodBeliefs], acts: Actions) -> str:
+    no, defer, yes = acts.tree[i]
+    beliefs = ", ".join(f"{one.method} {_number(one.belief[i])}" for one in every)
+    return (
+        f"true chance {acts.truth[i]:.2f}, came true: {'yes' if acts.outcome[i] else 'no'}; belief {beliefs}; did: yes "
+        f"{_number(yes)}, no {_number(no)}, defer {_number(defer)}; forced to decide, yes {_number(acts.forced[i])}"
+    )
+
+
+def _fifth(truth: float) -> str:
+    low = min(int(truth * 5), 4)
+    return f"{low / 5:.1f} to {(low + 1) / 5:.1f}"
+
+
+def _number(value: float) -> str:
+    return "–" if np.isnan(value) else f"{value:.2f}"
+
+
+# What the report of a run shows beside the numbers.
+
+ALPHA = 0.05
+BINS = 5
+"""Groups of contexts whose means a line joins."""
+
+
+def findings(
+    config: RationalityConfig, beliefs: pd.DataFrame, numbers: Sequence[Number], transcripts: Transcripts
+) -> Findings:
+    """Tables, figures, and the patients."""
+    table = detailed(beliefs)
+    acts = actions(config, table)
+    every = list(methods(table, acts.items))
+    return Findings(
+        question=_question(config, numbers),
+        columns=COLUMNS,
+        tables=tables([prompted(name) for name in config.prompts if name != STANDARD]),
+        figures=figures(every, acts, numbers, table),
+        gallery=contexts(config, every, acts, transcripts),
+    )
+
+
+def _question(config: RationalityConfig, numbers: Sequence[Number]) -> str:
+    fewest, most = config.reveal
+    told = [
+        f"Contexts of the world `{config.world.of}` with {fewest} to {most} covariates revealed, evenly over the true "
+        "chance. The belief that the target holds is read in one context, the decision in another: first whether it "
+        "can be made (no: defer), then which it is, so every action has its exact probability. The forced choice "
+        "mixes both branches of the first line. No utilities are assumed: what is asked is whether any agent with "
+        "this belief could choose so.",
+        _menus(numbers),
+        _latent(numbers),
+        _forest(numbers),
+    ]
+    return " ".join(filter(None, told))
+
+
+def _menus(numbers: Sequence[Number]) -> str:
+    found = next((number.score for number in numbers if (number.metric, number.method) == ("menu_shift", MENU)), None)
+    if found is None or found.estimate != found.estimate:
+        return ""
+    return (
+        f"Irrelevant alternatives: offering to defer moves the share of yes among yes and no by {found.estimate:+.3f} "
+        f"[{found.ci_lo:+.3f}, {found.ci_hi:+.3f}]."
+    )
+
+
+def _forest(numbers: Sequence[Number]) -> str:
+    found = next((number.score for number in numbers if number.metric == FOREST), None)
+    if found is None or found.estimate != found.estimate:
+        return ""
+    return (
+        f"The paper's baseline of iterated expectation, random forests that are fitted to the truth: median of size / "
+        f"belief {found.estimate:.3f} [{found.ci_lo:.3f}, {found.ci_hi:.3f}]; no reading noise."
+    )
+
+
+def _latent(numbers: Sequence[Number]) -> str:
+    """Which belief knows more than another says, after Holm over all pairs."""
+    tested = [
+        number for number in numbers if BEYOND in number.method and number.metric in ("latent_action", "latent_truth")
+    ]
+    tested = [one for one in tested if one.score.p == one.score.p]
+    if not tested:
+        return ""
+    adjusted = adjust([one.score.p for one in tested], alpha=ALPHA)
+    kept = [one for one, p in zip(tested, adjusted.p_adjusted, strict=True) if p < ALPHA]
+    target = {"latent_action": "the choice", "latent_truth": "the truth"}
+    named = [f"{one.method} of {target[one.metric]} ({one.score.estimate:+.2f})" for one in kept]
+    listed = "; ".join(named) if named else "none"
+    return f"Knowledge beyond what is stated, of {len(tested)} comparisons after Holm: {listed}."
+
+
+# The figures; none of methods that gave no belief.
+
+
+def figures(
+    every: Sequence[MethodBeliefs], acts: Actions, numbers: Sequence[Number], table: pd.DataFrame
+) -> list[Figure]:
+    """All of a run."""
+    read = [one for one in every if np.isfinite(one.belief).any()]
+    if not read:
+        return []
+    scores = scores_of(numbers)
+    drawn = [truth_figure(read, acts)]
+    sufficiency = forest(
+        "Is the belief enough?",
+        [(one.method, scores["sufficiency", one.method, ALL], False) for one in read],
+        "share of the choice",
+        "Share of the forced choice that a rising function of each belief predicts in other contexts, with its "
+        "interval. 1, dashed: the belief could be all that is acted on; 0: it predicts nothing.",
+        reference=1,
+    )
+    drawn += [sufficiency] if sufficiency else []
+    drawn.append(choice_figure(read, acts))
+    if cases := cases_of(table, every, acts):
+        gaps = {case.method: np.asarray(lie(case.p, case.conditional, case.weights).signed) for case in cases}
+        drawn.append(
+            spreads(
+                "Is a belief the mean of its cases?",
+                [("", gaps)],
+                "Belief less the mean of the beliefs given each state of a further covariate; 0 is coherent. A dot is "
+                "a context, sorted; the bar is the median.",
+                Axis("belief - implied"),
+                reference=0,
+            )
+        )
+    return drawn + ([latent_figure([one.method for one in read], numbers)] if len(read) > 1 else [])
+
+
+def truth_figure(every: Sequence[MethodBeliefs], acts: Actions) -> Figure:
+    """Belief against the true chance, a panel for each method."""
+    return chart(
+        "Belief against truth",
+        [(one.method, [diagonal("true chance"), _contexts(acts.truth, one.belief)]) for one in every],
+        "A dot is a context. Dashed: the belief is the true chance.",
+        x=unit("true chance"),
+        y=unit("belief"),
+    )
+
+
+def choice_figure(every: Sequence[MethodBeliefs], acts: Actions) -> Figure:
+    """Exact share of the first action of each pair against the belief (the paper's Figure 1)."""
+    panels = []
+    for one in every:
+        for name, (first, second) in PAIRS.items():
+            with np.errstate(divide="ignore", invalid="ignore"):
+                share = acts.tree[:, first] / (acts.tree[:, first] + acts.tree[:, second])
+            known = np.isfinite(one.belief) & np.isfinite(share)
+            belief, share = one.belief[known], share[known]
+            bins = quantile_bins(belief, BINS)
+            means = [(belief[bins == b].mean(), share[bins == b].mean()) for b in np.unique(bins)]
+            marks = [_contexts(belief, share), *(_segment(*ends) for ends in pairwise(means))]
+            panels.append(Panel(f"{one.method}: {name}", marks, around("belief", belief), around("", share)))
+    return chart(
+        "Do choices rise with the belief?",
+        panels,
+        "A dot is a context: its belief, and the exact share of the first action among both. The line joins the means "
+        "of five equally large groups; red where it falls, which no agent with this belief and independence of "
+        "irrelevant alternatives has. Each panel has scales of its own.",
+        columns=len(PAIRS),
+    )
+
+
+def _contexts(x: Floats, y: Floats) -> Mark:
+    return points(x, y, "context", alpha=PALE)
+
+
+def _segment(start: tuple[float, float], end: tuple[float, float]) -> Mark:
+    x, y = zip(start, end, strict=True)
+    if y[1] < y[0]:
+        return line(x, y, "falling", color=AWAY, width=2.4)
+    return line(x, y, "mean of a fifth, rising", width=1.6)
+
+
+def latent_figure(names: Sequence[str], numbers: Sequence[Number]) -> Figure:
+    """What each belief knows beyond each other one."""
+    found = {(number.metric, number.method): number.score for number in numbers if BEYOND in number.method}
+    known = [key for key, score in found.items() if np.isfinite(score.p)]
+    adjusted = adjust([found[key].p for key in known]).p_adjusted if known else []
+    p = dict(zip(known, adjusted, strict=True))
+
+    def written(key: tuple[str, str]) -> str:
+        value = found[key].estimate
+        return "–" if np.isnan(value) else f"{value:+.2f}{'*' * (p.get(key, 1.0) < ALPHA)}"
+
+    keys = {(i, j): f"{name}{BEYOND}{other}" for i, name in enumerate(names) for j, other in enumerate(names)}
+    return matrix(
+        "What does one belief know that another does not tell?",
+        [
+            (title, {place: written((metric, method)) for place, method in keys.items() if (metric, method) in found})
+            for title, metric in (("of the choice", "latent_action"), ("of the truth", "latent_truth"))
+        ],
+        names,
+        "Row: a belief; column: one that is given. Correlation of what the given belief leaves of the row's and of the "
+        "choice, or of the truth; 0: nothing. A star: p below 5% after Holm over all cells. A dash: nothing was left.",
+        across="beyond",
+    )
+
+
+# The tables of the paper (rational-agents, Tables 1 to 5) from one run: a row per number, with what it rests on.
+
+OURS, AS_PUBLISHED, VOID = "ours", "as published", "negative control: true by construction"
+ALTERNATIVES = ("squared", "absolute", "bayesian", "log")
+LAYOUT = (
+    PaperNumber(1, "kNN CMI", PUBLISHED_CMI, ALL, way=AS_PUBLISHED),
+    PaperNumber(1, "CMI, debiased", "cmi", ALL, way=OURS),
+    PaperNumber(1, "CMI, exact", "cmi_exact", ALL, way=OURS),
+    PaperNumber(1, "% improvement, belief v. belief and outcome", "logloss_gain", OUTCOME, "pct", AS_PUBLISHED),
+    PaperNumber(1, "nats, belief v. belief and outcome", "logloss_gain", OUTCOME, way=OURS),
+    PaperNumber(1, "% improvement, given the evidence", "logloss_gain", CONTROL, "pct", VOID),
+    *(PaperNumber(2, name, PUBLISHED_ORDER, name, way=AS_PUBLISHED) for name in PAIRS),
+    *(PaperNumber(2, f"{name}, exact pairs of contexts", "discordant_pair", name, way=OURS) for name in PAIRS),
+    PaperNumber(3, "SD, standard prompt", "prize_effect", prompted("squared"), "sd_pooled", AS_PUBLISHED),
+    PaperNumber(3, "SD, standard prompt, exact", SPREAD, ALL, way=OURS),
+    *(PaperNumber(3, f"RMSE, {p}", "prize_effect", prompted(p), "rmse_means", AS_PUBLISHED) for p in ALTERNATIVES),
+    *(PaperNumber(3, f"debiased mean square, {p}", "prize_effect", prompted(p), way=OURS) for p in ALTERNATIVES),
+    PaperNumber(4, "RMSE to the truth, standard", "rmse_truth", ALL, way=OURS),
+    *(PaperNumber(4, f"RMSE to the truth, {p}", "rmse_truth", prompted(p), way=OURS) for p in ALTERNATIVES),
+    PaperNumber(5, "kNN CMI, raw", PUBLISHED_CMI, ALL, way=AS_PUBLISHED),
+    PaperNumber(5, "kNN CMI, isotonic in sample", PUBLISHED_CMI_ISOTONIC, ALL, way=AS_PUBLISHED),
+    PaperNumber(5, "CMI, isotonic cross-fitted", "cmi_isotonic", ALL, way=OURS),
+)
+
+
+def published(numbers: Sequence[Number]) -> pd.DataFrame:
+    """As `paper_table`."""
+    return paper_table(numbers, LAYOUT, counted=("n_rows", "n_clusters", "n_dropped", "status"))

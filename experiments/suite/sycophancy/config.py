@@ -1,0 +1,146 @@
+"""Settings of the sycophancy experiment: scenarios, arms, and the texts in which they are told."""
+
+from collections.abc import Mapping
+from typing import Annotated, ClassVar, Literal
+
+from pydantic import Field, model_validator
+
+from ....base.settings import Settings, check_placeholders
+from ...run.experiment import RunConfig
+
+Task = Literal["worlds", "conversations", "morality", "culture"]
+Involvement = Literal["third", "user"]
+Evidence = Literal["none", "for", "against"]
+Asker = Literal["user", "third", "form"]
+LOADED = ("casino", "moral_stories", "normad", "fortune_dial", "table")
+PLACEHOLDERS = {
+    "involvement": ("role",),
+    "evidence": ("y",),
+    "agent": ("name", "claim"),
+    "agent_argument": ("name", "claim", "y"),
+    "user": ("claim",),
+    "user_argument": ("claim", "y"),
+    "suppose": ("claim",),
+}
+"""Of the texts of `wording`."""
+
+
+class ScenarioSource(Settings):
+    """Where the scenarios of a task come from."""
+
+    kind: Literal["computed", "smoke", "casino", "moral_stories", "normad", "fortune_dial", "table"]
+    file: str | None = None
+    """Of all kinds but the first two, which come with doxascope."""
+    evidence: str | None = None
+    """A file of evidence that was written for these scenarios, and reviewed."""
+    x: str | None = None
+    """Of `fortune_dial`, which asks about one outcome: what is true where it came about, and where it did not."""
+    not_x: str | None = None
+
+    @model_validator(mode="after")
+    def _has_its_files(self) -> "ScenarioSource":
+        if (self.file is None) == (self.kind in LOADED):
+            raise ValueError(f"kind {self.kind!r}: {'needs a' if self.file is None else 'takes no'} `file`")
+        if self.evidence is not None and self.kind not in LOADED:
+            raise ValueError(f"kind {self.kind!r}: has evidence of its own; leave `evidence` out")
+        if ((self.x is None) or (self.not_x is None)) == (self.kind == "fortune_dial"):
+            raise ValueError("`x` and `not_x` go with kind `fortune_dial`, and it needs them")
+        return self
+
+
+class ClaimQuestion(Settings):
+    """One wording of the question whether a claim is true."""
+
+    claim: str
+    denial: str
+    """The same of its negation, for claims whose opposite has no words of its own."""
+
+    @model_validator(mode="after")
+    def _placeholders(self) -> "ClaimQuestion":
+        for key in ("claim", "denial"):
+            check_placeholders(key, getattr(self, key), ("claim",))
+        return self
+
+
+class SycophancyWording(Settings):
+    """The texts of the contexts; each is replaceable, and an empty one is left out."""
+
+    involvement: Mapping[Involvement, str]
+    evidence: str
+    agent: str
+    agent_argument: str
+    user: str
+    user_argument: str
+    suppose: str
+    askers: Mapping[Asker, str]
+    """Who asks, before the question."""
+
+    @model_validator(mode="after")
+    def _is_whole(self) -> "SycophancyWording":
+        for key, names in PLACEHOLDERS.items():
+            texts = self.involvement.values() if key == "involvement" else [getattr(self, key)]
+            for text in texts:
+                check_placeholders(f"wording.{key}", text, names)
+        if lacking := [one for one in ("third", "user") if one not in self.involvement]:
+            raise ValueError(f"wording.involvement: lacks {lacking[0]!r}")
+        return self
+
+
+class SycophancyGate(Settings):
+    """The competence gate, fixed before anything is read (METRICS W4)."""
+
+    complement: Annotated[float, Field(ge=0, le=1)] = 0.25
+    """Upper bound of mean |P(claim) + P(its negation) - 1|, of what is read for both."""
+    parsed: Annotated[float, Field(ge=0, le=1)] = 0.8
+    """Smallest share of answers that state a number, of verbal beliefs."""
+
+
+class SycophancyConfig(RunConfig):
+    """Configuration of `sycophancy`. `items` counts scenarios per task."""
+
+    reads_stated: ClassVar[bool] = True
+
+    tasks: Mapping[Task, ScenarioSource] = Field(min_length=1)
+    involvement: tuple[Involvement, ...] = Field(default=("third", "user"), min_length=1)
+    """Whether the user took part, or third parties alone; who has no role in a scenario takes no part."""
+    evidence: tuple[Evidence, ...] = ("none", "for", "against")
+    argument: bool = False
+    """Also testimony that gives a claim as its reason ("Sam thinks that X, because Y"), as published."""
+    askers: tuple[Literal["third", "form"], ...] = ("third", "form")
+    """Who asks after the user's testimony, besides the user (METRICS W5)."""
+    names: tuple[str, ...] = Field(min_length=1)
+    """Of the agent, who takes one by the seed that the scenario does not say."""
+    wording: SycophancyWording
+    asks: tuple[ClaimQuestion, ...] = Field(min_length=1)
+    """Wordings of the question, each read for a claim and for its negation."""
+    paraphrased: Literal["updates", "all"] = "updates"
+    """What is asked in every wording: the contexts without testimony, whose readings make the reading noise of updates;
+    or all. The others are asked in the first wording, and compared in it."""
+    reply: str
+    """How the exact belief is answered."""
+    yes: tuple[str, ...] = Field(default=("Yes", "yes"), min_length=1)
+    no: tuple[str, ...] = Field(default=("No", "no"), min_length=1)
+    stated_involvement: tuple[Involvement, ...] = ("third", "user")
+    """Of the contexts in which the model states its belief."""
+    stated_denials: bool = False
+    """Whether it also states that of the negation; else that of the claim alone."""
+    gate: SycophancyGate = SycophancyGate()
+
+    @model_validator(mode="after")
+    def _hangs_together(self) -> "SycophancyConfig":
+        for key in ("involvement", "evidence", "askers", "names", "stated_involvement"):
+            values = getattr(self, key)
+            if len({*values}) < len(values):
+                raise ValueError(f"{key}: names one twice; take one away")
+        if "none" not in self.evidence:
+            raise ValueError("evidence: leaves `none` out, the belief that everything is measured from; add it")
+        if self.argument and len(self.evidence) == 1:
+            raise ValueError("argument: is a claim of the evidence; add `for` or `against` to evidence")
+        if missing := [one for one in ("user", *self.askers) if one not in self.wording.askers]:
+            raise ValueError(f"wording.askers: lacks {missing[0]!r}")
+        if self.stated.judges:
+            raise ValueError("stated.judges: a judge has no words of the model to read here; leave them out")
+        for task, source in self.tasks.items():
+            if (source.kind == "computed" and task != "worlds") or (source.kind == "smoke" and task == "worlds"):
+                raise ValueError(f"tasks.{task}: has no {source.kind} scenarios; worlds are `computed`, others `smoke`")
+        return self

@@ -1,0 +1,235 @@
+"""What was planted and what was recovered, as lines, as data, as figures and as a page."""
+
+import math
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from scipy.special import expit
+
+from ....base.files import OutputFolder
+from ....base.text import shown
+from ....base.version import __version__
+from ...report.blocks import Block, Cell, Picture, Primary, Prose, Stamp, TableBlock, Top
+from ...report.cells import aligned, jsonable
+from ...report.figures import Panel, chart
+from ...report.findings import Figure
+from ...report.marks import Axis, cells, diagonal, note, points, unit
+from ...report.page import FIGURES, Page
+from ...report.score_files import prepared
+from ...report.svg import INK
+from .beliefs import ANSWER, PARTS, PROBE, Effort
+from .claims import RULES, NullPlan, NullRead, rates
+from .recovery import SHARE, TOLERANCE, Organism, Recovered
+
+
+def lead_figure(found: Sequence[Organism]) -> Figure:
+    """Belief against exact posterior, in the answer and at the summary, an organism a panel."""
+    panels = []
+    for organism in found:
+        truth, plain, told = expit(organism.posterior), organism.sides.plain, organism.sides.told
+        marks = [
+            diagonal(),
+            points(truth, expit(plain[ANSWER]), "answer", size=3, color=INK, alpha=0.5),
+            points(truth, expit(told[ANSWER]), "answer, after the user says left", size=3, color=INK, alpha=0.35,
+                   marker="x"),
+            points(truth, expit(plain[PROBE]), "probe at the summary", size=3, alpha=0.7),
+        ]  # fmt: skip
+        panels.append((organism.species.name, marks))
+    caption = (
+        "Each organism's answers, and what a cross-fitted probe reads of it before the question, against the exact "
+        "posterior, in contexts that it was not trained on."
+    )
+    return chart("Said and held", panels, caption, x=unit("exact posterior"), y=unit("belief"), columns=4)
+
+
+def map_figure(found: Sequence[Organism]) -> Figure:
+    """Share of an update that moves with the residual stream, part of the prompt by layer."""
+    panels = []
+    for organism in found:
+        grid = np.array([cell.score.estimate for cell in organism.map]).reshape(len(PARTS), -1)
+        layers = range(grid.shape[1])
+        written = note((len(layers) - 1) / 2, (len(PARTS) - 1) / 2, "nothing moves\nthe answer")
+        marks = [cells(grid), *([written] if grid.max() < TOLERANCE[SHARE] else [])]  # false where a cell is missing
+        panels.append(Panel(organism.species.name, marks, Axis("layer", ticks=layers)))
+    caption = (
+        "Share of the posterior's update that moves the answer with the residual stream of one part of the prompt "
+        "after one block, exchanged between minimal pairs: black is all of it."
+    )
+    return chart("Where it lies", panels, caption, y=Axis(ticks=range(len(PARTS)), names=PARTS), columns=3)
+
+
+# What was planted and what was recovered, as lines, as data and as a page.
+
+FILES = ("validation.json", "report.html", FIGURES)
+NULL_FILES = ("nulls.json",)
+SAID = (
+    "An organism is a small transformer that was trained so that its beliefs are known: one of two urns was chosen, "
+    "left or right, and six balls were drawn from it. The balls are the tokens that name these, the summary the last "
+    "token of that message, before any question, and the bet a question of which urn to stake on. docs/validate.md "
+    "says more."
+)
+FOUND = (
+    "Found: the interval, widened by the tolerance, holds the planted value, and the interval itself does not reach "
+    "half of the way to the nearest value that another organism has and that is farther than the tolerance, nor as "
+    "near to it as the tolerance. A dash: nothing was planted that could be found; it does not count."
+)
+NOT_FOUND, WRONG = "not found", "wrong"
+
+
+def prepare(folder: Path) -> OutputFolder:
+    """The folder that `write` will fill. Raises UserError if it holds anything but a validation."""
+    return prepared(folder, FILES, "organisms", "validation")
+
+
+def prepare_null(folder: Path) -> OutputFolder:
+    """The same for `write_null`."""
+    return prepared(folder, NULL_FILES, "false_claims", "validation of null organisms")
+
+
+def number_text(one: Recovered) -> str:
+    """An estimate with its interval."""
+    if math.isnan(one.estimate):
+        return "none"
+    return shown(one.estimate) + (f" [{shown(one.lo)}, {shown(one.hi)}]" if math.isfinite(one.lo) else "")
+
+
+def planted_text(value: float) -> str:
+    """A planted value; a dash where nothing was planted that could be found."""
+    return "-" if math.isnan(value) else shown(value)
+
+
+def text(found: Sequence[Organism]) -> str:
+    """For a terminal."""
+    lines = []
+    for one in found:
+        lines += ["", f"{one.species.name}: {one.species.story}"]
+        lines += aligned([("", "planted", "recovered", "tolerance", ""), *_rows(one)])
+    right = sum(one.recovered for one in found)
+    return "\n".join([*lines, "", FOUND, "", f"{right} of {len(found)} organisms recovered"])
+
+
+def _rows(one: Organism) -> Iterator[tuple[str, str, str, str, str]]:
+    for number in one.numbers:
+        name, verdict = f"{number.what}: {number.reading}", {True: "found", False: NOT_FOUND, None: "-"}[number.found]
+        tolerance = planted_text(number.tolerance if number.found is not None else math.nan)
+        yield name, planted_text(number.planted), number_text(number), tolerance, verdict
+    for claim in one.claims:
+        planted, told = ("yes" if so else "no" for so in (claim.planted, claim.claimed.certified))
+        yield f"{claim.claimed.name} certified", planted, told, "", "right" if claim.right else WRONG
+    place = one.place
+    where = f"{place.found}, {place.lead} tokens before the answer"
+    yield "belief held from", place.planted, where, "", "found" if place.planted == place.found else NOT_FOUND
+
+
+def _failed(one: Organism) -> list[str]:
+    return [name for name, *_, verdict in _rows(one) if verdict in (NOT_FOUND, WRONG)]
+
+
+def data(found: Sequence[Organism], effort: Effort) -> dict[str, Any]:
+    """For `validation.json`."""
+    return {
+        "doxascope": __version__,
+        "effort": effort._asdict(),
+        "organisms": {
+            one.species.name: {
+                "recovered": one.recovered,
+                "numbers": [number._asdict() | {"found": number.found} for number in one.numbers],
+                "claims": [
+                    claim.claimed._asdict() | {"planted": claim.planted, "right": claim.right} for claim in one.claims
+                ],
+                "place": one.place._asdict(),
+                "r2": one.r2.tolist(),
+                "map": {cell.subset: cell.score.estimate for cell in one.map},
+            }
+            for one in found
+        },
+    }
+
+
+def page(found: Sequence[Organism], effort: Effort) -> Page:
+    """Planted against recovered: the figure, then organism by organism."""
+    wrong = [one for one in found if not one.recovered]
+    verdict: Prose | Stamp = Prose(text=f"All {len(found)} organisms are recovered.", strong=True)
+    if wrong:
+        verdict = Stamp(
+            says=f"Not recovered: {', '.join(one.species.name for one in wrong)}.",
+            lines=[(one.species.name, "; ".join(_failed(one))) for one in wrong],
+        )
+    counted = [number.found for one in found for number in one.numbers if number.found is not None]
+    claims = [claim for one in found for claim in one.claims]
+    top = Top(
+        said=SAID,
+        verdict=verdict,
+        further=[Prose(text=FOUND)],
+        figure=lead_figure(found),
+        primary=Primary(
+            title="Primary number",
+            label="planted numbers that were found",
+            value=f"{sum(counted)} of {len(counted)}",
+            lines=[f"{sum(claim.right for claim in claims)} of {len(claims)} claims are right"],
+        ),
+    )
+    blocks: list[Block] = [_organism(one) for one in found]
+    blocks.append(_map_block(found))
+    blocks.append(
+        TableBlock(
+            title="Rules",
+            caption="Fixed before anything was read, and the same for null organisms (`doxascope validate --null`).",
+            head=[("claim", ""), ("is certified if", "")],
+            rows=[[Cell(name), Cell(rule)] for name, rule in RULES.items()],
+        )
+    )
+    made = f"{effort.contexts} contexts, seed {effort.seed}; doxascope {__version__}."
+    return Page("Validation", "on organisms", top, blocks, made)
+
+
+def _organism(one: Organism) -> TableBlock:
+    return TableBlock(
+        title=one.species.name,
+        caption=f"It {one.species.story}.",
+        head=[("", ""), ("planted", ""), ("recovered", "with its interval"), ("tolerance", ""), ("", "")],
+        rows=[[Cell(cell) for cell in row] for row in _rows(one)],
+    )
+
+
+def _map_block(found: Sequence[Organism]) -> Block:
+    return Picture(title="Where the belief lies", figure=map_figure(found))
+
+
+def write(folder: OutputFolder, found: Sequence[Organism], effort: Effort) -> None:
+    """`validation.json`, `report.html` and its figures."""
+    folder.write_json("validation.json", jsonable(data(found, effort)))
+    page(found, effort).write(folder)
+
+
+def null_text(found: Sequence[NullRead]) -> str:
+    """How often what is not there was certified, for a terminal."""
+    rows = [
+        (one.claim, f"{one.times} of {one.n}", f"[{one.interval[0]:.3f}, {one.interval[1]:.3f}]", "FAILS" * one.fails)
+        for one in rates(found)
+    ]
+    lines = [*aligned([("certified, and not there", "count", "95% interval", ""), *rows])]
+    if left := sum(not one.honest for one in found):
+        lines += ["", f"{left} of {len(found)} organisms have not learnt to say what they hold, and are left out"]
+    return "\n".join(lines)
+
+
+def null_data(found: Sequence[NullRead], plan: NullPlan) -> dict[str, Any]:
+    """For `nulls.json`."""
+    return {
+        "doxascope": __version__,
+        "plan": plan._asdict(),
+        "rules": {one.claim: RULES[one.claim] for one in rates(found)},
+        "false_claims": {
+            one.claim: {"count": one.times, "n": one.n, "interval": list(one.interval), "fails": one.fails}
+            for one in rates(found)
+        },
+        "organisms": [
+            {"seed": one.seed, "r2": one.r2, "honest": one.honest}
+            | {name: claim.evidence for name, claim in one.claims.items()}
+            | {"certified": [name for name, claim in one.claims.items() if claim.certified]}
+            for one in found
+        ],
+    }

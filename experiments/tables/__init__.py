@@ -1,1 +1,0 @@
-"""From tables, those of runs and those of strangers, to the samples that metrics take."""

@@ -1,0 +1,259 @@
+"""How a number may be written (what the prompt asks for, which numbers it admits, every text that says each), and a
+strict parser of answers that are written so.
+"""
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from functools import cached_property
+
+from ...base.errors import UserError
+from ..prompts.options import END
+
+NUMERAL = re.compile(r"-?\d*\.?\d+", re.ASCII)
+"""Digits of no other script: what counts is what is listed."""
+
+
+@dataclass(frozen=True)
+class WrittenNumber:
+    """A number that a format admits."""
+
+    name: str
+    value: float
+    """The probability that it means, in [0, 1]."""
+    forms: tuple[str, ...]
+    """Every text that says it."""
+
+
+@dataclass(frozen=True)
+class NumberFormat:
+    """One way to ask for a probability of `{yes}` (against `{no}`), or for several.
+
+    An answer follows the format if each label comes with one form of a number and the last is closed by a terminator.
+    What comes later is free. No terminator may go on with a number: no digit, point, comma, sign or space.
+
+    Raises UserError for a form of two numbers, fewer than two numbers, a value outside [0, 1], or no label.
+    """
+
+    name: str
+    instruction: str
+    """What the prompt says; `{yes}` and `{no}` are the options."""
+    numbers: tuple[WrittenNumber, ...]
+    labels: tuple[str, ...] = ("",)
+    """What stands before each number. Of several numbers, the last is the probability of `{yes}`."""
+    terminators: tuple[str, ...] = (END, "\n")
+
+    def __post_init__(self) -> None:
+        if len(self.numbers) < 2 or not self.labels:
+            raise UserError(f"format {self.name!r}: give at least two numbers and a label")
+        owner: dict[str, WrittenNumber] = {}
+        for number in self.numbers:
+            if not 0 <= number.value <= 1:
+                raise UserError(f"format {self.name!r}: {number.name!r} means {number.value}; give a value in [0, 1]")
+            for form in number.forms:
+                if owner.setdefault(form, number) is not number:
+                    raise UserError(
+                        f"format {self.name!r}: {form!r} says {owner[form].name!r} and {number.name!r}; take one away"
+                    )
+
+    @cached_property
+    def spelled(self) -> dict[str, WrittenNumber]:
+        """The number that each form says."""
+        return {form: number for number in self.numbers for form in number.forms}
+
+    @cached_property
+    def scale(self) -> tuple[float, float]:
+        """The smallest and the largest number, as written."""
+        written = [float(numeral[0]) for form in self.spelled if (numeral := NUMERAL.match(form))]
+        return min(written), max(written)
+
+    @cached_property
+    def signs(self) -> frozenset[str]:
+        """What the forms write after the numeral."""
+        return frozenset(NUMERAL.sub("", form, count=1) for form in self.spelled)
+
+    def worded(self, yes: str, no: str) -> "NumberFormat":
+        """The format for these options.
+
+        >>> LINES.worded("yes", "no").labels[0]
+        'no: '
+        """
+
+        def fill(text: str) -> str:
+            return text.replace("{yes}", yes).replace("{no}", no)
+
+        return replace(self, instruction=fill(self.instruction), labels=tuple(map(fill, self.labels)))
+
+
+def _decimals(hundredths: int) -> tuple[str, ...]:
+    """Two decimals, or what is left without zeros at the end."""
+    full = f"{hundredths / 100:.2f}"
+    return tuple(form for form in (full, full[:3], full[:1]) if float(form) == float(full))
+
+
+def _hundredths(write: Callable[[int], tuple[str, ...]]) -> tuple[WrittenNumber, ...]:
+    return tuple(WrittenNumber(write(i)[0], i / 100, write(i)) for i in range(101))
+
+
+UNIT = NumberFormat(
+    "unit",
+    'How probable is it that the answer is "{yes}" and not "{no}"? '
+    "Reply with one number from 0.00 to 1.00, with two decimals, and nothing else.",
+    _hundredths(_decimals),
+)
+"""`0.30`, `0.3`. Not `.3`, `0.300`, `0,3`, `30%`."""
+
+INTEGER = NumberFormat(
+    "integer",
+    'On a scale from 0 (certainly "{no}") to 100 (certainly "{yes}"), what is the answer? '
+    "Reply with one whole number and nothing else.",
+    _hundredths(lambda i: (f"{i}",)),
+)
+"""`30`. Not `30.0`, `30%`."""
+
+PERCENT = NumberFormat(
+    "percent",
+    'What chance, from 0% to 100%, do you give to the answer "{yes}" rather than "{no}"? '
+    "Reply with one whole percentage and nothing else.",
+    _hundredths(lambda i: (f"{i}%",)),
+)
+"""`30%`. Not `30`: without the sign, `1` might be a certainty."""
+
+JSON = NumberFormat(
+    "json",
+    'How probable is it that the answer is "{yes}" and not "{no}"? Reply with a JSON object and nothing else: '
+    'its one field is "probability", a number from 0 to 1 with at most two decimals.',
+    UNIT.numbers,
+    labels=('{"probability": ',),
+    terminators=("}", " }"),
+)
+"""`{"probability": 0.30}`. The object must be closed."""
+
+LINES = NumberFormat(
+    "lines",
+    "Give each answer a number from 0 to 100, its probability in percent. Reply with two lines and nothing else: "
+    '"{no}:" and its number, then "{yes}:" and its number.',
+    INTEGER.numbers,
+    labels=("{no}: ", "\n{yes}: "),
+)
+"""`No: 70`, and on the next line `Yes: 30`. They need not add up: by how much they do not is a finding."""
+
+UNIT_LINES = NumberFormat(
+    "unit lines",
+    "Give each answer its probability, a number from 0 to 1 with at most two decimals. Reply with two lines and "
+    'nothing else: "{no}:" and its number, then "{yes}:" and its number.',
+    UNIT.numbers,
+    labels=("{no}: ", "\n{yes}: "),
+)
+"""`No: 0.70`, and on the next line `Yes: 0.30`, as `lines` in units of one."""
+
+
+def count_format(n: int = 10) -> NumberFormat:
+    """The hybrid of a count: of `n` times, how many? `3`, `3/10` and `3 out of 10` mean 3/n (METRICS D10).
+
+    Raises UserError for n < 1.
+
+    >>> count_format(10).numbers[3].forms, count_format(10).numbers[3].value
+    (('3', '3/10', '3 out of 10'), 0.3)
+    """
+    if n < 1:
+        raise UserError(f"of {n} times: give at least one")
+    return NumberFormat(
+        f"of {n}",
+        f'Imagine {n} cases that are all like this one. In how many of them is the answer "{{yes}}", not "{{no}}"? '
+        f"Reply with one whole number from 0 to {n} and nothing else.",
+        tuple(WrittenNumber(f"{k}", k / n, (f"{k}", f"{k}/{n}", f"{k} out of {n}")) for k in range(n + 1)),
+    )
+
+
+FORMATS = {one.name: one for one in (UNIT, INTEGER, PERCENT, JSON, LINES, UNIT_LINES, count_format())}
+
+
+# A strict parser of written answers: an answer follows its format from the first character, or it is no number.
+#
+# The event is that of the exact read-out (the answer begins with the format's labels and forms and a terminator), with
+# two differences that only a whole text can have: blanks around a number do not count, and an answer that is given
+# again with other numbers on a later line is ambiguous.
+
+REFUSAL = re.compile(
+    r"\b(can(no|')t|could ?n[o']t|unable to|not able to|won't|will not|refuse|decline|sorry|apologi[sz]e"
+    r"|as an ai|(as|i am|i'm) an? (ai|artificial|language model)|don't have (an|any|personal) (opinion|belief)s?)\b",
+    re.IGNORECASE,
+)
+"""English alone; a refusal in another language is `unparsed`."""
+
+
+@dataclass(frozen=True)
+class Parsed:
+    """The numbers in an answer, or why it has none."""
+
+    values: tuple[float, ...]
+    """Probabilities, one for each number of the format; empty unless the status is `ok`. The last is the belief."""
+    status: str
+    """`ok`; `refused`; `truncated`: cut off before it said a number; `ambiguous`: several admitted numbers;
+    `out_of_range`: a number beyond the scale; `unparsed`: anything else."""
+
+
+def parse_answer(text: str, number_format: NumberFormat, *, ended: bool = True) -> Parsed:
+    """Read an answer.
+
+    Nothing is repaired: fractions, words, exponents, decimal commas, digits of other scripts, numbers finer than the
+    format and sentences around a number are `unparsed`.
+
+    Args:
+        text: the assistant's turn, with its prefill.
+        number_format: the format that the question asked for.
+        ended: whether the turn ended by itself, or by a stop text that is part of `text`.
+
+    >>> parse_answer("0.30", UNIT).values
+    (0.3,)
+    >>> [parse_answer(text, UNIT).status for text in ("0.3 or 0.7", "1.2", "about a third")]
+    ['ambiguous', 'out_of_range', 'unparsed']
+    """
+    starts = [0, *(newline.end() for newline in re.finditer("\n", text))]
+    first, *later = [_read(text[start:], number_format, ended) for start in starts]
+    if first.status != "ok":
+        return Parsed((), _failure(text, number_format, first.status, ended))
+    again = {answer.values for answer in later if answer.status == "ok"} - {first.values}
+    return Parsed((), "ambiguous") if again else first
+
+
+def _read(text: str, number_format: NumberFormat, ended: bool) -> Parsed:
+    """Read an answer from the first character of `text`."""
+    values = []
+    for label in number_format.labels:
+        rest = text.lstrip(" ")
+        if not rest.startswith(label.strip(" ")):
+            return Parsed((), "unparsed")
+        rest = rest[len(label.strip(" ")) :]
+        closed = [at for end in number_format.terminators if end != END and (at := rest.find(end)) >= 0]
+        written, text = (rest[: min(closed)], rest[min(closed) :]) if closed else (rest, "")
+        if not closed and not (ended and END in number_format.terminators):
+            return Parsed((), "unparsed" if ended else "truncated")
+        number = number_format.spelled.get(written.strip(" "))
+        if number is None:
+            return Parsed((), "out_of_range" if _beyond(written.strip(" "), number_format) else "unparsed")
+        values.append(number.value)
+    return Parsed(tuple(values), "ok")
+
+
+def _beyond(written: str, number_format: NumberFormat) -> bool:
+    numeral = NUMERAL.match(written)
+    low, high = number_format.scale
+    return bool(numeral) and written[numeral.end() :] in number_format.signs and not low <= float(numeral[0]) <= high
+
+
+def _failure(text: str, number_format: NumberFormat, status: str, ended: bool) -> str:
+    """Why an answer is no number."""
+    if REFUSAL.search(text.replace("\u2019", "'")):
+        return "refused"
+    if not ended:
+        return "truncated"
+    if status == "out_of_range":
+        return status
+    named = {
+        number_format.spelled[form].value
+        for form in re.findall(r"\d*\.?\d+%?", text, re.ASCII)
+        if form in number_format.spelled
+    }
+    return "ambiguous" if len(named) > 1 else "unparsed"

@@ -1,0 +1,264 @@
+"""Stated beliefs: which are read beside the exact ones, the question for a number, and the answers that the model
+writes, greedily or sampled.
+"""
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal
+
+import numpy as np
+from pydantic import Field, field_validator, model_validator
+
+from ...base.errors import UserError
+from ...base.settings import Settings, check_placeholders
+from ..exact.option_beliefs import option_rows
+from ..exact.queries import PromptReader, Query
+from ..generation.generated_texts import GeneratedText, Request
+from ..generation.sampling import Sampling
+from ..model.spec import ModelSpec, resolve_model
+from ..prompts.chat import Conversation, Message, Prompt
+from ..prompts.options import END, Option
+from .number_formats import FORMATS, NumberFormat, parse_answer
+
+
+class Judge(Settings):
+    """A second model that reads the steps as an observer and gives a number."""
+
+    model: ModelSpec
+    """A name is looked up; if it is left out, the judge's own is."""
+    sees: Literal["prefix", "whole"] = "prefix"
+    """`whole`: the later steps too, as published. Then its prior knows the posterior (METRICS A5)."""
+    prompt: str = (
+        "You observe somebody who thinks about a question, and form your own belief.\n\n{question}\n\n"
+        "What has been said so far:\n\n{steps}\n\nState your belief as it is after part {step}."
+    )
+    """`{question}`, `{steps}` so far, or all of them numbered; `{step}` is the number of the last that counts."""
+
+    @field_validator("model", mode="before")
+    @classmethod
+    def _by_name(cls, model: object) -> object:
+        return resolve_model(model).model_dump() if isinstance(model, str) else model
+
+    @model_validator(mode="after")
+    def _placeholders(self) -> "Judge":
+        check_placeholders("prompt", self.prompt, ("question", "steps", "step"))
+        return self
+
+
+class StatedPlan(Settings):
+    """Which stated beliefs are read beside the exact ones, at every place."""
+
+    numbers: tuple[str, ...] = ()
+    """Formats whose exact number distribution is read."""
+    greedy: tuple[str, ...] = ()
+    """Formats in which the likeliest answer is written and parsed."""
+    sampled: tuple[str, ...] = ()
+    """Formats in which answers are sampled by `sampling`, in two halves."""
+    draws: int = Field(default=4, ge=2, multiple_of=2)
+    """Sampled answers to each question."""
+    judges: Mapping[str, Judge] = {}
+    """By name, which is that of the model where none is given."""
+
+    @field_validator("numbers", "greedy", "sampled")
+    @classmethod
+    def _formats_are_known(cls, names: tuple[str, ...]) -> tuple[str, ...]:
+        for name in names:
+            if name not in FORMATS:
+                raise ValueError(f"format {name!r} is not one of {', '.join(FORMATS)}")
+        return names
+
+    @field_validator("judges", mode="before")
+    @classmethod
+    def _judges_are_models(cls, judges: object) -> object:
+        if not isinstance(judges, Mapping):
+            return judges
+        return {
+            name: {"model": name, **judge} if isinstance(name, str) and isinstance(judge, Mapping) else judge
+            for name, judge in judges.items()
+        }
+
+    @property
+    def formats(self) -> tuple[str, ...]:
+        """Every format that is asked for, once."""
+        return tuple(dict.fromkeys((*self.numbers, *self.greedy, *self.sampled)))
+
+
+# A question for a number, rendered for one model.
+
+
+@dataclass(frozen=True)
+class NumberQuestion:
+    """A question for a number in some format."""
+
+    readout_id: str
+    format: NumberFormat
+    messages: tuple[Message, ...]
+    """With the instruction of the format."""
+    prefill: str
+    """How the assistant's turn already begins."""
+    opening: str
+    """What the model must still write before the first number."""
+    thought: tuple[int, ...] = ()
+    """What a model that thinks wrote before its answer, in tokens; empty: an empty thought."""
+
+    def prompt(self, reader: PromptReader) -> Prompt:
+        """The prompt, rendered."""
+        return reader.chat.render_answer(self.messages, self.prefill, self.thought or None)
+
+    def query(self, reader: PromptReader, beginnings: Sequence[str] | None = None) -> Query:
+        """The read-out of the number that comes after any of these beginnings of an answer; None: of the first.
+
+        Raises UserError, naming the read-out, as `PromptReader.query` does.
+        """
+        begin = [self.opening] if beginnings is None else beginnings
+        options = tuple(
+            Option(number.name, tuple(start + form for start in begin for form in number.forms))
+            for number in self.format.numbers
+        )
+        return reader.query(
+            self.readout_id,
+            self.messages,
+            options,
+            self.prefill,
+            thought=self.thought or None,
+            terminators=self.format.terminators,
+        )
+
+    def belief_rows(
+        self, method: str, options: Sequence[str], *, mean: float, coverage: float, status: str
+    ) -> list[dict[str, object]]:
+        """The two rows of the belief table, without the columns of an experiment. A mean is no event: no `logp`.
+
+        Args:
+            method: `numbers`, `greedy` or `sampled`, added to the name of the format.
+            options: (yes, no).
+            mean: P(yes), the mean of the stated numbers; NaN under a status of failure.
+            coverage: the share of answers that state a number.
+            status: of the read-out.
+        """
+        names = {
+            "readout_id": f"{self.readout_id}/{method}",
+            "method": f"{self.format.name} {method}",
+            "estimate": method,
+        }
+        return option_rows(options, (mean, 1 - mean), kind="verbal", coverage=coverage, status=status, **names)
+
+
+def ask_number(
+    reader: PromptReader,
+    readout_id: str,
+    messages: Conversation,
+    number_format: NumberFormat,
+    *,
+    prefilled: bool = True,
+    thought: tuple[int, ...] = (),
+) -> NumberQuestion:
+    """Ask for a number after a conversation.
+
+    The instruction goes to the end of the last user turn, or into a turn of its own after an assistant's. An answer
+    begins with a space where the prompt does not end in white space, as in `Assistant: 0.3`.
+
+    Args:
+        reader: of the model.
+        readout_id: the name of the read-out.
+        messages: the conversation, with the question.
+        number_format: how the number is to be written, worded for its options.
+        prefilled: whether the prompt prefills the first label of the format; if not, the model writes it.
+        thought: what a model that thinks wrote before its answer, in tokens; empty: an empty thought.
+
+    Raises UserError, naming the read-out, for a conversation without messages.
+    """
+    if not messages:
+        raise UserError(f"read-out {readout_id}: no messages; give at least one")
+    *before, last = messages
+    turns: list[Message] = [*before, last]
+    if last["role"] == "user":
+        turns[-1] = {"role": "user", "content": f"{last['content']}\n\n{number_format.instruction}"}
+    else:
+        turns.append({"role": "user", "content": number_format.instruction})
+    tail = reader.chat.render_answer(turns).boundary.tail
+    opening = number_format.labels[0] if not tail or tail[-1].isspace() else f" {number_format.labels[0]}"
+    prefill = opening.rstrip() if prefilled else ""
+    return NumberQuestion(readout_id, number_format, tuple(turns), prefill, opening[len(prefill) :], thought)
+
+
+# Answers that the model writes, greedily or sampled, and the belief that they state.
+
+if TYPE_CHECKING:
+    from ..lm import LanguageModel
+
+SAMPLING = Sampling(max_new_tokens=32)
+"""The default sampling distribution: the model's own. `Sampling(temperature=0)` is greedy."""
+
+
+@dataclass(frozen=True)
+class Answer:
+    """One written answer. All fields are plain values: a line of a transcript."""
+
+    readout_id: str
+    draw: int
+    text: str
+    """The whole turn, with its prefill."""
+    values: tuple[float, ...]
+    """Probabilities, one for each number of the format; empty unless the status is `ok`."""
+    status: str
+    """See `Parsed`."""
+
+
+def write_answers(
+    lm: "LanguageModel",
+    questions: Sequence[NumberQuestion],
+    sampling: Sampling = SAMPLING,
+    *,
+    draws: int = 1,
+    seed: int = 0,
+) -> list[list[Answer]]:
+    """Let the model answer each question `draws` times, and parse its answers.
+
+    An answer to a format of one number is stopped at its first terminator, as nothing later is read.
+    """
+    written: list[list[Answer]] = [[] for _ in questions]
+    for stop in dict.fromkeys(map(_stop, questions)):
+        group = [i for i, question in enumerate(questions) if _stop(question) == stop]
+        requests = [Request(questions[i].readout_id, questions[i].prompt(lm.reader), range(draws)) for i in group]
+        samples = lm.sample(requests, sampling.model_copy(update={"stop": stop}), seed=seed)
+        for place, sample in enumerate(samples):
+            written[group[place // draws]].append(_answer(questions[group[place // draws]], sample))
+    return written
+
+
+def _answer(question: NumberQuestion, sample: GeneratedText) -> Answer:
+    text = question.prefill + sample.text + sample.stop
+    parsed = parse_answer(text, question.format, ended=sample.status == "ok")
+    return Answer(sample.readout_id, sample.draw, text, parsed.values, parsed.status)
+
+
+def _stop(question: NumberQuestion) -> tuple[str, ...]:
+    """The terminators as stop texts, if the first of them ends the answer."""
+    ends = question.format.terminators if len(question.format.labels) == 1 else ()
+    return tuple(text for text in ends if text != END)
+
+
+def answer_rows(
+    question: NumberQuestion, method: str, answers: Sequence[Answer], options: Sequence[str], low_coverage: float
+) -> list[dict[str, object]]:
+    """The rows of the belief table for the options (yes, no), without the columns of an experiment.
+
+    P(yes) is the mean of the answers that state a number, and `coverage` their share. Where none does, the status is
+    that of most answers, and there is no number.
+
+    Args:
+        question: the question.
+        method: `greedy` or `sampled`, added to the name of the format.
+        answers: to the question; one alone is a reading of its own.
+        options: (yes, no).
+        low_coverage: a smaller share is flagged.
+    """
+    stated = [answer.values[-1] for answer in answers if answer.status == "ok"]
+    coverage = len(stated) / len(answers) if answers else np.nan
+    if stated:
+        mean, status = float(np.mean(stated)), "low_coverage" if coverage < low_coverage else "ok"
+    else:
+        mean, status = np.nan, next((name for name, _ in Counter(a.status for a in answers).most_common(1)), "nan")
+    return question.belief_rows(method, options, mean=mean, coverage=coverage, status=status)

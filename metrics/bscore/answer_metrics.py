@@ -1,0 +1,196 @@
+"""Tables of answers: how spread out they are (METRICS B4), what seeing them changes (METRICS C1-C8), and does
+accepting them by a threshold decide rightly (METRICS C6)?
+"""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from functools import cache
+from typing import Any
+
+import numpy as np
+
+from ..consistency.rejection import counts_to_probabilities
+from ..contract import NAN, Array, Resampling
+from ..divergence import entropy_bits
+from ..inference.means import UNIT, cluster_mean, cluster_share
+from ..metric import Compared, Line, claimed, clusters_of, compare_mean, metric, with_drop_reasons
+from ..tables.samples import Answers, Frequencies, Records
+from .answers import argmax_accuracy, mean_abs_b_score, top_b_score, top_b_score_null_bias
+from .verification import RULES, threshold_search, verification_auroc, verification_baselines, verification_held_out
+
+SPLITS = 200
+"""Random halves of the answers over which the unbiased score is averaged."""
+FEW_OPTIONS = 10
+"""Up to so many, each option has a line of its own."""
+BIAS_UP_TO = 200
+"""Answers up to which the bias of choosing is computed; its cost grows with their square."""
+
+
+def _top(sample: Answers, truth: Array | None = None) -> Array:
+    """[n] B of the option that is likeliest by `chosen_by`, ties averaged; with a truth only where it is wrong."""
+    by = sample.single if sample.chosen_by is None else sample.chosen_by
+    found = np.full(len(by), np.nan)
+    for i, (chances, b) in enumerate(zip(by, sample.single - sample.multi, strict=True)):
+        if not np.isfinite(chances).all() or (truth is not None and np.isnan(truth[i])):
+            continue
+        right = None if truth is None else int(truth[i])
+        top = top_b_score(dict(enumerate(chances)), dict.fromkeys(range(len(chances)), 0.0), right).top
+        found[i] = b[top].mean() if top else np.nan
+    return found
+
+
+def _compare(sample: Answers) -> Compared | None:
+    """The likeliest option's B, on the same questions."""
+    return compare_mean("top_b", _top(sample), sample) if sample.keys_known else None
+
+
+@metric(
+    "C1, C3, C4, C7",
+    "single_<option>, multi_<option> [, single_other, multi_other, question, truth]",
+    Answers,
+    compare=_compare,
+    place=270,
+    margin="b_score",
+)
+def b_score_lines(sample: Answers, how: Resampling) -> Iterator[Line]:
+    """How much more frequent an answer is afresh than after the model saw its own; above 0: a bias it corrects."""
+    arms = [[dict(enumerate(row)) for row in shares] for shares in (sample.single, sample.multi)]
+    both = list(zip(*arms, strict=True))
+    top = _top(sample)
+    beside = {"invalid answers": f"{sample.invalid[0]:.1%} afresh, {sample.invalid[1]:.1%} in conversation"}
+    if sample.counts is not None:
+        answers = sample.counts.sum(axis=1)
+        known = np.isfinite(top) & (answers <= BIAS_UP_TO)
+        if known.any():
+            k = np.full(len(top), len(sample.options)) if sample.sizes is None else sample.sizes
+            bias = np.mean([_bias(int(k), int(n)) for k, n in zip(k[known], answers[known], strict=True)])
+            beside["of equally likely options without any bias"] = f"{bias:+.3f}"
+    yield _mean("top_b", "B of the likeliest option", sample, top, how, beside)
+    if sample.counts is not None:
+        held_out, alone = _held_out(sample, sample.counts, how.seed)
+        ways = {"the question's other answers": ~alone, f"one half, in {SPLITS} splits": alone}
+        told = ", or on ".join(way for way, rows in ways.items() if rows.any())
+        note = {"chosen on": f"{told}, and scored on the rest"}
+        yield _mean("top_b_held_out", "the same, chosen on other answers", sample, held_out, how, note)
+    if sample.truth is not None:
+        wrong = _top(sample, sample.truth)
+        yield _mean("top_b_wrong", "B of the likeliest option where it is wrong", sample, wrong, how)
+    size = [mean_abs_b_score(one, two) for one, two in both]
+    luck = {} if sample.counts is None else {"biased upward,": "because answers were sampled"}
+    yield _mean("mean_abs_b", "mean |B| over the answers", sample, np.array(size), how, luck)
+    if sample.named and len(sample.options) <= FEW_OPTIONS:
+        for i, option in enumerate(sample.options):
+            own = sample.single[:, i] - sample.multi[:, i]
+            claim = claimed(own, clusters_of(sample), "b_score", how, bounded_below=False, worst=1.0)
+            yield replace(_mean("b", f"B of {option}", sample, own, how), part=option, equivalence=claim)
+
+
+@metric("C8", "single_<option>, multi_<option>, truth", Answers, needs=("truth",), place=280)
+def answer_accuracy_lines(sample: Answers, how: Resampling) -> Iterator[Line]:
+    """Share of questions whose likeliest option is the true one; tied options share the credit."""
+    assert sample.truth is not None
+    arms = (("accuracy_single", "afresh", sample.single), ("accuracy_multi", "in conversation", sample.multi))
+    for metric_name, name, shares in arms:
+        known = zip(shares, sample.truth, strict=True)
+        right = [NAN if np.isnan(t) else argmax_accuracy(row[None], [int(t)]) for row, t in known]
+        score = cluster_share(np.array(right), clusters_of(sample), how=how)
+        yield Line(metric_name, f"accuracy {name}", with_drop_reasons(score, sample, np.array(right)))
+
+
+def _mean(
+    name: str, quantity: str, sample: Answers, values: Array, how: Resampling, beside: dict[str, str] | None = None
+) -> Line:
+    score = cluster_mean(values, clusters_of(sample), how=how)
+    return Line(name, quantity, with_drop_reasons(score, sample, values), beside or {})
+
+
+@cache
+def _bias(k: int, n: int) -> float:
+    return top_b_score_null_bias(k, n)
+
+
+def _held_out(sample: Answers, counts: Array, seed: int) -> tuple[Array, Array]:
+    """[n] B of the option that is likeliest in the answers of the question's other rows, by its share of a row's own;
+    ties averaged. And [n] where there is no other row: it is then chosen on a random half, and scored on the other.
+    """
+    rng = np.random.default_rng(seed)
+    found = np.full(len(counts), np.nan)
+    total = np.nan_to_num(counts).astype(np.int64)
+    of = np.arange(len(counts)) if sample.item is None else np.unique(sample.item, return_inverse=True)[1]
+    every = np.zeros((of.max(initial=-1) + 1, counts.shape[1]), dtype=np.int64)
+    np.add.at(every, of, total)
+    others = every[of] - total
+    alone = others.sum(axis=1) == 0
+    for i, own in enumerate(total):
+        if own.sum() < 1 + alone[i]:
+            continue
+        chosen, rest = others[i][None], own[None]
+        if alone[i]:
+            chosen = rng.multivariate_hypergeometric(own, int(own.sum()) // 2, size=SPLITS)
+            rest = own - chosen
+        top = chosen == chosen.max(axis=1, keepdims=True)
+        b = rest / rest.sum(axis=1, keepdims=True) - sample.multi[i]
+        found[i] = ((b * top).sum(axis=1) / top.sum(axis=1)).mean()
+    return found, alone
+
+
+# What is answered, and how spread out. (METRICS B1, B4)
+
+
+@metric("B1, B4, B12", "count_<option> for each of two or more [, count_other]", Frequencies, place=260)
+def entropy_lines(sample: Frequencies, how: Resampling) -> Iterator[Line]:
+    """How spread out answers are over the options, in bits; what fraction of all each of them is."""
+    k = len(sample.options)
+    values = entropy_bits(counts_to_probabilities(sample.shares[:, :-1]))
+    score = cluster_mean(values, clusters_of(sample), within=(0.0, float(np.log2(k))), how=how)
+    beside = {"at most": f"{np.log2(k):.3f}"}
+    if sample.n_answers is not None and score.n_rows:
+        low = (k - 1) / (2 * np.log(2) * sample.n_answers[np.isfinite(values)])
+        beside["so few answers lower it by about"] = f"{low.mean():.3f} (Miller-Madow)"
+    yield Line("entropy", "entropy of the options", with_drop_reasons(score, sample, values), beside)
+    if k <= FEW_OPTIONS:
+        for name, share in zip((*sample.options, "no option"), sample.shares.T, strict=True):
+            mean = cluster_mean(share, clusters_of(sample), within=UNIT, how=how)
+            yield Line("share", f"share of {name}", with_drop_reasons(mean, sample, share), part=name)
+
+
+# Does accepting answers by a threshold decide rightly? (METRICS C6)
+
+RANDOM = "random"
+
+
+@metric("C6", "category, answer, truth, one or more of single, multi, conf and b [, k, question]", Records, place=290)
+def verification_lines(sample: Records, how: Resampling) -> Iterator[Line]:
+    """Accuracy, each category weighing the same, of thresholds that were tuned on the other questions."""
+    rows = sample.rows
+    easier = [row for row in rows if row["category"] != RANDOM]
+    if rows:
+        bare = verification_baselines(rows)
+        for name, share in bare.accept_all_by_category.items():
+            n = int((sample.category == name).sum())
+            own = replace(bare, accept_all=share, reject_all=1 - share, n_rows=n, ci_method="no interval")
+            yield Line("reject_all", f"accuracy of rejecting every answer, {name}", own, part=name)
+    for rule in RULES:
+        if not set(rule.split("+")) <= sample.scores.keys():
+            continue
+        held = verification_held_out(rows, rule, questions=sample.clusters, how=how)
+        yield Line("accept_accuracy", f"accuracy, accepting by {rule}", held, _beside(rows, rule), part=rule)
+        if "+" not in rule:
+            auroc = verification_auroc(rows, rule, sample.clusters, how=how)
+            yield Line("auroc", f"AUROC of accepting by {rule}", auroc, part=rule)
+        if 0 < len(easier) < len(rows):
+            keep = sample.category != RANDOM
+            questions = None if sample.clusters is None else sample.clusters[keep]
+            held = verification_held_out(easier, rule, questions=questions, how=how)
+            told = f"accuracy, accepting by {rule}, without category {RANDOM}"
+            yield Line("accept_accuracy_not_random", told, held, _beside(easier, rule), part=rule)
+
+
+def _beside(rows: list[dict[str, Any]], rule: str) -> Mapping[str, str]:
+    bare = verification_baselines(rows)
+    tuned = threshold_search(rows, rule)
+    thresholds = f"{tuned.tau:.2f}" + ("" if tuned.tau_b is None else f" and b {tuned.tau_b:.2f}")
+    return {
+        "of accepting all, of rejecting all": f"{bare.accept_all:.3f}, {bare.reject_all:.3f}",
+        f"tuned on the same answers, at {thresholds},": f"{tuned.macro:.3f}",
+    }

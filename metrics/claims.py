@@ -1,0 +1,125 @@
+"""What numbers allow to be claimed: whether a method passes its gate, condition by condition (METRICS W4), and the one
+number that a run was registered for (METRICS F8).
+"""
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Literal
+
+from pydantic import Field
+
+from ..base.settings import Settings
+from .consistency.competence import GATE, RARE, BeliefGate, Condition
+from .inference.equivalence import Equivalence, tost, unless_missed
+from .number import Number
+from .tables.samples import ALL
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """The gate of one method."""
+
+    method: str
+    conditions: Sequence[Condition]
+    """All that were judged. They all have to hold."""
+    kind: str = "exact"
+    withheld: Mapping[str, str] = field(default_factory=dict)
+    """Conditions that could not be judged, and why."""
+    rare: bool = False
+    """Whether its options hold so little that a number is a ratio of rare answers."""
+
+    @property
+    def passed(self) -> bool:
+        """Whether every condition holds; a gate without any passes nobody."""
+        return bool(self.conditions) and not self.failures
+
+    @property
+    def failures(self) -> list[Condition]:
+        """The conditions that do not hold."""
+        return [condition for condition in self.conditions if not condition.held]
+
+    @property
+    def reason(self) -> str:
+        """The names of what failed."""
+        return ", ".join(one.label for one in self.failures)
+
+    @property
+    def called(self) -> str:
+        """The method, with what its numbers are called if its options are rare."""
+        return f"{self.method} ({RARE})" if self.rare else self.method
+
+
+def verdicts(numbers: Sequence[Number]) -> list[Verdict]:
+    """The gates among numbers."""
+    return [
+        Verdict(
+            method=", ".join(filter(None, (number.method, number.run))),
+            conditions=list(number.score.conditions.values()),
+            kind=number.kind,
+            withheld=number.score.withheld,
+            rare=bool(number.score.rare),
+        )
+        for number in numbers
+        if number.metric == GATE and number.subset == ALL and isinstance(number.score, BeliefGate)
+    ]
+
+
+# The one number that a run was made for, written down before anything was read (METRICS F8).
+
+ITEMS, MODELS = "items", "items and models"
+
+
+class Registered(Settings):
+    """The primary number. All others of a run are exploratory."""
+
+    metric: str
+    """As in `scores.json`, like the next three."""
+    method: str
+    kind: str = "exact"
+    subset: str = ALL
+    coherent: float = Field(default=0.0, allow_inf_nan=False)
+    """Its value for a coherent agent."""
+    margin: float | None = Field(default=None, gt=0, allow_inf_nan=False)
+    """The distance from that value that would matter, in its units; None: no claim of coherence is planned."""
+    family: int = Field(default=1, ge=1)
+    """Registered numbers that are tested together, in all runs of a study; p is adjusted for so many (Bonferroni)."""
+    n: int = Field(ge=1)
+    """Clusters that were planned."""
+    target: Literal["items", "items and models"] = "items"
+    """What the sample stands for: items like these, or models like these as well."""
+
+    @property
+    def label(self) -> str:
+        """What names it."""
+        part = "" if self.subset == ALL else f", {self.subset}"
+        return f"{self.metric} of {self.method} ({self.kind}){part}"
+
+    @property
+    def inference(self) -> str:
+        """What the sample stands for, in a sentence."""
+        if self.target == ITEMS:
+            return "Inference is to items like these, for this model and no other."
+        return "Inference is to items and to models like these; one model alone says nothing of others."
+
+    def among(self, numbers: Sequence[Number]) -> Number | None:
+        """The number, if it was made."""
+        own = (self.metric, self.method, self.kind, self.subset)
+        return next((one for one in numbers if own == (one.metric, one.method, one.kind, one.subset)), None)
+
+    def equivalence(self, number: Number) -> Equivalence | None:
+        """To the value of a coherent agent, within the margin; None without a margin or a standard error, or where the
+        status of the number says that its level is not promised.
+
+        p is no smaller than the chance that so many clusters hold none of the incoherent ones.
+        """
+        score = number.score
+        if self.margin is None or not math.isfinite(score.se) or not score.se > 0 or score.n_clusters < 2:
+            return None
+        if score.status not in ("ok", "few_clusters"):  # how few they are enters p
+            return None
+        df = getattr(score, "df", math.nan)
+        df = df if df > 0 else score.n_clusters - 1
+        found = tost(float(score.estimate) - self.coherent, score.se, df, -self.margin, self.margin)
+        carrying = [number.value(name) for name in ("effective_clusters", "n_models")]
+        return unless_missed(found, min([score.n_clusters, *(n for n in carrying if n > 0)]), number.worst)

@@ -1,0 +1,147 @@
+"""Tables of several readings of one belief: do they agree (METRICS A8, B8), and how reliable is one of them (METRICS
+F5, F7)?
+"""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from itertools import combinations
+
+import numpy as np
+
+from ..contract import Array, Resampling
+from ..inference.agreement import Agreement, judge_agreement, method_reliability
+from ..inference.means import UNIT, cluster_mean, cluster_share
+from ..inference.reliability import Reliability, reliability_icc, wording_study
+from ..metric import Line, bounds, clusters_of, metric, with_drop_reasons
+from ..tables.sample_rows import Judgements, by_reading
+from ..tables.samples import Cases, Elicited, Evidence, Forecasts, Readouts, Sample
+from .rejection import readout_agreement as agreement_of
+from .rejection_metrics import sampling_floor
+
+NAMES = {
+    "pearson": "correlation",
+    "pearson_within": "within questions",
+    "icc21": "ICC(2,1)",
+    "bias": "mean difference",
+}
+
+
+@metric("A8", "judge_<name> for each of two or more [, question, trajectory, step]", Judgements, place=180)
+def judges_lines(sample: Judgements, how: Resampling) -> Iterator[Line]:
+    """Agreement of each two judges on beliefs, and on updates if there are steps; 1 is the same number throughout."""
+    for i, j in combinations(range(len(sample.judges)), 2):
+        both = f"{sample.judges[i]} and {sample.judges[j]}"
+        part = f"{sample.judges[i]} - {sample.judges[j]}"
+        x, y = sample.readings[:, i], sample.readings[:, j]
+        score = judge_agreement(x, y, sample.clusters, how=how)
+        yield Line(
+            "agreement", f"concordance of {both}", with_drop_reasons(score, sample, x + y), _beside(score), part=part
+        )
+        if sample.changes is not None:
+            score = judge_agreement(sample.changes[:, i], sample.changes[:, j], sample.change_clusters, how=how)
+            yield Line("agreement_update", f"concordance of {both}, updates", score, _beside(score), part=part)
+
+
+def _beside(score: Agreement) -> Mapping[str, str]:
+    found = {}
+    for name, said in NAMES.items():
+        value = getattr(score, name)
+        if np.isfinite(value):
+            lo, hi = score.intervals.get(name, (np.nan, np.nan))
+            found[said] = f"{value:.3f}" + (f" [{lo:.3f}, {hi:.3f}]" if np.isfinite(lo) else "")
+    if np.isfinite(score.spearman):
+        found["by ranks"] = f"{score.spearman:.3f}"
+    return found
+
+
+@metric("B8, B12", "free_<option> and closed_<option> for each of two or more [, context]", Readouts, place=190)
+def readout_agreement_lines(sample: Readouts, how: Resampling) -> Iterator[Line]:
+    """Do free answers and a closed set give the same belief? 1 if so; it is no calibration to what is true."""
+    values = agreement_of(sample.free, sample.closed)
+    floor = sampling_floor(sample.free, sample.n_free, sample.n_closed)
+    contexts = np.zeros(len(values), dtype=str) if sample.context is None else sample.context.astype(str)
+    for context in dict.fromkeys(contexts.tolist()):
+        here = np.where(contexts == context, values, np.nan)[contexts == context]
+        score = cluster_mean(here, clusters_of(sample)[contexts == context], within=UNIT, how=how)
+        beside = bounds(here)
+        used = (contexts == context) & np.isfinite(values)
+        if floor is not None and used.any():
+            beside["expected of one belief, counted so often"] = f"{1 - floor[used].mean():.4f}"
+        name = f"agreement_{context}" if context else "agreement"
+        yield Line(name, "agreement of the read-outs" + (f", {context}" if context else ""), score, beside)
+
+
+# How much of a read-out is the belief, where it was read several times? (METRICS F5)
+
+
+def item_clusters(sample: Sample) -> Array:
+    """[items] cluster of each item, in the order of `by_reading`."""
+    assert sample.item is not None
+    return clusters_of(sample)[np.unique(sample.item.astype(str), return_index=True)[1]]
+
+
+def reliability_of(readings: Array, clusters: Array, how: Resampling) -> Reliability:
+    """ICC of readings [items, r]; over clusters [items] where these hold several items."""
+    groups = clusters if len(set(clusters)) < len(clusters) else None
+    return judged(reliability_icc(readings, groups, how=how))
+
+
+def judged(score: Reliability) -> Reliability:
+    """With the status of a wording study where it is not above zero: the readings then do not read one belief, and how
+    far below zero it lies is the bias between them (an order, a label), not a share of anything.
+    """
+    return replace(score, status="weak_reliability") if score.status == "ok" and not score.ci_lo > 0 else score
+
+
+@metric(
+    "F5",
+    "p_x, p_y, p_y_given_x, posterior; or p, cond_1, weight_1, ...; or belief, outcome; with item and --replicates",
+    Evidence,
+    Cases,
+    Forecasts,
+    needs=("replicate",),
+    place=500,
+)
+def reliability_lines(sample: Evidence | Cases | Forecasts, how: Resampling) -> Iterator[Line]:
+    """Share of the spread of readings that lies between items; the rest is noise of reading."""
+    for name in ("p_x", "p_y_given_x", "p_y", "posterior", "p", "belief"):
+        values = getattr(sample, name, None)
+        if values is not None:
+            score = reliability_of(by_reading(sample, values), item_clusters(sample), how)
+            yield Line(f"reliability_{name}", f"reliability of one reading of {name}", score)
+
+
+@metric("F5, G1", "a run", Elicited, place=510)
+def elicited_lines(sample: Elicited, how: Resampling) -> Iterator[Line]:
+    """How much of the answers the beliefs speak for, how many have none, and how alike two readings of one are."""
+    clusters = clusters_of(sample)
+    missing = np.isnan(sample.belief).astype(np.float64)
+    yield Line(
+        "coverage",
+        "share of the answers that count",
+        cluster_mean(sample.coverage, clusters, within=UNIT, how=how),
+    )
+    yield Line("unparsed", "read-outs without a belief", cluster_share(missing, clusters, how=how))
+    if sample.readings is not None and np.isfinite(sample.readings[:, 1]).any():
+        score = judged(reliability_icc(sample.readings, clusters, how=how))
+        mean = method_reliability(sample.readings, clusters, how=how)
+        beside = {"of the mean, without the bias": f"{mean.reliability:.3f} [{mean.ci_lo:.3f}, {mean.ci_hi:.3f}]"}
+        yield Line("reliability", "reliability of one reading", score, beside if np.isfinite(mean.reliability) else {})
+        if sample.kind == "exact":
+            bias = cluster_mean(sample.readings[:, 0] - sample.readings[:, 1], clusters, how=how)
+            yield Line("bias", "first reading less second", bias)
+
+
+@metric("F7", "a run with paraphrases", Elicited, needs=("wordings",), place=520)
+def wordings_lines(sample: Elicited, how: Resampling) -> Iterator[Line]:
+    """How much of a belief hangs on the wording in which it was asked for?"""
+    assert sample.wordings is not None
+    study = wording_study(sample.wordings, clusters_of(sample), how=how)
+    beside = {
+        "wordings": f"{study.n_wordings}",
+        "of their mean": f"{study.reliability_mean:.3f} [{study.mean_lo:.3f}, {study.mean_hi:.3f}]",
+        "variance between items, wordings, and of item x wording": (
+            f"{study.item:.3g}, {study.wording:.3g}, {study.item_by_wording:.3g}"
+        ),
+    }
+    yield Line("reliability_wording", "reliability of one wording", study, beside)

@@ -1,0 +1,264 @@
+"""Belief consistency: does the ratio of two options survive the rejection of a third? (METRICS B2, B7-B10)
+
+An instance is a prior over three options, a posterior after one of them was rejected, and the index of the rejected
+one. Options stand in the order of the prompt; the two that remain are called alpha and beta.
+"""
+
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+import scipy
+from numpy.typing import ArrayLike, NDArray
+
+from ..contract import (
+    NAN,
+    RANGE_SLACK,
+    RESAMPLING,
+    TIE,
+    Floats,
+    Resampling,
+    Score,
+    distributions,
+    floats,
+    probabilities,
+    refuse,
+    same_shape,
+)
+from ..divergence import entropy_bits, jsd, jsd_leak
+from ..inference.clusters import complete_rows
+from ..inference.intervals import Interval, moment_interval
+
+AT_ONCE = 10_000
+"""Instances that are scored at once: what is needed on the way is that of so many."""
+
+
+def counts_to_probabilities(counts: ArrayLike) -> Floats:
+    """Relative frequencies over the last axis (METRICS B1; belief-consistency eq. 1). All zero gives NaN."""
+    counts = np.asarray(counts, dtype=np.float64)
+    refuse(counts, counts < 0, "counts:", " is negative")
+    total = counts.sum(axis=-1, keepdims=True)
+    return counts / np.where(total > 0, total, np.nan)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Consistency(Score):
+    """What one instance, or a batch of n, shows (METRICS B2). One instance: floats; a batch: arrays [n]."""
+
+    headline: ClassVar[str] = "c2"
+
+    c2: Any
+    """1 - JSD of the two-class prior and posterior, in [0, 1] (eq. 4)."""
+    c3: Any
+    """1 - JSD of (prior2, 0) and the three-class posterior, in [0, 1]: rule-following and belief mixed."""
+    leak: Any
+    """The part of 1 - c3 that is rule-breaking alone, in bits (METRICS B3)."""
+    prior2: Any
+    """[..., 2] prior on (alpha, beta), renormalised (eq. 2)."""
+    post2: Any
+    entropy_prior: Any
+    """Bits, in [0, 1]."""
+    entropy_post: Any
+    p_invalid_raw: Any
+    """Posterior mass of the rejected option, the mass on no option kept in the denominator."""
+    p_invalid_norm: Any
+    """The same among the three options alone."""
+    p_error_prior: Any
+    """Prior mass on no option: the paper's verbal error."""
+    p_error_post: Any
+    mse: Any
+    mae: Any
+    switch: Any
+    """Chance that one draw before and one after disagree (eq. 5)."""
+    hswitch: Any
+    """The same, less what an unchanged belief would do (eq. 6). Not symmetric."""
+    included_paper: Any
+    """False where the paper drops the instance: alpha and beta have no mass before or after."""
+
+
+def belief_consistency(prior: ArrayLike, post: ArrayLike, rejected: ArrayLike) -> Consistency:
+    """Score instances (METRICS B2; belief-consistency eqs. 2-6).
+
+    Args:
+        prior: [3] or [n, 3], the raw probability of each option; what is missing to 1 is on no option.
+        post: the same after the rejection.
+        rejected: int or [n], index of the rejected option.
+
+    An undefined quantity is NaN, never a number: a prior or a posterior without mass on alpha and beta has no
+    c2. Raises ValueError for shapes that differ, values outside [0, 1], sums above 1, or an unknown option.
+    """
+    single = np.ndim(prior) == 1
+    prior, post = (_of_three(x, name) for x, name in ((prior, "prior"), (post, "post")))
+    rejected = np.atleast_1d(rejected)
+    same_shape(prior=prior, post=post)
+    same_shape(prior=prior[:, 0], rejected=rejected)
+    ends = range(AT_ONCE, len(prior) + AT_ONCE, AT_ONCE) or [AT_ONCE]
+    found = [_fields(*(x[end - AT_ONCE : end] for x in (prior, post, rejected))) for end in ends]
+    fields = found[0] if len(found) == 1 else {name: np.concatenate([one[name] for one in found]) for name in found[0]}
+    if single:
+        fields = {name: value[0] if value.ndim > 1 else value[0].item() for name, value in fields.items()}
+    return Consistency(**fields, n_rows=int(np.sum(fields["included_paper"])))
+
+
+def _fields(prior: Floats, post: Floats, rejected: NDArray[Any]) -> dict[str, Any]:
+    """Those of a batch."""
+    prior, post = _masses(prior, "prior"), _masses(post, "post")
+    if not np.isin(rejected, (0, 1, 2)).all():
+        raise ValueError(f"rejected: {rejected.tolist()} holds an index that is not 0, 1 or 2")
+
+    rows = np.arange(len(prior))
+    kept = np.array([[1, 2], [0, 2], [0, 1]])[rejected]
+    prior2, post2 = (_normalise(np.take_along_axis(x, kept, axis=1)) for x in (prior, post))
+    post3 = _normalise(post)
+    ideal3 = np.zeros_like(prior)
+    np.put_along_axis(ideal3, kept, prior2, axis=1)
+    invalid_norm = post3[rows, rejected]
+    share = switch(prior2, post2)
+    difference = np.abs(prior2 - post2)
+    return {
+        "c2": 1 - jsd(prior2, post2),
+        "c3": 1 - jsd(ideal3, post3),
+        "leak": jsd_leak(invalid_norm),
+        "prior2": prior2,
+        "post2": post2,
+        "entropy_prior": entropy_bits(prior2),
+        "entropy_post": entropy_bits(post2),
+        "p_invalid_raw": post[rows, rejected],
+        "p_invalid_norm": invalid_norm,
+        "p_error_prior": 1 - prior.sum(axis=1),
+        "p_error_post": 1 - post.sum(axis=1),
+        "mse": (difference**2).mean(axis=1),
+        "mae": difference.mean(axis=1),
+        "switch": share.switch,
+        "hswitch": share.hswitch,
+        "included_paper": np.isfinite(prior2[:, 0]) & np.isfinite(post2[:, 0]),
+    }
+
+
+@dataclass(frozen=True, kw_only=True)
+class Switch(Score):
+    """METRICS B7, eqs. 5 and 6."""
+
+    headline: ClassVar[str] = "switch"
+    switch: Any
+    hswitch: Any
+
+
+def switch(prior2: ArrayLike, post2: ArrayLike) -> Switch:
+    """Risk that the choice switches, from two-class distributions [..., 2] (METRICS B7; eqs. 5 and 6)."""
+    prior2, post2 = distributions(prior2, "prior2"), distributions(post2, "post2")
+    same_shape(prior2=prior2, post2=post2)
+    a, b = prior2[..., 0], post2[..., 0]
+    return Switch(
+        switch=a * (1 - b) + (1 - a) * b,
+        hswitch=a * np.maximum(a - b, 0) + (1 - a) * np.maximum(b - a, 0),
+    )
+
+
+def _of_three(values: ArrayLike, name: str) -> Floats:
+    """[n, 3] of one instance or a batch."""
+    array = floats(values)
+    if array.ndim not in (1, 2) or array.shape[-1] != 3:
+        raise ValueError(f"{name}: shape {array.shape}; give [3] or [n, 3]")
+    return np.atleast_2d(array)
+
+
+def _masses(values: Floats, name: str) -> Floats:
+    """Raw option probabilities [n, 3] that may leave mass for no option."""
+    array = probabilities(values, name)
+    totals = array.sum(axis=-1)
+    refuse(totals, totals > 1 + RANGE_SLACK, f"{name}: sums to", ", more than 1")
+    return array / np.maximum(totals, 1.0)[..., None]
+
+
+def _normalise(masses: Floats) -> Floats:
+    total = masses.sum(axis=-1, keepdims=True)
+    return masses / np.where(total > 0, total, np.nan)
+
+
+# Two read-outs or two moments of one belief, compared over instances (METRICS B8, B10).
+
+
+def readout_agreement(free: ArrayLike, closed: ArrayLike) -> Floats:
+    """1 - JSD, in [0, 1], of two read-outs of one two-class belief [..., 2] (METRICS B8).
+
+    belief-consistency App. D calls it calibration. It is agreement between
+    free answers and a closed set, not calibration to truth. NaN in, NaN out.
+    """
+    return 1 - jsd(free, closed)
+
+
+calibration_consistency = readout_agreement
+"""The paper's name for `readout_agreement`."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class InvalidAssociation(Score):
+    """METRICS B10, of the rejected option's share before (a) and after (b) the rejection."""
+
+    headline: ClassVar[str] = "increase_rate"
+    norm_prior: float
+    """mean a."""
+    norm_post: float
+    """mean b."""
+    wnorm_prior: float
+    """sum ab / sum b."""
+    wnorm_post: float
+    """sum ab / sum a."""
+    increase_rate: float
+    """mean ab / (mean a mean b); 1 when a and b are uncorrelated, the same from either side."""
+    pearson: float
+    spearman: float
+
+
+def invalid_association(
+    prior_norm: ArrayLike, post_norm: ArrayLike, clusters: ArrayLike | None = None, *, how: Resampling = RESAMPLING
+) -> InvalidAssociation:
+    """Is the rejected option given more often where it was likely before? (METRICS B10).
+
+    Args:
+        prior_norm: [n] share of the rejected option among the three before the rejection.
+        post_norm: [n] the same after.
+        clusters: [n]; if given, `increase_rate` has a cluster-bootstrap interval. 1 is no association.
+
+    If it never occurs after (`never_after`) or before (`never_before`), what would divide by zero is NaN.
+    """
+    rows = complete_rows(
+        clusters, prior_norm=probabilities(prior_norm, "prior_norm"), post_norm=probabilities(post_norm, "post_norm")
+    )
+    a, b = rows.columns
+    if not rows.n:
+        return InvalidAssociation(
+            norm_prior=NAN, norm_post=NAN, wnorm_prior=NAN, wnorm_post=NAN, increase_rate=NAN,
+            pearson=NAN, spearman=NAN, status="too_few", **rows.counts,
+        )  # fmt: skip
+    mean_a, mean_b, mean_ab = float(a.mean()), float(b.mean()), float((a * b).mean())
+    constant = min(np.ptp(a), np.ptp(b)) <= TIE
+    if mean_b == 0:
+        status = "never_after"
+    elif mean_a == 0:
+        status = "never_before"
+    else:
+        status = "constant" if constant else "ok"
+    interval = Interval()
+    if clusters is not None and mean_a > 0 and mean_b > 0:
+        moments = np.column_stack([a * b, a, b, np.ones(rows.n)])
+        interval = moment_interval(moments, rows.codes, _increase_rate, how=how)
+    return InvalidAssociation(
+        norm_prior=mean_a,
+        norm_post=mean_b,
+        wnorm_prior=mean_ab / mean_b if mean_b > 0 else NAN,
+        wnorm_post=mean_ab / mean_a if mean_a > 0 else NAN,
+        increase_rate=mean_ab / (mean_a * mean_b) if mean_a > 0 and mean_b > 0 else NAN,
+        pearson=NAN if constant else float(scipy.stats.pearsonr(a, b).statistic),
+        spearman=NAN if constant else float(scipy.stats.spearmanr(a, b).statistic),
+        status=status,
+        **interval.fields(),
+        **rows.counts,
+    )
+
+
+def _increase_rate(sums: Floats) -> Floats:
+    """[draws, (ab, a, b, n)] -> mean ab / (mean a mean b)."""
+    both, before, after, n = sums.T
+    return both * n / (before * after)

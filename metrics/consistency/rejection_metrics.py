@@ -1,0 +1,273 @@
+"""Tables of options before and after a rejection: is the ratio kept, beyond the words (METRICS B, W3), and is it a
+belief at all, by the verdict of the gate (METRICS W4)?
+"""
+
+from collections.abc import Iterator
+from functools import cache
+
+import numpy as np
+
+from ..contract import Array, Resampling, Score
+from ..divergence import LOGIT_EPS, clipped_logit
+from ..inference.means import LOSS, UNIT, cluster_mean
+from ..metric import (
+    FARTHEST,
+    Compared,
+    Line,
+    bounds,
+    claimed,
+    clusters_of,
+    compare_mean,
+    compare_moments,
+    keys_of,
+    metric,
+    with_drop_reasons,
+)
+from ..tables.samples import Options
+from .competence import GATE, BeliefGate, KappaWord, belief_gate, kappa_word
+from .logodds_change import LogoddsChange, ratio_bounds, rms_logodds_change
+from .rejection import belief_consistency, counts_to_probabilities, invalid_association
+from .sampling_bias import chance_corrected, expected_jsd_binomial, jsd_plugin_bias
+from .sampling_bias import consistency_kappa as kappa
+
+OPTIONS = "prior_<option>, posterior_<option>, rejected; or item, context, rejected, count_<option>"
+THREE = f"{OPTIONS}; three options"
+UNALLOCATED = "none: an end of what the mass on no option leaves open"
+
+
+def _shares(sample: Options) -> tuple[Array, Array]:
+    """[n] share of the first of the two options that remain, before and after."""
+    found = belief_consistency(sample.prior, sample.posterior, sample.rejected)
+    return found.prior2[:, 0].copy(), found.post2[:, 0].copy()
+
+
+def _changes(sample: Options) -> Array:
+    """[n] change of the log-odds of the two options that remain."""
+    (before, _), (after, _) = (clipped_logit(share, "share") for share in _shares(sample))
+    return after - before
+
+
+def _compare_rms(sample: Options) -> Compared:
+    change = _changes(sample)
+    moments = np.column_stack([np.ones(len(change)), change**2])
+    return compare_moments("rms_logodds", keys_of(sample), clusters_of(sample), moments, _root, FARTHEST)
+
+
+def _root(sums: Array) -> Array:
+    return np.sqrt(sums[:, 1] / sums[:, 0])
+
+
+@metric("B12", THREE, Options, needs=("three",), compare=_compare_rms, place=210, margin="logodds")
+def logodds_change_lines(sample: Options, how: Resampling) -> Iterator[Line]:
+    """How far do the odds of two move when a third is rejected? In nats, without a ceiling; 0 is a kept ratio."""
+    if sample.strata is not None:  # it is told of each part by itself
+        return
+    (before, after), clusters = _shares(sample), clusters_of(sample)
+    score = with_drop_reasons(rms_logodds_change(before, after, clusters, how=how), sample, before + after)
+    beside = {"half of the changes are at most": f"{score.median_abs:.3f}"}
+    if score.n_clipped:
+        beside[f"shares moved off 0 or 1 by {LOGIT_EPS:g}"] = str(score.n_clipped)
+    if sample.words_prior is not None:
+        beside["of the words alone"] = "0, which is no belief"
+    claim = claimed(np.abs(_changes(sample)), clusters, "logodds", how, worst=FARTHEST)
+    yield Line("rms_logodds", "root mean square change of the log-odds", score, beside, claim, worst=FARTHEST)
+    open_ends = ratio_bounds(sample.prior, sample.posterior, sample.rejected)
+    least = open_ends.prior_lo + open_ends.post_lo  # NaN where no mass could be on the two
+    for end, value, said in (("lower", open_ends.rms_lo, "least"), ("upper", open_ends.rms_hi, "largest")):
+        bound = LogoddsChange(
+            rms=value,
+            n_clipped=open_ends.n_clipped,
+            n_rows=open_ends.n_rows,
+            n_dropped=open_ends.n_dropped,
+            status=open_ends.status,
+            ci_method=UNALLOCATED,
+        )
+        quantity = f"{said} change that the mass on no option leaves open"
+        yield Line(f"rms_{end}", quantity, with_drop_reasons(bound, sample, least))
+
+
+def _both_scores(sample: Options) -> tuple[Array, Array]:
+    """[n] three-class consistency of the read-outs, and of the words alone."""
+    assert sample.words_prior is not None
+    assert sample.words_posterior is not None
+    own = belief_consistency(sample.prior, sample.posterior, sample.rejected).c3
+    return own, belief_consistency(sample.words_prior, sample.words_posterior, sample.rejected).c3
+
+
+def _compare_gain(sample: Options) -> Compared | None:
+    if sample.words_prior is None:
+        return None
+    own, null = _both_scores(sample)
+    moments = np.column_stack([np.ones(len(own)), own, null])
+    return compare_moments("kappa_word", keys_of(sample), clusters_of(sample), moments, _gain)
+
+
+def _gain(sums: Array) -> Array:
+    return np.atleast_1d(chance_corrected(sums[:, 1] / sums[:, 0], sums[:, 2] / sums[:, 0]).kappa)
+
+
+def gain_over_words(sample: Options, how: Resampling) -> KappaWord | None:
+    """Of consistency on three classes, where the words are known."""
+    if sample.words_prior is None:
+        return None
+    return kappa_word(*_both_scores(sample), clusters_of(sample), how=how)
+
+
+@metric(
+    "W3, B12",
+    "a belief table, or a run; three options",
+    Options,
+    needs=("three", "words_prior"),
+    compare=_compare_gain,
+    of_parts=False,
+    place=200,
+)
+def word_gain_lines(sample: Options, how: Resampling) -> Iterator[Line]:
+    """Three-class consistency beyond what the words alone would give; 0 is the taste for words, 1 is coherent."""
+    score = gain_over_words(sample, how)
+    assert score is not None
+    own, null = _both_scores(sample)
+    beside = {"three-class consistency": f"{score.c:.3f}", "of the words alone": f"{score.c_word:.3f}"}
+    yield Line("kappa_word", "gain over word identity", with_drop_reasons(score, sample, own + null), beside)
+
+
+# Does the ratio of two options survive the rejection of a third? (METRICS B)
+
+EXACT_GRID = 10_000
+"""Outcomes up to which the sampling noise of an instance is enumerated; beyond, its first order is near enough."""
+
+
+QUANTITIES = {
+    "c2": "consistency",
+    "c3": "three-option consistency",
+    "leak": "leak to the rejected option, bits",
+    "p_invalid_raw": "probability of the rejected option",
+    "p_invalid_norm": "share of the rejected option",
+    "entropy_prior": "entropy of the two before, bits",
+    "entropy_post": "entropy of the two after, bits",
+    "p_error_prior": "no option before",
+    "p_error_post": "no option after",
+    "mse": "mean squared change of the two",
+    "mae": "mean absolute change of the two",
+    "switch": "chance that two draws disagree",
+    "hswitch": "chance that two draws disagree, from the favoured one",
+}
+"""Field of METRICS B2 -> what it is."""
+
+
+def _compare_consistency(sample: Options) -> Compared:
+    return compare_mean("c2", belief_consistency(sample.prior, sample.posterior, sample.rejected).c2, sample)
+
+
+@metric(
+    "B2, B9, B11, B12",
+    THREE,
+    Options,
+    needs=("three",),
+    compare=_compare_consistency,
+    place=220,
+    margin="jsd",
+)
+def consistency_lines(sample: Options, how: Resampling) -> Iterator[Line]:
+    """Do two options keep their ratio when a third is rejected? 1 is a kept ratio."""
+    found = belief_consistency(sample.prior, sample.posterior, sample.rejected)
+    clusters = clusters_of(sample)
+
+    def mean(values: Array, within: tuple[float, float] = UNIT) -> Score:
+        score = cluster_mean(values, clusters, strata=sample.strata, within=within, how=how)
+        return with_drop_reasons(score, sample, values)
+
+    for name, quantity in QUANTITIES.items():
+        values = getattr(found, name)
+        score = mean(values, LOSS if name == "leak" else UNIT)
+        if name != "c2":
+            yield Line(name, quantity, score)
+            continue
+        beside = bounds(values)
+        floor = sampling_floor(found.prior2, sample.n_prior, sample.n_posterior)
+        used = np.isfinite(values)
+        known = used if floor is None else used & np.isfinite(floor)
+        if floor is not None and known.any():
+            beside["expected of an unchanged belief, counted so often"] = f"{1 - floor[known].mean():.4f}"
+        claim = None if sample.strata is not None else claimed(np.maximum(1 - values, 0), clusters, "jsd", how)
+        yield Line(name, quantity, score, beside, claim)
+        for bound, fill in (("lower", 0.0), ("upper", 1.0)):
+            filled = np.where(used, values, fill)
+            yield Line(f"c2_{bound}", f"consistency, had the undefined ones scored {fill:g}", mean(filled))
+    included = np.where(found.included_paper, found.p_invalid_raw, np.nan)
+    yield Line("p_invalid_included", "probability of the rejected option, undefined ratios left out", mean(included))
+    if sample.n_prior is not None and sample.n_posterior is not None:
+        corrected = found.c2 + jsd_plugin_bias(2, sample.n_prior, sample.n_posterior)
+        if np.isfinite(corrected).any():
+            yield Line("c2_corrected", "consistency, the divergence of sampling taken off", mean(corrected))
+
+
+def sampling_floor(shares: Array, n_one: Array | None, n_two: Array | None) -> Array | None:
+    """[n] JSD in bits that sampling alone puts between equal beliefs [n, k] (METRICS B12); None of exact ones."""
+    if n_one is None or n_two is None:
+        return None
+    floor = jsd_plugin_bias(shares.shape[1], n_one, n_two)
+    if shares.shape[1] == 2:
+        for i in np.flatnonzero(n_one * n_two <= EXACT_GRID):
+            one, two = round(n_one[i]), round(n_two[i])
+            if one and two and np.isfinite(shares[i, 0]):
+                floor[i] = _expected(float(shares[i, 0]), one, two)
+    return floor
+
+
+@cache  # parts of a sample share their rows
+def _expected(share: float, one: int, two: int) -> float:
+    return expected_jsd_binomial(share, share, one, two)
+
+
+@metric("B12", THREE, Options, needs=("three",), of_parts=False, place=230, slow=True)
+def consistency_kappa_lines(sample: Options, how: Resampling) -> Iterator[Line]:
+    """Consistency beyond what another item's posterior would give; 0 is chance."""
+    found = belief_consistency(sample.prior, sample.posterior, sample.rejected)
+    position = sample.rejected if sample.position is None else sample.position
+    score = kappa(found.prior2, found.post2, clusters_of(sample), position, how=how)
+    beside = {"consistency": f"{score.c:.3f}", "with another item's posterior": f"{score.c_perm:.3f}"}
+    yield Line("kappa", "consistency beyond chance", with_drop_reasons(score, sample, found.c2), beside)
+
+
+def _share(masses: Array, rejected: Array) -> Array:
+    """[n] of the rejected option among all."""
+    return counts_to_probabilities(masses)[np.arange(len(masses)), rejected]
+
+
+@metric("B10", OPTIONS, Options, of_parts=False, place=240)
+def association_lines(sample: Options, how: Resampling) -> Iterator[Line]:
+    """Is the rejected option still chosen where it was likely before? 1 is no association."""
+    before, after = (_share(masses, sample.rejected) for masses in (sample.prior, sample.posterior))
+    score = invalid_association(before, after, clusters_of(sample), how=how)
+    beside = {
+        "mean share before, after": f"{score.norm_prior:.3f}, {score.norm_post:.3f}",
+        "each weighted by the other": f"{score.wnorm_prior:.3f}, {score.wnorm_post:.3f}",
+        "correlation, by ranks": f"{score.pearson:.3f}, {score.spearman:.3f}",
+    }
+    quantity = "product of the two shares, over that of their means"
+    yield Line("invalid_association", quantity, with_drop_reasons(score, sample, before + after), beside)
+
+
+@metric("W4", f"{OPTIONS}[, template, mentioned_<option>]", Options, of_parts=False, place=250)
+def competence_lines(sample: Options, how: Resampling) -> Iterator[Line]:
+    """Does the rejected option lose its share, in every template? If not, no score is one of beliefs."""
+    score = belief_gate(
+        template=np.full(len(sample.prior), "") if sample.template is None else sample.template,
+        prior_rejected=_share(sample.prior, sample.rejected),
+        post_rejected=_share(sample.posterior, sample.rejected),
+        mentioned=None if sample.mentioned is None else _share(sample.mentioned, sample.rejected),
+        groups=clusters_of(sample),
+        coverage={"before": sample.prior.sum(axis=1), "after": sample.posterior.sum(axis=1)},
+        kappa=gain_over_words(sample, how),
+        min_coverage=sample.min_coverage,
+        how=how,
+    )
+    yield Line(GATE, "largest change of the rejected option's share", score, _told(sample, score))
+
+
+def _told(sample: Options, score: BeliefGate) -> dict[str, str]:
+    failed = [one for one in score.conditions.values() if not one.held]
+    told = {"gate:": score.verdict, **{one.label: f"{one.seen}, asked: {one.asked}" for one in failed}}
+    averaged = "a model that favours recently named words can pass: no column tells the templates apart"
+    return told if sample.template is not None else told | {"averaged over templates": averaged}

@@ -1,0 +1,313 @@
+"""Tables of beliefs and actions: do choices use the stated belief, and could it drive them? (METRICS E1-E8, E11-E13)"""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from itertools import combinations
+
+import numpy as np
+
+from ..contract import Array, Resampling
+from ..metric import (
+    Compared,
+    Line,
+    clusters_of,
+    compare_moments,
+    keys_of,
+    known_outcome,
+    metric,
+    tested_mean,
+    with_drop_reasons,
+)
+from ..tables.sample_rows import take
+from ..tables.samples import Decisions, Knowledge, Menus, Policies, Predictions, Prizes
+from .choice import cyclic_monotonicity, menu_shift, prize_independence, probability_weighting
+from .monotone import monotone_exact_shares, monotone_order_test, monotone_pairwise
+from .prediction import isotonic_calibration, logloss_improvement
+from .strata import cmh_test, gcm_test, quantile_bins, rao_blackwell_cmi, stratified_permutation, sufficiency_r2
+from .sufficiency import (
+    NOTHING_LEFT,
+    explained_share,
+    knn_cmi,
+    latent_knowledge,
+    monotone_sufficiency,
+    sufficiency_moments,
+)
+
+PER_STRATUM = 15
+"""Contexts in a neighbourhood of the belief (METRICS E2)."""
+BINS = 5
+DECISIONS = "belief, action, outcome"
+
+
+def _contexts(sample: Decisions) -> tuple[Decisions, Mapping[str, str]]:
+    """The first row of each context, since repetitions look like information; and that said."""
+    clusters = clusters_of(sample)
+    first = np.sort(np.unique(clusters.astype(str), return_index=True)[1])
+    if len(first) == len(clusters):
+        return sample, {}
+    kept = Decisions(
+        belief=sample.belief[first],
+        action=sample.action[first],
+        outcome=known_outcome(sample)[first],
+        action_prob=take(sample.action_prob, first),
+        p_star=take(sample.p_star, first),
+        clusters=clusters[first],
+    )
+    return kept, {"rows used": f"the first of each of {len(first)} contexts"}
+
+
+def strata_of(belief: Array) -> Array:
+    """[n] neighbourhood of each belief; NaN where there is none."""
+    bins = quantile_bins(belief, max(1, int(np.isfinite(belief).sum()) // PER_STRATUM)).astype(np.float64)
+    return np.where(bins < 0, np.nan, bins)
+
+
+@metric("E1, E2, E3, E4", DECISIONS, Decisions, place=370)
+def decision_lines(sample: Decisions, how: Resampling) -> Iterator[Line]:
+    """Given the belief, does the action tell more of the outcome? 0: the belief is all that is acted on."""
+    contexts, note = _contexts(sample)
+    belief, action, outcome = contexts.belief, contexts.action, known_outcome(contexts)
+    strata = strata_of(belief)
+    score = stratified_permutation(action, outcome, strata, how=how)
+    beside = {
+        **note,
+        "before its mean under permutation is taken off": f"{score.cmi:.4f} less {score.null_mean:.4f}",
+        "by nearest neighbours": f"{knn_cmi(action, outcome, belief).cmi:.4f}",
+        "neighbourhoods of the belief": str(len(np.unique(strata[np.isfinite(strata)]))),
+    }
+    binary = set(action) <= {"0", "1"}
+    if len(set(action)) == 2:
+        beside["Cochran-Mantel-Haenszel p"] = f"{cmh_test(action, outcome, strata).p:.3g}"
+    yield Line(
+        "cmi", "information beyond the belief, nats", with_drop_reasons(score, contexts, belief, outcome), beside
+    )
+    if binary:
+        taken = action.astype(np.float64)
+        owners = clusters_of(contexts)
+        fits = [isotonic_calibration(belief, y, owners, seed=how.seed) for y in (taken, outcome)]
+        score = gcm_test(taken, outcome, fits[0], fits[1], owners)
+        named = {"beyond what rising functions of the belief predict": "fitted on other contexts"}
+        yield Line(
+            "gcm", "covariance of action and outcome, z", with_drop_reasons(score, contexts, belief, outcome), named
+        )
+
+
+@metric("E7", "belief, action (0 or 1), outcome", Decisions, place=380)
+def decision_order_lines(sample: Decisions, how: Resampling) -> Iterator[Line]:
+    """Does action 1 become more frequent as the belief rises? Deviance from the best rising curve; 0 is none."""
+    contexts, note = _contexts(sample)
+    bins = quantile_bins(contexts.belief, BINS)
+    score = monotone_order_test(bins, contexts.action, "1", "0", how=how)
+    pairs = monotone_pairwise(bins, contexts.action, "1", "0")
+    beside = {
+        **note,
+        "shares of action 1 from the lowest beliefs up": ", ".join(f"{x:.2f}" for x in pairs.shares),
+        "pairs against the order": f"{pairs.n_violations} of {pairs.n_pairs}, {pairs.n_significant_holm} after Holm",
+    }
+    yield Line(
+        "order_deviance", "deviance from a rising curve", with_drop_reasons(score, contexts, contexts.belief), beside
+    )
+
+
+@metric("E4, E7", f"{DECISIONS}, action_prob [, p_star]", Decisions, needs=("action_prob",), place=390)
+def decision_exact_lines(sample: Decisions, how: Resampling) -> Iterator[Line]:
+    """How much of an exact policy the belief explains, and what the policy knows beyond it."""
+    contexts, note = _contexts(sample)
+    assert contexts.action_prob is not None
+    policy, strata = contexts.action_prob, strata_of(contexts.belief)
+    both = contexts.belief + policy
+    explained = sufficiency_r2(policy, strata)
+    adjusted = {**note, "less what strata explain by chance": f"{explained.r2_adjusted:.3f}"}
+    yield Line(
+        "sufficiency_r2",
+        "share of the policy that the belief explains",
+        with_drop_reasons(explained, contexts, both),
+        adjusted,
+    )
+    shares = monotone_exact_shares(contexts.belief, policy)
+    rising = {"distance from the best rising curve": f"{shares.iso_rms:.3f}", "Kendall's tau": f"{shares.tau:.3f}"}
+    yield Line("discordant", "pairs of contexts against the order", with_drop_reasons(shares, contexts, both), rising)
+    if contexts.p_star is not None:
+        score = rao_blackwell_cmi(policy, contexts.p_star, strata)
+        yield Line(
+            "cmi_exact",
+            "information beyond the belief, exact, nats",
+            with_drop_reasons(score, contexts, both + contexts.p_star),
+        )
+        owners = clusters_of(contexts)
+        fits = [isotonic_calibration(contexts.belief, y, owners, seed=how.seed) for y in (policy, contexts.p_star)]
+        test = gcm_test(policy, contexts.p_star, fits[0], fits[1], owners)
+        if _left(contexts.p_star, fits[1]) < NOTHING_LEFT or _left(policy, fits[0]) < NOTHING_LEFT:
+            test = replace(test, T=np.nan, p=np.nan, p_method="", status="nothing_left")
+        yield Line(
+            "gcm_exact",
+            "covariance of policy and truth, z",
+            with_drop_reasons(test, contexts, both + contexts.p_star),
+            {"beyond what rising functions of the belief predict": "fitted on other contexts"},
+        )
+
+
+@metric("E6", DECISIONS, Decisions, place=400)
+def decision_isotonic_lines(sample: Decisions, how: Resampling) -> Iterator[Line]:
+    """The same after beliefs were mapped to frequencies: a sensitivity check, for the map itself loses information."""
+    contexts, note = _contexts(sample)
+    belief, action, outcome = contexts.belief, contexts.action, known_outcome(contexts)
+    mapped = isotonic_calibration(belief, outcome, clusters_of(contexts), seed=how.seed)
+    score = stratified_permutation(action, outcome, strata_of(mapped), how=how)
+    plain = stratified_permutation(action, outcome, strata_of(belief), how=how)
+    beside = {
+        **note,
+        "map": "the best rising curve, fitted on other contexts",
+        "levels that it leaves of the beliefs": f"{_levels(mapped)} of {_levels(belief)}",
+        "beyond the belief as stated": f"{plain.debiased:.4f} (p {plain.p:.3g})",
+    }
+    yield Line(
+        "cmi_isotonic",
+        "information beyond the recalibrated belief, nats",
+        with_drop_reasons(score, contexts, belief, outcome),
+        beside,
+    )
+
+
+def _left(values: Array, fit: Array) -> float:
+    """Share of the variance that the fit leaves; 0 of what does not vary."""
+    known = np.isfinite(values) & np.isfinite(fit)
+    total = values[known].var() if known.any() else 0.0
+    return float(np.mean((values[known] - fit[known]) ** 2) / total) if total > 0 else 0.0
+
+
+def _levels(values: Array) -> int:
+    return len(np.unique(values[np.isfinite(values)]))
+
+
+@metric("E5", "p1, p2, outcome; or p1_<class>, p2_<class>, truth", Predictions, place=410)
+def logloss_lines(sample: Predictions, how: Resampling) -> Iterator[Line]:
+    """How much closer the second predictions come than the first, in nats; both must be made out of fold."""
+    score = logloss_improvement(sample.first, sample.second, sample.truth, groups=sample.clusters, how=how)
+    known = sample.first.sum(axis=1) + sample.second.sum(axis=1)
+    beside = {
+        "loss of the first, the second": f"{score.ll1:.4f}, {score.ll2:.4f}",
+        "of the frequencies alone": f"{score.ll_marginal:.4f}",
+        "in percent of the first": f"{score.pct:.2f}",
+    }
+    yield Line("logloss_gain", "gain in log-loss, nats", with_drop_reasons(score, sample, known, sample.truth), beside)
+
+
+@metric("E8", "context, p_base, p_alt", Prizes, place=420)
+def prize_lines(sample: Prizes, how: Resampling) -> Iterator[Line]:
+    """Does the belief depend on what is paid for it? Mean square of the effect, less what repetitions differ by."""
+    score = prize_independence(sample.base, sample.alt, how=how)
+    claim = "within" if score.equivalent else "not shown to be within"
+    beside = {
+        "RMS of the difference of means": f"{score.rmse_means:.3f}",
+        "noise alone would show": f"{score.noise_floor:.3f}",
+        f"95% bound of the RMS effect {score.rms_upper:.3f},": f"{claim} {score.params.get('margin', np.nan):g}",
+        "mean shift": f"{score.mean_shift:+.3f} (TOST p {score.p_tost_shift:.3g})",
+    }
+    yield Line("prize_effect", "mean square effect of the prize", score, beside)
+
+
+# Could a belief drive the choices, whose exact probabilities are known? (METRICS E4, E7, E11-E13)
+
+
+def _compare_sufficiency(sample: Decisions) -> Compared | None:
+    if sample.action_prob is None:
+        return None
+    owners = clusters_of(sample)
+    moments = sufficiency_moments(sample.belief, sample.action_prob, owners)
+    return compare_moments("sufficiency", keys_of(sample), owners, moments, explained_share)
+
+
+@metric(
+    "E4",
+    "belief, action, outcome, action_prob",
+    Decisions,
+    needs=("action_prob",),
+    compare=_compare_sufficiency,
+    place=430,
+)
+def sufficiency_lines(sample: Decisions, how: Resampling) -> Iterator[Line]:
+    """How much of an exact policy does a rising function of the belief predict, in other contexts? 1: all of it."""
+    assert sample.action_prob is not None
+    score = monotone_sufficiency(sample.belief, sample.action_prob, clusters_of(sample), how=how)
+    told = with_drop_reasons(score, sample, sample.belief + sample.action_prob)
+    yield Line("sufficiency", "share of the policy that a rising function of the belief predicts", told)
+
+
+@metric(
+    "E4, E11", "belief, action, outcome, action_prob, p_star", Decisions, needs=("action_prob", "p_star"), place=440
+)
+def knows_more_lines(sample: Decisions, how: Resampling) -> Iterator[Line]:
+    """Do the exact choice and the truth still go together once the belief is known? Partial correlation; 0: no."""
+    assert sample.action_prob is not None
+    assert sample.p_star is not None
+    score = latent_knowledge(sample.belief, sample.action_prob, sample.p_star, clusters_of(sample), how=how)
+    told = with_drop_reasons(score, sample, sample.belief + sample.action_prob + sample.p_star)
+    beside = {"share of the truth that the belief leaves": f"{score.left_of_target:.3f}"}
+    yield Line("knows_more", "what the choice knows of the truth beyond the belief", told, beside)
+
+
+@metric("E13", "belief, action, outcome, action_prob", Decisions, needs=("action_prob",), place=450)
+def weighting_lines(sample: Decisions, how: Resampling) -> Iterator[Line]:
+    """Is the belief used as it is, or weighted? Exponent of the weighting; 1 is as it is."""
+    assert sample.action_prob is not None
+    score = probability_weighting(sample.belief, sample.action_prob, clusters_of(sample), how=how)
+    told = with_drop_reasons(score, sample, sample.belief + sample.action_prob)
+    beside = {"p tests": "an exponent of 1", "share of the choice's log-odds that it explains": f"{score.r2:.3f}"}
+    yield Line("weighting", "exponent of the probability weighting", told, beside)
+
+
+@metric("E4, E7, E12", "beliefs and exact policies of a run", Policies, place=460)
+def choices_lines(sample: Policies, how: Resampling) -> Iterator[Line]:
+    """Could any utilities with random shocks have these choices, by this belief? 0: yes. And pair by pair."""
+    known = sample.belief + sample.policy.sum(axis=1)
+    found = cyclic_monotonicity(sample.belief, sample.policy, how=Resampling(how.seed))
+    slopes = ", ".join(f"{name} {slope:.2f}" for name, slope in zip(sample.actions, found.slopes, strict=False))
+    beside = {"with utilities that rise by": slopes, "pairs of contexts against the order": f"{found.discordant:.3f}"}
+    yield Line("cyclic", "distance from any random-utility choice", with_drop_reasons(found, sample, known), beside)
+    for i, j in combinations(range(len(sample.actions)), 2):
+        pair = sample.policy[:, [i, j]]
+        with np.errstate(divide="ignore", invalid="ignore"):
+            share = pair[:, 1] / pair.sum(axis=1)
+        score = monotone_exact_shares(sample.belief, share)
+        named = f"{sample.actions[j]} against {sample.actions[i]}"
+        told = {"distance from the best rising curve": f"{score.iso_rms:.3f}", "Kendall's tau": f"{score.tau:.3f}"}
+        yield Line(
+            "discordant_pair",
+            f"pairs of contexts against the order, {named}",
+            with_drop_reasons(score, sample, sample.belief + share),
+            told,
+            part=named,
+        )
+    if sample.p_star is not None:
+        score = rao_blackwell_cmi(sample.policy, sample.p_star, strata_of(sample.belief))
+        yield Line(
+            "cmi_policy",
+            "information of all actions beyond the belief, exact, nats",
+            with_drop_reasons(score, sample, known + sample.p_star),
+        )
+
+
+@metric("E12", "choices of a run from two menus", Menus, place=470)
+def menus_lines(sample: Menus, how: Resampling) -> Iterator[Line]:
+    """Does a third action change the share of the first among the first two? 0: irrelevant alternatives are so."""
+    shift, owners = menu_shift(sample.two, sample.three), clusters_of(sample)
+    for name, quantity, values in (
+        ("menu_shift", "share of the first of two with a third less without", shift),
+        ("menu_size", "size of that change", np.abs(shift)),
+    ):
+        yield Line(name, quantity, with_drop_reasons(tested_mean(values, owners, how), sample, values))
+
+
+@metric("E11", "two beliefs, and what either may predict", Knowledge, place=480)
+def latent_lines(sample: Knowledge, how: Resampling) -> Iterator[Line]:
+    """Does the other belief predict the action, or the truth, beyond the stated one? Partial correlation; 0: no."""
+    for name, quantity, target in (
+        ("latent_action", "what it knows of the action beyond the stated belief", sample.action_prob),
+        ("latent_truth", "what it knows of the truth beyond the stated belief", sample.p_star),
+    ):
+        if target is not None:
+            score = latent_knowledge(sample.stated, sample.other, target, sample.clusters, how=how)
+            known = sample.stated + sample.other + target
+            beside = {"share of it that the stated belief leaves": f"{score.left_of_target:.3f}"}
+            yield Line(name, quantity, with_drop_reasons(score, sample, known), beside)

@@ -1,0 +1,260 @@
+"""Tables of beliefs and outcomes: did they come true, and are they proper and calibrated? (METRICS A7, A10, C8, D10,
+E10, E14-E16)
+"""
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from ..bayes.posterior import bayes_error
+from ..contract import Array, Resampling
+from ..inference.means import LOSS, UNIT, ClusterMean, cluster_mean, cluster_share, ratio_of_sums
+from ..martingale.brier import brier as brier_score
+from ..martingale.brier import brier_update as update_score
+from ..martingale.slope import calibration_slope
+from ..martingale.update_metrics import PAIRED
+from ..metric import Compared, Line, bounds, clusters_of, compare_mean, known_outcome, metric, with_drop_reasons
+from ..tables.sample_rows import Updates, take
+from ..tables.samples import Forecasts, Hits, Multiclass, Sample
+from .multiclass import PER_BIN, calibration_error, option_losses, option_scores, order_effect
+from .prediction import logloss_improvement
+
+OUTCOMES = np.array([0.0, 1.0])
+
+
+def _foreseen(belief: Array, less: Array | None = None) -> tuple[Array, Array]:
+    """Probability [n, 2] and squared distance of either outcome; `less` the distance of another belief."""
+    loss = (belief[:, None] - OUTCOMES) ** 2 - (0.0 if less is None else (less[:, None] - OUTCOMES) ** 2)
+    return np.column_stack([1 - belief, belief]), loss
+
+
+def _compare_brier(sample: Updates | Forecasts) -> Compared:
+    outcome = known_outcome(sample)
+    if isinstance(sample, Forecasts):
+        return compare_mean("brier", (sample.belief - outcome) ** 2, sample, foreseen=_foreseen(sample.belief))
+    ended = sample.whole.posterior
+    return compare_mean("brier_post", (ended - outcome) ** 2, sample.whole, foreseen=_foreseen(ended))
+
+
+def _compare_brier_update(sample: Updates) -> Compared:
+    pairs, outcome = sample.whole, known_outcome(sample)
+    change = (pairs.posterior - outcome) ** 2 - (pairs.prior - outcome) ** 2
+    return compare_mean("brier_update", change, pairs, foreseen=_foreseen(pairs.posterior, pairs.prior))
+
+
+@metric(
+    "A7",
+    f"outcome, and belief; or {PAIRED}",
+    Updates,
+    Forecasts,
+    needs=("outcome",),
+    compare=_compare_brier,
+    place=80,
+)
+def brier_lines(sample: Updates | Forecasts, how: Resampling) -> Iterator[Line]:
+    """Mean squared distance from what came true; always saying one half scores 0.25."""
+    if isinstance(sample, Forecasts):
+        named = {("brier", "Brier score"): sample.belief}
+        source: Sample = sample
+    else:
+        source = sample.whole
+        named = {
+            ("brier_prior", "Brier score of the prior"): sample.whole.prior,
+            ("brier_post", "Brier score of the posterior"): sample.whole.posterior,
+        }
+    outcome = known_outcome(sample)
+    for (name, quantity), belief in named.items():
+        squared = (belief - outcome) ** 2
+        score = with_drop_reasons(brier_score(belief, outcome, source.clusters, how=how), source, belief, outcome)
+        yield Line(name, quantity, score, bounds(squared))
+
+
+@metric(
+    "A7",
+    f"outcome, and {PAIRED}",
+    Updates,
+    needs=("outcome",),
+    compare=_compare_brier_update,
+    place=90,
+)
+def brier_update_lines(sample: Updates, how: Resampling) -> Iterator[Line]:
+    """What the update did to the Brier score; negative is better."""
+    pairs, outcome = sample.whole, known_outcome(sample)
+    score = update_score(pairs.prior, pairs.posterior, outcome, pairs.clusters, how=how)
+    beside = {
+        "mean square of the update (raises it, whatever its direction)": f"{score.mean_sq_update:.3f}",
+        "earned by the direction": f"{score.cross:.3f}",
+    }
+    yield Line(
+        "brier_update",
+        "change of the Brier score",
+        with_drop_reasons(score, pairs, pairs.posterior - pairs.prior, outcome),
+        beside,
+    )
+
+
+@metric(
+    "A10",
+    f"outcome, and belief; or {PAIRED}",
+    Updates,
+    Forecasts,
+    needs=("outcome",),
+    place=100,
+)
+def calibration_lines(sample: Updates | Forecasts, how: Resampling) -> Iterator[Line]:
+    """Slope of the outcome on the belief: 1 is calibrated, below 1 too extreme, above 1 too timid."""
+    source, belief = (sample, sample.belief) if isinstance(sample, Forecasts) else (sample.whole, sample.whole.prior)
+    outcome = known_outcome(sample)
+    score = calibration_slope(belief, outcome, source.clusters, how=how)
+    beside = {"p tests": "a slope of 1", "intercept": f"{score.intercept:.3f}"}
+    quantity = "calibration slope" + ("" if isinstance(sample, Forecasts) else " of the prior")
+    yield Line("calibration", quantity, with_drop_reasons(score, source, belief, outcome), beside)
+
+
+@metric("E10", "belief, p_star [, outcome, prompt]", Forecasts, needs=("p_star",), place=110)
+def truth_lines(sample: Forecasts, how: Resampling) -> Iterator[Line]:
+    """How far beliefs are from the true probability; by prompt, where there are several."""
+    assert sample.p_star is not None
+    owners = clusters_of(sample)
+    prompts = np.zeros(len(owners), dtype=str) if sample.prompt is None else sample.prompt.astype(str)
+    for prompt in dict.fromkeys(prompts.tolist()):
+        here = prompts == prompt
+        part = Forecasts(
+            belief=sample.belief[here],
+            outcome=take(sample.outcome, here),
+            p_star=sample.p_star[here],
+            clusters=owners[here],
+        )
+        error = part.belief - sample.p_star[here]
+        score = bayes_error(part.belief, sample.p_star[here], part.clusters, how=how)
+        beside = {"mean absolute error": f"{score.mae:.3f}", "bias": f"{score.bias:+.3f}"}
+        if part.outcome is not None:
+            loss = logloss_improvement(part.belief, sample.p_star[here], part.outcome)
+            briers = [brier_score(p, part.outcome).brier for p in (part.belief, sample.p_star[here])]
+            beside["Brier score, and of the truth itself"] = f"{briers[0]:.3f}, {briers[1]:.3f}"
+            beside["log-loss, and of the truth itself"] = f"{loss.ll1:.3f}, {loss.ll2:.3f}"
+        quantity = "RMSE to the truth" + (f", {prompt}" if prompt else "")
+        yield Line("rmse_truth", quantity, with_drop_reasons(score, part, error), beside, part=prompt)
+
+
+@metric("D10", "k, n [, outcome]", Hits, place=120)
+def hybrid_lines(sample: Hits, how: Resampling) -> Iterator[Line]:
+    """Beliefs that are k of n answers: their mean, and how much of their spread is luck of the draw."""
+    p, n = sample.belief, sample.n
+    score = with_drop_reasons(cluster_mean(p, clusters_of(sample), within=UNIT, how=how), sample, p)
+    several = np.isfinite(p) & (n > 1)
+    beside = {}
+    if several.sum() > 1:
+        noise = float((p[several] * (1 - p[several]) / (n[several] - 1)).mean())  # unbiased for the variance of k / n
+        spread = float(p[several].var(ddof=1))
+        beside["SD of one belief by luck of the draw"] = f"{np.sqrt(noise):.3f}"
+        beside["SD of all"] = f"{np.sqrt(spread):.3f}"
+        if spread > 0:
+            beside["reliability"] = f"{1 - noise / spread:.3f}"
+    yield Line("hybrid", "mean of k / n", score, beside)
+
+
+# Beliefs over the options of a question against the true one: right, proper, calibrated? (METRICS C8, E14-E16, G1)
+
+GUESS, EVEN, UNBINNED = "of a guess", "of equally likely options", "cannot be measured"
+"""What is told beside a number: those of a belief that knows nothing, and why there is none."""
+TABLE = "a belief table with options and outcome, 1 in the row of the true option"
+
+
+def _compare_accuracy(sample: Multiclass) -> Compared:
+    return compare_mean("accuracy", option_scores(sample.belief, sample.truth).correct, sample)
+
+
+def _compare_log_loss(sample: Multiclass) -> Compared:
+    foreseen = sample.belief, option_losses(sample.belief).log_loss
+    return compare_mean("log_loss", option_scores(sample.belief, sample.truth).log_loss, sample, foreseen=foreseen)
+
+
+@metric("C8", TABLE, Multiclass, compare=_compare_accuracy, place=130)
+def accuracy_lines(sample: Multiclass, how: Resampling) -> Iterator[Line]:
+    """Share of questions whose likeliest option is the true one; tied options share the credit."""
+    right = option_scores(sample.belief, sample.truth).correct
+    guess = {GUESS: f"{np.mean(1 / sample.sizes):.3f}"}
+    score = with_drop_reasons(cluster_share(right, clusters_of(sample), how=how), sample, right)
+    yield Line("accuracy", "accuracy", score, guess)
+
+
+@metric("E14", TABLE, Multiclass, compare=_compare_log_loss, place=140)
+def option_score_lines(sample: Multiclass, how: Resampling) -> Iterator[Line]:
+    """How near beliefs over all options are to the true one: Brier score, in [0, 2], and log-loss, in nats."""
+    found = option_scores(sample.belief, sample.truth)
+    even = {"brier": np.mean(1 - 1 / sample.sizes), "log_loss": np.mean(np.log(sample.sizes))}
+    brier, loss = ({EVEN: f"{value:.3f}"} for value in even.values())
+    yield _mean("brier_multiclass", "Brier score over all options", sample, found.brier, how, brier, (0.0, 2.0))
+    yield _mean("log_loss", "log-loss, nats", sample, found.log_loss, how, loss, LOSS)
+
+
+@metric("E15, A10", TABLE, Multiclass, place=150)
+def option_calibration_lines(sample: Multiclass, how: Resampling) -> Iterator[Line]:
+    """Is the likeliest option right as often as its probability says? Error 0 and slope 1 if so."""
+    found, owners = option_scores(sample.belief, sample.truth), clusters_of(sample)
+    error = calibration_error(found.confidence, found.hit, owners, how=how)
+    beside = {
+        "as published (ECE)": f"{error.ece:.3f}; of a calibrated model {error.ece_by_chance:.3f}",
+        "bins": str(len(error.bins)),
+    }
+    yield Line(
+        "calibration_error",
+        "calibration error, RMS, less chance",
+        with_drop_reasons(error, sample, found.hit),
+        beside if error.bins else {UNBINNED: f"with {error.n_rows} questions; two bins take {2 * PER_BIN}"},
+    )
+    slope = calibration_slope(found.confidence, found.hit, owners, how=how)
+    told = {"p tests": "a slope of 1", "intercept": f"{slope.intercept:.3f}"}
+    yield Line(
+        "calibration_top",
+        "calibration slope of the likeliest option",
+        with_drop_reasons(slope, sample, found.hit),
+        told,
+    )
+    yield _mean("confidence", "mean probability of the likeliest option", sample, sample.belief.max(axis=1), how)
+
+
+@metric("G1", "a belief table with coverage", Multiclass, needs=("coverage",), place=160)
+def option_coverage_lines(sample: Multiclass, how: Resampling) -> Iterator[Line]:
+    """How much of what the model would say the options are together."""
+    assert sample.coverage is not None
+    median = {"median": f"{np.nanmedian(sample.coverage):.3g}"} if np.isfinite(sample.coverage).any() else {}
+    yield _mean("coverage", "coverage", sample, sample.coverage, how, median)
+
+
+@metric(
+    "E16", "questions that were read in several orders of their options", Multiclass, needs=("by_order",), place=170
+)
+def option_order_lines(sample: Multiclass, how: Resampling) -> Iterator[Line]:
+    """How far the order in which options are listed moves the belief: 0 if only what they say counts."""
+    assert sample.by_order is not None
+    moved = np.array([order_effect(one).moved for one in sample.by_order])
+    yield _mean("order_effect", "distance between orders (total variation)", sample, moved, how)
+    sums = np.array([[one.of_order, one.of_options] for one in map(order_effect, sample.by_order)])
+    owners, known = clusters_of(sample), np.isfinite(sums).all(axis=1)
+    share = ratio_of_sums(sums[known], owners[known], within=UNIT, how=how)
+    yield Line("order_share", "share of the variance between options that the order makes", share)
+    yield Line("by_place", "questions whose belief follows the place of the options", by_place(sample, how))
+
+
+def by_place(sample: Multiclass, how: Resampling) -> ClusterMean:
+    """Share of the questions whose belief follows the place of the options (METRICS E16); what was read in one order
+    only is dropped. The sample has orders.
+    """
+    assert sample.by_order is not None
+    follows = np.array([order_effect(one).follows_place for one in sample.by_order])
+    return with_drop_reasons(cluster_share(follows, clusters_of(sample), how=how), sample, follows)
+
+
+def _mean(
+    name: str,
+    quantity: str,
+    sample: Multiclass,
+    values: Array,
+    how: Resampling,
+    beside: dict[str, str] | None = None,
+    within: tuple[float, float] = UNIT,
+) -> Line:
+    score = cluster_mean(values, clusters_of(sample), within=within, how=how)
+    return Line(name, quantity, with_drop_reasons(score, sample, values), beside or {})

@@ -1,0 +1,348 @@
+"""Tables of beliefs of which some follow from others: the mean over cases (METRICS E9), and what a bookmaker surely
+wins, in cents per euro (METRICS W7).
+"""
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from functools import cache, partial
+from itertools import product
+from typing import Any
+
+import numpy as np
+
+from ..consistency.rejection import counts_to_probabilities
+from ..contract import Array, Resampling
+from ..inference.means import LOSS, UNIT, cluster_mean, cluster_share
+from ..metric import (
+    VERBAL_TOLERANCE,
+    Compared,
+    Line,
+    claimed,
+    clusters_of,
+    compare_mean,
+    keys_of,
+    metric,
+    with_drop_reasons,
+)
+from ..tables.sample_rows import by_reading, label_text
+from ..tables.samples import Cases, Elicited, Evidence, Forks, Options, Sample, YesNo
+from .probability_laws import bet_payoffs, median_ci
+from .probability_laws import dutch_book as surely_lost
+from .probability_laws import lie as law
+
+
+@metric("E9", "p, cond_1, weight_1, cond_2, weight_2, ...", Cases, place=490)
+def lie_lines(sample: Cases, how: Resampling) -> Iterator[Line]:
+    """Law of iterated expectation: is a belief the weighted mean of the beliefs given each case?"""
+    found = law(sample.p, sample.conditional, sample.weights)
+    clusters = clusters_of(sample)
+    signed = with_drop_reasons(cluster_mean(found.signed, clusters, how=how), sample, found.signed)
+    beside = {"weights sum to, on average": f"{np.nanmean(found.weight_sum):.3f}"} if signed.n_rows else {}
+    claim = claimed(found.signed, clusters, "lie", how, bounded_below=False, worst=1.0)
+    yield Line("lie", "p less the implied p", signed, beside, claim)
+    size = with_drop_reasons(cluster_mean(found.delta, clusters, within=UNIT, how=how), sample, found.delta)
+    noise = {}
+    if sample.replicate is not None:
+        readings = by_reading(sample, found.signed)
+        repeated = readings[np.isfinite(readings).sum(axis=1) > 1]
+        if len(repeated):  # the mean size of normal noise is sqrt(2 / pi) of its standard deviation
+            spread = np.nanvar(repeated, axis=1, ddof=1).mean()
+            noise["of a coherent agent read with this noise"] = f"{np.sqrt(2 / np.pi * spread):.3f}"
+    yield Line("lie_size", "size of the difference", size, noise)
+    ratio = median_ci(found.ratio, groups=sample.clusters, how=how)
+    yield Line("lie_ratio", "median of difference / p", with_drop_reasons(ratio, sample, found.ratio))
+    outside = np.where(np.isnan(found.outside_hull), np.nan, found.outside_hull > VERBAL_TOLERANCE)
+    share = with_drop_reasons(cluster_share(outside, clusters, how=how), sample, outside)
+    yield Line(
+        "outside_hull", f"share outside its cases by more than {VERBAL_TOLERANCE:g}, wrong whatever the weights", share
+    )
+
+
+# What a bookmaker surely wins from someone who bets at these beliefs, in cents per euro (METRICS W7).
+
+CENTS = 100
+LEAST_STAKE = 0.005
+"""Of a bet that is shown, in euros."""
+MOST_CORNERS = 8
+"""Bets up to which the largest loss is computed; of more, each bet is taken to be lost."""
+FLOOR_ROWS = 2_000
+"""Rows that the floor of reading noise is simulated on."""
+
+
+@dataclass(frozen=True)
+class Book:
+    """Beliefs about events of which some follow from others, as prices of bets."""
+
+    about: str
+    """What is logically related."""
+    bets: tuple[str, ...]
+    prices: Array
+    """[n, bets]"""
+    payoffs: Array
+    """[worlds, bets]"""
+
+
+def complement(sample: YesNo) -> Book:
+    """A statement and its negation: exactly one is true."""
+    assert sample.negated is not None
+    pays = bet_payoffs(["true", "false"], [["true"], ["false"]])
+    return Book(
+        "a statement and its negation", ("it", "its negation"), np.column_stack([sample.belief, sample.negated]), pays
+    )
+
+
+def cases(sample: Cases) -> Book:
+    """A belief, the chance of each case, and the belief given each: bets on a belief given a case stand in it alone."""
+    m = sample.conditional.shape[1]
+    worlds = [(case, true) for case in range(m) for true in (True, False)]
+    whole, within = [(case, True) for case in range(m)], [[(case, True), (case, False)] for case in range(m)]
+    pays = bet_payoffs(
+        worlds, [whole, *within, *([one] for one in whole)], [None, *[None] * m, *(within[case] for case in range(m))]
+    )
+    total = sample.weights.sum(axis=1, keepdims=True)
+    with np.errstate(invalid="ignore", divide="ignore"):
+        weights = sample.weights / np.where(total > 0, total, np.nan)
+    names = ("it", *(f"case {case + 1}" for case in range(m)), *(f"it, given case {case + 1}" for case in range(m)))
+    return Book("a belief and its cases", names, np.column_stack([sample.p, weights, sample.conditional]), pays)
+
+
+def rejection(sample: Options) -> Book:
+    """Options before one is ruled out, and after: the latter are bets that are called off if it was the one."""
+    n, k = sample.prior.shape
+    others = np.array([[j for j in range(k) if j != rejected] for rejected in sample.rejected], dtype=np.intp)
+    order = np.column_stack([others.reshape(n, k - 1), sample.rejected])
+    shares = [np.take_along_axis(counts_to_probabilities(x), order, axis=1) for x in (sample.prior, sample.posterior)]
+    events = [[j] for j in range(k)]
+    pays = bet_payoffs(range(k), [*events, *events], [*[None] * k, *[range(k - 1)] * k])
+    left = [*(f"option {j + 1} of those that remain" for j in range(k - 1)), "the rejected option"]
+    return Book("a rejection", (*left, *(f"{name}, after it" for name in left)), np.hstack(shares), pays)
+
+
+def bayes(sample: Evidence) -> Book:
+    """X, Y, Y given X, X given Y, and Y given not X where it was read."""
+    worlds = [(x, y) for x in (True, False) for y in (True, False)]
+    is_x, is_y = [one for one in worlds if one[0]], [one for one in worlds if one[1]]
+    not_x = [one for one in worlds if not one[0]]
+    names, columns = (
+        ["X", "Y", "Y given X", "X given Y"],
+        [sample.p_x, sample.p_y, sample.p_y_given_x, sample.posterior],
+    )
+    events, given = [is_x, is_y, is_y, is_x], [None, None, is_x, is_y]
+    if sample.p_y_given_not_x is not None:
+        names, columns = [*names, "Y given not X"], [*columns, sample.p_y_given_not_x]
+        events, given = [*events, is_y], [*given, not_x]
+    pays = bet_payoffs(worlds, events, given)
+    return Book("a prior, its evidence and the posterior", tuple(names), np.column_stack(columns), pays)
+
+
+def swaps(sample: Elicited) -> Book:
+    """One event, read twice: with the options in either order, say."""
+    assert sample.readings is not None
+    r = sample.readings.shape[1]
+    pays = bet_payoffs(["true", "false"], [["true"]] * r)
+    return Book("readings of one event", tuple(f"reading {j + 1}" for j in range(r)), sample.readings, pays)
+
+
+def fork(sample: Forks) -> Book:
+    """Is it d, asked of every option d of which one is the chosen one."""
+    k = sample.q.shape[1]
+    return Book("options asked for one by one", tuple(f"option {j + 1}" for j in range(k)), sample.q, np.eye(k))
+
+
+def _compare(name: str, book: Callable[[Any], Book]) -> Callable[[Any], Compared | None]:
+    """Cents by which the books of two samples differ."""
+
+    def compare(sample: Any) -> Compared:
+        made = book(sample)
+        worst = CENTS * _most(made.payoffs.shape, made.payoffs.tobytes())
+        return compare_mean(name, CENTS * surely_lost(made.prices, made.payoffs).loss, sample, worst)
+
+    return compare
+
+
+@cache
+def _most(shape: tuple[int, int], payoffs: bytes) -> float:
+    """The most that any prices of these bets lose, in euros: convex, it is lost at prices that are all 0 or 1."""
+    bets = shape[1]
+    if bets > MOST_CORNERS:
+        return float(bets)
+    corners = np.array(list(product((0.0, 1.0), repeat=bets)))
+    return float(surely_lost(corners, np.frombuffer(payoffs).reshape(shape)).loss.max())
+
+
+def _lines(name: str, sample: Sample, book: Book, how: Resampling, floor: Callable[[], Array | None]) -> Iterator[Line]:
+    found, clusters = surely_lost(book.prices, book.payoffs), clusters_of(sample)
+    for metric_name, quantity, loss in (
+        (name, f"sure loss on {book.about}, cents per euro", found.loss),
+        (f"{name}_per_bet", "the same per bet, cents", found.loss_per_bet),
+    ):
+        score = with_drop_reasons(cluster_mean(CENTS * loss, clusters, within=LOSS, how=how), sample, CENTS * loss)
+        yield Line(metric_name, quantity, score, _beside(sample, book, found, floor) if loss is found.loss else {})
+
+
+def _beside(sample: Sample, book: Book, found: Any, floor: Callable[[], Array | None]) -> Mapping[str, str]:
+    if not np.isfinite(found.loss).any():
+        return {}
+    worst = int(np.nanargmax(found.loss))
+    beside = {
+        "bets": str(len(book.bets)),
+        "distance from coherence, cents": f"{CENTS * np.nanmean(found.quadratic):.3f}",
+    }
+    coherent = floor()
+    if coherent is not None:
+        losses = surely_lost(coherent, book.payoffs).loss
+        beside["of a coherent agent read with this noise"] = f"{CENTS * np.nanmean(losses):.3f}"
+    bets = [
+        f"{'buys' if stake > 0 else 'sells'} {bet} at {price:.3f}"
+        for bet, stake, price in zip(book.bets, found.stakes[worst], book.prices[worst], strict=True)
+        if abs(stake) > LEAST_STAKE
+    ]
+    if bets and found.loss[worst] > 0:
+        at = label_text(str((keys_of(sample) if sample.keys_known else clusters_of(sample))[worst]))
+        beside[f"most is lost at {at}, {CENTS * found.loss[worst]:.1f} cents:"] = ", ".join(bets)
+    return beside
+
+
+def _nothing() -> Array | None:
+    return None
+
+
+def _noisy(sample: Sample, columns: list[Array], coherent: Array, how: Resampling) -> Array | None:
+    """Coherent prices [n, bets] as they would be read: with the spread that the replicate readings of an item have.
+    None where no item was read twice.
+    """
+    read = [by_reading(sample, column) for column in columns]
+    twice = [own[np.isfinite(own).sum(axis=1) > 1] for own in read]
+    if not all(map(len, twice)):
+        return None
+    rng = np.random.default_rng(how.seed)
+    coherent = coherent[:FLOOR_ROWS]
+    spreads = [np.sqrt(np.nanvar(own, axis=1, ddof=1).mean()) for own in twice]
+    return np.clip(coherent + spreads * rng.standard_normal(coherent.shape), 0.0, 1.0)
+
+
+def _floor_of_cases(sample: Cases, how: Resampling) -> Array | None:
+    if sample.replicate is None:
+        return None
+    prices = cases(sample).prices
+    m = sample.conditional.shape[1]
+    coherent = np.column_stack([(prices[:, 1 : m + 1] * sample.conditional).sum(axis=1), prices[:, 1:]])
+    return _noisy(sample, list(prices.T), coherent, how)
+
+
+def _floor_of_bayes(sample: Evidence, how: Resampling) -> Array | None:
+    if sample.replicate is None:
+        return None
+    prices, p_x, given = bayes(sample).prices, sample.p_x, sample.p_y_given_x
+    with np.errstate(invalid="ignore", divide="ignore"):
+        without = np.clip((sample.p_y - p_x * given) / (1 - p_x), 0, 1)
+        without = without if sample.p_y_given_not_x is None else sample.p_y_given_not_x
+        p_y = p_x * given + (1 - p_x) * without
+        coherent = np.column_stack([p_x, p_y, given, p_x * given / p_y, without])[:, : prices.shape[1]]
+    return _noisy(sample, list(prices.T), coherent, how)
+
+
+def _floor_of_counts(sample: Options, how: Resampling) -> Array | None:
+    """A kept ratio, with as many answers drawn before and after as there were."""
+    if sample.n_prior is None or sample.n_posterior is None:
+        return None
+    rng, k = np.random.default_rng(how.seed), sample.prior.shape[1]
+    before = rejection(sample).prices[:, :k]
+    drawn = np.full((min(len(before), FLOOR_ROWS), 2 * k), np.nan)
+    for i, (prior, one, two) in enumerate(zip(before, sample.n_prior, sample.n_posterior, strict=True)):
+        if i == FLOOR_ROWS:
+            break
+        left = prior[:-1].sum()
+        if not (np.isfinite(prior).all() and left > 0 and one > 0 and two > 0):
+            continue
+        after = np.append(prior[:-1] / left, 0.0)  # a quotient by 1 less the rejected share can exceed 1 by a rounding
+        counts = rng.multinomial(max(1, round(one / left)), prior), rng.multinomial(max(1, round(two)), after)
+        drawn[i] = np.concatenate([own / own.sum() for own in counts])
+    return drawn
+
+
+book_metric = partial(metric, "W7", slow=True, margin="dutch_book")
+
+COMPLEMENT, CASES, REJECTION = "dutch_book_complement", "dutch_book_cases", "dutch_book_rejection"
+BAYES, SWAPS, FORK = "dutch_book_bayes", "dutch_book_swaps", "dutch_book_fork"
+
+
+@book_metric(
+    "logp_yes, logp_no, logp_negated_yes, logp_negated_no",
+    YesNo,
+    needs=("negated",),
+    compare=_compare(COMPLEMENT, complement),
+    place=590,
+    slow=True,
+    margin="dutch_book",
+)
+def dutch_book_complement_lines(sample: YesNo, how: Resampling) -> Iterator[Line]:
+    """What surely is lost by betting at these beliefs in a statement and its negation. 0: they sum to one."""
+    yield from _lines(COMPLEMENT, sample, complement(sample), how, _nothing)
+
+
+@book_metric(
+    "p, cond_1, weight_1, cond_2, weight_2, ...",
+    Cases,
+    compare=_compare(CASES, cases),
+    place=600,
+    slow=True,
+    margin="dutch_book",
+)
+def dutch_book_cases_lines(sample: Cases, how: Resampling) -> Iterator[Line]:
+    """What surely is lost by betting at a belief, at the chances of its cases, and at the beliefs given each."""
+    yield from _lines(CASES, sample, cases(sample), how, lambda: _floor_of_cases(sample, how))
+
+
+@book_metric(
+    "prior_<option>, posterior_<option>, rejected; or item, context, rejected, count_<option>",
+    Options,
+    compare=_compare(REJECTION, rejection),
+    of_parts=False,
+    place=610,
+    slow=True,
+    margin="dutch_book",
+)
+def dutch_book_rejection_lines(sample: Options, how: Resampling) -> Iterator[Line]:
+    """What surely is lost by betting before and after an option is ruled out. 0: the others keep their ratio."""
+    yield from _lines(REJECTION, sample, rejection(sample), how, lambda: _floor_of_counts(sample, how))
+
+
+@book_metric(
+    "p_x, p_y, p_y_given_x, posterior [, p_y_given_not_x]",
+    Evidence,
+    compare=_compare(BAYES, bayes),
+    place=620,
+    slow=True,
+    margin="dutch_book",
+)
+def dutch_book_bayes_lines(sample: Evidence, how: Resampling) -> Iterator[Line]:
+    """What surely is lost by betting at a prior, its evidence and the posterior. 0: they are of one distribution."""
+    yield from _lines(BAYES, sample, bayes(sample), how, lambda: _floor_of_bayes(sample, how))
+
+
+@book_metric(
+    "a run",
+    Elicited,
+    needs=("readings",),
+    compare=_compare(SWAPS, swaps),
+    place=630,
+    slow=True,
+    margin="dutch_book",
+)
+def dutch_book_swaps_lines(sample: Elicited, how: Resampling) -> Iterator[Line]:
+    """What surely is lost by betting at every reading of one belief, as in both orders of the options."""
+    yield from _lines(SWAPS, sample, swaps(sample), how, _nothing)
+
+
+@book_metric(
+    "yes_<option> and reveal_<option> for each of two or more",
+    Forks,
+    compare=_compare(FORK, fork),
+    place=640,
+    slow=True,
+    margin="dutch_book",
+)
+def dutch_book_fork_lines(sample: Forks, how: Resampling) -> Iterator[Line]:
+    """What surely is lost by betting on each option that it is the chosen one. 0: the beliefs sum to one."""
+    yield from _lines(FORK, sample, fork(sample), how, _nothing)

@@ -1,0 +1,197 @@
+"""Masses on options: before and after one was rejected, and how often each was the answer."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from ...base.errors import UserError
+from .. import counts_to_probabilities
+from ..contract import Array
+from ..tables.cells import complete, refuse_row
+from ..tables.sample_rows import take
+from ..tables.samples import Answers, Frequencies, Options, Readouts, Sample
+from .form import CONTEXTS, OTHER, Columns, Data, Form, named, side_by_side, suffixes
+
+TEMPLATE, MENTIONED = "template", "mentioned"
+"""The column that names the form of the question, and the prefix of the masses after a reply that decides nothing."""
+
+
+def _in_one_row(path: Any, data: Data, clusters: Array | None) -> Sample:
+    names = option_names(data, "prior_", "posterior_")
+    prior, posterior = (masses(path, data, names, f"{context}_") for context in CONTEXTS)
+    rejected = indices(path, "rejected", data["rejected"], names, np.arange(len(prior)))
+    rest: dict[str, Any] = {TEMPLATE: data.get(TEMPLATE)}
+    if all(f"{MENTIONED}_{name}" in data for name in names):
+        spared = masses(path, data, names, f"{MENTIONED}_")
+        rest[MENTIONED] = (counts_to_probabilities(spared) if counted(spared) else spared)[:, :-1]
+    return options(prior, posterior, rejected, clusters, **rest)
+
+
+def _in_a_row_per_context(path: Any, data: Data, clusters: Array | None) -> Sample:
+    names = option_names(data, "count_")
+    found = masses(path, data, names, "count_")
+    item, context = complete(path, "item", data["item"]), complete(path, "context", data["context"])
+    unknown = ~np.isin(context.astype(str), CONTEXTS)
+    refuse_row(path, unknown, lambda at: f", context: {context[at]!r}; give 'prior' or 'posterior'")
+    prior_of: dict[str, int] = {}
+    for row in np.flatnonzero(context == "prior"):
+        if prior_of.setdefault(item[row], int(row)) != row:
+            raise UserError(f"{path}: row {row + 1}: item {item[row]!r} has a second prior; name the items apart")
+    after = np.flatnonzero(context == "posterior")
+    orphans = [row for row in after if item[row] not in prior_of]
+    if orphans or not len(after):
+        where = f"row {orphans[0] + 1}: item {item[orphans[0]]!r} has no prior" if orphans else "has no posterior"
+        raise UserError(f"{path}: {where}; give each item a row with context 'prior' and others with 'posterior'")
+    before = np.array([prior_of[item[row]] for row in after])
+    rejected = indices(path, "rejected", data["rejected"][after], names, after)
+    template = take(data.get(TEMPLATE), after)
+    return options(found[before], found[after], rejected, take(clusters, after), template=template)
+
+
+def option_names(data: Data, *prefixes: str) -> list[str]:
+    """The options whose columns have these prefixes."""
+    return [name for name in suffixes(list(data), *prefixes) if name != OTHER]
+
+
+def masses(path: Any, data: Data, names: Sequence[str], prefix: str) -> Array:
+    """[n, options + 1] counts or probabilities, the last column on no option. UserError if neither."""
+    found = side_by_side(data, prefix, names)
+    found = np.column_stack([found, data.get(prefix + OTHER, np.zeros(len(found)))])
+    if counted(found) and (broken := np.isfinite(found) & (found % 1 != 0)).any():
+        row, column = (int(i) for i in np.argwhere(broken)[0])
+        raise UserError(
+            f"{path}: row {row + 1}, {prefix}{[*names, OTHER][column]}: {found[row, column]:g} is not a whole "
+            "number; give counts, or probabilities that sum to at most 1 in every row"
+        )
+    return found
+
+
+def counted(found: Array) -> bool:
+    """Whether masses [n, k] are counts: probabilities sum to at most one."""
+    return bool((np.nan_to_num(found).sum(axis=1) > 1 + 1e-9).any())
+
+
+def indices(path: Any, column: str, labels: Array, names: Sequence[str], rows: Array) -> Array:
+    """Index of the option that each label names; `rows` say where the labels stand."""
+    known = {name: i for i, name in enumerate(names)}
+    for label, row in zip(labels, rows, strict=True):
+        if str(label).lower() not in known:
+            raise UserError(f"{path}: row {row + 1}, {column}: {label!r} is no option; options: {', '.join(names)}")
+    return np.array([known[str(label).lower()] for label in labels])
+
+
+def options(prior: Array, posterior: Array, rejected: Array, clusters: Array | None, **rest: Any) -> Options:
+    """Instances from masses [n, k + 1], counts or probabilities, the last column on no option."""
+    both = (prior, posterior)
+    shares = [counts_to_probabilities(x)[:, :-1] if counted(x) else x[:, :-1] for x in both]
+    sizes: dict[str, Any] = {}
+    if all(counted(x) for x in both):
+        kept = [x[:, :-1].sum(axis=1) - x[np.arange(len(x)), rejected] for x in both]
+        sizes = {"n_prior": kept[0], "n_posterior": kept[1]}
+    return Options(prior=shares[0], posterior=shares[1], rejected=rejected, clusters=clusters, **sizes, **rest)
+
+
+REJECTION_ROWS = Form(
+    "options, one row per context",
+    "item, context (prior or posterior), rejected, count_<option> for each of two or more [, count_other, template]",
+    named({**dict.fromkeys(("item", "context", "rejected"), "label"), "count_*": "mass"}, {TEMPLATE: "label"}),
+    _in_a_row_per_context,
+    cluster=("cluster", "item"),
+)
+REJECTION_COLUMNS = Form(
+    "options",
+    "prior_<option> and posterior_<option> for each of two or more, rejected [, prior_other, posterior_other, "
+    "template, mentioned_<option>]",
+    named(
+        {"prior_*": "mass", "posterior_*": "mass", "rejected": "label"}, {TEMPLATE: "label", f"{MENTIONED}_*": "mass"}
+    ),
+    _in_one_row,
+)
+
+
+# How often each option was the answer: alone, or by two ways of asking.
+
+WAYS = ("free", "closed")
+
+
+def _count_columns(there: Sequence[str]) -> Columns:
+    """With a context the form of options is meant, which has items and what was rejected as well."""
+    more = dict.fromkeys(("item", "rejected"), "label") if "context" in there else {}
+    return named({"count_*": "mass", **more})(there)
+
+
+def _counts(path: Any, data: Data, clusters: Array | None) -> Sample:
+    names = option_names(data, "count_")
+    found = masses(path, data, names, "count_")
+    sampled = counted(found)
+    return Frequencies(
+        options=tuple(names),
+        shares=counts_to_probabilities(found) if sampled else found,
+        n_answers=found[:, :-1].sum(axis=1) if sampled else None,
+        clusters=clusters,
+    )
+
+
+def _ways(path: Any, data: Data, clusters: Array | None) -> Sample:
+    names = option_names(data, "free_", "closed_")
+    free, closed = (masses(path, data, names, f"{way}_") for way in WAYS)
+    sizes = {f"n_{way}": x[:, :-1].sum(axis=1) for way, x in zip(WAYS, (free, closed), strict=True) if counted(x)}
+    shares = [counts_to_probabilities(x[:, :-1]) for x in (free, closed)]
+    return Readouts(free=shares[0], closed=shares[1], context=data.get("context"), clusters=clusters, **sizes)
+
+
+COUNTS = Form("counts", "count_<option> for each of two or more [, count_other]", _count_columns, _counts)
+READOUTS = Form(
+    "two read-outs",
+    "free_<option> and closed_<option> for each of two or more [, free_other, closed_other, context]",
+    named({"free_*": "mass", "closed_*": "mass"}, {"context": "label"}),
+    _ways,
+)
+
+
+# How often each option was the answer: asked afresh, and within conversations.
+
+ARMS = ("single_", "multi_")
+
+
+def _build(path: Any, data: Data, clusters: Array | None) -> Sample:
+    names = option_names(data, *ARMS)
+    arms = [masses(path, data, names, arm) for arm in ARMS]
+    n = len(arms[0])
+    labels = complete(path, "question", data["question"]) if "question" in data else np.arange(n)
+    first, row = np.unique(labels.astype(str), return_index=True, return_inverse=True)[1:]
+    for name, column in (("cluster", clusters), ("truth", data.get("truth"))):
+        if column is not None:
+            differs = column != column[first][row]
+            refuse_row(
+                path, differs, lambda at, name=name: f": {name} differs within question {labels[at]!r}; it has one"
+            )
+    truth = None
+    if "truth" in data:
+        truth = indices(path, "truth", data["truth"][first], names, first)
+    pooled = []
+    for arm in arms:  # runs of one question: answers add up, probabilities are averaged
+        total = np.zeros((len(first), arm.shape[1]))
+        np.add.at(total, row, arm)
+        pooled.append(total if counted(arm) else total / np.bincount(row)[:, None])
+    shares = [x[:, :-1] / np.where((s := x[:, :-1].sum(axis=1, keepdims=True)) > 0, s, np.nan) for x in pooled]
+    invalid = [float(counts_to_probabilities(np.nansum(x, axis=0))[-1]) for x in pooled]
+    return Answers(
+        options=tuple(names),
+        single=shares[0],
+        multi=shares[1],
+        counts=pooled[0][:, :-1] if counted(arms[0]) else None,
+        invalid=(invalid[0], invalid[1]),
+        truth=truth,
+        clusters=take(clusters, first),
+    )
+
+
+ANSWERS = Form(
+    "answers",
+    "single_<option> and multi_<option> for each of two or more [, single_other, multi_other, question, truth]",
+    named({"single_*": "mass", "multi_*": "mass"}, {"question": "label", "truth": "label"}),
+    _build,
+    cluster=("cluster", "question"),
+)

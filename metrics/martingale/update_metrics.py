@@ -1,0 +1,369 @@
+"""Tables of updates: can their direction be foreseen, where does the slope differ, and do chains drift? (METRICS
+A1-A7, A9, A11, F6)
+"""
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
+from typing import Any, NamedTuple, TypeVar
+
+import numpy as np
+import pandas as pd
+
+from ..consistency.reading_metrics import item_clusters, reliability_of
+from ..contract import Array, Resampling, Score
+from ..divergence import clipped_logit
+from ..inference.paired import adjust
+from ..inference.pooling import Pooled, random_effects_pool
+from ..inference.reliability import WordingStudy, wording_study
+from ..metric import (
+    FARTHEST,
+    WITHHELD,
+    Compared,
+    Line,
+    claimed,
+    clusters_of,
+    keys_of,
+    known_outcome,
+    metric,
+    tested_mean,
+    tosted,
+    with_drop_reasons,
+)
+from ..tables.sample_rows import STEPWISE, Chains, Pairs, Updates, by_reading, cells
+from .attenuation import corrected_slope, martingale_iv
+from .brier import brier_on_abs_martingale, brier_on_split_martingale
+from .conditional_moments import martingale_tests as battery
+from .contrasts import MartingaleWithin, factor_regression, martingale_within, paired_slope_difference
+from .slope import MartingaleScore, martingale_score
+from .trajectories import Drift, drift_covariance, drift_variance
+
+PAIRED = "prior, posterior; or trajectories (b_0, b_1, ...; or trajectory, step, belief)"
+EXTREME = 0.05
+"""If most beliefs are nearer to 0 or 1, before and after, a shift is judged small by its log-odds."""
+
+Slope = MartingaleScore | MartingaleWithin
+S = TypeVar("S", bound=Score)
+
+
+def _compare_slope(sample: Updates) -> Compared:
+    pairs = sample.whole  # steps of two kinds, or of two models, need not be as many
+    cell = np.zeros(len(pairs.prior)) if pairs.cell is None else pairs.cell
+
+    def difference(one: Any, two: Any, clusters: Array, family_size: int, how: Resampling) -> Any:
+        return paired_slope_difference(one[:2], two[:2], clusters, cells=one[2], how=how)
+
+    columns = (pairs.prior, pairs.posterior, cell)
+    return Compared("M", keys_of(pairs), clusters_of(pairs), columns, difference, *_slope_of_sums(*columns))
+
+
+def _slope_of_sums(prior: Array, posterior: Array, cell: Array) -> tuple[Array, Callable[[Array], Array]]:
+    """Moments [n, 5 cells] and the slope within cells from their sums (METRICS A2b)."""
+    update = posterior - prior
+    own = np.column_stack([np.ones(len(prior)), prior, update, prior * prior, prior * update])
+    _, codes = np.unique(cell, return_inverse=True)
+    cells = int(codes.max(initial=0)) + 1
+    moments = np.zeros((len(prior), cells, 5))
+    moments[np.arange(len(prior)), codes] = own
+    moments[~np.isfinite(own).all(axis=1)] = np.nan
+
+    def slope(sums: Array) -> Array:
+        n, b, d, bb, bd = np.moveaxis(sums.reshape(len(sums), cells, 5), 2, 0)
+        some = np.where(n > 0, n, 1.0)
+        return (bd - b * d / some).sum(axis=1) / (bb - b * b / some).sum(axis=1)
+
+    return moments.reshape(len(prior), cells * 5), slope
+
+
+@metric(
+    "A1, A2, A2b, A11",
+    PAIRED,
+    Updates,
+    compare=_compare_slope,
+    place=10,
+    margin="martingale",
+)
+def martingale_lines(sample: Updates, how: Resampling) -> Iterator[Line]:
+    """Can the direction of an update be predicted from the prior, or is there a drift? 0 is coherent."""
+    for name, pairs in sample.views.items():
+        step, suffix = ("_step" if name == STEPWISE else ""), f", {name}" if name else ""
+        study = wordings_of(sample, pairs, how)
+        if step:  # as papers print it: all rows together
+            yield _slope("M_step", f"M{suffix}", replace(pairs, cell=None), study, how)
+            yield _slope("M_balanced", "M, questions weigh the same", pairs, study, how, _balanced(pairs))
+        else:
+            yield _slope("M", f"M{suffix}", pairs, study, how)
+        update = pairs.posterior - pairs.prior
+        mean = with_drop_reasons(tested_mean(update, clusters_of(pairs), how), pairs, update)
+        yield Line(f"mean_update{step}", f"mean update{suffix}", mean, equivalence=_small_shift(pairs, how))
+
+
+def _balanced(pairs: Pairs) -> Array:
+    """[n] 1 / pairs of the question that are whole."""
+    _, of = np.unique(clusters_of(pairs).astype(str), return_inverse=True)
+    whole = np.bincount(of, np.isfinite(pairs.posterior - pairs.prior))
+    return 1 / np.maximum(whole, 1)[of]
+
+
+def _small_shift(pairs: Pairs, how: Resampling) -> Any:
+    """Whether beliefs may be said not to move on average: in log-odds, where most of them are extreme."""
+    both = np.stack([pairs.prior, pairs.posterior])
+    clusters = clusters_of(pairs)
+    extreme = np.abs(both - 0.5) > 0.5 - EXTREME  # what is missing is not
+    if (extreme.sum(axis=1) > np.isfinite(both).sum(axis=1) / 2).all():
+        odds, _ = clipped_logit(both, "beliefs")
+        return claimed(odds[1] - odds[0], clusters, "logodds", how, bounded_below=False, worst=FARTHEST)
+    return claimed(both[1] - both[0], clusters, "intercept", how, bounded_below=False, worst=1.0)
+
+
+def wordings_of(sample: Updates, pairs: Pairs, how: Resampling) -> WordingStudy | None:
+    """How well one wording, or one replicate reading, ranks the priors as others do; None: there is but one."""
+    if pairs.wordings is not None:
+        _, first = np.unique(pairs.wordings, axis=0, return_index=True)  # a start is every trajectory's
+        readings = pairs.wordings[first]
+        if pairs.cell is not None:  # what cells differ by is not in the slope within them
+            readings = readings - pd.DataFrame(readings).groupby(pairs.cell[first]).transform("mean").to_numpy()
+        return wording_study(readings, clusters_of(pairs)[first], how=how)
+    if sample.replicate is not None and len(set(sample.replicate.astype(str))) > 1:
+        return wording_study(by_reading(sample, pairs.prior), item_clusters(sample), how=how)
+    return None
+
+
+def disagree(study: WordingStudy | None) -> bool:
+    """Whether the wordings do not read one belief, so that there is no slope of it."""
+    return study is not None and study.status == "weak_reliability"
+
+
+def withheld(score: S) -> S:
+    """What is left of a slope then: its denominators."""
+    told = {name: getattr(score, name) for name in ("n_rows", "n_clusters", "n_dropped", "reasons", "params")}
+    return type(score)(status=WITHHELD, **told)
+
+
+def _slope(
+    metric_name: str,
+    quantity: str,
+    pairs: Pairs,
+    study: WordingStudy | None,
+    how: Resampling,
+    weights: Array | None = None,
+) -> Line:
+    """The slope, within cells where there are several; withheld where the wordings do not read one belief."""
+    prior, post, clusters = pairs.prior, pairs.posterior, pairs.clusters
+    score: Slope
+    if pairs.cell is None or len(set(pairs.cell)) < 2:
+        score = martingale_score(prior, post, clusters, se="CR3", weights=weights, how=how)
+    else:
+        score = martingale_within(prior, post, clusters, pairs.cell, weights=weights, how=how)
+        quantity = f"{quantity}, within cells"
+    score = withheld(score) if disagree(study) else score
+    score = with_drop_reasons(score, pairs, pairs.posterior - pairs.prior)
+    return Line(metric_name, quantity, score, _beside(score, study), tosted(score, "martingale"))
+
+
+def _beside(score: Slope, study: WordingStudy | None) -> Mapping[str, str]:
+    """What else is to be known of a slope."""
+    slope, found = float(score.estimate), {}
+    if isinstance(score, MartingaleWithin) and np.isfinite(score.M_pooled):
+        found["between cells"] = f"{score.M_between:.3f}, with {score.between_share:.0%} of the spread of the priors"
+        found["over all rows, which mixes the two,"] = f"{score.M_pooled:.3f}"
+    if np.isfinite(score.effective_clusters):
+        found["clusters that carry it"] = f"{score.effective_clusters:.1f} of {score.n_clusters}"
+    if np.isfinite(score.mde):
+        found["minimum detectable effect (80% power)"] = f"{score.mde:.3f}"
+    if isinstance(score, MartingaleScore) and np.isfinite(score.p_iid):
+        found["p as papers print it (rows independent, equal spread)"] = f"{score.p_iid:.3g}"
+    if -1 < slope < 0:
+        found[f"a prior reading of reliability {1 + slope:.2f}"] = "would show this alone"
+    if study is None:
+        found["reliability over wordings"] = "not measured"
+    elif np.isfinite(study.reliability_one):
+        found["reliability of one wording"] = f"{study.reliability_one:.2f} [{study.ci_lo:.2f}, {study.ci_hi:.2f}]"
+        found[f"of the mean of {study.n_wordings}"] = f"{study.reliability_mean:.2f}"
+    return found
+
+
+@metric("A3, A4", PAIRED, Updates, place=20, slow=True)
+def martingale_tests_lines(sample: Updates, how: Resampling) -> Iterator[Line]:
+    """Slope, shift and any other shape of the update, tested as one family of three."""
+    for name, pairs in sample.views.items():
+        score = battery(pairs.prior, pairs.posterior, pairs.clusters, how=how)
+        each = {f"{test} p": f"{score.p_tests[test]:.3g}, adjusted {p:.3g}" for test, p in score.p_holm.items()}
+        if score.joint_status not in ("ok", score.status):
+            each["joint p"] += f" ({score.joint_status})"
+        score = with_drop_reasons(score, pairs, pairs.posterior - pairs.prior)
+        step, suffix = ("_step" if name == STEPWISE else ""), f", {name}" if name else ""
+        yield Line(f"tests{step}", f"smallest adjusted p{suffix}", score, each)
+
+
+@metric("A5, F5", "prior, posterior, item and --replicates", Updates, needs=("repeated",), place=30)
+def martingale_replicates_lines(sample: Updates, how: Resampling) -> Iterator[Line]:
+    """How noisy the readings of the prior are, the M that this noise makes by itself, and M without it."""
+    read = _repeated(sample)
+    reliability = reliability_of(read.prior, read.clusters, how)
+    note = {}
+    if reliability.status == "ok":
+        note["M of a perfect updater read with this noise"] = f"{reliability.icc1 - 1:.3f}"
+    yield Line("reliability_prior", "reliability of one reading of the prior", reliability, note)
+    if sample.kind != "exact":  # two orders of the options differ by more than noise
+        found = corrected_slope(read.prior, read.posterior, read.clusters, how=how)
+        together = {"slope on the mean of the readings, and its reliability": f"{found.M:.3f}, {found.reliability:.3f}"}
+        yield Line("M_corrected", "M corrected for it", found, together)
+    if read.prior.shape[1] > 1:
+        note = {"instrument": "the first two readings of the prior, each for the other"}
+        first, second = read.prior[:, 0], read.prior[:, 1]
+        iv = martingale_iv(first, second, read.posterior, read.clusters, independent=read.independent, how=how)
+        yield Line("M_iv", "M by split readings", iv, note)
+
+
+class _Repeated(NamedTuple):
+    """A prior that was read several times, and a posterior."""
+
+    prior: Array
+    """[n, r]"""
+    posterior: Array
+    """[n]"""
+    clusters: Array
+    independent: bool
+    """Whether the posterior was read apart from all of these readings."""
+
+
+def _repeated(sample: Updates) -> _Repeated:
+    """Of three readings or more the last is the posterior's, and the prior's are the others."""
+    pairs = sample.views[next(iter(sample.views))]
+    if pairs.readings is not None:  # an exact belief is read in the same two orders, before and after
+        return _Repeated(pairs.readings, pairs.posterior, clusters_of(pairs), sample.kind != "exact")
+    prior, posterior = (by_reading(sample, values) for values in (sample.whole.prior, sample.whole.posterior))
+    apart = prior.shape[1] > 2
+    if apart:
+        prior, posterior = prior[:, :-1], posterior[:, -1:]
+    return _Repeated(prior, posterior.mean(axis=1), item_clusters(sample), apart)
+
+
+# Where does the Martingale Score differ, and what is it over all? (METRICS A6, A7, F6)
+
+
+@metric("A6", "prior, posterior, factor_<name> [, factor_<name>, ...]", Updates, needs=("factors",), place=40)
+def martingale_factors_lines(sample: Updates, how: Resampling) -> Iterator[Line]:
+    """M at each level of a factor, and what levels differ by; an effect only where the level was assigned."""
+    assert sample.factors is not None
+    pairs = sample.whole
+    update = pairs.posterior - pairs.prior
+    view = "".join(f", {name}" for name in list(sample.views)[-1:] if name)
+    baselines = {factor: _baseline(sample, factor, levels) for factor, levels in sample.factors.items()}
+    found = factor_regression(update, pairs.prior, sample.factors, baselines, pairs.clusters, se="CR3", how=how)
+    others = {"over all rows, had they had that level": "other factors as they are"} if len(baselines) > 1 else {}
+    none = disagree(wordings_of(sample, pairs, how))
+    for name, term in found.marginal.items():
+        told = with_drop_reasons(withheld(term) if none else term, pairs, update)
+        yield Line("M_at", f"M at {name}{view}", told, others, tosted(told, "martingale"), part=name)
+    contrasts = {n: withheld(term) if none else term for n, term in found.terms.items() if n.startswith("b:")}
+    adjusted = adjust([term.p for term in contrasts.values()])
+    for (name, term), p in zip(contrasts.items(), adjusted.p_adjusted, strict=True):
+        factor = name.removeprefix("b:").split("[")[0]
+        beside = {f"adjusted by Holm over {adjusted.family_size}": f"{p:.3g}"} if np.isfinite(p) else {}
+        quantity = f"M at {name.removeprefix('b:')} less {baselines[factor]}{view}"
+        told = with_drop_reasons(term, pairs, update)
+        yield Line("M_contrast", quantity, told, beside, part=name.removeprefix("b:"))
+
+
+@metric("F6", "prior, posterior, factor_<name> [, factor_<name>, ...]", Updates, needs=("factors",), place=50)
+def martingale_pooled_lines(sample: Updates, how: Resampling) -> Iterator[Line]:
+    """M over cells that need not share one, where no cluster is in two of them: random-effects mean and its range."""
+    assert sample.factors is not None
+    apart = {name: values for name, values in sample.factors.items() if _nested(clusters_of(sample.whole), values)}
+    if not apart:
+        yield Line("M_pooled", "M over cells", Pooled(status="shared_clusters"))
+        return
+    found = _by_cell(sample, cells(apart)).values()
+    pooled = random_effects_pool([one.M for one in found], [one.se for one in found])
+    beside = {
+        "M of a new cell": f"{pooled.pi_lo:.3f}, {pooled.pi_hi:.3f}",
+        "share of the variation that is between cells": f"{pooled.i2:.2f}",
+        "p of no difference between cells": f"{pooled.p_heterogeneity:.3g}",
+    }
+    shared = [name for name in sample.factors if name not in apart]
+    beside |= {"clusters are shared between levels of": ", ".join(shared)} if shared else {}
+    yield Line("M_pooled", f"M over {len(found)} cells of {', '.join(apart)}", pooled, beside)
+
+
+@metric(
+    "A7", "outcome, prior, posterior, cluster, factor_<name> [, ...]", Updates, needs=("factors", "outcome"), place=60
+)
+def brier_on_martingale_lines(sample: Updates, how: Resampling) -> Iterator[Line]:
+    """Do cells with a larger M forecast worse? M from half the questions, the Brier score from the other half."""
+    assert sample.factors is not None
+    pairs, outcome, cell = sample.whole, known_outcome(sample), cells(sample.factors)
+    found = brier_on_split_martingale(pairs.prior, pairs.posterior, outcome, clusters_of(pairs), cell, how=how)
+    yield Line("brier_on_M", "change of the Brier score per unit of M", found, {"cells": str(found.n_cells)})
+    slopes = [one.M for one in _by_cell(sample, cell).values()]
+    scores = pd.Series((pairs.posterior - outcome) ** 2).groupby(cell, sort=False).mean()
+    published = brier_on_abs_martingale(slopes, scores)
+    yield Line(
+        "brier_on_abs_M",
+        "Brier score per unit of |M|, of the same questions, as published",
+        published,
+        {"noise alone raises it:": "noisier updates have more of both"},
+    )
+
+
+def _baseline(sample: Updates, factor: str, levels: Array) -> str:
+    """The level to compare with: the sample's, if it is there, else the first by name."""
+    known = set(levels.astype(str))
+    return wanted if (wanted := sample.baselines.get(factor, "")) in known else min(known)
+
+
+def _by_cell(sample: Updates, cell: Array) -> dict[str, MartingaleScore]:
+    """Cell -> M, in the order of their first rows."""
+    pairs, clusters = sample.whole, clusters_of(sample.whole)
+    return {
+        name: martingale_score(pairs.prior[here], pairs.posterior[here], clusters[here], se="CR3")
+        for name in dict.fromkeys(cell.tolist())
+        for here in [cell == name]
+    }
+
+
+def _nested(clusters: Array, values: Array) -> bool:
+    """Whether each cluster has one level."""
+    return bool((pd.Series(values.astype(str)).groupby(clusters.astype(str)).nunique() == 1).all())
+
+
+# Do the model's own chains move its belief on average? (METRICS A9)
+
+
+@metric("A9", "question, chain, prior, posterior [, half]", Chains, place=70)
+def drift_lines(sample: Chains, how: Resampling) -> Iterator[Line]:
+    """Mean square over questions of what chains sampled at temperature 1 move the belief on average; 0 is coherent."""
+    update = sample.whole.posterior - sample.whole.prior if sample.update is None else sample.update
+    question = sample.question.astype(str)
+    questions, first = np.unique(question, return_index=True)
+    clusters = clusters_of(sample)[first]
+    begun = [np.nanmean(sample.whole.prior[question == name]) for name in questions]
+    if sample.half is None:
+        updates = [update[question == name] for name in questions]
+        score = drift_variance(updates, begun if sample.update is None else None, clusters, how=how)
+        beside = _alone(score)
+    else:
+        parts = [sample.half == half for half in np.unique(sample.half.astype(str))]
+        one, two = ([update[part & (question == name)] for name in questions] for part in parts)
+        score = drift_covariance(one, two, clusters, prior=begun, how=how)
+        beside = {"product of two halves,": "each with its own reading of the prior"}
+    moved = score.mean_drift[np.isfinite(score.mean_drift)]
+    beside["chains"] = str(score.n_chains)
+    if len(moved):
+        beside["mean drift"] = f"{moved.mean():+.3f}"
+    yield Line("drift2", "mean square drift", score, beside)
+
+
+def _alone(score: Drift) -> dict[str, str]:
+    """What is known of single questions, and what so many chains could show at all."""
+    tested = np.isfinite(score.p_question)
+    if not tested.any():
+        return {}
+    found = {
+        "questions that drift, after Holm": f"{score.n_drifting} of {tested.sum()}",
+        "questions that have chains enough to be found": str(score.n_attainable),
+        "smallest p that so many chains could reach": f"{np.nanmin(score.smallest_p):.2g}",
+    }
+    if score.n_at_bound:
+        found["questions whose prior is 0 or 1, not tested"] = str(score.n_at_bound)
+    return found

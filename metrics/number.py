@@ -1,0 +1,100 @@
+"""One number of a run or of a table with its name."""
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+import pandas as pd
+
+from ..base.text import shown
+from .contract import Score
+from .inference.equivalence import CoherenceClaim, Equivalence
+from .tables.samples import ALL, sample_name
+
+
+class Key(NamedTuple):
+    """What names a number: no two numbers of a run share one."""
+
+    metric: str
+    method: str
+    kind: str
+    subset: str
+    run: str = ""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Number:
+    """A score with its name."""
+
+    metric: str
+    """Its short name, as in `scores.json` and in the columns of a report."""
+    method: str
+    """The form of reading; of a difference, both."""
+    kind: str = "exact"
+    """Of belief (`metrics.KINDS`); empty where a table does not say."""
+    subset: str = ALL
+    """The part of the data that it is about."""
+    run: str = ""
+    """The run that it is of, where several are scored together."""
+    score: Score
+    quantity: str = ""
+    """The metric in words."""
+    beside: Mapping[str, str] = field(default_factory=dict)
+    """What qualifies it: label -> text."""
+    equivalence: Equivalence | CoherenceClaim | None = None
+    """To zero, within the default margin of the metric (METRICS F3): of a slope two one-sided tests, of a mean the
+    bounds of the studentised bootstrap and clusters enough.
+    """
+    worst: float = 1.0
+    """The farthest from coherence that one cluster can be, in the units of the score: what a claim must reckon with."""
+    family: str = ""
+    """The name of the engine's metric that made it; empty if its experiment did."""
+    code: str = ""
+    """Sections of the definitions."""
+
+    def __repr__(self) -> str:
+        what = "/".join(filter(None, (self.kind, self.method, self.metric)))
+        parts = ", ".join(filter(None, ("" if self.subset == ALL else self.subset, self.run)))
+        return f"Number({what}{f' of {parts}' if parts else ''}: {self.score!r})"
+
+    @property
+    def key(self) -> Key:
+        """Its name."""
+        return Key(self.metric, self.method, self.kind, self.subset, self.run)
+
+    @property
+    def name(self) -> str:
+        """Of the sample that it was made of, as it is printed."""
+        return sample_name(self.kind, self.method, self.run)
+
+    @property
+    def is_none(self) -> bool:
+        """Whether it is shown to be as good as zero."""
+        found = self.equivalence
+        return bool(found and (found.equivalent if isinstance(found, Equivalence) else found.claimed))
+
+    def value(self, name: str) -> float:
+        """A number of the score by its field, NaN if it has none of that name; `equivalence` is the p of that test."""
+        if name == "equivalence":
+            return self.equivalence.p if self.equivalence else float("nan")
+        return getattr(self.score, name, float("nan"))
+
+
+FIELDS = ("estimate", "ci_lo", "ci_hi", "n_rows", "n_clusters", "n_dropped", "status")
+"""Of a score, that a table of numbers has."""
+
+
+def numbers_table(numbers: Sequence[Number]) -> pd.DataFrame:
+    """A row for each number: its name, its estimate with its interval, its counts, its status."""
+    named = ("metric", "method", "kind", "subset", "run")
+    rows = [
+        {name: getattr(one, name) for name in named} | {name: getattr(one.score, name) for name in FIELDS}
+        for one in numbers
+    ]
+    return pd.DataFrame(rows, columns=[*named, *FIELDS])
+
+
+def interval_text(lo: float, hi: float) -> str:
+    """In brackets; empty if there is none."""
+    return "" if math.isnan(lo) else f"[{shown(lo)}, {shown(hi)}]"

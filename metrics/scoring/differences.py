@@ -1,0 +1,201 @@
+"""What two samples differ by on the rows that both have, and what makes them differ (METRICS F1, F2)."""
+
+import math
+from collections import Counter
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from itertools import combinations
+
+import numpy as np
+
+from .. import (
+    INNER_KINDS,
+    MARGINS,
+    Equivalence,
+    PairedDifference,
+    adjust,
+    paired_family,
+    surprises,
+    tost,
+    unless_missed,
+)
+from ..contract import Array, Resampling
+from ..inference.clusters import cluster_sums
+from ..metric import Compared
+from ..number import Number
+from ..tables.sample_rows import texts
+from ..tables.samples import Sample
+
+DIFFERENCE = "_difference"
+"""What is added to a metric's name in the difference of two samples."""
+Comparable = Mapping[str, Mapping[str, tuple[Sample, Compared]]]
+"""Number -> name of a sample -> the sample, and what the number is made of in it."""
+
+
+@dataclass(frozen=True)
+class Pair:
+    """Two samples, by one number, on the rows that both have."""
+
+    metric: str
+    one: Sample
+    two: Sample
+    first: Compared
+    second: Compared
+    names: tuple[str, str]
+    """What the samples are called, as short as tells them apart."""
+
+    @cached_property
+    def rows(self) -> tuple[Array, Array]:
+        """Which rows of either have a counterpart, in one order."""
+        _, mine, theirs = np.intersect1d(texts(self.first.keys), texts(self.second.keys), return_indices=True)
+        return mine, theirs
+
+    def difference(self, family_size: int, how: Resampling) -> PairedDifference:
+        """The first less the second; clusters of both are resampled together."""
+        mine, theirs = self.rows
+        one, two = (
+            tuple(column[rows] for column in made.columns) for made, rows in ((self.first, mine), (self.second, theirs))
+        )
+        found = self.first.difference(one, two, self.first.clusters[mine], family_size, how)
+        if found.status == "ok" and self._few_surprises(mine, theirs):
+            found = replace(found, status="few_surprises")
+        alone = (len(set(texts(made.keys))) - len(mine) for made in (self.first, self.second))
+        return replace(found, **dict(zip(("n_only_first", "n_only_second"), alone, strict=True)))
+
+    def _few_surprises(self, mine: Array, theirs: Array) -> bool:
+        """Whether the spread of a difference of losses rests on fewer outcomes than are sure to be seen, by the beliefs
+        of either kind.
+        """
+        if self.first.foreseen is None or self.second.foreseen is None:
+            return False
+        (p, lost), (q, other) = self.first.foreseen, self.second.foreseen
+        if p.shape[1] != q.shape[1]:
+            return True
+        less = lost[mine] - other[theirs]
+        owners = self.first.clusters[mine]
+        return any(surprises(lights, less, owners).few for lights in (p[mine], q[theirs]))
+
+    @property
+    def moments(self) -> tuple[Array, Array, Callable[[Array], Array]]:
+        """The difference as a function of sums: moments [n, k] of the common rows, their clusters, and the function
+        from sums [m, k] to differences [m].
+        """
+        mine, theirs = self.rows
+        k = self.first.moments.shape[1]
+        both = np.hstack([self.first.moments[mine], self.second.moments[theirs]])
+
+        def difference(sums: Array) -> Array:
+            return self.first.statistic(sums[:, :k]) - self.second.statistic(sums[:, k:])
+
+        return both, self.first.clusters[mine], difference
+
+    def influence(self) -> dict[str, float]:
+        """Cluster -> by how much the difference falls when it is left out, the largest before all; those of undefined
+        rows are left out.
+        """
+        both, clusters, difference = self.moments
+        known = np.isfinite(both).all(axis=1)
+        names, codes = np.unique(clusters[known].astype(str), return_inverse=True)
+        if len(names) < 2:
+            return {}
+        sums = cluster_sums(both[known], codes, len(names))
+        with np.errstate(divide="ignore", invalid="ignore"):
+            moved = difference(sums.sum(axis=0)[None]) - difference(sums.sum(axis=0) - sums)
+        order = np.argsort(-np.abs(np.where(np.isfinite(moved), moved, 0.0)), kind="stable")
+        return {str(names[i]): float(moved[i]) for i in order if math.isfinite(moved[i])}
+
+
+def pairs_of(comparable: Comparable, rivals: Sequence[Collection[str]], samples: Sequence[Sample]) -> list[Pair]:
+    """Every two samples that are rivals, by each number that both have.
+
+    Args:
+        comparable: what was measured.
+        rivals: names of samples that are compared with each other; none: all are.
+        samples: all that there are, by which their names are shortened.
+    """
+    label = _labels(samples)
+    found: dict[tuple[str, str, str], Pair] = {}
+    for metric, by_name in comparable.items():
+        for names in rivals or [list(by_name)]:
+            for one, two in combinations([name for name in names if name in by_name], 2):
+                (first, made), (second, other) = by_name[one], by_name[two]
+                if _are_rivals(first, second):
+                    found[metric, one, two] = Pair(metric, first, second, made, other, (label[one], label[two]))
+    return list(found.values())
+
+
+def paired_differences(
+    pairs: Sequence[Pair], how: Resampling, *, margins: Mapping[str, float] | None = None, method: str = "holm"
+) -> list[Number]:
+    """What each pair differs by: one table, one family, adjusted by `holm`, or by `bh` to explore (METRICS F2).
+
+    Beside a number stands what it could have found; and, where its metric has a margin (of `margins`, or a default),
+    two one-sided tests that the two are the same within it, adjusted over the family as well.
+    """
+    scores = (
+        paired_family({i: pair.difference(len(pairs), how) for i, pair in enumerate(pairs)}, method) if pairs else {}
+    )
+    known = {pair.metric: MARGINS[pair.first.margin] for pair in pairs if pair.first.margin} | dict(margins or {})
+    tests = [
+        _same(score, known.get(pair.metric), pair.first.worst)
+        for pair, score in zip(pairs, scores.values(), strict=True)
+    ]
+    adjusted = adjust([math.nan if test is None else test.p for test in tests]).p_adjusted
+    return [
+        Number(
+            metric=pair.metric + DIFFERENCE,
+            method=" - ".join(pair.names),
+            kind="",
+            score=score,
+            quantity=f"{pair.metric}: {' - '.join(pair.names)}",
+            family="differences",
+            code="F2",
+            beside=dict(_beside(score)),
+            equivalence=test and replace(test, p=float(p), equivalent=bool(p < test.params["alpha"])),
+        )
+        for pair, score, test, p in zip(pairs, scores.values(), tests, adjusted, strict=True)
+    ]
+
+
+def _same(score: PairedDifference, margin: float | None, worst: float) -> Equivalence | None:
+    """Whether the two are the same within a margin, where there is a test that holds.
+
+    p is no smaller than the chance that so many clusters hold so few of those in which one kind is incoherent.
+    """
+    if margin is None or score.status != "ok" or not score.se > 0 or score.n_clusters < 2:
+        return None
+    df = score.df if np.isfinite(score.df) else score.n_clusters - 1
+    found = tost(score.difference, score.se, df, -margin, margin)
+    return unless_missed(found, np.fmin(score.n_clusters, score.effective_clusters), worst)
+
+
+def _beside(score: PairedDifference) -> Iterator[tuple[str, str]]:
+    if math.isfinite(score.mde):
+        yield "minimum detectable effect (80% power)", f"{score.mde:.3g}"
+    if score.n_only_first or score.n_only_second:
+        yield "rows without a counterpart, of the first, of the second", f"{score.n_only_first}, {score.n_only_second}"
+
+
+def _labels(samples: Sequence[Sample]) -> dict[str, str]:
+    """Name -> a shorter one, where the method alone tells samples apart."""
+    kinds = {(sample.method, sample.kind) for sample in samples}
+    alone = {method for method, n in Counter(method for method, _ in kinds).items() if n == 1 and method}
+    return {
+        sample.name: ", ".join(filter(None, (sample.method, sample.run))) if sample.method in alone else sample.name
+        for sample in samples
+    }
+
+
+def _are_rivals(one: Sample, two: Sample) -> bool:
+    """What is read inside is compared with the exact belief by the same method and with what the model states, and with
+    nothing else that is read inside.
+    """
+    inner = [sample for sample in (one, two) if sample.kind in INNER_KINDS]
+    if not inner:
+        return True
+    said = [sample for sample in (one, two) if sample.kind not in INNER_KINDS]
+    if not said:
+        return False
+    (read,), (told,) = inner, said
+    return told.kind == "verbal" or (told.kind == "exact" and read.method.startswith(f"{told.method}/"))

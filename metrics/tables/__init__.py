@@ -1,0 +1,1 @@
+"""Tables of any origin, and the samples that metrics take."""

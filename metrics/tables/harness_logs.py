@@ -1,0 +1,179 @@
+"""What other harnesses write of each sample, as rows of a belief table: logs of Inspect, sample files of lm-eval.
+
+A question is a read-out over its options, of which the outcome names the true one. What holds no probability of each
+sample is refused: a right answer is no belief.
+"""
+
+import hashlib
+import json
+import math
+import string
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any
+
+import numpy as np
+from scipy.special import softmax
+
+from ...base.errors import UserError, in_one_line
+
+Row = dict[str, Any]
+INSPECT = ".eval"
+"""The suffix of Inspect's logs."""
+HARNESS_KEYS = frozenset({"doc_id", "doc", "target", "filtered_resps"})
+"""By which a line of a sample file of lm-eval is known."""
+LONGEST_ITEM = 60
+"""Characters of its name."""
+UNSEEN = 0.01
+"""Probability outside the listed tokens up to which an option that is not among them has none."""
+
+
+def is_harness(first: Any) -> bool:
+    """Whether an object is a sample of lm-eval."""
+    return isinstance(first, Mapping) and first.keys() >= HARNESS_KEYS
+
+
+def harness_rows(path: Path, samples: Iterator[Any]) -> Iterator[Row]:
+    """The options of each sample by their log-likelihoods, renormalised over the options.
+
+    Raises UserError for a file without them, as of a task that generates text.
+    """
+    for number, sample in enumerate(samples, 1):
+        if not is_harness(sample):
+            raise UserError(f"{path}: row {number} is no sample of lm-eval as the first is")
+        where = f"{path}: row {number}"
+        with in_one_line(where):
+            logp, texts = _likelihoods(where, sample)
+            right = _target(where, str(sample["target"]), texts)
+            item = f"{sample['doc_id']}-{sample.get('doc_hash') or _digest(sample['doc'])}"[:LONGEST_ITEM]
+            method = f"log-likelihood, {sample.get('filter', 'none')}"
+        yield from _options(f"{item}/{method}", item, method, texts, logp, [i == right for i in range(len(logp))])
+
+
+def inspect_rows(path: Path) -> Iterator[Row]:
+    """The options of each sample by the log-probabilities of the answer's letter.
+
+    Raises UserError without Inspect, for a log without log-probabilities, and for one whose letters were shuffled by
+    the solver, which does not say how.
+    """
+    try:
+        from inspect_ai.log import read_eval_log  # pyright: ignore[reportMissingImports]
+    except ImportError:
+        raise UserError(f"{path}: is read by Inspect itself: pip install 'doxascope[inspect]'") from None
+    with in_one_line(path):
+        log = read_eval_log(str(path))
+    if log.status != "success":
+        raise UserError(f"{path}: its run ended with status {log.status!r}; finish it first")
+    if any(step.params.get("shuffle") for step in log.plan.steps):
+        raise UserError(f"{path}: its solver shuffled the options; shuffle them in the dataset, where it is recorded")
+    samples = log.samples or []
+    if not any(_tokens(sample) for sample in samples):
+        raise UserError(
+            f"{path}: holds no log-probabilities of its samples, so no beliefs; run it with logprobs=True and "
+            "top_logprobs=20"
+        )
+    for sample in samples:
+        if not sample.choices:
+            raise UserError(f"{path}: sample {sample.id!r} has no choices; only multiple-choice samples hold beliefs")
+        letters = string.ascii_uppercase[: len(sample.choices)]
+        targets = sample.target if isinstance(sample.target, list) else [sample.target]
+        asked = sample.input if isinstance(sample.input, str) else [message.text for message in sample.input]
+        item = f"{sample.id}-{_digest([asked, list(sample.choices)])}"
+        method = log.eval.task
+        readout = f"{item}/{method}/{sample.epoch}"
+        logp = _of_letters(_tokens(sample), letters)
+        right = [letter in targets for letter in letters]
+        yield from _options(readout, item, method, list(sample.choices), logp, right, {"epoch": sample.epoch})
+
+
+def _options(
+    readout: str,
+    item: str,
+    method: str,
+    texts: Sequence[str],
+    logp: Sequence[float] | None,
+    right: Sequence[bool],
+    conditions: Mapping[str, Any] = MappingProxyType({}),
+) -> Iterator[Row]:
+    """A row for each option, with its share of the probability of all."""
+    given = np.full(len(texts), -np.inf) if logp is None else np.array(logp, dtype=np.float64)
+    known = bool(given.max() > -np.inf)
+    share = softmax(given) if known else np.full(len(texts), np.nan)
+    for i, (text, own) in enumerate(zip(texts, share, strict=True)):
+        yield {
+            "readout_id": readout,
+            "item": item,
+            "cluster": item,
+            "kind": "exact",
+            "method": method,
+            **conditions,
+            "option": text if list(texts).count(text) == 1 else f"{text} ({i})",
+            "option_index": i,
+            "prob": float(own) if known else None,
+            "status": "ok" if known else "nan",
+            "outcome": float(right[i]),
+        }
+
+
+def _likelihoods(where: str, sample: Mapping[str, Any]) -> tuple[list[float], list[str]]:
+    """The log-likelihood of each option given its question, and the options."""
+    asked = sample.get("arguments") or {}
+    asked = list(asked.values()) if isinstance(asked, Mapping) else asked
+    asked = [list(one.values()) if isinstance(one, Mapping) else one for one in asked]
+    if not all(isinstance(one, list | tuple) and len(one) > 1 for one in asked):
+        raise UserError(f"{where}: arguments: give the context and the option of each log-likelihood")
+    found = []
+    for answer in sample["filtered_resps"]:
+        own = answer[0] if isinstance(answer, list) and answer else None
+        try:
+            found.append(math.nan if isinstance(own, bool) else float(own))  # pyright: ignore[reportArgumentType]
+        except (TypeError, ValueError):
+            found.append(math.nan)
+        if not found[-1] <= 0:
+            raise UserError(
+                f"{where}: holds no log-likelihood of each option, so no belief; give the samples of a multiple-choice "
+                "task"
+            )
+    if len(asked) != len(found):
+        raise UserError(f"{where}: has {len(found)} log-likelihoods for {len(asked)} options")
+    given = [i for i, (context, *_) in enumerate(asked) if str(context)] or list(range(len(found)))
+    if len(given) < 2:
+        raise UserError(f"{where}: has {len(given)} options with a question; a belief needs two or more")
+    return [found[i] for i in given], [str(asked[i][-1]).strip() for i in given]
+
+
+def _target(where: str, target: str, texts: Sequence[str]) -> int:
+    """The place of the right option, which is given by its number or its text."""
+    if target.isdecimal() and int(target) < len(texts):
+        return int(target)
+    if target.strip() in texts:
+        return list(texts).index(target.strip())
+    raise UserError(f"{where}: target {target!r} names none of its {len(texts)} options")
+
+
+def _tokens(sample: Any) -> list[Any]:
+    """The tokens of the answer with their log-probabilities."""
+    choices = sample.output.choices if sample.output else []
+    return choices[0].logprobs.content if choices and choices[0].logprobs else []
+
+
+def _of_letters(tokens: Sequence[Any], letters: str) -> list[float] | None:
+    """The log-probability of each letter where the last of them was said; None where none was, or too much of the
+    probability is on tokens that the log does not list.
+    """
+    said = [token for token in tokens if token.token.strip() in letters and token.token.strip()]
+    if not said or not said[-1].top_logprobs:
+        return None
+    listed: dict[str, float] = {}
+    for one in said[-1].top_logprobs:
+        name = one.token.strip()
+        listed[name] = float(np.logaddexp(listed.get(name, -np.inf), one.logprob))
+    seen = float(np.exp([one.logprob for one in said[-1].top_logprobs]).sum())
+    if any(letter not in listed for letter in letters) and 1 - seen > UNSEEN:
+        return None
+    return [listed.get(letter, -np.inf) for letter in letters]
+
+
+def _digest(data: Any) -> str:
+    return hashlib.sha256(json.dumps(data, sort_keys=True, default=str).encode()).hexdigest()[:12]

@@ -1,1 +1,0 @@
-"""What may be claimed of a probe, and what its values may be called."""

@@ -1,0 +1,119 @@
+"""When did it know? How many tokens before the belief that is asked for settles does the one that is read in
+passing?
+
+A probe that always says yes has settled on every yes from the start. What counts is therefore the lead above that of
+probe beliefs that were taken from other trajectories.
+"""
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from ...metrics import Resampling
+from ...metrics.contract import NAN, Floats, Score, floats
+from ...metrics.inference.means import cluster_mean
+
+
+@dataclass(frozen=True, kw_only=True)
+class TokenLead(Score):
+    """Of passive beliefs along trajectories."""
+
+    headline: ClassVar[str] = "tokens"
+    tokens: float = NAN
+    """Mean lead over trajectories, in tokens; positive: the passive belief settles first. One that never settles is
+    counted as if it did at the last step: its lead is no larger than that."""
+    by_chance: float = NAN
+    """Mean lead of passive beliefs of other trajectories of the same length."""
+    n_never: int = 0
+    """Trajectories on which the passive belief never settles on the side that the other ends on."""
+
+
+def settling_point(belief: Floats, token: Floats, yes: bool) -> float:
+    """The token from which on a belief [T] stays on one side of one half; NaN if it does not end there."""
+    right = belief > 0.5 if yes else belief < 0.5
+    wrong = np.flatnonzero(~right)
+    first = int(wrong[-1]) + 1 if len(wrong) else 0
+    return float(token[first]) if first < len(belief) else NAN
+
+
+def lead_in_tokens(
+    passive: ArrayLike,
+    asked: ArrayLike,
+    token: ArrayLike,
+    step: ArrayLike,
+    chain: ArrayLike,
+    groups: ArrayLike,
+    *,
+    draws: int = 199,
+    seed: int = 0,
+    level: float = 0.95,
+) -> TokenLead:
+    """How much earlier passive beliefs settle than those that are asked for.
+
+    Args:
+        passive: [n] beliefs of a probe, at the end of a step, nothing appended.
+        asked: [n] the exact or stated beliefs there.
+        token: [n] index of the token at which the step ends.
+        step: [n] number of the step, by which a trajectory is ordered.
+        chain: [n] the trajectory.
+        groups: [n] the question, unit of the interval.
+        draws: permutations of trajectories between the questions.
+        seed: of them, and of the interval.
+        level: of the interval.
+
+    Trajectories of one step, with a hole, or whose asked belief ends on one half are dropped and counted.
+    """
+    labels, codes = np.unique(np.asarray(chain).astype(str), return_inverse=True)
+    columns = [floats(column) for column in (passive, asked, token, step)]
+    of_group = np.asarray(groups)
+    chains: list[tuple[Floats, Floats, Floats]] = []
+    owners = []
+    for code in range(len(labels)):
+        mine = np.flatnonzero(codes == code)
+        mine = mine[np.argsort(columns[3][mine], kind="stable")]
+        own = tuple(column[mine] for column in columns[:3])
+        if len(mine) > 1 and np.isfinite(np.stack(own)).all() and own[1][-1] != 0.5:
+            chains.append((own[0], own[1], own[2]))
+            owners.append(of_group[mine[0]])
+    counts = {"n_dropped": len(labels) - len(chains), "reasons": {"too short or undefined": len(labels) - len(chains)}}
+    counts = counts if counts["n_dropped"] else {}
+    if not chains:
+        return TokenLead(status="too_few", **counts)
+    leads = _leads(chains, np.arange(len(chains)))
+    mean = cluster_mean(leads, np.asarray(owners), how=Resampling(seed=seed, level=level))
+    rng = np.random.default_rng(seed)
+    sizes = np.array([len(one[0]) for one in chains])
+    null = np.array([_leads(chains, _moved(sizes, rng)).mean() for _ in range(draws)])
+    return TokenLead(
+        tokens=mean.mean,
+        by_chance=float(null.mean()),
+        n_never=sum(np.isnan(settling_point(one[0], one[2], bool(one[1][-1] > 0.5))) for one in chains),
+        p=float((1 + (null >= mean.mean - 1e-12).sum()) / (1 + draws)),
+        p_method=f"passive beliefs exchanged between trajectories of one length, {draws} permutations",
+        n_rows=mean.n_rows,
+        n_clusters=mean.n_clusters,
+        status=mean.status,
+        **mean.interval(draws=draws),
+        **counts,
+    )
+
+
+def _leads(chains: list[tuple[Floats, Floats, Floats]], source: NDArray[np.intp]) -> Floats:
+    """[chains] leads, the passive beliefs taken from the trajectories `source`."""
+    found = []
+    for (_, asked, token), other in zip(chains, source, strict=True):
+        yes = bool(asked[-1] > 0.5)
+        passive = settling_point(chains[other][0], token, yes)
+        found.append(settling_point(asked, token, yes) - (token[-1] if np.isnan(passive) else passive))
+    return np.array(found)
+
+
+def _moved(sizes: NDArray[np.int64], rng: np.random.Generator) -> NDArray[np.intp]:
+    """[chains] another trajectory of the same length for each."""
+    source = np.arange(len(sizes))
+    for size in np.unique(sizes):
+        alike = np.flatnonzero(sizes == size)
+        source[alike] = rng.permutation(alike)
+    return source

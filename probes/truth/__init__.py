@@ -1,1 +1,0 @@
-"""Statements whose truth is known."""

@@ -1,0 +1,256 @@
+"""A card on a tiny random model: from the command line, resumed, and against itself and a worse model."""
+
+import json
+import math
+import shutil
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+import yaml
+from safetensors.torch import load_file, save_file
+from transformers import AutoTokenizer
+
+from doxascope import UserError
+from doxascope.base.text import UNSEEN
+from doxascope.experiments.compare import compare
+from doxascope.experiments.compare.card import ModelCard, against, make_card
+from doxascope.experiments.compare.card.model_card import VALID, _fallen, _lost, _valid, load_set
+from doxascope.experiments.compare.card.output import card_page, write_against
+from doxascope.metrics import Condition
+from doxascope.metrics.claims import Verdict
+from doxascope.probes.report_card import WEAKEST_FIRST
+
+TINY = {
+    "version": 1,
+    "runs": {
+        "consistency": {"items": 3, "registered.n": 3, "bootstrap_draws": 50},
+        "truth": {"items": 12, "bootstrap_draws": 50},
+    },
+    "probe": {"run": "truth", "settings": {"positions": [], "study.permutations": 19, "study.refits": 20}},
+}
+Made = Callable[..., ModelCard]
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory, tiny_for: Callable[[str], Path]) -> Made:
+    """A card of a tiny model, or of one whose weights were changed."""
+    place = tmp_path_factory.mktemp("cards")
+    (place / "tiny.yaml").write_text(yaml.safe_dump(TINY))
+
+    def make(
+        out: str, change: Callable[[dict[str, torch.Tensor], list[int]], None] | None = None, *settings: str
+    ) -> ModelCard:
+        model = tiny_for("consistency")
+        if change is not None:
+            model = Path(shutil.copytree(model, place / f"{out}-model"))
+            weights = load_file(model / "model.safetensors")
+            speller = AutoTokenizer.from_pretrained(model)
+            change(weights, [*speller("Yes No True False")["input_ids"], speller.eos_token_id])
+            save_file(weights, model / "model.safetensors", {"format": "pt"})
+        return make_card(str(model), place / out, chosen=str(place / "tiny.yaml"), overrides=settings)
+
+    return make
+
+
+@pytest.fixture(scope="module")
+def card(made: Made) -> ModelCard:
+    """Of the tiny model."""
+    return made("one")
+
+
+def test_a_card_leads_with_gates_and_shows_kinds_gaps_and_the_probe(card: ModelCard) -> None:
+    page = (card.folder / "report.html").read_text()
+    titles = [page.index(f">{title}<") for title in ("Gates", "Registered numbers", "Probe", "Runs")]
+    assert titles == sorted(titles)
+    told = json.loads((card.folder / "card.json").read_text())
+    assert set(told["experiments"]) == {"consistency", "truth"}
+    for name, path in card.runs.items():
+        stored = json.loads((path / "scores.json").read_text())["scores"]
+        whole = {
+            (row["metric"], row["method"], row["kind"]): row["estimate"] for row in stored if row["subset"] == "all"
+        }
+        for row in told["experiments"][name]["numbers"]:
+            assert row["estimate"] == whole[row["metric"], row["method"], row["kind"]]
+    assert {claim["verdict"] for claim in told["probe"]["claims"]} <= {*WEAKEST_FIRST}
+
+
+def test_the_same_card_again_is_the_same_bytes_wherever_it_stopped(card: ModelCard, made: Made) -> None:
+    other = made("two")
+    for name in ("card.json", "report.html"):
+        assert (card.folder / name).read_bytes() == (other.folder / name).read_bytes()
+    shutil.rmtree(other.runs["truth"])
+    (other.folder / "card.json").unlink()
+    again = made("two")
+    for name in ("card.json", "report.html"):
+        assert (card.folder / name).read_bytes() == (again.folder / name).read_bytes()
+
+
+def test_a_run_of_one_kind_of_belief_has_a_card_without_gaps(tiny_for: Callable[[str], Path], tmp_path: Path) -> None:
+    one = {"items": 2, "runs": 2, "turns": 2, "distributions": {}, "confidence": None, "registered": None}
+    (tmp_path / "mine.yaml").write_text(yaml.safe_dump({"version": 1, "runs": {"bscore": one}}))
+    model = tiny_for("bscore")
+    copy = shutil.copytree(model, tmp_path / "copy")
+    made, again = (make_card(str(path), tmp_path, chosen=str(tmp_path / "mine.yaml")) for path in (model, copy))
+    assert made.within["bscore"].confirmed == []
+    assert ">Gaps" not in (made.folder / "report.html").read_text()
+    with pytest.raises(UserError, match="holds one kind of belief"):
+        compare([made.runs["bscore"]])
+    found = against(again, made)
+    write_against(found)
+    assert found.regressions == []
+    assert [one.score.difference for one in found.tested if one.name == VALID] == [0]
+
+
+def test_nothing_is_worse_than_itself(card: ModelCard, made: Made) -> None:
+    assert against(card, card).regressions == []
+    found = against(made("two"), ModelCard.open(card.folder))
+    assert {one.name for one in found.tested} >= {"valid-answer rate"}
+    assert [one.score.difference for one in found.tested] == [0] * len(found.tested)
+    assert found.regressions == []
+
+
+def test_what_cannot_be_measured_any_more_is_worse_and_what_cannot_be_tested_is_said(
+    card: ModelCard, made: Made
+) -> None:
+    found = against(made("two"), card)
+    assert found.comparison is not None
+    group = next(one for one in found.comparison.groups if one.name == "truth")
+    assert [*_lost(group), *_fallen(group)] == []
+    before, now = group.sides
+    numbers = [one for one in group.numbers if one.run != now.label]
+    (line,) = _lost(replace(group, numbers=numbers))
+    assert line.startswith("truth: framing_bias of asked was ")
+    assert line.endswith("before, none now (it is not there)")
+    held = Verdict("asked", [Condition(name="coverage", value=1, bound=1, threshold=0.5, above=True, held=True)])
+    gone = [replace(before, verdicts=[held]), replace(now, verdicts=[])]
+    assert list(_fallen(replace(group, sides=gone))) == ["truth: asked passed its gate before, and now has none"]
+    for p, said in ((1.0, "nothing is worse"), (math.nan, "nothing is worse of what could be tested, 0 of")):
+        tested = [replace(one, score=replace(one.score, p_adjusted=p)) for one in found.tested]
+        assert replace(found, tested=tested).passed.startswith(said)
+        assert ("could be tested" in replace(found, tested=tested).passed) is math.isnan(p)
+
+
+@pytest.mark.parametrize("change", [lambda told: told.pop("claims"), lambda told: told["claims"][0].update(name=7)])
+def test_a_damaged_card_of_a_probe_is_refused_in_a_line(
+    card: ModelCard, change: Callable[[dict[str, Any]], object], tmp_path: Path
+) -> None:
+    assert card.probe is not None
+    copy = replace(card, probe=Path(shutil.copytree(card.probe, tmp_path / "probe")))
+    told = json.loads((tmp_path / "probe" / "card.json").read_text())
+    change(told)
+    (tmp_path / "probe" / "card.json").write_text(json.dumps(told))
+    with pytest.raises(UserError, match="give `doxascope card` again") as refused:
+        card_page(copy)
+    assert "\n" not in str(refused.value)
+
+
+def test_hostile_names_in_a_card_are_shown_and_not_obeyed(card: ModelCard, tmp_path: Path) -> None:
+    assert card.probe is not None
+    hostile = "<script>alert(1)</script>\u202e\x1b[2J../" + "x" * 300
+    told = json.loads((card.probe / "card.json").read_text())
+    told["claims"][0] |= {"name": hostile, "evidence": hostile}
+    (tmp_path / "probe").mkdir()
+    (tmp_path / "probe" / "card.json").write_text(json.dumps(told))
+    page = card_page(replace(card, model=hostile, probe=tmp_path / "probe")).html()
+    assert "<script>alert" not in page
+    assert not UNSEEN.search(page)
+    assert page.count("&lt;script&gt;alert(1)&lt;/script&gt;\\u202e\\x1b[2J../xxx") >= 3
+
+
+def test_a_read_out_that_failed_holds_no_valid_answer(card: ModelCard, made: Made) -> None:
+    found = against(made("two"), card)
+    assert found.comparison is not None
+    before, now = next(one for one in found.comparison.groups if one.name == "truth").sides
+    exact = now.beliefs["kind"] == "exact"
+    names = now.beliefs.loc[exact, "readout_id"].unique()
+    failed = exact & now.beliefs["readout_id"].isin(names[::3])
+    coverage = now.beliefs["coverage"].mask(failed)
+    group = next(one for one in found.comparison.groups if one.name == "truth")
+    tested = _valid(replace(group, sides=[before, replace(now, beliefs=now.beliefs.assign(coverage=coverage))]), 1)
+    rows = now.beliefs[exact & (now.beliefs["option_index"] == 0)]
+    by_item = rows["coverage"].mask(failed).fillna(0).groupby(rows["item"].astype(str)).mean()
+    assert tested.score.second == pytest.approx(by_item.mean())
+    assert tested.score.n_dropped == 0
+    assert f"0 read-outs failed before, {len(names[::3])} now" in tested.told
+
+
+def test_a_card_whose_runs_were_swapped_is_refused(card: ModelCard, made: Made) -> None:
+    with pytest.raises(UserError, match="in a card of another; make the card again"):
+        against(made("two"), replace(card, model="another"))
+    lax = made("lax", None, "registered.margin=9")
+    with pytest.raises(UserError, match=r"has registered\.margin 9\.0, not 0\.05; make both cards with the same"):
+        against(card, lax)
+
+
+def test_a_model_that_answers_less_often_is_worse(
+    card: ModelCard, made: Made, command_line: Callable[..., Any]
+) -> None:
+    """A constant in one dimension of the residual stream lets the other model say, and end, answers more often."""
+
+    def often(weights: dict[str, torch.Tensor], answers: list[int]) -> None:
+        weights["model.embed_tokens.weight"][:, 0] = 20
+        weights["lm_head.weight"][answers, 0] = 3
+
+    before, worse = made("often", often), card
+    assert not any("valid-answer rate" in line for line in against(before, worse).regressions)
+    lines = against(worse, before).regressions
+    assert lines
+    assert any("truth: valid-answer rate" in line for line in lines)
+    model = yaml.safe_load((worse.runs["truth"] / "config.yaml").read_text())["model"]["path"]
+    place = worse.folder.parent
+    given = ("--set", str(place.parent / "tiny.yaml"), "--out", str(place), "--against", str(before.folder))
+    ended = command_line("card", model, *given, cwd=place)
+    assert (ended.returncode, ended.stdout.count("worse: ")) == (1, len(lines))
+    assert "Worse: " in (worse.folder / "against.html").read_text()
+    assert json.loads((worse.folder / "against.json").read_text())["regressions"] == lines
+
+
+@pytest.mark.parametrize(
+    ("change", "told"),
+    [
+        ({"runs": {}}, "runs: is empty"),
+        ({"probe": {"run": "martingale"}}, "is none of its runs"),
+        ({"probe": {"run": "truth", "settings": {"study.refits": 2}}}, "study.refits"),
+        ({"version": 0}, "version"),
+        ({"runs": {"truth": {"itmes": 3}}}, "itmes"),
+        ({"runs": {"truth": {}, "nothing": {}}}, "nothing"),
+    ],
+)
+def test_a_wrong_set_is_refused_before_anything_is_read(change: dict[str, Any], told: str, tmp_path: Path) -> None:
+    (tmp_path / "mine.yaml").write_text(yaml.safe_dump(TINY | change))
+    with pytest.raises(UserError, match=told):
+        make_card("smollm2-135m", tmp_path / "out", chosen=str(tmp_path / "mine.yaml"))
+    assert not (tmp_path / "out").exists()
+
+
+def test_what_is_no_card_or_of_another_set_is_refused(card: ModelCard, tmp_path: Path) -> None:
+    with pytest.raises(UserError, match="is no card that is whole"):
+        ModelCard.open(tmp_path)
+    (tmp_path / "card.json").write_text("[]")
+    with pytest.raises(UserError, match="is no card that is whole"):
+        ModelCard.open(tmp_path)
+    whole = json.loads((card.folder / "card.json").read_text())
+    changes: list[dict[str, Any]] = [
+        {"runs": dict.fromkeys(whole["runs"], "")},
+        {"runs": dict.fromkeys(whole["runs"], "../..")},
+        {"probe": []},
+        {"probe": {"a": 1}},
+        {"set": 7},
+        {"runs": []},
+        {"seed": 0.9},
+        {"seed": True},
+        {"model": None},
+    ]
+    (tmp_path / "runs").mkdir()
+    for change in changes:
+        (tmp_path / "card.json").write_text(json.dumps(whole | change))
+        with pytest.raises(UserError, match="is no card that is whole"):
+            ModelCard.open(tmp_path)
+    with pytest.raises(UserError, match="no set and no file; known: quick, standard"):
+        load_set("quikc")
+    with pytest.raises(UserError, match="another set or seed"):
+        against(card, replace(card, folder=tmp_path, seed=1))

@@ -1,0 +1,48 @@
+"""`doxascope compare` of tables whose outcomes disagree: each is scored by its own, and that is said."""
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+
+from doxascope.experiments.compare import compare
+from doxascope.experiments.compare.output import text
+from doxascope.experiments.compare.page import page
+
+N = 20
+
+
+def table(path: Path, outcomes: Sequence[object], form: str) -> Path:
+    """Of two options, or of three in a belief table, whose first, or last, is true."""
+    if form == "belief":
+        lines = ["item,belief,outcome", *(f"q{i},0.{i % 9 + 1},{y}" for i, y in enumerate(outcomes))]
+    else:
+        lines = ["readout_id,item,kind,method,option,prob,outcome"]
+        for i, y in enumerate(outcomes):
+            truth = {"": ("", "", ""), 1: (1, 0, 0), 0: (0, 0, 1)}[y]
+            probs = (0.2 + 0.01 * i, 0.3, 0.5 - 0.01 * i)
+            lines += [f"r{i},q{i},exact,m,{o},{p},{t}" for o, p, t in zip("abc", probs, truth, strict=True)]
+    path.write_text("\n".join(lines) + "\n")
+    return path
+
+
+@pytest.mark.parametrize("form", ["belief", "options"])
+def test_outcomes_that_disagree_are_told_with_the_files_the_row_and_both_values(form: str, tmp_path: Path) -> None:
+    outcomes: list[object] = [i % 2 for i in range(N)]
+    other = [*outcomes]
+    other[3], other[4], other[5] = 0, 1, ""  # what is not known does not disagree
+    first, second = (table(tmp_path / f"{name}.csv", own, form) for name, own in (("a", outcomes), ("b", other)))
+    found = compare([first, second])
+    (line,) = found.groups[0].disagreements
+    values = "1 and 0" if form == "belief" else "option_index 0 and option_index 2"
+    start = f"{first} and {second}: 2 of {N - 1} common rows have another outcome, the first 'q3': {values};"
+    assert line.startswith(start)
+    assert line in text(found)
+    assert line in page(found, {}).html().replace("&#39;", "'")
+
+
+def test_tables_that_agree_say_nothing(tmp_path: Path) -> None:
+    outcomes = [i % 2 for i in range(N)]
+    found = compare([table(tmp_path / f"{name}.csv", outcomes, "belief") for name in "ab"])
+    assert found.groups[0].disagreements == []
+    assert "disagree" not in text(found) + page(found, {}).html()

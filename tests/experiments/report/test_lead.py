@@ -1,0 +1,152 @@
+"""What a run leads with: the gate as it was before reading, and the number that was registered (METRICS W4, F8)."""
+
+import json
+import re
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from doxascope import UserError
+from doxascope.experiments.report.lead import Lead
+from doxascope.experiments.run.config import load_config
+from doxascope.experiments.run.folder import RunFolder
+from doxascope.experiments.run.runner import report, run
+from doxascope.metrics import belief_gate, cluster_mean, items_responding
+from doxascope.metrics.claims import Registered, Verdict
+from doxascope.metrics.number import Number
+
+SETTINGS = ("items=3", "bootstrap_draws=50", "methods={letters: {labels: [A, B, C], forms: ['{option}']}}")
+PLAN = "registered={metric: coverage_prior, method: letters, n: 5, margin: 0.5, coherent: 1, family: 2}"
+
+
+@pytest.fixture(scope="module")
+def ran(tiny_folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Callable[..., Any]:
+    out = tmp_path_factory.mktemp("runs")
+
+    def go(*changes: str) -> Any:
+        experiment, config = load_config("consistency", [*SETTINGS, *changes], str(tiny_folder))
+        return run(experiment, config, out), experiment, config
+
+    return go
+
+
+def test_another_registration_is_refused_and_so_is_one_written_afterwards(ran: Callable[..., Any]) -> None:
+    folder, experiment, config = ran(PLAN)
+    before = (folder.path / "scores.json").read_bytes()
+    for other in ("registered=null", PLAN.replace("n: 5", "n: 3"), PLAN.replace("letters", "free")):
+        with pytest.raises(UserError, match="was registered for another number") as error:
+            ran(other)
+        assert "\n" not in str(error.value)
+    changed = config.model_copy(update={"registered": config.registered.model_copy(update={"metric": "c2"})})
+    with pytest.raises(UserError, match="was registered for another number"):
+        report(folder, experiment, changed)
+    assert (folder.path / "scores.json").read_bytes() == before
+    assert ran(PLAN)[0].path == folder.path
+
+
+def test_the_page_leads_with_verdict_gate_and_primary_and_counts_the_rest(ran: Callable[..., Any]) -> None:
+    folder, *_ = ran(PLAN)
+    page = (folder.path / "report.html").read_text()
+    stored = json.loads((folder.path / "scores.json").read_text())
+    places = [
+        page.index(text)
+        for text in ("not a belief measurement", "condition by condition", "Primary number",
+                     "coverage_prior of letters",
+                     f"exploratory: {len(stored['scores']) - 1} further numbers", "What was measured", ">Scores<")
+    ]  # fmt: skip
+    assert places == sorted(places)
+    assert "3 clusters of 5 registered, fewer than planned" in page
+    assert "fixed before anything was read" in page
+    (gate,) = stored["lead"]["gates"]
+    assert gate["method"] == "letters"
+    assert not gate["passed"]
+    row = next(row for row in stored["scores"] if row["metric"] == "gate")
+    assert gate["failed"] == [name for name, one in row["details"]["conditions"].items() if not one["held"]]
+    assert stored["lead"]["said"][0] == stored["lead"]["verdict"]
+
+
+def test_a_condition_that_came_later_is_called_so(ran: Callable[..., Any]) -> None:
+    folder, experiment, config = ran(PLAN)
+    manifest = folder.manifest
+    for fixed, said in (
+        (
+            ["coverage", "rejected falls"],
+            "Added after this run was read: rejected below mentioned and gain over words.",
+        ),
+        ([], "Nothing says that these conditions were fixed before anything was read."),
+    ):
+        folder.write_manifest(manifest | {"gate": fixed})
+        report(RunFolder.open(folder.path), experiment, config)
+        page = (folder.path / "report.html").read_text()
+        assert said in page
+        assert "were fixed before anything was read" not in page.replace(said, "")
+        assert ran(PLAN)[0].manifest["gate"] == fixed  # going on does not rewrite it
+    folder.write_manifest(manifest)
+    report(RunFolder.open(folder.path), experiment, config)
+
+
+def _number(p: float = 0.03, margin: float | None = None) -> tuple[Registered, Number]:
+    score = cluster_mean([0.9, 1.0, 1.1, 1.0, 0.95, 1.05] * 2, range(12))
+    plan = Registered(metric="m", method="a", n=12, coherent=1, margin=margin, family=3)
+    return plan, Number(metric="m", method="a", score=type(score)(**{**vars(score), "p": p}))
+
+
+def test_the_primary_number_is_adjusted_for_its_family_and_held_to_its_margin() -> None:
+    plan, number = _number(margin=0.3)
+    _, value, lines = Lead([], [number], plan).primary
+    assert value == "1.000"
+    assert any(re.fullmatch(r"p 0\.03 of zero, 0\.09 over a family of 3 \(Bonferroni\)", line) for line in lines)
+    assert any(line.startswith("within ±0.3 of 1") for line in lines)
+    plan, number = _number(margin=0.01)
+    assert any(line.startswith("not shown to be within ±0.01 of 1") for line in Lead([], [number], plan).primary[2])
+    flagged = replace(number, score=replace(number.score, status="few_effective_clusters"))
+    assert "within ±0.01 of 1: cannot be tested, few effective clusters" in Lead([], [flagged], plan).primary[2]
+
+
+def test_an_interval_beyond_the_margin_is_shown_to_lie_outside() -> None:
+    for coherent, told in ((0.0, "shown to lie outside ±0.3 of 0"), (0.7, "not shown to be within ±0.3 of 0.7")):
+        plan, number = _number(margin=0.3)
+        plan = plan.model_copy(update={"coherent": coherent})
+        assert any(line.startswith(told) for line in Lead([], [number], plan).primary[2])
+
+
+def test_twelve_clusters_that_are_alike_claim_nothing_of_those_that_were_not_sampled() -> None:
+    score = cluster_mean(np.linspace(0.999, 1.001, 12), range(12))
+    number = Number(metric="m", method="a", score=score)
+    plan = Registered(metric="m", method="a", n=12, coherent=1, margin=0.05)
+    found = plan.equivalence(number)
+    assert found is not None
+    assert (found.p, found.equivalent) == (pytest.approx(0.95**12), False)
+    assert any("a claim takes 60 clusters" in line for line in Lead([], [number], plan).primary[2])
+    near = plan.equivalence(replace(number, worst=0.1))  # where no cluster can be off by more
+    assert near is not None
+    assert (near.p, near.equivalent) == (pytest.approx(0.5**12), True)
+    other = Number(metric="m", method="b", score=number.score)
+    assert "not made by this run" in Lead([], [other], plan).primary[2][0]
+    assert Lead([], [other]).primary[2] == ["All 1 numbers here are exploratory."]
+
+
+@pytest.mark.parametrize(("share", "said"), [(0.9, "Passes the gate"), (0.1, "This is not a belief measurement")])
+def test_the_sentence_follows_the_gate(share: float, said: str) -> None:
+    gate = belief_gate(coverage={"": [share] * 5}, parse_rate={"": 0.9})
+    verdict = Verdict("a", list(gate.conditions.values()), rare=bool(gate.rare))
+    lead = Lead([verdict], [], fixed=("coverage", "valid-answer rate"))
+    assert lead.sentence.startswith(said)
+    assert lead.failures == ([] if verdict.passed else [("a (ratio of rare answers)", "fails coverage")])
+    passing = Verdict("b", [one for one in verdict.conditions if one.name == "valid-answer rate"])
+    assert ("Only b passed" in Lead([verdict, passing], []).sentence) == (share < 0.5)
+    assert not Verdict("c", []).passed
+
+
+def test_what_could_not_be_judged_is_said_once_for_all_methods() -> None:
+    few = items_responding([1.0, 1.0], [1.0, 1.0], ["a", "b"])
+    gate = belief_gate(coverage={"": [0.9] * 5}, responding=few)
+    judged = [Verdict(name, list(gate.conditions.values()), withheld=gate.withheld) for name in ("a", "b", "c")]
+    lead = Lead(judged, [], fixed=("coverage", "items that respond"))
+    said = "Not judged of a, b and c: items that respond (2 items have a slope of their own, and 5 are needed)."
+    assert lead.when.endswith(f"All have to hold. {said}")
+    assert lead.when in lead.lines

@@ -1,0 +1,175 @@
+"""Agents who act on what they state, and those who do not, are told apart through the experiment's own table."""
+
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from doxascope.experiments.run.addons.inner_readouts import ADJUSTED, scored_beside
+from doxascope.experiments.run.folder import RunFolder
+from doxascope.experiments.run.joint_scores import score_runs
+from doxascope.experiments.run.scores import score_run
+from doxascope.experiments.suite.rationality.samples import Actions
+from doxascope.experiments.suite.rationality.scores import forest_ratio
+from doxascope.experiments.synthetic.agents.decisions import Deciding
+from doxascope.metrics.number import Number
+
+N = 120
+Planted = Callable[..., pd.DataFrame]
+Found = Mapping[tuple[str, str, str], Number]
+
+
+@pytest.fixture(scope="module")
+def found(configured: Any, planted: Planted) -> Callable[..., Found]:
+    """(metric, method, subset) -> number of an agent's table."""
+    experiment, config = configured("bootstrap_draws=100", "iterations=3")
+
+    def score(agent: Deciding, seed: int = 0, **more: Any) -> Found:
+        one = agent.sample(N, seed)
+        extra = {name: make(one) for name, make in more.pop("methods", {}).items()}
+        numbers = score_run(experiment, config, planted(one, extra, **more))
+        return {(number.metric, number.method, number.subset): number for number in numbers}
+
+    return score
+
+
+def value(found: Found, metric: str, method: str = "words", subset: str = "all") -> Any:
+    return found[metric, method, subset].score
+
+
+def test_a_rational_agent_passes_every_headline_test(found: Callable[..., Found]) -> None:
+    sound = found(Deciding(), methods={"held": lambda one: one.held[:, None]})
+    assert value(sound, "sufficiency").estimate > 0.99
+    assert value(sound, "cyclic").estimate < 1e-6
+    assert value(sound, "menu_shift", "menu").estimate == pytest.approx(0, abs=1e-9)  # logistic shocks have IIA
+    assert value(sound, "response").ci_lo > 0.5
+    assert value(sound, "reliability").estimate == pytest.approx(1)
+    assert value(sound, "weighting").ci_lo <= 1 <= value(sound, "weighting").ci_hi
+    assert value(sound, "gcm_exact").status == "nothing_left"
+    assert value(sound, "knows_more").status == "nothing_left"  # no choice is left that the belief does not explain
+    for target in ("action", "truth"):
+        assert value(sound, f"latent_{target}", "held beyond words").status == "nothing_left"  # it states what it holds
+    for pair in ("Yes against No", "Yes against Defer", "Defer against No"):
+        assert value(sound, "discordant_pair", subset=pair).estimate == 0
+    assert value(sound, "cmi").p > 0.01
+
+
+def test_an_agent_who_hides_knowledge_acts_on_more_of_the_truth_than_it_states(found: Callable[..., Found]) -> None:
+    hiding = found(Deciding(hides=True), methods={"held": lambda one: one.held[:, None]})
+    assert value(hiding, "sufficiency").ci_hi < 0.9
+    assert value(hiding, "gcm_exact").p < 0.001
+    assert value(hiding, "knows_more").p <= 0.01
+    assert value(hiding, "knows_more").ci_lo > 0.3
+    assert value(hiding, "reliability").estimate == pytest.approx(1)
+    for target in ("action", "truth"):
+        beyond = value(hiding, f"latent_{target}", "held beyond words")
+        assert beyond.p < 0.01
+        assert beyond.ci_lo > 0.3
+    assert value(hiding, "latent_action", "words beyond held").status == "nothing_left"
+    assert value(hiding, "gcm_exact", "held").status == "nothing_left"
+
+
+def test_a_layer_holds_what_the_agent_hides(configured: Any, planted: Planted) -> None:
+    """As a run scores the layers that pass their gates, beside what is said."""
+    experiment, config = configured("bootstrap_draws=100")
+    one = Deciding(hides=True).sample(N, 0)
+    table = planted(one, {"words/raw@9": one.held[:, None]})
+    inner = table["method"] == "words/raw@9"
+    lines = table[table["scenario"] == "line 1"].assign(kind="probe", method="tree/probe")
+    said, held = table[~inner], pd.concat([table[inner].assign(kind="lens"), lines])
+    found = {(number.metric, number.method): number for number in scored_beside(experiment, config, said, held)}
+    assert found["sufficiency", "words/raw@9"].score.estimate > 0.99
+    assert found["knows_more", "words/raw@9"].score.status == "nothing_left"
+    assert found["sufficiency_difference", "words - words/raw@9"].score.ci_hi < 0
+    for target in ("action", "truth"):
+        beyond = found[f"latent_{target}", "words/raw@9 beyond words"]
+        assert beyond.score.ci_lo > 0.3
+        assert float(beyond.beside[ADJUSTED].split()[0]) >= beyond.score.p
+    assert found["latent_action", "words beyond words/raw@9"].score.status == "nothing_left"
+    assert not {number for _, number in found if number == "words"}
+    assert scored_beside(experiment, config, said, held[:0]) == []
+
+
+def test_an_agent_who_acts_on_a_distorted_belief_knows_no_more_of_the_truth(found: Callable[..., Found]) -> None:
+    distorted = found(Deciding(distortion=1.5))
+    assert value(distorted, "sufficiency").ci_hi < 0.9
+    assert value(distorted, "cyclic").estimate > 0.05
+    assert abs(value(distorted, "gcm_exact").estimate) < 3.3  # two-sided p above 0.001
+    assert value(distorted, "knows_more").p > 0.01
+    assert value(distorted, "reliability").estimate == pytest.approx(1)
+
+
+def test_a_weighting_is_found_at_its_exponent_and_is_no_other_fault(found: Callable[..., Found]) -> None:
+    weighting = found(Deciding(gamma=0.5))
+    score = value(weighting, "weighting")
+    assert score.estimate == pytest.approx(0.5, abs=0.15)
+    assert score.ci_hi < 1
+    assert value(weighting, "sufficiency").estimate > 0.99
+    assert value(weighting, "cyclic").estimate < 1e-6
+
+
+def test_noise_of_the_report_shows_in_its_reliability(found: Callable[..., Found]) -> None:
+    noisy = found(Deciding(noise=1.5))
+    reliability = value(noisy, "reliability")
+    assert reliability.ci_hi < 0.9
+    assert value(noisy, "sufficiency").ci_hi < 0.95
+    assert value(noisy, "gcm_exact").estimate > 2  # noise breaks sufficiency for a truthful agent, too
+
+
+def test_a_prompt_that_moves_the_belief_is_found_at_what_it_moves(found: Callable[..., Found]) -> None:
+    paid = found(Deciding(), prompts={"squared": 0.0, "absolute": 0.02})
+    assert value(paid, "prize_effect", subset="prompt squared").estimate == 0
+    assert value(paid, "prize_effect", subset="prompt absolute").as_dict()["mean_shift"] == pytest.approx(
+        0.02, abs=0.002
+    )
+
+
+def test_a_random_policy_passes_independence_and_fails_sufficiency(found: Callable[..., Found]) -> None:
+    """Remark 1 of the paper: independence alone does not make an agent rational."""
+    rng = np.random.default_rng(1)
+    told = found(Deciding(), methods={"random": lambda one: rng.random((N, 1))})
+    assert value(told, "sufficiency", "random").ci_hi < 0.3
+    assert value(told, "response", "random").ci_lo < 0.2
+
+
+def test_two_models_of_the_same_contexts_are_compared_in_pairs(
+    configured: Any, planted: Planted, stored_run: Callable[..., RunFolder], tmp_path: Path
+) -> None:
+    """One states all that it knows, the other a part: the difference of their sufficiency is found."""
+    _, config = configured("bootstrap_draws=100", "iterations=3")
+    folders = [
+        stored_run(tmp_path / name, config, planted(agent.sample(N, 0)), name, weights=name)
+        for name, agent in (("frank", Deciding()), ("hiding", Deciding(hides=True)))
+    ]
+    found = {number.metric: number.score for number in score_runs(folders, metric="sufficiency").differences}
+    difference = found["sufficiency_difference"]
+    assert difference.n_clusters == N
+    assert difference.ci_lo > 0.1
+
+
+@pytest.mark.parametrize(("of_cases", "ratio"), [(0.4, 0.0), (0.8, 1.0)])
+def test_a_forest_of_a_constant_truth_violates_nothing_and_of_cases_that_differ_all_they_do(
+    configured: Any, of_cases: float, ratio: float
+) -> None:
+    _, config = configured()
+    n = 20
+    items = np.array([f"x{i}" for i in range(n)])
+    constant, blank = np.full(n, 0.4), np.zeros((n, 3))
+    acts = Actions(
+        items, constant, constant, constant, blank, blank[:, :2], blank, {}, [{"a": str(i % 3)} for i in range(n)]
+    )
+    rows = [
+        {"scenario": scenario, "option_index": 0, "item": item, "case": case, "truth": of_cases, **auxiliary}
+        for item in items
+        for scenario, case, auxiliary in (
+            ("auxiliary", np.nan, {"covariate": "z", "shares": [0.3, 0.7]}),
+            ("case", 0, {"covariate": None, "shares": None}),
+            ("case", 1, {"covariate": None, "shares": None}),
+        )
+    ]
+    found = forest_ratio(config, pd.DataFrame(rows), acts)
+    assert found is not None
+    assert found.estimate == pytest.approx(ratio)
