@@ -192,7 +192,7 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
     for name, shift in (("my-beliefs", 0), ("forecasts", 1), ("mine", 2), ("theirs", 3)):
         order = rows[shift:] if name in ("my-beliefs", "forecasts") else [rows[0], *rows[1 + shift :]]
         (folder / f"{name}.csv").write_text("\n".join(["question,prior,posterior,outcome", *order]) + "\n")
-    for name, kind in (("negation.py", "python"), ("negation.yaml", "yaml")):
+    for name, kind in (("negation.py", "python"), ("negation.yaml", "yaml"), ("moved.py", "python")):
         text = (ROOT / "docs" / "extending.md").read_text(encoding="utf-8")
         (code,) = re.findall(rf"`{re.escape(name)}`:\n\n```{kind}\n(.*?)```", text, re.DOTALL)
         (folder / name).write_text(code)

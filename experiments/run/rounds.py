@@ -131,6 +131,7 @@ class _Batch:
         for reader in self.readers:
             if reader.asked:
                 reader.go_on(None)
+                reader.join()
 
 
 def read_in_rounds(

@@ -92,8 +92,13 @@ class ChatTemplate:
             line = worker.stdout.readline()
         except BrokenPipeError:
             line = ""
-        late = not timer.is_alive()
-        timer.cancel()
+        except BaseException:  # interrupted: what it answers later would be taken for the next prompt
+            _end(worker)
+            raise
+        finally:
+            late = not timer.is_alive()
+            timer.cancel()
+            timer.join()
         if not line:
             _end(worker)
             late = late or worker.returncode in STOPPED

@@ -53,7 +53,9 @@ def told(score: Any, name: str, alone: bool) -> Any:
 def test_a_worked_case(case: dict[str, Any]) -> None:
     name, _, option = case["fn"].removesuffix("]").partition("[")
     expected = numbers(case["expected"])
-    score = getattr(metrics, name)(**numbers(case["inputs"]), **OPTIONS.get(option, {}))
+    inputs = numbers(case["inputs"])
+    how = {"how": metrics.Resampling(level=inputs.pop("conf"))} if "conf" in inputs else {}
+    score = getattr(metrics, name)(**inputs, **how, **OPTIONS.get(option, {}))
     for field, value in expected.items():
         own = told(score, field, len(expected) == 1)
         if isinstance(value, str | bool) or value is None:
