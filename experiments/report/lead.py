@@ -10,8 +10,8 @@ from ...metrics import CONDITIONS, NOT_A_BELIEF, Condition, claim_clusters
 from ...metrics.claims import Registered, Verdict, verdicts
 from ...metrics.number import Number, interval_text
 from ...metrics.scoring.engine import ScoredTable
-from .blocks import Cell, Primary, Prose, Stamp, TableBlock, Top
 from .cells import aligned
+from .document import Cell, Primary, Prose, Stamp, TableBlock, Top, grid
 from .findings import Figure
 
 
@@ -118,7 +118,7 @@ class Lead:
             alarms=alarms,
             verdict=verdict,
             gate=_table(self.verdicts, self.when) if self.verdicts else None,
-            primary=Primary(title="Primary number", label=label, value=value, lines=lines),
+            primary=Primary(label=label, value=value, lines=lines),
             figure=figure,
         )
 
@@ -174,7 +174,7 @@ def _table(verdicts: Sequence[Verdict], when: str) -> TableBlock:
     ]
     names = dict.fromkeys(one.name for one in conditions.values())
     notes = [(name, CONDITIONS.get(name, "")) for name in names]
-    return TableBlock(title="The gate, condition by condition", caption=when, head=head, rows=rows, notes=notes)
+    return grid("The gate, condition by condition", head, rows, caption=when, notes=notes)
 
 
 def _judged(condition: Condition | None) -> Cell:
