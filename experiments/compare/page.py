@@ -12,7 +12,7 @@ from ...base.version import __version__
 from ...metrics import NOT_A_BELIEF, Equivalence
 from ...metrics.number import Number, interval_text
 from ..report.cells import NONE, absent, adjusted_over, adjusted_p, qualified, score_cell
-from ..report.document import Block, Cell, Document, Instances, Primary, Prose, Stamp, TableBlock, Top, grid
+from ..report.document import Block, Cell, Document, Instances, Primary, Prose, Stamp, TableBlock, Top, grid, stamped
 from ..report.figures import forest
 from ..report.findings import Figure, Gallery
 from ..report.html import FIGURES
@@ -74,13 +74,8 @@ def blocks_of(found: Comparison) -> list[Block]:
 def _verdict(found: Comparison) -> Prose | Stamp:
     """The first finding in words, and what is struck out."""
     says = sentence(found.confirmed[0]) if found.confirmed else family_caption(found)
-    if not found.struck:
-        return Prose(text=says, strong=True)
-    return Stamp(
-        says=f"{says} Struck out: {NOT_A_BELIEF}.",
-        lines=found.failures,
-        note="What fails its gate is shown below, struck out, and enters no family of tests and no finding.",
-    )
+    note = "What fails its gate is shown below, struck out, and enters no family of tests and no finding."
+    return stamped(f"{says} Struck out: {NOT_A_BELIEF}." if found.struck else says, found.failures, note)
 
 
 def _alarms(found: Comparison) -> list[Stamp]:

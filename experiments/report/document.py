@@ -53,6 +53,11 @@ class Stamp(Block):
     note: str = ""
 
 
+def stamped(says: str, failures: Sequence[tuple[str, str]], note: str = "") -> Prose | Stamp:
+    """What a report says first: a stamp with what fails and why, if anything does."""
+    return Stamp(says=says, lines=failures, note=note) if failures else Prose(text=says, strong=True)
+
+
 @dataclass(frozen=True, kw_only=True)
 class Primary(Block):
     """The one number that a page leads with."""

@@ -11,7 +11,7 @@ from ...metrics.claims import Registered, Verdict, verdicts
 from ...metrics.number import Number, interval_text
 from ...metrics.scoring.engine import ScoredTable
 from .cells import aligned
-from .document import Cell, Primary, Prose, Stamp, TableBlock, Top, grid
+from .document import Cell, Primary, Stamp, TableBlock, Top, grid, stamped
 from .findings import Figure
 
 
@@ -110,13 +110,10 @@ class Lead:
             alarms: what must be read before all.
         """
         label, value, lines = self.primary
-        verdict: Prose | Stamp = Prose(text=self.sentence, strong=True)
-        if self.failures:
-            verdict = Stamp(says=self.sentence, lines=self.failures, note="Methods that fail are marked † below.")
         return Top(
             said=said,
             alarms=alarms,
-            verdict=verdict,
+            verdict=stamped(self.sentence, self.failures, "Methods that fail are marked † below."),
             gate=_table(self.verdicts, self.when) if self.verdicts else None,
             primary=Primary(label=label, value=value, lines=lines),
             figure=figure,

@@ -1,7 +1,6 @@
 """The page of a run, in blocks; and the index of runs: what each found, with its figure, and where its page is."""
 
 import base64
-import json
 import math
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
@@ -49,6 +48,7 @@ from ..report.figures import forest
 from ..report.findings import Column, Figure, Findings, Table
 from ..report.html import FIGURES
 from ..report.lead import Lead
+from ..report.record import read
 from .experiment import Experiment, RunConfig
 from .folder import RunFolder
 from .sessions import sessions
@@ -97,7 +97,12 @@ def run_page(
         _competitors(told, beliefs, methods, config),
         *([Instances.of(findings.gallery, "Instances")] if findings.gallery else []),
         Prose(title="Provenance", text=_provenance(manifest)),
-        Folded(texts=[("Conditions", _yaml(manifest["conditions"])), ("Configuration", _yaml(_settings(config)))]),
+        Folded(
+            texts=[
+                ("Conditions", _yaml(manifest["conditions"])),
+                ("Configuration", _yaml(config.model_dump(mode="json"))),
+            ]
+        ),
     ]
     said = f"{experiment.summary[:1].upper()}{experiment.summary[1:]}"
     top = lead.top(said, _lead_figure(told, findings.columns[0], methods, config), _stamps(manifest))
@@ -304,10 +309,6 @@ def _provenance(manifest: Mapping[str, Any]) -> str:
     )
 
 
-def _settings(config: RunConfig) -> Mapping[str, Any]:
-    return config.model_dump(mode="json")
-
-
 def _yaml(data: Any) -> str:
     return yaml.safe_dump(data, sort_keys=False, allow_unicode=True)
 
@@ -350,20 +351,13 @@ def _said(place: Path) -> Iterator[str]:
             yield f"{record['status']}, began {sessions(place)[0]['began'].partition('T')[0]}"
         except (UserError, KeyError, IndexError, TypeError, AttributeError):
             yield "its manifest cannot be read"
-    lead = _stored(place / "scores.json").get("lead")
-    if isinstance(lead, Mapping):
-        told = lead.get("said")
-        lines = [line for line in told if isinstance(line, str)] if isinstance(told, list) else []
-        yield str(lead.get("verdict", ""))
-        yield from (line for line in lines if line.startswith("primary: "))
-
-
-def _stored(path: Path) -> Mapping[str, Any]:
-    try:
-        found = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError):
-        return {}
-    return found if isinstance(found, Mapping) else {}
+    if (place / "report.json").is_file():
+        try:
+            top = read(place / "report.json").top
+            yield top.verdict.says if isinstance(top.verdict, Stamp) else top.verdict.text
+            yield f"{top.primary.label}: {top.primary.value}" if top.primary else ""
+        except UserError:
+            yield "its report cannot be read"
 
 
 def _image(path: Path) -> str:

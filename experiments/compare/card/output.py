@@ -17,7 +17,7 @@ from ....probes.report_card import Card
 from ...probing.jobs import sweep_job
 from ...probing.settings import ProbeJob, load_job
 from ...report.cells import NONE, adjusted_over, as_row, jsonable, score_cell
-from ...report.document import Block, Cell, Document, Primary, Prose, Stamp, TableBlock, Top, grid
+from ...report.document import Block, Cell, Document, Primary, TableBlock, Top, grid, stamped
 from ...report.figures import forests
 from ...report.findings import Figure
 from ...report.html import write
@@ -35,19 +35,14 @@ def card_page(card: ModelCard) -> Document:
     judged = {name: lead for name, lead in leads.items() if lead.verdicts}
     passing = [name for name, lead in judged.items() if any(one.passed for one in lead.verdicts)]
     failing = [name for name in judged if name not in passing]
-    verdict: Prose | Stamp = Prose(
-        text=f"Measured: {', '.join(passing) or 'nothing is judged by a gate'}.", strong=True
-    )
+    says = f"Measured: {', '.join(passing)}." if passing or failing else "Nothing is judged by a gate."
     if failing:
-        measured = f" Measured: {', '.join(passing)}." if passing else ""
-        verdict = Stamp(
-            says=f"{NOT_A_BELIEF.capitalize()}: {', '.join(failing)}.{measured}",
-            lines=[(name, f"fails {', '.join(_conditions(judged[name]))}") for name in failing],
-            note="What fails its gate is struck out below: it is about answers, not about beliefs.",
-        )
+        says = f"{NOT_A_BELIEF.capitalize()}: {', '.join(failing)}." + (f" {says}" if passing else "")
+    lines = [(name, f"fails {', '.join(_conditions(judged[name]))}") for name in failing]
+    note = "What fails its gate is struck out below: it is about answers, not about beliefs."
     top = Top(
         said="What a model says, believes and does, by a fixed set of small experiments.",
-        verdict=verdict,
+        verdict=stamped(says, lines, note),
         gate=_gates(leads),
         primary=Primary(
             label="experiments of which a method passes the gate",
@@ -187,9 +182,7 @@ def _settings(card: ModelCard, name: str) -> str:
 def against_page(found: Against) -> Document:
     """What is worse, what was tested, and the whole comparison."""
     lines = [(line, "") for line in found.regressions]
-    verdict: Prose | Stamp = Prose(text=f"{found.passed.capitalize()}.", strong=True)
-    if lines:
-        verdict = Stamp(says=f"Worse: {len(lines)}.", lines=lines)
+    says = f"Worse: {len(lines)}." if lines else f"{found.passed.capitalize()}."
     table = grid(
         "Tested",
         ["experiment", "number", "before", "now", "change", "adjusted p", "worse?"],
@@ -214,7 +207,7 @@ def against_page(found: Against) -> Document:
         short=True,
     )
     whole = blocks_of(found.comparison) if found.comparison else []
-    top = Top(said="Which registered numbers moved away from coherence.", verdict=verdict)
+    top = Top(said="Which registered numbers moved away from coherence.", verdict=stamped(says, lines))
     title = f"{found.card.model} against {found.other.model}"
     return Document("Card against card", title, top, [table, *whole], f"doxascope {__version__}.")
 

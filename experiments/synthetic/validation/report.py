@@ -12,7 +12,7 @@ from ....base.files import OutputFolder
 from ....base.text import shown
 from ....base.version import __version__
 from ...report.cells import jsonable
-from ...report.document import Block, Cell, Document, Picture, Primary, Prose, Stamp, TableBlock, Top, grid
+from ...report.document import Block, Cell, Document, Picture, Primary, Prose, TableBlock, Top, grid, stamped
 from ...report.figures import Panel, chart
 from ...report.findings import Figure
 from ...report.html import FIGURES
@@ -121,17 +121,13 @@ def _failed(one: Organism) -> list[str]:
 def page(found: Sequence[Organism], effort: Effort) -> Document:
     """Planted against recovered: the figure, then organism by organism."""
     wrong = [one for one in found if not one.recovered]
-    verdict: Prose | Stamp = Prose(text=f"All {len(found)} organisms are recovered.", strong=True)
-    if wrong:
-        verdict = Stamp(
-            says=f"Not recovered: {', '.join(one.species.name for one in wrong)}.",
-            lines=[(one.species.name, "; ".join(_failed(one))) for one in wrong],
-        )
+    names = ", ".join(one.species.name for one in wrong)
+    says = f"Not recovered: {names}." if wrong else f"All {len(found)} organisms are recovered."
     counted = [number.found for one in found for number in one.numbers if number.found is not None]
     claims = [claim for one in found for claim in one.claims]
     top = Top(
         said=SAID,
-        verdict=verdict,
+        verdict=stamped(says, [(one.species.name, "; ".join(_failed(one))) for one in wrong]),
         further=[Prose(text=FOUND)],
         figure=lead_figure(found),
         primary=Primary(
@@ -177,11 +173,10 @@ def null_page(found: Sequence[NullRead], plan: NullPlan) -> Document:
     ]
     left = sum(not one.honest for one in found)
     notes = [f"{left} of {len(found)} organisms have not learnt to say what they hold, and are left out."] * bool(left)
-    wrong = [one.claim for one in counted if one.fails]
-    verdict = Prose(text="No claim is certified more often than chance would.", strong=True)
+    wrong = [(one.claim, f"{one.times} of {one.n}") for one in counted if one.fails]
     top = Top(
         said="How often what is not there was certified, in organisms that hide nothing and flatter nobody.",
-        verdict=Stamp(says=f"Certified too often: {', '.join(wrong)}.") if wrong else verdict,
+        verdict=stamped("Certified too often." if wrong else "No claim is certified too often.", wrong),
         further=[Prose(text=note) for note in notes],
     )
     table = grid("False claims", ["certified, and not there", "count", "95% interval", ""], rows, short=True)
