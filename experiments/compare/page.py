@@ -16,6 +16,7 @@ from ..report.document import Block, Cell, Document, Instances, Primary, Prose, 
 from ..report.figures import forest
 from ..report.findings import Figure, Gallery
 from ..report.html import FIGURES
+from ..report.lead import gates
 from ..report.score_files import prepared
 from .findings import Comparison, Group, Matrix, Record, instances_of
 
@@ -42,7 +43,7 @@ def page(found: Comparison, settings: Mapping[str, Any]) -> Document:
         verdict=_verdict(found),
         alarms=_alarms(found),
         further=[Prose(text=sentence(record)) for record in found.confirmed[1:]],
-        gate=_gates(found),
+        gate=gates((side.label, side.verdicts) for group in found.groups for side in group.sides),
         primary=_primary(found),
         figure=_lead_figure(found),
     )
@@ -82,18 +83,6 @@ def _alarms(found: Comparison) -> list[Stamp]:
     """Tables that do not agree on what is true."""
     lines = [(line, "") for group in found.groups for line in group.disagreements]
     return [Stamp(says="Outcomes disagree.", lines=lines)] if lines else []
-
-
-def _gates(found: Comparison) -> TableBlock:
-    """Which methods of each side pass the gate of a belief measurement."""
-    sides = [side for group in found.groups for side in group.sides]
-    rows = []
-    for side in sides:
-        failed = [one.called for one in side.verdicts if not one.passed]
-        passed = [one.called for one in side.verdicts if one.passed]
-        judged = [Cell(", ".join(passed) or NONE), Cell(", ".join(failed) or NONE)]
-        rows.append([Cell(side.label), *(judged if side.verdicts else [Cell("not judged"), Cell(NONE)])])
-    return grid("Gates", ["", "passes", "fails"], rows, short=True)
 
 
 def _primary(found: Comparison) -> Primary | None:

@@ -100,17 +100,19 @@ def family_size(differences: Sequence[Number]) -> int:
     return max((score.family_size for score in scores if isinstance(score, PairedDifference)), default=0)
 
 
-def scored_table(numbers: Sequence[Number], notes: Callable[[Number], Sequence[str]], **block: Any) -> TableBlock:
-    """A table of numbers, each by its quantity with `notes` below it; `block` is the rest of a `TableBlock`. Of paired
-    differences p is that after Holm.
+def scored_table(
+    numbers: Sequence[Number],
+    notes: Callable[[Number], Sequence[str]],
+    named: Callable[[Number], str] = lambda number: number.quantity or number.metric,
+    **block: Any,
+) -> TableBlock:
+    """A table of numbers, each by its name, or its quantity, with `notes` below it; `block` is the rest of the block.
+    Of paired differences p is that after Holm.
     """
     paired = bool(numbers) and all(isinstance(number.score, PairedDifference) for number in numbers)
-    named = ("difference", "adjusted p") if paired else ("estimate", "p")
-    rows = [
-        [Cell(number.quantity or number.metric, notes(number)), score_cell(number), *_counts(number.score)]
-        for number in numbers
-    ]
-    return grid(block.pop("title", ""), ("", *named, "n", "clusters", "dropped"), rows, **block)
+    head = ("difference", "adjusted p") if paired else ("estimate", "p")
+    rows = [[Cell(named(number), notes(number)), score_cell(number), *_counts(number.score)] for number in numbers]
+    return grid(block.pop("title", ""), ("", *head, "n", "clusters", "dropped"), rows, **block)
 
 
 def _counts(score: Score) -> tuple[str, ...]:

@@ -4,7 +4,7 @@ from collections.abc import Iterator, Sequence
 from textwrap import wrap
 
 from ...base.text import visible
-from .cells import aligned
+from .cells import NONE, aligned
 from .document import (
     SMALL_LINE,
     Block,
@@ -22,7 +22,8 @@ from .document import (
 )
 from .findings import Figure
 
-WIDTH = 100
+WIDTH = 120
+"""Characters of a line where there is no terminal."""
 
 
 def to_text(document: Document, width: int = WIDTH, full: bool = False) -> str:
@@ -97,7 +98,8 @@ def _block(block: Block, width: int, full: bool) -> Iterator[str]:
 
 
 def _primary(block: Primary, width: int) -> Iterator[str]:
-    yield from _wrapped(f"{block.title}: {block.label}: {block.value}", width)
+    value = "" if block.value == NONE else f": {block.value}"
+    yield from _wrapped(f"{block.title}: {block.label}{value}", width)
     for line in block.lines:
         yield from _wrapped(line, width, "  ")
 
@@ -112,7 +114,7 @@ def _table(block: TableBlock, width: int, full: bool) -> Iterator[str]:
     kept = block.rows if full else block.told
     head = [visible(title) for title, _ in block.head]
     if kept:
-        split = [[_split(cell) for cell in row] for row in kept]
+        split = [[_split(cell, named=i == 0) for i, cell in enumerate(row)] for row in kept]
         lines = list(aligned([head, *([text for text, _ in row] for row in split)]))
         by_row = max(map(len, lines)) > width
         yield from [] if by_row else lines[:1]
@@ -128,12 +130,14 @@ def _table(block: TableBlock, width: int, full: bool) -> Iterator[str]:
         yield from _wrapped(f"{term}: {explanation}", width, "  ")
 
 
-def _split(cell: Cell) -> tuple[str, list[str]]:
-    """What a line shows of a cell, and what stands below the line."""
-    short = [line for line in cell.below if line and len(line) <= SMALL_LINE]
+def _split(cell: Cell, named: bool) -> tuple[str, list[str]]:
+    """What a line shows of a cell, and what stands below the line: all small print of the cell that names the row."""
+    short = [] if named else [line for line in cell.below if line and len(line) <= SMALL_LINE]
     value = f"{cell.value} (struck out)" if cell.struck else cell.value
-    text = " ".join(filter(None, (value, "; ".join(short), f"({cell.flag})" if cell.flag else "")))
-    return visible(" ".join(text.split())), [line for line in cell.below if len(line) > SMALL_LINE]
+    intervals = [line for line in short if line.startswith("[")]
+    qualified = "; ".join(filter(None, (*(line for line in short if line not in intervals), cell.flag)))
+    text = " ".join([value, *intervals, *([f"({qualified})"] if qualified else [])])
+    return visible(" ".join(text.split())), [line for line in cell.below if line and line not in short]
 
 
 def _by_row(head: Sequence[str], row: Sequence[tuple[str, list[str]]], width: int) -> Iterator[str]:

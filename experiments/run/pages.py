@@ -4,6 +4,7 @@ import base64
 import math
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
+from operator import attrgetter
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +13,7 @@ import yaml
 from ...base.errors import UserError
 from ...base.text import shown
 from ...base.version import __version__
-from ...metrics import PairedDifference, Score
+from ...metrics import Score
 from ...metrics.claims import Verdict
 from ...metrics.number import Key, Number
 from ...metrics.scoring.differences import DIFFERENCE
@@ -22,11 +23,11 @@ from ..report.cells import (
     NONE,
     absent,
     adjusted_over,
-    adjusted_p,
     as_row,
     family_size,
     qualified,
     score_cell,
+    scored_table,
     weighs_clusters,
 )
 from ..report.document import (
@@ -86,6 +87,7 @@ def run_page(
     told = _Told({(one.metric, one.method, one.subset): one for one in numbers}, notes, lead.verdicts)
     methods = [one.method for one in numbers if one.metric == experiment.headline and one.subset == ALL]
     tables = {table.title for table in findings.tables}
+    folded = {"Conditions": manifest["conditions"], "Configuration": config.model_dump(mode="json")}
     blocks: list[Block] = [
         Prose(title="What was measured", text=findings.question),
         *_headline(told, findings, methods, config, manifest),
@@ -97,12 +99,7 @@ def run_page(
         _competitors(told, beliefs, methods, config),
         *([Instances.of(findings.gallery, "Instances")] if findings.gallery else []),
         Prose(title="Provenance", text=_provenance(manifest)),
-        Folded(
-            texts=[
-                ("Conditions", _yaml(manifest["conditions"])),
-                ("Configuration", _yaml(config.model_dump(mode="json"))),
-            ]
-        ),
+        Folded(texts=[(name, _yaml(part)) for name, part in folded.items()]),
     ]
     said = f"{experiment.summary[:1].upper()}{experiment.summary[1:]}"
     top = lead.top(said, _lead_figure(told, findings.columns[0], methods, config), _stamps(manifest))
@@ -257,23 +254,16 @@ def _denominator(score: Score, *, clusters: bool = False) -> Cell:
 def _differences(numbers: Sequence[Number], findings: Findings, notes: Mapping[Key, str]) -> list[Block]:
     """The paired differences of the headline."""
     paired = [number for number in numbers if number.metric == findings.columns[0].metric + DIFFERENCE]
-    rows = []
-    for number in paired:
-        score = number.score
-        assert isinstance(score, PairedDifference)
-        value, p = absent(score.status), NONE
-        if not math.isnan(score.difference):
-            value, p = (
-                score_cell(number, "{:+z.3f}".format, below=[score.ci_method, notes.get(number.key, "")]),
-                adjusted_p(score),
-            )
-        rows.append([Cell(number.method), value, Cell(p), _denominator(score, clusters=True)])
     caption = (
         f"Difference in {findings.columns[0].title} on the same instances, clusters resampled together; "
         f"{adjusted_over(family_size(paired))}."
     )
-    head = [(name, "") for name in ("methods", "difference", "adjusted p", "instances")]
-    return [grid("Do the methods differ?", head, rows, caption=caption)] if paired else []
+
+    def below(number: Number) -> list[str]:
+        return [number.score.ci_method, notes.get(number.key, "")]
+
+    named = attrgetter("method")
+    return [scored_table(paired, below, named, title="Do the methods differ?", caption=caption)] if paired else []
 
 
 def _competitors(told: _Told, beliefs: BeliefTable, methods: Sequence[str], config: RunConfig) -> TableBlock:

@@ -21,7 +21,7 @@ from ...report.document import Block, Cell, Document, Primary, TableBlock, Top, 
 from ...report.figures import forests
 from ...report.findings import Figure
 from ...report.html import write
-from ...report.lead import Lead
+from ...report.lead import Lead, gates
 from ...run.config import load_config
 from ...run.runner import run
 from .. import Comparison, Group
@@ -43,7 +43,7 @@ def card_page(card: ModelCard) -> Document:
     top = Top(
         said="What a model says, believes and does, by a fixed set of small experiments.",
         verdict=stamped(says, lines, note),
-        gate=_gates(leads),
+        gate=gates((name, lead.verdicts) for name, lead in leads.items()),
         primary=Primary(
             label="experiments of which a method passes the gate",
             value=f"{len(passing)} of {len(judged)}",
@@ -81,27 +81,6 @@ def _lead_figure(card: ModelCard) -> Figure | None:
         " its gate, and is no belief."
     )
     return forests("What was registered", panels, caption) if panels else None
-
-
-def _gates(leads: Mapping[str, Lead]) -> TableBlock:
-    return grid(
-        "Gates",
-        ["experiment", "passes", "fails"],
-        [
-            [
-                name,
-                ", ".join(one.method for one in lead.verdicts if one.passed) or NONE,
-                Cell(*_told([f"{method}: {why}" for method, why in lead.failures])),
-            ]
-            for name, lead in leads.items()
-        ],
-        caption="Whether a read-out measures a belief at all; the conditions are on the page of each run.",
-        short=True,
-    )
-
-
-def _told(lines: list[str]) -> tuple[str, list[str]]:
-    return (lines[0], lines[1:]) if lines else (NONE, [])
 
 
 def _numbers(card: ModelCard) -> TableBlock:
