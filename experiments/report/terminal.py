@@ -40,7 +40,7 @@ def to_text(document: Document, width: int = WIDTH, full: bool = False) -> str:
         shown = [block for block in section.blocks if full or block.short]
         left_out += [] if shown else [section.title]
         if shown:
-            lines += ["", *_wrapped(section.title, width)]
+            lines += ["", *_wrapped(section.title, width), "-" * min(len(section.title), width)]
             lines += [line for block in shown for line in _block(block, width, full)]
     lines += ["", *_wrapped(document.made, width)] if full and document.made else []
     lines += ["", *_wrapped(f"--full prints also: {', '.join(left_out)}", width)] if left_out else []
@@ -141,10 +141,10 @@ def _split(cell: Cell, named: bool) -> tuple[str, list[str]]:
 
 
 def _by_row(head: Sequence[str], row: Sequence[tuple[str, list[str]]], width: int) -> Iterator[str]:
-    yield from _wrapped(row[0][0], width)
-    for title, (text, _) in zip(head[1:], row[1:], strict=True):
-        if text:
-            yield from _wrapped(f"{title}: {text}" if title else text, width, "  ")
+    cells = [(title, text) for title, (text, _) in zip(["", *head[1:]], row, strict=True) if text]
+    yield from _wrapped(", ".join(text for title, text in cells if not title), width)
+    for title, text in cells:
+        yield from _wrapped(f"{title}: {text}", width, "  ") if title else ()
 
 
 def _instances(block: Instances, width: int) -> Iterator[str]:

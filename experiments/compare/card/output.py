@@ -16,7 +16,7 @@ from ....metrics.number import Number, interval_text
 from ....probes.report_card import Card
 from ...probing.jobs import sweep_job
 from ...probing.settings import ProbeJob, load_job
-from ...report.cells import NONE, adjusted_over, as_row, jsonable, score_cell
+from ...report.cells import NONE, adjusted_over, jsonable, score_cell
 from ...report.document import Block, Cell, Document, Primary, TableBlock, Top, grid, stamped
 from ...report.figures import forests
 from ...report.findings import Figure
@@ -195,27 +195,14 @@ def against_page(found: Against) -> Document:
 
 
 def as_data(card: ModelCard) -> dict[str, Any]:
-    """The card for `card.json`: where everything lies, and the numbers that the page shows."""
-    told = {key: value for key, value in card.probed.items() if key != "settings"}  # they name the folders of runs
-    probe = {"folder": card.probe.name, **told} if card.probe else None
+    """The card for `card.json`: by what it was made, and where everything lies; its numbers are in `report.json`."""
     return {
         "doxascope": __version__,
         "set": card.chosen.model_dump(mode="json"),
         "model": card.model,
         "seed": card.seed,
         "runs": {name: path.name for name, path in card.runs.items()},
-        "experiments": {name: _experiment(found.groups[0], found) for name, found in card.within.items()},
-        "probe": probe,
-    }
-
-
-def _experiment(group: Group, found: Comparison) -> dict[str, Any]:
-    (side,) = group.sides
-    return {
-        "headline": side.headline,
-        "gates": {one.method: {"passed": one.passed, "fails": one.reason} for one in side.verdicts},
-        "numbers": [as_row(one) for one in registered(group)],
-        "differences": [as_row(one.number) | one.as_dict() for one in (*found.confirmed, *found.struck)],
+        "probe": card.probe and card.probe.name,
     }
 
 

@@ -20,7 +20,9 @@ from doxascope.experiments.compare import compare
 from doxascope.experiments.compare.card import ModelCard, against, make_card
 from doxascope.experiments.compare.card.model_card import VALID, _fallen, _lost, _valid, load_set
 from doxascope.experiments.compare.card.output import card_page, write_against
+from doxascope.experiments.report.document import TableBlock
 from doxascope.experiments.report.html import to_html
+from doxascope.experiments.report.record import read
 from doxascope.metrics import Condition
 from doxascope.metrics.claims import Verdict
 from doxascope.probes.report_card import WEAKEST_FIRST
@@ -68,15 +70,20 @@ def test_a_card_leads_with_gates_and_shows_kinds_gaps_and_the_probe(card: ModelC
     titles = [page.index(f">{title}<") for title in ("Gates", "Registered numbers", "Probe", "Runs")]
     assert titles == sorted(titles)
     told = json.loads((card.folder / "card.json").read_text())
-    assert set(told["experiments"]) == {"consistency", "truth"}
+    assert set(told["runs"]) == {"consistency", "truth"}
+    whole_card = read(card.folder / "report.json")
+    tables = {block.title: block for block in whole_card.blocks if isinstance(block, TableBlock)}
     for name, path in card.runs.items():
         stored = json.loads((path / "scores.json").read_text())["scores"]
         whole = {
             (row["metric"], row["method"], row["kind"]): row["estimate"] for row in stored if row["subset"] == "all"
         }
-        for row in told["experiments"][name]["numbers"]:
+        own = [row for row in tables["Registered numbers"].rows if row[0].value == name]
+        numbers = [cell.score for row in own for cell in row if cell.score]
+        assert numbers
+        for row in numbers:
             assert row["estimate"] == whole[row["metric"], row["method"], row["kind"]]
-    assert {claim["verdict"] for claim in told["probe"]["claims"]} <= {*WEAKEST_FIRST}
+    assert {row[1].value for row in tables["Probe"].rows} <= {*WEAKEST_FIRST}
 
 
 def test_the_same_card_again_is_the_same_bytes_wherever_it_stopped(card: ModelCard, made: Made) -> None:
