@@ -11,7 +11,7 @@ from ...base.documents import read_json
 from ...base.errors import in_one_line
 from ...base.text import visible
 from .cells import jsonable
-from .document import Block, Document, Top
+from .document import Block, Document
 
 
 def to_json(document: Document) -> dict[str, Any]:
@@ -32,11 +32,9 @@ def _plain(value: Any) -> Any:
 
 def from_json(data: Mapping[str, Any]) -> Document:
     """The document of which `to_json` has made this; its figures have no drawing. Raises what pydantic does."""
-    kinds = {one.kind: one for one in Block.__subclasses__()}
-    blocks = [TypeAdapter(kinds[block["kind"]]).validate_python(block) for block in data["blocks"]]
-    return TypeAdapter(Document).validate_python(
-        {**data, "top": TypeAdapter(Top).validate_python(data["top"]), "blocks": blocks}
-    )
+    kinds = {one.kind: TypeAdapter(one) for one in Block.__subclasses__()}
+    blocks = [kinds[block["kind"]].validate_python(block) for block in data["blocks"]]
+    return TypeAdapter(Document).validate_python({**data, "blocks": blocks})
 
 
 def read(path: Path) -> Document:

@@ -136,7 +136,8 @@ def _report(folder: RunFolder, experiment: Experiment, config: RunConfig) -> Non
         folder.write(ANSWERS, as_csv(answers))
     notes = {key: note for one in added for key, note in one.notes.items()}
     blocks = [block for one in added for block in one.blocks]
-    remarks = [*(f"Not scored: {name} {why}." for name, why in left_out.items()), *findings.advice]
+    remarks = [f"Of {part} alone; go on with the run for the rest." for part in partial.values()]
+    remarks += [*(f"Not scored: {name} {why}." for name, why in left_out.items()), *findings.advice]
     page = run_page(experiment, config, record, lead, findings, numbers, beliefs, notes, blocks, remarks)
     written = [
         "scores.json",

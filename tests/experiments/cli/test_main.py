@@ -151,6 +151,8 @@ def test_ctrl_c_says_how_to_go_on(tiny_folder: Path, tmp_path: Path, command_lin
     partial = command_line("report", str(folder), cwd=tmp_path)
     assert partial.returncode == 0, partial.stderr
     assert "<b>Incomplete.</b>" in (folder / "report.html").read_text()
+    assert "Incomplete." in partial.stdout
+    assert re.search(r"Of \d+ of \d+ batches alone; go on with the run for the rest", " ".join(partial.stdout.split()))
 
 
 def test_a_run_under_other_conditions_is_not_mixed_in(tiny_folder: Path, tmp_path: Path, command_line: Call) -> None:
