@@ -13,7 +13,7 @@ from ...base.errors import UserError
 from ...base.text import visible
 
 if TYPE_CHECKING:
-    from ..report.document import Document
+    from ..report.document import Report
 
 
 def _with_values(context: click.Context, option: click.Parameter, given: tuple[str, ...]) -> tuple[str, ...]:
@@ -90,7 +90,7 @@ def echo(text: object, err: bool = False) -> None:
     click.echo(visible(str(text)), err=err)
 
 
-def echo_report(document: "Document", folder: Path | None = None, full: bool = False) -> None:
+def echo_report(document: "Report", folder: Path | None = None, full: bool = False) -> None:
     """Print a report by the width of the terminal, and where its page is."""
     from ..report.terminal import WIDTH, to_text
 

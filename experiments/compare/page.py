@@ -12,7 +12,7 @@ from ...base.version import __version__
 from ...metrics import NOT_A_BELIEF, Equivalence
 from ...metrics.number import Number, interval_text
 from ..report.cells import NONE, absent, adjusted_over, adjusted_p, qualified, score_cell
-from ..report.document import Block, Cell, Document, Instances, Primary, Prose, Stamp, TableBlock, Top, grid, stamped
+from ..report.document import Block, Cell, Instances, Primary, Prose, Report, Stamp, TableBlock, Top, grid, stamped
 from ..report.figures import forest
 from ..report.findings import Figure, Gallery
 from ..report.html import FIGURES
@@ -34,7 +34,7 @@ def prepare(folder: Path) -> OutputFolder:
     return prepared(folder, FILES, "Comparison", "comparison")
 
 
-def page(found: Comparison, settings: Mapping[str, Any]) -> Document:
+def page(found: Comparison, settings: Mapping[str, Any]) -> Report:
     """One page: what was compared and what differs there, the findings, and what they are made of."""
     sides = [side.label for group in found.groups for side in group.sides]
     chosen = "".join(f", {key} {value}" for key, value in settings.items())
@@ -48,7 +48,7 @@ def page(found: Comparison, settings: Mapping[str, Any]) -> Document:
         figure=_lead_figure(found),
     )
     made = f"doxascope {__version__}{chosen}."
-    return Document("Comparison", f"of {' and '.join(dict.fromkeys(sides))}", top, blocks_of(found), made)
+    return Report("Comparison", f"of {' and '.join(dict.fromkeys(sides))}", top, blocks_of(found), made)
 
 
 def blocks_of(found: Comparison) -> list[Block]:

@@ -26,7 +26,7 @@ from ...probes.job import Judged, RegisteredPlace, run_job, train
 from ...probes.probe import Probe
 from ...probes.report_card import USED, CausalVerdict, Verdict
 from ..report.cells import jsonable, score_cell
-from ..report.document import Cell, Document, Prose, Top, grid
+from ..report.document import Cell, Prose, Report, Top, grid
 from ..report.html import write
 from ..run.addons.passive_beliefs import PROBES_FOLDER, TOKEN
 from ..run.config import stored_config
@@ -182,7 +182,7 @@ def load_probe(job: ProbeJob) -> Probe:
 # A trained probe on other runs: judged there, or its values written beside the run's own beliefs.
 
 
-def evaluate_job(job: ProbeJob, allow_code: tuple[Path, ...] = ()) -> Document:
+def evaluate_job(job: ProbeJob, allow_code: tuple[Path, ...] = ()) -> Report:
     """How good a probe is on groups that it was not trained on.
 
     Raises UserError for a probe that does not read these activations, or runs that hold no new group.
@@ -210,7 +210,7 @@ def evaluate_job(job: ProbeJob, allow_code: tuple[Path, ...] = ()) -> Document:
     called = f"{probe.meta.name}, {probe.meta.called}, read at {probe.meta.at}, which lies {site}."
     left = f"{int((~new).sum())} rows of groups that it was trained on are left out; intervals are of this one probe."
     table = grid("On other groups", ["", "estimate", "groups"], rows, short=True)
-    return Document(f"A probe of {job.target}", "on other runs", Top(said=called, verdict=Prose(text=left)), [table])
+    return Report(f"A probe of {job.target}", "on other runs", Top(said=called, verdict=Prose(text=left)), [table])
 
 
 def apply_job(job: ProbeJob, run: Path, allow_code: tuple[Path, ...] = ()) -> int:

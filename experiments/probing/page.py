@@ -19,7 +19,7 @@ from ...probes.features import TOO_FEW, ReadAt
 from ...probes.job import Judged
 from ...probes.report_card import NEEDED_FOR_BELIEF, Card, told
 from ...probes.sweep import Sweep, layer_at
-from ..report.document import Block, Cell, Document, Picture, Primary, Prose, Stamp, TableBlock, Top, grid
+from ..report.document import Block, Cell, Picture, Primary, Prose, Report, Stamp, TableBlock, Top, grid
 from ..report.figures import chart
 from ..report.findings import Figure
 from ..report.marks import Axis, cells, line, points, ranges, rule, span
@@ -110,7 +110,7 @@ MOST_PARTS = 2
 """Of the evidence that stands in the verdict; the report card has all."""
 
 
-def page(judged: Judged, job: ProbeJob, loaded: Loaded, model: str) -> Document:
+def page(judged: Judged, job: ProbeJob, loaded: Loaded, model: str) -> Report:
     """The page: the verdict with what it lacks, the criteria, R2 over layers and at the registered place, then all."""
     card, study, found = judged.card, judged.study, judged.sweep
     r2 = study.numbers["r2"]
@@ -147,7 +147,7 @@ def page(judged: Judged, job: ProbeJob, loaded: Loaded, model: str) -> Document:
         f"Intervals: {METHOD}, level {job.study.level:g}, {job.study.refits} draws; seed {job.study.seed}. "
         f"doxascope {__version__}."
     )
-    return Document(f"A probe of {job.target}", f"of {model}", top, blocks, made)
+    return Report(f"A probe of {job.target}", f"of {model}", top, blocks, made)
 
 
 def _heads(judged: Judged) -> list[Block]:
@@ -160,9 +160,9 @@ def _heads(judged: Judged) -> list[Block]:
     return [Prose(title=title, text=f"None of {len(heads)} has an R2 above 0; the highest is {shown(max(heads))}.")]
 
 
-def of_card(card: Card) -> Document:
+def of_card(card: Card) -> Report:
     """The parts of the page that hang on the card alone."""
-    return Document("", "", Top(said="", verdict=_verdict(card), gate=_claims(card)), [_criteria(card)])
+    return Report("", "", Top(said="", verdict=_verdict(card), gate=_claims(card)), [_criteria(card)])
 
 
 def _verdict(card: Card) -> Stamp:

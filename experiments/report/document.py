@@ -281,7 +281,7 @@ class Section:
 
 
 @dataclass(frozen=True)
-class Document:
+class Report:
     """A report."""
 
     heading: str

@@ -19,7 +19,7 @@ from ...base.documents import read_text
 from ...base.errors import in_one_line
 from ...base.files import OutputFolder, atomic_write
 from ...base.text import visible
-from .document import SMALL_LINE, Document, Instances
+from .document import SMALL_LINE, Instances, Report
 from .findings import Figure
 from .record import read, to_json
 from .svg import SPACES
@@ -30,7 +30,7 @@ REPORT = ("report.html", "report.json", FIGURES)
 """What `write` leaves in a folder."""
 
 
-def to_html(document: Document) -> str:
+def to_html(document: Report) -> str:
     """The text of the page.
 
     Its script unfolds, copies tables and filters instances. The page allows it by its hash: a browser that finds any
@@ -57,7 +57,7 @@ def to_html(document: Document) -> str:
     )
 
 
-def write(folder: OutputFolder, document: Document, name: str = "report") -> list[str]:
+def write(folder: OutputFolder, document: Report, name: str = "report") -> list[str]:
     """Write a document as a page, as JSON and with its figures, each file whole or not at all, and take out figures of
     a report before. Returns the names of all files.
     """
@@ -118,7 +118,7 @@ PART = re.compile(r"<!-- part (\S+) -->.*?<!-- end -->", re.DOTALL)
 """What the template writes around the verdict, the gate and each section; no text of a page can hold it unescaped."""
 
 
-def make_again(folder: Path, parts: Document) -> None:
+def make_again(folder: Path, parts: Report) -> None:
     """Put the verdict, the gate and the sections of `parts` in the place of those that the report in a folder has.
 
     Raises UserError for a report that cannot be read or written.

@@ -11,10 +11,10 @@ from ...base.documents import read_json
 from ...base.errors import in_one_line
 from ...base.text import visible
 from .cells import jsonable
-from .document import Block, Document
+from .document import Block, Report
 
 
-def to_json(document: Document) -> dict[str, Any]:
+def to_json(document: Report) -> dict[str, Any]:
     """The document in what JSON has, without what is as usual. Characters that a terminal would obey are escaped."""
     return jsonable(_plain(document))
 
@@ -30,14 +30,14 @@ def _plain(value: Any) -> Any:
     return visible(value) if isinstance(value, str) else value
 
 
-def from_json(data: Mapping[str, Any]) -> Document:
+def from_json(data: Mapping[str, Any]) -> Report:
     """The document of which `to_json` has made this; its figures have no drawing. Raises what pydantic does."""
     kinds = {one.kind: TypeAdapter(one) for one in Block.__subclasses__()}
     blocks = [kinds[block["kind"]].validate_python(block) for block in data["blocks"]]
-    return TypeAdapter(Document).validate_python({**data, "blocks": blocks})
+    return TypeAdapter(Report).validate_python({**data, "blocks": blocks})
 
 
-def read(path: Path) -> Document:
+def read(path: Path) -> Report:
     """The document of a `report.json`. Raises UserError for a file that holds none."""
     with in_one_line(f"{path}: holds no report", "write it again: `doxascope report`"):
         return from_json(read_json(path))

@@ -15,7 +15,7 @@ from ...metrics.number import Number
 from ...metrics.scoring.engine import ScoredTable
 from ...metrics.tables.samples import ALL
 from .cells import adjusted_over, as_row, beside, family_size, scored_table
-from .document import Block, Document, Prose, grid
+from .document import Block, Prose, Report, grid
 from .figures import forest
 from .findings import Figure
 from .html import REPORT
@@ -37,7 +37,7 @@ def as_data(scored: ScoredTable, settings: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-def page_of(scored: ScoredTable, settings: Mapping[str, Any]) -> Document:
+def page_of(scored: ScoredTable, settings: Mapping[str, Any]) -> Report:
     """One document: a table for each sample, and behind those of all of it the numbers of its parts."""
     skipped = [Prose(text=f"Not scored: {name} {why}.", short=True) for name, why in scored.skipped.items()]
     named: dict[str, tuple[list[Number], list[Number]]] = {}
@@ -58,7 +58,7 @@ def page_of(scored: ScoredTable, settings: Mapping[str, Any]) -> Document:
     blocks += [*skipped, grid("Definitions", ["metric", "definition", "what it asks"], known)]
     chosen = "".join(f", {key} {value}" for key, value in settings.items())
     top = Lead.of_table(scored).top(f"{scored.understood.line}.".replace("..", "."), _lead_figure(scored))
-    return Document("Scores", f"of {scored.understood.path.name}", top, blocks, f"doxascope {__version__}{chosen}.")
+    return Report("Scores", f"of {scored.understood.path.name}", top, blocks, f"doxascope {__version__}{chosen}.")
 
 
 def _lead_figure(scored: ScoredTable) -> Figure | None:
@@ -107,7 +107,7 @@ def prepared(folder: Path, files: Sequence[str], mark: str, what: str) -> Output
     return OutputFolder(folder)
 
 
-def write(folder: OutputFolder, scored: ScoredTable, settings: Mapping[str, Any]) -> Document:
+def write(folder: OutputFolder, scored: ScoredTable, settings: Mapping[str, Any]) -> Report:
     """`scores.json` and the report, each file whole or not at all; returns the report."""
     try:
         folder.write_json("scores.json", as_data(scored, settings))

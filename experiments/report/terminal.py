@@ -9,13 +9,13 @@ from .document import (
     SMALL_LINE,
     Block,
     Cell,
-    Document,
     Entries,
     Folded,
     Instances,
     Picture,
     Primary,
     Prose,
+    Report,
     Stamp,
     TableBlock,
     Top,
@@ -26,7 +26,7 @@ WIDTH = 120
 """Characters of a line where there is no terminal."""
 
 
-def to_text(document: Document, width: int = WIDTH, full: bool = False) -> str:
+def to_text(document: Report, width: int = WIDTH, full: bool = False) -> str:
     """The text, in lines of at most `width` characters where words allow it.
 
     Args:

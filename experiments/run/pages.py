@@ -33,13 +33,13 @@ from ..report.cells import (
 from ..report.document import (
     Block,
     Cell,
-    Document,
     Entries,
     Entry,
     Folded,
     Instances,
     Picture,
     Prose,
+    Report,
     Stamp,
     TableBlock,
     Top,
@@ -69,7 +69,7 @@ def run_page(
     notes: Mapping[Key, str],
     added: Sequence[Block],
     remarks: Sequence[str] = (),
-) -> Document:
+) -> Report:
     """The page of a run.
 
     Args:
@@ -103,7 +103,7 @@ def run_page(
     ]
     said = f"{experiment.summary[:1].upper()}{experiment.summary[1:]}"
     top = lead.top(said, _lead_figure(told, findings.columns[0], methods, config), _stamps(manifest))
-    return Document(experiment.name, f"on {config.model.name}", top, blocks, f"doxascope {__version__}.")
+    return Report(experiment.name, f"on {config.model.name}", top, blocks, f"doxascope {__version__}.")
 
 
 def _lead_figure(told: "_Told", column: Column, methods: Sequence[str], config: RunConfig) -> Figure | None:
@@ -310,7 +310,7 @@ LARGEST = 300_000
 """Bytes of a figure that is shown."""
 
 
-def index_page(folder: Path) -> Document:
+def index_page(folder: Path) -> Report:
     """The page of all runs in a folder, and of the probes, comparisons and cards that lie beside them."""
     entries = [_entry(path) for path in sorted(folder.glob("*/report.html"))]
     read = sum(bool(entry.said) for entry in entries)
@@ -319,7 +319,7 @@ def index_page(folder: Path) -> Document:
         verdict=Prose(text=f"{read} of them give a verdict.", soft=True),
     )
     blocks = [Entries(title="Pages", entries=entries)]
-    return Document("Runs", f"in {folder.resolve().name}", top, blocks, f"doxascope {__version__}.", unfolded=True)
+    return Report("Runs", f"in {folder.resolve().name}", top, blocks, f"doxascope {__version__}.", unfolded=True)
 
 
 def _entry(path: Path) -> Entry:

@@ -17,7 +17,7 @@ from ....probes.report_card import Card
 from ...probing.jobs import sweep_job
 from ...probing.settings import ProbeJob, load_job
 from ...report.cells import NONE, adjusted_over, jsonable, score_cell
-from ...report.document import Block, Cell, Document, Primary, TableBlock, Top, grid, stamped
+from ...report.document import Block, Cell, Primary, Report, TableBlock, Top, grid, stamped
 from ...report.figures import forests
 from ...report.findings import Figure
 from ...report.html import write
@@ -29,7 +29,7 @@ from ..page import STRUCK, blocks_of, differences
 from .model_card import CARD, VALID, Against, CardSet, ModelCard, load_set, registered
 
 
-def card_page(card: ModelCard) -> Document:
+def card_page(card: ModelCard) -> Report:
     """Gates first; then what was said, held and done side by side; the claims of the probe; and where the runs are."""
     leads = {name: Lead(found.groups[0].sides[0].verdicts, ()) for name, found in card.within.items()}
     judged = {name: lead for name, lead in leads.items() if lead.verdicts}
@@ -55,7 +55,7 @@ def card_page(card: ModelCard) -> Document:
     )
     made = f"Set {card.chosen.name}, version {card.chosen.version}; seed {card.seed}; doxascope {__version__}."
     blocks = [_numbers(card), *_gaps(card), *_probe(card), _runs(card)]
-    return Document("Card", f"of {card.model}", top, blocks, made)
+    return Report("Card", f"of {card.model}", top, blocks, made)
 
 
 def _conditions(lead: Lead) -> list[str]:
@@ -158,7 +158,7 @@ def _settings(card: ModelCard, name: str) -> str:
     return ", ".join(f"{key}={value}" for key, value in card.chosen.runs[name].items()) or NONE
 
 
-def against_page(found: Against) -> Document:
+def against_page(found: Against) -> Report:
     """What is worse, what was tested, and the whole comparison."""
     lines = [(line, "") for line in found.regressions]
     says = f"Worse: {len(lines)}." if lines else f"{found.passed.capitalize()}."
@@ -188,7 +188,7 @@ def against_page(found: Against) -> Document:
     whole = blocks_of(found.comparison) if found.comparison else []
     top = Top(said="Which registered numbers moved away from coherence.", verdict=stamped(says, lines))
     title = f"{found.card.model} against {found.other.model}"
-    return Document("Card against card", title, top, [table, *whole], f"doxascope {__version__}.")
+    return Report("Card against card", title, top, [table, *whole], f"doxascope {__version__}.")
 
 
 # A card for a terminal and for a program.
@@ -206,7 +206,7 @@ def as_data(card: ModelCard) -> dict[str, Any]:
     }
 
 
-def write_against(found: Against) -> Document:
+def write_against(found: Against) -> Report:
     """`against.json` and `against.html` in the card's folder; returns what they hold."""
     write(OutputFolder(found.card.folder), document := against_page(found), "against")
     return document

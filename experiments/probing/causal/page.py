@@ -15,7 +15,7 @@ from ....probes.causal.plan import ACTION, COVERAGE, EXACT, PROBE, VERBAL, Causa
 from ....probes.probe import Probe
 from ....probes.report_card import told as told_fit
 from ...report.cells import NONE, score_cell
-from ...report.document import Block, Cell, Document, Primary, Prose, Stamp, TableBlock, Top, grid
+from ...report.document import Block, Cell, Primary, Prose, Report, Stamp, TableBlock, Top, grid
 from ...report.figures import Panel, chart
 from ...report.findings import Figure
 from ...report.marks import Axis, line, ranges, rule
@@ -35,7 +35,7 @@ NOTHING = 1e-3
 CONTROLS = {"unrelated": "another concept", "position": "the wrong token", "layer": "the wrong layer"}
 
 
-def page(found: CausalCheck, job: CausalJob, probe: Probe, model: str) -> Document:
+def page(found: CausalCheck, job: CausalJob, probe: Probe, model: str) -> Report:
     """The page: the verdict with what it lacks, causal gain, the dose response, and all that was tried."""
     gain, plan = found.numbers.gains[job.plan.directions[0]], job.plan
     missing = [
@@ -71,7 +71,7 @@ def page(found: CausalCheck, job: CausalJob, probe: Probe, model: str) -> Docume
     made = (
         f"Intervals over groups, level {plan.level:g}, {plan.draws} draws; seed {plan.seed}. doxascope {__version__}."
     )
-    return Document(f"A causal check of {probe.meta.name}", f"of {model}", top, blocks, made)
+    return Report(f"A causal check of {probe.meta.name}", f"of {model}", top, blocks, made)
 
 
 def dose_figure(found: CausalCheck, plan: CausalPlan) -> Figure:

@@ -12,7 +12,7 @@ from ....base.files import OutputFolder
 from ....base.text import shown
 from ....base.version import __version__
 from ...report.cells import jsonable
-from ...report.document import Block, Cell, Document, Picture, Primary, Prose, TableBlock, Top, grid, stamped
+from ...report.document import Block, Cell, Picture, Primary, Prose, Report, TableBlock, Top, grid, stamped
 from ...report.figures import Panel, chart
 from ...report.findings import Figure
 from ...report.html import FIGURES
@@ -118,7 +118,7 @@ def _failed(one: Organism) -> list[str]:
     return [name for name, *_, verdict in _rows(one) if verdict in (NOT_FOUND, WRONG)]
 
 
-def page(found: Sequence[Organism], effort: Effort) -> Document:
+def page(found: Sequence[Organism], effort: Effort) -> Report:
     """Planted against recovered: the figure, then organism by organism."""
     wrong = [one for one in found if not one.recovered]
     names = ", ".join(one.species.name for one in wrong)
@@ -147,7 +147,7 @@ def page(found: Sequence[Organism], effort: Effort) -> Document:
         )
     )
     made = f"{effort.contexts} contexts, seed {effort.seed}; doxascope {__version__}."
-    return Document("Validation", "on organisms", top, blocks, made)
+    return Report("Validation", "on organisms", top, blocks, made)
 
 
 def _organism(one: Organism) -> TableBlock:
@@ -164,7 +164,7 @@ def _map_block(found: Sequence[Organism]) -> Block:
     return Picture(title="Where the belief lies", figure=map_figure(found))
 
 
-def null_page(found: Sequence[NullRead], plan: NullPlan) -> Document:
+def null_page(found: Sequence[NullRead], plan: NullPlan) -> Report:
     """How often what is not there was certified."""
     counted = rates(found)
     rows = [
@@ -180,7 +180,7 @@ def null_page(found: Sequence[NullRead], plan: NullPlan) -> Document:
         further=[Prose(text=note) for note in notes],
     )
     table = grid("False claims", ["certified, and not there", "count", "95% interval", ""], rows, short=True)
-    return Document("Null organisms", f"{plan.n} of them", top, [table], f"doxascope {__version__}.")
+    return Report("Null organisms", f"{plan.n} of them", top, [table], f"doxascope {__version__}.")
 
 
 def null_data(found: Sequence[NullRead], plan: NullPlan) -> dict[str, Any]:

@@ -23,7 +23,7 @@ from doxascope.base.text import UNSEEN, visible
 from doxascope.experiments.compare import compare
 from doxascope.experiments.compare.page import page
 from doxascope.experiments.report import html
-from doxascope.experiments.report.document import Cell, Document, Picture, Prose, TableBlock, Top
+from doxascope.experiments.report.document import Cell, Picture, Prose, Report, TableBlock, Top
 from doxascope.experiments.report.figures import MARKED, forest
 from doxascope.experiments.report.html import _marked, to_html
 from doxascope.experiments.report.plotting import figure_of_panels, panel_figure
@@ -368,5 +368,5 @@ def test_a_name_of_any_characters_is_drawn_without_a_warning_and_is_xml() -> Non
         one = panel_figure(name, [(name, 1.0)], lambda axes, y: axes.plot([0, 1], [y, y], label=name), name)
     assert "\u4e2d\u6587 \\x1b[2J\\x07" in "".join(ElementTree.fromstring(one.svg).itertext())
     assert not UNSEEN.search(one.svg + one.data)
-    document = Document(name, name, Top(said=name, verdict=Prose(text=name)), (Picture(title=name, figure=one),))
+    document = Report(name, name, Top(said=name, verdict=Prose(text=name)), (Picture(title=name, figure=one),))
     assert not UNSEEN.search(to_html(document))

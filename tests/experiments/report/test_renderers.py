@@ -19,7 +19,6 @@ from doxascope.experiments.report.cells import score_cell, scored_table
 from doxascope.experiments.report.document import (
     Block,
     Cell,
-    Document,
     Entries,
     Entry,
     Folded,
@@ -27,6 +26,7 @@ from doxascope.experiments.report.document import (
     Picture,
     Primary,
     Prose,
+    Report,
     Stamp,
     TableBlock,
     Top,
@@ -64,11 +64,11 @@ def every_kind(text: str) -> list[Block]:
     ]
 
 
-def document(blocks: list[Block], text: str = "a text") -> Document:
-    return Document(text, text, Top(said=text, verdict=Stamp(says=text)), blocks, text)
+def document(blocks: list[Block], text: str = "a text") -> Report:
+    return Report(text, text, Top(said=text, verdict=Stamp(says=text)), blocks, text)
 
 
-def renderings(whole: Document) -> dict[str, str]:
+def renderings(whole: Report) -> dict[str, str]:
     """What each renderer makes, with its own escapes undone."""
     return {
         "html": unescape(to_html(whole)),
