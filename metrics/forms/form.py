@@ -18,6 +18,8 @@ CLUSTERS = ("cluster", "question", "item")
 """Columns that are taken for the cluster when none is named, in this order."""
 CONTEXTS = ("prior", "posterior")
 P = "probability"
+KEY = "\x1fkey"
+"""Under it a form that puts rows together is told what they are called."""
 OTHER = "other"
 """The column suffix of answers that name no option."""
 
@@ -35,6 +37,12 @@ class Form:
     cluster: tuple[str, ...] = CLUSTERS
     replicates: bool = False
     """Whether rows may be readings of one item."""
+    names: tuple[str, ...] = ()
+    """Columns that tell rows apart which belong together: of other levels they are names of something else."""
+    shares: bool = False
+    """Whether a row without a level belongs to every level, as a prior serves several posteriors."""
+    factors: bool = False
+    """Whether it takes columns `factor_<name>`, which levels become."""
 
     def roles(self, columns: Sequence[str]) -> dict[str, str]:
         """Columns of a table that this form would use, with their roles; also if others are missing."""
