@@ -58,7 +58,7 @@ class Levels:
         found = []
         models = next((values for name, values in self.of.items() if _short(name) == MODEL), every)
         several = len(set(models)) > 1
-        if self.form.factors or not several:
+        if self.form.factors or self.form.pools or not several:
             whole = self._built(build, every, known, [*self.of])
             found += [replace(one, mixed=several) if isinstance(one, Updates) else one for one in whole]
         for factor, values in self.of.items():
@@ -69,7 +69,8 @@ class Levels:
                 found += [replace(one, run=f"{_short(factor)}={level}") for one in made]
         if len(self.of) > 1:
             cell = np.array([", ".join(f"{_short(n)}={x[i]}" for n, x in self.of.items()) for i in range(len(every))])
-            for name in dict.fromkeys(cell.tolist()):
+            alone = self.form.pools and len(set(cell)) == len(cell)
+            for name in () if alone else dict.fromkeys(cell.tolist()):
                 made = self._built(build, cell == name, known, [])
                 found += [replace(one, subset=name) for one in made]
         return found
@@ -77,7 +78,7 @@ class Levels:
     def _built(self, build: Build, rows: Array, known: Mapping[str, Array], apart: Sequence[str]) -> list[Sample]:
         """The samples of some rows, whose names tell the factors `apart` of several levels from each other."""
         varied = {name: self.of[name][rows] for name in apart if len(set(self.of[name][rows])) > 1}
-        needed, _ = self.form.columns([*self.data])
+        needed, _ = self.form.columns([*self.data]) if not self.form.pools else (self.data, None)
         data = {
             name: values[rows]
             for name, values in self.data.items()
@@ -98,13 +99,13 @@ class Levels:
         return [_keyed(one, keys) for one in build(data, own)]
 
 
-def rivals(samples: Sequence[Sample]) -> list[list[str]]:
+def rivals(form: Form, samples: Sequence[Sample]) -> list[list[str]]:
     """Names of samples that are compared: levels of one factor by one reading, and the readings of one level."""
     whole = [sample for sample in samples if sample.whole_run]
     factor_of = {sample.run: sample.run.partition("=")[0] for sample in whole}
     ways = (lambda one: (one.kind, one.method, factor_of[one.run]), lambda one: one.run)
     found = []
-    for way in ways:
+    for way in ways[:1] if form.pools else ways:
         ordered = sorted(whole, key=way)
         found += [list(dict.fromkeys(one.name for one in own)) for _, own in groupby(ordered, key=way)]
     return [names for names in found if len(names) > 1]

@@ -9,10 +9,10 @@ import numpy as np
 from ...base.errors import UserError, closest
 from ..contract import Array
 from ..tables.cells import complete, load_columns
-from ..tables.sample_rows import Updates
+from ..tables.sample_rows import Updates, joined
 from ..tables.samples import Sample
 from ..tables.source import TableSource, open_table, renamed
-from . import FORMS, Form
+from . import FORMS, Form, aggregates
 from . import belief_table as belief_rows
 from .form import Data
 from .levels import Levels, implied, rivals
@@ -70,9 +70,9 @@ def understand(
         raise UserError(f"{path}: has no column {absent[0]!r}; {_hint(absent[0], source.columns)}")
     column = cluster.strip().lower() if cluster else next((c for c in form.cluster if c in source.columns), None)
     roles = form.roles(source.columns)
-    asked_for = [name.strip().lower() for name in by]
+    asked_for = [name.strip().lower() for name in by] or (aggregates.levels(source.columns) if form.pools else [])
     by = implied(source.columns, asked_for, [*roles])
-    _refuse_levels(path, by, column, roles)
+    _refuse_levels(path, by, None if form.pools else column, roles)
     item = next((name for name in ITEMS if by and name in source.columns and name not in by), None)
     extra |= dict.fromkeys([*by, *([item] if item else [])], "label")
     if form is not BELIEFS and "kind" in source.columns:
@@ -91,7 +91,9 @@ def understand(
     if by:
         owners = data["item"] if form is BELIEFS and clusters is None else clusters
         split = Levels(path, form, data, {name: data[name] for name in by})
-        samples = split.samples(make, owners, data[item] if item else None)
+        apart = [data[name] for name in aggregates.levels([*data]) if name not in by] if form.pools else []
+        items = joined(*apart) if apart else np.zeros(n_rows) if form.pools else data[item] if item else None
+        samples = split.samples(make, owners, items)
         levels = {name: len(set(values)) for name, values in split.of.items()}
     notes = [*make.events[:1], *filter(None, [samples[0].note])]
     if form is BELIEFS and (statuses := belief_rows.describe_statuses(data)):
@@ -102,7 +104,7 @@ def understand(
     line = f"{path.name}: {form.name} ({_named(used)}), {n_rows} rows, {_clusters(samples, clustered)}"
     by_levels = [f"by {', '.join(f'{name} ({n})' for name, n in levels.items())}"] if levels else []
     line = "; ".join([line, *notes, *by_levels, *([f"not used: {_named(unused)}"] if unused else [])])
-    return Understood(path, form.name, samples, line, rivals(samples) if by else ())
+    return Understood(path, form.name, samples, line, rivals(form, samples) if by else ())
 
 
 @dataclass(frozen=True)
@@ -127,10 +129,11 @@ class _Reader:
             found, event = belief_rows.groups(self.path, own, clusters)
             self.events.append(event)
             return found
-        sample = self.form.build(self.path, own, clusters)
+        made = self.form.build(self.path, own, clusters)
+        made = made if isinstance(made, list) else [made]
         if self.replicates:
-            sample = _replicated(self.path, sample, data, self.replicates)
-        return [replace(sample, kind=str(data["kind"][0] or "") if self.kinds else "")]
+            made = [_replicated(self.path, sample, data, self.replicates) for sample in made]
+        return [replace(sample, kind=str(data["kind"][0] or "") if self.kinds else "") for sample in made]
 
 
 ITEMS = ("item", "question", "scenario", "trajectory", "cluster")
