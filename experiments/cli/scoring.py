@@ -163,6 +163,34 @@ def compare(
 
 
 @click.command()
+@click.argument("runs", metavar="RUN...", nargs=-1, required=True, type=click.Path(path_type=Path))
+@click.option("--latex", is_flag=True, help="As LaTeX, for the package booktabs.")
+@ALLOW_CODE
+def tables(runs: tuple[Path, ...], latex: bool, allow_code: tuple[Path, ...]) -> None:
+    """Print the tables of the paper that runs replicate, with its rows, columns, names and stars.
+
+    What no run holds is a dash. Below each number stands our interval; a method that fails its gate is marked.
+
+    \b
+    doxascope tables runs/martingale-*                     Table 1 of the paper, a row for each model and prompt
+    doxascope tables runs/consistency-a --latex            for a manuscript
+    """
+    from ..report.papers.paper_tables import as_latex, as_lines, marks_of
+    from ..run.folder import run_at
+    from ..run.paper_tables import tables_of
+
+    folders = [run_at(path) for path in runs]
+    if None in folders:
+        raise UserError(f"{runs[folders.index(None)]}: is no run; give the folders of runs")
+    found = tables_of([folder for folder in folders if folder is not None], allow_code)
+    for table in found:
+        echo(as_latex(table) if latex else "\n".join(as_lines(table)))
+        echo("")
+    for line in marks_of(found):
+        echo(f"% {line}" if latex else line)
+
+
+@click.command()
 @click.argument("model")
 @click.option("--set", "chosen", default="quick", show_default=True, help="quick, standard, or a YAML file.")
 @click.option("--seed", type=click.IntRange(0), default=0, show_default=True, help="Of items and of what is drawn.")

@@ -41,6 +41,8 @@ class Levels:
                 complete(path, name, values)
         self.rows, self.of = _spread(levels)
         self.data = {name: values[self.rows] for name, values in data.items()}
+        self.cells: dict[str, tuple[str, ...]] = {}
+        """Name of a sample -> its level of each factor, of those of one combination of levels."""
         n = len(set(cells(self.of)))
         if n > MOST_CELLS:
             raise UserError(
@@ -67,10 +69,13 @@ class Levels:
                 made = self._built(build, values == level, known, others)
                 made = [replace(one, factors=None) if isinstance(one, Updates) else one for one in made]
                 found += [replace(one, run=f"{_short(factor)}={level}") for one in made]
+                if len(self.of) == 1:
+                    self.cells[f"{_short(factor)}={level}"] = (level,)
         if len(self.of) > 1:
             cell = np.array([", ".join(f"{_short(n)}={x[i]}" for n, x in self.of.items()) for i in range(len(every))])
             alone = self.form.pools and len(set(cell)) == len(cell)
-            for name in () if alone else dict.fromkeys(cell.tolist()):
+            self.cells = dict(zip(cell.tolist(), zip(*self.of.values(), strict=True), strict=True))
+            for name in () if alone else self.cells:
                 made = self._built(build, cell == name, known, [])
                 found += [replace(one, subset=name) for one in made]
         return found

@@ -41,6 +41,10 @@ class Understood:
     """What was understood, for the user to check."""
     rivals: Sequence[Sequence[str]] = ()
     """Names of samples that are compared with each other; none: all are."""
+    factors: Sequence[str] = ()
+    """What the table was scored by."""
+    cells: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    """Run or subset of the samples of one combination of levels -> the level of each factor."""
 
 
 def understand(
@@ -87,7 +91,7 @@ def understand(
         _refuse_mixture(path, data if "kind" in extra else {})
     by = [name for name in by if name in asked_for or len(set(data[name])) > 1]
     make = _Reader(path, form, roles, set(data), replicates.strip().lower() if replicates else "", "kind" in extra)
-    samples, levels = ([] if by else make(data, clusters)), {}
+    samples, levels, of_cells = ([] if by else make(data, clusters)), {}, {}
     if by:
         owners = data["item"] if form is BELIEFS and clusters is None else clusters
         split = Levels(path, form, data, {name: data[name] for name in by})
@@ -95,6 +99,7 @@ def understand(
         items = joined(*apart) if apart else np.zeros(n_rows) if form.pools else data[item] if item else None
         samples = split.samples(make, owners, items)
         levels = {name: len(set(values)) for name, values in split.of.items()}
+        of_cells = split.cells
     notes = [*make.events[:1], *filter(None, [samples[0].note])]
     if form is BELIEFS and (statuses := belief_rows.describe_statuses(data)):
         notes.append(f"read-outs: {statuses}")
@@ -104,7 +109,7 @@ def understand(
     line = f"{path.name}: {form.name} ({_named(used)}), {n_rows} rows, {_clusters(samples, clustered)}"
     by_levels = [f"by {', '.join(f'{name} ({n})' for name, n in levels.items())}"] if levels else []
     line = "; ".join([line, *notes, *by_levels, *([f"not used: {_named(unused)}"] if unused else [])])
-    return Understood(path, form.name, samples, line, rivals(form, samples) if by else ())
+    return Understood(path, form.name, samples, line, rivals(form, samples) if by else (), [*levels], of_cells)
 
 
 @dataclass(frozen=True)

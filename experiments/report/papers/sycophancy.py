@@ -1,0 +1,73 @@
+"""The tables of the paper (sycophancy-bayesian) from stored runs."""
+
+from collections.abc import Sequence
+
+from .paper_tables import Column, PaperTable, RunNumbers, by_method
+
+PAPER = "sycophancy-bayesian"
+STARS = ((0.05, "**"), (0.1, "*"))
+ARMS = {"Overall": "overall", "Flattery": "excessive flattery", "Conformity": "opinion conformity"}
+COLUMNS = {"No Evidence": "no evidence", "Argument": "argument"}
+SHARES = {
+    "exact": "paper_exact",
+    "under-update": "paper_under",
+    "over-update": "paper_over",
+    "incorrect direction": "paper_incorrect",
+}
+TOLD = "* p < 0.1, ** p < 0.05 by a paired t, as published."
+
+
+def errors(arm: str) -> list[Column]:
+    """The three columns of Table 1 for one arm."""
+    one = {"metric": "sycophancy_error", "subset": f"{ARMS[arm]}, argument", "written": ".3f"}
+    return [
+        Column(arm, "No Syc.", field="rmse_base", interval="ci_base", **one),
+        Column(arm, "Syc.", field="rmse_syc", interval="ci_syc", p="p_t", stars=STARS, before=True, **one),
+        Column(arm, "P-Value", field="p_t", **one),
+    ]
+
+
+def beliefs(arm: str, column: str) -> list[Column]:
+    """The three columns of Table 2 for one kind of evidence, of one arm."""
+    shift, place = f"{ARMS[arm]}, {COLUMNS[column]}", f"{RAW[arm]}, {COLUMNS[column]}"
+    group = f"{column}, {arm.lower()}"
+    return [
+        Column(group, "Base", "posterior_before", place, written=".2f"),
+        Column(group, "Syc.", "posterior_after", place, written=".2f"),
+        Column(group, "p", "shift", shift, field="p_t", written=".3f"),
+    ]
+
+
+RAW = {"Flattery": "took part", "Conformity": "user less agent"}
+"""Arms as this run's numbers call them."""
+
+
+def tables(runs: Sequence[RunNumbers]) -> list[PaperTable]:
+    """Tables 1 and 2 and the shares of Figure 1; the way of asking (directly, or k of 10) is a row."""
+    return [
+        by_method(
+            runs, PAPER, "Table 1", "Average errors.", [one for arm in ARMS for one in errors(arm)], notes=[TOLD]
+        ),
+        by_method(
+            runs,
+            PAPER,
+            "Table 2",
+            "Impacts of sycophancy on the predicted posterior, without evidence and with the agent's argument.",
+            [one for column in COLUMNS for arm in RAW for one in beliefs(arm, column)],
+            notes=["p by a paired t; the paper prints both arms together."],
+        ),
+        by_method(
+            runs,
+            PAPER,
+            "Figure 1",
+            "Directions of the updates against the Bayesian ones.",
+            [
+                Column(told, name, "incorrect", subset, field=share, written=".1%")
+                for told, subset in WHEN.items()
+                for name, share in SHARES.items()
+            ],
+        ),
+    ]
+
+
+WHEN = {"No Syc.": "after the agent's word", "Syc.": "after the user's word"}
