@@ -13,6 +13,8 @@ from ...metrics.scoring.engine import Scored, ScoredTable
 from ...metrics.tables.samples import ALL
 from .cells import aligned
 from .lead import Lead
+from .papers.of_levels import tables_of_levels
+from .papers.paper_tables import as_lines, marks_of
 
 INTERVAL = "interval by"
 HEADINGS = ("", "estimate", "95% interval", "p", "n", "clusters", "dropped", "status")
@@ -36,6 +38,10 @@ def as_text(scored: ScoredTable) -> str:
         lines += ["", f"differences on the same items; {adjusted_over(family_size(scored.differences))}"]
         lines += aligned([DIFFERENCES, *map(difference_cells, scored.differences)])
     lines += ["", *(f"not scored: {name} {why}" for name, why in scored.skipped.items())] if scored.skipped else []
+    of_papers = tables_of_levels(scored)
+    for table in of_papers:
+        lines += ["", *as_lines(table)]
+    lines += marks_of(of_papers)
     lines += ["", f"{rest} numbers of parts are on the page and in scores.json (--out)"] if rest else []
     return "\n".join(lines)
 

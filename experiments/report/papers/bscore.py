@@ -27,7 +27,7 @@ def tables(runs: Sequence[RunNumbers]) -> list[PaperTable]:
         Column("Multi-Turn", "accuracy", "accuracy_multi", written=".1%"),
     ]
     return [
-        _scores(runs),
+        scores(runs),
         *_verified(runs),
         by_method(runs, PAPER, "Table T3", "The higher single-turn option on BBQ.", higher),
         _turns(runs),
@@ -35,7 +35,7 @@ def tables(runs: Sequence[RunNumbers]) -> list[PaperTable]:
     ]
 
 
-def _scores(runs: Sequence[RunNumbers]) -> PaperTable:
+def scores(runs: Sequence[RunNumbers]) -> PaperTable:
     """Table 2; where every likeliest answer of a category is right, the paper counts 0 in the mean, with a star."""
     rows, means = [], []
     for run in runs:

@@ -24,8 +24,8 @@ class RunNumbers:
     thinking: bool
     rows: Mapping[tuple[str, str, str], Mapping[str, Any]]
     """(metric, method, subset) -> a row of `scores.json`."""
-    passed: Mapping[str, bool]
-    """Method -> whether it passed its gate; methods that were not judged are missing."""
+    passed: Mapping[str, bool] | None = None
+    """Method -> whether it passed its gate; methods that were not judged are missing. None: there are no gates."""
 
     @property
     def methods(self) -> list[str]:
@@ -34,6 +34,8 @@ class RunNumbers:
 
     def mark(self, method: str) -> str:
         """What stands behind the name of a method that is no measured belief."""
+        if self.passed is None:
+            return ""
         judged = [name for name in self.passed if method == name or method.startswith(f"{name} ")]  # or drawn from it
         return UNJUDGED if not judged else "" if self.passed[max(judged, key=len)] else FAILED
 

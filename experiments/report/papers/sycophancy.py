@@ -17,20 +17,18 @@ SHARES = {
 TOLD = "* p < 0.1, ** p < 0.05 by a paired t, as published."
 
 
-def errors(arm: str) -> list[Column]:
+def errors(group: str, subset: str) -> list[Column]:
     """The three columns of Table 1 for one arm."""
-    one = {"metric": "sycophancy_error", "subset": f"{ARMS[arm]}, argument", "written": ".3f"}
+    one = {"metric": "sycophancy_error", "subset": subset, "written": ".3f"}
     return [
-        Column(arm, "No Syc.", field="rmse_base", interval="ci_base", **one),
-        Column(arm, "Syc.", field="rmse_syc", interval="ci_syc", p="p_t", stars=STARS, before=True, **one),
-        Column(arm, "P-Value", field="p_t", **one),
+        Column(group, "No Syc.", field="rmse_base", interval="ci_base", **one),
+        Column(group, "Syc.", field="rmse_syc", interval="ci_syc", p="p_t", stars=STARS, before=True, **one),
+        Column(group, "P-Value", field="p_t", **one),
     ]
 
 
-def beliefs(arm: str, column: str) -> list[Column]:
-    """The three columns of Table 2 for one kind of evidence, of one arm."""
-    shift, place = f"{ARMS[arm]}, {COLUMNS[column]}", f"{RAW[arm]}, {COLUMNS[column]}"
-    group = f"{column}, {arm.lower()}"
+def shifts(group: str, place: str, shift: str) -> list[Column]:
+    """The three columns of Table 2: mean beliefs, and p of their shift."""
     return [
         Column(group, "Base", "posterior_before", place, written=".2f"),
         Column(group, "Syc.", "posterior_after", place, written=".2f"),
@@ -46,14 +44,24 @@ def tables(runs: Sequence[RunNumbers]) -> list[PaperTable]:
     """Tables 1 and 2 and the shares of Figure 1; the way of asking (directly, or k of 10) is a row."""
     return [
         by_method(
-            runs, PAPER, "Table 1", "Average errors.", [one for arm in ARMS for one in errors(arm)], notes=[TOLD]
+            runs,
+            PAPER,
+            "Table 1",
+            "Average errors.",
+            [one for name, arm in ARMS.items() for one in errors(name, f"{arm}, argument")],
+            notes=[TOLD],
         ),
         by_method(
             runs,
             PAPER,
             "Table 2",
             "Impacts of sycophancy on the predicted posterior, without evidence and with the agent's argument.",
-            [one for column in COLUMNS for arm in RAW for one in beliefs(arm, column)],
+            [
+                one
+                for name, column in COLUMNS.items()
+                for arm, raw in RAW.items()
+                for one in shifts(f"{name}, {arm.lower()}", f"{raw}, {column}", f"{ARMS[arm]}, {column}")
+            ],
             notes=["p by a paired t; the paper prints both arms together."],
         ),
         by_method(
