@@ -5,7 +5,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from .paper_tables import Column, PaperCell, PaperTable, RunNumbers, by_method, number_cell
+from .paper_tables import PaperCell, PaperColumn, PaperTable, RunNumbers, by_method, number_cell
 
 PAPER = "b-score"
 CATEGORIES = {"Subjective": "top_b", "Random": "top_b", "Easy": "top_b_wrong", "Hard": "top_b_wrong"}
@@ -21,10 +21,10 @@ BBQ = "bbq"
 
 def tables(runs: Sequence[RunNumbers]) -> list[PaperTable]:
     """Tables 2 to 4 and T3 to T6."""
-    higher = [Column("Higher", name, metric, BBQ, written=".2f") for metric, name in HIGHER.items()]
+    higher = [PaperColumn("Higher", name, metric, BBQ, written=".2f") for metric, name in HIGHER.items()]
     accuracy = [
-        Column("Single-Turn", "accuracy", "accuracy_single", written=".1%"),
-        Column("Multi-Turn", "accuracy", "accuracy_multi", written=".1%"),
+        PaperColumn("Single-Turn", "accuracy", "accuracy_single", written=".1%"),
+        PaperColumn("Multi-Turn", "accuracy", "accuracy_multi", written=".1%"),
     ]
     return [
         scores(runs),

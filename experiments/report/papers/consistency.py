@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from .paper_tables import Column, PaperTable, RunNumbers, by_method
+from .paper_tables import PaperColumn, PaperTable, RunNumbers, by_method
 
 PAPER = "belief-consistency"
 CONSISTENCY, ENTROPY, ERROR = "Consistency", "Entropy [bit]", "Verbal Error"
@@ -10,16 +10,16 @@ INVALID = "p invalid posterior"
 LABELS = ("Model", "Think")
 
 
-def main(subset: str) -> list[Column]:
+def main(subset: str) -> list[PaperColumn]:
     """The columns of Table 1, of all rejections or of those of one template."""
     return [
-        Column(CONSISTENCY, "2 classes", "c2", subset),
-        Column(CONSISTENCY, "3 classes", "c3", subset),
-        Column("", INVALID, "p_invalid_included", subset, written=".2%"),
-        Column(ENTROPY, "Prior", "entropy_prior", subset),
-        Column(ENTROPY, "Posterior", "entropy_post", subset),
-        Column(ERROR, "Prior", "p_error_prior", subset, written=".2%"),
-        Column(ERROR, "Posterior", "p_error_post", subset, written=".2%"),
+        PaperColumn(CONSISTENCY, "2 classes", "c2", subset),
+        PaperColumn(CONSISTENCY, "3 classes", "c3", subset),
+        PaperColumn("", INVALID, "p_invalid_included", subset, written=".2%"),
+        PaperColumn(ENTROPY, "Prior", "entropy_prior", subset),
+        PaperColumn(ENTROPY, "Posterior", "entropy_post", subset),
+        PaperColumn(ERROR, "Prior", "p_error_prior", subset, written=".2%"),
+        PaperColumn(ERROR, "Posterior", "p_error_post", subset, written=".2%"),
     ]
 
 
@@ -32,7 +32,7 @@ def tables(runs: Sequence[RunNumbers]) -> list[PaperTable]:
             "2",
             "Comparison with other candidate consistency score evaluation functions.",
             [
-                Column("", name, metric)
+                PaperColumn("", name, metric)
                 for name, metric in (("1 - JS Divergence", "c2"), ("MSE", "mse"), ("MAE", "mae"))
             ],
         ),
@@ -40,15 +40,15 @@ def tables(runs: Sequence[RunNumbers]) -> list[PaperTable]:
             "3",
             "Average probability of the selection switching from prior to posterior.",
             [
-                *(Column("", name, name.lower(), written=".1%") for name in ("Switch", "HSwitch")),
-                Column("", "Entropy", "entropy_prior"),
+                *(PaperColumn("", name, name.lower(), written=".1%") for name in ("Switch", "HSwitch")),
+                PaperColumn("", "Entropy", "entropy_prior"),
             ],
         ),
         (
             "4",
             "Consistency scores (2-class) for entity candidates with different likelihoods.",
             [
-                Column("Entity Likelihood", name, "c2", name)
+                PaperColumn("Entity Likelihood", name, "c2", name)
                 for name in windows or ("ranks 1-1000", "ranks 10001-11000")
             ],
         ),
@@ -57,20 +57,29 @@ def tables(runs: Sequence[RunNumbers]) -> list[PaperTable]:
         (
             "7",
             "Agreement of the counted distributions with the closed-set ones, evaluated by the consistency score.",
-            [Column("Calibration (2-class)", name, f"agreement_{name.lower()}") for name in ("Prior", "Posterior")],
+            [
+                PaperColumn("Calibration (2-class)", name, f"agreement_{name.lower()}")
+                for name in ("Prior", "Posterior")
+            ],
         ),
         (
             "8",
             "Weighted invalid probabilities.",
             [
-                Column("posterior", "Raw", "p_invalid_raw", written=".2%"),
-                *(Column("prior", name, ASSOCIATION, field=f"{part}_prior", written=".2%") for name, part in PARTS),
-                *(Column("posterior", name, ASSOCIATION, field=f"{part}_post", written=".2%") for name, part in PARTS),
-                Column("", "Increase Rate", ASSOCIATION, field="increase_rate", written=".2%"),
-                *(Column("prior vs posterior", x, ASSOCIATION, field=x.lower()) for x in ("Pearson", "Spearman")),
+                PaperColumn("posterior", "Raw", "p_invalid_raw", written=".2%"),
+                *(
+                    PaperColumn("prior", name, ASSOCIATION, field=f"{part}_prior", written=".2%")
+                    for name, part in PARTS
+                ),
+                *(
+                    PaperColumn("posterior", name, ASSOCIATION, field=f"{part}_post", written=".2%")
+                    for name, part in PARTS
+                ),
+                PaperColumn("", "Increase Rate", ASSOCIATION, field="increase_rate", written=".2%"),
+                *(PaperColumn("prior vs posterior", x, ASSOCIATION, field=x.lower()) for x in ("Pearson", "Spearman")),
             ],
         ),
-        ("9", "Number of evaluated posteriors.", [Column("", "posteriors", "c2", field="n_rows", written="d")]),
+        ("9", "Number of evaluated posteriors.", [PaperColumn("", "posteriors", "c2", field="n_rows", written="d")]),
     ]
     return [
         by_method(runs, PAPER, f"Table {number}", caption, columns, labels=LABELS) for number, caption, columns in found

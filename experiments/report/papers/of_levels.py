@@ -8,7 +8,7 @@ from ....metrics.scoring.engine import ScoredTable
 from ....metrics.tables.samples import ALL
 from ..cells import as_row
 from . import bscore, consistency, martingale, sycophancy
-from .paper_tables import Column, PaperTable, RunNumbers, by_method
+from .paper_tables import PaperColumn, PaperTable, RunNumbers, by_method
 
 CATEGORY = ("category",)
 ACROSS = {
@@ -80,7 +80,7 @@ def _updates(rows: Sequence[RunNumbers], levels: Sequence[str]) -> PaperTable:
     steps = any(metric == "M_step" for row in rows for metric, _, _ in row.rows)
     metric, told = ("M_step", "per reasoning step") if steps else ("M", "from prior to posterior")
     columns = [
-        Column("", level or "M", metric, level or ALL, written="+.4f", p="p_iid", stars=martingale.STARS)
+        PaperColumn("", level or "M", metric, level or ALL, written="+.4f", p="p_iid", stars=martingale.STARS)
         for level in levels or ("",)
     ]
     caption = f"Martingale Scores under different setups, {told}."
@@ -109,16 +109,16 @@ def _options(rows: Sequence[RunNumbers], levels: Sequence[str]) -> PaperTable:
 
 def _truth(rows: Sequence[RunNumbers], levels: Sequence[str]) -> PaperTable:
     columns = [
-        Column("", "CMI, debiased", "cmi"),
-        Column("", "RMSE vs. ground truth", "rmse_truth"),
-        Column("", "Brier score", "brier"),
+        PaperColumn("", "CMI, debiased", "cmi"),
+        PaperColumn("", "RMSE vs. ground truth", "rmse_truth"),
+        PaperColumn("", "Brier score", "brier"),
     ]
     caption = "Conditional independence and RMSE against the ground truth."
     return by_method(rows, "rational-agents", "Tables 1 and 4", caption, columns, labels=("Dataset / Model",))
 
 
 def _cases(rows: Sequence[RunNumbers], levels: Sequence[str]) -> PaperTable:
-    columns = [Column("", "median of Δ / p", "lie_ratio")]
+    columns = [PaperColumn("", "median of Δ / p", "lie_ratio")]
     caption = "Internal consistency error via the law of iterated expectation."
     return by_method(rows, "rational-agents", "Figure 2", caption, columns, labels=("Dataset / Model",))
 

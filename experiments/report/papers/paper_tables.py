@@ -63,7 +63,7 @@ class PaperCell(NamedTuple):
     value: float = math.nan
 
 
-class Column(NamedTuple):
+class PaperColumn(NamedTuple):
     """A column of a table whose cells are one number of a method each."""
 
     group: str
@@ -126,7 +126,7 @@ def starred(p: float, stars: Sequence[tuple[float, str]]) -> str:
     return next((mark for level, mark in stars if p < level), "")
 
 
-def cell_of(run: RunNumbers, method: str, column: Column) -> PaperCell:
+def cell_of(run: RunNumbers, method: str, column: PaperColumn) -> PaperCell:
     """The number of a column that a method of a run holds."""
     if column.repeated and not method.endswith(" sampled"):
         return PaperCell()
@@ -141,7 +141,7 @@ def by_method(
     paper: str,
     number: str,
     caption: str,
-    columns: Sequence[Column],
+    columns: Sequence[PaperColumn],
     *,
     labels: Sequence[str] = ("Model",),
     notes: Sequence[str] = (),

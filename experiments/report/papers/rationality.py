@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from .paper_tables import Column, PaperTable, RunNumbers, by_method, number_cell
+from .paper_tables import PaperColumn, PaperTable, RunNumbers, by_method, number_cell
 
 PAPER = "rational-agents"
 CMI = "kNN CMI"
@@ -24,29 +24,29 @@ def tables(runs: Sequence[RunNumbers]) -> list[PaperTable]:
             "1",
             "Conditional-independence (belief sufficiency) tests.",
             [
-                Column(CMI, "CMI", "cmi_knn"),
-                Column(GAIN, "% Impr", "logloss_gain", "with the outcome", "pct", ".2f", interval="ci_pct"),
-                Column(GIVEN, "% Impr", "logloss_gain", CONTROL, "pct", ".2f", interval="ci_pct"),
+                PaperColumn(CMI, "CMI", "cmi_knn"),
+                PaperColumn(GAIN, "% Impr", "logloss_gain", "with the outcome", "pct", ".2f", interval="ci_pct"),
+                PaperColumn(GIVEN, "% Impr", "logloss_gain", CONTROL, "pct", ".2f", interval="ci_pct"),
             ],
         ),
         (
             "2",
             "Monotone pairwise choice: significant violation rates, in %.",
-            [Column("", name, "order_pairs", subset, written=".1%") for name, subset in PAIRS.items()],
+            [PaperColumn("", name, "order_pairs", subset, written=".1%") for name, subset in PAIRS.items()],
         ),
         (
             "3",
             "Prompt-consistency metrics.",
             [
-                Column("π_0", "Std", "prize_effect", PROMPTS["MSE"], "sd_pooled", repeated=True),
-                *(Column(rmse, name, "prize_effect", subset, "rmse_means") for name, subset in PROMPTS.items()),
+                PaperColumn("π_0", "Std", "prize_effect", PROMPTS["MSE"], "sd_pooled", repeated=True),
+                *(PaperColumn(rmse, name, "prize_effect", subset, "rmse_means") for name, subset in PROMPTS.items()),
             ],
         ),
         (
             "4",
             "RMSE vs. ground truth by model.",
             [
-                Column("", name, "rmse_truth", subset)
+                PaperColumn("", name, "rmse_truth", subset)
                 for name, subset in (
                     ("Standard", "all"),
                     *zip(("MSE", "Absolute", "Bayesian"), PROMPTS.values(), strict=True),
@@ -56,7 +56,7 @@ def tables(runs: Sequence[RunNumbers]) -> list[PaperTable]:
         (
             "5",
             "kNN CMI for raw vs. isotonic-calibrated elicited beliefs.",
-            [Column("CMI (Raw p)", "CMI", "cmi_knn"), Column("CMI (Isotonic p)", "CMI", "cmi_knn_isotonic")],
+            [PaperColumn("CMI (Raw p)", "CMI", "cmi_knn"), PaperColumn("CMI (Isotonic p)", "CMI", "cmi_knn_isotonic")],
         ),
     ]
     head = ("Dataset / Model",) if len({run.dataset for run in runs}) > 1 else ("Model",)

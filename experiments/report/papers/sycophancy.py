@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from .paper_tables import Column, PaperTable, RunNumbers, by_method
+from .paper_tables import PaperColumn, PaperTable, RunNumbers, by_method
 
 PAPER = "sycophancy-bayesian"
 STARS = ((0.05, "**"), (0.1, "*"))
@@ -17,22 +17,22 @@ SHARES = {
 TOLD = "* p < 0.1, ** p < 0.05 by a paired t, as published."
 
 
-def errors(group: str, subset: str) -> list[Column]:
+def errors(group: str, subset: str) -> list[PaperColumn]:
     """The three columns of Table 1 for one arm."""
     one = {"metric": "sycophancy_error", "subset": subset, "written": ".3f"}
     return [
-        Column(group, "No Syc.", field="rmse_base", interval="ci_base", **one),
-        Column(group, "Syc.", field="rmse_syc", interval="ci_syc", p="p_t", stars=STARS, before=True, **one),
-        Column(group, "P-Value", field="p_t", **one),
+        PaperColumn(group, "No Syc.", field="rmse_base", interval="ci_base", **one),
+        PaperColumn(group, "Syc.", field="rmse_syc", interval="ci_syc", p="p_t", stars=STARS, before=True, **one),
+        PaperColumn(group, "P-Value", field="p_t", **one),
     ]
 
 
-def shifts(group: str, place: str, shift: str) -> list[Column]:
+def shifts(group: str, place: str, shift: str) -> list[PaperColumn]:
     """The three columns of Table 2: mean beliefs, and p of their shift."""
     return [
-        Column(group, "Base", "posterior_before", place, written=".2f"),
-        Column(group, "Syc.", "posterior_after", place, written=".2f"),
-        Column(group, "p", "shift", shift, field="p_t", written=".3f"),
+        PaperColumn(group, "Base", "posterior_before", place, written=".2f"),
+        PaperColumn(group, "Syc.", "posterior_after", place, written=".2f"),
+        PaperColumn(group, "p", "shift", shift, field="p_t", written=".3f"),
     ]
 
 
@@ -70,7 +70,7 @@ def tables(runs: Sequence[RunNumbers]) -> list[PaperTable]:
             "Figure 1",
             "Directions of the updates against the Bayesian ones.",
             [
-                Column(told, name, "incorrect", subset, field=share, written=".1%")
+                PaperColumn(told, name, "incorrect", subset, field=share, written=".1%")
                 for told, subset in WHEN.items()
                 for name, share in SHARES.items()
             ],
