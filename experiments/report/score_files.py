@@ -20,6 +20,8 @@ from .figures import forest
 from .findings import Figure
 from .lead import Lead
 from .page import FIGURES, Page
+from .papers.blocks import as_blocks
+from .papers.of_levels import tables_of_levels
 from .text import adjusted_over, beside, by_sample, cells, difference_cells, family_size
 
 FILES = ("scores.json", "report.html", FIGURES)
@@ -56,6 +58,7 @@ def page_of(scored: ScoredTable, settings: Mapping[str, Any]) -> Page:
                 ],
             )
         )
+    blocks += as_blocks(tables_of_levels(scored))
     families = {one.family for one in scored.numbers}
     blocks.append(
         TableBlock(

@@ -72,6 +72,7 @@ def test_a_run_leaves_everything_that_it_promises(tiny_folder: Path, tmp_path: P
     assert lines[0] == "Table 1 (belief-consistency): Main results."
     assert {f"{value:.4f}" in line for name, value in c2.items() for line in lines if name in line.split()} == {True}
     assert r"\begin{tabular}" in doxascope("tables", str(folder), "--latex", cwd=tmp_path).stdout
+    assert "Table 1 of belief-consistency" in (folder / "report.html").read_text()
     refused = doxascope("tables", str(tmp_path), cwd=tmp_path)
     assert (refused.returncode, refused.stderr.count("\n")) == (2, 1)
 
