@@ -2,7 +2,6 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from itertools import groupby
 from typing import Any
 
 import numpy as np
@@ -43,6 +42,8 @@ class Levels:
         self.data = {name: values[self.rows] for name, values in data.items()}
         self.cells: dict[str, tuple[str, ...]] = {}
         """Name of a sample -> its level of each factor, of those of one combination of levels."""
+        self.families: dict[str, tuple[str, str]] = {}
+        """Name of a sample -> the factor that it is a level of, and the model within which it is."""
         n = len(set(cells(self.of)))
         if n > MOST_CELLS:
             raise UserError(
@@ -50,35 +51,53 @@ class Levels:
             )
 
     def samples(self, build: Build, clusters: Array | None, item: Array | None) -> list[Sample]:
-        """All rows, unless they are of several models; those of each level; and of several factors those of each
-        combination. Rows of two levels are called alike where `item` [n], or the form itself, calls them alike.
+        """All rows, unless they are of several models; those of each level, of other factors within each model; and of
+        several factors those of each combination. Rows of two levels are called alike where `item` [n], or the form
+        itself, calls them alike.
         """
-        known = {
-            name: values[self.rows] for name, values in (("clusters", clusters), ("item", item)) if values is not None
-        }
+        given = {"clusters": clusters, "item": item}
+        known = {name: values[self.rows] for name, values in given.items() if values is not None}
         every = np.ones(len(self.rows), dtype=bool)
+        model = next((name for name in self.of if _short(name) == MODEL), "")
+        several = bool(model) and len(set(self.of[model])) > 1 and not self.form.pools
         found = []
-        models = next((values for name, values in self.of.items() if _short(name) == MODEL), every)
-        several = len(set(models)) > 1
-        if self.form.factors or self.form.pools or not several:
+        if self.form.factors or not several:
             whole = self._built(build, every, known, [*self.of])
             found += [replace(one, mixed=several) if isinstance(one, Updates) else one for one in whole]
-        for factor, values in self.of.items():
-            others = [name for name in self.of if name != factor]
-            for level in dict.fromkeys(values):
-                made = self._built(build, values == level, known, others)
+        for factor in self.of:
+            fixed = [name for name in self.of if name == factor or (several and name == model)]
+            others = [name for name in self.of if name not in fixed]
+            called = self._called(fixed)
+            for name in dict.fromkeys(called.tolist()):
+                if name in self.families:  # of the model within itself
+                    continue
+                rows = called == name
+                made = self._built(build, rows, known, others)
                 made = [replace(one, factors=None) if isinstance(one, Updates) else one for one in made]
-                found += [replace(one, run=f"{_short(factor)}={level}") for one in made]
-                if len(self.of) == 1:
-                    self.cells[f"{_short(factor)}={level}"] = (level,)
-        if len(self.of) > 1:
-            cell = np.array([", ".join(f"{_short(n)}={x[i]}" for n, x in self.of.items()) for i in range(len(every))])
-            alone = self.form.pools and len(set(cell)) == len(cell)
-            self.cells = dict(zip(cell.tolist(), zip(*self.of.values(), strict=True), strict=True))
-            for name in () if alone else self.cells:
-                made = self._built(build, cell == name, known, [])
-                found += [replace(one, subset=name) for one in made]
+                found += [replace(one, run=name) for one in made]
+                self.families[name] = (factor, str(self.of[model][rows][0]) if len(fixed) > 1 else "")
+        cell = self._called([*self.of])
+        self.cells = dict(zip(cell.tolist(), zip(*self.of.values(), strict=True), strict=True))
+        alone = self.form.pools and len(self.cells) == len(cell)
+        for name in () if alone else [name for name in self.cells if name not in self.families]:
+            made = self._built(build, cell == name, known, [])
+            found += [replace(one, subset=name) for one in made]
         return found
+
+    def rivals(self, samples: Sequence[Sample]) -> list[list[str]]:
+        """Names of samples that are compared: levels of one factor by one reading, and the readings of one level."""
+        families: dict[tuple[str, ...], dict[str, None]] = {}
+        for one in samples:
+            if one.whole_run:
+                families.setdefault((one.kind, one.method, *self.families.get(one.run, ("", ""))), {})[one.name] = None
+                if not self.form.pools:
+                    families.setdefault((one.run,), {})[one.name] = None
+        return [list(names) for names in families.values() if len(names) > 1]
+
+    def _called(self, factors: Sequence[str]) -> Array:
+        """[n] the levels of some factors, as the samples that hold them are called."""
+        columns = [[f"{_short(name)}={level}" for level in self.of[name]] for name in factors]
+        return np.array([", ".join(parts) for parts in zip(*columns, strict=True)], dtype=object)
 
     def _built(self, build: Build, rows: Array, known: Mapping[str, Array], apart: Sequence[str]) -> list[Sample]:
         """The samples of some rows, whose names tell the factors `apart` of several levels from each other."""
@@ -102,18 +121,6 @@ class Levels:
             data |= {KEY: keys} if self.form.factors else {}
         own = known["clusters"][rows] if "clusters" in known else None
         return [_keyed(one, keys) for one in build(data, own)]
-
-
-def rivals(form: Form, samples: Sequence[Sample]) -> list[list[str]]:
-    """Names of samples that are compared: levels of one factor by one reading, and the readings of one level."""
-    whole = [sample for sample in samples if sample.whole_run]
-    factor_of = {sample.run: sample.run.partition("=")[0] for sample in whole}
-    ways = (lambda one: (one.kind, one.method, factor_of[one.run]), lambda one: one.run)
-    found = []
-    for way in ways[:1] if form.pools else ways:
-        ordered = sorted(whole, key=way)
-        found += [list(dict.fromkeys(one.name for one in own)) for _, own in groupby(ordered, key=way)]
-    return [names for names in found if len(names) > 1]
 
 
 def _short(factor: str) -> str:

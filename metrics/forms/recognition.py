@@ -15,7 +15,7 @@ from ..tables.source import TableSource, open_table, renamed
 from . import FORMS, Form, aggregates
 from . import belief_table as belief_rows
 from .form import Data
-from .levels import Levels, implied, rivals
+from .levels import Levels, implied
 
 BELIEFS = Form(
     "belief table",
@@ -91,7 +91,7 @@ def understand(
         _refuse_mixture(path, data if "kind" in extra else {})
     by = [name for name in by if name in asked_for or len(set(data[name])) > 1]
     make = _Reader(path, form, roles, set(data), replicates.strip().lower() if replicates else "", "kind" in extra)
-    samples, levels, of_cells = ([] if by else make(data, clusters)), {}, {}
+    samples, levels, of_cells, rivals = ([] if by else make(data, clusters)), {}, {}, []
     if by:
         owners = data["item"] if form is BELIEFS and clusters is None else clusters
         split = Levels(path, form, data, {name: data[name] for name in by})
@@ -99,7 +99,7 @@ def understand(
         items = joined(*apart) if apart else np.zeros(n_rows) if form.pools else data[item] if item else None
         samples = split.samples(make, owners, items)
         levels = {name: len(set(values)) for name, values in split.of.items()}
-        of_cells = split.cells
+        of_cells, rivals = split.cells, split.rivals(samples)
     notes = [*make.events[:1], *filter(None, [samples[0].note])]
     if form is BELIEFS and (statuses := belief_rows.describe_statuses(data)):
         notes.append(f"read-outs: {statuses}")
@@ -109,7 +109,7 @@ def understand(
     line = f"{path.name}: {form.name} ({_named(used)}), {n_rows} rows, {_clusters(samples, clustered)}"
     by_levels = [f"by {', '.join(f'{name} ({n})' for name, n in levels.items())}"] if levels else []
     line = "; ".join([line, *notes, *by_levels, *([f"not used: {_named(unused)}"] if unused else [])])
-    return Understood(path, form.name, samples, line, rivals(form, samples) if by else (), [*levels], of_cells)
+    return Understood(path, form.name, samples, line, rivals, [*levels], of_cells)
 
 
 @dataclass(frozen=True)

@@ -42,7 +42,7 @@ def test_each_level_each_cell_and_their_paired_difference(table: Write) -> None:
     scores = by_name(found)
     for (model, domain), own in frame.groupby(["model", "domain"]):
         expected = martingale_score(own["prior"], own["posterior"], own["question"], se="CR3")
-        got = scores["M", "", f"model={model}, domain={domain}"]
+        got = scores["M", f"model={model}, domain={domain}", ALL]
         assert (got.estimate, got.se, got.p_iid) == pytest.approx((expected.M, expected.se, expected.p_iid))
     for model in MODELS:  # over domains, each with its intercept
         own = frame[frame["model"] == model]
@@ -52,7 +52,12 @@ def test_each_level_each_cell_and_their_paired_difference(table: Write) -> None:
     one, two = (frame[frame["model"] == model].set_index("question").loc[lambda x: sorted(x.index)] for model in MODELS)
     sides = [(x["prior"].to_numpy(), x["posterior"].to_numpy()) for x in (one, two)]
     expected = paired_slope_difference(*sides, one.index.to_numpy(), cells=one["domain"].to_numpy())
-    (difference,) = [x.score for x in found.differences if x.method == "model=big - model=small" and x.metric[0] == "M"]
+    compared = {x.method: x.score for x in found.differences if x.metric == "M_difference"}
+    assert {*compared} == {  # levels of a domain within each model alone
+        "model=big - model=small",
+        *(f"model={model}, domain=law - model={model}, domain=med" for model in MODELS),
+    }
+    difference = compared["model=big - model=small"]
     assert (difference.estimate, difference.n_clusters) == pytest.approx((expected.difference, 60))
     assert difference.p_adjusted < 0.001
     factors = {name: frame[name].to_numpy() for name in ("model", "domain")}
@@ -75,6 +80,18 @@ def test_models_are_never_in_one_heap(table: Write, column: str) -> None:
     assert by_name(one)["M", "", ALL].estimate == pytest.approx(scores["M", "model=big", ALL].estimate)
 
 
+def test_a_level_of_another_factor_is_scored_within_each_model(table: Write) -> None:
+    frame = updates()[["model", "domain", "question", "prior", "outcome"]].rename(columns={"prior": "belief"})
+    scores = by_name(score_table(table(**frame), by=["domain"]))
+    assert {run for metric, run, _ in scores if metric == "brier"} == {
+        *(f"model={model}" for model in MODELS),
+        *(f"domain={domain}, model={model}" for domain in DOMAINS for model in MODELS),
+    }
+    for (domain, model), own in frame.groupby(["domain", "model"]):
+        expected = ((own["belief"] - own["outcome"]) ** 2).mean()
+        assert scores["brier", f"domain={domain}, model={model}", ALL].estimate == pytest.approx(expected)
+
+
 def test_trajectories_by_factors_have_a_slope_in_each_cell(table: Write) -> None:
     rng = np.random.default_rng(1)
     rows = []
@@ -93,8 +110,8 @@ def test_trajectories_by_factors_have_a_slope_in_each_cell(table: Write) -> None
     for (model, domain), own in frame.groupby(["model", "domain"]):
         paths = own.pivot(index="question", columns="step", values="belief").to_numpy()
         slope = np.polyfit(paths[:, :-1].ravel(), np.diff(paths, axis=1).ravel(), 1)[0]
-        assert long["M_step", "", f"model={model}, domain={domain}"].estimate == pytest.approx(slope)
-        assert broad["M_step", "", f"domain={domain}, model={model}"].estimate == pytest.approx(slope)
+        assert long["M_step", f"model={model}, domain={domain}", ALL].estimate == pytest.approx(slope)
+        assert broad["M_step", f"domain={domain}, model={model}", ALL].estimate == pytest.approx(slope)
     assert long["M_at", "", "model[big]"].estimate > 0.2 > long["M_at", "", "model[small]"].estimate
     named = frame.rename(columns={"domain": "factor_domain", "model": "factor_arm"})
     named["question"] += named["factor_arm"]
