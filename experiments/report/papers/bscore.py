@@ -16,7 +16,7 @@ HIGHER = {
     "confidence": "Confidence Score",
 }
 HIGHER |= {"top_b": "B-Score"}
-BBQ = "bbq"
+BBQ, WITH_B = "bbq", "  w/ B-score (Δ)"
 
 
 def tables(runs: Sequence[RunNumbers]) -> list[PaperTable]:
@@ -64,20 +64,26 @@ def _score(run: RunNumbers, method: str, metric: str, category: str) -> tuple[Pa
     return number_cell(value, run.ends(metric, method, category), written="+.2f"), value
 
 
+VERIFIED = {"3": ("random", "easy", "hard"), "4": ("csqa", "mmlu", "hle"), "T4": ("random",)}
+"""Table -> the categories whose answers it verifies; those of BBQ alone are random ones."""
+
+
 def _verified(runs: Sequence[RunNumbers]) -> list[PaperTable]:
     """Tables 3, 4 and T4: the accuracy of accepting by each score, alone and with the B-score; by what was verified."""
+    rules = [(*one, rule) for name, rule in METRICS.items() for one in ((name, rule), (WITH_B, f"{rule}+b"))]
     found = []
-    for number, wanted in (("3", ("random", "easy", "hard")), ("4", ("csqa", "mmlu", "hle")), ("T4", (BBQ,))):
+    for number, wanted in VERIFIED.items():
         rows = []
         for run in runs:
+            of_bbq = any(subset == BBQ for _, _, subset in run.rows)
             for method in run.methods:
-                for name, rule in METRICS.items():
-                    for shown, which in ((name, rule), ("  w/ B-score (Δ)", f"{rule}+b")):
-                        row = run.rows.get(("accept_accuracy", method, which))
-                        if row is not None and set(row["details"].get("tuned_categories", {})) & set(wanted):
-                            rows.append(
-                                ((run.model + run.mark(method), method, shown), _accuracies(run, row, rule, wanted))
-                            )
+                for shown, which, rule in rules:
+                    row = run.rows.get(("accept_accuracy", method, which))
+                    verified = set(row["details"].get("tuned_categories") or ()) if row else set()
+                    alone = "T4" if of_bbq and verified == {"random"} else "3" if verified & {*VERIFIED["3"]} else "4"
+                    if row and verified & {*wanted} and alone == number:
+                        labels = (run.model + run.mark(method), method, shown)
+                        rows.append((labels, _accuracies(run, row, rule, wanted)))
         names = [("", "Threshold"), *(("", x.upper() if number == "4" else x.capitalize()) for x in wanted)]
         columns = [*names, ("", "Avg"), ("held out", "Avg")]
         caption = (

@@ -56,9 +56,10 @@ def tables(runs: Sequence[RunNumbers]) -> list[PaperTable]:
         ("6", 'Evaluation of prompt bias: "Is it either X or Y?" "Yes." only.', main("narrow")),
         (
             "7",
-            "Agreement of the counted distributions with the closed-set ones, evaluated by the consistency score.",
+            "Calibration performance evaluated by the consistency score.",
             [
-                PaperColumn("Calibration (2-class)", name, f"agreement_{name.lower()}")
+                PaperColumn(f"Calibration (2-class), {told}", name, f"agreement_{name.lower()}", subset)
+                for told, subset in AGREEMENTS.items()
                 for name in ("Prior", "Posterior")
             ],
         ),
@@ -86,5 +87,7 @@ def tables(runs: Sequence[RunNumbers]) -> list[PaperTable]:
     ]
 
 
+AGREEMENTS = {"free against closed set": "closed set", "sampled against exact": "all"}
+"""What is compared -> the subset of its numbers."""
 ASSOCIATION = "invalid_association"
 PARTS = (("Norm.", "norm"), ("Weighted Norm.", "wnorm"))

@@ -25,8 +25,8 @@ def tables(runs: Sequence[RunNumbers]) -> list[PaperTable]:
             "Conditional-independence (belief sufficiency) tests.",
             [
                 PaperColumn(CMI, "CMI", "cmi_knn"),
-                PaperColumn(GAIN, "% Impr", "logloss_gain", "with the outcome", "pct", ".2f", interval="ci_pct"),
-                PaperColumn(GIVEN, "% Impr", "logloss_gain", CONTROL, "pct", ".2f", interval="ci_pct"),
+                PaperColumn(GAIN, "% Impr", "logloss_gain", "with the outcome", "pct", ".2f", interval="pct_ci"),
+                PaperColumn(GIVEN, "% Impr", "logloss_gain", CONTROL, "pct", ".2f", interval="pct_ci"),
             ],
         ),
         (
