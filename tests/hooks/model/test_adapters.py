@@ -364,3 +364,38 @@ def test_the_hub_says_what_is_gated_and_what_is_missing(hub: dict[str, str], tin
         )
     for line, place in ((missing, "model 'owner/none'"), (absent, "adapter a/b")):
         assert line.startswith(f"{place}: not on the hub, or private: check the id, or set HF_TOKEN")
+
+
+RUN = ("-o", "items=3", "-o", "methods={letters: {reveal: 'A) {a} B) {b} C) {c}?', labels: [A, B, C]}}")
+CARD = "version: 1\nruns: {truth: {items: 4, registered.n: 4}}\nprobe: null\n"
+
+
+def test_a_strangers_lora_runs_everything(
+    smollm_folder: Path, save: Callable[..., Path], tmp_path: Path, command_line: Callable[..., Any]
+) -> None:
+    """Made with PEFT alone on SmolLM2, as others publish theirs."""
+    config = peft.LoraConfig(r=2, target_modules="all-linear", task_type="CAUSAL_LM", init_lora_weights="gaussian")
+    adapter = ("-o", f"model.adapter={save(config, 'stranger', smollm_folder)}")
+    (tmp_path / "q.csv").write_text("question,options\nIs ice cold?,yes|no\nIs fire cold?,yes|no\n")
+    (tmp_path / "small.yaml").write_text(CARD)
+    commands = (
+        ("run", "ask", "q.csv", *adapter),
+        ("run", "consistency", "-o", "fork.methods=[]", *RUN),
+        ("run", "consistency", "-o", "fork.methods=[]", *RUN, *adapter),
+        ("card", "smollm2-135m", "--set", "small.yaml", *adapter),
+    )
+    for command in commands:
+        ended = command_line(*command, cwd=tmp_path)
+        assert ended.returncode == 0, ended
+    base, own = sorted((tmp_path / "runs").glob("consistency-*"), key=lambda run: "+stranger" in run.name)
+    manifests = [json.loads((run / "manifest.json").read_text())["conditions"]["model"] for run in (base, own)]
+    assert manifests[0]["adapter"] is None
+    assert manifests[1]["adapter"].startswith("stranger (LORA ")
+    assert manifests[1]["base"] == manifests[0]["weights"] != manifests[1]["weights"]
+    assert "Weights: GGUF Q4_1, held as plain numbers." in (base / "report.html").read_text()
+    ended = command_line("compare", str(base), str(own), "--out", "compared", cwd=tmp_path)
+    assert ended.returncode == 0, ended
+    page = next(tmp_path.glob("**/compared/**/report.html")).read_text()
+    assert "What differs" in page
+    assert manifests[1]["adapter"] in page
+    assert "+stranger" in next((tmp_path / "cards").glob("*")).name
