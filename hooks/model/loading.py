@@ -112,7 +112,8 @@ def text_side(
 ) -> TextSide:
     """What a tokenizer and the configurations of a model say about texts."""
     ends: Any = generation.eos_token_id if generation else config.get_text_config().eos_token_id
-    ids = {tokenizer.eos_token_id, *(ends if isinstance(ends, list) else [ends])} - {None}
+    end: Any = tokenizer.eos_token_id
+    ids = {end, *(ends if isinstance(ends, list) else [ends])} - {None}
     text = config.get_text_config()
     known = (getattr(text, name, None) for name in ("max_position_embeddings", "num_hidden_layers"))
     return TextSide(tokenizer, tuple(sorted(ids)), *known)
