@@ -150,9 +150,7 @@ def require_peft(where: str) -> None:
     try:
         import peft  # noqa: F401
     except ImportError as error:
-        raise UserError(
-            f'{where}: is read with peft, which is missing ({error}); pip install "doxascope[peft]"'
-        ) from error
+        raise UserError(f'{where}: needs peft, which is missing ({error}); pip install "doxascope[peft]"') from error
 
 
 def adapter_tokenizer(
@@ -224,7 +222,7 @@ def apply_adapters(spec: ModelSpec, model: "PreTrainedModel", adapters: Sequence
     if spec.adapted == "attached":
         if not whole:
             raise UserError(
-                f"model {spec.name}: several adapters, or one with a weight, are merged; leave out `adapted`"
+                f"model {spec.name}: several adapters, or one with a weight, are merged alone, not attached"
             )
         model = _peft(model, adapters[0]).get_base_model()  # pyright: ignore[reportAssignmentType]
         refuse_adapted_head(model, f"adapter {adapters[0].adapter.place}")

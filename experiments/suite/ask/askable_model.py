@@ -258,7 +258,7 @@ def _items(questions: Questions, columns: Mapping[str, Any] | None) -> tuple[lis
 def load(
     model: str | ModelSpec | PreTrainedModel,
     *,
-    adapter: str | Path | Sequence[str | Mapping[str, object]] | None = None,
+    adapter: str | Path | Mapping[str, object] | Sequence[str | Mapping[str, object]] | None = None,
     tokenizer: PreTrainedTokenizerBase | None = None,
     dtype: Literal["auto", "float32", "bfloat16", "float16"] | None = None,
     device: str | None = None,
