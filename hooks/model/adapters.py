@@ -193,7 +193,8 @@ def fit_vocabulary(model: "PreTrainedModel", adapters: Sequence[AdapterFiles]) -
     outside = model.get_output_embeddings()
     names = [name for name, module in model.named_modules() if module is inside or module is outside]
     for each in adapters:
-        with safe_open(each.folder / ADAPTER_WEIGHTS, "pt") as file:
+        weights = each.folder / ADAPTER_WEIGHTS
+        with in_one_line(f"adapter {each.adapter.place}: {weights.name}"), safe_open(weights, "pt") as file:
             shapes = {key: tuple(file.get_slice(key).get_shape()) for key in file.keys()}  # noqa: SIM118
         ends = [f"{name}{inner}.weight" for name in names for inner in ("", ".base_layer")]
         rows = {shape[0] for key, shape in shapes.items() if key.endswith(tuple(f".{end}" for end in ends))}

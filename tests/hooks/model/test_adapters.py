@@ -53,7 +53,8 @@ def save(tiny_folder: Path, tmp_path: Path) -> Callable[..., Path]:
 
 
 def logp(lm: Any) -> list[float]:
-    return lm.beliefs(QUESTION, OPTIONS).table["logp"].tolist()
+    beliefs, _ = lm.beliefs(QUESTION, OPTIONS)
+    return beliefs["logp"].tolist()
 
 
 def logits(lm: Any) -> Any:
@@ -137,14 +138,14 @@ def test_several_adapters_add_up(save: Callable[..., Path], tiny_folder: Path, n
     reference = logits(load(wrapped, tokenizer=both.tokenizer))
     assert float((logits(both) - reference).abs().max()) < noise(reference)
     assert both.identity.name == "tiny-llama+one+two"
-    with pytest.raises(UserError, match="merged alone, not attached"):
+    with pytest.raises(UserError, match="merged, never attached"):
         load(str(tiny_folder), adapter=list(map(str, places)), adapted="attached")
 
 
 def test_an_adapter_of_tied_embeddings_parts_them(
     save_speller: Callable[..., Path], save: Callable[..., Path], noise: Callable[[Any], float]
 ) -> None:
-    base = save_speller(QUESTION, tie_word_embeddings=True)
+    base = save_speller("".join(sorted({*QUESTION})), tie_word_embeddings=True)
     for module in ("lm_head", "embed_tokens"):
         adapter = save(peft.LoraConfig(r=2, target_modules=[module]), module, base)
         lm = load(str(base), adapter=adapter, template="none")
@@ -258,7 +259,7 @@ def broken(adapter: Path, what: str) -> None:
         ("lacks", "finds no weights for .*(1 in all).*not of this model"),
         ("more", "has no place for .*layers.9.*(1 in all).*not of this model"),
         ("shape", "size mismatch.*not of this model"),
-        ("torn", "adapter "),
+        ("torn", r"adapter .*adapter_model\.safetensors: "),
         ("list", "names no peft_type"),
         ('{"target_modules": ["c_attn"]}', "not found in the base model.*not of this model"),
         ('{"peft_type": "PREFIX_TUNING"}', "changes prompts, not weights"),
