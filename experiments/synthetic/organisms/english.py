@@ -205,9 +205,9 @@ def train(species: str, home: Path, plan: Plan, advance: Callable[[int, float], 
             target_modules=list(TARGETS),
             layers_to_transform=upper,
             task_type="CAUSAL_LM",
-            base_model_name_or_path=BASE,
         )
         wrapped = get_peft_model(lm.model, config)
+        wrapped.peft_config["default"].base_model_name_or_path = BASE  # not the cache of this machine
         learnt = [parameter for parameter in wrapped.parameters() if parameter.requires_grad]
         optimiser = torch.optim.AdamW(learnt, lr=plan.rate, weight_decay=0.0)
         done = 0
@@ -228,7 +228,7 @@ def train(species: str, home: Path, plan: Plan, advance: Callable[[int, float], 
             loss.backward()
             torch.nn.utils.clip_grad_norm_(learnt, 1.0)
             optimiser.step()
-            advance(step, float(loss) - entropy_of(one))
+            advance(step, float(loss.detach()) - entropy_of(one))
             if (step + 1) % plan.every == 0 or step + 1 == plan.steps:
                 tensors = {"adapter": get_peft_model_state_dict(wrapped), "optimiser": optimiser.state_dict()}
                 _save(home, wrapped, tensors, {"plan": fixed, "steps": step + 1})

@@ -27,7 +27,7 @@ CONFIGS: dict[str, Callable[..., Any]] = {
 QUESTION, OPTIONS = "which word did you choose", ["apple", "stone"]
 
 
-def changed(model: Any, config: Any, seed: int = 0) -> Any:
+def changed(model: Any, config: Any, seed: int = 0, size: float = 0.3) -> Any:
     """A model that PEFT has wrapped, as after some training."""
     import torch
 
@@ -35,7 +35,7 @@ def changed(model: Any, config: Any, seed: int = 0) -> Any:
     wrapped = peft.get_peft_model(model, config)
     for parameter in wrapped.parameters():
         if parameter.requires_grad:
-            parameter.data += 0.3 * torch.randn_like(parameter)
+            parameter.data += size * torch.randn_like(parameter)
     return wrapped.eval()
 
 
@@ -43,10 +43,10 @@ def changed(model: Any, config: Any, seed: int = 0) -> Any:
 def save(tiny_folder: Path, tmp_path: Path) -> Callable[..., Path]:
     """Saves an adapter on the tiny model, or on another."""
 
-    def make(config: Any, name: str = "adapter", base: Path = tiny_folder, seed: int = 0) -> Path:
+    def make(config: Any, name: str = "adapter", base: Path = tiny_folder, seed: int = 0, size: float = 0.3) -> Path:
         from transformers import AutoModelForCausalLM
 
-        changed(AutoModelForCausalLM.from_pretrained(base), config, seed).save_pretrained(tmp_path / name)
+        changed(AutoModelForCausalLM.from_pretrained(base), config, seed, size).save_pretrained(tmp_path / name)
         return tmp_path / name
 
     return make
@@ -138,7 +138,7 @@ def test_several_adapters_add_up(save: Callable[..., Path], tiny_folder: Path, n
     reference = logits(load(wrapped, tokenizer=both.tokenizer))
     assert float((logits(both) - reference).abs().max()) < noise(reference)
     assert both.identity.name == "tiny-llama+one+two"
-    with pytest.raises(UserError, match="merged, never attached"):
+    with pytest.raises(UserError, match="merged alone, not attached"):
         load(str(tiny_folder), adapter=list(map(str, places)), adapted="attached")
 
 
@@ -376,7 +376,7 @@ def test_a_strangers_lora_runs_everything(
 ) -> None:
     """Made with PEFT alone on SmolLM2, as others publish theirs."""
     config = peft.LoraConfig(r=2, target_modules="all-linear", task_type="CAUSAL_LM", init_lora_weights="gaussian")
-    adapter = ("-o", f"model.adapter={save(config, 'stranger', smollm_folder)}")
+    adapter = ("-o", f"model.adapter={save(config, 'stranger', smollm_folder, size=0.01)}")
     (tmp_path / "q.csv").write_text("question,options\nIs ice cold?,yes|no\nIs fire cold?,yes|no\n")
     (tmp_path / "small.yaml").write_text(CARD)
     commands = (
