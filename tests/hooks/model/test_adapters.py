@@ -367,7 +367,12 @@ def test_the_hub_says_what_is_gated_and_what_is_missing(hub: dict[str, str], tin
         assert line.startswith(f"{place}: not on the hub, or private: check the id, or set HF_TOKEN")
 
 
-RUN = ("-o", "items=3", "-o", "methods={letters: {reveal: 'A) {a} B) {b} C) {c}?', labels: [A, B, C]}}")
+RUN = (
+    "-o",
+    "items=3",
+    "-o",
+    "methods={letters: {reveal: 'A) {a} B) {b} C) {c}?', labels: [A, B, C], forms: ['{option}']}}",
+)
 CARD = "version: 1\nruns: {truth: {items: 4, registered.n: 4}}\nprobe: null\n"
 
 
@@ -398,5 +403,5 @@ def test_a_strangers_lora_runs_everything(
     assert ended.returncode == 0, ended
     page = next(tmp_path.glob("**/compared/**/report.html")).read_text()
     assert "What differs" in page
-    assert manifests[1]["adapter"] in page
+    assert f"with the adapter {manifests[1]['adapter']}; what differs is what that changed" in page
     assert "+stranger" in next((tmp_path / "cards").glob("*")).name
