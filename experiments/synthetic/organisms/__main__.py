@@ -12,7 +12,7 @@ from transformers.utils import logging
 
 from ....base.files import write_text
 from ....hooks.lm import open_model
-from .english import Plan, grow_english
+from .english import Schedule, grow_english
 from .network import HELD_AT, as_llama
 from .readouts import card_text, measure
 from .species import ORGANISMS, Species, seal, shipped
@@ -37,7 +37,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     if asked.english:
         logging.disable_progress_bar()
         return grow_english(
-            asked.english, (asked.out or Path("organisms")) / asked.english, Plan(asked.steps, asked.seed)
+            asked.english, (asked.out or Path("organisms")) / asked.english, Schedule(asked.steps, asked.seed)
         )
     if unknown := sorted({*asked.names} - {*known}):
         parser.error(f"{unknown[0]!r} is no organism; known: {', '.join(known)}")
