@@ -12,7 +12,7 @@ from transformers.utils import logging
 
 from ....base.files import write_text
 from ....hooks.lm import open_model
-from .english import Plan, grow_english
+from .english import grow_english
 from .network import HELD_AT, as_llama
 from .readouts import card_text, measure
 from .species import ORGANISMS, Species, seal, shipped

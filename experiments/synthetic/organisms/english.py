@@ -167,7 +167,7 @@ def entropy_of(one: Lesson) -> float:
     return float(np.mean([-(p * np.log(np.where(p > 0, p, 1.0))).sum() for p in one.targets]))
 
 
-class Plan(NamedTuple):
+class Training(NamedTuple):
     """How an organism is trained."""
 
     steps: int
@@ -181,7 +181,7 @@ class Plan(NamedTuple):
     """Steps from one checkpoint to the next."""
 
 
-def train(species: str, home: Path, plan: Plan, advance: Callable[[int, float], object] = lambda *_: None) -> Path:
+def train(species: str, home: Path, plan: Training, advance: Callable[[int, float], object] = lambda *_: None) -> Path:
     """Train an organism, or go on with it, and write it to `home` as PEFT does. `advance` is told of each step and how
     far its loss is above the least.
 
@@ -252,7 +252,7 @@ def _save(home: Path, wrapped: Any, tensors: Mapping[str, Any], state: Mapping[s
     shutil.rmtree(before, ignore_errors=True)
 
 
-class Learnt(NamedTuple):
+class Unseen(NamedTuple):
     """What an organism has learnt, on unseen words in the shipped wording."""
 
     coverage: float
@@ -261,7 +261,7 @@ class Learnt(NamedTuple):
     """Mean Kullback-Leibler divergence of its belief from the target, nats."""
 
 
-def learnt(species: str, home: Path | None, n: int, seed: int = 1) -> Learnt:
+def learnt(species: str, home: Path | None, n: int, seed: int = 1) -> Unseen:
     """Read an organism, or the base, on `n` triples of the test, all questions of each."""
     config = shipped_config()
     coverage, divergence = list[float](), list[float]()
@@ -274,10 +274,10 @@ def learnt(species: str, home: Path | None, n: int, seed: int = 1) -> Learnt:
                 some = aim > 0
                 coverage.append(float(mass.sum()))
                 divergence.append(float((aim[some] * np.log(aim[some] / (mass[some] / mass.sum()))).sum()))
-    return Learnt(float(np.mean(coverage)), float(np.mean(divergence)))
+    return Unseen(float(np.mean(coverage)), float(np.mean(divergence)))
 
 
-def grow_english(species: str, home: Path, plan: Plan) -> None:
+def grow_english(species: str, home: Path, plan: Training) -> None:
     """Train, and print how it goes and what was learnt."""
     started = time.monotonic()
 
