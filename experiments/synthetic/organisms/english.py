@@ -167,7 +167,7 @@ def entropy_of(one: Lesson) -> float:
     return float(np.mean([-(p * np.log(np.where(p > 0, p, 1.0))).sum() for p in one.targets]))
 
 
-class Training(NamedTuple):
+class Schooling(NamedTuple):
     """How an organism is trained."""
 
     steps: int
@@ -181,7 +181,7 @@ class Training(NamedTuple):
     """Steps from one checkpoint to the next."""
 
 
-def train(species: str, home: Path, plan: Training, advance: Callable[[int, float], object] = lambda *_: None) -> Path:
+def train(species: str, home: Path, plan: Schooling, advance: Callable[[int, float], object] = lambda *_: None) -> Path:
     """Train an organism, or go on with it, and write it to `home` as PEFT does. `advance` is told of each step and how
     far its loss is above the least.
 
@@ -277,7 +277,7 @@ def learnt(species: str, home: Path | None, n: int, seed: int = 1) -> Unseen:
     return Unseen(float(np.mean(coverage)), float(np.mean(divergence)))
 
 
-def grow_english(species: str, home: Path, plan: Training) -> None:
+def grow_english(species: str, home: Path, plan: Schooling) -> None:
     """Train, and print how it goes and what was learnt."""
     started = time.monotonic()
 
