@@ -230,7 +230,10 @@ def train(species: str, home: Path, plan: Schooling, advance: Callable[[int, flo
             optimiser.step()
             advance(step, float(loss.detach()) - entropy_of(one))
             if (step + 1) % plan.every == 0 or step + 1 == plan.steps:
-                tensors = {"adapter": get_peft_model_state_dict(wrapped), "optimiser": optimiser.state_dict()}
+                tensors = {
+                    "adapter": get_peft_model_state_dict(wrapped, save_embedding_layers=False),
+                    "optimiser": optimiser.state_dict(),
+                }
                 _save(home, wrapped, tensors, {"plan": fixed, "steps": step + 1})
     return home
 
@@ -242,7 +245,7 @@ def _save(home: Path, wrapped: Any, tensors: Mapping[str, Any], state: Mapping[s
     home.parent.mkdir(parents=True, exist_ok=True)
     temporary = home.with_name(f"{TEMPORARY}-{home.name}")
     shutil.rmtree(temporary, ignore_errors=True)
-    wrapped.save_pretrained(temporary)
+    wrapped.save_pretrained(temporary, save_embedding_layers=False)
     torch.save(dict(tensors), temporary / "optimiser.pt")
     (temporary / STATE).write_text(json.dumps(state, indent=1) + "\n", encoding="utf-8")
     before = home.with_name(f"{TEMPORARY}-{home.name}-before")
