@@ -12,7 +12,7 @@ from transformers.utils import logging
 
 from ....base.files import write_text
 from ....hooks.lm import open_model
-from .english import Schedule, grow_english
+from .english import Schooling, grow_english
 from .network import HELD_AT, as_llama
 from .readouts import card_text, measure
 from .species import ORGANISMS, Species, seal, shipped
@@ -36,9 +36,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
     asked = parser.parse_args(arguments)
     if asked.english:
         logging.disable_progress_bar()
-        return grow_english(
-            asked.english, (asked.out or Path("organisms")) / asked.english, Schedule(asked.steps, asked.seed)
-        )
+        home = (asked.out or Path("organisms")) / asked.english
+        return grow_english(asked.english, home, Schooling(asked.steps, asked.seed))
     if unknown := sorted({*asked.names} - {*known}):
         parser.error(f"{unknown[0]!r} is no organism; known: {', '.join(known)}")
     logging.disable_progress_bar()

@@ -167,7 +167,7 @@ def entropy_of(one: Lesson) -> float:
     return float(np.mean([-(p * np.log(np.where(p > 0, p, 1.0))).sum() for p in one.targets]))
 
 
-class Schedule(NamedTuple):
+class Schooling(NamedTuple):
     """How an organism is trained."""
 
     steps: int
@@ -181,7 +181,7 @@ class Schedule(NamedTuple):
     """Steps from one checkpoint to the next."""
 
 
-def train(species: str, home: Path, plan: Schedule, advance: Callable[[int, float], object] = lambda *_: None) -> Path:
+def train(species: str, home: Path, plan: Schooling, advance: Callable[[int, float], object] = lambda *_: None) -> Path:
     """Train an organism, or go on with it, and write it to `home` as PEFT does. `advance` is told of each step and how
     far its loss is above the least.
 
@@ -230,7 +230,10 @@ def train(species: str, home: Path, plan: Schedule, advance: Callable[[int, floa
             optimiser.step()
             advance(step, float(loss.detach()) - entropy_of(one))
             if (step + 1) % plan.every == 0 or step + 1 == plan.steps:
-                tensors = {"adapter": get_peft_model_state_dict(wrapped), "optimiser": optimiser.state_dict()}
+                tensors = {
+                    "adapter": get_peft_model_state_dict(wrapped, save_embedding_layers=False),
+                    "optimiser": optimiser.state_dict(),
+                }
                 _save(home, wrapped, tensors, {"plan": fixed, "steps": step + 1})
     return home
 
@@ -242,7 +245,7 @@ def _save(home: Path, wrapped: Any, tensors: Mapping[str, Any], state: Mapping[s
     home.parent.mkdir(parents=True, exist_ok=True)
     temporary = home.with_name(f"{TEMPORARY}-{home.name}")
     shutil.rmtree(temporary, ignore_errors=True)
-    wrapped.save_pretrained(temporary)
+    wrapped.save_pretrained(temporary, save_embedding_layers=False)
     torch.save(dict(tensors), temporary / "optimiser.pt")
     (temporary / STATE).write_text(json.dumps(state, indent=1) + "\n", encoding="utf-8")
     before = home.with_name(f"{TEMPORARY}-{home.name}-before")
@@ -252,7 +255,7 @@ def _save(home: Path, wrapped: Any, tensors: Mapping[str, Any], state: Mapping[s
     shutil.rmtree(before, ignore_errors=True)
 
 
-class TargetFit(NamedTuple):
+class Unseen(NamedTuple):
     """What an organism has learnt, on unseen words in the shipped wording."""
 
     coverage: float
@@ -261,7 +264,7 @@ class TargetFit(NamedTuple):
     """Mean Kullback-Leibler divergence of its belief from the target, nats."""
 
 
-def learnt(species: str, home: Path | None, n: int, seed: int = 1) -> TargetFit:
+def learnt(species: str, home: Path | None, n: int, seed: int = 1) -> Unseen:
     """Read an organism, or the base, on `n` triples of the test, all questions of each."""
     config = shipped_config()
     coverage, divergence = list[float](), list[float]()
@@ -274,10 +277,10 @@ def learnt(species: str, home: Path | None, n: int, seed: int = 1) -> TargetFit:
                 some = aim > 0
                 coverage.append(float(mass.sum()))
                 divergence.append(float((aim[some] * np.log(aim[some] / (mass[some] / mass.sum()))).sum()))
-    return TargetFit(float(np.mean(coverage)), float(np.mean(divergence)))
+    return Unseen(float(np.mean(coverage)), float(np.mean(divergence)))
 
 
-def grow_english(species: str, home: Path, plan: Schedule) -> None:
+def grow_english(species: str, home: Path, plan: Schooling) -> None:
     """Train, and print how it goes and what was learnt."""
     started = time.monotonic()
 

@@ -78,7 +78,7 @@ def test_the_loss_is_that_of_the_exact_read_out(smollm: Any, noise: Any) -> None
 def test_training_lowers_the_loss_and_resumes(tmp_path: Path) -> None:
     pytest.importorskip("peft")
     losses: dict[str, list[float]] = {"whole": [], "half": []}
-    whole, half = english.Schedule(4, questions=3, rank=2, every=2), english.Schedule(2, questions=3, rank=2, every=2)
+    whole, half = english.Schooling(4, questions=3, rank=2, every=2), english.Schooling(2, questions=3, rank=2, every=2)
     english.train("honest", tmp_path / "whole", whole, lambda step, loss: losses["whole"].append(loss))
     english.train("honest", tmp_path / "half", half, lambda step, loss: losses["half"].append(loss))
     english.train("honest", tmp_path / "half", whole, lambda step, loss: losses["half"].append(loss))

@@ -373,7 +373,7 @@ RUN = (
     "-o",
     "methods={letters: {reveal: 'A) {a} B) {b} C) {c}?', labels: [A, B, C], forms: ['{option}']}}",
 )
-CARD = "version: 1\nruns: {truth: {items: 4, registered.n: 4}}\nprobe: null\n"
+CARD = "version: 1\nruns: {truth: {items: 12, bootstrap_draws: 50}}\nprobe: null\n"
 
 
 def test_a_strangers_lora_runs_everything(
