@@ -7,11 +7,13 @@ from .equivalence import (
     CoherenceClaim,
     Equivalence,
     Surprises,
+    Unseen,
     claim_clusters,
     coherence_claim,
     surprises,
     tost,
     unless_missed,
+    unseen_opposites,
 )
 from .intervals import Interval, bca_interval, moment_interval
 from .means import (
@@ -60,6 +62,7 @@ __all__ = [
     "Reliability",
     "SignFlip",
     "Surprises",
+    "Unseen",
     "WildTest",
     "WordingStudy",
     "adjust",
@@ -89,6 +92,7 @@ __all__ = [
     "surprises",
     "tost",
     "unless_missed",
+    "unseen_opposites",
     "wild_cluster_test",
     "wording_study",
 ]

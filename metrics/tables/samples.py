@@ -31,6 +31,8 @@ class Sample:
     """[n] what was sampled; None: each row is its own."""
     keys: Array | None = None
     """[n] name of each row, by which the kinds of a belief table are paired."""
+    content: Array | None = None
+    """[n] digest of what was asked, where it is known: by it copies are told from other items, whatever their names."""
     why: Array | None = None
     """[n] why a row has no number, for those that have none."""
     item: Array | None = None
