@@ -132,6 +132,7 @@ NEEDED = {
     "negated": "the negated question",
     "readings": "several readings of each belief",
     "words_prior": "the words of each read-out, which a belief table has",
+    "controls": "control histories, which a run of bscore reads",
     "three": "three options, of which two remain",
 }
 

@@ -6,12 +6,12 @@ import numpy as np
 from numpy.random import Generator
 
 from doxascope.benchmarks.calibration.comparisons import FAMILY, differences
-from doxascope.benchmarks.calibration.design import RESAMPLES, Aim, Design, Test, names, rejects, simulation
+from doxascope.benchmarks.calibration.design import RESAMPLES, Aim, Design, Test, names, rejects, score_of, simulation
 from doxascope.benchmarks.calibration.near_certainty import formerly, instead
 from doxascope.experiments.synthetic.agents.updates import Floats
 from doxascope.metrics import paired_difference_moments
 from doxascope.metrics.contract import Resampling
-from doxascope.metrics.tables.samples import Forecasts, Sample, YesNo
+from doxascope.metrics.tables.samples import Answers, Forecasts, Sample, YesNo
 
 TIES, MISSING, COPIED = (
     instead(f"called different, {now}", f"called different, {before}")
@@ -97,8 +97,83 @@ def _copied(rng: Generator, items: int, times: int, apart: float = 0.0) -> dict[
     return _told("brier", pair, (first - came) ** 2, (second - came) ** 2, COPIED)
 
 
+EXCESS = instead("B beyond every control history, above 0", "B above 0")
+CONTROLS, TURNS, TALKS, OPTIONS = ("other", "shuffled", "balanced"), 6, 4, 4
+
+
+def _law(agent: str, fresh: Floats, said: Floats, last: Floats, turn: int) -> Floats:
+    """[..., k] what an agent answers after so many turns.
+
+    Args:
+        agent: `ignores`, `avoids` its last answer, `flattens` with the turns, or `corrects` by the counts it hears.
+        fresh: [..., k] afresh.
+        said: [..., k] how often each option was heard.
+        last: [..., k] 1 for the last one heard.
+        turn: from 0.
+    """
+    if agent == "flattens":
+        share = 1 - np.exp(-0.6 * turn)
+        return (1 - share) * fresh + share / OPTIONS
+    shares = said / np.maximum(said.sum(axis=-1, keepdims=True), 1)
+    away = {"ignores": 0 * said, "avoids": 1.5 * last, "corrects": 2 * shares}[agent]
+    kept = fresh * np.exp(-away)
+    return kept / kept.sum(axis=-1, keepdims=True)
+
+
+@simulation
+def _repeats(rng: Generator, agent: str, questions: int, noise: float = 0.1) -> dict[str, float]:
+    """Conversations of six turns, four of a question, and each turn after the control histories; every reading is off
+    by some noise. Four questions of a topic have the same options.
+    """
+    fresh = np.exp(0.7 * rng.standard_normal((questions, 1, OPTIONS)))
+    fresh = np.repeat(fresh / fresh.sum(axis=-1, keepdims=True), TALKS, axis=1)
+    eye, none = np.eye(OPTIONS), np.zeros_like(fresh)
+
+    def after(said: list[Floats], turn: int) -> Floats:
+        heard = [eye[one] for one in said]
+        return _law(agent, fresh, sum(heard, none), heard[-1] if heard else none, turn)
+
+    answers: list[Floats] = []
+    laws = []
+    for turn in range(TURNS):
+        laws.append(after(answers, turn))
+        drawn = rng.random((questions, TALKS, 1)) > laws[-1].cumsum(axis=-1)
+        answers.append(drawn.sum(axis=-1).clip(max=OPTIONS - 1))
+    partner = np.roll(np.arange(questions).reshape(-1, 4), -1, axis=1).ravel()
+    every = np.broadcast_to(np.arange(OPTIONS), (questions, TALKS, OPTIONS))
+    even = np.concatenate([rng.permuted(every, axis=-1) for _ in range(2)], axis=-1)
+    controls: dict[str, list[Floats]] = {name: [fresh] for name in CONTROLS}
+    for turn in range(1, TURNS):
+        histories = {
+            "other": [],
+            "shuffled": [one[partner] for one in answers[:turn]],
+            "balanced": [*(even[..., i] for i in range(turn - 1)), answers[turn - 1]],
+        }
+        for name, said in histories.items():
+            controls[name].append(after(said, turn))
+
+    def mean(read_at: list[Floats]) -> Floats:
+        read = np.stack(read_at)
+        read = read * np.exp(noise * rng.standard_normal(read.shape))
+        return (read / read.sum(axis=-1, keepdims=True)).mean(axis=(0, 2))
+
+    sample = Answers(
+        options=tuple("abcd"),
+        single=mean([fresh] * TURNS),
+        multi=mean(laws),
+        controls=np.stack([mean(controls[name]) for name in CONTROLS], axis=1),
+        control_names=CONTROLS,
+        chosen_by=fresh[:, 0],
+        invalid=(0.0, 0.0),
+        clusters=np.arange(questions),
+    )
+    was = score_of("b-score", "top_b", sample, RESAMPLES)
+    now = score_of("b-excess", "b_excess", sample, RESAMPLES)
+    return {EXCESS.instead_of: float(was.ci_lo > 0), EXCESS.name: float(now.ci_lo > 0)}
+
+
 def designs() -> list[Design]:
-    """The designs of differences."""
+    """The designs of differences, and of histories."""
     level: Aim = "level"
     power: Aim = "power"
     both = [(formerly(test.instead_of), test) for test in (TIES, MISSING, COPIED)]
@@ -117,6 +192,17 @@ def designs() -> list[Design]:
         ),
         Design("F-missing-power", FAMILY, "150 questions, nothing refused", power, "errors of 5 and of 30%",
                _refuses(150, 0.05, 0.3), both[1]),
+        *(
+            Design(f"C-heard-{agent}", "C. B-score", f"36 questions, 4 conversations of 6 turns: {said}", level,
+                   "nothing of what was answered before the last turn is heard", _repeats(agent, 36),
+                   (formerly(EXCESS.instead_of), EXCESS))
+            for agent, said in (
+                ("ignores", "ignores its answers"), ("avoids", "avoids its last answer"),
+                ("flattens", "flattens as the conversation grows"),
+            )
+        ),
+        Design("C-heard-power", "C. B-score", "36 questions, 4 conversations of 6 turns: corrects by its counts", power,
+               "what was answered is heard", _repeats("corrects", 36), (formerly(EXCESS.instead_of), EXCESS)),
         *(
             Design(f"F-copied-{n}", FAMILY, f"{n} items, each three times under new names", level,
                    "Brier scores alike", _copied(n, 3), both[2])

@@ -93,6 +93,8 @@ def run(
     doxascope run mine.yaml --allow-code mine.py  an experiment of your own (docs/extending.md)
     """
     from ..run.config import load_config
+    from ..run.experiment import items_of
+    from ..run.plan import foreseen
     from ..run.ray_workers import ray_workers
     from ..run.runner import run as run_experiment
     from ..run.sessions import WHOLE, parse_shard
@@ -110,6 +112,8 @@ def run(
         raise UserError("--shard is for jobs that share no more than a disk; leave it out with --executor ray")
     require_ray(executor, workers=workers, gpus_per_worker=gpus_per_worker, address=address)
     opened = ray_workers(workers, gpus_per_worker, address) if by_ray else one_here
+    for line in foreseen(config, items_of(experiment, config)):
+        echo(line)
     folder = run_experiment(
         experiment, config, out, verify=verify, shard=part, take_over=take_over, restored=restore, workers=opened
     )
@@ -187,6 +191,8 @@ def plan(
     if planned.tokens_sampled:
         echo(f"and up to {planned.tokens_sampled:,} tokens sampled, of thoughts and answers")
     echo(f"longest pack {planned.longest_pack} tokens, mask {planned.mask_bytes / 1e6:.1f} MB")
+    for line in planned.registered:
+        echo(line)
     echo(f"\nfirst read-out, {first.readout_id}:")
     for message in first.conversation:
         echo(f"  {message['role']}: {message['content']}")

@@ -38,6 +38,7 @@ from .paired import (
     paired_difference_moments,
     paired_family,
 )
+from .planning import claim_power, design, planned_n
 from .pooling import CrossedMean, Pooled, crossed_mean, random_effects_pool
 from .randomisation import SignFlip, WildTest, sign_flip_test, wild_cluster_test
 from .regression import effective_clusters
@@ -70,10 +71,12 @@ __all__ = [
     "bootstrap_moments",
     "bootstrap_rows",
     "claim_clusters",
+    "claim_power",
     "cluster_mean",
     "cluster_share",
     "coherence_claim",
     "crossed_mean",
+    "design",
     "effective_clusters",
     "exclusion_bounds",
     "method_correlation",
@@ -83,6 +86,7 @@ __all__ = [
     "paired_difference",
     "paired_difference_moments",
     "paired_family",
+    "planned_n",
     "random_effects_pool",
     "ratio_of_sums",
     "reliability_icc",

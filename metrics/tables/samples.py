@@ -311,6 +311,10 @@ class Answers(Sample):
     """[n] how many options a row has, where they differ: those that it lacks have a share of 0. None: all."""
     chosen_by: Array | None = None
     """[n, k] by which the likeliest option is found, where not by `single`."""
+    controls: Array | None = None
+    """[n, c, k] as `multi`, after c histories of equal length that say nothing of the model's own view of the question;
+    NaN where a question has none of a kind."""
+    control_names: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, kw_only=True)
