@@ -1,5 +1,5 @@
-"""What was fixed before anything was read, and what else was tried: a file of the registered number with digest and time,
-written before a run; and the runs beside it, which are other ways that the same study could have gone (METRICS F8).
+"""What was fixed before anything was read, and what else was tried: a file of the registered number with digest and
+time, written before a run; and the runs beside it, which are other ways that the study could have gone (METRICS F8).
 """
 
 import json
@@ -87,8 +87,8 @@ def told(folder: Path, began: str) -> Iterator[str]:
         record = sealed(path)
         when = "before" if str(record["written"]) <= began else "after"
         yield (
-            f"The registered number was written to a file at {record['written']}, {when} anything was read ({began}), by "
-            f"the clocks of these machines; its digest is {record['digest']}."
+            f"The registered number was written to a file at {record['written']}, {when} anything was read ({began}), "
+            f"by the clocks of these machines; its digest is {record['digest']}."
         )
     else:
         yield "The registered number is fixed within this folder alone; no registration file was given."

@@ -286,6 +286,7 @@ def counted_answers(view: MethodView, asked: Sequence[Asked], subset: str, k: in
         single=padded([row / row.sum() for row in counts]),
         multi=padded(shares),
         counts=padded(counts),
+        controls=np.zeros((len(runs), 0, max(question.k for question in asked))),
         invalid=(0.0, 0.0),
         item=np.array([question.item for question, _ in runs]),
         **_about([question for question, _ in runs], keyed=False),
