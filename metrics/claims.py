@@ -13,7 +13,7 @@ from pydantic import Field, model_validator
 from ..base.settings import Settings
 from .consistency.competence import GATE, RARE, BeliefGate, Condition
 from .inference.equivalence import Equivalence, tost, unless_missed
-from .inference.planning import ESTIMATION_ONLY, LEAK, READING_NOISE, design
+from .inference.planning import ESTIMATION_ONLY, LEAK, READING_NOISE, study_design
 from .number import Number
 from .tables.samples import ALL
 
@@ -101,7 +101,7 @@ class Registered(Settings):
 
     def foreseen(self, clusters: int) -> list[str]:
         """What so many clusters can show of it, in lines, before anything is read."""
-        made = design(self.metric, self.margin, clusters)
+        made = study_design(self.metric, self.margin, clusters)
         agent = f"an agent that is coherent but for a reading noise of {READING_NOISE:g} nat and a leak of {LEAK:g}"
         has = f"this run has {clusters}" + (f" of {self.n} planned" if clusters < self.n else "")
         if self.margin is None:

@@ -38,7 +38,7 @@ from .paired import (
     paired_difference_moments,
     paired_family,
 )
-from .planning import claim_power, design, planned_n
+from .planning import claim_power, planned_n, study_design
 from .pooling import CrossedMean, Pooled, crossed_mean, random_effects_pool
 from .randomisation import SignFlip, WildTest, sign_flip_test, wild_cluster_test
 from .regression import effective_clusters
@@ -76,7 +76,6 @@ __all__ = [
     "cluster_share",
     "coherence_claim",
     "crossed_mean",
-    "design",
     "effective_clusters",
     "exclusion_bounds",
     "method_correlation",
@@ -93,6 +92,7 @@ __all__ = [
     "sign_flip_test",
     "studentised_bounds",
     "studentised_mean",
+    "study_design",
     "surprises",
     "tost",
     "unless_missed",

@@ -112,7 +112,7 @@ class Design(NamedTuple):
     """The smallest distance from coherence that is found with 80% power."""
 
 
-def design(metric: str, margin: float | None, clusters: int) -> Design:
+def study_design(metric: str, margin: float | None, clusters: int) -> Design:
     """What a study of so many clusters can claim and show of a number, by the agent that reads with noise."""
     spread, needed = SPREADS.get(metric), None if margin is None else planned_n(metric, margin)
     if spread is None or clusters < 2:

@@ -10,7 +10,15 @@ import yaml
 from scipy import stats
 from scipy.special import expit
 
-from doxascope.metrics import belief_consistency, claim_power, design, framing_bias, planned_n, tost, unless_missed
+from doxascope.metrics import (
+    belief_consistency,
+    claim_power,
+    framing_bias,
+    planned_n,
+    study_design,
+    tost,
+    unless_missed,
+)
 from doxascope.metrics.claims import Registered
 from doxascope.metrics.inference.planning import ESTIMATION_ONLY, LEAK, READING_NOISE, SPREADS, Spread
 
@@ -26,7 +34,7 @@ REGISTERED: dict[str, dict[str, Any]] = {
 def test_a_perfect_agent_wins_what_a_preset_claims_or_the_preset_says_estimation_only(name: str) -> None:
     plan = Registered.model_validate(REGISTERED[name])
     if plan.margin is None:
-        found = design(plan.metric, None, plan.n).half_width
+        found = study_design(plan.metric, None, plan.n).half_width
         assert plan.metric not in SPREADS or (plan.width is not None and found <= plan.width)
         assert ESTIMATION_ONLY in plan.foreseen(plan.n)[0]
     else:
