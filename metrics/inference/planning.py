@@ -34,9 +34,9 @@ class Spread(NamedTuple):
 
 
 SPREADS: Mapping[str, Spread] = {
-    "c2": Spread(0.007, 0.004),
+    "c2": Spread(0.013, 0.0083),
     "kappa_word": Spread(0.088, 0.042),
-    "framing_bias": Spread(0.0, 0.086),
+    "framing_bias": Spread(0.0, 0.072),
     "excess": Spread(0.0, 0.83, 27.6),
     "sufficiency": Spread(0.077, 0.183),
     "M": Spread(0.022, 0.42),
