@@ -205,8 +205,9 @@ def b_score_excess(
     """
     b = floats(b)
     found = {
-        name: cluster_mean(b - floats(values), clusters, within=(-2.0, 2.0), how=how)
+        name: cluster_mean(np.where(np.abs(left) <= TIE, 0.0, left), clusters, within=(-2.0, 2.0), how=how)
         for name, values in controls.items()
+        for left in [b - floats(values)]
     }
     known = {name: score for name, score in found.items() if np.isfinite(score.mean)}
     if not known:

@@ -33,8 +33,9 @@ def excess(bscore: Callable[..., Any]) -> Callable[..., Number]:
         experiment, config = bscore("items=36", "distributions={}", "per_question=false", "turns=6", "runs=4")
         config = config.model_copy(update={"methods": {WORDS: config.methods[WORDS]}})
         table = agent_table(config, experiment.items(config), agent, seed)
-        found = {(one.metric, one.subset): one for one in score_run(experiment, config, table)}
-        return found["b_excess", "all"]
+        found = {(one.metric, one.method, one.subset): one for one in score_run(experiment, config, table)}
+        assert found["b_excess", f"{WORDS} sampled", "all"].score.status == "no_controls"
+        return found["b_excess", WORDS, "all"]
 
     return make
 
