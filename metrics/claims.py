@@ -100,7 +100,10 @@ class Registered(Settings):
         return self
 
     def foreseen(self, clusters: int) -> list[str]:
-        """What so many clusters can show of it, in lines, before anything is read."""
+        """What so many clusters can show of it, in lines, before anything is read: no more than were planned, since a run
+        has items, such as controls, that are not of this number.
+        """
+        clusters = min(clusters, self.n)
         made = study_design(self.metric, self.margin, clusters)
         agent = f"an agent that is coherent but for a reading noise of {READING_NOISE:g} nat and a leak of {LEAK:g}"
         has = f"this run has {clusters}" + (f" of {self.n} planned" if clusters < self.n else "")
