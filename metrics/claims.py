@@ -100,8 +100,8 @@ class Registered(Settings):
         return self
 
     def foreseen(self, clusters: int) -> list[str]:
-        """What so many clusters can show of it, in lines, before anything is read: no more than were planned, since a run
-        has items, such as controls, that are not of this number.
+        """What so many clusters can show of it, in lines, before anything is read: no more than were planned, since
+        a run has items, such as controls, that are not of this number.
         """
         clusters = min(clusters, self.n)
         made = study_design(self.metric, self.margin, clusters)
