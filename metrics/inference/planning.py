@@ -22,7 +22,7 @@ DRAWS = 2_000
 ALPHA = 0.05
 
 
-class Spread(NamedTuple):
+class PlannedSpread(NamedTuple):
     """What that agent makes of a number."""
 
     off: float
@@ -33,23 +33,23 @@ class Spread(NamedTuple):
     """The farthest from coherence that a cluster can be."""
 
 
-SPREADS: Mapping[str, Spread] = {
-    "c2": Spread(0.013, 0.0083),
-    "kappa_word": Spread(0.088, 0.042),
-    "framing_bias": Spread(0.0, 0.072),
-    "excess": Spread(0.0, 0.83, 27.6),
-    "sufficiency": Spread(0.077, 0.183),
-    "M": Spread(0.022, 0.42),
-    "control_iv": Spread(0.0, 0.46),
-    "b_excess": Spread(0.005, 0.03, 2.0),
-    "top_b": Spread(0.0, 0.02),
+SPREADS: Mapping[str, PlannedSpread] = {
+    "c2": PlannedSpread(0.013, 0.0083),
+    "kappa_word": PlannedSpread(0.088, 0.042),
+    "framing_bias": PlannedSpread(0.0, 0.072),
+    "excess": PlannedSpread(0.0, 0.83, 27.6),
+    "sufficiency": PlannedSpread(0.077, 0.183),
+    "M": PlannedSpread(0.022, 0.42),
+    "control_iv": PlannedSpread(0.0, 0.46),
+    "b_excess": PlannedSpread(0.005, 0.03, 2.0),
+    "top_b": PlannedSpread(0.0, 0.02),
 }
 """Number -> its spread, by simulation of the agent through the metric (`excess` with two likelihoods and a prior that
 are read with noise as well, B of four conversations of six turns). Of M and its control by runs: standard errors of
 .021 of 400 questions and of .03 of 240; the same noise has a prior of log-odds SD 2 foresee .022 of its update."""
 
 
-def claim_power(margin: float, clusters: int, spread: Spread, *, alpha: float = ALPHA, seed: int = 0) -> float:
+def claim_power(margin: float, clusters: int, spread: PlannedSpread, *, alpha: float = ALPHA, seed: int = 0) -> float:
     """How often the agent is shown to lie within the margin by so many clusters, as `Registered.equivalence` shows it.
 
     Two one-sided t tests, of a normal estimate and a chi-squared variance, and not less than the chance to have missed

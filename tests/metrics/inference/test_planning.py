@@ -20,7 +20,7 @@ from doxascope.metrics import (
     unless_missed,
 )
 from doxascope.metrics.claims import Registered
-from doxascope.metrics.inference.planning import ESTIMATION_ONLY, LEAK, READING_NOISE, SPREADS, Spread
+from doxascope.metrics.inference.planning import ESTIMATION_ONLY, LEAK, READING_NOISE, SPREADS, PlannedSpread
 
 CONFIGS = Path(str(files("doxascope"))) / "configs"
 REGISTERED: dict[str, dict[str, Any]] = {
@@ -51,7 +51,7 @@ def test_claims_remain() -> None:
 
 def test_power_is_that_of_the_claim_itself() -> None:
     """The reference: samples of the agent, each through the two one-sided tests and what they may have missed."""
-    rng, n, margin, spread = np.random.default_rng(0), 80, 0.05, Spread(0.01, 0.1)
+    rng, n, margin, spread = np.random.default_rng(0), 80, 0.05, PlannedSpread(0.01, 0.1)
     won = []
     for _ in range(400):
         x = rng.normal(spread.off, spread.sd, n)
@@ -65,7 +65,7 @@ def test_without_what_could_be_missed_it_is_the_textbook_size() -> None:
     sd, margin = 0.42, 0.02
     n = ((stats.norm.ppf(0.95) + stats.norm.ppf(0.9)) * sd / margin) ** 2
     assert 3700 < n < 3850
-    assert claim_power(margin, round(n), Spread(0.0, sd)) == pytest.approx(0.8, abs=0.03)
+    assert claim_power(margin, round(n), PlannedSpread(0.0, sd)) == pytest.approx(0.8, abs=0.03)
 
 
 def test_the_spreads_are_those_of_the_agent() -> None:
