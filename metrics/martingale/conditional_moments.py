@@ -17,7 +17,7 @@ from ..inference.paired import adjust
 from ..inference.randomisation import ENUMERATE_UP_TO, describe_flips, sign_vectors, tail_p
 from ..inference.regression import linear_fit
 from .contrasts import martingale_within
-from .slope import martingale_joint_test
+from .slope import martingale_joint_test, martingale_score
 
 SIGNS_AT_ONCE = 2_000_000
 """Held in memory: long blocks of draws are what makes a loop over rows cheap."""
@@ -181,7 +181,8 @@ def martingale_tests(
     `too_few`. Otherwise the status is that of the slope: the family holds its level where the slope does.
     """
     how = how.drawing(4999)
-    slope = martingale_within(prior, post, groups, cells, how=how)
+    pooled = cells is None
+    slope = martingale_score(prior, post, groups, se="CR3") if pooled else martingale_within(prior, post, groups, cells)
     joint = martingale_joint_test(prior, post, groups, se="CR3", how=how)
     moment = martingale_icm_test(prior, post, groups, how=how)
     p = {"slope": slope.p, "joint": joint.p, "cvm": moment.p_cvm}
