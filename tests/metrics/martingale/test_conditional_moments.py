@@ -34,7 +34,7 @@ def test_the_slope_of_the_family_is_that_within_cells() -> None:
     """Two cells whose levels differ: the slope over all rows is another one than that which is printed."""
     b, q, groups = agent(0)
     cells = np.repeat(["low", "high"], 60)
-    b, q = b + 0.3 * (cells == "high"), q - 0.3 * (cells == "high")
+    b, q = b + 0.2 * (cells == "high"), q - 0.1 * (cells == "high")
     tests = martingale_tests(b, q, groups, cells, how=Resampling(draws=199))
     assert tests.p_tests["slope"] == martingale_within(b, q, groups, cells).p > 0.05
     assert martingale_score(b, q, groups).p < 0.001
