@@ -28,9 +28,9 @@ HIGH = 0.9
 def _before(first: Floats, second: Floats, clusters: Floats) -> float:
     """Whether two means differ by the rows that both have, each name a cluster."""
     kept = np.isfinite(first) & np.isfinite(second)
-    moments = [np.column_stack([np.ones(kept.sum()), values[kept]]) for values in (first, second)]
+    one, two = (np.column_stack([np.ones(kept.sum()), values[kept]]) for values in (first, second))
     how = Resampling(draws=RESAMPLES)
-    return rejects(paired_difference_moments(*moments, lambda s: s[:, 1] / s[:, 0], clusters[kept], how=how).p)
+    return rejects(paired_difference_moments(one, two, lambda s: s[:, 1] / s[:, 0], clusters[kept], how=how).p)
 
 
 def _told(metric: str, pair: tuple[Sample, Sample], first: Floats, second: Floats, test: Test) -> dict[str, float]:

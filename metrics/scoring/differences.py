@@ -139,8 +139,8 @@ class Pair:
         it. What both lack, such as what has no outcome, is in no difference.
         """
         values, rivals = one[0], two[0]
-        holes = [~np.isfinite(x.reshape(len(x), -1)).all(axis=1) for x in (values, rivals)]
-        lacking = holes[0] ^ holes[1]
+        holes: list[Array] = [~np.isfinite(x.reshape(len(x), -1)).all(axis=1) for x in (values, rivals)]
+        lacking: Array = np.logical_xor(*holes)
         if not lacking.sum() > WORTH_BOUNDS * len(lacking):
             return found
         status = "missing_rows" if found.status in ("ok", "ties_dominate") else found.status
@@ -152,7 +152,8 @@ class Pair:
         def filled(one_with: float, two_with: float) -> PairedDifference:
             kinds = ((values, holes[0], one_with), (rivals, holes[1], two_with))
             first, second = (
-                (np.where((hole & lacking)[:, None], [1.0, value], moments),) for moments, hole, value in kinds
+                (np.where(np.logical_and(hole, lacking)[:, None], [1.0, value], moments),)
+                for moments, hole, value in kinds
             )
             return of(first, second)
 
