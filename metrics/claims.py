@@ -7,11 +7,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
-from pydantic import Field
+import numpy as np
+from pydantic import Field, model_validator
 
 from ..base.settings import Settings
 from .consistency.competence import GATE, RARE, BeliefGate, Condition
 from .inference.equivalence import Equivalence, tost, unless_missed
+from .inference.planning import ESTIMATION_ONLY, LEAK, READING_NOISE, study_design
 from .number import Number
 from .tables.samples import ALL
 
@@ -82,12 +84,45 @@ class Registered(Settings):
     """Its value for a coherent agent."""
     margin: float | None = Field(default=None, gt=0, allow_inf_nan=False)
     """The distance from that value that would matter, in its units; None: no claim of coherence is planned."""
+    width: float | None = Field(default=None, gt=0, allow_inf_nan=False)
+    """Estimation only: half the width of the interval that n is planned to give; then there is no margin."""
     family: int = Field(default=1, ge=1)
     """Registered numbers that are tested together, in all runs of a study; p is adjusted for so many (Bonferroni)."""
     n: int = Field(ge=1)
     """Clusters that were planned."""
     target: Literal["items", "items and models"] = "items"
     """What the sample stands for: items like these, or models like these as well."""
+
+    @model_validator(mode="after")
+    def _claims_or_estimates(self) -> "Registered":
+        if self.margin is not None and self.width is not None:
+            raise ValueError("registered: `margin` plans a claim, `width` an estimate; give one of them")
+        return self
+
+    def foreseen(self, clusters: int) -> list[str]:
+        """What so many clusters can show of it, in lines, before anything is read: no more than were planned, since
+        a run has items, such as controls, that are not of this number.
+        """
+        clusters = min(clusters, self.n)
+        made = study_design(self.metric, self.margin, clusters)
+        agent = f"an agent that is coherent but for a reading noise of {READING_NOISE:g} nat and a leak of {LEAK:g}"
+        has = f"this run has {clusters}" + (f" of {self.n} planned" if clusters < self.n else "")
+        if self.margin is None:
+            aim = "" if self.width is None else f", of an interval of ± {self.width:g}"
+            lines = [f"registered: {self.label}: {ESTIMATION_ONLY}{aim}; {has} clusters"]
+        else:
+            lines = [f"registered: {self.label}, within {self.margin:g} of {self.coherent:g}"]
+            if made.needed == ESTIMATION_ONLY:
+                lines.append(f"  it cannot be claimed of {agent}: {ESTIMATION_ONLY}; {has} clusters")
+            else:
+                known = "" if np.isnan(made.power) else f" ({made.power:.0%} power)"
+                lines.append(f"  a claim takes {made.needed} clusters, for 80% power of {agent}; {has}{known}")
+        if not np.isnan(made.half_width):
+            lines.append(
+                f"  so many give an interval of about ± {made.half_width:.2g}, and find a distance of "
+                f"{made.smallest:.2g} with 80% power"
+            )
+        return lines
 
     @property
     def label(self) -> str:

@@ -68,6 +68,8 @@ class Compared:
     """Of a mean loss: beliefs [n, outcomes], and what the row loses if each outcome comes true."""
     margin: str = ""
     """Its default margin (`MARGINS`), where it has one: the metric says it."""
+    within: tuple[float, float] | None = None
+    """Of a mean: the least and the largest value that a row can have."""
 
 
 LAST = 1_000
@@ -128,6 +130,7 @@ NEEDED = {
     "negated": "the negated question",
     "readings": "several readings of each belief",
     "words_prior": "the words of each read-out, which a belief table has",
+    "controls": "control histories, which a run of bscore reads",
     "three": "three options, of which two remain",
 }
 
@@ -302,7 +305,10 @@ def compare_mean(
 ) -> Compared:
     """A mean of values [n] as a function of sums."""
     moments = np.column_stack([np.ones(len(values)), values])
-    return compare_moments(name, keys_of(sample), clusters_of(sample), moments, _mean_of, worst, foreseen)
+    made = compare_moments(name, keys_of(sample), clusters_of(sample), moments, _mean_of, worst, foreseen)
+    seen = values[np.isfinite(values)]
+    most = max(worst, float(np.abs(seen).max(initial=0)))
+    return replace(made, within=(-most if (seen < 0).any() else 0.0, most))
 
 
 def _mean_of(sums: Array) -> Array:

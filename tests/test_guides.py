@@ -133,7 +133,8 @@ GIVEN = {
     "usage.md": "messages = [{'role': 'system', 'content': 'Say one word.'}, {'role': 'user', 'content': 'Is it so?'}]",
     "metrics/b-score.md": (
         "single, multi, options = ['a', 'a', 'b', 'c'], ['a', 'b', 'b', 'c'], ['a', 'b', 'c']\n"
-        "p_single, p_multi = rng.dirichlet([1, 1, 1], 6), rng.dirichlet([1, 1, 1], (2, 4))"
+        "p_single, p_multi = rng.dirichlet([1, 1, 1], 6), rng.dirichlet([1, 1, 1], (2, 4))\n"
+        "b, b_other, b_balanced = rng.uniform(-0.1, 0.2, (3, 40))\nquestions = np.arange(40)"
     ),
     "metrics/bayes.md": (
         "p_x, p_y_given_x, p_y, posterior, base, syc = rng.uniform(0.2, 0.8, (6, 40))\nscenario = np.arange(40) // 2"

@@ -9,7 +9,7 @@ import numpy as np
 from tqdm import tqdm
 
 from doxascope.base.parallel import Spread
-from doxascope.benchmarks.calibration import beliefs, claims, comparisons, decisions, martingale, near_certainty
+from doxascope.benchmarks.calibration import beliefs, claims, comparisons, decisions, martingale, near_certainty, unseen
 from doxascope.benchmarks.calibration.design import (
     AGAIN_SEEDS,
     FLAGGED,
@@ -38,6 +38,7 @@ def all_designs() -> list[Design]:
         *claims.designs(),
         *comparisons.designs(),
         *comparisons.rate_designs(),
+        *unseen.designs(),
         *claims.gate_designs(),
     ]
     return sorted(found, key=lambda design: design.family)

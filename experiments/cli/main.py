@@ -61,6 +61,9 @@ def cli(debug: bool) -> None:
 @click.option("--gpus-per-worker", type=click.FloatRange(0), help="Of Ray; by default 1, or 0 where there is none.")
 @ADDRESS
 @click.option("--backend", type=click.Choice(BACKENDS), help="The library that reads the model.")
+@click.option(
+    "--registration", type=click.Path(path_type=Path, exists=True), help="A file that `plan --register` wrote before."
+)
 @click.option("--restore", is_flag=True, help="Read anew what is damaged or gone, activations among it.")
 @FULL
 @ALLOW_CODE
@@ -78,6 +81,7 @@ def run(
     gpus_per_worker: float | None,
     address: str | None,
     backend: str | None,
+    registration: Path | None,
     restore: bool,
     full: bool,
     allow_code: tuple[Path, ...],
@@ -97,7 +101,10 @@ def run(
     doxascope run mine.yaml --allow-code mine.py  an experiment of your own (docs/extending.md)
     """
     from ..run.config import load_config
+    from ..run.experiment import items_of
+    from ..run.plan import foreseen
     from ..run.ray_workers import ray_workers
+    from ..run.registration import registration as registration_of
     from ..run.runner import run as run_experiment
     from ..run.sessions import WHOLE, parse_shard
     from ..run.worker import one_here
@@ -114,8 +121,19 @@ def run(
         raise UserError("--shard is for jobs that share no more than a disk; leave it out with --executor ray")
     require_ray(executor, workers=workers, gpus_per_worker=gpus_per_worker, address=address)
     opened = ray_workers(workers, gpus_per_worker, address) if by_ray else one_here
+    registered = None if registration is None else registration_of(registration, experiment.name, config)
+    for line in foreseen(config, items_of(experiment, config)):
+        echo(line)
     folder = run_experiment(
-        experiment, config, out, verify=verify, shard=part, take_over=take_over, restored=restore, workers=opened
+        experiment,
+        config,
+        out,
+        verify=verify,
+        shard=part,
+        take_over=take_over,
+        restored=restore,
+        workers=opened,
+        registration=registered,
     )
     if folder.missing:
         echo(f"shard {shard} is read; {folder.missing} batches of other shards are missing in {folder.path}")
@@ -130,6 +148,9 @@ def run(
 @MATERIAL
 @MODEL
 @OVERRIDE
+@click.option(
+    "--register", type=click.Path(path_type=Path), help="Write the registered number, digest and time to a new file."
+)
 @click.option("--item", metavar="ID", help="Read one item, or one of its read-outs, and show its tokens and masses.")
 @click.option(
     "--power", "pilots", multiple=True, metavar="RUN", type=click.Path(path_type=Path), help="A pilot run, or several."
@@ -141,6 +162,7 @@ def plan(
     material: str | None,
     model: str | None,
     overrides: tuple[str, ...],
+    register: Path | None,
     item: str | None,
     pilots: tuple[Path, ...],
     effects: tuple[str, ...],
@@ -153,12 +175,14 @@ def plan(
     \b
     doxascope plan consistency
     doxascope plan my-study.yaml -o items=1000
+    doxascope plan my-study.yaml --register mine.json       before reading; then run it with --registration mine.json
     doxascope plan consistency --item t0000-012             masses of all its read-outs
     doxascope plan consistency --item t0000-012/prior/free  ids, boundary, every surface form
     doxascope plan martingale --power runs/pilot --effect M=0.1
     """
     from ..run.config import load_config
     from ..run.plan import describe_item, make_plan
+    from ..run.registration import register as register_at
 
     experiment, config = load_config(target, overrides, model, allow_code, material)
     if item is not None:
@@ -176,6 +200,9 @@ def plan(
             if one.registered:
                 echo(f"  to register it: {one.registered}")
         return
+    if register is not None:
+        digest = register_at(register, experiment.name, config)
+        echo(f"{register}: registered, digest {digest}; run it with --registration {register}")
     planned = make_plan(experiment, config)
     first = planned.example[0]
     echo(
@@ -191,6 +218,8 @@ def plan(
     if planned.tokens_sampled:
         echo(f"and up to {planned.tokens_sampled:,} tokens sampled, of thoughts and answers")
     echo(f"longest pack {planned.longest_pack} tokens, mask {planned.mask_bytes / 1e6:.1f} MB")
+    for line in planned.registered:
+        echo(line)
     echo(f"\nfirst read-out, {first.readout_id}:")
     for message in first.conversation:
         echo(f"  {message['role']}: {message['content']}")

@@ -43,6 +43,8 @@ class Plan:
     """Of the longest pack's attention mask."""
     example: Sequence[Question]
     """The questions of the first item that can be read."""
+    registered: Sequence[str] = ()
+    """What so many clusters can show of the registered number, in lines."""
     size: str = ""
     """How much is asked of an item, in a line, where an experiment says so."""
 
@@ -90,7 +92,13 @@ def make_plan(experiment: Experiment, config: RunConfig) -> Plan:
         mask_bytes=MASK_BYTES * longest**2,
         example=example,
         size=experiment.size(config),
+        registered=foreseen(config, items),
     )
+
+
+def foreseen(config: RunConfig, items: Sequence[Item]) -> list[str]:
+    """What the clusters of these items can show of the registered number, in lines; none without one."""
+    return [] if config.registered is None else config.registered.foreseen(len({item.cluster for item in items}))
 
 
 def _readable(experiment: Experiment, config: RunConfig, item: Item, reader: PromptReader) -> Sequence[Question]:

@@ -110,6 +110,8 @@ class Item:
     cluster: str
     """Items that share content share a cluster; all uncertainty is over clusters."""
     content: Mapping[str, Any]
+    beside: Mapping[str, Any] = field(default_factory=dict)
+    """What it is read against, of other items: no part of the content by which the items of runs pair."""
 
     @property
     def record(self) -> tuple[str, str, dict[str, Any]]:

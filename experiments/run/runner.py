@@ -23,6 +23,7 @@ from ...hooks.store import ActivationWriter
 from ...hooks.store.header import Header
 from ...metrics.claims import verdicts
 from ..report.cells import as_row, jsonable
+from ..report.document import Prose
 from ..report.html import write as write_report
 from ..report.lead import Lead
 from ..report.papers.blocks import as_blocks
@@ -33,6 +34,8 @@ from .integrity import STORE, restore, say_what_is_gone
 from .manifest import CERTIFICATE, CONFIG, ITEMS, item_lines, refuse_other_registration, surroundings
 from .pages import run_page
 from .paper_tables import numbers_of
+from .registration import FILE as REGISTRATION
+from .registration import told
 from .scores import ScoredRun, score_and_tell, without_inner
 from .sessions import WHOLE, Shard
 from .worker import COUNTED, OpenWorkers, Workers, batches, one_here
@@ -58,6 +61,7 @@ def run(
     restored: bool = False,
     workers: OpenWorkers = one_here,
     scored: bool = True,
+    registration: Mapping[str, Any] | None = None,
 ) -> RunFolder:
     """Run, or go on with, an experiment, and write its scores and report.
 
@@ -73,6 +77,7 @@ def run(
         take_over: once a shard's own batches are read, read what others have not read yet.
         restored: read anew what is damaged or gone, activations among it.
         workers: opens what reads: one worker in this process, or many.
+        registration: what a registration file of this run says; it is kept in the folder.
         scored: whether to write scores and report, too; what needs the model comes before them.
 
     Raises UserError if the folder holds a run under other conditions in which something was read, listing the
@@ -83,6 +88,8 @@ def run(
         with folder.writing():
             with folder.taking_turns(PATIENCE):
                 _enter(folder, experiment, at_work, restored)
+                if registration and not (folder.path / REGISTRATION).exists():
+                    folder.write_json(REGISTRATION, registration)
             conditions = json_digest(at_work.began.conditions)
             session = folder.begin_session(shard=str(shard), conditions=conditions, **surroundings())
             with _store(at_work.header(), folder) as store:
@@ -139,6 +146,8 @@ def _report(folder: RunFolder, experiment: Experiment, config: RunConfig) -> Non
     notes = {key: note for one in added for key, note in one.notes.items()}
     of_paper = experiment.tables([numbers_of(config.model.name, config, rows, lead.as_dict())])
     blocks = [*as_blocks(of_paper), *(block for one in added for block in one.blocks)]
+    began = min((str(session["began"]) for session in record["sessions"]), default="")
+    blocks.append(Prose(title="What was fixed, and what lies beside", text=" ".join(told(folder.path, began))))
     remarks = [f"Of {part} alone; go on with the run for the rest." for part in partial.values()]
     remarks += [*(f"Not scored: {name} {why}." for name, why in left_out.items()), *findings.advice]
     page = run_page(experiment, config, record, lead, findings, numbers, beliefs, notes, blocks, remarks)

@@ -4,7 +4,7 @@ the runner goes through a list of these and knows none by name.
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple, Protocol
 
 import pandas as pd
@@ -17,7 +17,7 @@ from ...metrics.consistency.competence import GATE
 from ...metrics.contract import Resampling
 from ...metrics.number import Key, Number
 from ...metrics.scoring.engine import require_unique, score_samples
-from ...metrics.scoring.measured import chosen
+from ...metrics.scoring.measured import chosen, few_said
 from ...metrics.tables.belief_parts import BeliefTable, in_parts
 from ...metrics.tables.samples import ALL
 from ..report.document import Block
@@ -93,7 +93,8 @@ def score_and_tell(
     """The same, and metric -> why it was left out of a run that is too large for it."""
     taken = as_taken(experiment, beliefs)
     found = score_samples(experiment.samples(config, taken), resampling(config), compared={experiment.headline})
-    numbers = [*found.all, *experiment.own_scores(config, taken)]
+    own = [replace(number, score=few_said(number.score)) for number in experiment.own_scores(config, taken)]
+    numbers = [*found.all, *own]
     require_unique(numbers)
     if not any(number.metric == experiment.headline and number.subset == ALL for number in numbers):
         raise UserError(f"{experiment.name}: its headline {experiment.headline!r} is no number of the subset {ALL!r}")

@@ -10,7 +10,19 @@ import pandas as pd
 from ...metrics import belief_table
 from ...metrics.contract import Floats
 from ..run.experiment import Item, Question
-from ..suite.bscore.ask import MULTI, choice_of, counted_rows, drawn_answers, orders_of, single_question, turn_orders
+from ..suite.bscore.ask import (
+    MULTI,
+    OTHER,
+    alike,
+    choice_of,
+    control_histories,
+    control_questions,
+    counted_rows,
+    drawn_answers,
+    orders_of,
+    single_question,
+    turn_orders,
+)
 from ..suite.bscore.config import BScoreConfig
 from ..suite.bscore.samples import Asked, MethodView
 from .agents.choices import Repeating
@@ -39,8 +51,32 @@ def agent_views(config: BScoreConfig, items: Sequence[Item], agent: Repeating, s
             for number, item in enumerate(items)
             if method.can_ask(choice_of(item))
         ]
-        found.append(MethodView(name, name, asked))
+        by_name = {item.id: item for item in items}
+        found.append(
+            MethodView(name, name, [_controlled(config, by_name[one.item], agent, one, asked) for one in asked])
+        )
     return found
+
+
+def _controlled(config: BScoreConfig, item: Item, agent: Repeating, one: Asked, asked: Sequence[Asked]) -> Asked:
+    """The question with what the agent would answer after the control histories."""
+    controls: dict[str, Floats] = {}
+    for run, turn, control, said in control_histories(config, item, one.answer.tolist(), _alike(asked, item, one)):
+        fresh = one.fresh[run, turn - 1]
+        after = (
+            agent.turn(fresh, [], one.truth, elsewhere=len(said))
+            if control == OTHER
+            else agent.turn(fresh, said, one.truth)
+        )
+        controls.setdefault(control, one.fresh.copy())[run, turn - 1] = after
+    return replace(one, controls=controls)
+
+
+def _alike(asked: Sequence[Asked], item: Item, one: Asked) -> list[list[int]]:
+    """[R, N] what the question of the same options was answered, as options of this one; empty if there is none."""
+    other = alike(item)
+    found = [question for question in asked if other is not None and question.item == other.id]
+    return [[one.options.index(found[0].options[i]) for i in talk] for talk in found[0].answer] if found else []
 
 
 def agent_table(config: BScoreConfig, items: Sequence[Item], agent: Repeating, seed: int) -> pd.DataFrame:
@@ -60,6 +96,11 @@ def agent_table(config: BScoreConfig, items: Sequence[Item], agent: Repeating, s
                 held = replace(asked, readout_id=name, scenario=MULTI, step=turn + 1, conditions=about)
                 rows += _rows(item, held, one.multi[run, turn])
             if len(one.multi):
+                others = _alike(view.asked, item, one)
+                for question in control_questions(config, item, view.method, one.answer.tolist(), others):
+                    about = question.conditions
+                    p = one.controls[about["control"]][about["run"], about["turn"] - 1]
+                    rows += _rows(item, question, p)
                 counted = counted_rows(config, item, view.method, one.orders, SURE)
                 rows += [{"item": item.id, "cluster": item.cluster, **row} for row in counted]
     return belief_table(rows)

@@ -15,13 +15,19 @@ from ..divergence import entropy_bits
 from ..inference.means import UNIT, cluster_mean, cluster_share
 from ..metric import Compared, Line, claimed, clusters_of, compare_mean, metric, with_drop_reasons
 from ..tables.samples import Answers, Frequencies, Records
-from .answers import argmax_accuracy, mean_abs_b_score, top_b_score, top_b_score_null_bias
+from .answers import argmax_accuracy, b_score_excess, mean_abs_b_score, top_b_score, top_b_score_null_bias
 from .verification import RULES, threshold_search, verification_auroc, verification_baselines, verification_held_out
 
 SPLITS = 200
 """Random halves of the answers over which the unbiased score is averaged."""
 FEW_OPTIONS = 10
 """Up to so many, each option has a line of its own."""
+CONTROL_NAMES = {
+    "other": "another question's answers",
+    "shuffled": "the answers of a question of the same options",
+    "balanced": "the last answer alone",
+}
+"""Control history -> how it is printed."""
 BIAS_UP_TO = 200
 """Answers up to which the bias of choosing is computed; its cost grows with their square."""
 
@@ -83,6 +89,36 @@ def b_score_lines(sample: Answers, how: Resampling) -> Iterator[Line]:
             own = sample.single[:, i] - sample.multi[:, i]
             claim = claimed(own, clusters_of(sample), "b_score", how, bounded_below=False, worst=1.0)
             yield replace(_mean("b", f"B of {option}", sample, own, how), part=option, equivalence=claim)
+
+
+def _excesses(sample: Answers) -> tuple[Array, dict[str, Array]]:
+    """[n] B of the likeliest option, and after each control history."""
+    assert sample.controls is not None
+    after = {name: _top(replace(sample, multi=sample.controls[:, i])) for i, name in enumerate(sample.control_names)}
+    return _top(sample), after
+
+
+def _compare_excess(sample: Answers) -> Compared | None:
+    """The likeliest option's B beyond the control that makes the most of it in this sample, on the same questions."""
+    if not sample.keys_known or not sample.control_names:
+        return None
+    top, after = _excesses(sample)
+    least = min(after.values(), key=lambda own: _or_inf(np.nanmean(top - own)))
+    return compare_mean("b_excess", top - least, sample, worst=2.0)
+
+
+def _or_inf(value: float) -> float:
+    return value if np.isfinite(value) else np.inf
+
+
+@metric("C1", "the answers after control histories", Answers, needs=("controls",), compare=_compare_excess, place=265,
+        margin="b_score")  # fmt: skip
+def b_excess_lines(sample: Answers, how: Resampling) -> Iterator[Line]:
+    """How far B exceeds what histories of equal length make that say nothing of the model's view of the question."""
+    top, after = _excesses(sample)
+    score = b_score_excess(top, after, clusters_of(sample), how=how)
+    beside = {f"over {CONTROL_NAMES.get(name, name)}": f"{left:+.3f}" for name, left in score.over.items()}
+    yield Line("b_excess", "B of the likeliest option beyond its controls", score, beside, worst=2.0)
 
 
 @metric("C8", "single_<option>, multi_<option>, truth", Answers, needs=("truth",), place=280)

@@ -8,7 +8,8 @@ import numpy as np
 import scipy
 from numpy.typing import ArrayLike
 
-from ..contract import NAN, TIE, Floats, Score, one_of, probabilities, row_counts
+from ..contract import NAN, RESAMPLING, TIE, Floats, Resampling, Score, floats, one_of, probabilities, row_counts
+from ..inference.means import cluster_mean
 
 Beliefs = Mapping[Any, float]
 
@@ -168,6 +169,65 @@ def top_b_score(p_single: Beliefs, p_multi: Beliefs, truth: object = None, *, pa
         n_wrong=n_wrong,
         n_rows=1,
         status="ok" if np.isfinite(b) else "no_valid_answer",
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class ExcessBScore(Score):
+    """METRICS C1: B beyond what histories of equal length make without being heard."""
+
+    headline: ClassVar[str] = "excess"
+    excess: float
+    control: str = ""
+    """The control history that leaves the least."""
+    over: Mapping[str, float]
+    """Control history -> what is left over it."""
+
+
+def b_score_excess(
+    b: ArrayLike,
+    controls: Mapping[str, ArrayLike],
+    clusters: ArrayLike,
+    *,
+    how: Resampling = RESAMPLING,
+) -> ExcessBScore:
+    """B less the largest that a control history makes (METRICS C1).
+
+    Args:
+        b: [n] B of one option of each question.
+        controls: control history -> [n] the same option's B after it; NaN where a question has no such history.
+        clusters: [n], the unit that was sampled.
+
+    B above 0 needs no self-assessment: avoiding the last answer makes it, and so does a distribution that flattens as a
+    conversation grows. What is left over every control is what the earlier answers made by being heard, each option
+    against the others. Each difference is paired by question. The estimate is the least of them, and so is each end of
+    the interval: its lower end is above 0 only if B exceeds every control, a union of tests that needs no adjustment.
+    """
+    b = floats(b)
+    found = {
+        name: cluster_mean(np.where(np.abs(left) <= TIE, 0.0, left), clusters, within=(-2.0, 2.0), how=how)
+        for name, values in controls.items()
+        for left in [b - floats(values)]
+    }
+    known = {name: score for name, score in found.items() if np.isfinite(score.mean)}
+    if not known:
+        return ExcessBScore(excess=NAN, over={}, status="no_controls")
+    name, least = min(known.items(), key=lambda one: one[1].mean)
+    fewest = min(known.values(), key=lambda score: score.status == "ok")
+    return ExcessBScore(
+        excess=least.mean,
+        control=name,
+        over={control: score.mean for control, score in known.items()},
+        se=least.se,
+        ci_lo=min((score.ci_lo for score in known.values() if np.isfinite(score.ci_lo)), default=NAN),
+        ci_hi=min((score.ci_hi for score in known.values() if np.isfinite(score.ci_hi)), default=NAN),
+        ci_method=f"{least.ci_method}; the least over {len(known)} controls",
+        n_rows=least.n_rows,
+        n_clusters=least.n_clusters,
+        n_dropped=least.n_dropped,
+        reasons=least.reasons,
+        status=least.status if least.status != "ok" else fewest.status,
+        params=least.params,
     )
 
 

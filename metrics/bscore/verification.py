@@ -177,15 +177,16 @@ def verification_held_out(
         shares = sums[:, :n_categories] / np.where(sums[:, n_categories:] > 0, sums[:, n_categories:], np.nan)
         return np.nanmean(shares, axis=1)
 
+    accuracy = float(macro(moments.sum(axis=0, keepdims=True))[0])
     return HeldOutVerification(
-        macro=float(macro(moments.sum(axis=0, keepdims=True))[0]),
+        macro=accuracy,
         micro=float(held @ table.weight / table.weight.sum()),
         tuned=float(tuned[_first_best(tuned)]),
         categories=table.by_category(held),
         tuned_categories=table.by_category(right[_first_best(tuned)]),
         n_clusters=cluster_codes(labels, table.n)[1],
         **table.counts,
-        **moment_interval(moments, labels, macro, how=how).fields(),
+        **moment_interval(moments, labels, macro, how=how).within(0.0, 1.0, accuracy).fields(),
     )
 
 
@@ -278,7 +279,7 @@ def verification_auroc(
         resample=lambda: bootstrap_rows(auroc, codes, how=how),
         how=how,
     )
-    return VerificationAuroc(auroc=estimate, **counts, **made.fields())
+    return VerificationAuroc(auroc=estimate, **counts, **made.within(0.0, 1.0, estimate).fields())
 
 
 def _auroc(values: Floats, positive: Bools, weights: Floats) -> float:

@@ -92,7 +92,7 @@ def monotone_sufficiency(
     value = float(explained_share(rows.columns[0].sum(axis=0)[None])[0])
     if np.isnan(value):
         return MonotoneSufficiency(status="constant", **rows.counts)
-    found = moment_interval(rows.columns[0], rows.codes, explained_share, how=how)
+    found = moment_interval(rows.columns[0], rows.codes, explained_share, how=how).within(-np.inf, 1.0, value)
     return MonotoneSufficiency(explained=value, **rows.counts, **found.fields())
 
 
@@ -154,9 +154,10 @@ def latent_knowledge(
     shuffled = np.empty((how.n_draws, rows.n))
     shuffled[:, sorted_rows] = own[order]
     moments = np.column_stack([own * of_target, own**2, of_target**2])
-    found = moment_interval(moments, rows.codes, _correlation, how=how)
+    partial = float(_correlation(moments.sum(axis=0)[None])[0])
+    found = moment_interval(moments, rows.codes, _correlation, how=how).within(-1.0, 1.0, partial)
     return LatentKnowledge(
-        partial=float(_correlation(moments.sum(axis=0)[None])[0]),
+        partial=partial,
         left_of_target=share,
         p=tail_p(observed, np.abs(_studentised(shuffled, of_target)), exact=False, slack=TIE),
         p_method=f"permutation among like stated beliefs, {how.n_draws} draws",

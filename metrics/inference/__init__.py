@@ -7,11 +7,13 @@ from .equivalence import (
     CoherenceClaim,
     Equivalence,
     Surprises,
+    Unseen,
     claim_clusters,
     coherence_claim,
     surprises,
     tost,
     unless_missed,
+    unseen_opposites,
 )
 from .intervals import Interval, bca_interval, moment_interval
 from .means import (
@@ -36,6 +38,7 @@ from .paired import (
     paired_difference_moments,
     paired_family,
 )
+from .planning import claim_power, planned_n, study_design
 from .pooling import CrossedMean, Pooled, crossed_mean, random_effects_pool
 from .randomisation import SignFlip, WildTest, sign_flip_test, wild_cluster_test
 from .regression import effective_clusters
@@ -60,6 +63,7 @@ __all__ = [
     "Reliability",
     "SignFlip",
     "Surprises",
+    "Unseen",
     "WildTest",
     "WordingStudy",
     "adjust",
@@ -67,6 +71,7 @@ __all__ = [
     "bootstrap_moments",
     "bootstrap_rows",
     "claim_clusters",
+    "claim_power",
     "cluster_mean",
     "cluster_share",
     "coherence_claim",
@@ -80,15 +85,18 @@ __all__ = [
     "paired_difference",
     "paired_difference_moments",
     "paired_family",
+    "planned_n",
     "random_effects_pool",
     "ratio_of_sums",
     "reliability_icc",
     "sign_flip_test",
     "studentised_bounds",
     "studentised_mean",
+    "study_design",
     "surprises",
     "tost",
     "unless_missed",
+    "unseen_opposites",
     "wild_cluster_test",
     "wording_study",
 ]

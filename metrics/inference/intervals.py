@@ -162,6 +162,10 @@ class Interval:
         ends = {"ci_lo": self.lo, "ci_hi": self.hi, "ci_method": self.method}
         return {"se": self.se, **ends, "params": self.params | params}
 
+    def within(self, least: float, most: float, estimate: float) -> "Interval":
+        """The same, no end beyond what there can be, nor short of the estimate."""
+        return replace(self, lo=max(self.lo, min(least, estimate)), hi=min(self.hi, max(most, estimate)))
+
     def at_floor(self, p: float) -> bool:
         """Whether p is the smallest that so many draws can give, because hardly one of them reaches zero."""
         shares = np.zeros(0) if self.drawn is None else shares_at_zero(self.drawn)

@@ -236,7 +236,7 @@ def ratio_of_sums(
         status = "one_cluster" if np.isfinite(estimate) else "undefined"
         return Ratio(ratio=estimate, status=status, n_rows=len(columns), n_clusters=n_clusters)
     made = moment_interval(columns, clusters, _ratio, weights=columns[:, 1], how=how)
-    made = replace(made, lo=max(made.lo, min(within[0], estimate)), hi=min(made.hi, max(within[1], estimate)))
+    made = made.within(*within, estimate)
     status = "few_clusters" if n_clusters < FEW_CLUSTERS else made.concern
     return Ratio(ratio=estimate, n_rows=len(columns), n_clusters=n_clusters, status=status, **made.fields())
 

@@ -101,6 +101,11 @@ class PairedDifference(Score):
     n_only_first: int = 0
     """Rows that the first kind has and the second lacks, where that is known: they are in neither number."""
     n_only_second: int = 0
+    n_copies: int = 0
+    """Clusters that hold the same values as another, under another name: they are counted once, where that is known."""
+    lowest: float = NAN
+    """The difference had the rows that lack a value been as low as there can be, where more than 2% do."""
+    highest: float = NAN
     df: float = NAN
     """Degrees of freedom of the t that no interval is shorter than."""
     effective_clusters: float = NAN

@@ -16,6 +16,7 @@ from ..inference.intervals import t_interval
 from ..inference.paired import adjust
 from ..inference.randomisation import ENUMERATE_UP_TO, describe_flips, sign_vectors, tail_p
 from ..inference.regression import linear_fit
+from .contrasts import martingale_within
 from .slope import martingale_joint_test, martingale_score
 
 SIGNS_AT_ONCE = 2_000_000
@@ -165,16 +166,23 @@ class MartingaleTests(Score):
 
 
 def martingale_tests(
-    prior: ArrayLike, post: ArrayLike, groups: ArrayLike | None = None, *, how: Resampling = RESAMPLING
+    prior: ArrayLike,
+    post: ArrayLike,
+    groups: ArrayLike | None = None,
+    cells: ArrayLike | None = None,
+    *,
+    how: Resampling = RESAMPLING,
 ) -> MartingaleTests:
     """Test the martingale property against a slope, a shift, and any shape at all, with Holm (METRICS A4).
 
-    Arguments as in `martingale_icm_test`. The slope is tested by CR3, the joint null by studentised sign flips; without
+    Arguments as in `martingale_icm_test`, and `cells` as in `martingale_within`: with them the slope is that within
+    cells, which is then the one that is printed. It is tested by CR3, the joint null by studentised sign flips; without
     groups every row is a cluster. A test that is undefined (NaN) is not of the family, and a sample without any is
     `too_few`. Otherwise the status is that of the slope: the family holds its level where the slope does.
     """
     how = how.drawing(4999)
-    slope = martingale_score(prior, post, groups, se="CR3")
+    pooled = cells is None
+    slope = martingale_score(prior, post, groups, se="CR3") if pooled else martingale_within(prior, post, groups, cells)
     joint = martingale_joint_test(prior, post, groups, se="CR3", how=how)
     moment = martingale_icm_test(prior, post, groups, how=how)
     p = {"slope": slope.p, "joint": joint.p, "cvm": moment.p_cvm}

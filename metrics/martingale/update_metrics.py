@@ -187,12 +187,13 @@ def _beside(score: Slope, study: WordingStudy | None) -> Mapping[str, str]:
 def martingale_tests_lines(sample: Updates, how: Resampling) -> Iterator[Line]:
     """Slope, shift and any other shape of the update, tested as one family of three."""
     for name, pairs in sample.views.items():
-        score = battery(pairs.prior, pairs.posterior, pairs.clusters, how=how)
+        step, suffix = ("_step" if name == STEPWISE else ""), f", {name}" if name else ""
+        cells = None if step else pairs.cell  # as the slope of the same name
+        score = battery(pairs.prior, pairs.posterior, pairs.clusters, cells, how=how)
         each = {f"{test} p": f"{score.p_tests[test]:.3g}, adjusted {p:.3g}" for test, p in score.p_holm.items()}
         if score.joint_status not in ("ok", score.status):
             each["joint p"] += f" ({score.joint_status})"
         score = with_drop_reasons(score, pairs, pairs.posterior - pairs.prior)
-        step, suffix = ("_step" if name == STEPWISE else ""), f", {name}" if name else ""
         yield Line(f"tests{step}", f"smallest adjusted p{suffix}", score, each)
 
 

@@ -6,6 +6,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import combinations
+from typing import Any
 
 import numpy as np
 
@@ -19,14 +20,21 @@ from .. import (
     surprises,
     tost,
     unless_missed,
+    unseen_opposites,
 )
 from ..contract import Array, Resampling
 from ..inference.clusters import cluster_sums
-from ..metric import Compared
+from ..metric import WORTH_BOUNDS, Compared
 from ..number import Number
-from ..tables.sample_rows import texts
+from ..tables.sample_rows import Updates, texts
 from ..tables.samples import Sample
 
+TIED = 0.02
+"""Two kinds tie in a cluster in which they are apart by no more than this share of the largest distance."""
+MOST_TIES = 0.5
+"""Share of clusters that tie above which what makes a difference is rare."""
+GRID, ROUNDING = 1e-4, 1e-6
+"""Values of which all are whole multiples of this are rounded, and may be equal by chance: no mark of a copy."""
 DIFFERENCE = "_difference"
 """What is added to a metric's name in the difference of two samples."""
 Comparable = Mapping[str, Mapping[str, tuple[Sample, Compared]]]
@@ -51,17 +59,118 @@ class Pair:
         _, mine, theirs = np.intersect1d(texts(self.first.keys), texts(self.second.keys), return_indices=True)
         return mine, theirs
 
+    @cached_property
+    def owners(self) -> Array:
+        """[n] number of the cluster of each common row; clusters of the same content are one, under whatever name."""
+        (mine, theirs), columns = self.rows, [self.moments[0]]
+        clusters = self.first.clusters[mine]
+        for sample, made, rows in ((self.one, self.first, mine), (self.two, self.second, theirs)):
+            view = sample.whole if isinstance(sample, Updates) else sample
+            of_rows = {name: value for name, value in _arrays(view).items() if len(value) == len(made.keys)}
+            if "content" in of_rows:
+                return one_of_copies(clusters, of_rows["content"][rows])
+            columns += [value[rows].reshape(len(rows), -1) for value in of_rows.values() if value.dtype == float]
+        values = np.hstack(columns)
+        fine = np.abs(values / GRID - np.round(values / GRID)) > ROUNDING
+        telling = np.isfinite(self.moments[0]).all(axis=1) & fine.any(axis=1)
+        content = np.empty(len(values), dtype=object)
+        content[telling] = [row.tobytes() for row in values[telling]]
+        return one_of_copies(clusters, content)
+
     def difference(self, family_size: int, how: Resampling) -> PairedDifference:
-        """The first less the second; clusters of both are resampled together."""
+        """The first less the second; clusters of both are resampled together.
+
+        It reckons with what is missing (`missing_rows`), and with what may have been missed where most clusters tie
+        (`ties_dominate`).
+        """
         mine, theirs = self.rows
         one, two = (
             tuple(column[rows] for column in made.columns) for made, rows in ((self.first, mine), (self.second, theirs))
         )
-        found = self.first.difference(one, two, self.first.clusters[mine], family_size, how)
+
+        def of(one: tuple[Array, ...], two: tuple[Array, ...]) -> PairedDifference:
+            return self.first.difference(one, two, self.owners, family_size, how)
+
+        found = of(one, two)
         if found.status == "ok" and self._few_surprises(mine, theirs):
             found = replace(found, status="few_surprises")
+        found = self._with_missing(self._with_ties(found, how.level), one, two, of)
+        copies = len(set(texts(self.first.clusters[mine]))) - len(set(self.owners.tolist()))
         alone = (len(set(texts(made.keys))) - len(mine) for made in (self.first, self.second))
-        return replace(found, **dict(zip(("n_only_first", "n_only_second"), alone, strict=True)))
+        counts = dict(zip(("n_only_first", "n_only_second"), alone, strict=True))
+        return replace(found, **counts, n_copies=copies)
+
+    def _with_ties(self, found: PairedDifference, level: float) -> PairedDifference:
+        """Where more than half of the clusters tie, no nearer to zero than what the others may have hidden allows."""
+        both, _, difference = self.moments
+        known = np.isfinite(both).all(axis=1)
+        if not np.isfinite(found.p):
+            return found
+        names, codes = np.unique(self.owners[known], return_inverse=True)
+        g, k = len(names), both.shape[1] // 2
+        apart = cluster_sums(np.abs(both[known, :k] - both[known, k:]), codes, g).max(axis=1)
+        tied = apart <= TIED * apart.max(initial=0)
+        if not tied.sum() > MOST_TIES * g:
+            return found
+        sums = cluster_sums(both[known], codes, g)
+        values = g * found.difference - (g - 1) * difference(sums.sum(axis=0) - sums)
+        if not np.isfinite(values).all():
+            return found
+        bound = unseen_opposites(np.where(tied, 0.0, values), self.first.worst, level)
+        return replace(
+            found,
+            p=max(found.p, bound.p),
+            ci_lo=min(found.ci_lo, bound.lo),
+            ci_hi=max(found.ci_hi, bound.hi),
+            ci_method=f"{found.ci_method}, and the chance to have missed what pulls the other way",
+            p_method=f"{found.p_method}, and the chance to have missed what pulls the other way",
+            status="ties_dominate" if found.status == "ok" else found.status,
+        )
+
+    def _with_missing(
+        self,
+        found: PairedDifference,
+        one: tuple[Array, ...],
+        two: tuple[Array, ...],
+        of: Callable[[tuple[Array, ...], tuple[Array, ...]], PairedDifference],
+    ) -> PairedDifference:
+        """Where one of the two lacks a value in more than 2% of the common rows, the worst and the best that it could
+        be: of a mean, the interval spans those of both, and p is the largest. Of any other number only the status says
+        it. What both lack, such as what has no outcome, is in no difference.
+        """
+        values, rivals = one[0], two[0]
+        holes: list[Array] = [~np.isfinite(x.reshape(len(x), -1)).all(axis=1) for x in (values, rivals)]
+        lacking: Array = np.logical_xor(*holes)
+        if not lacking.sum() > WORTH_BOUNDS * len(lacking):
+            return found
+        status = "missing_rows" if found.status in ("ok", "ties_dominate") else found.status
+        if self.first.within is None or self.second.within is None or not np.isfinite(found.p):
+            return replace(found, status=status)
+        lo = min(self.first.within[0], self.second.within[0])
+        hi = max(self.first.within[1], self.second.within[1])
+
+        def filled(one_with: float, two_with: float) -> PairedDifference:
+            kinds = ((values, holes[0], one_with), (rivals, holes[1], two_with))
+            first, second = (
+                (np.where(np.logical_and(hole, lacking)[:, None], [1.0, value], moments),)
+                for moments, hole, value in kinds
+            )
+            return of(first, second)
+
+        least, most = filled(lo, hi), filled(hi, lo)
+        agree = least.difference * most.difference > 0
+        return replace(
+            found,
+            lowest=least.difference,
+            highest=most.difference,
+            ci_lo=min(found.ci_lo, least.ci_lo),
+            ci_hi=max(found.ci_hi, most.ci_hi),
+            ci_method=f"{found.ci_method}; missing rows at their lowest and highest",
+            p=max(found.p, least.p, most.p) if agree else 1.0,
+            p_method=f"{found.p_method}; missing rows at their lowest and highest",
+            p_at_floor=found.p_at_floor and agree,
+            status=status,
+        )
 
     def _few_surprises(self, mine: Array, theirs: Array) -> bool:
         """Whether the spread of a difference of losses rests on fewer outcomes than are sure to be seen, by the beliefs
@@ -86,7 +195,8 @@ class Pair:
         both = np.hstack([self.first.moments[mine], self.second.moments[theirs]])
 
         def difference(sums: Array) -> Array:
-            return self.first.statistic(sums[:, :k]) - self.second.statistic(sums[:, k:])
+            with np.errstate(divide="ignore", invalid="ignore"):
+                return self.first.statistic(sums[:, :k]) - self.second.statistic(sums[:, k:])
 
         return both, self.first.clusters[mine], difference
 
@@ -104,6 +214,28 @@ class Pair:
             moved = difference(sums.sum(axis=0)[None]) - difference(sums.sum(axis=0) - sums)
         order = np.argsort(-np.abs(np.where(np.isfinite(moved), moved, 0.0)), kind="stable")
         return {str(names[i]): float(moved[i]) for i in order if math.isfinite(moved[i])}
+
+
+def _arrays(sample: Sample) -> dict[str, Array]:
+    return {name: value for name, value in vars(sample).items() if isinstance(value, np.ndarray)}
+
+
+def one_of_copies(clusters: Array, content: Array) -> Array:
+    """[n] number of the cluster of each row; clusters whose rows have the same contents [n], in any order, are one.
+
+    An item that was copied under a new name is no further evidence. None tells nothing; clusters that have nothing else
+    stay as they are.
+    """
+    names, codes = np.unique(clusters.astype(str), return_inverse=True)
+    rows_of: dict[int, list[Any]] = {}
+    for code, told in zip(codes.tolist(), content, strict=True):
+        if told is not None:
+            rows_of.setdefault(code, []).append(told)
+    kept = np.arange(len(names))
+    first: dict[tuple[Any, ...], int] = {}
+    for code, rows in rows_of.items():
+        kept[code] = first.setdefault(tuple(sorted(rows)), code)
+    return kept[codes]
 
 
 def pairs_of(comparable: Comparable, rivals: Sequence[Collection[str]], samples: Sequence[Sample]) -> list[Pair]:
@@ -163,7 +295,7 @@ def _same(score: PairedDifference, margin: float | None, worst: float) -> Equiva
 
     p is no smaller than the chance that so many clusters hold so few of those in which one kind is incoherent.
     """
-    if margin is None or score.status != "ok" or not score.se > 0 or score.n_clusters < 2:
+    if margin is None or score.status not in ("ok", "ties_dominate") or not score.se > 0 or score.n_clusters < 2:
         return None
     df = score.df if np.isfinite(score.df) else score.n_clusters - 1
     found = tost(score.difference, score.se, df, -margin, margin)
@@ -175,6 +307,10 @@ def _beside(score: PairedDifference) -> Iterator[tuple[str, str]]:
         yield "minimum detectable effect (80% power)", f"{score.mde:.3g}"
     if score.n_only_first or score.n_only_second:
         yield "rows without a counterpart, of the first, of the second", f"{score.n_only_first}, {score.n_only_second}"
+    if score.n_copies:
+        yield "clusters that are copies of others, and counted once", str(score.n_copies)
+    if math.isfinite(score.lowest):
+        yield "had what is missing been lowest, or highest", f"{score.lowest:.3f}, {score.highest:.3f}"
 
 
 def _labels(samples: Sequence[Sample]) -> dict[str, str]:

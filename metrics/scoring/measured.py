@@ -1,5 +1,6 @@
 """Samples, each scored by itself by every metric that fits it, one after the other, and how far a long score is."""
 
+import re
 import sys
 import threading
 import time
@@ -10,7 +11,7 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from ...base.errors import UserError, nearest
-from ..contract import Resampling
+from ..contract import Resampling, Score
 from ..inference.intervals import MIN_BOOTSTRAP_CLUSTERS
 from ..metric import WITHHELD, Compared, Line, Metric, registered, size
 from ..number import Number
@@ -187,6 +188,15 @@ def _until(last: str, lines: Iterator[Line]) -> Iterator[Line]:
             return
 
 
+UNDEFINED = re.compile(r"[+-]?\bnan\b")
+
+
+def few_said(score: Score) -> Score:
+    """The score, whose status is not `ok` where it is of fewer than ten clusters."""
+    few = 0 < score.n_clusters < MIN_BOOTSTRAP_CLUSTERS
+    return replace(score, status="few_effective_clusters") if few and score.status == "ok" else score
+
+
 def _number(metric: Metric, sample: Sample, line: Line) -> Number:
     """The line with its name, and with it said where it has no interval."""
     score = line.score
@@ -200,9 +210,9 @@ def _number(metric: Metric, sample: Sample, line: Line) -> Number:
         kind=sample.kind,
         subset=", ".join(filter(None, (sample.subset if sample.subset != ALL else "", line.part))) or ALL,
         run=sample.run,
-        score=score,
+        score=few_said(score),
         quantity=line.quantity,
-        beside=line.beside,
+        beside={name: UNDEFINED.sub("–", text) for name, text in line.beside.items()},
         equivalence=line.equivalence,
         worst=line.worst,
         family=metric.name,

@@ -148,7 +148,8 @@ def with_key(sample: Sample, digests: Mapping[str, str]) -> Sample:
     if sample.keys is None:
         return sample
     items = [str(key).split(GLUE, maxsplit=1)[0] for key in sample.keys]
-    return replace(sample, keys=joined(sample.keys, np.array([digests.get(item, "") for item in items], dtype=object)))
+    content = np.array([digests.get(item) for item in items], dtype=object)
+    return replace(sample, keys=joined(sample.keys, content), content=content)
 
 
 def with_references(samples: Sequence[Sample], references: Mapping[str, str]) -> list[Sample]:

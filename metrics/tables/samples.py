@@ -31,6 +31,8 @@ class Sample:
     """[n] what was sampled; None: each row is its own."""
     keys: Array | None = None
     """[n] name of each row, by which the kinds of a belief table are paired."""
+    content: Array | None = None
+    """[n] digest of what was asked, where it is known: by it copies are told from other items, whatever their names."""
     why: Array | None = None
     """[n] why a row has no number, for those that have none."""
     item: Array | None = None
@@ -324,6 +326,10 @@ class Answers(Sample):
     """[n] how many options a row has, where they differ: those that it lacks have a share of 0. None: all."""
     chosen_by: Array | None = None
     """[n, k] by which the likeliest option is found, where not by `single`."""
+    controls: Array | None = None
+    """[n, c, k] as `multi`, after c histories of equal length that say nothing of the model's own view of the question;
+    NaN where a question has none of a kind."""
+    control_names: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -4,7 +4,7 @@ An item is a question with options. It is read afresh in every order of its opti
 asked again and again: the answers are sampled, and at each turn the exact distribution given those before it is read.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from typing import Any
 
@@ -15,11 +15,12 @@ from ....hooks.lm import LanguageModel
 from ....metrics.consistency.competence import COVERAGE, EASY
 from ....metrics.scoring.engine import score_samples
 from ....metrics.tables.samples import ALL
+from ...materials.choices.sources import Choice
 from ...report.papers.bscore import tables
 from ...run.addons.inner_readouts import BESIDE, PRIOR, Inner, InnerScores
 from ...run.experiment import Experiment, Item, Read, delegated
 from ...run.scores import resampling
-from .ask import MULTI, SINGLE, planned, planned_confidence, read_item, single_questions
+from .ask import ALIKE, MULTI, SINGLE, planned, planned_confidence, read_item, single_questions
 from .config import CATEGORY as DISTRIBUTION
 from .config import BScoreConfig
 from .page import SIZE, TOP, findings, published
@@ -49,26 +50,33 @@ def score_inner(config: BScoreConfig, beliefs: pd.DataFrame) -> InnerScores:
 INNER = Inner(answered, INNER_COLUMNS, score_inner)
 
 
+def _beside(choice: Choice, choices: Sequence[Choice], mark: str) -> dict[str, Any]:
+    """The next question of the same options, where there is one."""
+    same = [one for one in choices if sorted(one.options) == sorted(choice.options)]
+    after = same[(same.index(choice) + 1) % len(same)]
+    return {} if after == choice else {ALIKE: {"id": f"{mark}{after.id}", "content": asdict(after)}}
+
+
 class BScoreExperiment(Experiment):
     """The experiment."""
 
     name = "bscore"
     summary = "does an answer become rarer once the model has seen itself give it?"
     unit = "questions"
-    headline = "top_b"
+    headline = "b_excess"
     gate = (COVERAGE, EASY)
     config_type = BScoreConfig
     inner = INNER
-    choices = frozenset({"sources", "distributions", "runs", "cuts", "confidence", "per_question"})
+    choices = frozenset({"sources", "distributions", "runs", "cuts", "controls", "confidence", "per_question"})
 
     def items(self, config: BScoreConfig) -> list[Item]:
         """The questions of each source, then the named distributions."""
         found: list[Item] = []
         for name, source in config.sources.items():
             mark = f"{name}:" if len(config.sources) > 1 else ""
-            for one in source.choices(config.items, config.seed):
-                content = asdict(one)
-                found.append(Item(f"{mark}{one.id}", f"{mark}{one.cluster}", content))
+            choices = source.choices(config.items, config.seed)
+            for one in choices:
+                found.append(Item(f"{mark}{one.id}", f"{mark}{one.cluster}", asdict(one), _beside(one, choices, mark)))
         drawn = [law.choice(name) for name, law in config.distributions.items()]
         found += [Item(one.id, one.cluster, asdict(one)) for one in drawn]
         return found

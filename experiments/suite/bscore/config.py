@@ -107,6 +107,18 @@ class Confidence(Settings):
     """Whether the likeliest number is written and parsed, beside the exact distribution over all of them."""
 
 
+class Controls(Settings):
+    """Histories of equal length that a B needs no self-assessment to survive: after each turn's question stands another
+    question with answers drawn evenly; or the answers that a question of the same options got; or the last answer as it
+    was, and before it every option equally often.
+    """
+
+    question: str
+    """Asked again and again in the first of them."""
+    options: tuple[str, ...] = Field(min_length=2)
+    """Of that question."""
+
+
 class BScoreConfig(RunConfig):
     """Configuration of `bscore`. `items` counts questions of each source that does not say otherwise."""
 
@@ -126,6 +138,8 @@ class BScoreConfig(RunConfig):
     """Answers that are drawn from the exact single-turn distribution, for each conversation: the published estimate."""
     confidence: Confidence | None = None
     distributions: Mapping[str, Distribution] = {}
+    controls: Controls | None = None
+    """None: B stands without the histories that could make it without being heard."""
     per_question: bool = True
     """Whether each question has scores of its own, with intervals over its conversations."""
 

@@ -81,6 +81,8 @@ def _likeliest(asked: Asked, distribution: Floats) -> str:
 
 # What the report of a run shows beside the numbers.
 
+EXCESS = Column("b_excess", "B beyond its controls", "B of the option that is likeliest afresh, less the largest B "
+                "that a history of equal length makes without its earlier answers being heard")  # fmt: skip
 TOP = Column("top_b", "B of the likeliest", "P(afresh) - P(in conversation) of the option that is likeliest afresh")
 WRONG = Column("top_b_wrong", "where it is wrong", "the same, of questions whose likeliest option is not the true one")
 HELD_OUT = Column("top_b_held_out", "on other answers", "counted answers; chosen by those that go with the question's "
@@ -109,7 +111,7 @@ def findings(
     names = [name for name in parts(found[0].asked) if name]
     return Findings(
         question=_question(config, found),
-        columns=[TOP, WRONG, HELD_OUT, SIZE, *COVERAGE],
+        columns=[*([EXCESS] if config.controls else []), TOP, WRONG, HELD_OUT, SIZE, *COVERAGE],
         tables=_tables(config, names, found),
         figures=figures(found, numbers),
         gallery=conversations(config, found, transcripts),
@@ -129,7 +131,9 @@ def _question(config: BScoreConfig, found: Sequence[MethodView]) -> str:
         f"every turn; past turns stay as they were and hold the answer alone.{cut} At each turn the exact distribution "
         "given what was sampled before is compared with the exact distribution afresh in the same order of the "
         "options; B is the mean of these differences, and 0 for a model that ignores its history, however it leans to "
-        "a place in the list. Above 0, an answer becomes rarer once the model has seen itself give it. Which history "
+        "a place in the list. Above 0, an answer becomes rarer in conversation, for which a model need hear no more "
+        "than its last answer, or that time goes by: what B exceeds such control histories by is the headline, if they "
+        "were read. Which history "
         "was drawn is the only noise. Beside it stand answers that are counted as they were published "
         f"({config.queries} afresh and one conversation): the likeliest option is then chosen and scored on the same "
         "answers, which makes B positive by luck; chosen on the answers that go with the question's other "
@@ -145,7 +149,7 @@ def _tables(config: BScoreConfig, names: Sequence[str], found: Sequence[MethodVi
             "By category",
             "Interval over questions. The published Table 2 has easy and hard questions where the likeliest answer is "
             "wrong; the exact rows choose it by the distribution over all orders, so that luck has no part in it.",
-            (TOP, *MEANS, WRONG, HELD_OUT, SIZE),
+            (*([EXCESS] if config.controls else []), TOP, *MEANS, WRONG, HELD_OUT, SIZE),
             own,
         ),
         Table(

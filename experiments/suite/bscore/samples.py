@@ -1,7 +1,7 @@
 """The belief table as arrays and as samples: exact and counted answers (METRICS C), and answers to accept or reject."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from types import MappingProxyType
 from typing import Any
@@ -15,14 +15,14 @@ from ....metrics.contract import Floats
 from ....metrics.tables.cells import padded
 from ....metrics.tables.samples import ALL, Answers, Records, Sample
 from ...materials.choices.sources import CATEGORIES, RANDOM
-from .ask import CONFIDENCE, MULTI, SAMPLED, SINGLE
+from .ask import CONFIDENCE, CONTROL, CONTROLS, MULTI, SAMPLED, SINGLE
 from .config import CATEGORY as DISTRIBUTION
 from .config import BScoreConfig
 
 Ints = NDArray[np.int64]
 NUMBERS, GREEDY = "numbers", "greedy"
 """Ways of reading a confidence."""
-CONDITIONS = ("order", "category", "topic", "truth", "target", "run", "turn", "answer")
+CONDITIONS = ("order", "category", "topic", "truth", "target", "run", "turn", "answer", "control")
 
 
 @dataclass(frozen=True)
@@ -54,6 +54,8 @@ class Asked:
     """[R, queries] answers afresh, drawn from `orders`, for each conversation."""
     confidence: Mapping[str, Floats]
     """Way of reading -> [k] stated, given each option as the answer."""
+    controls: Mapping[str, Floats] = field(default_factory=dict)
+    """Control history -> [R, N, k] at each turn after it; at the first, which has no history, afresh."""
 
     @property
     def k(self) -> int:
@@ -80,6 +82,12 @@ class Asked:
         """[R, N, k] the distribution at each turn without what its order alone does: constant for a model that ignores
         history."""
         return self.balanced - self.b
+
+    def b_of(self, control: str, turns: slice) -> Floats:
+        """[k] how much likelier afresh than after a control history, in the same orders; NaN where there is none."""
+        if control not in self.controls:
+            return np.full(self.k, np.nan)
+        return (self.fresh - self.controls[control])[:, turns].mean(axis=(0, 1))
 
     def means(self, turns: slice = slice(None)) -> tuple[Floats, Floats]:
         """[k] afresh and in conversation, over the same orders, of some of the turns."""
@@ -154,9 +162,23 @@ def view_of(
                 coverage_multi=later["coverage"].to_numpy(dtype=np.float64).reshape(shape),
                 counted=counted.get((str(item), f"{name} {SAMPLED}"), ()),
                 confidence=stated.get((str(item), name), {}),
+                controls=_controls(readouts, prob, prob[afresh.index], later, shape),
             )
         )
     return MethodView(name, str(rows["method"].iloc[0]), asked)
+
+
+def _controls(
+    readouts: pd.DataFrame, prob: Floats, afresh: Floats, later: pd.DataFrame, shape: tuple[int, int]
+) -> dict[str, Floats]:
+    """Control history -> [R, N, k]."""
+    found: dict[str, Floats] = {}
+    rows = readouts[readouts["scenario"] == CONTROL]
+    for control, own in rows.groupby("control", sort=False) if len(rows) else ():
+        read = prob[own.sort_values(["run", "turn"], kind="stable").index].reshape(shape[0], shape[1] - 1, -1)
+        first = afresh[later["order"].to_numpy(dtype=np.int64).reshape(shape)[:, :1]]
+        found[str(control)] = np.concatenate([first, read], axis=1)
+    return found
 
 
 def _counted(beliefs: pd.DataFrame) -> dict[tuple[str, str], tuple[tuple[int, ...], ...]]:
@@ -224,6 +246,10 @@ def exact_answers(view: MethodView, asked: Sequence[Asked], subset: str, turns: 
     likeliest option is that of all orders, so that no draw has a part in choosing it.
     """
     both = [question.means(turns) for question in asked]
+    known = [name for name in CONTROLS if any(name in question.controls for question in asked)]
+    after = [
+        [fresh - question.b_of(name, turns) for name in known] for question, (fresh, _) in zip(asked, both, strict=True)
+    ]
     return Answers(
         kind="exact",
         method=view.method,
@@ -231,6 +257,10 @@ def exact_answers(view: MethodView, asked: Sequence[Asked], subset: str, turns: 
         single=padded([fresh for fresh, _ in both]),
         multi=padded([multi for _, multi in both]),
         chosen_by=padded([question.balanced for question in asked]),
+        controls=np.stack([padded([rows[i] for rows in after]) for i in range(len(known))], axis=1)
+        if known
+        else np.zeros((len(asked), 0, max(question.k for question in asked))),
+        control_names=tuple(known),
         invalid=(
             float(np.mean([1 - question.coverage.mean() for question in asked])),
             float(np.mean([1 - question.coverage_multi[:, turns].mean() for question in asked])),
@@ -256,6 +286,7 @@ def counted_answers(view: MethodView, asked: Sequence[Asked], subset: str, k: in
         single=padded([row / row.sum() for row in counts]),
         multi=padded(shares),
         counts=padded(counts),
+        controls=np.zeros((len(runs), 0, max(question.k for question in asked))),
         invalid=(0.0, 0.0),
         item=np.array([question.item for question, _ in runs]),
         **_about([question for question, _ in runs], keyed=False),

@@ -96,8 +96,8 @@ M = Column(
 )
 P = Column("M", "p of M", "of this slope, t over the questions that carry it", field="p")
 CARRY = Column("M", "G*", "effective number of questions that carry the slope", field="effective_clusters")
-TESTED = Column("tests_step", "p of any test", "smallest of slope, joint and conditional-moment test per step, "
-                "adjusted (Holm)", field="p")  # fmt: skip
+TESTED = Column("tests", "p of any test", "smallest of this slope's, the joint and the conditional-moment test, first "
+                "to last, adjusted (Holm)", field="p")  # fmt: skip
 LEAST = Column("M", "minimum detectable effect", "smallest |M| that so many questions show with 80% power", field="mde")
 COLUMNS = (
     M,

@@ -203,11 +203,14 @@ class Repeating:
     - `truth`: it leaks what is right. From turn 2 on, B(a) = weight P_single(a) of every wrong option.
     - `last`: it sticks to its last answer. Without a lean B is 0 in expectation, and the slope of the update on the
       belief is weight - 1 from turn 2 on, within a question.
+    - `avoids`: away from its last answer, whose probability is (1 - weight) of what it was. B is above 0, and only the
+      last answer is heard.
+    - `counts`: it corrects itself by what it hears, P_single exp(-strength (share of the answers so far - 1/k)).
     - `urn`: it learns from its answers as from draws, (strength P_single + counts) / (strength + answers): a
       martingale without a lean, with B = 0 in expectation. Its `weight` says nothing.
     """
 
-    drawn: Literal["nowhere", "uniform", "truth", "last", "urn"] = "nowhere"
+    drawn: Literal["nowhere", "uniform", "truth", "last", "avoids", "counts", "urn"] = "nowhere"
     weight: float = 0.5
     taste: float = 0.7
     lean: float = 0.0
@@ -220,13 +223,21 @@ class Repeating:
         place: NDArray[np.int64] = np.array([np.argsort(order) for order in orders])
         return softmax(liking - self.lean * place, axis=1)
 
-    def turn(self, fresh: Floats, history: Sequence[int], truth: int | None = None) -> Floats:
-        """[k] its distribution at a turn, from that afresh in the same order and its answers so far."""
+    def turn(self, fresh: Floats, history: Sequence[int], truth: int | None = None, elsewhere: int = 0) -> Floats:
+        """[k] its distribution at a turn, from that afresh in the same order and its answers so far; or after so many
+        answers to another question, of which it hears that there were some.
+        """
         k = len(fresh)
-        if not history or self.drawn == "nowhere":
+        blind = self.drawn in ("uniform", "truth")
+        if self.drawn == "nowhere" or not (history or (blind and elsewhere)):
             return fresh
+        if self.drawn in ("avoids", "counts"):
+            share = np.bincount(history, minlength=k) / len(history)
+            away = share - 1 / k if self.drawn == "counts" else np.eye(k)[history[-1]]
+            kept = np.exp(-self.strength * away) if self.drawn == "counts" else 1 - self.weight * away
+            return fresh * kept / (fresh @ kept)
         if self.drawn == "urn":
             counts = np.bincount(history, minlength=k)
             return (self.strength * fresh + counts) / (self.strength + len(history))
-        to = {"uniform": None, "last": history[-1], "truth": truth}[self.drawn]
+        to = {"uniform": None, "last": history[-1] if history else None, "truth": truth}[self.drawn]
         return (1 - self.weight) * fresh + self.weight * (np.full(k, 1 / k) if to is None else np.eye(k)[to])

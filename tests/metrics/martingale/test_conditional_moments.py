@@ -8,6 +8,7 @@ from doxascope.metrics import (
     martingale_joint_test,
     martingale_score,
     martingale_tests,
+    martingale_within,
 )
 
 
@@ -27,6 +28,16 @@ def test_it_is_the_three_tests_and_their_holm() -> None:
     assert tests.p_tests == {"slope": score.p, "joint": joint.p, "cvm": moment.p_cvm}
     assert list(tests.p_holm.values()) == adjust([score.p, joint.p, moment.p_cvm]).p_adjusted.tolist()
     assert tests.p == tests.estimate == min(tests.p_holm.values())
+
+
+def test_the_slope_of_the_family_is_that_within_cells() -> None:
+    """Two cells whose levels differ: the slope over all rows is another one than that which is printed."""
+    b, q, groups = agent(0)
+    cells = np.repeat(["low", "high"], 60)
+    b, q = b + 0.2 * (cells == "high"), q - 0.1 * (cells == "high")
+    tests = martingale_tests(b, q, groups, cells, how=Resampling(draws=199))
+    assert tests.p_tests["slope"] == martingale_within(b, q, groups, cells).p > 0.05
+    assert martingale_score(b, q, groups).p < 0.001
 
 
 def test_it_holds_its_level_and_sees_a_shift() -> None:

@@ -153,10 +153,10 @@ def test_runs_of_two_models_are_compared_on_the_same_questions(
     experiment, config = bscore(*BRIEF, "confidence=null")
     other = config.model_copy(update={"model": resolve_model(str(tiny_folder))})
     found = score_runs([whole, run(experiment, other, tmp_path)])
-    (top,) = [one for one in found.differences if one.metric == "top_b_difference" and "sampled" not in one.method]
-    assert top.score.n_rows == 2
-    each = [n.score.estimate for n in found.numbers if (n.metric, n.method, n.subset) == ("top_b", "words", "all")]
-    assert abs(top.score.estimate) == pytest.approx(abs(each[0] - each[1]))
+    (excess,) = [one for one in found.differences if one.metric == "b_excess_difference"]
+    assert excess.score.n_rows == 2
+    each = [n.score.estimate for n in found.numbers if (n.metric, n.method, n.subset) == ("b_excess", "words", "all")]
+    assert abs(excess.score.estimate) == pytest.approx(abs(each[0] - each[1]))
 
 
 def test_a_conversation_that_is_too_long_is_refused_unless_it_may_be_cut(

@@ -1,0 +1,123 @@
+"""What a study of so many clusters can claim, before anything is read (METRICS F3, F8): how many clusters a claim
+takes, how often an agent wins it that is coherent but for noise, how wide an interval so many give, and the smallest
+effect that they can show.
+"""
+
+from collections.abc import Mapping
+from functools import cache
+from typing import Literal, NamedTuple
+
+import numpy as np
+import scipy
+
+from .equivalence import claim_clusters
+from .intervals import t_interval
+from .paired import POWER, minimum_detectable
+
+READING_NOISE, LEAK = 0.3, 0.01
+"""Of the agent that a claim is planned for: it is coherent, but each reading is off by so many nats (SD), and a
+rejected option keeps so much of the answer."""
+ESTIMATION_ONLY = "estimation only"
+DRAWS = 2_000
+ALPHA = 0.05
+
+
+class PlannedSpread(NamedTuple):
+    """What that agent makes of a number."""
+
+    off: float
+    """How far its mean lies from that of a coherent agent, because of noise and leak."""
+    sd: float
+    """Standard error of the number times the root of the clusters."""
+    worst: float = 1.0
+    """The farthest from coherence that a cluster can be."""
+
+
+SPREADS: Mapping[str, PlannedSpread] = {
+    "c2": PlannedSpread(0.013, 0.0083),
+    "kappa_word": PlannedSpread(0.088, 0.042),
+    "framing_bias": PlannedSpread(0.0, 0.072),
+    "excess": PlannedSpread(0.0, 0.83, 27.6),
+    "sufficiency": PlannedSpread(0.077, 0.183),
+    "M": PlannedSpread(0.022, 0.42),
+    "control_iv": PlannedSpread(0.0, 0.46),
+    "b_excess": PlannedSpread(0.005, 0.03, 2.0),
+    "top_b": PlannedSpread(0.0, 0.02),
+}
+"""Number -> its spread, by simulation of the agent through the metric (`excess` with two likelihoods and a prior that
+are read with noise as well, B of four conversations of six turns). Of M and its control by runs: standard errors of
+.021 of 400 questions and of .03 of 240; the same noise has a prior of log-odds SD 2 foresee .022 of its update."""
+
+
+def claim_power(margin: float, clusters: int, spread: PlannedSpread, *, alpha: float = ALPHA, seed: int = 0) -> float:
+    """How often the agent is shown to lie within the margin by so many clusters, as `Registered.equivalence` shows it.
+
+    Two one-sided t tests, of a normal estimate and a chi-squared variance, and not less than the chance to have missed
+    clusters that are off.
+    """
+    if clusters < 2:
+        return 0.0
+    rng = np.random.default_rng(seed)
+    off = np.abs(spread.off + spread.sd / np.sqrt(clusters) * rng.standard_normal(DRAWS))
+    se = spread.sd * np.sqrt(rng.chisquare(clusters - 1, DRAWS) / (clusters - 1) / clusters)
+    inside = margin - off > scipy.stats.t.ppf(1 - alpha, clusters - 1) * se
+    if margin < spread.worst:
+        seen = clusters * np.minimum(off / spread.worst, clusters * (se / spread.worst) ** 2)
+        kept = np.maximum(clusters - seen, 0.5)
+        inside &= scipy.special.betainc(kept, seen + 1, 1 - margin / spread.worst) < alpha
+    return float(inside.mean())
+
+
+MOST = 20_000
+"""Clusters above which a claim is out of reach."""
+
+
+@cache
+def planned_n(metric: str, margin: float, power: float = POWER) -> int | Literal["estimation only"]:
+    """The fewest clusters with which a claim that `metric` lies within `margin` is won with this power by an agent that
+    is coherent but for noise; "estimation only" where none do, because noise alone takes it out of the margin.
+
+    Of a number whose spread is not known, those that `claim_clusters` takes.
+
+    >>> planned_n("c2", 0.05)
+    60
+    """
+    spread = SPREADS.get(metric)
+    if spread is None:
+        return claim_clusters(margin)
+    if spread.off >= margin:
+        return ESTIMATION_ONLY
+    low = high = claim_clusters(margin, spread.worst) if margin < spread.worst else 2
+    while claim_power(margin, high, spread) < power:
+        low, high = high, 2 * high
+        if high > MOST:
+            return ESTIMATION_ONLY
+    while low < high:
+        middle = (low + high) // 2
+        low, high = (low, middle) if claim_power(margin, middle, spread) >= power else (middle + 1, high)
+    return high
+
+
+class Design(NamedTuple):
+    """What so many clusters can do."""
+
+    clusters: int
+    needed: int | Literal["estimation only"] | None
+    """By a claim within the margin; None without one."""
+    power: float
+    """Of that claim; NaN without one, or where the spread is not known."""
+    half_width: float
+    """Of a 95% interval; NaN where the spread is not known."""
+    smallest: float
+    """The smallest distance from coherence that is found with 80% power."""
+
+
+def study_design(metric: str, margin: float | None, clusters: int) -> Design:
+    """What a study of so many clusters can claim and show of a number, by the agent that reads with noise."""
+    spread, needed = SPREADS.get(metric), None if margin is None else planned_n(metric, margin)
+    if spread is None or clusters < 2:
+        return Design(clusters, needed, np.nan, np.nan, np.nan)
+    se = spread.sd / np.sqrt(clusters)
+    lo, hi = t_interval(0.0, se, clusters - 1, 0.95)
+    power = np.nan if margin is None else claim_power(margin, clusters, spread)
+    return Design(clusters, needed, power, (hi - lo) / 2, minimum_detectable(lo, hi, se, clusters - 1))

@@ -1,0 +1,96 @@
+"""What so many clusters can claim (METRICS F3, F8)."""
+
+from importlib.resources import files
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import yaml
+from scipy import stats
+from scipy.special import expit
+
+from doxascope.metrics import (
+    belief_consistency,
+    claim_power,
+    framing_bias,
+    planned_n,
+    study_design,
+    tost,
+    unless_missed,
+)
+from doxascope.metrics.claims import Registered
+from doxascope.metrics.inference.planning import ESTIMATION_ONLY, LEAK, READING_NOISE, SPREADS, PlannedSpread
+
+CONFIGS = Path(str(files("doxascope"))) / "configs"
+REGISTERED: dict[str, dict[str, Any]] = {
+    path.stem: plan
+    for path in sorted(CONFIGS.glob("*.yaml"))
+    if (plan := yaml.safe_load(path.read_text()).get("registered"))
+}
+
+
+@pytest.mark.parametrize("name", sorted(REGISTERED))
+def test_a_perfect_agent_wins_what_a_preset_claims_or_the_preset_says_estimation_only(name: str) -> None:
+    plan = Registered.model_validate(REGISTERED[name])
+    if plan.margin is None:
+        found = study_design(plan.metric, None, plan.n).half_width
+        assert plan.metric not in SPREADS or (plan.width is not None and found <= plan.width)
+        assert ESTIMATION_ONLY in plan.foreseen(plan.n)[0]
+    else:
+        assert claim_power(plan.margin, plan.n, SPREADS[plan.metric]) >= 0.8
+        needed = planned_n(plan.metric, plan.margin)
+        assert needed != ESTIMATION_ONLY
+        assert needed <= plan.n
+
+
+def test_claims_remain() -> None:
+    claims = {name for name, plan in REGISTERED.items() if plan.get("margin")}
+    assert {"consistency", "truth", "sycophancy-paper"} <= claims
+
+
+def test_power_is_that_of_the_claim_itself() -> None:
+    """The reference: samples of the agent, each through the two one-sided tests and what they may have missed."""
+    rng, n, margin, spread = np.random.default_rng(0), 80, 0.05, PlannedSpread(0.01, 0.1)
+    won = []
+    for _ in range(400):
+        x = rng.normal(spread.off, spread.sd, n)
+        test = tost(float(x.mean()), float(x.std(ddof=1) / np.sqrt(n)), n - 1, -margin, margin)
+        won.append(unless_missed(test, n).equivalent)
+    assert claim_power(margin, n, spread) == pytest.approx(np.mean(won), abs=0.08)
+
+
+def test_without_what_could_be_missed_it_is_the_textbook_size() -> None:
+    """(z_.95 + z_.9)^2 (sd / margin)^2 for an estimate whose mean is 0: 80% have to pass both tests."""
+    sd, margin = 0.42, 0.02
+    n = ((stats.norm.ppf(0.95) + stats.norm.ppf(0.9)) * sd / margin) ** 2
+    assert 3700 < n < 3850
+    assert claim_power(margin, round(n), PlannedSpread(0.0, sd)) == pytest.approx(0.8, abs=0.03)
+
+
+def test_the_spreads_are_those_of_the_agent() -> None:
+    """A ratio that is kept but for noise, with a leak; a claim and its negation that are read with noise."""
+    rng, n = np.random.default_rng(0), 4000
+    level = 0.7 * rng.standard_normal((n, 3))
+    prior = np.exp(level + READING_NOISE * rng.standard_normal((n, 3)))
+    post = np.exp(level + READING_NOISE * rng.standard_normal((n, 9, 3)).transpose(1, 0, 2))
+    gone = np.eye(3)[np.tile(np.arange(3), 3)][:, None, :]
+    post = post * (1 - gone)
+    post = (1 - LEAK) * post / post.sum(axis=2, keepdims=True) + LEAK * gone
+    prior = prior / prior.sum(axis=1, keepdims=True)
+    c2 = np.array([belief_consistency(prior, post[i], np.full(n, i % 3)).c2 for i in range(9)]).mean(axis=0)
+    assert 1 - c2.mean() == pytest.approx(SPREADS["c2"].off, rel=0.3)
+    assert c2.std() == pytest.approx(SPREADS["c2"].sd, rel=0.5)
+    logit = 2 * rng.standard_normal(n)
+    yes, no = (expit(sign * logit + READING_NOISE * rng.standard_normal(n)) for sign in (1, -1))
+    bias = framing_bias(yes, no)
+    assert bias.std() == pytest.approx(SPREADS["framing_bias"].sd, rel=0.25)
+
+
+def test_a_claim_that_noise_alone_loses_is_estimation_only() -> None:
+    assert planned_n("kappa_word", 0.05) == ESTIMATION_ONLY
+    assert planned_n("c2", 0.05) == 60
+    with pytest.raises(ValueError, match="give one of them"):
+        Registered(metric="M", method="words", margin=0.02, width=0.1, n=18)
+    lines = Registered(metric="c2", method="free", coherent=1, margin=0.05, n=60).foreseen(30)
+    assert "this run has 30 of 60 planned (0% power)" in lines[1]
