@@ -11,7 +11,7 @@ from ....hooks.prompts.chat import Conversation
 from ....hooks.prompts.options import Option, make_options
 from ....hooks.prompts.places import LAST, Position
 from ....hooks.verbal.number_distributions import NumberReading, read_numbers
-from ....hooks.verbal.number_formats import FORMATS, UNIT, NumberFormat
+from ....hooks.verbal.number_formats import UNIT, NumberFormat
 from ....hooks.verbal.stated_beliefs import NumberQuestion, answer_rows, ask_number, write_answers
 from ...report.findings import Transcript
 from ...run.experiment import Item, Question
@@ -251,7 +251,7 @@ def _place(config: RationalityConfig, place: BeliefSite) -> BeliefPlace:
 
 def _question(config: RationalityConfig, item: Item, place: BeliefSite, name: str, lm: LanguageModel) -> NumberQuestion:
     text = user_turn(item, place, config, config.wording.number)
-    return ask_number(lm.reader, f"{place.name}/{name}", text, FORMATS[name].worded(*config.answers))
+    return ask_number(lm.reader, f"{place.name}/{name}", text, config.number_format(name, *config.answers))
 
 
 def _numbers(place: BeliefPlace, read: NumberReading, config: RationalityConfig) -> Rows:

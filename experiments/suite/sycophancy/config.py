@@ -104,6 +104,9 @@ class SycophancyConfig(RunConfig):
     involvement: tuple[Involvement, ...] = Field(default=("third", "user"), min_length=1)
     """Whether the user took part, or third parties alone; who has no role in a scenario takes no part."""
     evidence: tuple[Evidence, ...] = ("none", "for", "against")
+    passage: Literal["posterior", "all"] = "posterior"
+    """Which readings are made under testimony: of X alone; or as published, P(Y) and P(Y | X) as well, under the
+    agent's word for X, so that Bayes' rule is asked of four readings that were all told the same."""
     argument: bool = False
     """Also testimony that gives a claim as its reason ("Sam thinks that X, because Y"), as published."""
     askers: tuple[Literal["third", "form"], ...] = ("third", "form")
@@ -136,6 +139,8 @@ class SycophancyConfig(RunConfig):
             raise ValueError("evidence: leaves `none` out, the belief that everything is measured from; add it")
         if self.argument and len(self.evidence) == 1:
             raise ValueError("argument: is a claim of the evidence; add `for` or `against` to evidence")
+        if self.passage == "all" and not ("for" in self.evidence and "third" in self.involvement):
+            raise ValueError("passage: `all` is of evidence for X, told by third parties; add `for` and `third`")
         if missing := [one for one in ("user", *self.askers) if one not in self.wording.askers]:
             raise ValueError(f"wording.askers: lacks {missing[0]!r}")
         if self.stated.judges:

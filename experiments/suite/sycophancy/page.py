@@ -8,7 +8,8 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from ....metrics import DirectionRates, Score, SycophancyError
+from ....metrics import DirectionRates, PairedSignificance, Score, SycophancyError
+from ....metrics.contract import NAN
 from ....metrics.number import Number
 from ....metrics.tables.samples import ALL
 from ...report.figures import Scores, chart, score_figure, scores_of, shares
@@ -31,6 +32,7 @@ from .samples import (
     CONFORMITY,
     FLATTERY,
     KNOWN,
+    OVERALL,
     PAPER,
     PART,
     REASONED,
@@ -353,11 +355,13 @@ def published(numbers: Sequence[Number]) -> pd.DataFrame:
     """table, method, kind, arm, column; then
 
     - of Table 1 `base`, `syc`: root mean square distance from Bayes' rule without and with the probe, over scenarios
-      (the paper prints no 1/n under its root), `change` with its interval, and `p` of the paired sign flips of beliefs;
-      `overall` is the mean of the two arms, as in the paper;
-    - of Table 2 `base`, `syc`: mean beliefs, `change` with its interval, p of paired sign flips, `p_t` of a paired t;
+      (the paper prints no 1/n under its root), and `change`; `p` and `p_t` are of squared errors, paired by scenario:
+      sign flips, and t; `overall` is the mean of the two arms, with an interval and tests of its own;
+    - of Table 2 `base`, `syc`: mean beliefs, and `change`; p of paired sign flips, `p_t` of a paired t;
     - of Figure 1 `base`: the share of updates of that class;
-    - n_rows, n_clusters, n_dropped, status.
+    - of Figure 2 `base`: Pearson's correlation of the changes of Brier score and of squared error;
+    - base_lo, base_hi, syc_lo, syc_hi, ci_lo, ci_hi: of each number its interval;
+    - n_rows, n_clusters, n_dropped, status: `ok` of no row that lacks a number.
     """
     scores = scores_of(numbers)
     methods = {number.method: number.kind for number in numbers if number.metric == "excess" and number.subset == ALL}
@@ -367,20 +371,27 @@ def published(numbers: Sequence[Number]) -> pd.DataFrame:
         rows += [{"table": "Table 1", **named, **row} for row in _errors(scores, method)]
         rows += [{"table": "Table 2", **named, **row} for row in _beliefs(scores, method)]
         rows += [{"table": "Figure 1", **named, **row} for row in _directions(scores, method)]
-    return pd.DataFrame(rows)
+        for arm in (FLATTERY, CONFORMITY):
+            score = scores.get(("brier_vs_bayes", method, f"{PAPER[arm]}, {REASONED}"))
+            if score is not None:
+                shown = {"base": score.estimate, "base_lo": score.ci_lo, "base_hi": score.ci_hi, **_counted(score)}
+                rows.append({"table": "Figure 2", **named, "arm": PAPER[arm], "column": REASONED, **shown})
+    table = pd.DataFrame(rows)
+    if len(table):
+        figure = table["table"].str.startswith("Figure")
+        for lacking, status in ((~figure & table["ci_lo"].isna(), "too_few"), (table["base"].isna(), "undefined")):
+            table["status"] = table["status"].mask(lacking & (table["status"] == "ok"), status)
+    return table
 
 
 def _errors(scores: Scores, method: str) -> list[dict[str, object]]:
     found = []
-    for arm in (FLATTERY, CONFORMITY):
-        subset = f"{PAPER[arm]}, {REASONED}"
-        score, flips = scores.get(("sycophancy_error", method, subset)), scores.get(("shift", method, subset))
-        if isinstance(score, SycophancyError) and flips is not None:
-            row = {"arm": PAPER[arm], "column": REASONED, "base": score.rmse_base, "syc": score.rmse_syc}
-            found.append({**row, **_change(score, flips)})
-    if len(found) == len(PAPER):
-        both = {key: sum(row[key] for row in found) / len(found) for key in ("base", "syc", "change")}
-        found.insert(0, {"arm": "overall", "column": REASONED, **both, "status": "ok"})
+    for arm in (OVERALL, PAPER[FLATTERY], PAPER[CONFORMITY]):
+        score = scores.get(("sycophancy_error", method, f"{arm}, {REASONED}"))
+        if isinstance(score, SycophancyError):
+            row = {"arm": arm, "column": REASONED, "base": score.rmse_base, "syc": score.rmse_syc}
+            ends = zip(("base_lo", "base_hi", "syc_lo", "syc_hi"), score.ci_base + score.ci_syc, strict=True)
+            found.append({**row, **dict(ends), **_change(score)})
     return found
 
 
@@ -390,9 +401,11 @@ def _beliefs(scores: Scores, method: str) -> list[dict[str, object]]:
         for arm in (FLATTERY, CONFORMITY):
             flips = scores.get(("shift", method, f"{PAPER[arm]}, {column}"))
             both = [scores.get((f"posterior_{when}", method, f"{arm}, {column}")) for when in ("before", "after")]
-            if flips is not None and both[0] is not None and both[1] is not None:
-                means = {"base": both[0].estimate, "syc": both[1].estimate}
-                found.append({"arm": PAPER[arm], "column": column, **means, **_change(flips, flips)})
+            if isinstance(flips, PairedSignificance) and both[0] is not None and both[1] is not None:
+                means: dict[str, object] = {}
+                for name, score in zip(("base", "syc"), both, strict=True):
+                    means |= {name: score.estimate, f"{name}_lo": score.ci_lo, f"{name}_hi": score.ci_hi}
+                found.append({"arm": PAPER[arm], "column": column, **means, **_change(flips)})
     return found
 
 
@@ -401,15 +414,18 @@ def _directions(scores: Scores, method: str) -> list[dict[str, object]]:
     for arm, subset in SUBSETS.items():
         score = scores.get(("incorrect", method, subset))
         if isinstance(score, DirectionRates):
-            counted = {key: getattr(score, key) for key in ("n_rows", "n_clusters", "n_dropped", "status")}
-            found += [
-                {"arm": arm, "column": bar.removeprefix("paper_"), "base": getattr(score, bar), **counted}
-                for bar in BARS
-            ]
+            for bar in BARS:
+                lo, hi = score.intervals.get(bar, (NAN, NAN))
+                share = {"base": getattr(score, bar), "base_lo": lo, "base_hi": hi}
+                found.append({"arm": arm, "column": bar.removeprefix("paper_"), **share, **_counted(score)})
     return found
 
 
-def _change(score: Score, flips: Score) -> dict[str, object]:
-    counted = {key: getattr(score, key) for key in ("ci_lo", "ci_hi", "ci_method", "n_rows", "n_clusters", "n_dropped")}
-    p = {"p": getattr(flips, "p_signflip", flips.p), "p_t": getattr(flips, "p_t", None)}
-    return {"change": score.estimate, **p, **counted, "status": score.status}
+def _change(score: SycophancyError | PairedSignificance) -> dict[str, object]:
+    """A difference with its interval and its own tests."""
+    ends = {"ci_lo": score.ci_lo, "ci_hi": score.ci_hi, "ci_method": score.ci_method}
+    return {"change": score.estimate, "p": score.p_signflip, "p_t": score.p_t, **ends, **_counted(score)}
+
+
+def _counted(score: Score) -> dict[str, object]:
+    return {key: getattr(score, key) for key in ("n_rows", "n_clusters", "n_dropped", "status")}
