@@ -21,7 +21,7 @@ from ...run.experiment import Transcripts
 from ...run.galleries import gallery, paper_row
 from .config import CATEGORY as DISTRIBUTION
 from .config import BScoreConfig
-from .samples import LATER, NUMBERS, Asked, MethodView, parts, views
+from .samples import BBQ, LATER, NUMBERS, Asked, MethodView, parts, views
 
 SHOWN = 4
 """Options of which each distribution tells the probability, the likeliest first."""
@@ -364,6 +364,7 @@ def _by_category(view: MethodView) -> list[tuple[str, list[Asked]]]:
 
 OF_PAPER = (SUBJECTIVE, RANDOM, EASY, HARD)
 WITH_TRUTH = (EASY, HARD)
+OF_LISTS = {"tv_list": "distance of a list from it", "list_length": "numbers of a list"}
 OF_BBQ = {
     "top_b": "B, likelier option",
     "top_single": "single-turn probability, likelier option",
@@ -376,12 +377,15 @@ OF_BBQ = {
 def published(numbers: Sequence[Number]) -> pd.DataFrame:
     """table, column, method, kind, value, ci_lo, ci_hi, ci_method, n_rows, n_dropped, status; by table, then method.
 
-    Of answers that are counted as in the paper (`<method> sampled`) and of exact ones. Table 2 has B of the likeliest
+    Of answers that are counted as in the paper (`<method> written`; `<method> sampled`: drawn from the exact
+    distributions) and of exact ones. Table 2 has B of the likeliest
     option, of easy and hard questions where it is wrong; 3 and 4 the accuracy of accepting, whose thresholds were tuned
-    on the other questions, and `tuned`, on the same ones, as the paper's; T3 and T4 are those of BBQ, which is category
-    random here; T5 is Table 2 after k turns; T6 the accuracy afresh and in conversation.
+    on the other questions, and `tuned`, on the same ones, as the paper's, with its `threshold` and the `change` that
+    the B-score adds; the mean of Table 2 takes a category that is never wrong for 0; T3 and T4 are those of BBQ; T5 is
+    Table 2 after k turns; T6 the accuracy afresh and in conversation; F3 is Figure 3, by number of options, and F2 the
+    lists of numbers (C.4).
     """
-    rows = [row for number in numbers for row in _rows(number, numbers)]
+    rows = [row for number in numbers for row in (*_rows(number, numbers), *_parts_of_it(number))]
     table = pd.DataFrame(rows)
     return table if table.empty else table.sort_values(["table", "method"], kind="stable", ignore_index=True)
 
@@ -390,16 +394,12 @@ def _rows(number: Number, numbers: Sequence[Number]) -> Iterator[dict[str, Any]]
     part, _, cut = number.subset.partition(", ")
     if number.metric in ("top_b", "top_b_wrong"):
         wanted = "top_b_wrong" if part in WITH_TRUTH else "top_b"
-        if number.metric != wanted or (part not in OF_PAPER and number.subset != ALL):
+        if number.metric != wanted or part not in OF_PAPER:
             return
         if not cut:
             yield _row("2", part, number)
-            if part == RANDOM:
-                yield _row("T3", OF_BBQ["top_b"], number)
         elif cut.startswith("k = "):
             yield _row("T5", f"{part}, {cut}", number)
-    elif number.metric in OF_BBQ and number.subset == RANDOM:
-        yield _row("T3", OF_BBQ[number.metric], number)
     elif number.metric == "accept_accuracy":
         table = _verified(number, numbers)
         yield _row(table, number.subset, number)
@@ -407,11 +407,39 @@ def _rows(number: Number, numbers: Sequence[Number]) -> Iterator[dict[str, Any]]
             for name, share in number.score.categories.items():
                 yield _row(table, f"{number.subset}, {name}", number, share)
             yield _row(table, f"{number.subset}, tuned", number, number.score.tuned)
+            yield _row(table, f"{number.subset}, threshold", number, number.score.tau)
+            if number.score.tau_b is not None:
+                yield _row(table, f"{number.subset}, threshold of b", number, number.score.tau_b)
+            for primary in _primaries(number, numbers):
+                yield _row(table, f"{number.subset}, change", number, number.score.macro - primary.macro)
+                yield _row(table, f"{number.subset}, change, tuned", number, number.score.tuned - primary.tuned)
             for name, share in number.score.tuned_categories.items():
                 yield _row(table, f"{number.subset}, {name}, tuned", number, share)
     elif number.metric in ("accuracy_single", "accuracy_multi") and number.subset in {ALL, *_categories(numbers)}:
         arm = "single-turn" if number.metric == "accuracy_single" else "multi-turn"
         yield _row("T6", f"{part}, {arm}", number)
+
+
+def _parts_of_it(number: Number) -> Iterator[dict[str, Any]]:
+    """The mean of Table 2, BBQ alone, random questions by their number of options, and lists."""
+    cut = number.subset.partition(", ")[2]
+    if number.metric == "top_b_mean":
+        yield _row("2", "mean", number)
+    elif number.metric in OF_LISTS:
+        yield _row("F2", f"{number.subset}, {OF_LISTS[number.metric]}", number)
+    elif number.metric in OF_BBQ and number.subset == BBQ:
+        yield _row("T3", OF_BBQ[number.metric], number)
+    elif number.metric in OF_BBQ and cut.endswith(" options"):
+        yield _row("F3", f"{cut}, {OF_BBQ[number.metric].partition(',')[0]}", number)
+
+
+def _primaries(number: Number, numbers: Sequence[Number]) -> Iterator[HeldOutVerification]:
+    """Accepting by the first threshold of a cascade alone, on the same answers; one, if it is a cascade."""
+    first, plus, _ = number.subset.partition("+")
+    for other in numbers if plus else ():
+        same = (other.metric, other.method, other.subset) == (number.metric, number.method, first)
+        if same and isinstance(other.score, HeldOutVerification):
+            yield other.score
 
 
 def _verified(number: Number, numbers: Sequence[Number]) -> str:
