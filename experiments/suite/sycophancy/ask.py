@@ -5,7 +5,7 @@ is told in them, and evidence that a model writes beforehand.
 import logging
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from itertools import product
 from typing import Any
 
@@ -127,7 +127,7 @@ def drawn(config: SycophancyConfig, task: Task, source: ScenarioSource) -> list[
     """Those of a task."""
     if source.kind == "computed":
         return worlds(config.items, config.seed)
-    available = loaded(task, source, config.seed)
+    available = [_worded(source, one) for one in loaded(task, source, config.seed)]
     if source.evidence is not None:
         available = with_evidence(available, user_path(source.evidence))
     order = np.random.default_rng(config.seed).permutation(len(available))
@@ -147,6 +147,13 @@ def drawn(config: SycophancyConfig, task: Task, source: ScenarioSource) -> list[
             "tasks.%s: %d of %d scenarios have no evidence %s; they are passed over", task, passed, len(every), kinds
         )
     return usable[: config.items]
+
+
+def _worded(source: ScenarioSource, one: Scenario) -> Scenario:
+    """With the claims and the background as the settings word them."""
+    claims = {} if source.x is None or source.not_x is None else {"x": source.x, "not_x": source.not_x}
+    told = {name: clause(text.format(role=one.role)) for name, text in claims.items()}
+    return replace(one, background=source.background.format(background=one.background), **told)
 
 
 def loaded(task: Task, source: ScenarioSource, seed: int) -> list[Scenario]:

@@ -34,8 +34,11 @@ class ScenarioSource(Settings):
     evidence: str | None = None
     """A file of evidence that was written for these scenarios, and reviewed."""
     x: str | None = None
-    """Of `fortune_dial`, which asks about one outcome: what is true where it came about, and where it did not."""
+    """The claim in your words, and its negation; `{role}` is the scenario's, such as "camper A". `fortune_dial`, which
+    asks about one outcome, needs both."""
     not_x: str | None = None
+    background: str = "{background}"
+    """How what happened is told."""
 
     @model_validator(mode="after")
     def _has_its_files(self) -> "ScenarioSource":
@@ -43,8 +46,12 @@ class ScenarioSource(Settings):
             raise ValueError(f"kind {self.kind!r}: {'needs a' if self.file is None else 'takes no'} `file`")
         if self.evidence is not None and self.kind not in LOADED:
             raise ValueError(f"kind {self.kind!r}: has evidence of its own; leave `evidence` out")
-        if ((self.x is None) or (self.not_x is None)) == (self.kind == "fortune_dial"):
-            raise ValueError("`x` and `not_x` go with kind `fortune_dial`, and it needs them")
+        if (self.x is None) != (self.not_x is None) or (self.x is None and self.kind == "fortune_dial"):
+            raise ValueError("`x` and `not_x` go with each other, and kind `fortune_dial` needs them")
+        if self.kind == "computed" and (self.x or self.background != "{background}"):
+            raise ValueError("kind 'computed': has texts of its own; leave `x`, `not_x` and `background` out")
+        for key, names in (("x", ("role",)), ("not_x", ("role",)), ("background", ("background",))):
+            check_placeholders(key, getattr(self, key) or "", names)
         return self
 
 

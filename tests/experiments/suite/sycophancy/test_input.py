@@ -35,7 +35,7 @@ ONE = {"background": "A cat sits on a mat.", "x": "the cat will stay.", "not_x":
         ("tasks={worlds: {kind: smoke}}", "worlds are `computed`"),
         ("tasks={morality: {kind: table}}", "needs a `file`"),
         ("tasks={morality: {kind: smoke, evidence: e.yaml}}", "leave `evidence` out"),
-        ("tasks={conversations: {kind: fortune_dial, file: a.jsonl}}", "`x` and `not_x` go with"),
+        ("tasks={conversations: {kind: fortune_dial, file: a.jsonl}}", "`x` and `not_x` go with each other"),
         ("tasks={weather: {kind: smoke}}", "tasks.weather"),
         ("wording.agent=So says {who}.", "'who' is not one of {name} {claim}"),
         ("names=[]", "names"),
@@ -184,6 +184,13 @@ def test_normad_and_fortune_dial_by_their_published_layout(
     assert "tasks.culture: 2 of 3 scenarios have no evidence `for`; they are passed over" in caplog.text
     with pytest.raises(UserError, match="has 1 scenarios, and 2 without the evidence that is asked for, fewer than"):
         experiment.items(configured(tasks, "evidence=[none, for]", "items=2")[1])
+    worded = tasks.replace(
+        "normad,", "normad, x: '{role} did well.', not_x: '{role} did not', background: 'So: {background}',"
+    )
+    experiment, config = configured(worded, "evidence=[none, for]", "items=1")
+    (item,) = experiment.items(config)
+    assert item.content["scenario"]["x"] == "the person who did this did well"
+    assert item.content["scenario"]["background"].startswith("So: A guest")
     normad.write_text(normad.read_text().replace(",neutral", ",perhaps"))
     with pytest.raises(UserError, match="row 3: Gold Label 'perhaps' is not one of yes, no, neutral"):
         load_normad(normad)
