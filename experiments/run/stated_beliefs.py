@@ -167,6 +167,8 @@ def _is_itself(judge: ModelSpec, config: RunConfig) -> bool:
 def _one_judge(
     config: RunConfig, judge: Judge, mark: str, shown: Sequence[Shown], lm: LanguageModel
 ) -> tuple[Rows, list[Transcript]]:
+    if judge.query == "trajectory":
+        return _whole_trajectories(config, judge, mark, shown, lm)
     asked = []
     for place, question, steps in shown:
         text = judge.prompt.format(question=question, steps=_numbered(steps), step=place.step)
@@ -179,6 +181,36 @@ def _one_judge(
         rows += [place.columns() | row for row in one.rows(place.options, config.low_coverage)]
     return rows, [
         number_transcript(lm.reader.chat, own, one.place.options) for one, own in zip(shown, asked, strict=True)
+    ]
+
+
+def _whole_trajectories(
+    config: RunConfig, judge: Judge, mark: str, shown: Sequence[Shown], lm: LanguageModel
+) -> tuple[Rows, list[Transcript]]:
+    """One query for all places of a trajectory: those that share its name and draw, in their order."""
+    of_one: dict[tuple[str, object], list[Shown]] = {}
+    for one in shown:
+        of_one.setdefault((one.place.name.rpartition("/")[0], one.place.conditions.get("draw")), []).append(one)
+    asked = []
+    for (name, draw), seen in of_one.items():
+        place, question, steps = seen[0]
+        text = judge.trajectory.format(question=question, steps=_numbered(steps))
+        message: Message = {"role": "user", "content": text}
+        form = judge.line_format(len(steps), *place.options)
+        asked.append(ask_number(lm.reader, f"{name}/{'given' if draw is None else draw}/{mark}", [message], form))
+    rows: Rows = []
+    for seen, one in zip(of_one.values(), read_numbers(lm, asked, budget=config.budget), strict=True):
+        for place, *_ in seen:
+            line = one.lines[place.step]
+            status = line.status(config.low_coverage)
+            number = one.question.belief_rows(
+                "numbers", place.options, mean=line.mean, coverage=line.coverage, status=status
+            )
+            rows += [place.columns() | row | {"readout_id": f"{place.name}/{mark}/numbers"} for row in number]
+    places = (seen[0].place for seen in of_one.values())
+    return rows, [
+        number_transcript(lm.reader.chat, question, place.options)
+        for place, question in zip(places, asked, strict=True)
     ]
 
 

@@ -26,6 +26,7 @@ from .ask import RECALL, questions
 from .config import MartingaleConfig
 from .readings import CELL, TRAJECTORY, cell_names, pairs, readings, trajectory_statuses
 from .samples import MOST_SE, REACH, STATUSES, TRAJECTORIES
+from .setups import named, setup_figure, summaries
 from .trajectories import METHOD
 
 
@@ -218,11 +219,25 @@ def _question(config: MartingaleConfig, numbers: Sequence[Number]) -> str:
         f"Steps were sampled at temperature {sampling.temperature:g}, top-p {sampling.top_p:g}.",
         "" if tested else UNTESTED,
         THOUGHTS.format(next(iter(config.methods))) if "thought" in config.reasoning else "",
+        _judged(config),
         _endings(found),
         _recall(config),
         _control(found),
     ]
     return " ".join(filter(None, told))
+
+
+def _judged(config: MartingaleConfig) -> str:
+    """Who reads the steps, besides the model."""
+    judges = config.stated.judges
+    if not judges:
+        return "No judge reads the steps: every belief is one that the model itself holds or states."
+    seen = {
+        name: "all in one query" if one.query == "trajectory" else "all" if one.sees_all else "those so far"
+        for name, one in judges.items()
+    }
+    told = "; ".join(f"{name} ({judge.model.name}) sees {seen[name]}" for name, judge in judges.items())
+    return f"Judges: {told}. Who sees later steps has a prior that knows the posterior."
 
 
 def _attenuation(numbers: Sequence[Number]) -> str:
@@ -309,6 +324,7 @@ def figures(
         path_figure(table[table["method"] == methods[0]], methods[0]),
         *([agreement_figure(scores, methods)] if len(methods) > 1 else []),
         change_figure(ends, methods),
+        *([drawn] if (drawn := setup_figure(published(numbers))) else []),
     ]
 
 
@@ -428,7 +444,11 @@ def published(numbers: Sequence[Number]) -> pd.DataFrame:
       questions;
     - `M_first_last`: from the first belief to the last;
     - `minimum_detectable_effect`: the smallest |M| that this many questions would have shown with 80% power;
-    - n_rows, n_clusters, n_dropped, status.
+    - n_rows, n_clusters, n_dropped, status;
+    - `brier`, of the last belief, and `domain`, `reasoning`, `prompt` by the paper's names (Figure 4).
+
+    Then, with `value` and its interval, the mean |M| by prompt, domain and reasoning, and Figure 5: the slope of the
+    Brier score on |M| under each set of controls that differ within the run.
     """
     scores = {(number.metric, number.subset, number.method): number.score for number in numbers}
     rows = []
@@ -436,5 +456,8 @@ def published(numbers: Sequence[Number]) -> pd.DataFrame:
         if number.metric == "M_step":
             cell = (number.subset, number.method)
             found = {name: getattr(scores[metric, *cell], field) for name, (metric, field) in PUBLISHED.items()}
+            after = scores.get(("brier_post", *cell))
+            found |= {"brier": np.nan if after is None else after.estimate} | (named(cell[0]) if cell[0] != ALL else {})
             rows.append({"table": 1, "cell": cell[0], "method": cell[1], "kind": number.kind, **found})
-    return pd.DataFrame(rows)
+    table = pd.DataFrame(rows)
+    return pd.concat([table, pd.DataFrame(summaries(table))], ignore_index=True)
