@@ -13,7 +13,7 @@ import pandas as pd
 
 from ....hooks.exact.queries import PromptReader
 from ....hooks.lm import LanguageModel
-from ....metrics.consistency.competence import COVERAGE, EASY
+from ....metrics.consistency.competence import COVERAGE, EASY, PARSED
 from ....metrics.scoring.engine import score_samples
 from ....metrics.tables.samples import ALL
 from ...run.addons.inner_readouts import BESIDE, PRIOR, Inner, InnerScores
@@ -23,7 +23,8 @@ from ...run.stated_beliefs import AskedNumbers
 from .ask import MULTI, SINGLE, planned, planned_confidence, read_item, single_questions
 from .config import CATEGORY as DISTRIBUTION
 from .config import BScoreConfig
-from .page import SIZE, TOP, findings, published
+from .page import SIZE, TOP, findings
+from .published import published
 from .samples import exact_answers, parts, samples, view_of
 from .scores import own_scores
 from .written import planned_tokens, written_rows
@@ -58,7 +59,7 @@ class BScoreExperiment(Experiment):
     summary = "does an answer become rarer once the model has seen itself give it?"
     unit = "questions"
     headline = "top_b"
-    gate = (COVERAGE, EASY)
+    gate = (COVERAGE, PARSED, EASY)
     config_type = BScoreConfig
     inner = INNER
     choices = frozenset({"sources", "distributions", "runs", "cuts", "confidence", "per_question", "written"})

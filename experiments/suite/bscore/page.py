@@ -1,27 +1,22 @@
-"""What the report of a run shows beside the numbers, with its conversations, and the paper's tables (b-score, Tables
-2 to 4 and T3 to T6).
-"""
+"""What the report of a run shows beside the numbers, with its conversations."""
 
-from collections.abc import Iterator, Sequence
-from typing import Any
+from collections.abc import Sequence
 
 import numpy as np
 import pandas as pd
 
-from ....metrics.bscore import HeldOutVerification
 from ....metrics.contract import Floats
 from ....metrics.number import Number
 from ....metrics.tables.samples import ALL
-from ...materials.choices.sources import EASY, HARD, RANDOM, SUBJECTIVE
-from ...report.figures import Panel, Scores, chart, scores_of
+from ...report.figures import Panel, Scores, chart, score_figure, scores_of
 from ...report.findings import Column, Drawn, Figure, Findings, Gallery, Instance, Table, Transcript
-from ...report.marks import PALE, Axis, Mark, band, bars, diagonal, line, points, ranges, rule, unit
+from ...report.marks import AWAY, PALE, Axis, Mark, band, bars, diagonal, line, points, ranges, rule, unit
 from ...report.svg import INK
 from ...run.experiment import Transcripts
-from ...run.galleries import gallery, paper_row
+from ...run.galleries import gallery
 from .config import CATEGORY as DISTRIBUTION
 from .config import BScoreConfig
-from .samples import BBQ, LATER, NUMBERS, Asked, MethodView, parts, views
+from .samples import BBQ, LATER, NUMBERS, Asked, MethodView, parts, sized, views, ways_of
 
 SHOWN = 4
 """Options of which each distribution tells the probability, the likeliest first."""
@@ -241,6 +236,7 @@ def figures(found: Sequence[MethodView], numbers: Sequence[Number]) -> list[Figu
         if view.held and view.method == view.base:
             drawn += [option_figure(view), course_figure(view, scores), slope_figure(view, scores)]
             drawn += [confidence_figure(view)] if any(NUMBERS in asked.confidence for asked in view.held) else []
+            drawn += [size_figure(view, scores)] if sized(view.held) else []
             drawn += [distribution_figure(view)] if any(asked.target is not None for asked in view.held) else []
     return drawn
 
@@ -318,6 +314,27 @@ def confidence_figure(view: MethodView) -> Figure:
     )
 
 
+def size_figure(view: MethodView, scores: Scores) -> Figure:
+    """Random questions by their number of options: P of the likeliest afresh, and its B (the paper's Figure 3)."""
+    ways = [view.method, *(f"{view.method} {way}" for way in ways_of(view))]
+    wanted = [
+        (f"{told}, {subset.partition(', ')[2]}", metric, subset)
+        for subset in sorted(sized(view.held))
+        if subset != BBQ
+        for metric, told in (("top_single", "P afresh"), ("top_b", "B"), ("confidence", "confidence"))
+    ]
+    return score_figure(
+        f"Random questions by their number of options: {view.method}",
+        scores,
+        ways,
+        wanted,
+        "probability, or difference of two",
+        "Of the option that is likeliest afresh, with its interval over questions; of counted answers it is chosen and "
+        "scored on the same ones, which raises both. An unbiased model has a P of one in the number of options.",
+        reference=0,
+    )
+
+
 def distribution_figure(view: MethodView) -> Figure:
     """The distribution over numbers that was asked for, and those that are drawn from."""
     panels = []
@@ -329,6 +346,10 @@ def distribution_figure(view: MethodView) -> Figure:
                 line(places, asked.balanced, "afresh", color=INK, width=0.8, dots=3),
                 line(places, asked.multi.mean(axis=(0, 1)), "in turns", dots=3),
             ]
+            listed = np.array([i for numbers in asked.lists for i in numbers if i >= 0], dtype=np.int64)
+            if len(listed):
+                shares = np.bincount(listed, minlength=asked.k) / len(listed)
+                marks.append(line(places, shares, "in lists", color=AWAY, dots=3))
             panels.append(Panel(asked.item.partition("-")[2], marks, Axis("number", None, places, asked.options, 6)))
     return chart(
         f"Can it draw from a named distribution? {view.method}",
@@ -358,100 +379,3 @@ def _subsets(view: MethodView) -> list[str]:
 
 def _by_category(view: MethodView) -> list[tuple[str, list[Asked]]]:
     return [(name, asked) for name, asked in parts(view.held).items() if name]
-
-
-# The tables of the paper (b-score, Tables 2 to 4 and T3 to T6) from one run: a row per number.
-
-OF_PAPER = (SUBJECTIVE, RANDOM, EASY, HARD)
-WITH_TRUTH = (EASY, HARD)
-OF_LISTS = {"tv_list": "distance of a list from it", "list_length": "numbers of a list"}
-OF_BBQ = {
-    "top_b": "B, likelier option",
-    "top_single": "single-turn probability, likelier option",
-    "top_multi": "multi-turn probability, likelier option",
-    "confidence": "confidence, both options",
-}
-"""Metric -> row of Table T3; of two options, the other has the rest to one, and the opposite B."""
-
-
-def published(numbers: Sequence[Number]) -> pd.DataFrame:
-    """table, column, method, kind, value, ci_lo, ci_hi, ci_method, n_rows, n_dropped, status; by table, then method.
-
-    Of answers that are counted as in the paper (`<method> written`; `<method> sampled`: drawn from the exact
-    distributions) and of exact ones. Table 2 has B of the likeliest
-    option, of easy and hard questions where it is wrong; 3 and 4 the accuracy of accepting, whose thresholds were tuned
-    on the other questions, and `tuned`, on the same ones, as the paper's, with its `threshold` and the `change` that
-    the B-score adds; the mean of Table 2 takes a category that is never wrong for 0; T3 and T4 are those of BBQ; T5 is
-    Table 2 after k turns; T6 the accuracy afresh and in conversation; F3 is Figure 3, by number of options, and F2 the
-    lists of numbers (C.4).
-    """
-    rows = [row for number in numbers for row in (*_rows(number, numbers), *_parts_of_it(number))]
-    table = pd.DataFrame(rows)
-    return table if table.empty else table.sort_values(["table", "method"], kind="stable", ignore_index=True)
-
-
-def _rows(number: Number, numbers: Sequence[Number]) -> Iterator[dict[str, Any]]:
-    part, _, cut = number.subset.partition(", ")
-    if number.metric in ("top_b", "top_b_wrong"):
-        wanted = "top_b_wrong" if part in WITH_TRUTH else "top_b"
-        if number.metric != wanted or part not in OF_PAPER:
-            return
-        if not cut:
-            yield _row("2", part, number)
-        elif cut.startswith("k = "):
-            yield _row("T5", f"{part}, {cut}", number)
-    elif number.metric == "accept_accuracy":
-        table = _verified(number, numbers)
-        yield _row(table, number.subset, number)
-        if isinstance(number.score, HeldOutVerification):
-            for name, share in number.score.categories.items():
-                yield _row(table, f"{number.subset}, {name}", number, share)
-            yield _row(table, f"{number.subset}, tuned", number, number.score.tuned)
-            yield _row(table, f"{number.subset}, threshold", number, number.score.tau)
-            if number.score.tau_b is not None:
-                yield _row(table, f"{number.subset}, threshold of b", number, number.score.tau_b)
-            for primary in _primaries(number, numbers):
-                yield _row(table, f"{number.subset}, change", number, number.score.macro - primary.macro)
-                yield _row(table, f"{number.subset}, change, tuned", number, number.score.tuned - primary.tuned)
-            for name, share in number.score.tuned_categories.items():
-                yield _row(table, f"{number.subset}, {name}, tuned", number, share)
-    elif number.metric in ("accuracy_single", "accuracy_multi") and number.subset in {ALL, *_categories(numbers)}:
-        arm = "single-turn" if number.metric == "accuracy_single" else "multi-turn"
-        yield _row("T6", f"{part}, {arm}", number)
-
-
-def _parts_of_it(number: Number) -> Iterator[dict[str, Any]]:
-    """The mean of Table 2, BBQ alone, random questions by their number of options, and lists."""
-    cut = number.subset.partition(", ")[2]
-    if number.metric == "top_b_mean":
-        yield _row("2", "mean", number)
-    elif number.metric in OF_LISTS:
-        yield _row("F2", f"{number.subset}, {OF_LISTS[number.metric]}", number)
-    elif number.metric in OF_BBQ and number.subset == BBQ:
-        yield _row("T3", OF_BBQ[number.metric], number)
-    elif number.metric in OF_BBQ and cut.endswith(" options"):
-        yield _row("F3", f"{cut}, {OF_BBQ[number.metric].partition(',')[0]}", number)
-
-
-def _primaries(number: Number, numbers: Sequence[Number]) -> Iterator[HeldOutVerification]:
-    """Accepting by the first threshold of a cascade alone, on the same answers; one, if it is a cascade."""
-    first, plus, _ = number.subset.partition("+")
-    for other in numbers if plus else ():
-        same = (other.metric, other.method, other.subset) == (number.metric, number.method, first)
-        if same and isinstance(other.score, HeldOutVerification):
-            yield other.score
-
-
-def _verified(number: Number, numbers: Sequence[Number]) -> str:
-    """Which table has these answers: 3 those of the paper's questions, 4 those of benchmarks, T4 those of BBQ alone."""
-    found = _categories(numbers)
-    return "T4" if found == {RANDOM} else "3" if found & {*WITH_TRUTH} else "4"
-
-
-def _categories(numbers: Sequence[Number]) -> set[str]:
-    """Those whose answers can be verified."""
-    return {number.subset for number in numbers if number.metric == "reject_all"}
-
-
-def _row(table: str, column: str, number: Number, value: float | None = None) -> dict[str, Any]:
-    return {"table": table, "column": column, **paper_row(number, value=value)}

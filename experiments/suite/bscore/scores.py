@@ -40,7 +40,7 @@ from .samples import (
     views,
     ways_of,
 )
-from .written import LIST
+from .written import LIST, WRITTEN
 
 
 def own_scores(config: BScoreConfig, beliefs: pd.DataFrame) -> Iterator[Number]:
@@ -62,7 +62,7 @@ def own_scores(config: BScoreConfig, beliefs: pd.DataFrame) -> Iterator[Number]:
         yield from _distances(make, view)
         if view.method == view.base:
             yield from _stated(make, view)
-            yield from _of_paper(make, view)
+            yield from _of_paper(config, make, view)
             yield from _lists(make, view)
 
 
@@ -163,12 +163,26 @@ def _top_at(turn: int) -> Callable[[Asked], float]:
 PAPER = (SUBJECTIVE, RANDOM, EASY, HARD)
 
 
-def _of_paper(make: _Make, view: MethodView) -> Iterator[Number]:
+def _parsed(config: BScoreConfig, make: _Make, view: MethodView) -> Iterator[Number]:
+    """The share of written answers that are an option, afresh and in turns, and whether it passes the gate."""
+    named, rates = replace(make, method=f"{view.method} {WRITTEN}"), {}
+    for subset, asked in parts([question for question in view.held if question.written]).items():
+        for arm, name in enumerate(("single", "multi")):
+            read = [np.mean([np.array(run[arm]) >= 0 for run in question.written]) for question in asked]
+            score = cluster_mean(np.array(read, dtype=np.float64), clusters(asked), within=UNIT, how=make.how)
+            rates |= {("afresh", "in conversation")[arm]: score.estimate} if not subset else {}
+            yield named.number(f"coverage_{name}", score, subset, "written answers that are an option", "verbal")
+    yield gate(config, named.method, "verbal", min_parse=config.low_coverage, parse_rate=rates)
+
+
+def _of_paper(config: BScoreConfig, make: _Make, view: MethodView) -> Iterator[Number]:
     """Of exact and of counted answers, the mean of Table 2 over its categories; and of the latter the shares of the
     likeliest option, afresh and in turns.
     """
     if not view.held:
         return
+    if WRITTEN in ways_of(view):
+        yield from _parsed(config, make, view)
     for way in ("", *ways_of(view)):
         each, by_size = {}, sized(view.held)
         cluster_of = {question.item: question.cluster for question in view.held}

@@ -31,9 +31,10 @@ from .ask import (
     thought_request,
 )
 from .config import MartingaleConfig, Reasoning
-from .page import findings, published
+from .page import findings
 from .readings import rated
 from .samples import own_scores, samples
+from .setups import published
 from .trajectories import as_transcript, control_rows, stored_trajectories
 
 Key = tuple[Reasoning, str]

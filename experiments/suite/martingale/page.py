@@ -1,6 +1,4 @@
-"""What the report of a run shows beside the numbers, with its trajectories, and the paper's Table 1 (martingale-
-score).
-"""
+"""What the report of a run shows beside the numbers, with its trajectories."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -26,7 +24,7 @@ from .ask import RECALL, questions
 from .config import MartingaleConfig
 from .readings import CELL, TRAJECTORY, cell_names, pairs, readings, trajectory_statuses
 from .samples import MOST_SE, REACH, STATUSES, TRAJECTORIES
-from .setups import named, setup_figure, summaries
+from .setups import published, setup_figure
 from .trajectories import METHOD
 
 
@@ -419,45 +417,3 @@ EDGES = np.linspace(-1, 1, 41)
 
 def _by_cell(table: pd.DataFrame) -> list[tuple[str, pd.DataFrame]]:
     return [(str(name), rows) for name, rows in table.groupby(cell_names(table), sort=False)]
-
-
-# The paper's Table 1 (martingale-score) from one run: a row for each cell and kind, with ours beside the published.
-
-
-PUBLISHED = {
-    "M_published": ("M_step", "M"),
-    "p_published": ("M_step", "p_iid"),
-    **{name: ("M_balanced", field) for name, field in (("M", "estimate"), ("ci_lo", "ci_lo"), ("ci_hi", "ci_hi"))},
-    "p": ("M_balanced", "p"),
-    "M_first_last": ("M", "estimate"),
-    "minimum_detectable_effect": ("M_balanced", "mde"),
-    **{name: ("M_balanced", name) for name in ("n_rows", "n_clusters", "n_dropped", "status")},
-}
-"""Column -> metric, and field of its score."""
-
-
-def published(numbers: Sequence[Number]) -> pd.DataFrame:
-    """table, cell, method, kind; then
-
-    - `M_published`, `p_published`: the slope per step over all rows, with p of independent rows of equal spread;
-    - `M`, `ci_lo`, `ci_hi`, `p`: the same slope within cells, with questions weighing the same, by leaving out
-      questions;
-    - `M_first_last`: from the first belief to the last;
-    - `minimum_detectable_effect`: the smallest |M| that this many questions would have shown with 80% power;
-    - n_rows, n_clusters, n_dropped, status;
-    - `brier`, of the last belief, and `domain`, `reasoning`, `prompt` by the paper's names (Figure 4).
-
-    Then, with `value` and its interval, the mean |M| by prompt, domain and reasoning, and Figure 5: the slope of the
-    Brier score on |M| under each set of controls that differ within the run.
-    """
-    scores = {(number.metric, number.subset, number.method): number.score for number in numbers}
-    rows = []
-    for number in numbers:
-        if number.metric == "M_step":
-            cell = (number.subset, number.method)
-            found = {name: getattr(scores[metric, *cell], field) for name, (metric, field) in PUBLISHED.items()}
-            after = scores.get(("brier_post", *cell))
-            found |= {"brier": np.nan if after is None else after.estimate} | (named(cell[0]) if cell[0] != ALL else {})
-            rows.append({"table": 1, "cell": cell[0], "method": cell[1], "kind": number.kind, **found})
-    table = pd.DataFrame(rows)
-    return pd.concat([table, pd.DataFrame(summaries(table))], ignore_index=True)

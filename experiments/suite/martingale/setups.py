@@ -1,5 +1,5 @@
 """Setups (a domain, a kind of reasoning, a system prompt; of several runs also a model) as martingale-score has them:
-its names, its mean |M|, its Figure 4 and the regressions of Figure 5.
+its Table 1, its names, its mean |M|, its Figure 4 and the regressions of Figure 5.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -10,6 +10,8 @@ import pandas as pd
 import scipy.stats
 
 from ....metrics import brier_on_abs_martingale, cluster_mean
+from ....metrics.number import Number
+from ....metrics.tables.samples import ALL
 from ...report.figures import chart
 from ...report.findings import Figure
 from ...report.marks import Axis, points, rule
@@ -100,3 +102,44 @@ def setup_figure(table: pd.DataFrame) -> Figure | None:
         x=Axis("|M| per step", (0, None)),
         y=Axis("Brier score", (0, None)),
     )
+
+
+# The paper's Table 1 (martingale-score) from one run: a row for each cell and kind, with ours beside the published.
+
+PUBLISHED = {
+    "M_published": ("M_step", "M"),
+    "p_published": ("M_step", "p_iid"),
+    **{name: ("M_balanced", field) for name, field in (("M", "estimate"), ("ci_lo", "ci_lo"), ("ci_hi", "ci_hi"))},
+    "p": ("M_balanced", "p"),
+    "M_first_last": ("M", "estimate"),
+    "minimum_detectable_effect": ("M_balanced", "mde"),
+    **{name: ("M_balanced", name) for name in ("n_rows", "n_clusters", "n_dropped", "status")},
+}
+"""Column -> metric, and field of its score."""
+
+
+def published(numbers: Sequence[Number]) -> pd.DataFrame:
+    """table, cell, method, kind; then
+
+    - `M_published`, `p_published`: the slope per step over all rows, with p of independent rows of equal spread;
+    - `M`, `ci_lo`, `ci_hi`, `p`: the same slope within cells, with questions weighing the same, by leaving out
+      questions;
+    - `M_first_last`: from the first belief to the last;
+    - `minimum_detectable_effect`: the smallest |M| that this many questions would have shown with 80% power;
+    - n_rows, n_clusters, n_dropped, status;
+    - `brier`, of the last belief, and `domain`, `reasoning`, `prompt` by the paper's names (Figure 4).
+
+    Then, with `value` and its interval, the mean |M| by prompt, domain and reasoning, and Figure 5: the slope of the
+    Brier score on |M| under each set of controls that differ within the run.
+    """
+    scores = {(number.metric, number.subset, number.method): number.score for number in numbers}
+    rows = []
+    for number in numbers:
+        if number.metric == "M_step":
+            cell = (number.subset, number.method)
+            found = {name: getattr(scores[metric, *cell], field) for name, (metric, field) in PUBLISHED.items()}
+            after = scores.get(("brier_post", *cell))
+            found |= {"brier": np.nan if after is None else after.estimate} | (named(cell[0]) if cell[0] != ALL else {})
+            rows.append({"table": 1, "cell": cell[0], "method": cell[1], "kind": number.kind, **found})
+    table = pd.DataFrame(rows)
+    return pd.concat([table, pd.DataFrame(summaries(table))], ignore_index=True)

@@ -16,6 +16,7 @@ from doxascope.experiments.suite.bscore.written import UNPARSED, parsed, planned
 from doxascope.experiments.synthetic.bscore_agent import Repeating, agent_table
 from doxascope.hooks.prompts.options import make_options
 from doxascope.metrics import belief_table
+from doxascope.metrics.claims import verdicts
 
 OPTIONS = make_options(["Joe Biden", "7"], ["{option}"])
 WRITES = ("written={temperature: 0.7, max_new_tokens: 6, open: '', close: ''}", "queries=5")
@@ -113,6 +114,10 @@ def test_what_cannot_be_parsed_is_counted_and_is_in_no_denominator(bscore: Calla
     assert second.loc["mean", "ci_lo"] < second.loc["mean", "value"] < second.loc["mean", "ci_hi"]
     invalid = np.mean([i < 0 for _, single, _ in kept.values() for i in single])
     assert f"{invalid:.1%} afresh" in str(found["top_b", "all"].beside)
+    shares = [np.mean([i >= 0 for i in single]) for _, single, _ in kept.values()]
+    assert found["coverage_single", "all"].score.estimate == pytest.approx(np.mean(shares))
+    verdict = next(one for one in verdicts(numbers) if one.method == "words written")
+    assert verdict.passed  # nine in ten can be parsed
     sizes = {len(choice.options) for choice, *_ in kept.values() if choice.category == "random"}
     third = published[(published["table"] == "F3") & (published["method"] == "words written")]
     assert {int(column.split()[0]) for column in third["column"]} == sizes
