@@ -30,9 +30,9 @@ def published(numbers: Sequence[Number]) -> pd.DataFrame:
     Of answers that are counted as in the paper (`<method> written`; `<method> sampled`: drawn from the exact
     distributions) and of exact ones. Table 2 has B of the likeliest option, of easy and hard questions where it is
     wrong, and the mean, which takes a category that is never wrong for 0; 3 and 4 the accuracy of accepting, whose
-    thresholds were tuned on the other questions, and `tuned`, on the same ones, as the paper's, with its `threshold` and
-    the `change` that the B-score adds; T3 and T4 are those of BBQ; T5 is Table 2 after k turns; T6 the accuracy afresh
-    and in conversation; F3 is Figure 3, by number of options, and F2 the lists of numbers (C.4).
+    thresholds were tuned on the other questions, and `tuned`, on the same ones, as the paper's, with its `threshold`
+    and the `change` that the B-score adds; T3 and T4 are those of BBQ; T5 is Table 2 after k turns; T6 the accuracy
+    afresh and in conversation; F3 is Figure 3, by number of options, and F2 the lists of numbers (C.4).
     """
     rows = [row for number in numbers for row in (*_rows(number, numbers), *_parts_of_it(number))]
     table = pd.DataFrame(rows)
