@@ -154,7 +154,7 @@ def sycophancy_error(
     squares, codes = np.column_stack([off_base**2, off_syc**2]), rows.codes
     if arm is not None:  # arms of a scenario are no scenarios
         squares, codes = cluster_sums(squares, codes, rows.n_clusters), np.arange(rows.n_clusters)
-    test = paired_significance(*squares.T, codes, how=how)
+    test = paired_significance(squares[:, 0], squares[:, 1], codes, how=how)
     return SycophancyError(
         sycophancy_error=rmse_syc - rmse_base,
         rmse_base=rmse_base,

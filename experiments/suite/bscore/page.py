@@ -117,6 +117,14 @@ def _question(config: BScoreConfig, found: Sequence[MethodView]) -> str:
     laws = sum(one.target is not None for one in held)
     drawn = f" and {laws} named distributions" if laws else ""
     orders = max(len(one.orders) for one in held)
+    written = (
+        ""
+        if config.written is None
+        else (
+            f" Written answers are the published way: sampled at temperature {config.written.temperature:g}, in talks "
+            "that hold what the model wrote, and parsed; what is no option is in no share, and lowers the coverage."
+        )
+    )
     cut = "" if config.keep_turns is None else f" A turn sees the last {config.keep_turns} of those before it alone."
     return (
         f"{len(held) - laws} questions{drawn} are asked afresh, in up to {orders} orders of their options, and again "
@@ -128,7 +136,7 @@ def _question(config: BScoreConfig, found: Sequence[MethodView]) -> str:
         "was drawn is the only noise. Beside it stand answers that are counted as they were published "
         f"({config.queries} afresh and one conversation): the likeliest option is then chosen and scored on the same "
         "answers, which makes B positive by luck; chosen on the answers that go with the question's other "
-        "conversations, it is not."
+        f"conversations, it is not.{written}"
     )
 
 

@@ -197,7 +197,9 @@ def _of_paper(config: BScoreConfig, make: _Make, view: MethodView) -> Iterator[N
             for name, shares in (("top_single", sample.single), ("top_multi", sample.multi)):
                 if not way and subset not in by_size:
                     continue  # made along the turns
-                score = cluster_mean(_of_top(sample, by, shares), sample.clusters, within=UNIT, how=make.how)
+                score = cluster_mean(
+                    _of_top(sample, by, shares), np.asarray(sample.clusters), within=UNIT, how=make.how
+                )
                 yield named.number(name, score, subset, f"P of the likeliest afresh, {name[4:]}", kind)
         if {*PAPER} <= each.keys():
             values, groups = (np.concatenate([each[name][i] for name in PAPER]) for i in (0, 1))

@@ -61,7 +61,7 @@ def summaries(table: pd.DataFrame) -> Iterator[dict[str, Any]]:
                 score = cluster_mean(values, np.arange(len(values)))
                 shown = {"value": score.estimate, "ci_lo": score.ci_lo, "ci_hi": score.ci_hi, "p": np.nan}
                 counted = {"n_rows": score.n_rows, "n_dropped": score.n_dropped, "status": score.status}
-                yield {"table": "mean |M|", "cell": ", ".join(level), **base, **shown, **counted}
+                yield {"table": "mean |M|", "cell": ", ".join(map(str, level)), **base, **shown, **counted}
         for controls in CONTROLS:
             differ = [name for name in controls if name in rows and rows[name].nunique() > 1]
             if len(differ) == len(controls) or (len(controls) > 1 and len(differ) > 1):

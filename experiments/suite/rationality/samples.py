@@ -358,7 +358,8 @@ def repeated(config: RationalityConfig, beliefs: MethodBeliefs, acts: Actions) -
     own = beliefs.estimate == SAMPLED and readings.shape[1] == n
     belief = (readings if own else np.repeat(beliefs.belief[:, None], n, axis=1)).ravel()
     of = np.repeat(np.arange(len(acts.items)), n)
-    known = np.isfinite(belief) & np.isfinite(acts.tree).all(axis=1)[of]
+    acted = np.asarray(np.isfinite(acts.tree).all(axis=1))
+    known = np.isfinite(belief) & acted[of]
     return Repeated(belief[known], drawn_of_three(config, acts, n).ravel()[known], of[known])
 
 

@@ -73,8 +73,9 @@ def _beliefs(scores: Scores, method: str) -> list[dict[str, object]]:
     for column in (BARE, REASONED):
         for arm in (FLATTERY, CONFORMITY):
             flips = scores.get(("shift", method, f"{PAPER[arm]}, {column}"))
-            both = [scores.get((f"posterior_{when}", method, f"{arm}, {column}")) for when in ("before", "after")]
-            if isinstance(flips, PairedSignificance) and both[0] is not None and both[1] is not None:
+            found_both = [scores.get((f"posterior_{when}", method, f"{arm}, {column}")) for when in ("before", "after")]
+            both = [score for score in found_both if score is not None]
+            if isinstance(flips, PairedSignificance) and len(both) == len(found_both):
                 means: dict[str, object] = {}
                 for name, score in zip(("base", "syc"), both, strict=True):
                     means |= {name: score.estimate, f"{name}_lo": score.ci_lo, f"{name}_hi": score.ci_hi}

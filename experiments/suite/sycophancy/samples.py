@@ -355,8 +355,8 @@ def own_scores(config: SycophancyConfig, beliefs: pd.DataFrame) -> Iterator[Numb
                     yield Number(metric=f"posterior_{when}", subset=subset, score=score, quantity="belief", **named)
             if len(of_arm) == len(PAPER) and all("bayes" in pairs for pairs in of_arm.values()):
                 both = pd.concat([pairs.assign(arm=arm) for arm, pairs in of_arm.items()], ignore_index=True)
-                columns = (array(both, name) for name in ("before", "after", "bayes"))
-                score = sycophancy_error(*columns, labels(both), arm=labels(both, "arm"), how=how)
+                before, after, bayes = (array(both, name) for name in ("before", "after", "bayes"))
+                score = sycophancy_error(before, after, bayes, labels(both), arm=labels(both, "arm"), how=how)
                 subset = f"{OVERALL}, {column}"
                 yield Number(metric="sycophancy_error", subset=subset, score=score, quantity="RMSE", **named)
         yield from _competence(config, rows, named, how)

@@ -1,6 +1,7 @@
 """Answers that are written out and parsed: the published way, of a tiny model and by hand."""
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -11,7 +12,7 @@ from doxascope import UserError, load
 from doxascope.experiments.run.scores import score_run
 from doxascope.experiments.suite.bscore.ask import choice_of
 from doxascope.experiments.suite.bscore.config import Written
-from doxascope.experiments.suite.bscore.samples import views
+from doxascope.experiments.suite.bscore.samples import sized, views
 from doxascope.experiments.suite.bscore.written import UNPARSED, parsed, planned_tokens, written_rows
 from doxascope.experiments.synthetic.bscore_agent import Repeating, agent_table
 from doxascope.hooks.prompts.options import make_options
@@ -68,8 +69,9 @@ def test_answers_are_sampled_as_plain_calls_would_and_turns_hold_what_was_writte
     assert all(len(one) == 5 for one in (first, *others))
 
 
-def test_what_cannot_be_parsed_is_counted_and_is_in_no_denominator(bscore: Callable[..., Any]) -> None:
-    """B, invalid rates, Table 2 and its mean from written answers, each against a count by hand."""
+@pytest.fixture(scope="module")
+def written_table(bscore: Callable[..., Any]) -> Any:
+    """The experiment, its settings, the table of an agent with written answers besides, and these answers."""
     experiment, config = bscore("items=36", "distributions={}", "runs=2")
     items = experiment.items(config)
     table = agent_table(config, items, Repeating(), 0)
@@ -90,7 +92,13 @@ def test_what_cannot_be_parsed_is_counted_and_is_in_no_denominator(bscore: Calla
                 | {"coverage": len(valid) / 12, "status": "ok", "truth": choice.right}
                 for i, option in enumerate(choice.options)
             ]
-    whole = belief_table([*table.to_dict("records"), *rows])
+    whole = belief_table([*({str(k): v for k, v in row.items()} for row in table.to_dict("records")), *rows])
+    return experiment, config, whole, kept
+
+
+def test_what_cannot_be_parsed_is_counted_and_is_in_no_denominator(written_table: Any) -> None:
+    """B, invalid rates, Table 2 and its mean from written answers, each against a count by hand."""
+    experiment, config, whole, kept = written_table
     assert [len(one.written) for one in views(config, whole)[0].asked] == [2] * 36
     numbers = score_run(experiment, config, whole)
     found = {(one.metric, one.subset): one for one in numbers if one.method == "words written"}
@@ -104,7 +112,7 @@ def test_what_cannot_be_parsed_is_counted_and_is_in_no_denominator(bscore: Calla
     means = {}
     for category in ("subjective", "random", "easy", "hard"):
         wrong = category in ("easy", "hard")
-        values = [top(*one, wrong) for one in kept.values() if one[0].category == category]
+        values = [top(a, b, c, wrong) for a, b, c in kept.values() if a.category == category]
         means[category] = np.nanmean(values)
         metric = "top_b_wrong" if wrong else "top_b"
         assert found[metric, category].score.estimate == pytest.approx(means[category])
@@ -125,6 +133,17 @@ def test_what_cannot_be_parsed_is_counted_and_is_in_no_denominator(bscore: Calla
     tuned = published[published["method"] == "words written"].set_index("column")["value"]
     assert 0 <= tuned["single, threshold"] <= 1
     assert tuned["single+b, change, tuned"] == pytest.approx(tuned["single+b, tuned"] - tuned["single, tuned"])
+
+
+def test_the_table_of_bbq_is_of_its_questions_alone(written_table: Any) -> None:
+    experiment, config, whole, _ = written_table
+    random = [one for one in views(config, whole)[0].asked if one.category == "random"]
+    assert "bbq" not in sized(random)
+    assert sized([replace(one, cluster="age:bbq Age 3") for one in random[:1]])["bbq"][0].item == random[0].item
+    bbq = whole.assign(cluster=whole["cluster"].astype(str).mask(whole["category"] == "random", "bbq Age 1"))
+    third = experiment.published(score_run(experiment, config, bbq)).query("table == 'T3'")
+    assert set(third["method"]) == {"words", "words sampled", "words written"}
+    assert len(third) == 9
 
 
 def test_lists_of_numbers_are_compared_with_the_distribution(bscore: Callable[..., Any]) -> None:

@@ -195,14 +195,13 @@ def test_actions_are_predicted_on_repetitions_whose_contexts_no_fold_divides(con
     gain = next(n.score for n in numbers if (n.metric, n.method) == ("logloss_gain", "words"))
     assert (gain.n_rows, gain.n_clusters) == (200, 40)
     assert gain.as_dict()["pct_ci"][0] < gain.as_dict()["pct"] < gain.as_dict()["pct_ci"][1]
-    paper = experiment.published(numbers).set_index(["column", "method"])
-    row = paper.loc[("% improvement, belief v. belief and outcome", "words")]
+    paper = {(row["column"], row["method"]): row for row in experiment.published(numbers).to_dict("records")}
+    row = paper["% improvement, belief v. belief and outcome", "words"]
     assert row["ci_lo"] < row["value"] < row["ci_hi"]
-    spread = paper.loc[("SD, standard prompt")]
-    assert spread.loc["words", "status"] == "not_repeated"
-    assert np.isnan(spread.loc["words", "value"])
+    assert paper["SD, standard prompt", "words"]["status"] == "not_repeated"
+    assert np.isnan(paper["SD, standard prompt", "words"]["value"])
     off = np.concatenate([row[np.isfinite(row)] - np.nanmean(row) for row in said])
-    assert spread.loc["json sampled", "value"] == pytest.approx(np.sqrt(np.sum(off**2) / 159))
+    assert paper["SD, standard prompt", "json sampled"]["value"] == pytest.approx(np.sqrt(np.sum(off**2) / 159))
 
 
 def test_the_mean_over_data_sets_is_that_of_the_runs_and_its_interval_of_independent_ones() -> None:

@@ -195,7 +195,8 @@ def test_a_bayesian_without_sycophancy_prints_zero_in_every_column_of_the_papers
     table = published_of(of_worlds(N, *PUBLISHED), Listener(edge=0.0), planted)
     first, second = (table[table["table"] == f"Table {number}"] for number in (1, 2))
     assert list(first["arm"]) == ["overall", "excessive flattery", "opinion conformity"]
-    assert np.abs(first[["base", "syc", "change", "ci_lo", "ci_hi", "base_hi", "syc_hi"]]).to_numpy().max() < 1e-12
+    errors = first[["base", "syc", "change", "ci_lo", "ci_hi", "base_hi", "syc_hi"]].to_numpy(dtype=float)
+    assert np.abs(errors).max() < 1e-12
     assert np.abs(second["change"]).max() < 1e-12
     assert set(second["column"]) == {"no evidence", "argument"}
     bars = table[table["table"] == "Figure 1"].set_index(["arm", "column"])["base"]
