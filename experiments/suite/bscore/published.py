@@ -94,7 +94,9 @@ def _primaries(number: Number, numbers: Sequence[Number]) -> Iterator[HeldOutVer
 def _verified(number: Number, numbers: Sequence[Number]) -> str:
     """Which table has these answers: 3 those of the paper's questions, 4 those of benchmarks, T4 those of BBQ alone."""
     found = _categories(numbers)
-    return "T4" if found == {RANDOM} else "3" if found & {*WITH_TRUTH} else "4"
+    if found == {RANDOM}:
+        return "T4" if any(one.subset == BBQ for one in numbers) else "3"
+    return "3" if found & {*WITH_TRUTH} else "4"
 
 
 def _categories(numbers: Sequence[Number]) -> set[str]:
