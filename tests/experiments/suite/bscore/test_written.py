@@ -125,7 +125,7 @@ def test_what_cannot_be_parsed_is_counted_and_is_in_no_denominator(written_table
     shares = [np.mean([i >= 0 for i in single]) for _, single, _ in kept.values()]
     assert found["coverage_single", "all"].score.estimate == pytest.approx(np.mean(shares))
     verdict = next(one for one in verdicts(numbers) if one.method == "words written")
-    assert verdict.passed  # nine in ten can be parsed
+    assert verdict.passed  # more than half can be parsed
     sizes = {len(choice.options) for choice, *_ in kept.values() if choice.category == "random"}
     third = published[(published["table"] == "F3") & (published["method"] == "words written")]
     assert {int(column.split()[0]) for column in third["column"]} == sizes
