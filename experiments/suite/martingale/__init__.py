@@ -58,10 +58,11 @@ class Martingale(Experiment):
 
     def settle(self, config: MartingaleConfig, lm: LanguageModel) -> tuple[MartingaleConfig, Mapping[str, Any]]:
         """Raises UserError, before anything is read, if a judge is asked for and none is named."""
-        if config.judged and not config.stated.judges:
+        if config.requires_judge and not config.stated.judges:
             raise UserError(
                 "stated.judges: none is named, and this design has a judge read the beliefs; name one at least as "
-                "strong as the model (-o 'stated.judges={Qwen/Qwen3-4B: {query: trajectory}}'), or set judged=false"
+                "strong as the model (-o 'stated.judges={Qwen/Qwen3-4B: {query: trajectory}}'), or set "
+                "requires_judge=false"
             )
         return config, {}
 

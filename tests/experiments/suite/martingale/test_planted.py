@@ -298,9 +298,9 @@ def test_the_papers_setups_have_its_names_its_means_and_its_regressions(configur
 
 
 def test_a_design_with_a_judge_asks_for_one(configured: Any) -> None:
-    experiment, config = configured("judged=true", "stated.judges={}")
+    experiment, config = configured("requires_judge=true", "stated.judges={}")
     with pytest.raises(UserError, match=r"stated\.judges: none is named") as caught:
         experiment.settle(config, None)
     assert "\n" not in str(caught.value)
     assert load_config("martingale")[1].stated.judges == {}
-    assert load_config("martingale-paper")[1].model_dump()["judged"]
+    assert load_config("martingale-paper")[1].model_dump()["requires_judge"]
