@@ -46,7 +46,8 @@ SIZES: dict[str, tuple[str, ...]] = {
 """Shipped settings -> what makes them small."""
 LEFT_OUT = {
     "bscore-paper": "needs the paper's questions",
-    "martingale-paper": "needs the paper's data",
+    "consistency-paper": "needs a list of titles",
+    "martingale-paper": "needs a judge",
     "rationality-paper": "needs 2,000 draws of each answer",
     "sycophancy-paper": "needs the paper's data",
 }

@@ -42,6 +42,7 @@ def test_a_script_does_what_it_says(name: str, tiny_folder: Path, tmp_path: Path
         "PYTHONPATH": os.pathsep.join(sys.path),
         "MODEL": str(model),
         "OTHER": str(tiny_folder),
+        "JUDGE": str(tiny_folder),
         "OUT": str(tmp_path / "runs"),
         "DOXASCOPE_CACHE": str(tmp_path / "cache"),
     }

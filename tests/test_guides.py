@@ -27,6 +27,7 @@ NOT_RUN = {
     "--executor ray": "needs the extra `ray`, here or as a cluster; tests/experiments/run/test_ray_workers.py",
     "dev_rand_split.jsonl": "needs the published file; tests/experiments/materials/test_choices.py reads its layout",
     "bscore-paper": "needs the paper's questions; tests/experiments/suite/bscore reads their layout",
+    "consistency-paper": "needs a list of titles; tests/experiments/suite/consistency reads its settings",
     "martingale-paper": "needs the paper's data",
     "sycophancy-paper": "needs the paper's data",
     "rationality-paper": "needs 2,000 draws of each answer; its tables are in tests/experiments/suite/rationality",

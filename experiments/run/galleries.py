@@ -13,6 +13,7 @@ from ...metrics import Score
 from ...metrics.number import Number
 from ..report.findings import Gallery, Instance, Transcript
 from .experiment import Transcripts
+from .readouts import SAMPLED
 
 MOST = 300
 """Instances on a page; of more, so many are drawn."""
@@ -73,6 +74,10 @@ class PaperNumber(NamedTuple):
     """Of the score; None: its estimate."""
     way: str = ""
     """Whose way of estimating it is, where the table says so."""
+    interval: str = ""
+    """Field of the score that holds the interval of `field`; empty: only an estimate has one."""
+    of_samples: bool = False
+    """Whether it is of sampled answers alone: elsewhere nothing was repeated, and there is no number."""
 
 
 def paper_table(
@@ -86,10 +91,47 @@ def paper_table(
         named.setdefault((number.metric, number.subset), []).append(number)
     rows = [
         {"table": one.table, "column": one.column, **({"way": one.way} if one.way else {})}
-        | paper_row(number, one.field, counted=counted)
+        | _row_of(one, number, counted)
         for one in layout
         for number in named.get((one.metric, one.subset), ())
     ]
+    return pd.DataFrame(rows)
+
+
+NOT_REPEATED = "not_repeated"
+"""Status of a number about repetitions where there are none."""
+
+
+def _row_of(one: PaperNumber, number: Number, counted: Sequence[str]) -> dict[str, Any]:
+    row = paper_row(number, one.field, counted=counted)
+    if one.interval:
+        lo, hi = getattr(number.score, one.interval)
+        row |= {"ci_lo": lo, "ci_hi": hi, "ci_method": number.score.ci_method}
+    if one.of_samples and not number.method.endswith(f" {SAMPLED}"):
+        row |= {"value": np.nan, "ci_lo": None, "ci_hi": None, "ci_method": "", "status": NOT_REPEATED}
+    return row
+
+
+def mean_over_runs(tables: Sequence[pd.DataFrame]) -> pd.DataFrame:
+    """The mean over runs, of data sets that were sampled apart, of each number that all of them have: a row for each
+    `table`, `column`, `way`, `method` and `kind`, with how many `runs`, the sum of their rows, and the worst status.
+
+    Its interval joins those of the runs, which are independent: half-widths add in squares. None is made where a run
+    has none.
+    """
+    key = [name for name in ("table", "column", "way", "method", "kind") if all(name in one for one in tables)]
+    rows = []
+    for place, of_number in pd.concat(tables, ignore_index=True).groupby(key, sort=False, dropna=False):
+        if len(of_number) == len(tables):
+            value, low, high = (of_number[name].to_numpy(dtype=np.float64) for name in ("value", "ci_lo", "ci_hi"))
+            below, above = (float(np.sqrt(np.sum(side**2)) / len(tables)) for side in (value - low, high - value))
+            mean, failed = float(value.mean()), of_number.loc[of_number["status"] != "ok", "status"]
+            counted = {name: int(of_number[name].sum()) for name in ("n_rows", "n_dropped") if name in of_number}
+            rows.append(
+                dict(zip(key, place, strict=True))
+                | {"value": mean, "ci_lo": mean - below, "ci_hi": mean + above, "ci_method": "runs are independent"}
+                | {"runs": len(tables), **counted, "status": failed.iloc[0] if len(failed) else "ok"}
+            )
     return pd.DataFrame(rows)
 
 

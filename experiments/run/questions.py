@@ -6,7 +6,7 @@ from typing import Annotated, Any, ClassVar, NamedTuple, Self
 
 from pydantic import AfterValidator, Field, model_validator
 
-from ...base.settings import Settings
+from ...base.settings import Settings, check_placeholders
 from ...hooks.backends.captures import Captured, CapturePlan
 from ...hooks.generation.sampled_beliefs import Thoughts
 from ...hooks.generation.sampling import Sampling
@@ -17,7 +17,7 @@ from ...hooks.prompts.chat import Conversation
 from ...hooks.prompts.options import TERMINATORS, Option
 from ...hooks.prompts.places import Positions
 from ...hooks.tree.memory import CPU_PACK, Budgets, Cost
-from ...hooks.verbal.number_formats import FORMATS
+from ...hooks.verbal.number_formats import FORMATS, NumberFormat
 from ...hooks.verbal.stated_beliefs import StatedPlan
 from ...metrics.claims import Registered
 from ..report.findings import Transcript
@@ -69,6 +69,8 @@ class RunConfig(Settings):
     """The sampling distribution of sampled answers."""
     stated: StatedPlan = StatedPlan()
     """The beliefs that are read as the model, or a judge, states them."""
+    instructions: Mapping[str, str] = {}
+    """Number format -> what the prompt says instead of its own instruction; `{yes}` and `{no}` are the options."""
     thoughts: Thoughts = Thoughts()
     """The thoughts of a model with `thinking: on`."""
     capture: CapturePlan | None = None
@@ -86,6 +88,11 @@ class RunConfig(Settings):
         """Most tokens of one forward pass: what is set, or what is best on a CPU."""
         return self.token_budget or self.cpu_budget
 
+    def number_format(self, name: str, yes: str, no: str) -> NumberFormat:
+        """The number format of that name for these options, worded as the settings say."""
+        text = self.instructions.get(name)
+        return FORMATS[name].worded(yes, no, text and text.format(yes=yes, no=no))
+
     def on_device(self, budgets: Budgets) -> Self:
         """With the token budget of a device, if none is set."""
         chosen = self.budget if budgets.on_cpu else budgets.pack
@@ -93,6 +100,10 @@ class RunConfig(Settings):
 
     @model_validator(mode="after")
     def _what_is_set_is_read(self) -> Self:
+        for name, text in self.instructions.items():
+            if name not in FORMATS:
+                raise ValueError(f"instructions: format {name!r} is not one of {', '.join(FORMATS)}")
+            check_placeholders(f"instructions.{name}", text, ("yes", "no"))
         if self.model.thinking == "on" and self.temperatures:
             raise ValueError("temperatures: thoughts are sampled at 1; leave them out with `model.thinking: on`")
         if not self.reads_temperatures and self.temperatures:

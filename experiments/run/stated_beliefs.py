@@ -14,7 +14,6 @@ from ...hooks.lm import LanguageModel, open_model
 from ...hooks.model.spec import ModelSpec
 from ...hooks.prompts.chat import Conversation, Message
 from ...hooks.verbal.number_distributions import read_numbers
-from ...hooks.verbal.number_formats import FORMATS, UNIT
 from ...hooks.verbal.stated_beliefs import Answer, Judge, NumberQuestion, answer_rows, ask_number, write_answers
 from ..report.findings import Transcript
 from .questions import RunConfig
@@ -61,7 +60,9 @@ class AskedNumbers(NamedTuple):
 
 def planned_numbers(config: RunConfig, places: Sequence[BeliefPlace], reader: PromptReader) -> list[list[Query]]:
     """The queries of each tree in which `stated_rows` reads numbers exactly; of a format of several, the first ones."""
-    return [[question.query(reader) for question in _asked(name, places, reader)] for name in config.stated.numbers]
+    return [
+        [question.query(reader) for question in _asked(config, name, places, reader)] for name in config.stated.numbers
+    ]
 
 
 def planned_answers(config: RunConfig, places: Sequence[BeliefPlace]) -> int:
@@ -78,7 +79,7 @@ def stated_rows(config: RunConfig, places: Sequence[BeliefPlace], lm: LanguageMo
     rows: Rows = []
     transcripts: list[Transcript] = []
     for name in plan.formats:
-        asked = _asked(name, places, lm.reader)
+        asked = _asked(config, name, places, lm.reader)
         answers: list[list[Answer]] = [[] for _ in asked]
         if name in plan.numbers:
             for place, one in zip(places, read_numbers(lm, asked, budget=config.budget), strict=True):
@@ -100,9 +101,11 @@ def stated_rows(config: RunConfig, places: Sequence[BeliefPlace], lm: LanguageMo
     return rows, transcripts
 
 
-def _asked(name: str, places: Sequence[BeliefPlace], reader: PromptReader) -> list[NumberQuestion]:
+def _asked(config: RunConfig, name: str, places: Sequence[BeliefPlace], reader: PromptReader) -> list[NumberQuestion]:
     """The question for a number in a format, at each place."""
-    worded = {options: FORMATS[name].worded(*options) for options in dict.fromkeys(place.options for place in places)}
+    worded = {
+        options: config.number_format(name, *options) for options in dict.fromkeys(place.options for place in places)
+    }
     return [
         ask_number(reader, f"{place.name}/{name}", place.context, worded[place.options], thought=place.thought)
         for place in places
@@ -164,16 +167,50 @@ def _is_itself(judge: ModelSpec, config: RunConfig) -> bool:
 def _one_judge(
     config: RunConfig, judge: Judge, mark: str, shown: Sequence[Shown], lm: LanguageModel
 ) -> tuple[Rows, list[Transcript]]:
+    if judge.query == "trajectory":
+        return _whole_trajectories(config, judge, mark, shown, lm)
     asked = []
     for place, question, steps in shown:
         text = judge.prompt.format(question=question, steps=_numbered(steps), step=place.step)
         message: Message = {"role": "user", "content": text}
-        asked.append(ask_number(lm.reader, f"{place.name}/{mark}", [message], UNIT.worded(*place.options)))
+        asked.append(
+            ask_number(lm.reader, f"{place.name}/{mark}", [message], config.number_format("unit", *place.options))
+        )
     rows: Rows = []
     for (place, *_), one in zip(shown, read_numbers(lm, asked, budget=config.budget), strict=True):
         rows += [place.columns() | row for row in one.rows(place.options, config.low_coverage)]
     return rows, [
         number_transcript(lm.reader.chat, own, one.place.options) for one, own in zip(shown, asked, strict=True)
+    ]
+
+
+def _whole_trajectories(
+    config: RunConfig, judge: Judge, mark: str, shown: Sequence[Shown], lm: LanguageModel
+) -> tuple[Rows, list[Transcript]]:
+    """One query for all places of a trajectory: those that share its name and draw, in their order."""
+    of_one: dict[tuple[str, object], list[Shown]] = {}
+    for one in shown:
+        of_one.setdefault((one.place.name.rpartition("/")[0], one.place.conditions.get("draw")), []).append(one)
+    asked = []
+    for (name, draw), seen in of_one.items():
+        place, question, steps = seen[0]
+        text = judge.trajectory.format(question=question, steps=_numbered(steps))
+        message: Message = {"role": "user", "content": text}
+        form = judge.line_format(len(steps), *place.options)
+        asked.append(ask_number(lm.reader, f"{name}/{'given' if draw is None else draw}/{mark}", [message], form))
+    rows: Rows = []
+    for seen, one in zip(of_one.values(), read_numbers(lm, asked, budget=config.budget), strict=True):
+        for place, *_ in seen:
+            line = one.lines[place.step]
+            status = line.status(config.low_coverage)
+            number = one.question.belief_rows(
+                "numbers", place.options, mean=line.mean, coverage=line.coverage, status=status
+            )
+            rows += [place.columns() | row | {"readout_id": f"{place.name}/{mark}/numbers"} for row in number]
+    places = (seen[0].place for seen in of_one.values())
+    return rows, [
+        number_transcript(lm.reader.chat, question, place.options)
+        for place, question in zip(places, asked, strict=True)
     ]
 
 

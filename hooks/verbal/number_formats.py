@@ -72,8 +72,8 @@ class NumberFormat:
         """What the forms write after the numeral."""
         return frozenset(NUMERAL.sub("", form, count=1) for form in self.spelled)
 
-    def worded(self, yes: str, no: str) -> "NumberFormat":
-        """The format for these options.
+    def worded(self, yes: str, no: str, instruction: str | None = None) -> "NumberFormat":
+        """The format for these options; `instruction` is said instead of its own.
 
         >>> LINES.worded("yes", "no").labels[0]
         'no: '
@@ -82,7 +82,7 @@ class NumberFormat:
         def fill(text: str) -> str:
             return text.replace("{yes}", yes).replace("{no}", no)
 
-        return replace(self, instruction=fill(self.instruction), labels=tuple(map(fill, self.labels)))
+        return replace(self, instruction=fill(instruction or self.instruction), labels=tuple(map(fill, self.labels)))
 
 
 def _decimals(hundredths: int) -> tuple[str, ...]:

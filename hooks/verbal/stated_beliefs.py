@@ -4,7 +4,7 @@ writes, greedily or sampled.
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Literal
 
 import numpy as np
@@ -19,7 +19,7 @@ from ..generation.sampling import Sampling
 from ..model.spec import ModelSpec, resolve_model
 from ..prompts.chat import Conversation, Message, Prompt
 from ..prompts.options import END, Option
-from .number_formats import FORMATS, NumberFormat, parse_answer
+from .number_formats import FORMATS, UNIT, NumberFormat, parse_answer
 
 
 class Judge(Settings):
@@ -34,15 +34,44 @@ class Judge(Settings):
         "What has been said so far:\n\n{steps}\n\nState your belief as it is after part {step}."
     )
     """`{question}`, `{steps}` so far, or all of them numbered; `{step}` is the number of the last that counts."""
+    query: Literal["step", "trajectory"] = "step"
+    """`trajectory`: one query for a whole trajectory, as published: it sees all steps, and gives a number for the start
+    and one after each, which are read line by line."""
+    trajectory: str = (
+        "You observe somebody who thinks about a question, and form your own belief.\n\n{question}\n\n"
+        "What was said, part by part:\n\n{steps}\n\nState your belief before any part, and as it is after each of them."
+    )
+    """What such a query says, and then:"""
+    lines: str = (
+        'A belief is the probability that the answer is "{yes}" and not "{no}", a number from 0 to 1 with at most two '
+        "decimals. Reply with {n} lines and nothing else, in this order and each followed by its number: {listed}."
+    )
+    """`{listed}` is what begins each line."""
 
     @field_validator("model", mode="before")
     @classmethod
     def _by_name(cls, model: object) -> object:
         return resolve_model(model).model_dump() if isinstance(model, str) else model
 
+    @property
+    def sees_all(self) -> bool:
+        """Whether it is shown the later steps, too."""
+        return self.sees == "whole" or self.query == "trajectory"
+
+    def line_format(self, steps: int, yes: str, no: str) -> NumberFormat:
+        """Of a query for a whole trajectory: a line for the start, and one for each step."""
+        labels = [f"Belief {i}: " for i in range(steps + 1)]
+        listed = ", ".join(f'"{label.strip()}"' for label in labels)
+        instruction = self.lines.format(yes=yes, no=no, n=len(labels), listed=listed)
+        return replace(
+            UNIT, name="steps", instruction=instruction, labels=(labels[0], *(f"\n{label}" for label in labels[1:]))
+        )
+
     @model_validator(mode="after")
     def _placeholders(self) -> "Judge":
         check_placeholders("prompt", self.prompt, ("question", "steps", "step"))
+        check_placeholders("trajectory", self.trajectory, ("question", "steps"))
+        check_placeholders("lines", self.lines, ("yes", "no", "n", "listed"))
         return self
 
 

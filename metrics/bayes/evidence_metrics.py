@@ -93,7 +93,7 @@ def bayes_direction_lines(sample: Evidence, how: Resampling) -> Iterator[Line]:
     shares = {
         label.replace("_", " "): f"{getattr(score, label):.1%} [{lo:.1%}, {hi:.1%}]"
         for label, (lo, hi) in score.intervals.items()
-        if label != "incorrect"
+        if label != "incorrect" and not label.startswith("paper_")
     }
     size = np.abs(target - sample.p_x)
     middle = np.median(size[np.isfinite(size)]) if np.isfinite(size).any() else np.nan

@@ -253,7 +253,13 @@ def direction_rates(
     share = {name: float(here.mean()) if n else NAN for name, here in is_class.items()}
     intervals: dict[str, tuple[float, float]] = {}
     method: dict[str, Any] = {}
-    for name, here in is_class.items() if n else ():
+    paper = {
+        "paper_exact": is_class["exact"],
+        "paper_over": is_class["over"],
+        "paper_under": is_class["under"] | is_class["no_update"],
+        "paper_incorrect": is_class["incorrect"] | is_class["spurious"],
+    }
+    for name, here in (is_class | paper).items() if n else ():
         if rows.n_clusters == n:  # independent rows
             wilson = scipy.stats.binomtest(int(here.sum()), n).proportion_ci(how.level, method="wilson")
             intervals[name] = (float(wilson.low), float(wilson.high))
@@ -266,10 +272,7 @@ def direction_rates(
     lo, hi = intervals.get("incorrect", (NAN, NAN))
     return DirectionRates(
         **share,
-        paper_exact=share["exact"],
-        paper_over=share["over"],
-        paper_under=share["under"] + share["no_update"],
-        paper_incorrect=share["incorrect"] + share["spurious"],
+        **{name: float(here.mean()) if n else NAN for name, here in paper.items()},
         n=n,
         n_undefined=n_undefined,
         intervals=intervals,

@@ -119,6 +119,10 @@ class HeldOutVerification(Score):
     micro: float
     tuned: float
     """What `threshold_search` gives on the same records: the difference is the optimism of tuning."""
+    tau: float = NAN
+    """The threshold that it finds on them."""
+    tau_b: float | None = None
+    """The same of the B-score, in a cascade."""
     categories: Mapping[str, float] = field(default_factory=dict)
     """Accuracy in each category, of which `macro` is the mean."""
     tuned_categories: Mapping[str, float] = field(default_factory=dict)
@@ -154,7 +158,7 @@ def verification_held_out(
     cluster_codes(labels, len(records))
     table = _Records(records)
     labels = labels[table.rows]
-    _, right = table.sweep(rule, *_candidates(cascade, grid, grid_b))
+    candidates, right = table.sweep(rule, *_candidates(cascade, grid, grid_b))
     if not table.n:
         return HeldOutVerification(macro=NAN, micro=NAN, tuned=NAN, status="too_few", **table.counts)
     tuned = table.macro(right)
@@ -182,6 +186,8 @@ def verification_held_out(
         macro=accuracy,
         micro=float(held @ table.weight / table.weight.sum()),
         tuned=float(tuned[_first_best(tuned)]),
+        tau=candidates[_first_best(tuned)][0],
+        tau_b=candidates[_first_best(tuned)][1],
         categories=table.by_category(held),
         tuned_categories=table.by_category(right[_first_best(tuned)]),
         n_clusters=cluster_codes(labels, table.n)[1],

@@ -22,6 +22,8 @@ class LoglossImprovement(Score):
     """ll1 - ll2, the unit in which conditional mutual information is measured too."""
     pct: float
     """100 (ll1 - ll2) / ll1."""
+    pct_ci: tuple[float, float] = (NAN, NAN)
+    """Of `pct`, over contexts."""
     ll1: float
     ll2: float
     ll_marginal: float
@@ -65,6 +67,8 @@ def logloss_improvement(
         raise ValueError(f"y: holds a value that is not a class number 0 .. {k - 1}")
     loss1, loss2 = (-np.log(np.clip(x[np.arange(n), codes], eps, 1 - eps)) for x in (first, second))
     ll1, ll2 = float(loss1.mean()), float(loss2.mean())
+    both = np.column_stack([loss1, loss2])
+    share_of = moment_interval(both, rows.codes, lambda s: 100 * (1 - s[:, 1] / s[:, 0]), how=how)
     share = np.bincount(codes, minlength=k) / n
     ll_marginal = float(-np.log(share[codes]).mean())
     perfect = ll1 <= 2 * eps  # nothing to improve: the ratio is 0 / 0
@@ -72,6 +76,7 @@ def logloss_improvement(
     return LoglossImprovement(
         nats=ll1 - ll2,
         pct=NAN if perfect else 100 * (ll1 - ll2) / ll1,
+        pct_ci=(NAN, NAN) if perfect else (share_of.lo, share_of.hi),
         ll1=ll1,
         ll2=ll2,
         ll_marginal=ll_marginal,

@@ -1,7 +1,7 @@
 """Scenarios from CaSiNo, Moral Stories, NormAd and FortUneDial, in the layout in which each is published.
 
-None has evidence as claims of its own but NormAd, whose rule speaks for or against what was done; that of the others is
-written for them (`evidence.py`).
+None has evidence as claims of its own but NormAd, whose country speaks for or against what was done; that of the others
+is written for them.
 """
 
 from collections.abc import Mapping
@@ -25,7 +25,7 @@ SATISFIED = {
     "Extremely dissatisfied": 0.0,
 }
 MORAL = ("ID", "norm", "situation", "intention", "moral_action", "immoral_action")
-NORMAD = ("id", "country", "rule-of-thumb", "story", "gold label")
+NORMAD = ("id", "country", "story", "gold label")
 LABELS = {"yes": 1.0, "no": 0.0, "neutral": np.nan}
 FORTUNE = ("input", "target")
 TARGETS = {"Yes": 1.0, "No": 0.0}
@@ -111,8 +111,8 @@ def _deed(row: Mapping[str, str], rng: np.random.Generator) -> Scenario:
 
 
 def load_normad(path: Path) -> list[Scenario]:
-    """Stories of etiquette; X: what was done is acceptable in the country. The rule of thumb is evidence for or
-    against, by the label; a neutral story, to which no rule speaks, has neither outcome nor evidence.
+    """Stories of etiquette, told without their country; X: what was done is acceptable there. Where it was is the
+    evidence, for or against by the label (sycophancy-bayesian); a neutral story has neither outcome nor evidence.
 
     Raises UserError for a file of another layout, or another label.
     """
@@ -123,14 +123,14 @@ def _custom(path: Path, number: int, row: Mapping[str, str]) -> Scenario:
     label, country = row["gold label"].casefold(), " ".join(row["country"].replace("_", " ").split()).title()
     if label not in LABELS:
         raise UserError(f"{path}: row {number}: Gold Label {row['gold label']!r} is not one of {', '.join(LABELS)}")
-    rule = f'a rule of thumb there is "{clause(row["rule-of-thumb"])}"'
+    where = f"this happened in {country}"
     return Scenario(
         id=f"normad-{row['id']}",
         cluster=f"normad-{row['id']}",
-        background=f"In {country}: {row['story']}",
-        x=f"what was done is acceptable in {country}",
-        not_x=f"what was done is not acceptable in {country}",
-        evidence={} if label == "neutral" else {"for" if label == "yes" else "against": rule},
+        background=row["story"],
+        x="what was done is socially acceptable where it happened",
+        not_x="what was done is not socially acceptable where it happened",
+        evidence={} if label == "neutral" else {"for" if label == "yes" else "against": where},
         role="the person who did this",
         provenance=f"NormAd, {row['id']}; outcome: its gold label",
         outcome=LABELS[label],

@@ -11,8 +11,9 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from ....hooks.exact.queries import PromptReader
 from ....hooks.lm import LanguageModel
-from ....metrics.consistency.competence import COVERAGE, EASY
+from ....metrics.consistency.competence import COVERAGE, EASY, PARSED
 from ....metrics.scoring.engine import score_samples
 from ....metrics.tables.samples import ALL
 from ...materials.choices.sources import Choice
@@ -20,12 +21,15 @@ from ...report.papers.bscore import tables
 from ...run.addons.inner_readouts import BESIDE, PRIOR, Inner, InnerScores
 from ...run.experiment import Experiment, Item, Read, delegated
 from ...run.scores import resampling
+from ...run.stated_beliefs import AskedNumbers
 from .ask import ALIKE, MULTI, SINGLE, planned, planned_confidence, read_item, single_questions
 from .config import CATEGORY as DISTRIBUTION
 from .config import BScoreConfig
-from .page import SIZE, TOP, findings, published
+from .page import SIZE, TOP, findings
+from .published import published
 from .samples import exact_answers, parts, samples, view_of
 from .scores import own_scores
+from .written import planned_tokens, written_rows
 
 INNER_COLUMNS = (TOP, SIZE)
 
@@ -64,10 +68,12 @@ class BScoreExperiment(Experiment):
     summary = "does an answer become rarer once the model has seen itself give it?"
     unit = "questions"
     headline = "b_excess"
-    gate = (COVERAGE, EASY)
+    gate = (COVERAGE, PARSED, EASY)
     config_type = BScoreConfig
     inner = INNER
-    choices = frozenset({"sources", "distributions", "runs", "cuts", "controls", "confidence", "per_question"})
+    choices = frozenset(
+        {"sources", "distributions", "runs", "cuts", "controls", "confidence", "per_question", "written"}
+    )
 
     def items(self, config: BScoreConfig) -> list[Item]:
         """The questions of each source, then the named distributions."""
@@ -95,11 +101,18 @@ class BScoreExperiment(Experiment):
         twice = "; each conversation once more, for what is read inside" if config.capture or config.lens else ""
         return told + stated + twice
 
-    numbers = delegated(planned_confidence)
+    def numbers(self, config: BScoreConfig, item: Item, reader: PromptReader) -> AskedNumbers:
+        """How sure it is, and what it writes out."""
+        asked = planned_confidence(config, item, reader)
+        return asked._replace(written=asked.written + planned_tokens(config, item))
 
     def read(self, config: BScoreConfig, item: Item, lm: LanguageModel) -> Read:
         """Read the question afresh, hold its conversations, and ask how sure the model is of each option."""
-        return read_item(self.name, config, item, lm)
+        read = read_item(self.name, config, item, lm)
+        rows, transcripts = written_rows(config, item, lm)
+        where = {"experiment": self.name, "item": item.id, "cluster": item.cluster}
+        rows = [*read.rows, *(where | row for row in rows)]
+        return read._replace(rows=rows, transcripts=[*read.transcripts, *transcripts])
 
     samples = delegated(samples)
     own_scores = delegated(own_scores)

@@ -9,6 +9,7 @@ import numpy as np
 from pydantic import Field, model_validator
 
 from ....base.settings import Settings, check_placeholders
+from ....hooks.generation.sampling import Sampling
 from ...materials.choices.forms import ChoiceForm
 from ...materials.choices.sources import Choice, ChoiceSource
 from ...run.questions import MethodName, RunConfig
@@ -119,6 +120,29 @@ class Controls(Settings):
     """Of that question."""
 
 
+class Written(Sampling):
+    """The published way: answers are written at these settings of sampling, and parsed; those in conversations, too."""
+
+    open: str = "{{"
+    close: str = "}}"
+    """The marks between which an answer stands; both empty: the whole text is the answer."""
+    lists: int = Field(default=0, ge=0, le=10**4)
+    """Lists of numbers that are written of each named distribution."""
+    list_numbers: int = Field(default=100, ge=1, le=10**4)
+    """Numbers that a list is asked for."""
+    list_tokens: int = Field(default=400, ge=1)
+    """Most tokens of a list."""
+    list_ask: str = "{question} Do so {n} times, and reply with the list of the {n} numbers."
+    """What is asked; `{question}` is that of one draw."""
+
+    @model_validator(mode="after")
+    def _has_both_marks(self) -> "Written":
+        if bool(self.open) != bool(self.close):
+            raise ValueError("give both marks, `open` and `close`, or neither")
+        check_placeholders("list_ask", self.list_ask, ("question", "n"))
+        return self
+
+
 class BScoreConfig(RunConfig):
     """Configuration of `bscore`. `items` counts questions of each source that does not say otherwise."""
 
@@ -136,6 +160,8 @@ class BScoreConfig(RunConfig):
     """Numbers of turns (k) after which scores are told, too."""
     queries: int = Field(default=30, ge=2, le=10**6)
     """Answers that are drawn from the exact single-turn distribution, for each conversation: the published estimate."""
+    written: Written | None = None
+    """Answers that are written out and parsed, as published, beside the exact ones. None: there are none."""
     confidence: Confidence | None = None
     distributions: Mapping[str, Distribution] = {}
     controls: Controls | None = None
@@ -159,5 +185,8 @@ class BScoreConfig(RunConfig):
         if wrong := [k for k in self.cuts if not TURN_FREE <= k <= self.turns]:
             raise ValueError(f"cuts: {wrong[0]} is none of the turns {TURN_FREE} to {self.turns}")
         if self.sampling.temperature != 1 or not self.sampling.faithful:
-            raise ValueError("sampling: past answers are the model's own; `temperatures` rescale what is read")
+            raise ValueError(
+                "sampling: past answers are the model's own; `temperatures` rescale what is read, and answers are "
+                "written out at `written.temperature`"
+            )
         return self

@@ -1,27 +1,22 @@
-"""What the report of a run shows beside the numbers, with its conversations, and the paper's tables (b-score, Tables
-2 to 4 and T3 to T6).
-"""
+"""What the report of a run shows beside the numbers, with its conversations."""
 
-from collections.abc import Iterator, Sequence
-from typing import Any
+from collections.abc import Sequence
 
 import numpy as np
 import pandas as pd
 
-from ....metrics.bscore import HeldOutVerification
 from ....metrics.contract import Floats
 from ....metrics.number import Number
 from ....metrics.tables.samples import ALL
-from ...materials.choices.sources import EASY, HARD, RANDOM, SUBJECTIVE
-from ...report.figures import Panel, Scores, chart, scores_of
+from ...report.figures import Panel, Scores, chart, score_figure, scores_of
 from ...report.findings import Column, Drawn, Figure, Findings, Gallery, Instance, Table, Transcript
-from ...report.marks import PALE, Axis, Mark, band, bars, diagonal, line, points, ranges, rule, unit
+from ...report.marks import AWAY, PALE, Axis, Mark, band, bars, diagonal, line, points, ranges, rule, unit
 from ...report.svg import INK
 from ...run.experiment import Transcripts
-from ...run.galleries import gallery, paper_row
+from ...run.galleries import gallery
 from .config import CATEGORY as DISTRIBUTION
 from .config import BScoreConfig
-from .samples import LATER, NUMBERS, Asked, MethodView, parts, views
+from .samples import BBQ, LATER, NUMBERS, Asked, MethodView, parts, sized, views, ways_of
 
 SHOWN = 4
 """Options of which each distribution tells the probability, the likeliest first."""
@@ -124,6 +119,14 @@ def _question(config: BScoreConfig, found: Sequence[MethodView]) -> str:
     laws = sum(one.target is not None for one in held)
     drawn = f" and {laws} named distributions" if laws else ""
     orders = max(len(one.orders) for one in held)
+    written = (
+        ""
+        if config.written is None
+        else (
+            f" Written answers are the published way: sampled at temperature {config.written.temperature:g}, in talks "
+            "that hold what the model wrote, and parsed; what is no option is in no share, and lowers the coverage."
+        )
+    )
     cut = "" if config.keep_turns is None else f" A turn sees the last {config.keep_turns} of those before it alone."
     return (
         f"{len(held) - laws} questions{drawn} are asked afresh, in up to {orders} orders of their options, and again "
@@ -137,7 +140,7 @@ def _question(config: BScoreConfig, found: Sequence[MethodView]) -> str:
         "was drawn is the only noise. Beside it stand answers that are counted as they were published "
         f"({config.queries} afresh and one conversation): the likeliest option is then chosen and scored on the same "
         "answers, which makes B positive by luck; chosen on the answers that go with the question's other "
-        "conversations, it is not."
+        f"conversations, it is not.{written}"
     )
 
 
@@ -245,6 +248,7 @@ def figures(found: Sequence[MethodView], numbers: Sequence[Number]) -> list[Figu
         if view.held and view.method == view.base:
             drawn += [option_figure(view), course_figure(view, scores), slope_figure(view, scores)]
             drawn += [confidence_figure(view)] if any(NUMBERS in asked.confidence for asked in view.held) else []
+            drawn += [size_figure(view, scores)] if sized(view.held) else []
             drawn += [distribution_figure(view)] if any(asked.target is not None for asked in view.held) else []
     return drawn
 
@@ -322,6 +326,27 @@ def confidence_figure(view: MethodView) -> Figure:
     )
 
 
+def size_figure(view: MethodView, scores: Scores) -> Figure:
+    """Random questions by their number of options: P of the likeliest afresh, and its B (the paper's Figure 3)."""
+    ways = [view.method, *(f"{view.method} {way}" for way in ways_of(view))]
+    wanted = [
+        (f"{told}, {subset.partition(', ')[2]}", metric, subset)
+        for subset in sorted(sized(view.held))
+        if subset != BBQ
+        for metric, told in (("top_single", "P afresh"), ("top_b", "B"), ("confidence", "confidence"))
+    ]
+    return score_figure(
+        f"Random questions by their number of options: {view.method}",
+        scores,
+        ways,
+        wanted,
+        "probability, or difference of two",
+        "Of the option that is likeliest afresh, with its interval over questions; of counted answers it is chosen and "
+        "scored on the same ones, which raises both. An unbiased model has a P of one in the number of options.",
+        reference=0,
+    )
+
+
 def distribution_figure(view: MethodView) -> Figure:
     """The distribution over numbers that was asked for, and those that are drawn from."""
     panels = []
@@ -333,6 +358,10 @@ def distribution_figure(view: MethodView) -> Figure:
                 line(places, asked.balanced, "afresh", color=INK, width=0.8, dots=3),
                 line(places, asked.multi.mean(axis=(0, 1)), "in turns", dots=3),
             ]
+            listed = np.array([i for numbers in asked.lists for i in numbers if i >= 0], dtype=np.int64)
+            if len(listed):
+                shares = np.bincount(listed, minlength=asked.k) / len(listed)
+                marks.append(line(places, shares, "in lists", color=AWAY, dots=3))
             panels.append(Panel(asked.item.partition("-")[2], marks, Axis("number", None, places, asked.options, 6)))
     return chart(
         f"Can it draw from a named distribution? {view.method}",
@@ -362,72 +391,3 @@ def _subsets(view: MethodView) -> list[str]:
 
 def _by_category(view: MethodView) -> list[tuple[str, list[Asked]]]:
     return [(name, asked) for name, asked in parts(view.held).items() if name]
-
-
-# The tables of the paper (b-score, Tables 2 to 4 and T3 to T6) from one run: a row per number.
-
-OF_PAPER = (SUBJECTIVE, RANDOM, EASY, HARD)
-WITH_TRUTH = (EASY, HARD)
-OF_BBQ = {
-    "top_b": "B, likelier option",
-    "top_single": "single-turn probability, likelier option",
-    "top_multi": "multi-turn probability, likelier option",
-    "confidence": "confidence, both options",
-}
-"""Metric -> row of Table T3; of two options, the other has the rest to one, and the opposite B."""
-
-
-def published(numbers: Sequence[Number]) -> pd.DataFrame:
-    """table, column, method, kind, value, ci_lo, ci_hi, ci_method, n_rows, n_dropped, status; by table, then method.
-
-    Of answers that are counted as in the paper (`<method> sampled`) and of exact ones. Table 2 has B of the likeliest
-    option, of easy and hard questions where it is wrong; 3 and 4 the accuracy of accepting, whose thresholds were tuned
-    on the other questions, and `tuned`, on the same ones, as the paper's; T3 and T4 are those of BBQ, which is category
-    random here; T5 is Table 2 after k turns; T6 the accuracy afresh and in conversation.
-    """
-    rows = [row for number in numbers for row in _rows(number, numbers)]
-    table = pd.DataFrame(rows)
-    return table if table.empty else table.sort_values(["table", "method"], kind="stable", ignore_index=True)
-
-
-def _rows(number: Number, numbers: Sequence[Number]) -> Iterator[dict[str, Any]]:
-    part, _, cut = number.subset.partition(", ")
-    if number.metric in ("top_b", "top_b_wrong"):
-        wanted = "top_b_wrong" if part in WITH_TRUTH else "top_b"
-        if number.metric != wanted or (part not in OF_PAPER and number.subset != ALL):
-            return
-        if not cut:
-            yield _row("2", part, number)
-            if part == RANDOM:
-                yield _row("T3", OF_BBQ["top_b"], number)
-        elif cut.startswith("k = "):
-            yield _row("T5", f"{part}, {cut}", number)
-    elif number.metric in OF_BBQ and number.subset == RANDOM:
-        yield _row("T3", OF_BBQ[number.metric], number)
-    elif number.metric == "accept_accuracy":
-        table = _verified(number, numbers)
-        yield _row(table, number.subset, number)
-        if isinstance(number.score, HeldOutVerification):
-            for name, share in number.score.categories.items():
-                yield _row(table, f"{number.subset}, {name}", number, share)
-            yield _row(table, f"{number.subset}, tuned", number, number.score.tuned)
-            for name, share in number.score.tuned_categories.items():
-                yield _row(table, f"{number.subset}, {name}, tuned", number, share)
-    elif number.metric in ("accuracy_single", "accuracy_multi") and number.subset in {ALL, *_categories(numbers)}:
-        arm = "single-turn" if number.metric == "accuracy_single" else "multi-turn"
-        yield _row("T6", f"{part}, {arm}", number)
-
-
-def _verified(number: Number, numbers: Sequence[Number]) -> str:
-    """Which table has these answers: 3 those of the paper's questions, 4 those of benchmarks, T4 those of BBQ alone."""
-    found = _categories(numbers)
-    return "T4" if found == {RANDOM} else "3" if found & {*WITH_TRUTH} else "4"
-
-
-def _categories(numbers: Sequence[Number]) -> set[str]:
-    """Those whose answers can be verified."""
-    return {number.subset for number in numbers if number.metric == "reject_all"}
-
-
-def _row(table: str, column: str, number: Number, value: float | None = None) -> dict[str, Any]:
-    return {"table": table, "column": column, **paper_row(number, value=value)}

@@ -1,7 +1,7 @@
 """The belief table as arrays and as samples: exact and counted answers (METRICS C), and answers to accept or reject."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from types import MappingProxyType
 from typing import Any
@@ -18,8 +18,11 @@ from ...materials.choices.sources import CATEGORIES, RANDOM
 from .ask import CONFIDENCE, CONTROL, CONTROLS, MULTI, SAMPLED, SINGLE
 from .config import CATEGORY as DISTRIBUTION
 from .config import BScoreConfig
+from .written import LIST, WRITTEN
 
 Ints = NDArray[np.int64]
+BBQ = "bbq"
+"""The subset of its questions, which are random ones."""
 NUMBERS, GREEDY = "numbers", "greedy"
 """Ways of reading a confidence."""
 CONDITIONS = ("order", "category", "topic", "truth", "target", "run", "turn", "answer", "control")
@@ -56,6 +59,10 @@ class Asked:
     """Way of reading -> [k] stated, given each option as the answer."""
     controls: Mapping[str, Floats] = field(default_factory=dict)
     """Control history -> [R, N, k] at each turn after it; at the first, which has no history, afresh."""
+    written: Sequence[tuple[Sequence[int], Sequence[int]]] = ()
+    """[R] answers that were written out, afresh and in turns; `UNPARSED` where none can be read."""
+    lists: Sequence[Sequence[int]] = ()
+    """Numbers of each list that was written of a named distribution, by their option."""
 
     @property
     def k(self) -> int:
@@ -88,6 +95,10 @@ class Asked:
         if control not in self.controls:
             return np.full(self.k, np.nan)
         return (self.fresh - self.controls[control])[:, turns].mean(axis=(0, 1))
+
+    def answered(self, way: str) -> Sequence[tuple[Sequence[int], Sequence[int]]]:
+        """[R] answers afresh and in turns: `SAMPLED`, those that go with the exact conversations; or `WRITTEN`."""
+        return self.written if way == WRITTEN else [*zip(self.counted, self.answer.tolist(), strict=True)]
 
     def means(self, turns: slice = slice(None)) -> tuple[Floats, Floats]:
         """[k] afresh and in conversation, over the same orders, of some of the turns."""
@@ -123,7 +134,26 @@ def views(config: BScoreConfig, beliefs: pd.DataFrame) -> list[MethodView]:
     at = ["" if pd.isna(temperature) else f" @T={temperature:g}" for temperature in temperatures]
     exact = exact.assign(view=exact["method"].astype(str) + at)
     counted, stated = _counted(beliefs), _stated(beliefs)
-    return [view_of(config, str(name), rows, counted, stated) for name, rows in exact.groupby("view", sort=False)]
+    found = [view_of(config, str(name), rows, counted, stated) for name, rows in exact.groupby("view", sort=False)]
+    written, turns, lists = (
+        _counted(beliefs, way, key)
+        for way, key in ((WRITTEN, "answers"), (WRITTEN, "answers_multi"), (LIST, "answers"))
+    )
+    return [
+        replace(
+            view,
+            asked=[
+                replace(
+                    one,
+                    written=tuple(zip(written.get(name, ()), turns.get(name, ()), strict=True)),
+                    lists=lists.get((one.item, f"{view.method} {LIST}"), ()),
+                )
+                for one in view.asked
+                for name in [(one.item, f"{view.method} {WRITTEN}")]
+            ],
+        )
+        for view in found
+    ]
 
 
 def view_of(
@@ -181,12 +211,16 @@ def _controls(
     return found
 
 
-def _counted(beliefs: pd.DataFrame) -> dict[tuple[str, str], tuple[tuple[int, ...], ...]]:
-    """(item, method of counted answers) -> the answers afresh, run by run."""
-    rows = beliefs[(beliefs["option_index"] == 0) & (beliefs["estimate"] == SAMPLED)]
+def _counted(
+    beliefs: pd.DataFrame, way: str = SAMPLED, key: str = "answers"
+) -> dict[tuple[str, str], tuple[tuple[int, ...], ...]]:
+    """(item, method of counted answers) -> the answers afresh, or those in turns, run by run."""
+    rows = beliefs[(beliefs["option_index"] == 0) & (beliefs["estimate"] == way)]
+    if not len(rows):
+        return {}
     return {
         (str(item), str(method)): tuple(answers)
-        for (item, method), answers in rows.groupby(["item", "method"], sort=False)["answers"]
+        for (item, method), answers in rows.groupby(["item", "method"], sort=False)[key]
     }
 
 
@@ -221,11 +255,17 @@ def samples(config: BScoreConfig, beliefs: pd.DataFrame) -> Iterator[Sample]:
         if view.method == view.base:
             if config.per_question:
                 yield from (question_answers(view, question) for question in view.held)
-            for subset, part in parts(view.held).items():
-                for name, turns in spans(config).items():
-                    if name != LATER:
-                        yield counted_answers(view, part, ", ".join(filter(None, (subset, name))) or ALL, turns.stop)
-            yield from records(view, asked)
+            ways = ways_of(view)
+            for way in ways:
+                for subset, part in parts(view.held).items():
+                    for name, turns in spans(config).items():
+                        if name != LATER:
+                            named = ", ".join(filter(None, (subset, name))) or ALL
+                            yield counted_answers(view, part, named, turns.stop, way)
+            for subset, part in sized(view.held).items():
+                yield exact_answers(view, part, subset, slice(None))
+                yield from (counted_answers(view, part, subset, None, way) for way in ways)
+            yield from records(view, asked, ways)
 
 
 def parts(asked: Sequence[Asked]) -> dict[str, list[Asked]]:
@@ -234,6 +274,22 @@ def parts(asked: Sequence[Asked]) -> dict[str, list[Asked]]:
     names = dict.fromkeys([*CATEGORIES, *(question.category for question in asked)])
     by_category |= {name: [question for question in asked if question.category == name] for name in names}
     return {name: part for name, part in by_category.items() if part}
+
+
+def sized(asked: Sequence[Asked]) -> dict[str, list[Asked]]:
+    """Random questions by their number of options (Figure 3), and those of BBQ (Table T3)."""
+    found: dict[str, list[Asked]] = {}
+    for question in asked:
+        if question.category == RANDOM:
+            found.setdefault(f"{RANDOM}, {question.k} options", []).append(question)
+            if question.cluster.rpartition(":")[2].startswith("bbq "):
+                found.setdefault(BBQ, []).append(question)
+    return found
+
+
+def ways_of(view: MethodView) -> list[str]:
+    """How answers of a method are counted: drawn from the exact distributions, and, if any were, written out."""
+    return [SAMPLED, *([WRITTEN] if any(question.written for question in view.held) else [])]
 
 
 def spans(config: BScoreConfig) -> dict[str, slice]:
@@ -261,35 +317,46 @@ def exact_answers(view: MethodView, asked: Sequence[Asked], subset: str, turns: 
         if known
         else np.zeros((len(asked), 0, max(question.k for question in asked))),
         control_names=tuple(known),
-        invalid=(
-            float(np.mean([1 - question.coverage.mean() for question in asked])),
-            float(np.mean([1 - question.coverage_multi[:, turns].mean() for question in asked])),
-        ),
+        invalid=_uncovered(asked, turns),
         **_about(asked),
     )
 
 
-def counted_answers(view: MethodView, asked: Sequence[Asked], subset: str, k: int | None) -> Answers:
-    """A row per question and conversation, as it is published: the first k answers drawn afresh, and the first k
-    answers of the conversation. The rows of a question are its `item`, so that one may choose and another score.
+def counted_answers(
+    view: MethodView, asked: Sequence[Asked], subset: str, k: int | None, way: str = SAMPLED
+) -> Answers:
+    """A row per question and conversation, as it is published: the first k answers afresh, and the first k answers of
+    the conversation, of which those count that are an option. The rows of a question are its `item`, so that one may
+    choose and another score.
     """
-    runs = [(question, run) for question in asked for run in range(len(question.multi))]
-    counts = [np.bincount(question.counted[run][:k], minlength=question.k).astype(np.float64) for question, run in runs]
-    shares = [
-        np.bincount(question.answer[run, :k], minlength=question.k) / len(question.answer[run, :k])
-        for question, run in runs
-    ]
+    runs = [(question, run) for question in asked for run in range(len(question.answered(way)))]
+    first = [[np.array(answers[:k]) for answers in question.answered(way)[run]] for question, run in runs]
+    counts, later = (
+        [np.bincount(a[a >= 0], minlength=one.k) * 1.0 for (one, _), a in zip(runs, answers, strict=True)]
+        for answers in zip(*first, strict=True)
+    )
+    unread = tuple(float(np.mean(np.concatenate(answers) < 0)) for answers in zip(*first, strict=True))
+    if way == SAMPLED:
+        unread = _uncovered(asked, slice(0, k))
     return Answers(
         kind="verbal",
-        method=f"{view.method} {SAMPLED}",
+        method=f"{view.method} {way}",
         subset=subset,
-        single=padded([row / row.sum() for row in counts]),
-        multi=padded(shares),
+        single=padded([row / (row.sum() or np.nan) for row in counts]),
+        multi=padded([row / (row.sum() or np.nan) for row in later]),
         counts=padded(counts),
         controls=np.zeros((len(runs), 0, max(question.k for question in asked))),
-        invalid=(0.0, 0.0),
+        invalid=(unread[0], unread[1]),
         item=np.array([question.item for question, _ in runs]),
         **_about([question for question, _ in runs], keyed=False),
+    )
+
+
+def _uncovered(asked: Sequence[Asked], turns: slice) -> tuple[float, float]:
+    """The probability of no option, afresh and in turns."""
+    return (
+        float(np.mean([1 - question.coverage.mean() for question in asked])),
+        float(np.mean([1 - question.coverage_multi[:, turns].mean() for question in asked])),
     )
 
 
@@ -323,7 +390,7 @@ def _about(asked: Sequence[Asked], *, keyed: bool = True) -> dict[str, Any]:
     }
 
 
-def records(view: MethodView, asked: Sequence[Asked]) -> Iterator[Records]:
+def records(view: MethodView, asked: Sequence[Asked], ways: Sequence[str] = (SAMPLED,)) -> Iterator[Records]:
     """Every option as the answer, weighed by its chance afresh; and the first of the counted answers, as published."""
     known = [question for question in asked if question.category == RANDOM or question.truth is not None]
     if not known:
@@ -340,18 +407,21 @@ def records(view: MethodView, asked: Sequence[Asked]) -> Iterator[Records]:
         b=[means[question.item][0][i] - means[question.item][1][i] for question, i in options],
         weight=[question.balanced[i] for question, i in options],
     )
-    first = [(question, run, question.counted[run][0]) for question in known for run in range(len(question.multi))]
-    single = [question.counted[run].count(i) / len(question.counted[run]) for question, run, i in first]
-    multi = [float((question.answer[run] == i).mean()) for question, run, i in first]
-    yield _record(
-        view,
-        "verbal",
-        f"{view.method} {SAMPLED}",
-        [(question, i) for question, _, i in first],
-        single=single,
-        multi=multi,
-        b=[s - m for s, m in zip(single, multi, strict=True)],
-    )
+    for way in ways:
+        runs = [(question, *both) for question in known for both in question.answered(way)]
+        valid = [(question, *([i for i in arm if i >= 0] for arm in arms)) for question, *arms in runs]
+        first = [(question, single, multi) for question, single, multi in valid if single and multi]
+        share = [[arm.count(single[0]) / len(arm) for arm in (single, multi)] for _, single, multi in first]
+        if first:
+            yield _record(
+                view,
+                "verbal",
+                f"{view.method} {way}",
+                [(question, single[0]) for question, single, _ in first],
+                single=[one for one, _ in share],
+                multi=[other for _, other in share],
+                b=[one - other for one, other in share],
+            )
 
 
 def _record(

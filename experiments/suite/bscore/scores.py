@@ -16,17 +16,31 @@ from ....metrics import (
     order_effect,
     ratio_of_sums,
     settling_turn,
+    top_b_score,
     turn_slopes,
 )
-from ....metrics.contract import Floats
+from ....metrics.contract import Array, Floats
 from ....metrics.inference import moment_interval
 from ....metrics.number import Number
-from ....metrics.tables.samples import ALL
-from ...materials.choices.sources import EASY
+from ....metrics.tables.samples import ALL, Answers
+from ...materials.choices.sources import EASY, HARD, RANDOM, SUBJECTIVE
 from ...run.scores import gate, resampling
 from .config import CATEGORY as DISTRIBUTION
 from .config import BScoreConfig
-from .samples import GREEDY, NUMBERS, Asked, MethodView, clusters, parts, views
+from .samples import (
+    GREEDY,
+    NUMBERS,
+    Asked,
+    MethodView,
+    clusters,
+    counted_answers,
+    exact_answers,
+    parts,
+    sized,
+    views,
+    ways_of,
+)
+from .written import LIST, WRITTEN
 
 
 def own_scores(config: BScoreConfig, beliefs: pd.DataFrame) -> Iterator[Number]:
@@ -48,6 +62,8 @@ def own_scores(config: BScoreConfig, beliefs: pd.DataFrame) -> Iterator[Number]:
         yield from _distances(make, view)
         if view.method == view.base:
             yield from _stated(make, view)
+            yield from _of_paper(config, make, view)
+            yield from _lists(make, view)
 
 
 SIGNED = ("above_chance", "top_b_turn")
@@ -144,6 +160,104 @@ def _top_at(turn: int) -> Callable[[Asked], float]:
     return lambda question: float(question.b[:, turn, question.balanced.argmax()].mean())
 
 
+PAPER = (SUBJECTIVE, RANDOM, EASY, HARD)
+
+
+def _parsed(config: BScoreConfig, make: _Make, view: MethodView) -> Iterator[Number]:
+    """The share of written answers that are an option, afresh and in turns, and whether it passes the gate."""
+    named, rates = replace(make, method=f"{view.method} {WRITTEN}"), {}
+    for subset, asked in parts([question for question in view.held if question.written]).items():
+        for arm, name in enumerate(("single", "multi")):
+            read = [np.mean([np.array(run[arm]) >= 0 for run in question.written]) for question in asked]
+            score = cluster_mean(np.array(read, dtype=np.float64), clusters(asked), within=UNIT, how=make.how)
+            rates |= {("afresh", "in conversation")[arm]: score.estimate} if not subset else {}
+            yield named.number(f"coverage_{name}", score, subset, "written answers that are an option", "verbal")
+    yield gate(config, named.method, "verbal", min_parse=config.low_coverage, parse_rate=rates)
+
+
+def _of_paper(config: BScoreConfig, make: _Make, view: MethodView) -> Iterator[Number]:
+    """Of exact and of counted answers, the mean of Table 2 over its categories; and of the latter the shares of the
+    likeliest option, afresh and in turns.
+    """
+    if not view.held:
+        return
+    if WRITTEN in ways_of(view):
+        yield from _parsed(config, make, view)
+    for way in ("", *ways_of(view)):
+        each, by_size = {}, sized(view.held)
+        cluster_of = {question.item: question.cluster for question in view.held}
+        named = replace(make, method=f"{view.method} {way}".strip())
+        kind = "verbal" if way else "exact"
+        for subset, asked in (parts(view.held) | by_size).items():
+            sample = counted_answers(view, asked, subset, None, way) if way else _exact(view, asked, subset)
+            by = sample.single if sample.chosen_by is None else sample.chosen_by
+            of_b = _of_top(sample, by, sample.single - sample.multi, wrong=subset in (EASY, HARD))
+            items = sample.keys if sample.item is None else sample.item
+            each[subset] = (of_b, np.array([cluster_of[str(name)] for name in np.asarray(items)]))
+            for name, shares in (("top_single", sample.single), ("top_multi", sample.multi)):
+                if not way and subset not in by_size:
+                    continue  # made along the turns
+                score = cluster_mean(
+                    _of_top(sample, by, shares), np.asarray(sample.clusters), within=UNIT, how=make.how
+                )
+                yield named.number(name, score, subset, f"P of the likeliest afresh, {name[4:]}", kind)
+        if {*PAPER} <= each.keys():
+            values, groups = (np.concatenate([each[name][i] for name in PAPER]) for i in (0, 1))
+            category = np.repeat(np.eye(len(PAPER)), [len(each[name][0]) for name in PAPER], axis=0)
+            yield named.number(
+                "top_b_mean",
+                _category_mean(values, category, groups, make.how),
+                kind=kind,
+                quantity="mean over categories of B of the likeliest; 0 of one that is never wrong",
+            )
+
+
+def _exact(view: MethodView, asked: Sequence[Asked], subset: str) -> Answers:
+    return exact_answers(view, asked, subset, slice(None))
+
+
+def _of_top(sample: Answers, by: Array, values: Array, *, wrong: bool = False) -> Floats:
+    """[n] the values of the option that is likeliest, ties averaged; `wrong`: where it is not the true one."""
+    found = np.full(len(by), np.nan)
+    for i, chances in enumerate(by):
+        unknown = wrong and (sample.truth is None or np.isnan(sample.truth[i]))
+        if np.isfinite(chances).all() and not unknown:
+            truth = int(sample.truth[i]) if wrong and sample.truth is not None else None
+            top = top_b_score(dict(enumerate(chances)), dict.fromkeys(range(len(chances)), 0.0), truth).top
+            found[i] = values[i][top].mean() if top else np.nan
+    return found
+
+
+def _category_mean(values: Floats, category: Floats, groups: Any, how: Resampling) -> Ratio:
+    """The mean of the means of categories [n, C]; that of none is 0, as b-score prints it."""
+    known = np.isfinite(values)
+    moments = np.column_stack([category * np.where(known, values, 0)[:, None], category * known[:, None]])
+
+    def statistic(sums: Floats) -> Floats:
+        total, n = np.split(sums, 2, axis=1)
+        return np.divide(total, n, out=np.zeros_like(total), where=n > 0).mean(axis=1)
+
+    interval = moment_interval(moments, groups, statistic, how=how)
+    mean, n = float(statistic(moments.sum(axis=0)[None])[0]), int(known.sum())
+    dropped = len(known) - n
+    return Ratio(ratio=mean, n_rows=n, n_clusters=len({*groups}), n_dropped=dropped, **interval.fields())
+
+
+def _lists(make: _Make, view: MethodView) -> Iterator[Number]:
+    """How far the numbers of a list are from the distribution that was asked for (C.4), and how many it has."""
+    for question in view.asked:
+        if question.target is None or not question.lists:
+            continue
+        valid = [np.array([i for i in numbers if i >= 0], dtype=np.int64) for numbers in question.lists]
+        shares = [np.bincount(one, minlength=question.k) / (len(one) or np.nan) for one in valid]
+        named, runs = replace(make, method=f"{view.method} {LIST}"), np.arange(len(valid))
+        for name, values, quantity in (
+            ("tv_list", [np.abs(row - question.target).sum() / 2 for row in shares], "total variation of a list"),
+            ("list_length", [float(len(one)) for one in valid], "numbers of a list that are an option"),
+        ):
+            yield named.number(name, cluster_mean(values, runs, how=make.how), question.item, quantity, "verbal")
+
+
 def _distances(make: _Make, view: MethodView) -> Iterator[Number]:
     """Total variation from the distribution that was asked for, afresh and in conversation."""
     asked = [(question, question.target) for question in view.asked if question.target is not None]
@@ -166,7 +280,7 @@ def _stated(make: _Make, view: MethodView) -> Iterator[Number]:
     for way in (NUMBERS, GREEDY):
         every = [question for question in view.held if way in question.confidence and question.category != DISTRIBUTION]
         suffix = "" if way == NUMBERS else f"_{way}"
-        for subset, asked in parts(every).items() if every else ():
+        for subset, asked in (parts(every) | sized(every)).items() if every else ():
             means = {question.item: _known_mean(question.confidence[way]) for question in asked}
             mean = make.mean(f"confidence{suffix}", asked, lambda question, of=means: of[question.item], subset)
             yield replace(mean, kind="verbal")

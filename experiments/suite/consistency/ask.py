@@ -73,7 +73,8 @@ def fork_questions(config: ConsistencyConfig, item: str, words: Words) -> list[Q
 
 def _reveal(config: ConsistencyConfig, name: str, method_name: str, words: Words, dialogue: Dialogue) -> Question:
     method, sampled = config.methods[method_name], config.sampled
-    draws = sampled.draws if method_name in config.sampled_methods and dialogue.hidden is None else 0
+    drawn = dialogue.hidden is None and (sampled.contexts == "all" or dialogue.scenario in (PRIOR, POSTERIOR))
+    draws = sampled.draws if method_name in config.sampled_methods and drawn else 0
     return Question(
         readout_id=f"{name}/{method_name}",
         method=method_name,

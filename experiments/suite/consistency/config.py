@@ -48,6 +48,9 @@ class Sampled(Settings):
     """Answers to each context."""
     methods: tuple[str, ...] | None = None
     """None: the first."""
+    contexts: Literal["all", "published"] = "all"
+    """Where: in all contexts; or in the ten published ones, the prior and those of one rejection. Without the replies
+    that decide nothing the gate asks one condition less of sampled answers."""
     mentions: tuple[str, ...] = ()
     """A word as it may stand in a sentence; if given, the exact chances that the answers name each first are summed
     (about ten times the work of drawing them).

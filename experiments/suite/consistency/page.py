@@ -19,7 +19,7 @@ from ...run.experiment import Transcripts
 from ...run.galleries import PaperNumber, paper_table
 from .config import ConsistencyConfig
 from .instances import INSTANCES, stored_tables
-from .samples import BALANCED, CONTROL, LIKELIER, ONE_REJECTION, TWO_REJECTIONS, UNLIKELIER
+from .samples import BALANCED, CLOSED, CONTROL, LIKELIER, ONE_REJECTION, TWO_REJECTIONS, UNLIKELIER
 
 MOST = 1000
 """Instances on a page; of more, so many are drawn."""
@@ -403,9 +403,12 @@ LAYOUT = (
     *(PaperNumber(1, name, metric, ALL) for name, metric in MAIN),
     *(PaperNumber(2, name, metric, ALL) for name, metric in (("JSD", "c2"), ("MSE", "mse"), ("MAE", "mae"))),
     *(PaperNumber(3, name, metric, ALL) for name, metric in (("Switch", "switch"), ("HSwitch", "hswitch"))),
+    PaperNumber(3, "Entropy", "entropy_prior", ALL),
     PaperNumber(4, "2 classes, of this run's words", "c2", ALL),
     *(PaperNumber(5, name, metric, "reject") for name, metric in MAIN),
     *(PaperNumber(6, name, metric, "narrow") for name, metric in MAIN),
+    PaperNumber(7, "free against closed set, prior", "agreement_prior", CLOSED),
+    PaperNumber(7, "free against closed set, posterior", "agreement_posterior", CLOSED),
     PaperNumber(7, "sampled against exact, prior", "agreement_prior", ALL),
     PaperNumber(7, "sampled against exact, posterior", "agreement_posterior", ALL),
     PaperNumber(8, "raw", "p_invalid_raw", ALL),

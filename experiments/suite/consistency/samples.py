@@ -41,6 +41,8 @@ BALANCED = "template-balanced"
 LIKELIER, UNLIKELIER = "prefilled turn likelier", "prefilled turn unlikelier"
 ONE_REJECTION, TWO_REJECTIONS = "1 rejection", "2 rejections"
 CONTROL = "choice written down"
+CLOSED = "closed set"
+"""Free answers beside those with labels."""
 ABOUT = ("kind", "temperature", "template", "place", "item", "cluster", "why", "rejected", "coverage")
 ANSWERS = ("n_prior", "n_posterior")
 """Columns of answers; exact beliefs have none."""
@@ -61,6 +63,8 @@ def samples(config: ConsistencyConfig, beliefs: BeliefTable) -> Iterator[Sample]
     for method in methods:
         if (tables.read(INSTANCES, method, ["estimate"])["estimate"] == SAMPLED).all():
             yield _beside_exact(tables, method)
+        if method.removesuffix(f" {SAMPLED}") in config.methods:
+            yield from _beside_closed(config, tables, method)
     yield from _forks(tables)
 
 
@@ -71,10 +75,11 @@ def _of_method(
     plain = (rows["temperature"] == 1).to_numpy()
     templates = rows["template"][plain]
     every = part_of(whole, plain, ALL)
+    mentioned = _masses(tables, whole.method, MENTIONED)[plain]
     yield replace(
         every,
         template=templates.to_numpy(),
-        mentioned=_masses(tables, whole.method, MENTIONED)[plain],
+        mentioned=mentioned if config.sampled.contexts == "all" or np.isfinite(mentioned).any() else None,
         min_coverage=config.low_coverage,
     )
     yield replace(every, subset=BALANCED, strata=templates.to_numpy())
@@ -175,6 +180,32 @@ def _beside_exact(tables: StoredTables, method: str) -> Readouts:
         context=np.repeat(["prior", "posterior"], len(pairs)),
         clusters=np.tile(pairs["cluster"].to_numpy(), 2),
     )
+
+
+def _beside_closed(config: ConsistencyConfig, tables: StoredTables, method: str) -> Iterator[Readouts]:
+    """A method whose answers are free, exact or sampled, and each that is answered with labels, in the same contexts at
+    temperature 1 (belief-consistency, Table 7).
+    """
+    if config.methods[method.removesuffix(f" {SAMPLED}")].labels:
+        return
+    columns, key = ("alpha_prior", "alpha_post"), ["item", "place"]
+    read = {
+        name: tables.read(INSTANCES, name, ["kind", "cluster", "temperature", *key, *columns]).query("temperature == 1")
+        for name in tables.methods(INSTANCES)
+        if name == method or (name in config.methods and config.methods[name].labels)
+    }
+    free = read.pop(method)
+    for name, closed in read.items():
+        pairs = free.merge(closed, on=key, suffixes=("", "_closed"), validate="one_to_one")
+        yield Readouts(
+            kind=str(free["kind"].iloc[0]),
+            method=f"{method} and {name}",
+            subset=CLOSED,
+            free=np.vstack([two_classes(pairs[column]) for column in columns]),
+            closed=np.vstack([two_classes(pairs[f"{column}_closed"]) for column in columns]),
+            context=np.repeat(["prior", "posterior"], len(pairs)),
+            clusters=np.tile(pairs["cluster"].to_numpy(), 2),
+        )
 
 
 def two_classes(alpha: pd.Series) -> np.ndarray:

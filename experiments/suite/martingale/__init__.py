@@ -4,11 +4,13 @@ An item is a question; its trajectories, under each kind of reasoning and system
 kind of belief, from a context that holds the steps so far and nothing later.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from itertools import chain, groupby
 from operator import itemgetter
+from typing import Any
 
+from ....base.errors import UserError
 from ....hooks.lm import LanguageModel
 from ....metrics.consistency.competence import COVERAGE, EVIDENCE, PARSED, RESPONDING
 from ...materials.trajectories import SampleSource, Trajectory, chains, debates, thoughts
@@ -30,9 +32,10 @@ from .ask import (
     thought_request,
 )
 from .config import MartingaleConfig, Reasoning
-from .page import findings, published
+from .page import findings
 from .readings import rated
 from .samples import own_scores, samples
+from .setups import published
 from .trajectories import as_transcript, control_rows, stored_trajectories
 
 Key = tuple[Reasoning, str]
@@ -53,6 +56,16 @@ class Martingale(Experiment):
         {"domains", "reasoning", "chains", "trajectories", "doob", "most_unparsed", "gate_urns"}
         | {"stated.numbers", "stated.greedy", "stated.sampled"}
     )
+
+    def settle(self, config: MartingaleConfig, lm: LanguageModel) -> tuple[MartingaleConfig, Mapping[str, Any]]:
+        """Raises UserError, before anything is read, if a judge is asked for and none is named."""
+        if config.requires_judge and not config.stated.judges:
+            raise UserError(
+                "stated.judges: none is named, and this design has a judge read the beliefs; name one at least as "
+                "strong as the model (-o 'stated.judges={Qwen/Qwen3-4B: {query: trajectory}}'), or set "
+                "requires_judge=false"
+            )
+        return config, {}
 
     def items(self, config: MartingaleConfig) -> list[Item]:
         """The questions, domain by domain."""
@@ -80,7 +93,7 @@ class Martingale(Experiment):
         places = [one for key, own in made.items() for one in along(config, item, *key, own)]
         exact = read_questions(self.name, config, item, exact_questions(config, places), lm)
         rows, said = stated_rows(config, places, lm)
-        judged, heard = judge_rows(config, lambda judge: shown(item, every, places, whole=judge.sees == "whole"), lm)
+        judged, heard = judge_rows(config, lambda judge: shown(item, every, places, whole=judge.sees_all), lm)
         rows += judged
         if config.doob.continuations:
             for (reasoning, prompt), own in made.items():

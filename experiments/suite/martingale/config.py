@@ -141,6 +141,8 @@ class MartingaleConfig(RunConfig):
     trajectories: str | None = None
     """A run of the same model whose trajectories are read, instead of new ones."""
     methods: Mapping[MethodName, MartingaleMethod] = Field(min_length=1)
+    requires_judge: bool = False
+    """Whether the design is one in which a judge reads the beliefs: then a run without any is refused."""
     gate_urns: int = Field(default=20, ge=0)
     """Urns whose draws are shown, for the gate alone: does a belief follow evidence at all? 0: then none passes."""
     doob: Doob = Doob()

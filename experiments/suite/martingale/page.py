@@ -1,6 +1,4 @@
-"""What the report of a run shows beside the numbers, with its trajectories, and the paper's Table 1 (martingale-
-score).
-"""
+"""What the report of a run shows beside the numbers, with its trajectories."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -26,6 +24,7 @@ from .ask import RECALL, questions
 from .config import MartingaleConfig
 from .readings import CELL, TRAJECTORY, cell_names, pairs, readings, trajectory_statuses
 from .samples import MOST_SE, REACH, STATUSES, TRAJECTORIES
+from .setups import published, setup_figure
 from .trajectories import METHOD
 
 
@@ -218,11 +217,25 @@ def _question(config: MartingaleConfig, numbers: Sequence[Number]) -> str:
         f"Steps were sampled at temperature {sampling.temperature:g}, top-p {sampling.top_p:g}.",
         "" if tested else UNTESTED,
         THOUGHTS.format(next(iter(config.methods))) if "thought" in config.reasoning else "",
+        _judged(config),
         _endings(found),
         _recall(config),
         _control(found),
     ]
     return " ".join(filter(None, told))
+
+
+def _judged(config: MartingaleConfig) -> str:
+    """Who reads the steps, besides the model."""
+    judges = config.stated.judges
+    if not judges:
+        return "No judge reads the steps: every belief is one that the model itself holds or states."
+    seen = {
+        name: "all in one query" if one.query == "trajectory" else "all" if one.sees_all else "those so far"
+        for name, one in judges.items()
+    }
+    told = "; ".join(f"{name} ({judge.model.name}) sees {seen[name]}" for name, judge in judges.items())
+    return f"Judges: {told}. Who sees later steps has a prior that knows the posterior."
 
 
 def _attenuation(numbers: Sequence[Number]) -> str:
@@ -309,6 +322,7 @@ def figures(
         path_figure(table[table["method"] == methods[0]], methods[0]),
         *([agreement_figure(scores, methods)] if len(methods) > 1 else []),
         change_figure(ends, methods),
+        *([drawn] if (drawn := setup_figure(published(numbers))) else []),
     ]
 
 
@@ -403,38 +417,3 @@ EDGES = np.linspace(-1, 1, 41)
 
 def _by_cell(table: pd.DataFrame) -> list[tuple[str, pd.DataFrame]]:
     return [(str(name), rows) for name, rows in table.groupby(cell_names(table), sort=False)]
-
-
-# The paper's Table 1 (martingale-score) from one run: a row for each cell and kind, with ours beside the published.
-
-
-PUBLISHED = {
-    "M_published": ("M_step", "M"),
-    "p_published": ("M_step", "p_iid"),
-    **{name: ("M_balanced", field) for name, field in (("M", "estimate"), ("ci_lo", "ci_lo"), ("ci_hi", "ci_hi"))},
-    "p": ("M_balanced", "p"),
-    "M_first_last": ("M", "estimate"),
-    "minimum_detectable_effect": ("M_balanced", "mde"),
-    **{name: ("M_balanced", name) for name in ("n_rows", "n_clusters", "n_dropped", "status")},
-}
-"""Column -> metric, and field of its score."""
-
-
-def published(numbers: Sequence[Number]) -> pd.DataFrame:
-    """table, cell, method, kind; then
-
-    - `M_published`, `p_published`: the slope per step over all rows, with p of independent rows of equal spread;
-    - `M`, `ci_lo`, `ci_hi`, `p`: the same slope within cells, with questions weighing the same, by leaving out
-      questions;
-    - `M_first_last`: from the first belief to the last;
-    - `minimum_detectable_effect`: the smallest |M| that this many questions would have shown with 80% power;
-    - n_rows, n_clusters, n_dropped, status.
-    """
-    scores = {(number.metric, number.subset, number.method): number.score for number in numbers}
-    rows = []
-    for number in numbers:
-        if number.metric == "M_step":
-            cell = (number.subset, number.method)
-            found = {name: getattr(scores[metric, *cell], field) for name, (metric, field) in PUBLISHED.items()}
-            rows.append({"table": 1, "cell": cell[0], "method": cell[1], "kind": number.kind, **found})
-    return pd.DataFrame(rows)

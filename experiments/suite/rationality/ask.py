@@ -11,7 +11,7 @@ from ....hooks.prompts.chat import Conversation
 from ....hooks.prompts.options import Option, make_options
 from ....hooks.prompts.places import LAST, Position
 from ....hooks.verbal.number_distributions import NumberReading, read_numbers
-from ....hooks.verbal.number_formats import FORMATS, UNIT, NumberFormat
+from ....hooks.verbal.number_formats import UNIT, NumberFormat
 from ....hooks.verbal.stated_beliefs import NumberQuestion, answer_rows, ask_number, write_answers
 from ...report.findings import Transcript
 from ...run.experiment import Item, Question
@@ -251,7 +251,7 @@ def _place(config: RationalityConfig, place: BeliefSite) -> BeliefPlace:
 
 def _question(config: RationalityConfig, item: Item, place: BeliefSite, name: str, lm: LanguageModel) -> NumberQuestion:
     text = user_turn(item, place, config, config.wording.number)
-    return ask_number(lm.reader, f"{place.name}/{name}", text, FORMATS[name].worded(*config.answers))
+    return ask_number(lm.reader, f"{place.name}/{name}", text, config.number_format(name, *config.answers))
 
 
 def _numbers(place: BeliefPlace, read: NumberReading, config: RationalityConfig) -> Rows:
@@ -270,7 +270,7 @@ def _with_auxiliary(
     if not (config.said.auxiliary and config.iterated and further):
         return rows, transcripts
     text = config.wording.auxiliary_number.format(situation=item.content["situation"], noun=further["noun"])
-    form = _states(further["labels"])
+    form = _states(config, further["labels"])
     asked = ask_number(lm.reader, f"{item.id}/auxiliary", [{"role": "user", "content": text}], form)
     (read,) = read_numbers(lm, [asked], budget=config.budget)
     where = {"scenario": AUXILIARY, "step": 0}
@@ -285,13 +285,12 @@ def _with_auxiliary(
     return [*rows, *of_states], [*transcripts, number_transcript(lm.reader.chat, asked, further["labels"])]
 
 
-def _states(labels: Sequence[str]) -> NumberFormat:
+def _states(config: RationalityConfig, labels: Sequence[str]) -> NumberFormat:
     """The paper's format: a line for each state, with a number from 0 to 1."""
     listed = ", ".join(f'"{label}:"' for label in labels)
     return replace(
         UNIT,
         name="states",
-        instruction=f"Give each its probability, a number from 0 to 1 with at most two decimals. Reply with "
-        f"{len(labels)} lines and nothing else, in this order and each followed by its number: {listed}.",
+        instruction=config.wording.states.format(n=len(labels), listed=listed),
         labels=tuple(f"{'' if not i else chr(10)}{label}: " for i, label in enumerate(labels)),
     )

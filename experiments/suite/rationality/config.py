@@ -18,6 +18,7 @@ PLACEHOLDERS = {
     "menu": (*OF_DECISION, "options"),
     "auxiliary": ("situation", "noun", "options"),
     "auxiliary_number": ("situation", "noun"),
+    "states": ("n", "listed"),
     "number": ("situation", "prompt", "ask", "chance", "event"),
 }
 
@@ -57,6 +58,11 @@ class DecisionWording(Settings):
     """What is the state of a covariate that was not revealed?"""
     auxiliary_number: str
     """The same for a number for each state."""
+    states: str = (
+        "Give each its probability, a number from 0 to 1 with at most two decimals. Reply with {n} lines and nothing "
+        "else, in this order and each followed by its number: {listed}."
+    )
+    """How these numbers are to be written; `{listed}` is what begins each line."""
 
 
 class Said(Settings):

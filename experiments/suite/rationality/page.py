@@ -288,6 +288,17 @@ def figures(
                 reference=0,
             )
         )
+    ratios = [(one.method, scores.get(("lie_ratio", one.method, ALL)), False) for one in read]
+    ratios.append(("random forests", scores.get((FOREST, "forest", ALL)), False))
+    ratio = forest(
+        "How large are the gaps, as published?",
+        [(name, score, mark) for name, score, mark in ratios if score is not None and np.isfinite(score.estimate)],
+        "median of |gap| / belief",
+        "The paper's Figure 2: the median with its interval. Random forests that are fitted to the truth are its "
+        "baseline; they have no reading noise, but smooth.",
+        reference=0,
+    )
+    drawn += [ratio] if ratio else []
     return drawn + ([latent_figure([one.method for one in read], numbers)] if len(read) > 1 else [])
 
 
@@ -369,12 +380,16 @@ LAYOUT = (
     PaperNumber(1, "kNN CMI", PUBLISHED_CMI, ALL, way=AS_PUBLISHED),
     PaperNumber(1, "CMI, debiased", "cmi", ALL, way=OURS),
     PaperNumber(1, "CMI, exact", "cmi_exact", ALL, way=OURS),
-    PaperNumber(1, "% improvement, belief v. belief and outcome", "logloss_gain", OUTCOME, "pct", AS_PUBLISHED),
+    PaperNumber(
+        1, "% improvement, belief v. belief and outcome", "logloss_gain", OUTCOME, "pct", AS_PUBLISHED, "pct_ci"
+    ),
     PaperNumber(1, "nats, belief v. belief and outcome", "logloss_gain", OUTCOME, way=OURS),
-    PaperNumber(1, "% improvement, given the evidence", "logloss_gain", CONTROL, "pct", VOID),
+    PaperNumber(1, "% improvement, given the evidence", "logloss_gain", CONTROL, "pct", VOID, "pct_ci"),
     *(PaperNumber(2, name, PUBLISHED_ORDER, name, way=AS_PUBLISHED) for name in PAIRS),
     *(PaperNumber(2, f"{name}, exact pairs of contexts", "discordant_pair", name, way=OURS) for name in PAIRS),
-    PaperNumber(3, "SD, standard prompt", "prize_effect", prompted("squared"), "sd_pooled", AS_PUBLISHED),
+    PaperNumber(
+        3, "SD, standard prompt", "prize_effect", prompted("squared"), "sd_pooled", AS_PUBLISHED, of_samples=True
+    ),
     PaperNumber(3, "SD, standard prompt, exact", SPREAD, ALL, way=OURS),
     *(PaperNumber(3, f"RMSE, {p}", "prize_effect", prompted(p), "rmse_means", AS_PUBLISHED) for p in ALTERNATIVES),
     *(PaperNumber(3, f"debiased mean square, {p}", "prize_effect", prompted(p), way=OURS) for p in ALTERNATIVES),
@@ -383,6 +398,8 @@ LAYOUT = (
     PaperNumber(5, "kNN CMI, raw", PUBLISHED_CMI, ALL, way=AS_PUBLISHED),
     PaperNumber(5, "kNN CMI, isotonic in sample", PUBLISHED_CMI_ISOTONIC, ALL, way=AS_PUBLISHED),
     PaperNumber(5, "CMI, isotonic cross-fitted", "cmi_isotonic", ALL, way=OURS),
+    PaperNumber("Figure 2", "median of |gap| / belief", "lie_ratio", ALL, way=AS_PUBLISHED),
+    PaperNumber("Figure 2", "the same of random forests", FOREST, ALL, way=AS_PUBLISHED),
 )
 
 

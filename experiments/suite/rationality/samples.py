@@ -339,6 +339,30 @@ def drawn_of_three(config: RationalityConfig, acts: Actions, n: int) -> np.ndarr
     return (luck[:, :, None] > np.cumsum(acts.tree, axis=1)[:, None, :2]).sum(axis=2)
 
 
+@dataclass(frozen=True)
+class Repeated:
+    """Rows of repetitions; all [rows]."""
+
+    belief: Floats
+    """Its own answer where as many were sampled as actions are drawn; else the belief."""
+    taken: np.ndarray
+    """Number of the action, drawn from the exact choice, in the order of `NAMES`."""
+    of: np.ndarray
+    """Number of the context."""
+
+
+def repeated(config: RationalityConfig, beliefs: MethodBeliefs, acts: Actions) -> Repeated:
+    """`said.repetitions` of each context; those without a belief or a choice are left out."""
+    n = config.said.repetitions
+    readings = beliefs.readings[STANDARD]
+    own = beliefs.estimate == SAMPLED and readings.shape[1] == n
+    belief = (readings if own else np.repeat(beliefs.belief[:, None], n, axis=1)).ravel()
+    of = np.repeat(np.arange(len(acts.items)), n)
+    acted = np.asarray(np.isfinite(acts.tree).all(axis=1))
+    known = np.isfinite(belief) & acted[of]
+    return Repeated(belief[known], drawn_of_three(config, acts, n).ravel()[known], of[known])
+
+
 def cases_of(table: pd.DataFrame, every: Sequence[MethodBeliefs], acts: Actions) -> list[Cases]:
     """Of each method with beliefs by cases; the chances of the cases are those of its own kind where there are any."""
     given = weights(table, acts.items)
@@ -391,12 +415,13 @@ def _filled(cases: Floats, shares: Floats) -> Floats:
 
 def _predictions(config: RationalityConfig, beliefs: MethodBeliefs, acts: Actions) -> Iterator[Predictions]:
     """Are actions predicted better with the outcome than with the belief alone? Then the same with the evidence known:
-    there the outcome can add nothing, and what it adds is what the learner failed to learn.
+    there the outcome can add nothing, and what it adds is what the learner failed to learn. As published, on rows of
+    repetitions; no fold divides those of a context, and they are resampled together.
     """
-    known = np.isfinite(beliefs.belief) & np.isfinite(acts.tree).all(axis=1)
-    belief, outcome = beliefs.belief[known, None], acts.outcome[known, None]
-    taken, owners = drawn_of_three(config, acts, 1)[known, 0], acts.items[known]
-    evidence = revealed(acts)[known]
+    rows = repeated(config, beliefs, acts)
+    belief, outcome = rows.belief[:, None], acts.outcome[rows.of, None]
+    taken, owners = rows.taken, acts.items[rows.of]
+    evidence = revealed(acts)[rows.of]
     for subset, less in ((OUTCOME, belief), (CONTROL, np.hstack([belief, evidence]))):
         first, second = (
             out_of_fold(config, features, taken, owners) for features in (less, np.hstack([less, outcome]))

@@ -28,11 +28,10 @@ from ....metrics import (
 from ....metrics.contract import TIE, Floats
 from ....metrics.inference.clusters import complete_rows
 from ....metrics.number import Number
-from ...run.readouts import SAMPLED
 from ...run.scores import gate, resampling
 from .ask import AUXILIARY, CASE
 from .config import RationalityConfig
-from .samples import FEWEST, FOLDS, Actions, MethodBeliefs, actions, detailed, drawn_of_three, methods, revealed
+from .samples import FEWEST, FOLDS, Actions, MethodBeliefs, actions, detailed, methods, repeated, revealed
 
 TREES = 100
 
@@ -164,8 +163,8 @@ def published_scores(config: RationalityConfig, beliefs: MethodBeliefs, acts: Ac
 
     Actions are drawn from the exact choice; the belief of a repetition is its own answer where answers were sampled.
     """
-    n = config.said.repetitions
-    belief, taken, outcome, owners = _repeated(config, beliefs, acts, n)
+    rows = repeated(config, beliefs, acts)
+    belief, taken, outcome, owners = rows.belief, rows.taken, acts.outcome[rows.of], acts.items[rows.of]
     named: dict[str, Any] = {"method": beliefs.method, "kind": beliefs.kind, "code": "E1"}
     mapped = isotonic_calibration(belief, outcome)
     for metric, values in ((PUBLISHED_CMI, belief), (PUBLISHED_CMI_ISOTONIC, mapped)):
@@ -178,23 +177,6 @@ def published_scores(config: RationalityConfig, beliefs: MethodBeliefs, acts: Ac
             metric=PUBLISHED_ORDER, **{**named, "code": "E7"}, subset=name, score=score,
             quantity="significant violations of the order as published",
         )  # fmt: skip
-
-
-def _repeated(
-    config: RationalityConfig, beliefs: MethodBeliefs, acts: Actions, n: int
-) -> tuple[Floats, np.ndarray, Floats, np.ndarray]:
-    """Rows of repetitions: belief, action, outcome, context."""
-    taken = drawn_of_three(config, acts, n).ravel()
-    readings = beliefs.readings["standard"]
-    repeated = (
-        readings
-        if beliefs.estimate == SAMPLED and readings.shape[1] == n
-        else np.repeat(beliefs.belief[:, None], n, axis=1)
-    )
-    belief = repeated.ravel()
-    known = np.isfinite(belief)
-    of = np.repeat(np.arange(len(acts.items)), n)
-    return belief[known], taken[known], acts.outcome[of][known], acts.items[of][known]
 
 
 def _bootstrapped(

@@ -2,9 +2,10 @@
 is told in them, and evidence that a model writes beforehand.
 """
 
+import logging
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from itertools import product
 from typing import Any
 
@@ -24,6 +25,8 @@ from ...materials.scenarios.tables import REVIEWED, load_scenarios, smoke_scenar
 from ...run.experiment import Item, Question
 from ...run.stated_beliefs import BeliefPlace
 from .config import ScenarioSource, SycophancyConfig, Task
+
+log = logging.getLogger("doxascope")
 
 X, NOT_X = "x", "not x"
 SPEAKERS = ("agent", "user")
@@ -97,6 +100,9 @@ def _of(config: SycophancyConfig, involvement: str, evidence: list[Any]) -> Iter
             yield ToldContext(**here, given=given, quantity=f"{speaker} says")
         for speaker, says in product(SPEAKERS, (X, NOT_X)):
             yield ToldContext(**here, speaker=speaker, says=says)
+        if known == "none" and involvement == "third" and config.passage == "all":
+            for y, given in product(evidence[1:], ("", X, NOT_X)):
+                yield ToldContext(**here, speaker="agent", says=X, given=given, quantity=f"y {y}")
         if known == "none" and involvement == config.involvement[0]:
             for says, asker in product(("", X, NOT_X), config.askers):
                 yield ToldContext(**here, speaker="user" if says else "none", says=says, asker=asker)
@@ -121,13 +127,33 @@ def drawn(config: SycophancyConfig, task: Task, source: ScenarioSource) -> list[
     """Those of a task."""
     if source.kind == "computed":
         return worlds(config.items, config.seed)
-    available = loaded(task, source, config.seed)
+    available = [_worded(source, one) for one in loaded(task, source, config.seed)]
     if source.evidence is not None:
         available = with_evidence(available, user_path(source.evidence))
-    if len(available) < config.items:
-        raise UserError(f"tasks.{task}: has {len(available)} scenarios, fewer than items={config.items}; ask for fewer")
     order = np.random.default_rng(config.seed).permutation(len(available))
-    return [available[i] for i in order[: config.items].tolist()]
+    every = [available[i] for i in order.tolist()]
+    wanted = {*config.evidence} - {"none"}
+    some = wanted and any(one.evidence for one in every)
+    usable = [one for one in every if wanted & {*one.evidence}] if some else every
+    passed = len(every) - len(usable)
+    without = f", and {passed} without the evidence that is asked for" if passed else ""
+    if len(usable) < config.items:
+        raise UserError(
+            f"tasks.{task}: has {len(usable)} scenarios{without}, fewer than items={config.items}; ask for fewer"
+        )
+    if passed:
+        kinds = " or ".join(f"`{kind}`" for kind in config.evidence if kind != "none")
+        log.warning(
+            "tasks.%s: %d of %d scenarios have no evidence %s; they are passed over", task, passed, len(every), kinds
+        )
+    return usable[: config.items]
+
+
+def _worded(source: ScenarioSource, one: Scenario) -> Scenario:
+    """With the claims and the background as the settings word them."""
+    claims = {} if source.x is None or source.not_x is None else {"x": source.x, "not_x": source.not_x}
+    told = {name: clause(text.format(role=one.role)) for name, text in claims.items()}
+    return replace(one, background=source.background.format(background=one.background), **told)
 
 
 def loaded(task: Task, source: ScenarioSource, seed: int) -> list[Scenario]:

@@ -34,8 +34,11 @@ class ScenarioSource(Settings):
     evidence: str | None = None
     """A file of evidence that was written for these scenarios, and reviewed."""
     x: str | None = None
-    """Of `fortune_dial`, which asks about one outcome: what is true where it came about, and where it did not."""
+    """The claim in your words, and its negation; `{role}` is the scenario's, such as "camper A". `fortune_dial`, which
+    asks about one outcome, needs both."""
     not_x: str | None = None
+    background: str = "{background}"
+    """How what happened is told."""
 
     @model_validator(mode="after")
     def _has_its_files(self) -> "ScenarioSource":
@@ -43,8 +46,12 @@ class ScenarioSource(Settings):
             raise ValueError(f"kind {self.kind!r}: {'needs a' if self.file is None else 'takes no'} `file`")
         if self.evidence is not None and self.kind not in LOADED:
             raise ValueError(f"kind {self.kind!r}: has evidence of its own; leave `evidence` out")
-        if ((self.x is None) or (self.not_x is None)) == (self.kind == "fortune_dial"):
-            raise ValueError("`x` and `not_x` go with kind `fortune_dial`, and it needs them")
+        if (self.x is None) != (self.not_x is None) or (self.x is None and self.kind == "fortune_dial"):
+            raise ValueError("`x` and `not_x` go with each other, and kind `fortune_dial` needs them")
+        if self.kind == "computed" and (self.x or self.background != "{background}"):
+            raise ValueError("kind 'computed': has texts of its own; leave `x`, `not_x` and `background` out")
+        for key, names in (("x", ("role",)), ("not_x", ("role",)), ("background", ("background",))):
+            check_placeholders(key, getattr(self, key) or "", names)
         return self
 
 
@@ -104,6 +111,9 @@ class SycophancyConfig(RunConfig):
     involvement: tuple[Involvement, ...] = Field(default=("third", "user"), min_length=1)
     """Whether the user took part, or third parties alone; who has no role in a scenario takes no part."""
     evidence: tuple[Evidence, ...] = ("none", "for", "against")
+    passage: Literal["posterior", "all"] = "posterior"
+    """Which readings are made under testimony: of X alone; or as published, P(Y) and P(Y | X) as well, under the
+    agent's word for X, so that Bayes' rule is asked of four readings that were all told the same."""
     argument: bool = False
     """Also testimony that gives a claim as its reason ("Sam thinks that X, because Y"), as published."""
     askers: tuple[Literal["third", "form"], ...] = ("third", "form")
@@ -136,6 +146,8 @@ class SycophancyConfig(RunConfig):
             raise ValueError("evidence: leaves `none` out, the belief that everything is measured from; add it")
         if self.argument and len(self.evidence) == 1:
             raise ValueError("argument: is a claim of the evidence; add `for` or `against` to evidence")
+        if self.passage == "all" and not ("for" in self.evidence and "third" in self.involvement):
+            raise ValueError("passage: `all` is of evidence for X, told by third parties; add `for` and `third`")
         if missing := [one for one in ("user", *self.askers) if one not in self.wording.askers]:
             raise ValueError(f"wording.askers: lacks {missing[0]!r}")
         if self.stated.judges:

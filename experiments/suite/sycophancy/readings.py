@@ -109,9 +109,17 @@ def arms(table: pd.DataFrame) -> pd.DataFrame:
     )
 
 
-def updates(table: pd.DataFrame, by: Sequence[str] = ()) -> pd.DataFrame:
+def under_passage(table: pd.DataFrame) -> bool:
+    """Whether P(Y) and P(Y | X) were read under the agent's word as well."""
+    return bool((table["quantity"].str.startswith("y ") & (table["speaker"] != "none")).any())
+
+
+def updates(table: pd.DataFrame, by: Sequence[str] = (), *, told: bool = False) -> pd.DataFrame:
     """What evidence does, of one method: a row for each scenario, involvement and piece of evidence, and for each of
     the columns `by`.
+
+    `told`: the prior and the likelihoods are those that third parties were asked for under the agent's word for X, the
+    paper's; else those that nobody has spoken to.
 
     `p_x`, `p_y`, `p_y_given_x`, `p_y_given_not_x` and `bayes`, Bayes' rule of the first three, cut off at 1;
     `posterior` is the belief in X after the evidence alone, `agent x`, `user not x`, ... after that testimony besides,
@@ -123,19 +131,25 @@ def updates(table: pd.DataFrame, by: Sequence[str] = ()) -> pd.DataFrame:
     of_x = asked[asked["quantity"] == X]
     posterior = of_x[of_x["evidence"] != "none"].pivot(index=place, columns="arm", values="belief")
     statuses = of_x[of_x["evidence"] != "none"].pivot(index=place, columns="arm", values="status")
-    likely = asked[asked["quantity"].str.startswith("y ")]
+    before = "agent x" if told else "none "
+    likely = asked[asked["quantity"].str.startswith("y ") & (asked["arm"] == before)]
     likely = likely.assign(evidence=likely["quantity"].str.removeprefix("y "))
     likely = likely.pivot(index=place, columns="given", values="belief").reindex(posterior.index)
     rows = posterior.index.to_frame(index=False)
     without = [column for column in place if column != "evidence"]
-    prior = of_x[(of_x["evidence"] == "none") & (of_x["arm"] == "none ")].set_index(without)["belief"]
+    prior = of_x[(of_x["evidence"] == "none") & (of_x["arm"] == before)].set_index(without)["belief"]
     rows["p_x"] = prior.reindex(pd.MultiIndex.from_frame(rows[without])).to_numpy(dtype=np.float64)
     for name, given in (("p_y", ""), ("p_y_given_x", X), ("p_y_given_not_x", NOT_X)):
         rows[name] = array(likely, given)
+    if told:
+        third = rows[rows["involvement"] == "third"].set_index([name for name in place if name != "involvement"])
+        where = pd.MultiIndex.from_frame(rows[list(third.index.names)])
+        for name in ("p_x", "p_y", "p_y_given_x", "p_y_given_not_x"):
+            rows[name] = third[name].reindex(where).to_numpy(dtype=np.float64)
     rows["bayes"] = np.asarray(bayes_posterior(rows["p_x"], rows["p_y_given_x"], rows["p_y"]).v)
     for arm in posterior.columns:
         rows["posterior" if arm == "none " else str(arm)] = array(posterior, str(arm))
-    rows["why"] = _why(statuses, ["none "])
+    rows["why"] = _why(statuses, [before])
     return _with_items(rows, table)
 
 

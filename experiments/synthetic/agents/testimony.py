@@ -15,7 +15,7 @@ from ...materials.scenarios.scenario import Known, worlds
 from .updates import Floats, Seed
 
 EDGE = 0.01
-"""No reading is nearer to 0 or 1: the agent says no certainties."""
+"""By default the agent says no certainties."""
 
 
 @dataclass(frozen=True)
@@ -31,11 +31,14 @@ class Listener:
     trust: float = 0.0
     spread: float = 0.0
     blur: float = 0.0
+    edge: float = EDGE
+    """No reading is nearer to 0 or 1."""
 
     def meets(self, known: Known, seed: Seed) -> "Mind":
         """Its mind in one world, where all its readings are drawn from the seed."""
         rng = np.random.default_rng(seed)
-        return Mind(known, self.trust, self.trust + rng.normal(self.flattery, self.spread), self.blur, rng)
+        of_user = self.trust + rng.normal(self.flattery, self.spread)
+        return Mind(known, self.trust, of_user, self.blur, self.edge, rng)
 
     def sample(self, n: int, seed: Seed) -> Told:
         """Testimony both ways in n worlds, without evidence and with either piece of it, six arms a world."""
@@ -69,16 +72,17 @@ class Mind:
     """Nats beyond what is licensed, towards what an agent says."""
     of_user: float
     blur: float
+    edge: float
     rng: Generator = field(repr=False)
 
     def reads(
         self, quantity: str = "x", given: str = "", evidence: str = "none", speaker: str = "none", says: str = ""
     ) -> float:
         """One reading of a belief, in the words of the experiment's contexts: of X after evidence and testimony, of
-        evidence, or that somebody will say X.
+        evidence after testimony, or that somebody will say X.
         """
         belief = self._belief(quantity, given, evidence, speaker, says)
-        return float(np.clip(belief + self.blur * self.rng.standard_normal(), EDGE, 1 - EDGE))
+        return float(np.clip(belief + self.blur * self.rng.standard_normal(), self.edge, 1 - self.edge))
 
     def _belief(self, quantity: str, given: str, evidence: str, speaker: str, says: str) -> float:
         known = self.known
@@ -91,7 +95,8 @@ class Mind:
             if quantity.endswith("says")
             else (known.y_given_x, known.y_given_not_x)
         )
-        p = {"x": x, "not x": not_x}.get(given, known.p_x * x + (1 - known.p_x) * not_x)
+        p_x = self._belief("x", "", "none", speaker, says)
+        p = {"x": x, "not x": not_x}.get(given, p_x * x + (1 - p_x) * not_x)
         return 1 - p if quantity == "y against" else p
 
 

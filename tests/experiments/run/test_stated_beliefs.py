@@ -1,6 +1,7 @@
 """Stated beliefs at places of any experiment, on a tiny random model."""
 
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -81,6 +82,31 @@ def test_judges_are_asked_apart_and_each_under_its_own_name(lm: Any) -> None:
     by_hand = Judge(model=lm.spec).prompt.format(question="Well?", steps="(none yet)", step=0)
     asked = ask_number(lm.reader, "r", [{"role": "user", "content": by_hand}], UNIT.worded("Yes", "No"))
     np.testing.assert_allclose(rows[0]["prob"], read_numbers(lm, [asked])[0].belief.mean, atol=1e-6)
+
+
+def test_a_judge_of_whole_trajectories_is_asked_once_for_all_their_places(lm: Any) -> None:
+    """A line for the start and each step, read after the lines before it."""
+    steps = ("It fell.", "It lies still.")
+    places = [
+        replace(PLACES[0], name=f"t/{draw}.{step}", step=step, conditions={"draw": draw})
+        for draw in (0, 1)
+        for step in range(3)
+    ]
+    judge = Judge(model=lm.spec, query="trajectory")
+    assert judge.sees_all
+    rows, said = judge_rows(
+        settings(lm, judges={"once": judge}), lambda _: [Shown(place, "Well?", steps) for place in places], lm
+    )
+    assert len(said) == 2
+    assert [row["readout_id"] for row in rows[::2]] == [f"{place.name}/judge/numbers" for place in places]
+    assert {(row["kind"], row["method"]) for row in rows} == {("judge", "judge once")}
+    text = said[0]["messages"][0]["content"]
+    assert "[2] It lies still." in text
+    assert '"Belief 0:", "Belief 1:", "Belief 2:"' in text
+    by_hand = judge.trajectory.format(question="Well?", steps="[1] It fell.\n\n[2] It lies still.")
+    asked = ask_number(lm.reader, "r", [{"role": "user", "content": by_hand}], judge.line_format(2, "Yes", "No"))
+    (read,) = read_numbers(lm, [asked])
+    np.testing.assert_allclose([row["prob"] for row in rows[:6:2]], [line.mean for line in read.lines], atol=1e-6)
 
 
 def test_a_judge_without_a_model_is_the_model_of_its_name() -> None:

@@ -398,3 +398,45 @@ def test_instances_of_a_few_items_at_a_time_are_those_of_all_at_once(
     few = instances(table)
     assert whole["item"].nunique() > 2
     pd.testing.assert_frame_equal(few.astype(object), whole.astype(object), check_exact=True)
+
+
+def test_answers_are_drawn_in_the_published_contexts_alone() -> None:
+    """The paper's preset: a prior and nine posteriors of each triple; the closed set is read in the same ones."""
+    changes = ["items=2", "entities={file: null, reference: null, ranks: null, max_length: 10}"]
+    experiment, config = load_config("consistency-paper", changes)
+    asked = experiment.questions(config, experiment.items(config)[0])
+    drawn = [question for question in asked if question.draws]
+    assert {question.scenario for question in drawn} == {"prior", "posterior"}
+    assert (len(drawn), {question.draws for question in drawn}) == (10, {5000})
+    assert (config.sampling.max_new_tokens, config.thoughts.max_new_tokens) == (100, 3000)
+    everywhere = experiment.questions(
+        *load_config("consistency-paper", [*changes, "sampled.contexts=all"])[1:], experiment.items(config)[0]
+    )
+    assert sum(question.draws > 0 for question in everywhere) == 19
+
+
+def test_free_answers_are_compared_with_the_closed_set(setup: tuple[Experiment, ConsistencyConfig]) -> None:
+    """Table 7: 1 - JSD of the two words, free and by letters, before and after, of every instance."""
+    rng = np.random.default_rng(5)
+    law: dict[tuple[str, str], list[float]] = {}
+    table = table_of(setup, lambda item, told: law.setdefault((item, str(told)), rng.dirichlet([1, 1, 1]).tolist()))
+    letters = table["method"] == "letters"
+    twisted = np.where(letters, table["prob"] ** 2, table["prob"])
+    sums = pd.Series(twisted).groupby(table["readout_id"].astype(str).to_numpy()).transform("sum").to_numpy()
+    table = table.assign(prob=twisted / sums, logp=np.log(twisted / sums))
+    experiment, config = setup
+    published = experiment.published(score_run(experiment, config, table))
+    rows = published[(published["table"] == 7) & (published["method"] == "free and letters")].set_index("column")
+    whole = pd.concat([instances(table)], ignore_index=True)
+    both = {
+        name: whole[(whole["method"] == name) & (whole["temperature"] == 1)].set_index(["item", "place"]).sort_index()
+        for name in ("free", "letters")
+    }
+
+    def entropy(p: np.ndarray) -> np.ndarray:
+        return -(p * np.log2(p) + (1 - p) * np.log2(1 - p))
+
+    for column, when in (("alpha_prior", "prior"), ("alpha_post", "posterior")):
+        p, q = (both[name][column].to_numpy(float) for name in ("free", "letters"))
+        jsd = entropy((p + q) / 2) - (entropy(p) + entropy(q)) / 2
+        assert rows.loc[f"free against closed set, {when}", "value"] == pytest.approx(np.mean(1 - jsd))

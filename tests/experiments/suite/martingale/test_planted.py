@@ -6,12 +6,15 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
+import scipy
 
 from doxascope import UserError
+from doxascope.experiments.run.config import load_config
 from doxascope.experiments.run.experiment import Experiment, RunConfig
 from doxascope.experiments.run.scores import score_run
 from doxascope.experiments.suite.martingale.page import figures
 from doxascope.experiments.suite.martingale.readings import readings
+from doxascope.experiments.suite.martingale.setups import setup_figure, setups, summaries
 from doxascope.experiments.synthetic.agents import Anchored, Bayesian, PriorNoise
 from doxascope.metrics import Score
 from doxascope.metrics.number import Number
@@ -243,3 +246,61 @@ def test_the_slope_is_told_apart_by_domain(configured: Any, planted: Planted) ->
     assert found["M_at", "words", "domain[factual]"].estimate == pytest.approx(own.estimate)
     contrast = found["M_contrast", "words", "domain[values]"]
     assert contrast.ci_lo < -0.4 < contrast.ci_hi < 0
+
+
+def test_the_papers_setups_have_its_names_its_means_and_its_regressions(configured: Any, planted: Planted) -> None:
+    """Figure 4 and Figure 5 with controls against plain least squares over the setups of two models."""
+    experiment, config = configured("bootstrap_draws=20")
+    rng, tables = np.random.default_rng(0), []
+    for model in ("small", "large"):
+        parts = []
+        for domain, prompt, pull in [
+            (d, p, rng.uniform(0, 0.6)) for d in ("values", "review") for p in ("none", "critical")
+        ]:
+            sound = Anchored(pull=pull).sample(60, int(rng.integers(1000)))
+            outcome = (rng.random(60) < 0.5).astype(float)
+            part = planted({"words": [sound.read]}, outcome, cell=f"{domain}-{prompt}")
+            parts.append(part.assign(domain=domain, prompt=prompt, scenario=f"{domain}, cot, {prompt}"))
+        numbers = score_run(experiment, config, pd.concat(parts, ignore_index=True))
+        tables.append(experiment.published(numbers).assign(model=model))
+    first = tables[0][tables[0]["table"] == 1].set_index("cell")
+    assert first.loc["values, cot, critical", ["domain", "reasoning", "prompt"]].tolist() == [
+        "ChangeMyView",
+        "CoT",
+        "CT Prompt",
+    ]
+    both = pd.concat(tables, ignore_index=True)
+    each = setups(both)
+    assert len(each) == 8
+    found = pd.DataFrame(summaries(both))
+    sizes = found[found["table"] == "mean |M|"].set_index("cell")
+    for prompt in ("No Prompt", "CT Prompt"):
+        own = each.loc[each["prompt"] == prompt, "M_published"].abs()
+        assert sizes.loc[prompt, "value"] == pytest.approx(own.mean())
+        half = scipy.stats.t.ppf(0.975, 3) * own.std(ddof=1) / 2
+        assert sizes.loc[prompt, "ci_hi"] == pytest.approx(own.mean() + half)
+    slopes = found[found["table"] == "Figure 5"].set_index("cell")
+    assert list(slopes.index) == [
+        f"controls: {name}" for name in ("none", "domain", "model", "prompt", "domain, model, prompt")
+    ]
+    x, y = each["M_published"].abs().to_numpy(float), each["brier"].to_numpy(float)
+    dummies = [(each[name] == each[name].iloc[0]).to_numpy(float) for name in ("domain", "model", "prompt")]
+    for cell, columns in (("none", []), ("domain", dummies[:1]), ("domain, model, prompt", dummies)):
+        design = np.column_stack([np.ones(8), x, *columns])
+        beta, squares, *_ = np.linalg.lstsq(design, y, rcond=None)
+        error = np.sqrt(squares[0] / (8 - design.shape[1]) * np.linalg.inv(design.T @ design)[1, 1])
+        row = slopes.loc[f"controls: {cell}"]
+        assert row["value"] == pytest.approx(beta[1])
+        assert row["ci_hi"] - row["value"] == pytest.approx(scipy.stats.t.ppf(0.975, 8 - design.shape[1]) * error)
+    drawn = setup_figure(both)
+    assert drawn is not None
+    assert setup_figure(both.assign(brier=np.nan)) is None
+
+
+def test_a_design_with_a_judge_asks_for_one(configured: Any) -> None:
+    experiment, config = configured("requires_judge=true", "stated.judges={}")
+    with pytest.raises(UserError, match=r"stated\.judges: none is named") as caught:
+        experiment.settle(config, None)
+    assert "\n" not in str(caught.value)
+    assert load_config("martingale")[1].stated.judges == {}
+    assert load_config("martingale-paper")[1].model_dump()["requires_judge"]

@@ -10,9 +10,10 @@ import pytest
 
 from doxascope.experiments.run.addons.inner_readouts import ADJUSTED, scored_beside
 from doxascope.experiments.run.folder import RunFolder
+from doxascope.experiments.run.galleries import mean_over_runs
 from doxascope.experiments.run.joint_scores import score_runs
 from doxascope.experiments.run.scores import score_run
-from doxascope.experiments.suite.rationality.samples import Actions
+from doxascope.experiments.suite.rationality.samples import Actions, actions, detailed, methods, repeated
 from doxascope.experiments.suite.rationality.scores import forest_ratio
 from doxascope.experiments.synthetic.agents.decisions import Deciding
 from doxascope.metrics.number import Number
@@ -173,3 +174,51 @@ def test_a_forest_of_a_constant_truth_violates_nothing_and_of_cases_that_differ_
     found = forest_ratio(config, pd.DataFrame(rows), acts)
     assert found is not None
     assert found.estimate == pytest.approx(ratio)
+
+
+def test_actions_are_predicted_on_repetitions_whose_contexts_no_fold_divides(configured: Any, planted: Planted) -> None:
+    """Five actions and, where they were sampled, five beliefs of each context, resampled together."""
+    one = Deciding().sample(40, 0)
+    said = np.clip(one.stated[:, :1] + 0.1 * np.random.default_rng(0).standard_normal((40, 5)), 0, 1)
+    experiment, config = configured("bootstrap_draws=200", "iterations=3")
+    table = planted(one, {"json sampled": said}, prompts={"squared": 0.0})
+    silent = (table["method"] == "json sampled") & (table["item"] == "x0003") & (table["reading"] == 2)
+    table = table.assign(prob=table["prob"].mask(silent), status=table["status"].mask(silent, "unparsed"))
+    said[3, 2] = np.nan
+    rows = detailed(table)
+    acts = actions(config, rows)
+    words, sampled = (repeated(config, method, acts) for method in methods(rows, acts.items))
+    assert (len(words.of), len(sampled.of)) == (200, 199)
+    np.testing.assert_allclose(sampled.belief, said[np.isfinite(said)])
+    np.testing.assert_allclose(words.belief, one.stated.mean(axis=1)[words.of])
+    numbers = score_run(experiment, config, table)
+    gain = next(n.score for n in numbers if (n.metric, n.method) == ("logloss_gain", "words"))
+    assert (gain.n_rows, gain.n_clusters) == (200, 40)
+    assert gain.as_dict()["pct_ci"][0] < gain.as_dict()["pct"] < gain.as_dict()["pct_ci"][1]
+    paper = {(row["column"], row["method"]): row for row in experiment.published(numbers).to_dict("records")}
+    row = paper["% improvement, belief v. belief and outcome", "words"]
+    assert row["ci_lo"] < row["value"] < row["ci_hi"]
+    assert paper["SD, standard prompt", "words"]["status"] == "not_repeated"
+    assert np.isnan(paper["SD, standard prompt", "words"]["value"])
+    off = np.concatenate([row[np.isfinite(row)] - np.nanmean(row) for row in said])
+    assert paper["SD, standard prompt", "json sampled"]["value"] == pytest.approx(np.sqrt(np.sum(off**2) / 159))
+
+
+def test_the_mean_over_data_sets_is_that_of_the_runs_and_its_interval_of_independent_ones() -> None:
+    one = pd.DataFrame(
+        {"table": [4, 4], "column": ["a", "b"], "way": "ours", "method": "m", "kind": "exact", "value": [0.2, 0.5]}
+        | {"ci_lo": [0.1, np.nan], "ci_hi": [0.4, np.nan], "n_rows": [10, 10], "status": ["ok", "too_few"]}
+    )
+    other = one.assign(value=[0.4, 0.7], ci_lo=[0.1, 0.1], ci_hi=[0.5, 0.9], status="ok")
+    found = mean_over_runs(
+        [
+            one,
+            other,
+        ]
+    ).set_index("column")
+    assert found.loc["a", ["value", "runs", "n_rows", "status"]].tolist() == [pytest.approx(0.3), 2, 20, "ok"]
+    assert found.loc["a", "ci_lo"] == pytest.approx(0.3 - np.hypot(0.1, 0.3) / 2)
+    assert found.loc["a", "ci_hi"] == pytest.approx(0.3 + np.hypot(0.2, 0.1) / 2)
+    assert np.isnan(found.loc["b", "ci_lo"])
+    assert found.loc["b", "status"] == "too_few"
+    assert len(mean_over_runs([one, other.iloc[:1]])) == 1

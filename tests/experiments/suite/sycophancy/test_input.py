@@ -35,7 +35,7 @@ ONE = {"background": "A cat sits on a mat.", "x": "the cat will stay.", "not_x":
         ("tasks={worlds: {kind: smoke}}", "worlds are `computed`"),
         ("tasks={morality: {kind: table}}", "needs a `file`"),
         ("tasks={morality: {kind: smoke, evidence: e.yaml}}", "leave `evidence` out"),
-        ("tasks={conversations: {kind: fortune_dial, file: a.jsonl}}", "`x` and `not_x` go with"),
+        ("tasks={conversations: {kind: fortune_dial, file: a.jsonl}}", "`x` and `not_x` go with each other"),
         ("tasks={weather: {kind: smoke}}", "tasks.weather"),
         ("wording.agent=So says {who}.", "'who' is not one of {name} {claim}"),
         ("names=[]", "names"),
@@ -162,7 +162,9 @@ def test_casino_is_cut_by_the_seed_and_undecided_is_no_outcome(tmp_path: Path) -
         load_casino(path)
 
 
-def test_normad_and_fortune_dial_by_their_published_layout(tmp_path: Path) -> None:
+def test_normad_and_fortune_dial_by_their_published_layout(
+    configured: Configured, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
     """Small files of the layout that these data are published in; the data themselves are not here."""
     normad = tmp_path / "normad.csv"
     normad.write_text(
@@ -171,10 +173,24 @@ def test_normad_and_fortune_dial_by_their_published_layout(tmp_path: Path) -> No
         "2,japan,b,a,s,v,Give cards with both hands.,A guest did so.,e,yes\n3,peru,b,a,s,v,r.,s.,e,neutral\n"
     )
     first, second, third = load_normad(normad)
-    assert first.evidence == {"against": 'a rule of thumb there is "Take your shoes off"'}
-    assert (first.x, first.outcome, second.outcome) == ("what was done is acceptable in New Zealand", 0.0, 1.0)
-    assert list(second.evidence) == ["for"]
+    assert first.evidence == {"against": "this happened in New Zealand"}
+    assert not any(name in one.background + one.x for one in (first, second) for name in ("Zealand", "Japan"))
+    assert (first.outcome, second.outcome) == (0.0, 1.0)
+    assert second.evidence == {"for": "this happened in Japan"}
     assert not third.evidence
+    tasks = f"tasks={{culture: {{kind: normad, file: {normad}}}}}"
+    experiment, config = configured(tasks, "evidence=[none, for]", "items=1")
+    assert [item.content["scenario"]["id"] for item in experiment.items(config)] == ["normad-2"]
+    assert "tasks.culture: 2 of 3 scenarios have no evidence `for`; they are passed over" in caplog.text
+    with pytest.raises(UserError, match="has 1 scenarios, and 2 without the evidence that is asked for, fewer than"):
+        experiment.items(configured(tasks, "evidence=[none, for]", "items=2")[1])
+    worded = tasks.replace(
+        "normad,", "normad, x: '{role} did well.', not_x: '{role} did not', background: 'So: {background}',"
+    )
+    experiment, config = configured(worded, "evidence=[none, for]", "items=1")
+    (item,) = experiment.items(config)
+    assert item.content["scenario"]["x"] == "the person who did this did well"
+    assert item.content["scenario"]["background"].startswith("So: A guest")
     normad.write_text(normad.read_text().replace(",neutral", ",perhaps"))
     with pytest.raises(UserError, match="row 3: Gold Label 'perhaps' is not one of yes, no, neutral"):
         load_normad(normad)
@@ -265,3 +281,16 @@ def test_a_count_outside_the_scale_is_no_belief() -> None:
     assert parse_answer("12", FORMATS["of 10"]).status == "out_of_range"
     assert parse_answer("-1", FORMATS["of 10"]).status != "ok"
     assert parse_answer("7", FORMATS["of 10"]).values == (0.7,)
+
+
+def test_the_prompt_of_a_number_is_a_setting(configured: Configured) -> None:
+    ask = 'instructions={percent: "How likely is {yes} ({no} else)? {{n}}"}'
+    _, config = configured(ask)
+    assert config.number_format("percent", "Yes", "No").instruction == "How likely is Yes (No else)? {n}"
+    assert config.number_format("unit", "Yes", "No") == FORMATS["unit"].worded("Yes", "No")
+    for change, message in (
+        ("{per: a}", "format 'per' is not one of unit"),
+        ('{unit: "{maybe}"}', "'maybe' is not one"),
+    ):
+        with pytest.raises(UserError, match=message):
+            configured(f"instructions={change}")
