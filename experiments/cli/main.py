@@ -11,6 +11,7 @@ from ...base.errors import UserError, cause, in_one_line
 from ...base.parallel import wait_passively
 from ...base.text import as_csv
 from ...base.version import __version__
+from ...hooks.model.consent import give_consent
 from ...hooks.model.spec import BACKENDS, presets, resolve_model
 from .activations import activations, probe
 from .console import (
@@ -198,7 +199,8 @@ def plan(
 @cli.command()
 @click.argument("model")
 @click.option("--out", type=click.Path(path_type=Path), help="File for the certificate as JSON.")
-def certify(model: str, out: Path | None) -> None:
+@ALLOW_CODE
+def certify(model: str, out: Path | None, allow_code: tuple[Path, ...]) -> None:
     """Measure whether the back ends agree on a model, and its numerical error.
 
     Exits with 1 if a back end is outside the tolerance, naming the first layer. Loads the model several times. Runs of
@@ -217,7 +219,9 @@ def certify(model: str, out: Path | None) -> None:
             out.open("a").close()
             if new:
                 out.unlink()
-    certificate = measure(resolve_model(model))
+    spec = resolve_model(model)
+    give_consent(spec, places=allow_code)
+    certificate = measure(spec)
     echo(str(certificate))
     save_certificate(certificate)
     if out is not None:

@@ -14,7 +14,8 @@ from ...base.documents import user_path
 from ...base.errors import UserError, cause, in_one_line
 from ...base.files import locked
 from .checkpoint import ONE_LOADS, convert_gguf, note_quantisation, refuse_incomplete, refuse_mistyped
-from .spec import ModelSpec, PackagedFile, require_preset
+from .consent import require_consent
+from .spec import ModelSpec, PackagedFile
 
 if TYPE_CHECKING:
     from transformers import PretrainedConfig, PreTrainedModel, PreTrainedTokenizerBase
@@ -31,20 +32,27 @@ class WeightsSource:
 
     place: str
     revision: str | None = None
+    own_code: bool = False
+    """Whether code that comes with the model may run."""
+
+    @property
+    def options(self) -> dict[str, Any]:
+        """Of whatever reads from it."""
+        return {"revision": self.revision, "trust_remote_code": self.own_code}
 
 
 def find_weights(spec: ModelSpec) -> WeightsSource:
     """The first of the spec's sources that is here; a GGUF file is converted on the way.
 
-    Raises UserError if there is none, or if it is a package that no preset names.
+    Raises UserError if there is none, or if it would run code without consent.
     """
-    require_preset(spec)
+    require_consent(spec)
     if spec.packaged and (package := find_spec(spec.packaged.module)) and package.origin:
         return WeightsSource(str(convert_gguf(_packaged(spec.packaged, Path(package.origin).parent))))
     if spec.path:
-        return WeightsSource(_local(user_path(spec.path)))
+        return WeightsSource(_local(user_path(spec.path)), own_code=spec.trust_remote_code)
     if spec.hub:
-        return WeightsSource(spec.hub, spec.revision)
+        return WeightsSource(spec.hub, spec.revision, spec.trust_remote_code)
     assert spec.packaged is not None
     raise UserError(f"model {spec.name}: package {spec.packaged.module} is not installed; {spec.packaged.install}")
 
@@ -88,7 +96,7 @@ def load_text_side(spec: ModelSpec) -> TextSide:
     from transformers import AutoConfig, AutoTokenizer, GenerationConfig
 
     source = find_weights(spec)
-    options: dict[str, Any] = {"revision": source.revision, "trust_remote_code": spec.trust_remote_code}
+    options = source.options
     with _explained(spec, source):
         tokenizer = AutoTokenizer.from_pretrained(source.place, **options)
         config = AutoConfig.from_pretrained(source.place, **options)
@@ -118,7 +126,7 @@ def load_model(spec: ModelSpec) -> "PreTrainedModel":
     torch.backends.cudnn.allow_tf32 = False
     logging.disable_progress_bar()
     source = find_weights(spec)
-    options: dict[str, Any] = {"revision": source.revision, "trust_remote_code": spec.trust_remote_code}
+    options = source.options
     with _explained(spec, source), ONE_LOADS, _silent():
         config = AutoConfig.from_pretrained(source.place, **options)
         quantised = getattr(config, "quantization_config", None) is not None
@@ -160,14 +168,16 @@ def untrained_model(spec: ModelSpec, seed: int) -> "PreTrainedModel":
     from transformers import AutoConfig
 
     source = find_weights(spec)
-    options: dict[str, Any] = {"trust_remote_code": spec.trust_remote_code}
     with _explained(spec, source), torch.random.fork_rng():
         torch.manual_seed(seed)
-        config = AutoConfig.from_pretrained(source.place, revision=source.revision, **options)
+        config = AutoConfig.from_pretrained(source.place, **source.options)
 
         def make(kernel: str) -> Any:
             return auto_class(config).from_config(
-                config, dtype=_dtype(spec, config), attn_implementation=kernel, **options
+                config,
+                dtype=_dtype(spec, config),
+                attn_implementation=kernel,
+                trust_remote_code=source.own_code,
             )
 
         model = _with_kernel(spec, make)

@@ -11,6 +11,7 @@ from ....base.errors import UserError
 from ....base.files import OutputFolder, json_digest
 from ....base.text import shown, shown_error
 from ....base.version import __version__
+from ....hooks.model.consent import consented
 from ....metrics import NOT_A_BELIEF
 from ....metrics.number import Number, interval_text
 from ....metrics.tables.samples import sample_name
@@ -332,7 +333,7 @@ def make_card(
     runs = {name: run(experiment, config, folder / "runs").path for name, (experiment, config) in planned.items()}
     job = _job(given, runs)
     with threadpool_limits(1, "blas"):  # sums of several threads differ in their last bits from one time to another
-        probe = sweep_job(job, folder / "probes")[0] if job else None
+        probe = sweep_job(job, folder / "probes", tuple(consented(spec)))[0] if job else None
     card = ModelCard(folder, given, spec.name, seed, runs, probe)
     written = OutputFolder(folder)
     try:

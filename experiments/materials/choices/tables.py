@@ -342,6 +342,8 @@ def _hub_rows(name: str, subset: str | None, split: str) -> Sequence[Mapping[str
         import datasets
     except ImportError:
         raise UserError(f"{name}: reading hub data sets needs `pip install 'doxascope[datasets]'`") from None
+    if int(datasets.__version__.partition(".")[0]) < 4:
+        raise UserError(f"{name}: datasets {datasets.__version__} runs code of data sets; pip install 'datasets>=4'")
     advice = "it has to be on the hub or in its cache, and the network has to be there; or give a file"
     with in_one_line(f"questions.hub {name}", advice):
         return list(datasets.load_dataset(name, subset, split=split))  # pyright: ignore[reportArgumentType, reportReturnType]
