@@ -9,7 +9,7 @@ import click
 
 from ...base.errors import UserError, cause, in_one_line
 from ...base.parallel import wait_passively
-from ...base.text import as_csv
+from ...base.text import as_csv, for_spreadsheet
 from ...base.version import __version__
 from ...hooks.model.consent import give_consent
 from ...hooks.model.spec import BACKENDS, presets, resolve_model
@@ -285,6 +285,8 @@ def report(folder: Path, allow_code: tuple[Path, ...]) -> None:
 def sheet(run: Path, file: Path) -> None:
     """Write the steps of a martingale run as a CSV in which people fill in what they believe after each.
 
+    It is made for spreadsheets: an apostrophe stands before what they would compute, which --ratings takes away.
+
     \b
     doxascope sheet runs/martingale-smollm2-135m-1a2b3c4d ratings.csv
     doxascope score runs/martingale-smollm2-135m-1a2b3c4d --ratings ratings.csv
@@ -292,7 +294,7 @@ def sheet(run: Path, file: Path) -> None:
     from ..run.folder import RunFolder
     from ..suite.martingale.readings import sheet as empty_sheet
 
-    text = as_csv(empty_sheet(RunFolder.open(run)))
+    text = as_csv(for_spreadsheet(empty_sheet(RunFolder.open(run))))
     try:
         with file.open("x", encoding="utf-8", newline="") as opened:
             opened.write(text)

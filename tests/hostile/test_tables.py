@@ -10,7 +10,7 @@ import pandas as pd
 import pytest
 
 from doxascope import UserError
-from doxascope.base.text import as_csv
+from doxascope.base.text import as_csv, for_spreadsheet
 from doxascope.metrics.scoring.engine import score_table
 
 BELIEFS = "readout_id,item,kind,method,option,prob"
@@ -142,9 +142,9 @@ def test_a_cell_of_megabytes_is_no_burden(tmp_path: Path) -> None:
     assert len(str(told.value)) < 3_000
 
 
-def test_no_cell_of_a_csv_is_a_formula() -> None:
+def test_no_cell_for_a_spreadsheet_is_a_formula() -> None:
     table = pd.DataFrame({"=head": ["=cmd|' /C calc'!A0", "@sum(1)", "-1", "+1", "\t=1", "plain"], "n": range(-3, 3)})
-    lines = as_csv(table).splitlines()
+    lines = as_csv(for_spreadsheet(table)).splitlines()
     assert all(not line.startswith(("=", "@", "-", "+", "\t")) for line in lines)
     assert lines[1].endswith(",-3")
 

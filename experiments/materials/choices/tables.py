@@ -147,11 +147,15 @@ def _parsed_at(number: int, row: Row, columns: QuestionColumns, ids: str | None,
         cells = dict(zip(names, row.values(), strict=True))
         for name, cell in cells.items():
             _refuse_no_text(name, cell)
-        return _parsed(number, cells, columns, ids)
+        return _parsed(number, cells, columns, ids, dict(zip(names, map(str, row), strict=True)))
 
 
-def _parsed(number: int, cells: Row, columns: QuestionColumns, ids: str | None) -> _Parsed | None:
-    """The parts of a row, whose id stands in the column `ids`; None where two options read the same."""
+def _parsed(
+    number: int, cells: Row, columns: QuestionColumns, ids: str | None, called: Mapping[str, str]
+) -> _Parsed | None:
+    """The parts of a row, whose id stands in the column `ids` and whose columns the file has `called`; None where two
+    options read the same.
+    """
     names = {part: column_of(part, getattr(columns, part), cells) for part in NAMES if part != "options"}
     if ids is not None and (own := ids.strip().lower()) in cells:
         names["id"] = own
@@ -169,7 +173,9 @@ def _parsed(number: int, cells: Row, columns: QuestionColumns, ids: str | None) 
     words = all(_words(cells[name]) for name in used)
     told = {part: _scalar(part, cells[name]) if name else "" for part, name in names.items() if part != "examples"}
     truth = told_truth(cells[names["truth"]], places, labels, words, columns.first) if names["truth"] else None
-    more = {name: _plain(value) for name, value in cells.items() if name and name not in {*used, *others}}
+    if names["id"]:
+        told["id"] = id_text(cells[names["id"]])
+    more = {called[name]: _plain(value) for name, value in cells.items() if name and name not in {*used, *others}}
     if names["id"] and ids and ids != "id":
         more = {ids: _plain(cells[names["id"]]), **more}
     return _Parsed(number, cells, told, options, truth, names["examples"], more)
@@ -237,6 +243,11 @@ def _scalar(part: str, cell: Any) -> str:
     if not pd.api.types.is_scalar(cell):
         raise UserError(f"{part} {cell!r}: is {type(cell).__name__}; give a text or a number")
     return label_text(cell)
+
+
+def id_text(cell: Any) -> str:
+    """An id as the table has it, to its last blank; empty where there is none."""
+    return cell if isinstance(cell, str) and cell.strip() else label_text(cell)
 
 
 def _refuse_no_text(name: str, cell: Any) -> None:
