@@ -323,7 +323,7 @@ def _said(place: Path) -> Iterator[str]:
             yield f"{record['status']}, began {sessions(place)[0]['began'].partition('T')[0]}"
         except (UserError, KeyError, IndexError, TypeError, AttributeError):
             yield "its manifest cannot be read"
-    lead = _stored(place / "scores.json").get("lead")
+    lead = _stored(place).get("lead")
     if isinstance(lead, Mapping):
         told = lead.get("said")
         lines = [line for line in told if isinstance(line, str)] if isinstance(told, list) else []
@@ -331,10 +331,12 @@ def _said(place: Path) -> Iterator[str]:
         yield from (line for line in lines if line.startswith("primary: "))
 
 
-def _stored(path: Path) -> Mapping[str, Any]:
+def _stored(place: Path) -> Mapping[str, Any]:
+    """Its scores; empty where they are not as they were written, which a run knows and a table's scores do not."""
+    run, path = RunFolder(place), place / "scores.json"
     try:
-        found = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError):
+        found = json.loads((run.written(path.name) or b"{}") if run.manifest else path.read_bytes())
+    except (OSError, ValueError, AttributeError):
         return {}
     return found if isinstance(found, Mapping) else {}
 

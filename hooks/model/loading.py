@@ -2,6 +2,7 @@
 
 import contextlib
 import logging
+import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from importlib import import_module
@@ -22,6 +23,8 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("doxascope")
 
+MOST_LAYERS = 10_000
+"""Ten times what the deepest models have."""
 LOADED_AS = {"auto": "sdpa", "sdpa": "sdpa", "flex": "sdpa", "eager": "eager"}
 """Attention implementations of transformers that are asked for. Blocks are for packs alone."""
 
@@ -89,33 +92,39 @@ class TextSide:
     """The longest sequence that the model takes, in tokens."""
     n_layers: int | None
     """Its blocks, where its configuration says how many."""
+    n_tokens: int | None = None
+    """Of which it has embeddings, where its configuration says how many."""
 
 
 def load_text_side(spec: ModelSpec) -> TextSide:
     """The tokenizer, and what the configuration says about texts."""
-    from transformers import AutoConfig, AutoTokenizer, GenerationConfig
+    from transformers import AutoTokenizer, GenerationConfig
 
     source = find_weights(spec)
     options = source.options
     with _explained(spec, source):
         tokenizer = AutoTokenizer.from_pretrained(source.place, **options)
-        config = AutoConfig.from_pretrained(source.place, **options)
+        config = _config(source)
     with _explained(spec, source):
         try:
             generation = GenerationConfig.from_pretrained(source.place, **options)
         except OSError:  # a model need not bring one
             generation = GenerationConfig.from_model_config(config)
     ends = generation.eos_token_id
-    ids = {tokenizer.eos_token_id, *(ends if isinstance(ends, list) else [ends])} - {None}
+    named = [end for end in (tokenizer.eos_token_id, *(ends if isinstance(ends, list) else [ends])) if end is not None]
     text = config.get_text_config()
+    size = getattr(text, "vocab_size", None)
+    if odd := [end for end in named if type(end) is not int or not 0 <= end < (size or math.inf)]:
+        told = f"eos_token_id {odd[0]!r}: is none of its {size or ''} tokens"
+        raise UserError(f"model {source.place}: {told}; correct generation_config.json, config.json or the tokenizer")
+    ids = set(named)
     known = (getattr(text, name, None) for name in ("max_position_embeddings", "num_hidden_layers"))
-    return TextSide(tokenizer, tuple(sorted(ids)), *known)
+    return TextSide(tokenizer, tuple(sorted(ids)), *known, size)
 
 
 def load_model(spec: ModelSpec) -> "PreTrainedModel":
     """The weights, in evaluation mode, on their device or devices. Only safetensors are read, never pickles."""
     import torch
-    from transformers import AutoConfig
     from transformers.utils import logging
 
     if spec.threads:
@@ -128,7 +137,7 @@ def load_model(spec: ModelSpec) -> "PreTrainedModel":
     source = find_weights(spec)
     options = source.options
     with _explained(spec, source), ONE_LOADS, _silent():
-        config = AutoConfig.from_pretrained(source.place, **options)
+        config = _config(source)
         quantised = getattr(config, "quantization_config", None) is not None
         # Where the library of quantised weights puts them, there they stay.
         one_device = {"": pick_device(spec.device)} if quantised else None
@@ -165,12 +174,11 @@ def load_model(spec: ModelSpec) -> "PreTrainedModel":
 def untrained_model(spec: ModelSpec, seed: int) -> "PreTrainedModel":
     """A model of the same shape, its weights as the architecture initialises them, drawn by the seed."""
     import torch
-    from transformers import AutoConfig
 
     source = find_weights(spec)
     with _explained(spec, source), torch.random.fork_rng():
         torch.manual_seed(seed)
-        config = AutoConfig.from_pretrained(source.place, **source.options)
+        config = _config(source)
 
         def make(kernel: str) -> Any:
             return auto_class(config).from_config(
@@ -182,6 +190,18 @@ def untrained_model(spec: ModelSpec, seed: int) -> "PreTrainedModel":
 
         model = _with_kernel(spec, make)
     return model.to(pick_device(spec.device)).eval().requires_grad_(False)
+
+
+def _config(source: WeightsSource) -> "PretrainedConfig":
+    """What a model's files say of its shape. Raises ValueError for more layers than a model has: they would be built
+    one by one before anything is compared with the weights.
+    """
+    from transformers import AutoConfig
+
+    config = AutoConfig.from_pretrained(source.place, **source.options)
+    if (layers := getattr(config.get_text_config(), "num_hidden_layers", None) or 0) > MOST_LAYERS:
+        raise ValueError(f"its config.json says num_hidden_layers {layers:,}; at most {MOST_LAYERS:,} are read")
+    return config
 
 
 def auto_class(config: "PretrainedConfig") -> Any:

@@ -175,8 +175,8 @@ def _is_missing(cell: Any) -> bool:
 def _labels(cells: Sequence[Any], same: dict[str, str], spelt: dict[str, str]) -> Array:
     """Cells as text, one object per distinct text, however many rows have it.
 
-    Raises ValueError for a number that floating point cannot tell from its neighbours, and for one that is written in
-    two ways: `1` and `1.0` may be one thing or two.
+    Raises ValueError for a number that floating point cannot tell from its neighbours, for one that is written in two
+    ways (`1` and `1.0` may be one thing or two), and for a zero byte, which some libraries take for the end.
     """
     found = np.empty(len(cells), dtype=object)
     for i, cell in enumerate(cells):
@@ -185,6 +185,8 @@ def _labels(cells: Sequence[Any], same: dict[str, str], spelt: dict[str, str]) -
         text = label_text(cell)
         if text.lower() in ("", "nan"):  # `NA` may be a country
             continue
+        if "\0" in text:
+            raise ValueError(f"{text!r} holds a zero byte; take it out")
         if (known := same.get(text)) is None:
             known = same.setdefault(text, text)
         found[i] = known

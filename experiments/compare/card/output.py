@@ -8,7 +8,7 @@ from typing import Any
 from threadpoolctl import threadpool_limits
 
 from ....base.errors import UserError
-from ....base.files import OutputFolder, json_digest
+from ....base.files import OutputFolder, json_digest, sealed
 from ....base.text import shown, shown_error
 from ....base.version import __version__
 from ....hooks.model.consent import consented
@@ -197,6 +197,8 @@ def against_page(found: Against) -> Page:
     verdict: Prose | Stamp = Prose(text=f"{found.passed.capitalize()}.", strong=True)
     if lines:
         verdict = Stamp(says=f"Worse: {len(lines)}.", lines=lines)
+    elif found.unclear:
+        verdict = Stamp(says=f"Cannot tell: {len(found.unclear)}.", lines=[(line, "") for line in found.unclear])
     head = [("experiment", ""), ("number", ""), ("before", ""), ("now", ""), ("change", ""), ("adjusted p", "")]
     table = TableBlock(
         title="Tested",
@@ -211,7 +213,7 @@ def against_page(found: Against) -> Page:
                 Cell(shown(one.score.second)),
                 Cell(shown(-one.score.difference), [interval_text(-one.score.ci_hi, -one.score.ci_lo)]),
                 Cell(f"{one.score.p_adjusted:.3g}" if one.score.p_adjusted >= 0 else one.score.status),
-                Cell("worse" if one.regressed else "no"),
+                Cell("worse" if one.regressed else "cannot tell" if one.unclear else "no"),
             ]
             for one in found.tested
         ],
@@ -280,7 +282,9 @@ def against_text(found: Against) -> str:
         return "the card was compared with itself: nothing differs"
     lines = [f"against {found.other.folder}: {len(found.tested)} tests (Holm)"]
     lines += [f"  {one.told}" for one in found.tested]
-    lines += ["", *(f"worse: {line}" for line in found.regressions)] if found.regressions else ["", found.passed]
+    unclear = [f"cannot tell: {line}" for line in found.unclear]
+    lines += ["", *(f"worse: {line}" for line in found.regressions), *unclear]
+    lines += [] if found.regressions or unclear else [found.passed]
     return in_lines(lines)
 
 
@@ -300,6 +304,7 @@ def against_data(found: Against) -> dict[str, Any]:
         "other": found.other.folder.name,
         "tested": [one.as_dict() for one in found.tested],
         "regressions": found.regressions,
+        "unclear": found.unclear,
     }
     return jsonable(told)
 
@@ -337,7 +342,7 @@ def make_card(
     card = ModelCard(folder, given, spec.name, seed, runs, probe)
     written = OutputFolder(folder)
     try:
-        written.write_json(CARD, as_data(card))
+        written.write_json(CARD, sealed(as_data(card)))
         card_page(card).write(written)
     except OSError as error:
         raise UserError(f"{folder}: cannot be written ({error.strerror}); choose another --out") from None

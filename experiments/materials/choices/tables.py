@@ -22,25 +22,23 @@ from ....base.settings import Settings
 from ....hooks.prompts.options import MOST
 from ....metrics.tables.cells import label_text
 from ....metrics.tables.source import open_table
+from ....metrics.tables.truths import PLACE, ToldTruth, Way, told_truth, true_option, ways_of
 from .columns import (
     NAMES,
     QuestionColumns,
     Row,
-    ToldTruth,
     column_of,
     id_column,
     is_listed,
     like_ids,
     options_of,
-    told_truth,
-    true_option,
-    ways_of,
 )
 from .sources import Choice, alike, loaded
 
 log = logging.getLogger("doxascope")
 
 CATEGORY = "asked"
+LEFT_OPEN = "say what truths are by `columns.truths`: text, label, letter, or place (with `columns.first`, 0 or 1)"
 
 
 @dataclass(frozen=True)
@@ -92,7 +90,7 @@ def _asked_choices(
         raise UserError(f"{where}: has no rows")
     every = [_parsed_at(number, row, wanted, ids, where) for number, row in enumerate(rows, 1)]
     parsed = [one for one in every if one]
-    ways = ways_of(one.truth for one in parsed)
+    ways = frozenset({wanted.truths}) if wanted.truths else ways_of(one.truth for one in parsed)
     of_text: dict[str, str] = {}
     found: list[AskedChoice] = []
     for one in parsed:
@@ -183,7 +181,7 @@ def _parsed(
 
 def _question(
     row: _Parsed,
-    ways: frozenset[str],
+    ways: frozenset[Way],
     columns: QuestionColumns,
     where: str,
     of_text: dict[str, str],
@@ -193,6 +191,9 @@ def _question(
     told = row.told
     own = told["id"] or f"q{row.number:05}"
     first = of_text.setdefault(told["question"], own)
+    if row.truth and columns.truths and columns.truths not in row.truth.readings:
+        raise UserError(f"truth {row.truth.said!r} is the {columns.truths} of no option")
+    chosen = None if columns.first is None else PLACE
     choice = Choice(
         id=own,
         cluster=told["cluster"] or first,
@@ -200,7 +201,7 @@ def _question(
         text=told["question"],
         options=row.options,
         provenance=f"{where}, row {row.number}",
-        truth=true_option(row.truth, ways, columns.first) if row.truth else "",
+        truth=row.truth.places[true_option(row.truth, ways, chosen, LEFT_OPEN)] if row.truth else "",
         topic=told["topic"],
     )
     given = row.cells[row.examples] if row.examples else None
