@@ -174,3 +174,11 @@ def test_settings_cannot_leave_the_folder_of_runs_or_run_code(tmp_path: Path, co
         assert done.returncode == 2
         assert says in done.stderr
         assert done.stderr.count("\n") == 1
+
+
+def test_a_zero_byte_makes_no_second_cluster(tmp_path: Path) -> None:
+    path = tmp_path / "zero.jsonl"
+    rows = [{"prior": 0.1 * i, "posterior": 0.5, "cluster": name} for i, name in enumerate(("a", "a\0", "b"))]
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    with pytest.raises(UserError, match=r"cluster: 'a\\x00' holds a zero byte; take it out"):
+        score_table(path)
