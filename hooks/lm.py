@@ -37,7 +37,7 @@ from .generation.sampled_beliefs import BUDGET as HISTORIES
 from .generation.sampled_beliefs import Mentions, read_mentions
 from .generation.sampling import Sampling
 from .identity import Identity, identify
-from .model.consent import KEY
+from .model.consent import changed
 from .model.head import Head
 from .model.loading import TextSide, load_model, load_text_side
 from .model.spec import ModelSpec, resolve_model
@@ -425,9 +425,6 @@ def open_model(
         raise UserError(f"model: {type(model).__name__} is given; give a name, a path, a hub id, or a ModelSpec")
     spec = resolve_model(model) if isinstance(model, str) else model
     if given := {key: value for key, value in settings.items() if value is not None}:
-        allowed = spec.code_allowed or given.get(KEY) is True
-        spec = parse(ModelSpec, spec.model_dump() | given, "load()")
-        if allowed:
-            spec.allow_code()
+        spec = changed(spec, given)
     require_library(spec)
     return kind(spec, load_model(spec), load_text_side(spec), terminators)

@@ -12,6 +12,7 @@ from pydantic import BaseModel
 
 from ...base.documents import user_path
 from ...base.errors import UserError
+from ...base.settings import parse
 from .spec import ModelSpec, require_preset
 
 KEY = "trust_remote_code"
@@ -47,6 +48,16 @@ def require_consent(spec: ModelSpec) -> None:
             f"-o model.{KEY}=true, or --allow-code {place_of(spec)} where there is no such setting (in Python, "
             f"{KEY}=True of load)"
         )
+
+
+def changed(spec: ModelSpec, given: Mapping[str, object]) -> ModelSpec:
+    """A model with other settings, as a call in Python gives them, its consent among them. Raises UserError for one
+    that is wrong.
+    """
+    made = parse(ModelSpec, spec.model_dump() | dict(given), "load()")
+    if spec.code_allowed or given.get(KEY) is True:
+        made.allow_code()
+    return made
 
 
 def place_of(spec: ModelSpec) -> str:

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Literal, NamedTuple, TypedDict, cast
 
 from ...base.errors import UserError, in_one_line, nearest
 from ..model.spec import DAY
-from .template import ChatTemplate
+from .template import ChatTemplate, WhatIsSaid
 from .tokenising import Tokeniser
 
 if TYPE_CHECKING:
@@ -32,10 +32,6 @@ AFTER_THOUGHT = "\n\n"
 NEAR = 100
 """Characters at the end of a prompt in which its last special token is looked for first."""
 HALF = re.compile("[\ud800-\udfff]")
-SHOWN = 60
-"""Characters of a message that an error shows."""
-MOST_ASKED = 100_000
-"""Prompts that are known, so that two questions are never one prompt."""
 REMEMBERED = 1024
 """Rendered conversations: the questions of one item ask about few."""
 Role = Literal["system", "user", "assistant"]
@@ -152,8 +148,7 @@ class ChatRenderer:
         # Where the template writes no BOS, a text begins as the tokenizer lets it begin.
         begins = template != "own" and tokenizer("")["input_ids"][:1] == [tokenizer.bos_token_id]
         self._start = str(tokenizer.bos_token) if begins else ""
-        self._asked: dict[int, int] = {}
-        """Digest of a rendered text -> that of the texts it was rendered from, without their blanks."""
+        self._said = WhatIsSaid()
         self._takes_system = self._system_role_works() if template == "own" else True
         self._opens = template == "own" and self._apply(HELLO).rstrip().endswith(THINK)
         self._refuse_wrong_thinking()
@@ -330,26 +325,8 @@ class ChatRenderer:
     def _apply(self, messages: Conversation) -> str:
         plain = [{"role": m["role"], "content": m["content"]} for m in messages]
         text = self._own.render(plain, enable_thinking=self.thinking != "off", **self.tokenizer.special_tokens_map)
-        self._refuse_other_text(messages, text)
+        self._said.require(plain, text)
         return text
-
-    def _refuse_other_text(self, messages: Conversation, text: str) -> None:
-        """Raise UserError, showing what is rendered, if it does not hold the text of every message, in their order and
-        unaltered but for blanks around it, or if other texts were rendered the same. A template may put the system text
-        where it likes.
-        """
-        end = 0
-        for i, message in enumerate(messages):
-            content = message["content"].strip()
-            at = text.find(content, 0 if message["role"] == "system" else end)
-            if at < 0:
-                raise _not_said(f"message {i}, {content[:SHOWN]!r}, is not in it as it was given", text)
-            end = end if message["role"] == "system" else at + len(content)
-        asked = hash("".join("".join(message["content"].split()) for message in messages))
-        if len(self._asked) >= MOST_ASKED:
-            self._asked.clear()
-        if self._asked.setdefault(hash(text), asked) != asked:
-            raise _not_said(f"it is the same for another question than {messages[-1]['content'][:SHOWN]!r}", text)
 
     def _system_role_works(self) -> bool:
         probe: list[Message] = [{"role": "system", "content": "Sys-probe"}, *HELLO]
@@ -376,14 +353,6 @@ HELLO: list[Message] = [{"role": "user", "content": "Hello"}]
 def _turns(messages: Conversation) -> _Turns:
     check_messages(messages)
     return tuple((message["role"], message["content"]) for message in messages)
-
-
-def _not_said(fault: str, text: str) -> UserError:
-    shown = text if len(text) <= 5 * SHOWN else f"{text[: 4 * SHOWN]} ... {text[-SHOWN:]}"
-    return UserError(
-        f"the model's chat template changes what is asked: {fault}; it renders {shown!r}; choose `template: plain` or "
-        "`template: none`, or restore the model's own"
-    )
 
 
 def _spaced(gap: str, text: str) -> str:

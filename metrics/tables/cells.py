@@ -4,14 +4,16 @@ import math
 import re
 from collections.abc import Callable, Mapping, Sequence
 from numbers import Integral, Real
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
 from ...base.errors import UserError, in_one_line
-from .source import TableSource
+
+if TYPE_CHECKING:
+    from .source import TableSource
 
 MISSING = frozenset({"", "na", "n/a", "nan", "null", "none"})
 SLACK = 1e-9
@@ -22,7 +24,7 @@ LOGP_SLACK = 1e-6
 Array = NDArray[Any]
 
 
-def load_columns(source: TableSource, roles: Mapping[str, str]) -> dict[str, Array]:
+def load_columns(source: "TableSource", roles: Mapping[str, str]) -> dict[str, Array]:
     """Read the columns that have a role, each converted by it.
 
     Roles: `probability`, `difference` (of two of them), `mass` (a count or a probability), `logp`, `outcome` (0 or 1),
