@@ -131,10 +131,12 @@ def test_every_bit_of_a_probe_s_metadata_counts(place: Path, tmp_path: Path) -> 
 
 
 def test_every_bit_of_a_tuned_lens_counts(tiny: Any, tmp_path: Path) -> None:
-    from doxascope.hooks.lens.fitting import Document, fit_tuned_lens
+    from doxascope.hooks.lens.fitting import fit_tuned_lens
+    from doxascope.hooks.lens.plan import Document
 
-    ids = tiny.tokenizer("which word did you choose? " * 8)["input_ids"]
-    fit_tuned_lens(tiny, [Document("a", tuple(ids)), Document("b", tuple(ids[::-1]))], [0]).save(tmp_path / "lens")
+    ids = tiny.tokenizer("which word did you choose? An apple, a stone, or a river? " * 12)["input_ids"]
+    documents = [Document("", tuple(each), tuple(range(len(ids)))) for each in (ids, ids[::-1])]
+    fit_tuned_lens(tiny, documents, [0]).save(tmp_path / "lens")
     TunedLens.load(tmp_path / "lens")
     for name, steps in (("lens.json", 61), ("lens.npz", 13)):
         for step in range(steps):
@@ -153,6 +155,6 @@ def test_an_edit_of_a_model_card_is_seen(place: Path, tmp_path: Path, tiny_folde
     ModelCard.open(folder)
     for step in range(29):
         before = flipped(folder / "card.json", step / 29)
-        with pytest.raises(UserError, match="is no card that is whole"):
+        with pytest.raises(UserError, match=r"card\.json|is no card that is whole"):
             ModelCard.open(folder)
         (folder / "card.json").write_bytes(before)

@@ -271,7 +271,7 @@ def planted(rng: np.random.Generator, n: int, moved: float, spread: float, k: in
         item = 0.8 + 0.1 * rng.standard_normal(n)
         before, now = (item + spread * rng.standard_normal(n) for _ in range(2))
         now -= moved * (i == 0)
-        how = Resampling(seed=int(rng.integers(2**32)), n_draws=400)
+        how = Resampling(seed=int(rng.integers(2**32)), draws=400)
         tests.append(paired_difference([before], [now], np.mean, np.arange(n), how=how))
     adjusted = paired_family(dict(enumerate(tests)))
     return [Tested("x", str(i), adjusted[i], COHERENT, MARGIN) for i in range(k)]
