@@ -74,7 +74,7 @@ def place(tiny_folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     run(*load_config("truth", SMALL, str(tiny_folder)), out / "runs").path.rename(out / "run")
     (out / "job.yaml").write_text(yaml.safe_dump({"study": yaml.safe_load(QUICK)}))
     (out / "causal.yaml").write_text(CAUSAL)
-    folder, _ = sweep_job(load_job(str(out / "job.yaml"), [out / "run"]), out / "probes")
+    folder = sweep_job(load_job(str(out / "job.yaml"), [out / "run"]), out / "probes")
     shutil.copytree(folder, out / "probe")
     return out
 
