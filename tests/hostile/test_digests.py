@@ -42,7 +42,7 @@ COMMANDS = {
 READ = (
     *("run/manifest.json", "run/config.yaml", "run/items.jsonl", "run/commits.jsonl", "run/certificate.json"),
     *("run/beliefs/*", "run/transcripts/*", "run/sessions/*", "run/activations/*", "run/probes/*", "run/passing/*"),
-    *("run/scores.*", "run/floors.json", "run/figures/*", "run/*.csv"),
+    *("run/scores.*", "run/report.json", "run/floors.json", "run/figures/*", "run/*.csv"),
     *("probes/*/points/*", "probes/*/used.json", "probes/*/*.npz"),
     *("probe/probe.json", "probe/probe.npz", "probe/card.json", "probe/used.json"),
 )
@@ -104,6 +104,8 @@ def test_a_command_reads_nothing_without_a_digest(
     read = [path for path in before if not any(fnmatch(path.as_posix(), free) for free in FREE)]
     assert not [path for path in read if not any(fnmatch(path.as_posix(), known) for known in READ)]
     assert len(read) >= 4
+    if name == "report":  # which writes down the digest of the store's header, and reads nothing of it
+        read.remove(Path("run/activations/store.json"))
     for path in read:
         for folder in ("run", "probe", "probes"):
             shutil.rmtree(here / folder)
