@@ -6,7 +6,9 @@
 #   make lint    ruff and pyright
 #   make fuzz    100,000 random inputs of each kind, hours; FUZZ=1000 for fewer
 #   make damage  1,000 bit flips and 200 edits and deletions of a finished run
-#   make faults  runs killed at random moments and gone on with, against the unbroken ones
+#   make faults  runs, a probe job and a card that are broken by seed and gone on with, against the unbroken ones; N=10
+#                faults of each, SEED=0
+#   make mutants   small changes of FILES that TESTS have to notice, MOST=30 of them
 #   make bench   the speed tables
 #   make figures   those of the README, from three runs (half an hour or more on two cores)
 #   make calibration   docs/calibration.csv and its page anew, from simulated agents (ten minutes on two free cores)
@@ -15,7 +17,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt
 
-.PHONY: setup demo test full size fuzz damage faults lint bench calibration figures clean
+.PHONY: setup demo test full size fuzz damage faults mutants lint bench calibration figures clean
 
 setup: .venv/ready
 
@@ -63,8 +65,16 @@ fuzz: .venv/dev
 damage: setup
 	@$(BIN)/python benchmarks/damage.py
 
+SEED ?= 0
+N ?= 10
 faults: setup
-	@$(BIN)/python benchmarks/faults.py
+	@$(BIN)/python benchmarks/faults.py --seed $(SEED) --faults $(N)
+
+FILES ?= metrics/tables/truths.py
+TESTS ?= tests/experiments/materials/test_choices.py tests/metrics/tables/test_harness_logs.py
+MOST ?= 30
+mutants: .venv/dev
+	@$(BIN)/python benchmarks/mutants.py $(FILES) --tests $(TESTS) --most $(MOST)
 
 lint: .venv/dev
 	@mkdir -p .typing && ln -sfn .. .typing/doxascope

@@ -6,7 +6,7 @@ import hashlib
 import json
 import os
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -74,6 +74,22 @@ def file_digest(path: Path) -> str:
 def json_digest(data: Any) -> str:
     """A short hash of anything that JSON can hold."""
     return digest_of(json.dumps(data, sort_keys=True).encode())[:16]
+
+
+def sealed(record: Mapping[str, Any]) -> dict[str, Any]:
+    """What JSON can hold, with its own digest, which `unsealed` compares: it tells damage, and is no signature."""
+    plain = json.loads(json.dumps(record))  # as it will be read
+    return {**plain, "digest": json_digest(plain)}
+
+
+def unsealed(record: Any) -> dict[str, Any]:
+    """The record of `sealed`. Raises ValueError if it is not as it was written."""
+    if not isinstance(record, dict) or "digest" not in record:
+        raise ValueError("is no record with a digest, or of an earlier version, which wrote none")
+    plain = {key: value for key, value in record.items() if key != "digest"}
+    if record["digest"] != json_digest(plain):
+        raise ValueError("is damaged: its digest is wrong")
+    return plain
 
 
 def sync(path: Path) -> None:

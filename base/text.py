@@ -1,5 +1,6 @@
 """Text of strangers on its way to a terminal or a spreadsheet, which take some of it for orders; numbers as text."""
 
+import csv
 import math
 import re
 
@@ -24,21 +25,34 @@ def visible(text: str) -> str:
 
 
 def as_csv(table: pd.DataFrame) -> str:
-    """A table as comma-separated values, in which no text is a formula: an apostrophe stands before it.
+    """A table as comma-separated values, each text as it is: data, which `for_spreadsheet` makes safe to open in one.
 
-    >>> as_csv(pd.DataFrame({"x": ["=1+1", "a"], "y": [-1, 2]}))
+    >>> as_csv(pd.DataFrame({"id": ["-1", "a"], "y": [-1, 2]}))
+    'id,y\\n-1,-1\\na,2\\n'
+    """
+    texts = [*map(str, table.columns), *(cell for cell in table.to_numpy(dtype=object).flat if isinstance(cell, str))]
+    # Python's writer leaves a bare carriage return without quotes, where readers end a line.
+    quoting = csv.QUOTE_NONNUMERIC if any("\r" in text for text in texts) else csv.QUOTE_MINIMAL
+    return table.to_csv(index=False, lineterminator="\n", quoting=quoting)
+
+
+def for_spreadsheet(table: pd.DataFrame) -> pd.DataFrame:
+    """A table to be opened in a spreadsheet, in which no text is a formula: an apostrophe stands before it.
+
+    >>> as_csv(for_spreadsheet(pd.DataFrame({"x": ["=1+1", "a"], "y": [-1, 2]})))
     "x,y\\n'=1+1,-1\\na,2\\n"
     """
-    return table.map(_guarded).rename(columns=_guarded).to_csv(index=False, lineterminator="\n")
+    return table.map(_guarded).rename(columns=_guarded)
 
 
 def _guarded(cell: object) -> object:
-    return GUARD + cell if isinstance(cell, str) and cell.startswith(FORMULA) else cell
+    guard = isinstance(cell, str) and cell.startswith((*FORMULA, *(GUARD + sign for sign in (*FORMULA, GUARD))))
+    return f"{GUARD}{cell}" if guard else cell
 
 
 def unguarded(text: str) -> str:
-    """A cell as it was before `as_csv`."""
-    return text[1:] if text.startswith(GUARD) and text[1:].startswith(FORMULA) else text
+    """A cell as it was before `for_spreadsheet`."""
+    return text[1:] if text.startswith(GUARD) and text[1:].startswith((*FORMULA, GUARD)) else text
 
 
 def shown(value: float) -> str:

@@ -37,6 +37,7 @@ from .generation.sampled_beliefs import BUDGET as HISTORIES
 from .generation.sampled_beliefs import Mentions, read_mentions
 from .generation.sampling import Sampling
 from .identity import Identity, identify
+from .model.consent import changed
 from .model.handed import handed_over
 from .model.head import Head
 from .model.loading import TextSide, load_model, load_text_side
@@ -431,6 +432,6 @@ def open_model(
         raise UserError("tokenizer: belongs to a model that is an object; one that is loaded brings its own")
     spec = resolve_model(model) if isinstance(model, str) else model
     if given:
-        spec = parse(ModelSpec, spec.model_dump() | given, "load()")
+        spec = changed(spec, given)
     require_library(spec)
     return kind(spec, load_model(spec), load_text_side(spec), terminators)

@@ -2,6 +2,7 @@
 
 import hashlib
 import io
+import json
 import zipfile
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -14,7 +15,7 @@ from pydantic import Field
 
 from ..base.documents import read_json
 from ..base.errors import UserError, in_one_line
-from ..base.files import atomic_write
+from ..base.files import atomic_write, sealed, unsealed
 from ..base.settings import Settings, parse
 from ..base.version import __version__
 from ..hooks.store import Header
@@ -121,7 +122,8 @@ class Probe:
             with atomic_write(_named(path, ".npz")) as temporary:
                 temporary.write_bytes(raw)
             with atomic_write(_named(path, ".json")) as temporary:
-                temporary.write_text(meta.model_dump_json(indent=1) + "\n", encoding="utf-8")
+                text = json.dumps(sealed(meta.model_dump(mode="json")), indent=1, ensure_ascii=False)
+                temporary.write_text(text + "\n", encoding="utf-8")
         except OSError as error:
             raise UserError(f"{path}: cannot be written ({error.strerror or error})") from error
 
@@ -152,7 +154,9 @@ class Probe:
         Raises UserError for files that are not there, damaged, or do not belong together.
         """
         path = path.with_suffix("") if path.suffix in ENDINGS else path
-        meta = parse(ProbeMeta, read_json(_named(path, ".json")), str(_named(path, ".json")))
+        with in_one_line(_named(path, ".json"), "train the probe anew"):
+            record = unsealed(read_json(_named(path, ".json")))
+        meta = parse(ProbeMeta, record, str(_named(path, ".json")))
         with in_one_line(_named(path, ".npz")):
             raw = _named(path, ".npz").read_bytes()
         if meta.numbers != _hash(raw):

@@ -35,8 +35,8 @@ ALLOW_CODE = click.option(
     "--allow-code",
     multiple=True,
     type=click.Path(path_type=Path),
-    metavar="FILE",
-    help="Run the code of this experiment, or metric; without it no file is ever imported.",
+    metavar="FILE|MODEL",
+    help="Run the code of this experiment, metric, or model; without it no file is ever imported.",
 )
 EXECUTOR = click.option(
     "--executor",

@@ -9,8 +9,9 @@ import click
 
 from ...base.errors import UserError, cause, in_one_line
 from ...base.parallel import wait_passively
-from ...base.text import as_csv
+from ...base.text import as_csv, for_spreadsheet
 from ...base.version import __version__
+from ...hooks.model.consent import give_consent
 from ...hooks.model.spec import BACKENDS, presets, resolve_model
 from .activations import activations, probe
 from .console import (
@@ -231,7 +232,8 @@ def plan(
 @cli.command()
 @click.argument("model")
 @click.option("--out", type=click.Path(path_type=Path), help="File for the certificate as JSON.")
-def certify(model: str, out: Path | None) -> None:
+@ALLOW_CODE
+def certify(model: str, out: Path | None, allow_code: tuple[Path, ...]) -> None:
     """Measure whether the back ends agree on a model, and its numerical error.
 
     Exits with 1 if a back end is outside the tolerance, naming the first layer. Loads the model several times. Runs of
@@ -250,7 +252,9 @@ def certify(model: str, out: Path | None) -> None:
             out.open("a").close()
             if new:
                 out.unlink()
-    certificate = measure(resolve_model(model))
+    spec = resolve_model(model)
+    give_consent(spec, places=allow_code)
+    certificate = measure(spec)
     echo(str(certificate))
     save_certificate(certificate)
     if out is not None:
@@ -315,6 +319,8 @@ def report(folder: Path, full: bool, allow_code: tuple[Path, ...]) -> None:
 def sheet(run: Path, file: Path) -> None:
     """Write the steps of a martingale run as a CSV in which people fill in what they believe after each.
 
+    It is made for spreadsheets: an apostrophe stands before what they would compute, which --ratings takes away.
+
     \b
     doxascope sheet runs/martingale-smollm2-135m-1a2b3c4d ratings.csv
     doxascope score runs/martingale-smollm2-135m-1a2b3c4d --ratings ratings.csv
@@ -322,7 +328,7 @@ def sheet(run: Path, file: Path) -> None:
     from ..run.folder import RunFolder
     from ..suite.martingale.readings import sheet as empty_sheet
 
-    text = as_csv(empty_sheet(RunFolder.open(run)))
+    text = as_csv(for_spreadsheet(empty_sheet(RunFolder.open(run))))
     try:
         with file.open("x", encoding="utf-8", newline="") as opened:
             opened.write(text)

@@ -200,7 +200,7 @@ def tables(runs: tuple[Path, ...], latex: bool, allow_code: tuple[Path, ...]) ->
 @click.option("--seed", type=click.IntRange(0), default=0, show_default=True, help="Of items and of what is drawn.")
 @OVERRIDE
 @click.option("--out", type=click.Path(path_type=Path), default=Path("cards"), show_default=True, help="For cards.")
-@click.option("--against", "other", type=click.Path(path_type=Path), help="A card; exit code 1 if this one is worse.")
+@click.option("--against", "other", type=click.Path(path_type=Path), help="A card to be tested against.")
 @FULL
 def card(
     model: str, chosen: str, seed: int, overrides: tuple[str, ...], out: Path, other: Path | None, full: bool
@@ -208,7 +208,8 @@ def card(
     """Run a fixed set of small experiments and a probe on MODEL, and write one page.
 
     The same command again resumes. With --against the registered numbers, the valid-answer rate and the gates
-    are tested against those of another card, and the exit code is 1 if one is worse.
+    are tested against those of another card. The exit code is 1 if one is worse, and 2 if so few items cannot leave out
+    that one is worse by twice its margin.
 
     \b
     doxascope card smollm2-135m
@@ -232,3 +233,5 @@ def card(
         echo(f"\nagainst: {made.folder / 'against.html'}")
         if found.regressions:
             raise SystemExit(1)
+        if found.unclear:
+            raise UserError(f"{len(found.unclear)} numbers may be worse by twice their margin, unseen; take more items")

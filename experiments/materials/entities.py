@@ -18,7 +18,8 @@ from ...base.errors import UserError
 from ...base.files import atomic_write, json_digest
 from ...base.settings import Settings
 from ...hooks.lm import LanguageModel, open_model
-from ...hooks.prompts.options import make_options
+from ...hooks.prompts.chat import Message
+from ...hooks.prompts.options import MOST, make_options
 
 log = logging.getLogger("doxascope")
 
@@ -59,11 +60,12 @@ def rank_words(words: Sequence[str], reference: str, text: str = RANKING_TEXT) -
 
 
 def _rank(words: list[str], text: str, lm: LanguageModel) -> list[str]:
-    query = lm.reader.query(
-        "entities.ranking_text", [{"role": "user", "content": text}], make_options(words, [" {option}"])
-    )
-    (reading,), *_ = lm.read([query])
-    return [words[i] for i in np.argsort(-reading.logp, kind="stable")]
+    """Some thousand at a time, since no mass depends on what else is asked for."""
+    parts = np.array_split(np.array(words, dtype=object), -(-len(words) // MOST))
+    asked = [make_options(part.tolist(), [" {option}"]) for part in parts]
+    message: Message = {"role": "user", "content": text}
+    readings = [lm.read([lm.reader.query("entities.ranking_text", [message], part)])[0][0] for part in asked]
+    return [words[i] for i in np.argsort(-np.concatenate([reading.logp for reading in readings]), kind="stable")]
 
 
 # Triples of nouns, none of which is part of another.

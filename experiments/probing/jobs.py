@@ -11,6 +11,7 @@ from scipy.special import expit
 
 from ...base.documents import read_csv, read_json
 from ...base.errors import UserError, in_one_line, nearest
+from ...base.files import sealed, unsealed
 from ...base.parallel import spread_over
 from ...base.progress import progress
 from ...base.version import __version__
@@ -73,7 +74,7 @@ def sweep_job(
         )
         judged.probe.save(folder.path / job.name)
         folder.write_json("sweep.json", jsonable(sweep_data(judged)))
-        folder.write_json("card.json", jsonable(card_data(judged, job, loaded)))
+        folder.write_json("card.json", sealed(jsonable(card_data(judged, job, loaded))))
         write(folder, page(judged, job, loaded, _model(loaded)))
     return folder.path
 
@@ -145,7 +146,7 @@ def _used(folder: Path, probe: Probe) -> CausalVerdict | None:
     if not (folder / USED).is_file():
         return None
     with in_one_line(folder / USED, "delete it, or give `doxascope probe causal` again"):
-        record = read_json(folder / USED)
+        record = unsealed(read_json(folder / USED))
         if record["probe"] != probe.digest:
             return None
         found = CausalVerdict(**{name: record[name] for name in CausalVerdict._fields})

@@ -2,7 +2,7 @@
 those installed by entry point, and, if allowed, one in a file.
 """
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from functools import cache
 from importlib.metadata import EntryPoint, entry_points
 from importlib.resources import files
@@ -15,6 +15,7 @@ from ...base.code import load_code
 from ...base.documents import user_path
 from ...base.errors import UserError, nearest
 from ...base.settings import parse, parse_yaml, read_yaml
+from ...hooks.model.consent import give_consent
 from ...hooks.model.spec import resolve_model
 from .experiment import Experiment, RunConfig
 
@@ -114,7 +115,8 @@ def load_config(
             preset or file need not say everything: what it leaves out is as shipped.
         overrides: `key=value` with dots for nesting; values are YAML.
         model: replaces the configured model.
-        allow_code: files of experiments (`experiment: ./mine.py:Mine`) that may be run.
+        allow_code: files of experiments (`experiment: ./mine.py:Mine`), and models by their folder or hub id, whose
+            code may be run.
         material: a file of what the experiment asks about, for one that takes a file.
         settings: key with dots -> value, of another file: the overrides go before them, and alone may allow code.
     """
@@ -149,24 +151,19 @@ def load_config(
     for override in overrides:
         apply_override(data, override)
     config = parse(experiment.config_type, data, " -o ".join([where, *overrides]))
-    _refuse_remote_code(config.model_dump(), where, {override.partition("=")[0] for override in overrides})
+    give_consent(config, [override.partition("=")[0] for override in overrides], allow_code)
     return experiment, config
 
 
 def stored_config(path: Path, allow_code: Sequence[Path] = ()) -> tuple[Experiment, RunConfig]:
-    """The experiment and the complete configuration that a run has stored."""
+    """The experiment and the complete configuration that a run has stored: data, whose models may run code of their own
+    only if `allow_code` names them.
+    """
     data = read_yaml(path)
     experiment = experiment_of(str(data.get("experiment")), allow_code=allow_code)
-    return experiment, parse(experiment.config_type, data, str(path))
-
-
-def _refuse_remote_code(settings: Mapping[str, Any], where: str, asked: Collection[str], path: str = "") -> None:
-    """Raise UserError if a model may run code of its own though the command does not say so: a file alone may not."""
-    for key, value in settings.items():
-        if key == "trust_remote_code" and value and path + key not in asked:
-            raise UserError(f"{where}: {path}{key}: runs code of the model's; to allow it, say -o {path}{key}=true")
-        if isinstance(value, Mapping):
-            _refuse_remote_code(value, where, asked, f"{path}{key}.")
+    config = parse(experiment.config_type, data, str(path))
+    give_consent(config, places=allow_code)
+    return experiment, config
 
 
 def _absolute(name: str, where: Path) -> str:

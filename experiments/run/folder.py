@@ -26,7 +26,7 @@ import pyarrow as pa
 from filelock import Timeout
 
 from ...base.errors import UserError, in_one_line
-from ...base.files import TEMPORARY, NoLocksError, OutputFolder, digest_of, file_digest, json_digest, locked
+from ...base.files import TEMPORARY, NoLocksError, OutputFolder, digest_of, file_digest, locked, sealed, unsealed
 from ...hooks.store.commits import AGAIN, append_commit, commit_files, lines_digest, read_commits
 from ...metrics.beliefs import check_belief_table
 from ...metrics.tables.belief_parts import ROWS_AT_ONCE, BeliefParts, as_beliefs, read_part
@@ -138,12 +138,7 @@ class RunFolder(OutputFolder):
         if not path.is_file():
             return {}
         with in_one_line(path, "restore it from a copy, or run anew with another --out"):
-            record = json.loads(path.read_bytes())
-            if "digest" not in record:
-                raise ValueError("is of an earlier version, which wrote no digests")
-            if record.pop("digest") != json_digest(record):
-                raise ValueError("is damaged: its digest is wrong")
-        return record
+            return unsealed(json.loads(path.read_bytes()))
 
     def write_manifest(self, record: dict[str, Any], once: bool = False) -> None:
         """Write down what the run is, with the digests of what it was begun with and, once complete, of its commits.
@@ -159,8 +154,7 @@ class RunFolder(OutputFolder):
             record["session_files"] = {
                 f"{SESSIONS}/{p.name}": file_digest(p) for p in (self.path / SESSIONS).glob("*.json")
             }
-        record = json.loads(json.dumps(record))  # as it will be read
-        self.write_json(MANIFEST, {**record, "digest": json_digest(record)}, once)
+        self.write_json(MANIFEST, sealed(record), once)
 
     def record(self, *names: str) -> None:
         """Write the digests of further files into the manifest, so that they are compared as those of its beginning."""
@@ -177,6 +171,14 @@ class RunFolder(OutputFolder):
         if known is not None:
             self.verified(name, known)
         return None if known is None else self.path / name
+
+    def written(self, name: str) -> bytes | None:
+        """The content of a file that the run's scoring wrote; None if it wrote none.
+
+        Raises UserError if it is not as it was written.
+        """
+        known = self.manifest.get("written", {}).get(name)
+        return None if known is None else self.verified(name, known)
 
     def require_as_begun(self) -> None:
         """Raise UserError if a file that the run was begun with is not as it was then."""

@@ -17,6 +17,7 @@ from ...base.files import json_digest
 from ...base.parallel import RESTARTS, RETRIES, answer, by_actors, ray_cluster, sizes
 from ...base.settings import parse
 from ...hooks.identity import condition_differences
+from ...hooks.model.consent import consented, give_consent
 from ...hooks.store import ActivationWriter
 from ...hooks.store.header import Header
 from .config import experiment_of
@@ -47,6 +48,7 @@ class _Actor:
         allowed = [Path(file) for file in self._code]
         experiment = experiment_of(self._settings["experiment"], allow_code=allowed)
         config = parse(experiment.config_type, self._settings, "settings")
+        give_consent(config, places=allowed)  # what the driver's command line allows
         return Worker(experiment, config, items_of(experiment, config))
 
     def began(self) -> tuple[dict[str, Any], Began]:
@@ -150,7 +152,7 @@ def ray_workers(n: int | None = None, gpus: float | None = None, address: str | 
             make = ray.remote(num_cpus=threads, num_gpus=share, max_restarts=RESTARTS, max_task_retries=RETRIES)(_Actor)
             given = (
                 config.model_dump(mode="json"),
-                [str(file_of(experiment))] if code_of(experiment) else [],
+                [*([str(file_of(experiment))] if code_of(experiment) else []), *map(str, consented(config))],
                 os.getcwd(),
             )
             actors = [make.remote(*given) for _ in range(count)]

@@ -149,11 +149,11 @@ def judge_rows(
     """
     judges = config.stated.judges
     others = [judge_plan.model for judge_plan in judges.values() if not _is_itself(judge_plan.model, config)]
-    loaded = _loaded(tuple(dict.fromkeys(judge_plan.model_dump_json() for judge_plan in others))) if others else {}
+    loaded = _loaded(tuple(dict.fromkeys(others))) if others else {}
     rows: Rows = []
     transcripts: list[Transcript] = []
     for i, (name, judge) in enumerate(judges.items()):
-        reader = loaded.get(judge.model.model_dump_json(), lm)
+        reader = loaded.get(judge.model, lm)
         more, also = _one_judge(config, judge, f"judge {name}" if i else "judge", show(judge), reader)
         rows += [row | {"kind": "judge", "method": f"judge {name}", "judge": name} for row in more]
         transcripts += also
@@ -215,9 +215,9 @@ def _whole_trajectories(
 
 
 @lru_cache(maxsize=1)
-def _loaded(settings: tuple[str, ...]) -> dict[str, LanguageModel]:
+def _loaded(specs: tuple[ModelSpec, ...]) -> dict[ModelSpec, LanguageModel]:
     """The judges of a run, which stay in memory beside the model."""
-    return {text: _load(ModelSpec.model_validate_json(text)) for text in settings}
+    return {spec: _load(spec) for spec in specs}
 
 
 def _load(spec: ModelSpec) -> LanguageModel:

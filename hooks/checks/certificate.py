@@ -6,6 +6,7 @@ half precision. An effect below it may be rounding.
 """
 
 import hashlib
+import json
 from collections.abc import Sequence
 from importlib.metadata import version
 from importlib.util import find_spec
@@ -14,12 +15,12 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
-from pydantic import Field, ValidationError
+from pydantic import Field
 from scipy.special import logsumexp
 
 from ...base.cache import cache_folder
 from ...base.errors import UserError
-from ...base.files import write_text
+from ...base.files import sealed, unsealed, write_text
 from ...base.settings import Settings
 from ..backends.captures import Captured, CapturePlan
 from ..exact.option_beliefs import normalised
@@ -151,7 +152,7 @@ def save_certificate(certificate: Certificate) -> None:
         path = _path(fingerprint, certificate.device)
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
-            write_text(path, certificate.model_dump_json(indent=1) + "\n")
+            write_text(path, json.dumps(sealed(certificate.model_dump(mode="json")), indent=1) + "\n")
         except OSError as error:
             raise UserError(f"{path}: cannot be written ({error.strerror}); set DOXASCOPE_CACHE") from error
 
@@ -159,8 +160,9 @@ def save_certificate(certificate: Certificate) -> None:
 def find_certificate(identity: Identity) -> Certificate | None:
     """The certificate of these weights on this kind of device under the present libraries; None: there is none."""
     try:
-        certificate = Certificate.model_validate_json(_path(identity.weights, identity.device).read_text("utf-8"))
-    except (OSError, ValidationError):
+        record = unsealed(json.loads(_path(identity.weights, identity.device).read_text("utf-8")))
+        certificate = Certificate.model_validate_json(json.dumps(record))
+    except (OSError, ValueError):  # none, or not as it was kept
         return None
     current = certificate.versions == computing_versions() and identity.dtype in certificate.floor
     return certificate if current else None

@@ -18,12 +18,12 @@ import torch
 from numpy.typing import NDArray
 
 from ...base.errors import UserError, in_one_line
-from ...base.files import atomic_write, write_text
+from ...base.files import atomic_write, file_digest, sealed, unsealed, write_text
 from ..model.blocks import blocks, final_norm
 
 PENALTIES = (1e-4, 1e-3, 1e-2, 1e-1, 1.0)
 """Of standardised features, per row. Each layer takes the one with the least error across documents."""
-FORMAT = 1
+FORMAT = 2
 
 
 @dataclass(frozen=True)
@@ -58,14 +58,16 @@ class TunedLens:
         with atomic_write(arrays) as temporary:
             np.savez(temporary, weight=self.weight.cpu().numpy(), bias=self.bias.cpu().numpy(), r2=self.r2)
         fields = {"format": FORMAT, "layers": self.layers, "penalty": self.penalty, "origin": self.origin}
-        write_text(record, json.dumps(fields, indent=1) + "\n")
+        write_text(record, json.dumps(sealed({**fields, "arrays": file_digest(arrays)}), indent=1) + "\n")
 
     @classmethod
     def load(cls, path: Path) -> "TunedLens":
         """Read what `save` wrote. Raises UserError if it is missing or incomplete."""
         stored, description = _files(path)
         with in_one_line(f"{path}: no tuned lens can be read from it", "fit it anew"):
-            record = json.loads(description.read_text())
+            record = unsealed(json.loads(description.read_text()))
+            if record["arrays"] != file_digest(stored):
+                raise ValueError(f"{stored.name} is damaged: its digest is wrong")
             with np.load(stored, allow_pickle=False) as arrays:
                 weight, bias, r2 = (arrays[name] for name in ("weight", "bias", "r2"))
             if record["format"] != FORMAT:

@@ -45,4 +45,4 @@ def handed_over(
         "dtype": str(whole.dtype).removeprefix("torch."),
     }
     spec = parse(ModelSpec, {**held, **settings}, "load()")
-    return spec, whole.eval(), text_side(tokenizer, whole.config, whole.generation_config)
+    return spec, whole.eval(), text_side(tokenizer, whole.config, whole.generation_config, spec.name)

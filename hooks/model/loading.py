@@ -2,6 +2,7 @@
 
 import contextlib
 import logging
+import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from importlib import import_module
@@ -15,13 +16,16 @@ from ...base.errors import UserError, cause, in_one_line
 from ...base.files import locked
 from .adapters import adapter_tokenizer, apply_adapters, find_adapters, fit_vocabulary, refusal, require_peft
 from .checkpoint import ONE_LOADS, convert_gguf, note_quantisation, refuse_incomplete, refuse_mistyped
-from .spec import ADAPTER_CONFIG, IN_MEMORY, ModelSpec, PackagedFile, require_preset
+from .consent import require_consent
+from .spec import ADAPTER_CONFIG, IN_MEMORY, ModelSpec, PackagedFile
 
 if TYPE_CHECKING:
     from transformers import GenerationConfig, PretrainedConfig, PreTrainedModel, PreTrainedTokenizerBase
 
 log = logging.getLogger("doxascope")
 
+MOST_LAYERS = 10_000
+"""Ten times what the deepest models have."""
 LOADED_AS = {"auto": "sdpa", "sdpa": "sdpa", "flex": "sdpa", "eager": "eager"}
 """Attention implementations of transformers that are asked for. Blocks are for packs alone."""
 
@@ -32,22 +36,29 @@ class WeightsSource:
 
     place: str
     revision: str | None = None
+    own_code: bool = False
+    """Whether code that comes with the model may run."""
+
+    @property
+    def options(self) -> dict[str, Any]:
+        """Of whatever reads from it."""
+        return {"revision": self.revision, "trust_remote_code": self.own_code}
 
 
 def find_weights(spec: ModelSpec) -> WeightsSource:
     """The first of the spec's sources that is here; a GGUF file is converted on the way.
 
-    Raises UserError if there is none, or if it is a package that no preset names.
+    Raises UserError if there is none, or if it would run code without consent.
     """
-    require_preset(spec)
+    require_consent(spec)
     if spec.path == IN_MEMORY:
         raise UserError(f"model {spec.name}: was handed over as an object; save it, and give the folder")
     if spec.packaged and (package := find_spec(spec.packaged.module)) and package.origin:
         return WeightsSource(str(convert_gguf(_packaged(spec.packaged, Path(package.origin).parent))))
     if spec.path:
-        return WeightsSource(_local(user_path(spec.path)))
+        return WeightsSource(_local(user_path(spec.path)), own_code=spec.trust_remote_code)
     if spec.hub:
-        return WeightsSource(spec.hub, spec.revision)
+        return WeightsSource(spec.hub, spec.revision, spec.trust_remote_code)
     assert spec.packaged is not None
     raise UserError(f"model {spec.name}: package {spec.packaged.module} is not installed; {spec.packaged.install}")
 
@@ -87,42 +98,53 @@ class TextSide:
     """The longest sequence that the model takes, in tokens."""
     n_layers: int | None
     """Its blocks, where its configuration says how many."""
+    n_tokens: int | None = None
+    """Of which it has embeddings, where its configuration says how many."""
 
 
 def load_text_side(spec: ModelSpec) -> TextSide:
     """The tokenizer, and what the configuration says about texts."""
-    from transformers import AutoConfig, AutoTokenizer, GenerationConfig
+    from transformers import AutoTokenizer, GenerationConfig
 
     source = find_weights(spec)
-    options: dict[str, Any] = {"revision": source.revision, "trust_remote_code": spec.trust_remote_code}
+    options = source.options
     with _explained(spec, source):
         tokenizer = AutoTokenizer.from_pretrained(source.place, **options)
-        config = AutoConfig.from_pretrained(source.place, **options)
+        config = _config(source)
         tokenizer = adapter_tokenizer(find_adapters(spec, source.place, source.revision), tokenizer) or tokenizer
     with _explained(spec, source):
         try:
             generation = GenerationConfig.from_pretrained(source.place, **options)
         except OSError:  # a model need not bring one
             generation = GenerationConfig.from_model_config(config)
-    return text_side(tokenizer, config, generation)
+    return text_side(tokenizer, config, generation, source.place)
 
 
 def text_side(
-    tokenizer: "PreTrainedTokenizerBase", config: "PretrainedConfig", generation: "GenerationConfig | None"
+    tokenizer: "PreTrainedTokenizerBase",
+    config: "PretrainedConfig",
+    generation: "GenerationConfig | None",
+    place: str,
 ) -> TextSide:
-    """What a tokenizer and the configurations of a model say about texts."""
+    """What a tokenizer and the configurations of a model say about texts.
+
+    Raises UserError, naming the `place` of the model, for an end of the text that is none of its tokens.
+    """
     ends: Any = generation.eos_token_id if generation else config.get_text_config().eos_token_id
-    end: Any = tokenizer.eos_token_id
-    ids = {end, *(ends if isinstance(ends, list) else [ends])} - {None}
+    named = [end for end in (tokenizer.eos_token_id, *(ends if isinstance(ends, list) else [ends])) if end is not None]
     text = config.get_text_config()
+    size = getattr(text, "vocab_size", None)
+    if odd := [end for end in named if type(end) is not int or not 0 <= end < (size or math.inf)]:
+        told = f"eos_token_id {odd[0]!r}: is none of its {size or ''} tokens"
+        raise UserError(f"model {place}: {told}; correct generation_config.json, config.json or the tokenizer")
+    ids = set(named)
     known = (getattr(text, name, None) for name in ("max_position_embeddings", "num_hidden_layers"))
-    return TextSide(tokenizer, tuple(sorted(ids)), *known)
+    return TextSide(tokenizer, tuple(sorted(ids)), *known, size)
 
 
 def load_model(spec: ModelSpec) -> "PreTrainedModel":
     """The weights, in evaluation mode, on their device or devices. Only safetensors are read, never pickles."""
     import torch
-    from transformers import AutoConfig
     from transformers.utils import logging
 
     if spec.threads:
@@ -133,12 +155,12 @@ def load_model(spec: ModelSpec) -> "PreTrainedModel":
     torch.backends.cudnn.allow_tf32 = False
     logging.disable_progress_bar()
     source = find_weights(spec)
-    options: dict[str, Any] = {"revision": source.revision, "trust_remote_code": spec.trust_remote_code}
+    options = source.options
     with _explained(spec, source), ONE_LOADS, _silent():
         adapters = find_adapters(spec, source.place, source.revision)
         if adapters:
             require_peft(f"adapter {adapters[0].adapter.place}")
-        config = AutoConfig.from_pretrained(source.place, **options)
+        config = _config(source)
         quantised = getattr(config, "quantization_config", None) is not None
         # Where the library of quantised weights puts them, there they stay.
         one_device = {"": pick_device(spec.device)} if quantised else None
@@ -176,22 +198,35 @@ def load_model(spec: ModelSpec) -> "PreTrainedModel":
 def untrained_model(spec: ModelSpec, seed: int) -> "PreTrainedModel":
     """A model of the same shape, its weights as the architecture initialises them, drawn by the seed."""
     import torch
-    from transformers import AutoConfig
 
     source = find_weights(spec)
-    options: dict[str, Any] = {"trust_remote_code": spec.trust_remote_code}
     with _explained(spec, source), torch.random.fork_rng():
         torch.manual_seed(seed)
-        config = AutoConfig.from_pretrained(source.place, revision=source.revision, **options)
+        config = _config(source)
 
         def make(kernel: str) -> Any:
             return auto_class(config).from_config(
-                config, dtype=_dtype(spec, config), attn_implementation=kernel, **options
+                config,
+                dtype=_dtype(spec, config),
+                attn_implementation=kernel,
+                trust_remote_code=source.own_code,
             )
 
         model = _with_kernel(spec, make)
         fit_vocabulary(model, find_adapters(spec, source.place, source.revision))
     return model.to(pick_device(spec.device)).eval().requires_grad_(False)
+
+
+def _config(source: WeightsSource) -> "PretrainedConfig":
+    """What a model's files say of its shape. Raises ValueError for more layers than a model has: they would be built
+    one by one before anything is compared with the weights.
+    """
+    from transformers import AutoConfig
+
+    config = AutoConfig.from_pretrained(source.place, **source.options)
+    if (layers := getattr(config.get_text_config(), "num_hidden_layers", None) or 0) > MOST_LAYERS:
+        raise ValueError(f"its config.json says num_hidden_layers {layers:,}; at most {MOST_LAYERS:,} are read")
+    return config
 
 
 def auto_class(config: "PretrainedConfig") -> Any:

@@ -7,7 +7,7 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Annotated, Any, Literal, get_args
 
-from pydantic import BeforeValidator, Field, field_validator, model_validator
+from pydantic import BeforeValidator, Field, PrivateAttr, field_validator, model_validator
 
 from ...base.documents import read_json, user_path
 from ...base.errors import UserError, in_one_line, nearest
@@ -108,6 +108,18 @@ class ModelSpec(Settings):
     threads: int | None = Field(default=None, ge=1, le=1024)
     """CPU threads; None leaves torch's choice, which is recorded."""
     trust_remote_code: bool = False
+    """Whether the model has code of its own that is to run. It does so only with consent, which no settings hold
+    (`hooks.model.consent`)."""
+    _code_allowed: bool = PrivateAttr(default=False)
+
+    @property
+    def code_allowed(self) -> bool:
+        """Whether this command line, or this call, allows the model's own code. Copies keep it, files never do."""
+        return self._code_allowed
+
+    def allow_code(self) -> None:
+        """Note that it does: for what the user says now, never for what was read."""
+        self._code_allowed = True
 
     @field_validator("thinking", mode="before")
     @classmethod

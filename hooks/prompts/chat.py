@@ -7,6 +7,7 @@ text as it follows the prompt, and refuses when the text would change the ids of
 
 import hashlib
 import logging
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date
@@ -15,7 +16,7 @@ from typing import TYPE_CHECKING, Literal, NamedTuple, TypedDict, cast
 
 from ...base.errors import UserError, in_one_line, nearest
 from ..model.spec import DAY
-from .template import ChatTemplate
+from .template import ChatTemplate, WhatIsSaid
 from .tokenising import Tokeniser
 
 if TYPE_CHECKING:
@@ -30,6 +31,7 @@ AFTER_THOUGHT = "\n\n"
 
 NEAR = 100
 """Characters at the end of a prompt in which its last special token is looked for first."""
+HALF = re.compile("[\ud800-\udfff]")
 REMEMBERED = 1024
 """Rendered conversations: the questions of one item ask about few."""
 Role = Literal["system", "user", "assistant"]
@@ -146,6 +148,7 @@ class ChatRenderer:
         # Where the template writes no BOS, a text begins as the tokenizer lets it begin.
         begins = template != "own" and tokenizer("")["input_ids"][:1] == [tokenizer.bos_token_id]
         self._start = str(tokenizer.bos_token) if begins else ""
+        self._said = WhatIsSaid()
         self._takes_system = self._system_role_works() if template == "own" else True
         self._opens = template == "own" and self._apply(HELLO).rstrip().endswith(THINK)
         self._refuse_wrong_thinking()
@@ -296,6 +299,14 @@ class ChatRenderer:
         return anchor + boundary.tail
 
     def _render(self, turns: _Turns) -> str:
+        text = self._written(turns)
+        if half := HALF.search(text):
+            own = any(HALF.search(content) for _, content in turns)
+            whose = "a message" if own else "what the model's chat template writes"
+            raise UserError(f"prompt: {whose} holds {half[0]!a}, half of a character that takes two; take it out")
+        return text
+
+    def _written(self, turns: _Turns) -> str:
         messages: Conversation = [{"role": role, "content": content} for role, content in turns]
         for i, message in enumerate(messages):
             if injected := next((token for token in self._special if token in message["content"]), None):
@@ -313,7 +324,9 @@ class ChatRenderer:
 
     def _apply(self, messages: Conversation) -> str:
         plain = [{"role": m["role"], "content": m["content"]} for m in messages]
-        return self._own.render(plain, enable_thinking=self.thinking != "off", **self.tokenizer.special_tokens_map)
+        text = self._own.render(plain, enable_thinking=self.thinking != "off", **self.tokenizer.special_tokens_map)
+        self._said.require(plain, text)
+        return text
 
     def _system_role_works(self) -> bool:
         probe: list[Message] = [{"role": "system", "content": "Sys-probe"}, *HELLO]

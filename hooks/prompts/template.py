@@ -35,6 +35,10 @@ SOURCE = 10**6
 ADDRESS = re.compile(r" at 0x[0-9a-f]+>")
 STOPPED = [-getattr(signal, name) for name in ("SIGPROF",) if hasattr(signal, name)]
 """What a worker ends with that has used up its seconds."""
+SHOWN = 60
+"""Characters of a message that an error shows."""
+MOST_ASKED = 100_000
+"""Prompts that are known, so that two questions are never one prompt."""
 WORKER = Path(__file__).with_name("template_worker.py")
 
 
@@ -109,6 +113,40 @@ class ChatTemplate:
         if "error" in answer:
             raise _unusable(answer["error"])
         return answer
+
+
+class WhatIsSaid:
+    """Sees that rendered texts hold what was asked."""
+
+    def __init__(self) -> None:
+        self._asked: dict[int, int] = {}
+        """Digest of a rendered text -> that of the texts it was rendered from, without their blanks."""
+
+    def require(self, messages: Sequence[Mapping[str, str]], text: str) -> None:
+        """Raise UserError, showing what is rendered, if it does not hold the text of every message, in their order and
+        unaltered but for blanks around it, or if other texts were rendered the same. A template may put the system text
+        where it likes.
+        """
+        end = 0
+        for i, message in enumerate(messages):
+            content = message["content"].strip()
+            at = text.find(content, 0 if message["role"] == "system" else end)
+            if at < 0:
+                raise _not_said(f"message {i}, {content[:SHOWN]!r}, is not in it as it was given", text)
+            end = end if message["role"] == "system" else at + len(content)
+        asked = hash("".join("".join(message["content"].split()) for message in messages))
+        if len(self._asked) >= MOST_ASKED:
+            self._asked.clear()
+        if self._asked.setdefault(hash(text), asked) != asked:
+            raise _not_said(f"it is the same for another question than {messages[-1]['content'][:SHOWN]!r}", text)
+
+
+def _not_said(fault: str, text: str) -> UserError:
+    shown = text if len(text) <= 5 * SHOWN else f"{text[: 4 * SHOWN]} ... {text[-SHOWN:]}"
+    return UserError(
+        f"the model's chat template changes what is asked: {fault}; it renders {shown!r}; choose `template: plain` or "
+        "`template: none`, or restore the model's own"
+    )
 
 
 def _unusable(reason: str) -> UserError:

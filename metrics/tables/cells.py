@@ -4,14 +4,16 @@ import math
 import re
 from collections.abc import Callable, Mapping, Sequence
 from numbers import Integral, Real
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
 from ...base.errors import UserError, in_one_line
-from .source import TableSource
+
+if TYPE_CHECKING:
+    from .source import TableSource
 
 MISSING = frozenset({"", "na", "n/a", "nan", "null", "none"})
 SLACK = 1e-9
@@ -22,7 +24,7 @@ LOGP_SLACK = 1e-6
 Array = NDArray[Any]
 
 
-def load_columns(source: TableSource, roles: Mapping[str, str]) -> dict[str, Array]:
+def load_columns(source: "TableSource", roles: Mapping[str, str]) -> dict[str, Array]:
     """Read the columns that have a role, each converted by it.
 
     Roles: `probability`, `difference` (of two of them), `mass` (a count or a probability), `logp`, `outcome` (0 or 1),
@@ -175,8 +177,8 @@ def _is_missing(cell: Any) -> bool:
 def _labels(cells: Sequence[Any], same: dict[str, str], spelt: dict[str, str]) -> Array:
     """Cells as text, one object per distinct text, however many rows have it.
 
-    Raises ValueError for a number that floating point cannot tell from its neighbours, and for one that is written in
-    two ways: `1` and `1.0` may be one thing or two.
+    Raises ValueError for a number that floating point cannot tell from its neighbours, for one that is written in two
+    ways (`1` and `1.0` may be one thing or two), and for a zero byte, which some libraries take for the end.
     """
     found = np.empty(len(cells), dtype=object)
     for i, cell in enumerate(cells):
@@ -185,6 +187,8 @@ def _labels(cells: Sequence[Any], same: dict[str, str], spelt: dict[str, str]) -
         text = label_text(cell)
         if text.lower() in ("", "nan"):  # `NA` may be a country
             continue
+        if "\0" in text:
+            raise ValueError(f"{text!r} holds a zero byte; take it out")
         if (known := same.get(text)) is None:
             known = same.setdefault(text, text)
         found[i] = known

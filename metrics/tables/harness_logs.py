@@ -8,7 +8,7 @@ import hashlib
 import json
 import math
 import string
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
@@ -17,6 +17,7 @@ import numpy as np
 from scipy.special import softmax
 
 from ...base.errors import UserError, in_one_line
+from .truths import ToldTruth, told_truth, true_option, ways_of
 
 Row = dict[str, Any]
 INSPECT = ".eval"
@@ -25,6 +26,7 @@ HARNESS_KEYS = frozenset({"doc_id", "doc", "target", "filtered_resps"})
 """By which a line of a sample file of lm-eval is known."""
 LONGEST_ITEM = 60
 """Characters of its name."""
+LEFT_OPEN = "give a table with `option` and `outcome` in its place"
 UNSEEN = 0.01
 """Probability outside the listed tokens up to which an option that is not among them has none."""
 
@@ -34,18 +36,19 @@ def is_harness(first: Any) -> bool:
     return isinstance(first, Mapping) and first.keys() >= HARNESS_KEYS
 
 
-def harness_rows(path: Path, samples: Iterator[Any]) -> Iterator[Row]:
-    """The options of each sample by their log-likelihoods, renormalised over the options.
+def harness_rows(path: Path, samples: Callable[[], Iterator[Any]]) -> Iterator[Row]:
+    """The options of each sample by their log-likelihoods, renormalised over the options. `samples` begins anew: what a
+    target is, a place or a text, is decided over all of them.
 
-    Raises UserError for a file without them, as of a task that generates text.
+    Raises UserError for a file without them, as of a task that generates text, and for targets that stay open.
     """
-    for number, sample in enumerate(samples, 1):
-        if not is_harness(sample):
-            raise UserError(f"{path}: row {number} is no sample of lm-eval as the first is")
-        where = f"{path}: row {number}"
+    ways = ways_of(told for _, _, _, told, _ in _likely(path, samples()))
+    for where, sample, texts, told, logp in _likely(path, samples()):
         with in_one_line(where):
-            logp, texts = _likelihoods(where, sample)
-            right = _target(where, str(sample["target"]), texts)
+            try:
+                right = true_option(told, ways, advice=LEFT_OPEN)
+            except UserError as error:
+                raise UserError(f"{where}: {error}") from None
             item = f"{sample['doc_id']}-{sample.get('doc_hash') or _digest(sample['doc'])}"[:LONGEST_ITEM]
             method = f"log-likelihood, {sample.get('filter', 'none')}"
         yield from _options(f"{item}/{method}", item, method, texts, logp, [i == right for i in range(len(logp))])
@@ -78,6 +81,10 @@ def inspect_rows(path: Path) -> Iterator[Row]:
             raise UserError(f"{path}: sample {sample.id!r} has no choices; only multiple-choice samples hold beliefs")
         letters = string.ascii_uppercase[: len(sample.choices)]
         targets = sample.target if isinstance(sample.target, list) else [sample.target]
+        if odd := [target for target in targets if target not in [*letters]]:
+            raise UserError(
+                f"{path}: sample {sample.id!r}: target {odd[0]!r} is the letter of none of its {len(letters)} choices"
+            )
         asked = sample.input if isinstance(sample.input, str) else [message.text for message in sample.input]
         item = f"{sample.id}-{_digest([asked, list(sample.choices)])}"
         method = log.eval.task
@@ -85,6 +92,25 @@ def inspect_rows(path: Path) -> Iterator[Row]:
         logp = _of_letters(_tokens(sample), letters)
         right = [letter in targets for letter in letters]
         yield from _options(readout, item, method, list(sample.choices), logp, right, {"epoch": sample.epoch})
+
+
+def _likely(path: Path, samples: Iterator[Any]) -> Iterator[tuple[str, Any, list[str], ToldTruth, list[float]]]:
+    """Of each sample where it stands, its options, what its target may mean, and the log-likelihoods."""
+    for number, sample in enumerate(samples, 1):
+        if not is_harness(sample):
+            raise UserError(f"{path}: row {number} is no sample of lm-eval as the first is")
+        where = f"{path}: row {number}"
+        with in_one_line(where):
+            logp, texts = _likelihoods(where, sample)
+            target = str(sample["target"])
+            cell = int(target) if target.isdecimal() else target  # a number as text is one, too
+            try:
+                told = told_truth(cell, texts, (), words=True, first=0)
+            except UserError:
+                told = None
+        if told is None:
+            raise UserError(f"{where}: target {target!r} names none of its {len(texts)} options")
+        yield where, sample, texts, told, logp
 
 
 def _options(
@@ -141,15 +167,6 @@ def _likelihoods(where: str, sample: Mapping[str, Any]) -> tuple[list[float], li
     if len(given) < 2:
         raise UserError(f"{where}: has {len(given)} options with a question; a belief needs two or more")
     return [found[i] for i in given], [str(asked[i][-1]).strip() for i in given]
-
-
-def _target(where: str, target: str, texts: Sequence[str]) -> int:
-    """The place of the right option, which is given by its number or its text."""
-    if target.isdecimal() and int(target) < len(texts):
-        return int(target)
-    if target.strip() in texts:
-        return list(texts).index(target.strip())
-    raise UserError(f"{where}: target {target!r} names none of its {len(texts)} options")
 
 
 def _tokens(sample: Any) -> list[Any]:

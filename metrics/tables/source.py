@@ -162,7 +162,7 @@ def _jsonl(path: Path) -> TableSource:
                     raise UserError(f"{path}: row {number} is not JSON ({told}); one object per line") from None
 
     if is_harness(next(rows(), None)):
-        return _of_objects(path, lambda: harness_rows(path, rows()))
+        return _of_objects(path, lambda: harness_rows(path, rows))
     return _of_objects(path, rows)
 
 

@@ -191,3 +191,45 @@ def test_one_changed_value_makes_another_model(healthy: Path, copy: Path) -> Non
     save_file(tensors, file, metadata={"format": "pt"})
     with load(str(healthy)) as one, load(str(copy)) as other:
         assert one.identity.weights != other.identity.weights
+
+
+@pytest.mark.parametrize(
+    ("file", "change", "says"),
+    [
+        ("generation_config.json", {"eos_token_id": ["x"]}, "eos_token_id 'x': is none of its"),
+        ("generation_config.json", {"eos_token_id": [["x"]]}, r"eos_token_id|generation_config"),
+        ("generation_config.json", {"eos_token_id": 99_999}, "eos_token_id 99999: is none of its"),
+        ("config.json", {"num_hidden_layers": 10**7}, "num_hidden_layers 10,000,000; at most 10,000 are read"),
+    ],
+)
+def test_what_a_configuration_names_and_the_model_has_not_is_refused_before_it_is_built(
+    tiny_folder: Path, tmp_path: Path, file: str, change: dict[str, Any], says: str
+) -> None:
+    folder = Path(shutil.copytree(tiny_folder, tmp_path / "model"))
+    (folder / file).write_text(json.dumps(json.loads((folder / file).read_text()) | change))
+    with pytest.raises(UserError, match=says) as told:
+        load(str(folder))
+    assert "\n" not in str(told.value)
+
+
+def test_an_id_beyond_the_embeddings_and_half_a_character_are_told_in_a_line(tiny_folder: Path, tmp_path: Path) -> None:
+    folder = Path(shutil.copytree(tiny_folder, tmp_path / "model"))
+    template = "{% for m in messages %}{{ m.content }}{% endfor %}"
+    (folder / "chat_template.jinja").write_text("{{ '\\ud800' }}" + template)
+    with (
+        load(str(folder)) as lm,
+        pytest.raises(UserError, match=r"template writes holds '\\ud800', half of a character"),
+    ):
+        lm.beliefs("Is it so?", options=["yes", "no"])
+    speller = json.loads((folder / "tokenizer.json").read_text())
+    flags = dict.fromkeys(("single_word", "lstrip", "rstrip", "normalized"), False)
+    speller["added_tokens"].append({"id": 5000, "content": "<far>", "special": True, **flags})
+    (folder / "tokenizer.json").write_text(json.dumps(speller))
+    (folder / "chat_template.jinja").write_text(template + "<far>")
+    with load(str(folder)) as lm, pytest.raises(UserError, match="the model has embeddings of"):
+        lm.beliefs("Is it so?", options=["yes", "no"])
+
+
+def test_thousands_of_options_are_refused_in_words_of_the_user(tiny: Any) -> None:
+    with pytest.raises(UserError, match="options: 3,000 are given; at most 2,000 can be read at once"):
+        tiny.beliefs("Is it so?", options=[f"o{i}x" for i in range(3000)])

@@ -10,7 +10,7 @@ import pandas as pd
 import pytest
 
 from doxascope import UserError
-from doxascope.base.text import as_csv
+from doxascope.base.text import as_csv, for_spreadsheet
 from doxascope.metrics.scoring.engine import score_table
 
 BELIEFS = "readout_id,item,kind,method,option,prob"
@@ -142,9 +142,9 @@ def test_a_cell_of_megabytes_is_no_burden(tmp_path: Path) -> None:
     assert len(str(told.value)) < 3_000
 
 
-def test_no_cell_of_a_csv_is_a_formula() -> None:
+def test_no_cell_for_a_spreadsheet_is_a_formula() -> None:
     table = pd.DataFrame({"=head": ["=cmd|' /C calc'!A0", "@sum(1)", "-1", "+1", "\t=1", "plain"], "n": range(-3, 3)})
-    lines = as_csv(table).splitlines()
+    lines = as_csv(for_spreadsheet(table)).splitlines()
     assert all(not line.startswith(("=", "@", "-", "+", "\t")) for line in lines)
     assert lines[1].endswith(",-3")
 
@@ -174,3 +174,11 @@ def test_settings_cannot_leave_the_folder_of_runs_or_run_code(tmp_path: Path, co
         assert done.returncode == 2
         assert says in done.stderr
         assert done.stderr.count("\n") == 1
+
+
+def test_a_zero_byte_makes_no_second_cluster(tmp_path: Path) -> None:
+    path = tmp_path / "zero.jsonl"
+    rows = [{"prior": 0.1 * i, "posterior": 0.5, "cluster": name} for i, name in enumerate(("a", "a\0", "b"))]
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    with pytest.raises(UserError, match=r"cluster: 'a\\x00' holds a zero byte; take it out"):
+        score_table(path)

@@ -18,6 +18,7 @@ from doxascope import UserError, load
 from doxascope.experiments.run.config import load_config
 from doxascope.experiments.run.runner import run
 from doxascope.hooks.model.spec import DAY
+from doxascope.hooks.prompts.chat import ChatRenderer
 from doxascope.hooks.prompts.template import SECONDS, ChatTemplate
 
 HELLO = [{"role": "user", "content": "Hello"}]
@@ -195,3 +196,66 @@ def test_a_hostile_template_of_a_model_is_one_line(tiny_folder: Path, tmp_path: 
     (folder / "tokenizer_config.json").write_text(json.dumps(config | {"chat_template": {"a": 1}}))
     with pytest.raises(UserError):
         load(str(folder))
+
+
+TURN = "<|im_start|>{{ m.role }}\n%s<|im_end|>\n"
+CHANGING = {
+    "all is dropped": EVERY + TURN % "" + "{% endfor %}",
+    "the user is dropped": EVERY + "{% if m.role != 'user' %}" + TURN % "{{ m.content }}" + "{% endif %}{% endfor %}",
+    "the last alone": "{% set m = messages[-1] %}" + TURN % "{{ m.content }}",
+    "the first alone": "{% set m = messages[0] %}" + TURN % "{{ m.content }}",
+    "capitals": EVERY + TURN % "{{ m.content | upper }}" + "{% endfor %}",
+    "cut": EVERY + TURN % "{{ m.content[:20] }}" + "{% endfor %}",
+    "escaped": EVERY + TURN % "{{ m.content | e }}" + "{% endfor %}",
+    "quoted": EVERY + TURN % "{{ m.content | tojson }}" + "{% endfor %}",
+    "turned round": "{% for m in messages | reverse %}" + TURN % "{{ m.content }}" + "{% endfor %}",
+    "in one line": EVERY + TURN % "{{ m.content.replace('\n', ' ') }}" + "{% endfor %}",
+}
+LONG = [
+    {"role": "user", "content": 'Is "a" <b> so?\nSay it in a word.'},
+    {"role": "assistant", "content": "I would rather not say yet."},
+    {"role": "user", "content": "  Which of the two then?\n"},
+]
+KEEPING = {
+    "as it is": EVERY + TURN % "{{ m.content }}" + "{% endfor %}",
+    "trimmed": EVERY + TURN % "{{ m.content | trim }}" + "{% endfor %}",
+    "the system text in the last turn": EVERY
+    + "{% if m.role != 'system' %}<|im_start|>{% if loop.last and messages[0].role == 'system' %}"
+    + "{{ messages[0].content }}\n\n{% endif %}{{ m.content }}<|im_end|>{% endif %}{% endfor %}",
+}
+
+
+@pytest.mark.parametrize("name", CHANGING)
+def test_a_template_that_changes_what_is_asked_is_refused_in_a_line_that_shows_it(
+    name: str, make_tokenizer: Callable[..., Any]
+) -> None:
+    with pytest.raises(UserError, match=r"changes what is asked: message .* it renders '.*template: plain") as told:
+        ChatRenderer(make_tokenizer(chat_template=CHANGING[name]), "own").render(LONG)
+    assert "\n" not in str(told.value)
+
+
+@pytest.mark.parametrize("name", KEEPING)
+def test_a_template_that_keeps_every_text_is_taken(name: str, make_tokenizer: Callable[..., Any]) -> None:
+    chat = ChatRenderer(make_tokenizer(chat_template=KEEPING[name]), "own")
+    system = {"role": "system", "content": "Be brief."}
+    assert chat.render([system, *LONG]).ids != chat.render(LONG).ids  # pyright: ignore[reportArgumentType, reportCallIssue]
+
+
+def test_two_questions_are_never_one_prompt(make_tokenizer: Callable[..., Any]) -> None:
+    """A text that is dropped may stand elsewhere by chance: here each is a letter of the word `assistant`."""
+    dropped = "{% if messages[0].content == 'Hello' %}Hello{% endif %}<|im_start|>user<|im_end|><|im_start|>assistant"
+    chat = ChatRenderer(make_tokenizer(chat_template=dropped), "own")
+    chat.render([{"role": "user", "content": "a"}])
+    chat.render([{"role": "user", "content": " a "}])
+    with pytest.raises(UserError, match="it is the same for another question than 'n'"):
+        chat.render([{"role": "user", "content": "n"}])
+
+
+def test_a_run_on_a_template_that_drops_a_text_ends_in_that_line(
+    tiny_folder: Path, command_line: Callable[..., Any], tmp_path: Path
+) -> None:
+    folder = Path(shutil.copytree(tiny_folder, tmp_path / "model"))
+    (folder / "chat_template.jinja").write_text(CHANGING["the last alone"])
+    done = command_line("run", "consistency", "-m", str(folder), "-o", "items=2", cwd=tmp_path)
+    assert done.returncode == 2
+    assert "changes what is asked" in done.stderr

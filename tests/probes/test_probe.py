@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 from doxascope import UserError
+from doxascope.base.files import sealed
 from doxascope.hooks.store import Header
 from doxascope.probes import Probe, import_probe
 from doxascope.probes.dataset import ProbeData
@@ -98,7 +99,11 @@ def test_damaged_and_swapped_files_are_refused(probe: Probe, tmp_path: Path) -> 
     with pytest.raises(UserError, match="is damaged, or of another probe"):
         Probe.load(tmp_path / "one")
     meta = json.loads((tmp_path / "one.json").read_text())
-    (tmp_path / "one.json").write_text(json.dumps(meta | {"layr": 3}))
+    (tmp_path / "one.json").write_text(json.dumps(meta | {"layer": meta["layer"] + 1}))
+    with pytest.raises(UserError, match=r"one\.json: is damaged: its digest is wrong; train the probe anew"):
+        Probe.load(tmp_path / "one")
+    meta.pop("digest")
+    (tmp_path / "one.json").write_text(json.dumps(sealed(meta | {"layr": 3})))
     with pytest.raises(UserError, match="unknown key 'layr'; did you mean 'layer'"):
         Probe.load(tmp_path / "one")
 

@@ -2,6 +2,7 @@
 it was?
 """
 
+import json
 import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
@@ -16,6 +17,7 @@ from pydantic import Field, PositiveInt
 
 from ....base.documents import read_json
 from ....base.errors import UserError, in_one_line
+from ....base.files import unsealed
 from ....base.settings import Settings, parse, read_yaml
 from ....base.text import shown
 from ....metrics import PairedDifference, paired_difference, paired_family
@@ -23,6 +25,7 @@ from ....metrics.contract import Resampling
 from ....metrics.number import Number
 from ....metrics.tables.samples import ALL
 from ....probes.report_card import Card
+from ...run.folder import RunFolder
 from ...run.joint_scores import short
 from ...run.manifest import ITEMS, item_digests
 from .. import Comparison, Group, Record, Side, compare
@@ -87,8 +90,8 @@ class ModelCard:
         with in_one_line(f"{folder}: is no card that is whole", "make it with `doxascope card`"):
             if not (folder / CARD).is_file():
                 raise FileNotFoundError(CARD)
-            told = read_json(folder / CARD)
-            if not (isinstance(told, dict) and all(isinstance(told.get(name), dict) for name in ("set", "runs"))):
+            told = unsealed(read_json(folder / CARD))
+            if not (all(isinstance(told.get(name), dict) for name in ("set", "runs"))):
                 raise ValueError("its set or its runs are not there")
             chosen = parse(CardSet, told["set"], f"{folder / CARD}: set")
             own = {name: _inside(folder / "runs", run) for name, run in told["runs"].items()}
@@ -109,7 +112,8 @@ class ModelCard:
         """(metric, method, kind) -> how far arithmetic alone moves it; empty without a certificate of the model."""
         path = self.runs[experiment] / "floors.json"
         with in_one_line(path, "score the run again: `doxascope report`"):
-            rows = read_json(path)["scores"] if path.is_file() else []
+            content = RunFolder(path.parent).written(path.name)
+            rows = [] if content is None else json.loads(content)["scores"]
             whole = [one for one in rows if one["subset"] == ALL and one["floor"] is not None]
             return {(one["metric"], one["method"], one["kind"]): float(one["floor"]) for one in whole}
 
@@ -119,7 +123,7 @@ class ModelCard:
         if self.probe is None:
             return {}
         with in_one_line(self.probe / CARD, "delete the folder of the probe, and give `doxascope card` again"):
-            told = read_json(self.probe / CARD)
+            told = unsealed(read_json(self.probe / CARD))
             if not all(isinstance(part, str) for claim in Card.of(told).claims for part in claim):
                 raise ValueError("a claim is no text")
             return told
@@ -173,6 +177,19 @@ class Tested:
         return bool(self.score.p_adjusted < ALPHA and further > self.least)
 
     @property
+    def unclear(self) -> bool:
+        """Whether it may have moved away from coherence by twice as much as matters, unseen: the interval does not
+        leave that out, or there is none. Without a margin nothing is twice as much.
+        """
+        score = self.score
+        if self.regressed or score.difference == 0:
+            return False
+        if not score.p_adjusted >= 0 or not all(map(math.isfinite, (score.ci_lo, score.ci_hi))):
+            return True
+        ends = (abs(score.first - end - self.coherent) for end in (score.ci_lo, score.ci_hi))
+        return bool(self.least and max(ends) - abs(score.first - self.coherent) > 2 * self.least)
+
+    @property
     def told(self) -> str:
         """In a line."""
         was, now = shown(self.score.first), shown(self.score.second)
@@ -190,7 +207,8 @@ class Against:
     other: ModelCard
     tested: list[Tested]
     gates: list[str]
-    """That failed here and held there, and registered numbers that were measured there and could not be here."""
+    """That failed here and held there; registered numbers, and kinds of belief, that were measured there and could not
+    be here."""
     comparison: Comparison | None
     """All else; None of a card against itself."""
 
@@ -198,6 +216,11 @@ class Against:
     def regressions(self) -> list[str]:
         """In a line each."""
         return [*self.gates, *(one.told for one in self.tested if one.regressed)]
+
+    @property
+    def unclear(self) -> list[str]:
+        """What may be worse by twice its margin without being seen, in a line each."""
+        return [one.told for one in self.tested if one.unclear]
 
     @property
     def passed(self) -> str:
@@ -226,7 +249,7 @@ def against(card: ModelCard, other: ModelCard) -> Against:
     untested = [*own, *(_valid(group, len(own) + len(found.groups)) for group in found.groups)]
     adjusted = paired_family({i: one.score for i, one in enumerate(untested)})
     tested = [replace(one, score=adjusted[i]) for i, one in enumerate(untested)]
-    gates = [line for group in found.groups for line in (*_fallen(group), *_lost(group))]
+    gates = [line for group in found.groups for line in (*_fallen(group), *_lost(group), *_vanished(group))]
     return Against(card, other, tested, gates, found)
 
 
@@ -320,6 +343,18 @@ def _fallen(group: Group) -> Iterator[str]:
             yield f"{group.name}: {one.called} passed its gate before, and now fails {one.reason}"
     for _, method in sorted(held - {(one.kind, one.method) for one in now.verdicts}):
         yield f"{group.name}: {method} passed its gate before, and now has none"
+
+
+def _vanished(group: Group) -> Iterator[str]:
+    """Kinds of belief that were measured and are not any more; those of a gate that held are told by that."""
+    before, now = _sides(group)
+    was, own = (
+        {(one.kind, one.method) for one in group.numbers if one.run == side.label and math.isfinite(one.score.estimate)}
+        for side in (before, now)
+    )
+    held = {(one.kind, one.method) for one in before.verdicts if one.passed}
+    for kind, method in sorted(was - own - held):
+        yield f"{group.name}: {kind} beliefs of {method} had numbers before, and now have none"
 
 
 def _lost(group: Group) -> Iterator[str]:

@@ -8,9 +8,10 @@ from typing import Any
 from threadpoolctl import threadpool_limits
 
 from ....base.errors import UserError
-from ....base.files import OutputFolder, json_digest
+from ....base.files import OutputFolder, json_digest, sealed
 from ....base.text import shown, shown_error
 from ....base.version import __version__
+from ....hooks.model.consent import consented
 from ....metrics import NOT_A_BELIEF
 from ....metrics.number import Number, interval_text
 from ....probes.report_card import Card
@@ -162,6 +163,9 @@ def against_page(found: Against) -> Report:
     """What is worse, what was tested, and the whole comparison."""
     lines = [(line, "") for line in found.regressions]
     says = f"Worse: {len(lines)}." if lines else f"{found.passed.capitalize()}."
+    if found.unclear and not lines:
+        says = f"Cannot tell: {len(found.unclear)}."
+    lines += [(f"cannot tell: {line}", "") for line in found.unclear]
     table = grid(
         "Tested",
         ["experiment", "number", "before", "now", "change", "adjusted p", "worse?"],
@@ -177,7 +181,7 @@ def against_page(found: Against) -> Report:
                     score=jsonable(one.score.as_dict()),
                 ),
                 f"{one.score.p_adjusted:.3g}" if one.score.p_adjusted >= 0 else one.score.status,
-                "worse" if one.regressed else "no",
+                "worse" if one.regressed else "cannot tell" if one.unclear else "no",
             ]
             for one in found.tested
         ],
@@ -241,11 +245,11 @@ def make_card(
     runs = {name: run(experiment, config, folder / "runs").path for name, (experiment, config) in planned.items()}
     job = _job(given, runs)
     with threadpool_limits(1, "blas"):  # sums of several threads differ in their last bits from one time to another
-        probe = sweep_job(job, folder / "probes") if job else None
+        probe = sweep_job(job, folder / "probes", tuple(consented(spec))) if job else None
     card = ModelCard(folder, given, spec.name, seed, runs, probe)
     written = OutputFolder(folder)
     try:
-        written.write_json(CARD, as_data(card))
+        written.write_json(CARD, sealed(as_data(card)))
         write(written, card_page(card))
     except OSError as error:
         raise UserError(f"{folder}: cannot be written ({error.strerror}); choose another --out") from None

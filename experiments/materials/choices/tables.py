@@ -22,25 +22,23 @@ from ....base.settings import Settings
 from ....hooks.prompts.options import MOST
 from ....metrics.tables.cells import label_text
 from ....metrics.tables.source import open_table
+from ....metrics.tables.truths import PLACE, ToldTruth, Way, told_truth, true_option, ways_of
 from .columns import (
     NAMES,
     QuestionColumns,
     Row,
-    ToldTruth,
     column_of,
     id_column,
     is_listed,
     like_ids,
     options_of,
-    told_truth,
-    true_option,
-    ways_of,
 )
 from .sources import Choice, alike, loaded
 
 log = logging.getLogger("doxascope")
 
 CATEGORY = "asked"
+LEFT_OPEN = "say what truths are by `columns.truths`: text, label, letter, or place (with `columns.first`, 0 or 1)"
 
 
 @dataclass(frozen=True)
@@ -92,7 +90,7 @@ def _asked_choices(
         raise UserError(f"{where}: has no rows")
     every = [_parsed_at(number, row, wanted, ids, where) for number, row in enumerate(rows, 1)]
     parsed = [one for one in every if one]
-    ways = ways_of(one.truth for one in parsed)
+    ways = frozenset({wanted.truths}) if wanted.truths else ways_of(one.truth for one in parsed)
     of_text: dict[str, str] = {}
     found: list[AskedChoice] = []
     for one in parsed:
@@ -147,11 +145,15 @@ def _parsed_at(number: int, row: Row, columns: QuestionColumns, ids: str | None,
         cells = dict(zip(names, row.values(), strict=True))
         for name, cell in cells.items():
             _refuse_no_text(name, cell)
-        return _parsed(number, cells, columns, ids)
+        return _parsed(number, cells, columns, ids, dict(zip(names, map(str, row), strict=True)))
 
 
-def _parsed(number: int, cells: Row, columns: QuestionColumns, ids: str | None) -> _Parsed | None:
-    """The parts of a row, whose id stands in the column `ids`; None where two options read the same."""
+def _parsed(
+    number: int, cells: Row, columns: QuestionColumns, ids: str | None, called: Mapping[str, str]
+) -> _Parsed | None:
+    """The parts of a row, whose id stands in the column `ids` and whose columns the file has `called`; None where two
+    options read the same.
+    """
     names = {part: column_of(part, getattr(columns, part), cells) for part in NAMES if part != "options"}
     if ids is not None and (own := ids.strip().lower()) in cells:
         names["id"] = own
@@ -169,7 +171,9 @@ def _parsed(number: int, cells: Row, columns: QuestionColumns, ids: str | None) 
     words = all(_words(cells[name]) for name in used)
     told = {part: _scalar(part, cells[name]) if name else "" for part, name in names.items() if part != "examples"}
     truth = told_truth(cells[names["truth"]], places, labels, words, columns.first) if names["truth"] else None
-    more = {name: _plain(value) for name, value in cells.items() if name and name not in {*used, *others}}
+    if names["id"]:
+        told["id"] = id_text(cells[names["id"]])
+    more = {called[name]: _plain(value) for name, value in cells.items() if name and name not in {*used, *others}}
     if names["id"] and ids and ids != "id":
         more = {ids: _plain(cells[names["id"]]), **more}
     return _Parsed(number, cells, told, options, truth, names["examples"], more)
@@ -177,7 +181,7 @@ def _parsed(number: int, cells: Row, columns: QuestionColumns, ids: str | None) 
 
 def _question(
     row: _Parsed,
-    ways: frozenset[str],
+    ways: frozenset[Way],
     columns: QuestionColumns,
     where: str,
     of_text: dict[str, str],
@@ -187,6 +191,9 @@ def _question(
     told = row.told
     own = told["id"] or f"q{row.number:05}"
     first = of_text.setdefault(told["question"], own)
+    if row.truth and columns.truths and columns.truths not in row.truth.readings:
+        raise UserError(f"truth {row.truth.said!r} is the {columns.truths} of no option")
+    chosen = None if columns.first is None else PLACE
     choice = Choice(
         id=own,
         cluster=told["cluster"] or first,
@@ -194,7 +201,7 @@ def _question(
         text=told["question"],
         options=row.options,
         provenance=f"{where}, row {row.number}",
-        truth=true_option(row.truth, ways, columns.first) if row.truth else "",
+        truth=row.truth.places[true_option(row.truth, ways, chosen, LEFT_OPEN)] if row.truth else "",
         topic=told["topic"],
     )
     given = row.cells[row.examples] if row.examples else None
@@ -237,6 +244,11 @@ def _scalar(part: str, cell: Any) -> str:
     if not pd.api.types.is_scalar(cell):
         raise UserError(f"{part} {cell!r}: is {type(cell).__name__}; give a text or a number")
     return label_text(cell)
+
+
+def id_text(cell: Any) -> str:
+    """An id as the table has it, to its last blank; empty where there is none."""
+    return cell if isinstance(cell, str) and cell.strip() else label_text(cell)
 
 
 def _refuse_no_text(name: str, cell: Any) -> None:
@@ -342,6 +354,8 @@ def _hub_rows(name: str, subset: str | None, split: str) -> Sequence[Mapping[str
         import datasets
     except ImportError:
         raise UserError(f"{name}: reading hub data sets needs `pip install 'doxascope[datasets]'`") from None
+    if int(datasets.__version__.partition(".")[0]) < 4:
+        raise UserError(f"{name}: datasets {datasets.__version__} runs code of data sets; pip install 'datasets>=4'")
     advice = "it has to be on the hub or in its cache, and the network has to be there; or give a file"
     with in_one_line(f"questions.hub {name}", advice):
         return list(datasets.load_dataset(name, subset, split=split))  # pyright: ignore[reportArgumentType, reportReturnType]

@@ -9,7 +9,7 @@ import numpy as np
 
 from ....base.documents import read_json, read_text
 from ....base.errors import UserError, in_one_line
-from ....base.files import atomic_write
+from ....base.files import atomic_write, sealed, unsealed
 from ....base.progress import progress
 from ....base.version import __version__
 from ....hooks.prompts.options import Option, make_options
@@ -232,14 +232,13 @@ def _fill_card(path: Path, probe: Probe, verdict: CausalVerdict) -> None:
     folder = path.parent
     record = {"probe": probe.meta.numbers, **verdict._asdict()}
     with in_one_line(folder / USED, "make the folder writable"), atomic_write(folder / USED) as temporary:
-        temporary.write_text(json.dumps(record, indent=1) + "\n", encoding="utf-8")
+        temporary.write_text(json.dumps(sealed(record), indent=1) + "\n", encoding="utf-8")
     if not (folder / "card.json").is_file():
         return
-    card = read_json(folder / "card.json")
     with in_one_line(folder / "card.json", "give `doxascope probe sweep` again"):
-        updated = verdict.into(card)
+        updated = verdict.into(unsealed(read_json(folder / "card.json")))
         with atomic_write(folder / "card.json") as temporary:
-            temporary.write_text(json.dumps(updated, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
+            temporary.write_text(json.dumps(sealed(updated), indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
         if (folder / "report.json").is_file():
             make_again(folder, of_card(Card.of(updated)))
     Probe(

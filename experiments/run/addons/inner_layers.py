@@ -16,7 +16,7 @@ from ....base.cache import kept
 from ....base.errors import UserError, in_one_line, nearest
 from ....base.files import json_digest, write_text
 from ....hooks.lens.fitting import fit_jacobian, fit_tuned_lens, require_matching_lens, text_hash, tuned_lens_identity
-from ....hooks.lens.lens import Lens, TunedLens, View
+from ....hooks.lens.lens import FORMAT, Lens, TunedLens, View
 from ....hooks.lens.plan import (
     ANSWER,
     Document,
@@ -76,7 +76,7 @@ def fitted_translator(lm: LanguageModel, plan: LensPlan, words: Collection[str])
     """
     layers = plan.layer_numbers(lm.identity.n_layers)
     documents = _documents(lm, plan, words)
-    decides = [tuned_lens_identity(lm), layers, text_hash(documents)]
+    decides = [FORMAT, tuned_lens_identity(lm), layers, text_hash(documents)]
 
     def fit(path: Path) -> None:
         log.warning("fitting the translators of %d layers of %s, once", len(layers), lm.spec.name)

@@ -23,10 +23,9 @@ from ....hooks.prompts.options import TERMINATORS
 from ....metrics import BeliefGate, belief_table
 from ....metrics.claims import verdicts
 from ....metrics.number import Number, numbers_table
-from ....metrics.tables.cells import label_text
 from ...materials.choices.columns import QuestionColumns, id_column
 from ...materials.choices.forms import Rotation
-from ...materials.choices.tables import AskedSource, asked_choices
+from ...materials.choices.tables import AskedSource, asked_choices, id_text
 from ...run.config import load_config
 from ...run.experiment import Item
 from ...run.readouts import compile_questions
@@ -249,7 +248,7 @@ def _items(questions: Questions, columns: Mapping[str, Any] | None) -> tuple[lis
     ):
         raise UserError("questions: give a file, a data frame, or a list of mappings with `question` and `options`")
     column = id_column(rows, named.id) or "id"
-    ids = {label_text(row[column]): row[column] for row in rows if column in row}
+    ids = {id_text(row[column]): row[column] for row in rows if column in row}
     found = asked_choices(rows, "questions", named)
     further = [{name: cell for name, cell in one.more.items() if name != column} for one in found]
     return [item_of(replace(one, more=more)) for one, more in zip(found, further, strict=True)], ids, column

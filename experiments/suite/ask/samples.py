@@ -184,7 +184,9 @@ def parts(config: AskConfig, asked: Sequence[Answered]) -> dict[str, list[Answer
     by_value = {ALL: list(asked)}
     if config.by is not None:
         for question in asked:
-            value = question.topic if config.by == "topic" else question.more.get(config.by)
+            by = config.by.strip().lower()
+            named = {name.strip().lower(): cell for name, cell in question.more.items()}
+            value = question.topic if by == "topic" else named.get(by)
             by_value.setdefault(f"{config.by}: {value}", []).append(question)
     return by_value
 

@@ -8,6 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 import yaml
@@ -15,15 +16,16 @@ from safetensors.torch import load_file, save_file
 from transformers import AutoTokenizer
 
 from doxascope import UserError
+from doxascope.base.files import sealed
 from doxascope.base.text import UNSEEN
 from doxascope.experiments.compare import compare
 from doxascope.experiments.compare.card import ModelCard, against, make_card
-from doxascope.experiments.compare.card.model_card import VALID, _fallen, _lost, _valid, load_set
+from doxascope.experiments.compare.card.model_card import VALID, Tested, _fallen, _lost, _valid, _vanished, load_set
 from doxascope.experiments.compare.card.output import card_page, write_against
 from doxascope.experiments.report.document import TableBlock
 from doxascope.experiments.report.html import to_html
 from doxascope.experiments.report.record import read
-from doxascope.metrics import Condition
+from doxascope.metrics import Condition, Resampling, paired_difference, paired_family
 from doxascope.metrics.claims import Verdict
 from doxascope.probes.report_card import WEAKEST_FIRST
 
@@ -150,7 +152,8 @@ def test_a_damaged_card_of_a_probe_is_refused_in_a_line(
     copy = replace(card, probe=Path(shutil.copytree(card.probe, tmp_path / "probe")))
     told = json.loads((tmp_path / "probe" / "card.json").read_text())
     change(told)
-    (tmp_path / "probe" / "card.json").write_text(json.dumps(told))
+    told.pop("digest")
+    (tmp_path / "probe" / "card.json").write_text(json.dumps(sealed(told)))
     with pytest.raises(UserError, match="give `doxascope card` again") as refused:
         card_page(copy)
     assert "\n" not in str(refused.value)
@@ -162,7 +165,8 @@ def test_hostile_names_in_a_card_are_shown_and_not_obeyed(card: ModelCard, tmp_p
     told = json.loads((card.probe / "card.json").read_text())
     told["claims"][0] |= {"name": hostile, "evidence": hostile}
     (tmp_path / "probe").mkdir()
-    (tmp_path / "probe" / "card.json").write_text(json.dumps(told))
+    told.pop("digest")
+    (tmp_path / "probe" / "card.json").write_text(json.dumps(sealed(told)))
     page = to_html(card_page(replace(card, model=hostile, probe=tmp_path / "probe")))
     assert "<script>alert" not in page
     assert not UNSEEN.search(page)
@@ -245,6 +249,7 @@ def test_what_is_no_card_or_of_another_set_is_refused(card: ModelCard, tmp_path:
     with pytest.raises(UserError, match="is no card that is whole"):
         ModelCard.open(tmp_path)
     whole = json.loads((card.folder / "card.json").read_text())
+    whole.pop("digest")
     changes: list[dict[str, Any]] = [
         {"runs": dict.fromkeys(whole["runs"], "")},
         {"runs": dict.fromkeys(whole["runs"], "../..")},
@@ -258,10 +263,66 @@ def test_what_is_no_card_or_of_another_set_is_refused(card: ModelCard, tmp_path:
     ]
     (tmp_path / "runs").mkdir()
     for change in changes:
-        (tmp_path / "card.json").write_text(json.dumps(whole | change))
+        (tmp_path / "card.json").write_text(json.dumps(sealed(whole | change)))
         with pytest.raises(UserError, match="is no card that is whole"):
             ModelCard.open(tmp_path)
     with pytest.raises(UserError, match="no set and no file; known: quick, standard"):
         load_set("quikc")
     with pytest.raises(UserError, match="another set or seed"):
         against(card, replace(card, folder=tmp_path, seed=1))
+
+
+COHERENT, MARGIN = 1.0, 0.05
+
+
+def planted(rng: np.random.Generator, n: int, moved: float, spread: float, k: int = 4) -> list[Tested]:
+    """k numbers of two cards on n clusters, 0.8 where 1 is coherent, of which the first is `moved` away from that."""
+    tests = []
+    for i in range(k):
+        item = 0.8 + 0.1 * rng.standard_normal(n)
+        before, now = (item + spread * rng.standard_normal(n) for _ in range(2))
+        now -= moved * (i == 0)
+        how = Resampling(seed=int(rng.integers(2**32)), draws=400)
+        tests.append(paired_difference([before], [now], np.mean, np.arange(n), how=how))
+    adjusted = paired_family(dict(enumerate(tests)))
+    return [Tested("x", str(i), adjusted[i], COHERENT, MARGIN) for i in range(k)]
+
+
+def ends(tested: list[Tested]) -> int:
+    """The exit code of a card with these tests."""
+    return 1 if any(one.regressed for one in tested) else 2 if any(one.unclear for one in tested) else 0
+
+
+@pytest.mark.parametrize(("n", "spread"), [(4, 0.05), (12, 0.1), (40, 0.4), (40, 0.05), (200, 0.1)])
+def test_a_number_that_moved_by_twice_its_margin_never_passes_and_equality_does_where_there_are_items(
+    n: int, spread: float
+) -> None:
+    rng = np.random.default_rng(7)
+    moved = [ends(planted(rng, n, 2 * MARGIN, spread)) for _ in range(40)]
+    assert np.mean([code in (1, 2) for code in moved]) >= 0.9  # .975 expected of the registered interval
+    same = [ends(planted(rng, n, 0, spread)) for _ in range(40)]
+    assert np.mean([code == 1 for code in same]) <= 0.1  # .025 expected
+    if spread / math.sqrt(n) < MARGIN / 5:
+        assert np.mean([code == 0 for code in same]) >= 0.95
+    assert ends(planted(rng, n, 0, 0)) == 0
+
+
+def test_what_has_no_interval_cannot_be_told_and_what_is_the_same_can() -> None:
+    rng = np.random.default_rng(0)
+    (one, *_) = planted(rng, 40, 0, 0.01)
+    assert not one.unclear
+    assert replace(one, score=replace(one.score, p_adjusted=math.nan)).unclear
+    assert replace(one, score=replace(one.score, ci_lo=math.nan)).unclear
+    assert not replace(one, score=replace(one.score, p_adjusted=math.nan, difference=0.0)).unclear
+
+
+def test_a_kind_of_belief_that_is_gone_is_worse(card: ModelCard, made: Made) -> None:
+    found = against(made("two"), card)
+    assert found.comparison is not None
+    group = next(one for one in found.comparison.groups if one.name == "truth")
+    assert [*_vanished(group)] == []
+    now = group.sides[1].label
+    numbers = [one for one in group.numbers if (one.run, one.kind) != (now, "verbal")]
+    lines = [*_vanished(replace(group, numbers=numbers))]
+    assert lines
+    assert all(line.startswith("truth: verbal beliefs of ") for line in lines)

@@ -200,14 +200,20 @@ def test_a_truth_is_read_in_the_way_in_which_every_row_of_its_table_can_be() -> 
     assert truths([{**row, "truth": "2"}]) == ["2"]
     assert truths([{**row, "truth": 2}], first=1) == ["4"]
     with pytest.raises(
-        UserError, match=r"row 1: truth '2' is the text of '2', and the place of '6'; say `columns.first`"
+        UserError, match=r"row 1: truth '2' is the text of '2', and the place of '6', and no row .* `columns.truths`"
     ):
         truths([{**row, "truth": 2}])
     assert truths([{**row, "truth": 2}, {**row, "truth": 0}]) == ["6", "2"]  # 0 is no text
     assert truths([{**row, "truth": 2}, {**row, "truth": 6}]) == ["2", "6"]  # 6 is no place
     swapped = {**Q, "options": ["B", "A"], "truth": "B"}
     assert truths([swapped, {**Q, "options": ["x", "y"], "truth": "A"}]) == ["A", "x"]
-    assert truths([swapped]) == ["B"]
+    with pytest.raises(UserError, match=r"row 1: truth 'B' is the text of 'B', and the letter of 'A', and no row"):
+        truths([swapped])
+    assert truths([swapped], truths="text") == ["B"]
+    assert truths([swapped], truths="letter") == ["A"]
+    assert truths([{**row, "truth": 2}], truths="place") == ["6"]
+    with pytest.raises(UserError, match="row 1: truth '6' is the place of no option"):
+        truths([{**row, "truth": 6}], truths="place")
 
 
 def test_whole_numbers_of_a_column_with_a_gap_are_whole() -> None:

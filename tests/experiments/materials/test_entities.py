@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from doxascope import UserError, load
-from doxascope.experiments.materials.entities import EntityConfig, entities, triples
+from doxascope.experiments.materials.entities import EntityConfig, entities, rank_words, triples
 from doxascope.experiments.run.config import load_config
 from doxascope.experiments.run.runner import run
 from doxascope.hooks.exact.option_beliefs import next_token_logp
@@ -174,3 +174,12 @@ def test_windows_of_ranks_are_scored_apart_on_triples_of_their_own(tiny_folder: 
     published = pd.read_csv(folder.path / "published.csv")
     assert {"ranks 1-4", "ranks 5-8"} < set(published.loc[published["table"] == 4, "column"])
     assert "By likelihood of the words" in (folder.path / "report.html").read_text()
+
+
+def test_the_default_words_are_ranked_thousands_of_them(words: str, tiny_folder: Path) -> None:
+    """More than are read at once; what is asked beside a word does not move it, so that a few keep their order."""
+    ranked = entities(EntityConfig(reference=str(tiny_folder), ranking_text=TEXT))
+    assert len(ranked.words) > 3 * 2000
+    (list_of_all,) = (Path(words).parent / "cache" / "entities").glob("*.txt")
+    few = list_of_all.read_text().splitlines()[::300]
+    assert rank_words(sorted(few), str(tiny_folder), TEXT).words == few

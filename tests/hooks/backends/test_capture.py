@@ -127,8 +127,8 @@ def test_before_a_message_is_the_last_token_that_knows_nothing_of_it(make_tokeni
 
 
 def test_a_template_that_rewrites_messages_has_no_positions_in_them(make_tokenizer: Callable[..., Any]) -> None:
-    shout = "{% for m in messages %}{{ m['content'] | upper }}\n{% endfor %}"
-    chat = ChatRenderer(make_tokenizer(chat_template=shout), "own")
+    counts = "{% for m in messages %}{{ m['content'] }} ({{ m['content'] | length }})\n{% endfor %}"
+    chat = ChatRenderer(make_tokenizer(chat_template=counts), "own")
     with pytest.raises(UserError, match="the chat template rewrites messages; `last` and `before_answer` remain"):
         said(chat, TALK, "", message=1)
     assert said(chat, TALK, "", at="last") == "\n"

@@ -38,7 +38,8 @@ def test_without_prefilled_turns_there_is_no_number(smollm: Any) -> None:
 
 def test_a_template_that_rewrites_past_turns_hides_them(make_tokenizer: Any) -> None:
     template = (
-        "{% for m in messages %}<|im_start|>{{ m['role'] }}\n{{ m['content'] | upper }}<|im_end|>\n{% endfor %}"
+        "{% for m in messages %}<|im_start|>{{ m['role'] }}\n{{ '> ' if m['role'] == 'assistant' }}"
+        "{{ m['content'] }}<|im_end|>\n{% endfor %}"
         "{% if add_generation_prompt %}<|im_start|>assistant\n{% endif %}"
     )
     chat = ChatRenderer(make_tokenizer(chat_template=template), "own")

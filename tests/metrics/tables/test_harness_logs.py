@@ -217,3 +217,19 @@ def test_inspect_is_asked_for_where_it_is_missing(tmp_path: Path) -> None:
         message = r"pip install 'doxascope\[inspect\]'"
     with pytest.raises(UserError, match=message):
         understand(tmp_path / "a.eval")
+
+
+def test_a_target_that_may_be_a_place_or_a_text_is_decided_over_the_file(tmp_path: Path) -> None:
+    """Options `1` and `0` with the target "0": the first by its place, the second by its text."""
+    asked = {f"gen_args_{i}": {"arg_0": "?", "arg_1": f" {text}"} for i, text in enumerate("10")}
+    turned = {**HARNESS, "arguments": asked, "target": "0"}
+    file = tmp_path / "samples_t.jsonl"
+    file.write_text(json.dumps(turned) + "\n")
+    with pytest.raises(UserError, match=r"row 1: truth '0' is the text of '0', and the place of '1', and no row"):
+        understand(file)
+    for beside, outcome in (({"target": "b"}, 0), ({"target": "1"}, 1)):  # a text that is no place, and the other way
+        file.write_text("".join(json.dumps(one) + "\n" for one in ({**HARNESS, "doc_id": 1, **beside}, turned)))
+        (sample,) = understand(file).samples
+        assert isinstance(sample, Forecasts)
+        assert sample.outcome is not None
+        assert sample.outcome.tolist()[1] == outcome

@@ -1,0 +1,217 @@
+"""Code of a model runs by this command line alone: every command is given a run, settings and a preset of a stranger,
+whose model would leave a mark, and leaves none; with consent it does."""
+
+import json
+import shutil
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import click
+import pytest
+import yaml
+
+from doxascope import UserError, load
+from doxascope.experiments.cli.main import cli
+from doxascope.experiments.materials.entities import rank_words
+from doxascope.experiments.run.config import load_config, stored_config
+from doxascope.experiments.run.runner import run
+from doxascope.hooks.model.consent import consented
+from doxascope.hooks.model.spec import ModelSpec, resolve_model
+
+CODE = """
+from pathlib import Path
+from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedTokenizerFast
+
+Path({mark!r}).touch()
+
+
+class EvilConfig(LlamaConfig):
+    def __init__(self, *given, **named):
+        Path({mark!r}).touch()
+        super().__init__(*given, **named)
+
+
+class EvilModel(LlamaForCausalLM):
+    config_class = EvilConfig
+
+
+class EvilTokenizer(PreTrainedTokenizerFast):
+    pass
+"""
+OWN = {"AutoConfig": "evil.EvilConfig", "AutoModelForCausalLM": "evil.EvilModel"}
+SMALL = ["items=6", "stated.numbers=[]", "token_budget=4096", "capture.sites=[resid_post]", "bootstrap_draws=50"]
+QUICK = "{permutations: 19, refits: 20, penalties: [100.0], folds: 3, control_draws: 2, transfer: [], depth: 0.5}"
+WALK: dict[str, list[str]] = {
+    "run": [
+        "study.yaml --out out",
+        "ask questions.csv -m evil.yaml --out out",
+        "ask questions.csv -m evil-preset --out out",
+        "received/config.yaml --out out",
+        "martingale -m {tiny} -o stated.judges.j.model={evil} -o items=2 -o gate_urns=0 --out out",
+    ],
+    "plan": ["study.yaml", "received/config.yaml", "entities.yaml", "entities.yaml --item x", "study.yaml --item x"],
+    "certify": ["evil.yaml", "evil-preset", "evil"],
+    "check": ["received"],
+    "report": ["received"],
+    "sheet": ["received sheet.csv"],
+    "evidence": ["sycophancy evidence.yaml -m evil.yaml", "study.yaml evidence.yaml"],
+    "ls": ["--out .", "--out . --html"],
+    "score": ["received", "received/beliefs"],
+    "compare": ["received", "received received"],
+    "card": ["evil.yaml --set set.yaml", "evil --set set.yaml", "{tiny} --set set.yaml"],
+    "validate": ["honest --contexts 60 --folder organisms --out validation"],
+    "doctor": [""],
+    "activations ls": ["received"],
+    "activations check": ["received"],
+    "activations export": ["received copy.npz"],
+    "activations pack": ["received"],
+    "probe train": ["job.yaml received"],
+    "probe sweep": ["job.yaml received", "untrained.yaml received", "neutral.yaml received"],
+    "probe lens": ["job.yaml received -o lens.layers=[0]"],
+    "probe eval": ["job.yaml received -o probe={probe}"],
+    "probe apply": ["job.yaml received -o probe={probe}"],
+    "probe causal": ["causal received -o probe={probe} -o contexts=4"],
+}
+"""Command -> what it is given; a new command needs a line."""
+
+
+class Stranger:
+    """What came from somebody else: a folder of a model with code, and everything that could name it."""
+
+    def __init__(self, place: Path, tiny: Path) -> None:
+        self.place, self.mark, self.tiny = place, place / "ran", tiny
+        self.evil = Path(shutil.copytree(tiny, place / "evil"))
+        (self.evil / "evil.py").write_text(CODE.format(mark=str(self.mark)))
+        for name, own in (
+            ("config.json", OWN),
+            ("tokenizer_config.json", {"AutoTokenizer": [None, "evil.EvilTokenizer"]}),
+        ):
+            settings = json.loads((self.evil / name).read_text())
+            (self.evil / name).write_text(json.dumps(settings | {"auto_map": own}))
+        self.model = {"name": "evil", "path": str(self.evil), "trust_remote_code": True}
+        self.run = run(
+            *load_config("truth", [*SMALL, "model.trust_remote_code=true"], str(self.evil)), place / "runs"
+        ).path
+        assert self.ran()  # the consent of a command line does run it
+        self.run.rename(place / "received")
+        self.write("evil.yaml", self.model)
+        self.write("study.yaml", {"experiment": "consistency", "model": self.model, "items": 3})
+        entities = {"reference": str(place / "evil.yaml")}
+        self.write(
+            "entities.yaml",
+            {"experiment": "consistency", "model": {"name": "t", "path": str(tiny)}, "entities": entities},
+        )
+        self.write("set.yaml", {"version": 1, "runs": {"consistency": {"items": 3, "model.trust_remote_code": True}}})
+        for name, more in (("job", {}), ("untrained", {"untrained": True}), ("neutral", {"neutral": 100})):
+            self.write(f"{name}.yaml", {"study": yaml.safe_load(QUICK), **more})
+        (place / "questions.csv").write_text("id,question,option_a,option_b\nq,Is it so?,yes,no\n")
+        shutil.copytree(self.evil, place / "organisms" / "honest")
+        (place / "evil_preset.py").write_text(f"SETTINGS = {self.model!r}\n")
+        (place / "evil_preset-1.dist-info").mkdir()
+        (place / "evil_preset-1.dist-info" / "METADATA").write_text(
+            "Metadata-Version: 2.1\nName: evil-preset\nVersion: 1\n"
+        )
+        (place / "evil_preset-1.dist-info" / "entry_points.txt").write_text(
+            "[doxascope.models]\nevil-preset = evil_preset:SETTINGS\n"
+        )
+
+    def write(self, name: str, settings: dict[str, Any]) -> None:
+        (self.place / name).write_text(yaml.safe_dump(settings))
+
+    def ran(self) -> bool:
+        """Whether the code has run since this was asked last."""
+        there = self.mark.exists()
+        self.mark.unlink(missing_ok=True)
+        return there
+
+
+@pytest.fixture(scope="module")
+def stranger(tiny_folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Stranger:
+    return Stranger(tmp_path_factory.mktemp("stranger"), tiny_folder)
+
+
+@pytest.fixture
+def call(stranger: Stranger, command_line: Callable[..., Any], monkeypatch: pytest.MonkeyPatch) -> Callable[..., Any]:
+    """Runs a command beside what came, with the preset installed and variables that might be taken for consent."""
+    monkeypatch.syspath_prepend(str(stranger.place))
+    for name in (
+        "TRUST_REMOTE_CODE",
+        "HF_HUB_TRUST_REMOTE_CODE",
+        "HF_TRUST_REMOTE_CODE",
+        "DOXASCOPE_TRUST_REMOTE_CODE",
+    ):
+        monkeypatch.setenv(name, "1")
+    probes = list(stranger.place.glob("out-of-train/*/probe.npz"))
+    if not probes:
+        done = command_line("probe", "train", "job.yaml", "received", "--out", "out-of-train", cwd=stranger.place)
+        assert done.returncode == 0, done.stderr
+        probes = list(stranger.place.glob("out-of-train/*/probe.npz"))
+    given = {"probe": probes[0].with_suffix(""), "tiny": stranger.tiny, "evil": stranger.place / "evil.yaml"}
+    stranger.ran()
+    return lambda line: command_line(*line.format(**given).split(), cwd=stranger.place)
+
+
+def commands(group: click.Group = cli, before: str = "") -> Iterator[str]:
+    for name, command in group.commands.items():
+        if isinstance(command, click.Group):
+            yield from commands(command, f"{before}{name} ")
+        else:
+            yield f"{before}{name}"
+
+
+def test_the_walk_knows_every_command() -> None:
+    assert set(WALK) == set(commands())
+
+
+@pytest.mark.parametrize("command", WALK)
+def test_no_command_runs_code_that_nobody_allowed(command: str, call: Callable[..., Any], stranger: Stranger) -> None:
+    for given in WALK[command]:
+        done = call(f"{command} {given}")
+        assert not stranger.ran(), (given, done.stdout, done.stderr)
+        assert done.returncode in (0, 1, 2), done.stderr
+        assert "not foreseen" not in done.stderr, (given, done.stderr)
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "run study.yaml --out allowed -o model.trust_remote_code=true",
+        "plan study.yaml --allow-code evil",
+        "certify evil.yaml --allow-code evil",
+        "probe sweep untrained.yaml received --allow-code evil",
+        "probe lens job.yaml received -o lens.layers=[0] --allow-code evil",
+    ],
+)
+def test_with_consent_it_runs(line: str, call: Callable[..., Any], stranger: Stranger) -> None:
+    call(line)
+    assert stranger.ran()
+
+
+def test_who_refuses_says_how_it_is_allowed(call: Callable[..., Any], stranger: Stranger) -> None:
+    for line in ("plan study.yaml", "certify evil.yaml", "probe lens job.yaml received", "plan entities.yaml"):
+        done = call(line)
+        assert done.returncode == 2
+        assert f"to allow it, say -o model.trust_remote_code=true, or --allow-code {stranger.evil}" in done.stderr
+        assert done.stderr.count("\n") == 1
+
+
+def test_consent_is_of_a_call_and_never_of_what_was_read(stranger: Stranger) -> None:
+    """What was allowed once is not allowed by what it left, and an argument in Python is."""
+    spec = resolve_model(str(stranger.place / "evil.yaml"))
+    for made in (spec, ModelSpec(**stranger.model)):
+        with pytest.raises(UserError, match="no file may allow"):
+            load(made)
+    with pytest.raises(UserError, match="no file may allow"):
+        load(spec, dtype="float32")
+    with pytest.raises(UserError, match="no file may allow"):
+        rank_words(["stone", "river"], str(stranger.place / "evil.yaml"))
+    _, config = load_config("consistency", ["model.trust_remote_code=true"], str(stranger.evil))
+    assert consented(config) == [stranger.evil]
+    _, stored = stored_config(stranger.place / "received" / "config.yaml")
+    assert stored.model.trust_remote_code
+    assert not consented(stored)
+    assert not stranger.ran()
+    with load(spec, trust_remote_code=True) as lm:
+        assert type(lm.model).__name__ == "EvilModel"
+    assert stranger.ran()
