@@ -7,7 +7,7 @@ from typing import Any
 from ...base.files import OutputFolder
 from ...base.text import shown
 from ...base.version import __version__
-from ...metrics import NOT_A_BELIEF
+from ...metrics import UNREADABLE
 from ...metrics.number import interval_text
 from ..report.cells import aligned, as_row, in_lines, jsonable, qualified
 from ..report.page import FIGURES
@@ -32,11 +32,12 @@ def text(found: Comparison) -> str:
         lines += [f"  {name}: {' | '.join(values)}" for name, values in group.differs]
         lines += [f"  outcomes disagree: {line}" for line in group.disagreements]
         lines += [f"  left out: {name}, for {why}" for side in group.sides for name, why in side.refused.items()]
-        lines += [f"  gate of {side.label}: {gate_told(side)}" for side in group.sides]
+        lines += [f"  {line}" for side in group.sides for line in verdict_lines(side)]
     lines += ["", family_caption(found)]
     lines += ["", *aligned([HEAD, *map(_cells, found.confirmed)])] if found.confirmed else []
+    lines += [f"  {one.pair.metric}: {one.named}" for one in found.confirmed if one.named]
     if found.struck:
-        lines += ["", f"struck out, {NOT_A_BELIEF}:", *(f"  {name} {why}" for name, why in found.failures)]
+        lines += ["", f"struck out, {UNREADABLE}:", *(f"  {name} {why}" for name, why in found.failures)]
         named = [record for record in found.struck if record.pair.metric in found.family]
         lines += aligned([HEAD, *map(_cells, named)]) if named else []
         lines += [f"and {n} comparisons of other numbers"] if (n := len(found.struck) - len(named)) else []
@@ -52,12 +53,9 @@ HEAD = (
 )
 
 
-def gate_told(side: Side) -> str:
-    """Which methods of a side pass and which fail, in a line."""
-    passed = [one.called for one in side.verdicts if one.passed]
-    failed = [one.called for one in side.verdicts if not one.passed]
-    told = [f"passed by {', '.join(passed)}"] * bool(passed) + [f"failed by {', '.join(failed)}"] * bool(failed)
-    return "; ".join(told) or "not judged"
+def verdict_lines(side: Side) -> list[str]:
+    """What is said of each method of a side: whether it can be read, responds and is coherent."""
+    return [f"{side.label}, {one.called}: {one.sentence}" for one in side.verdicts] or [f"{side.label}: not judged"]
 
 
 def _cells(record: Record) -> tuple[str, ...]:

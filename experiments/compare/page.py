@@ -7,7 +7,7 @@ from typing import Any
 
 from ...base.text import shown
 from ...base.version import __version__
-from ...metrics import NOT_A_BELIEF, Equivalence
+from ...metrics import UNREADABLE, Equivalence
 from ...metrics.number import Number, interval_text
 from ..report.blocks import Block, Cell, Instances, Primary, Prose, Stamp, TableBlock, Top
 from ..report.cells import NONE, absent, qualified, score_cell
@@ -20,7 +20,7 @@ from .findings import Comparison, Group, Matrix, Record, instances_of
 MOST_INSTANCES = 60
 MOST_DRAWN = 12
 """Differences in the figure of a page."""
-STRUCK = "One of the two fails its gate: these numbers are about answers, not about beliefs, and nothing follows."
+STRUCK = "One of the two cannot be read: nothing follows from these numbers."
 
 
 def page(found: Comparison, settings: Mapping[str, Any]) -> Page:
@@ -67,9 +67,9 @@ def _verdict(found: Comparison) -> Prose | Stamp:
     if not found.struck:
         return Prose(text=says, strong=True)
     return Stamp(
-        says=f"{says} Struck out: {NOT_A_BELIEF}.",
+        says=f"{says} Struck out: {UNREADABLE}.",
         lines=found.failures,
-        note="What fails its gate is shown below, struck out, and enters no family of tests and no finding.",
+        note="What cannot be read is shown below, struck out, and enters no family of tests and no finding.",
     )
 
 
@@ -80,15 +80,16 @@ def _alarms(found: Comparison) -> list[Stamp]:
 
 
 def _gates(found: Comparison) -> TableBlock:
-    """Which methods of each side pass the gate of a belief measurement."""
-    sides = [side for group in found.groups for side in group.sides]
+    """Whether each method of each side can be read, responds and is coherent."""
     rows = []
-    for side in sides:
-        failed = [one.called for one in side.verdicts if not one.passed]
-        passed = [one.called for one in side.verdicts if one.passed]
-        judged = [Cell(", ".join(passed) or NONE), Cell(", ".join(failed) or NONE)]
-        rows.append([Cell(side.label), *(judged if side.verdicts else [Cell("not judged"), Cell(NONE)])])
-    return TableBlock(title="Gates", head=[("", ""), ("passes", ""), ("fails", "")], rows=rows)
+    for side in (side for group in found.groups for side in group.sides):
+        for one in side.verdicts:
+            cells = [Cell(state, [said]) for state, said in zip(one.states, one.parts, strict=True)]
+            rows.append([Cell(side.label, [one.called]), *cells])
+        if not side.verdicts:
+            rows.append([Cell(side.label), Cell("not judged"), Cell(NONE), Cell(NONE)])
+    head = [("", ""), ("readable", ""), ("responds", ""), ("coherent", "")]
+    return TableBlock(title="Verdicts", head=head, rows=rows)
 
 
 def _primary(found: Comparison) -> Primary | None:
@@ -118,7 +119,7 @@ def _lead_figure(found: Comparison) -> Figure | None:
         return None
     metric = next(iter(metrics))
     rows = [(" - ".join(one.pair.names), one.score, bool(one.struck)) for one in family if one.pair.metric == metric]
-    hollow = " Hollow: one of the two fails its gate." if any(struck for *_, struck in rows) else ""
+    hollow = " Hollow: one of the two cannot be read." if any(struck for *_, struck in rows) else ""
     caption = f"First less second on common items, with its interval. Dashed: no difference.{hollow}"
     return forest(f"Differences in {metric}", rows[:MOST_DRAWN], f"difference in {metric}", caption, reference=0)
 
@@ -229,7 +230,7 @@ def _numbers(group: Group) -> TableBlock:
     return TableBlock(
         title=f"Each number by itself: {group.name}",
         caption="On all rows that each has, with its interval; differences above are on common rows alone. Struck out: "
-        "fails its gate.",
+        "cannot be read.",
         head=[("", ""), *((name, group.failed.get(name, "")) for name in names)],
         rows=[
             [Cell(metric), *(_cell(at.get((metric, name)), struck=name in group.failed) for name in names)]
@@ -250,7 +251,7 @@ def _matrix(group: Group, matrix: Matrix) -> TableBlock:
         title=f"Do they order the same things alike? {group.name}",
         caption="On the diagonal the reliability of each kind over its readings; below it correlations as read; above "
         "it what they would be without the noise of reading in either, which supposes that the noise of two kinds is "
-        "independent. 1: one belief, however often each errs. Struck out: one of the two fails its gate.",
+        "independent. 1: one belief, however often each errs. Struck out: one of the two cannot be read.",
         head=[("", ""), *((name, "") for name in matrix.names)],
         rows=[
             [

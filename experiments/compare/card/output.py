@@ -11,7 +11,7 @@ from ....base.errors import UserError
 from ....base.files import OutputFolder, json_digest
 from ....base.text import shown, shown_error
 from ....base.version import __version__
-from ....metrics import NOT_A_BELIEF
+from ....metrics import UNREADABLE
 from ....metrics.number import Number, interval_text
 from ....metrics.tables.samples import sample_name
 from ....probes.report_card import Card
@@ -43,9 +43,9 @@ def card_page(card: ModelCard) -> Page:
     if failing:
         measured = f" Measured: {', '.join(passing)}." if passing else ""
         verdict = Stamp(
-            says=f"{NOT_A_BELIEF.capitalize()}: {', '.join(failing)}.{measured}",
+            says=f"{UNREADABLE.capitalize()}: {', '.join(failing)}.{measured}",
             lines=[(name, f"fails {', '.join(_conditions(judged[name]))}") for name in failing],
-            note="What fails its gate is struck out below: it is about answers, not about beliefs.",
+            note="What cannot be read is struck out below.",
         )
     top = Top(
         said="What a model says, believes and does, by a fixed set of small experiments.",
@@ -53,7 +53,7 @@ def card_page(card: ModelCard) -> Page:
         gate=_gates(leads),
         primary=Primary(
             title="Primary number",
-            label="experiments of which a method passes the gate",
+            label="experiments of which a method can be read",
             value=f"{len(passing)} of {len(judged)}",
             lines=[
                 f"{name}: {', '.join(one.method for one in judged[name].verdicts if one.passed)}" for name in passing
@@ -85,8 +85,8 @@ def _lead_figure(card: ModelCard) -> Figure | None:
         if rows and plan:
             panels.append((f"{name}: {plan.metric}", rows, plan.coherent))
     caption = (
-        "The registered number of each experiment by kind of belief, with its interval. Dashed: coherent. Hollow: fails"
-        " its gate, and is no belief."
+        "The registered number of each experiment by kind of belief, with its interval. Dashed: coherent. Hollow:"
+        " cannot be read."
     )
     return forests("What was registered", panels, caption) if panels else None
 
