@@ -105,7 +105,7 @@ def items_responding(
     if noisy:
         clear = np.array([_resolved(moved, by, rows.codes) for moved, by in scales])
     kept = told & clear.any(axis=0)
-    own = (sides * clear).sum(axis=0)[kept]
+    own = sides.sum(axis=0)[kept]
     reasons = {"too little evidence": int(sizes[~told].sum()), "too noisy": int(sizes[told & ~kept].sum())}
     return _counted(own, int(sizes[kept].sum()), rows.counts, reasons).at(how.level)
 
