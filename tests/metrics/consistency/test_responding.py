@@ -91,7 +91,7 @@ def test_items_without_evidence_of_their_own_are_left_out_and_too_few_are_not_ju
 def urn_readers(
     n: int, draws: int, noise: float, seed: int, *, turned: float = 0.0, slope: float = 1.0
 ) -> tuple[Any, Any, Any]:
-    """Readings in log-odds of the known posteriors of urns, each with noise; of a share the evidence is turned round."""
+    """Noisy readings in log-odds of the known posteriors of urns, the evidence of a share turned round."""
     truth = np.array([urn.posterior for urn in urns(n, draws, seed)])
     rng = np.random.default_rng(seed + 1)
     odds, side = logit(truth), np.where(rng.permutation(n) < round(turned * n), -slope, slope)[:, None]
