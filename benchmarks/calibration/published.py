@@ -10,6 +10,7 @@ mention moves a word by `NAMED` nat.
 import csv
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import cache, lru_cache
 from pathlib import Path
 
 import numpy as np
@@ -36,6 +37,8 @@ SHARED = 0.5
 """Of the variance between contexts, what a triple's have in common."""
 SPREAD = 4.0
 """Of the Beta distribution of the mass on any option."""
+GRID = np.linspace(-6, 6, 4001)
+"""Normal scores between which quantiles are interpolated."""
 FITTED_ON = 3000
 """Triples on which the figures are matched."""
 
@@ -69,9 +72,9 @@ class PublishedModel:
     association: float
     after: Mapping[str, "AfterRejection"]
 
-    def sample(self, n: int, rng: Generator, answers: int | None = None) -> Read:
-        """Draw n triples, as its answers were sampled; 0 answers: exactly."""
-        answers = ANSWERS[self.thinks] if answers is None else answers
+    def sample(self, n: int, rng: Generator) -> Read:
+        """Draw n triples, with so many answers as were sampled of it."""
+        answers = ANSWERS[self.thinks]
         level = self.taste / np.sqrt(2) * rng.standard_normal((n, 3))
         prior, post = softmax(level, axis=1), np.empty((n, 9, 3))
         own = rng.standard_normal((n, 1))  # of the triple
@@ -81,9 +84,8 @@ class PublishedModel:
             post[:, at] = fit.shares(level, prior, at, own, self.association, self.taste, rng)
             after[:, at] = _masses(1 - fit.error, (n, len(at)), rng)
         mentioned = mention_shares(level, rng)
-        if answers:
-            prior, before = _counted(prior, before, answers, rng)
-            post, after = _counted(post, after, answers, rng)
+        prior, before = _counted(prior, before, answers, rng)
+        post, after = _counted(post, after, answers, rng)
         return Read(prior, post, mentioned, before, after)
 
 
@@ -112,20 +114,22 @@ class AfterRejection:
         new = np.sqrt(SHARED) * pair + np.sqrt(1 - SHARED) * rng.standard_normal(odds.shape)
         ratio = expit(self.taste * (self.kept * odds / taste + np.sqrt(1 - self.kept**2) * new))
         rank = rankdata(prior[:, REJECTED[at]], axis=0) / (n + 1)
-        grid = np.linspace(-6, 6, 4001)
         drawn = np.sqrt(SHARED) * own + np.sqrt(1 - SHARED) * rng.standard_normal(odds.shape)
-        tied = association * np.interp(rank, ndtr(grid), grid) + np.sqrt(1 - association**2) * drawn
-        leak = np.interp(tied, grid, self._quantiles(grid))
+        tied = association * np.interp(rank, ndtr(GRID), GRID) + np.sqrt(1 - association**2) * drawn
+        leak = np.interp(tied, GRID, _quantiles(self.leak, self.even))
         post = np.empty((n, len(at), 3))
         post[rows, columns, REJECTED[at]] = leak
         post[rows, columns, first] = (1 - leak) * ratio
         post[rows, columns, second] = (1 - leak) * (1 - ratio)
         return post
 
-    def _quantiles(self, grid: Floats) -> Floats:
-        if self.leak <= 0:
-            return np.zeros_like(grid)
-        return betaincinv(self.leak * self.even, (1 - self.leak) * self.even, ndtr(grid))
+
+@lru_cache(8)
+def _quantiles(leak: float, even: float) -> Floats:
+    """Of a Beta distribution, at normal scores."""
+    if leak <= 0:
+        return np.zeros_like(GRID)
+    return betaincinv(leak * even, (1 - leak) * even, ndtr(GRID))
 
 
 def mention_shares(level: Floats, rng: Generator, copies: float = NAMED) -> Floats:
@@ -153,10 +157,25 @@ def _counted(shares: Floats, mass: Floats, answers: int, rng: Generator) -> tupl
 # Fitting the figures, by bisection on draws that are the same each time.
 
 
-def models() -> list[PublishedModel]:
+def model_names() -> list[str]:
     """All of the tables."""
+    return [_name(row) for row in _figures()]
+
+
+@cache
+def model(number: int) -> PublishedModel:
+    """One of them, by its place."""
+    return _fitted(_figures()[number])
+
+
+@cache
+def _figures() -> list[dict[str, str]]:
     with FIGURES.open(encoding="utf-8", newline="") as file:
-        return [_fitted(row) for row in csv.DictReader(file)]
+        return list(csv.DictReader(file))
+
+
+def _name(row: Mapping[str, str]) -> str:
+    return row["model"] + (", thinking" if row["thinks"] == "yes" else "")
 
 
 def _fitted(row: Mapping[str, str]) -> PublishedModel:
@@ -179,8 +198,7 @@ def _fitted(row: Mapping[str, str]) -> PublishedModel:
             )
             even = float(np.exp(log_even))
         after[name] = AfterRejection(own["error"], kept, last, leak, even)
-    name = row["model"] + (", thinking" if row["thinks"] == "yes" else "")
-    return PublishedModel(name, row["thinks"], float(row["error_prior"]), taste, association, after)
+    return PublishedModel(_name(row), row["thinks"], float(row["error_prior"]), taste, association, after)
 
 
 def _taste(entropy: float) -> float:

@@ -1,7 +1,8 @@
 """How often simulated models get each verdict: those of the belief-consistency paper, and agents that should not respond.
 
-`python -m doxascope.benchmarks.calibration.verdicts` writes `docs/verdicts.md` and `docs/verdicts.csv`. What is expected
-of each stands in `verdicts_expected.csv`, written by `--expect` from a population of its own, before the samples are drawn.
+`python -m doxascope.benchmarks.calibration.verdicts` writes `docs/verdicts.md` and `docs/verdicts.csv`. What is
+expected of each stands in `verdicts_expected.csv`, written by `--expect` from a population of its own, before any sample
+is drawn.
 """
 
 import argparse
@@ -25,7 +26,8 @@ from doxascope.benchmarks.calibration.published import (
     TEMPLATES,
     Read,
     mention_shares,
-    models,
+    model,
+    model_names,
 )
 from doxascope.experiments.materials.questions import urns
 from doxascope.experiments.synthetic.agents.updates import Floats
@@ -47,12 +49,11 @@ Sampler = Callable[[int, Generator], Read]
 
 @dataclass(frozen=True)
 class Agent:
-    """What is sampled, exactly or with answers; and what is sampled for what is expected of it."""
+    """A simulated model."""
 
     name: str
     family: str
     sample: Sampler
-    exactly: Sampler
 
 
 PUBLISHED, PARTLY, IDLE, WHOLE = "published", "eliminates in part", "does not eliminate", "eliminates"
@@ -61,7 +62,7 @@ TASTE, WAVER = 0.8, 0.3
 
 def agents() -> list[Agent]:
     """All of them."""
-    found = [Agent(one.name, PUBLISHED, one.sample, _exactly(one.sample)) for one in models()]
+    found = [Agent(name, PUBLISHED, _published(number)) for number, name in enumerate(model_names())]
     made: list[tuple[str, str, Sampler]] = [
         *((f"{name} of the triples, {rest}", PARTLY, _partly(share, waver))
           for name, share in (("a third", 1 / 3), ("half", 1 / 2), ("three quarters", 3 / 4))
@@ -80,11 +81,11 @@ def agents() -> list[Agent]:
           for share in (0.005, 0.02, 0.05)),
         ("leaks .02 in every triple", WHOLE, _told(loses=float(logit(1 / 3) - logit(0.02)))),
     ]  # fmt: skip
-    return [*found, *(Agent(name, family, sample, sample) for name, family, sample in made)]
+    return [*found, *(Agent(name, family, sample) for name, family, sample in made)]
 
 
-def _exactly(sample: Callable[..., Read]) -> Sampler:
-    return lambda n, rng: sample(n, rng, 0)
+def _published(number: int) -> Sampler:
+    return lambda n, rng: model(number).sample(n, rng)
 
 
 def _told(
@@ -134,9 +135,7 @@ def _partly(share: float, waver: float) -> Sampler:
         seed = int(rng.integers(2**31))
         first, second = (one(n, np.random.default_rng(seed)) for one in (whole, none))
         gives = (rng.random(n) < share)[:, None, None]
-        return Read(
-            first.prior, np.where(gives, first.post, second.post), first.mentioned, first.before, first.after
-        )
+        return Read(first.prior, np.where(gives, first.post, second.post), first.mentioned, first.before, first.after)
 
     return sample
 
@@ -176,16 +175,17 @@ def consistency(read: Read) -> Floats:
 
 
 def expected(agent: Agent) -> dict[str, str]:
-    """The true values of a population, without sampling of answers, and the verdicts that they call for."""
-    read = agent.exactly(POPULATION, np.random.default_rng([1, zlib.crc32(agent.name.encode())]))
+    """The true values of a population, read as samples of it are, and the verdicts that they call for."""
+    read = agent.sample(POPULATION, np.random.default_rng([1, zlib.crc32(agent.name.encode())]))
     gone = np.take_along_axis(read.post, REJECTED[None, :, None], axis=2)[..., 0]
     net = []
     for name in TEMPLATES:
         at = name == TEMPLATE
-        last = gone[:, at].sum(axis=1)
         for first in (read.prior[:, REJECTED][..., None], *np.split(read.mentioned, len(CONTROLS), axis=2)):
-            whole = first[:, at, 0].sum(axis=1)
-            net.append(float((last <= whole / 2).mean() - (last > whole + 1e-12).mean()))
+            known = np.isfinite(gone[:, at]) & np.isfinite(first[:, at, 0])
+            last, whole = (np.where(known, x, 0).sum(axis=1) for x in (gone[:, at], first[:, at, 0]))
+            had = whole > 1e-12
+            net.append(float((last <= whole / 2)[had].mean() - (last > whole + 1e-12)[had].mean()))
     coverage = min(float(np.median(read.before)), float(np.median(read.after)))
     kept = float(np.nanmean(consistency(read)))
     return {
@@ -331,7 +331,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--only", default="", help="agents whose name begins with this; the others keep their rows")
     parser.add_argument("--expect", action="store_true", help="write what is expected of each, and no sample")
     parser.add_argument("--out", type=Path, default=Path("docs"))
-    parser.add_argument("--seconds", type=float, default=np.inf, help="stop before a further agent; go on by `--missing`")
+    parser.add_argument(
+        "--seconds", type=float, default=np.inf, help="stop before a further agent; go on by `--missing`"
+    )
     parser.add_argument("--missing", action="store_true", help="only the agents that have no rows yet")
     asked = parser.parse_args(arguments)
     began, known = time.monotonic(), agents()
