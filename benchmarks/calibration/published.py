@@ -2,9 +2,9 @@
 
 `published_models.csv` has, of 36 models, entropy and verbal error before (Table 1), and of each of two templates
 consistency on two and three classes, share of the rejected option, entropy and verbal error after (Tables 5 and 6); and
-the rank correlation of the rejected option's shares before and after (Table 8). What no table says is assumed, alike for
-all: half of what an item's contexts differ by is the item's, the mass on any option varies between contexts, and a mere
-mention moves a word by `NAMED` nat.
+the rank correlation of the rejected option's shares before and after (Table 8). What no table says is assumed, alike
+for all: half of what an item's contexts differ by is the item's, the mass on any option varies between contexts, and a
+mere mention moves a word by `NAMED` nat.
 """
 
 import csv
@@ -181,24 +181,24 @@ def _name(row: Mapping[str, str]) -> str:
 def _fitted(row: Mapping[str, str]) -> PublishedModel:
     taste = _taste(float(row["entropy_prior"]))
     association = float(np.sin(np.pi / 6 * float(row["association"] or 0)) * 2)  # of normal scores, from ranks
-    after = {}
-    for name in TEMPLATES:
-        own = {key: float(row[f"{key}_{name}"]) for key in ("c2", "c3", "invalid", "entropy", "error")}
-        leak = own["invalid"] / max(1 - own["error"], 1e-9)
-        last = _taste(own["entropy"])
-
-        def made(kept: float, even: float, last: float = last, leak: float = leak) -> AfterRejection:
-            return AfterRejection(0.0, kept, last, leak, even)
-
-        kept = _bisect(lambda x: _consistency(taste, association, made(x, 10.0), name)[0], -1, 1, own["c2"])
-        even = 10.0
-        if leak > 0:
-            log_even = _bisect(
-                lambda x: _consistency(taste, association, made(kept, float(np.exp(x))), name)[1], -3, 7, own["c3"]
-            )
-            even = float(np.exp(log_even))
-        after[name] = AfterRejection(own["error"], kept, last, leak, even)
+    after = {name: _after(row, name, taste, association) for name in TEMPLATES}
     return PublishedModel(_name(row), row["thinks"], float(row["error_prior"]), taste, association, after)
+
+
+def _after(row: Mapping[str, str], name: str, taste: float, association: float) -> AfterRejection:
+    """First the ratio is matched, which the rejected word has no part in, then how evenly that leaks."""
+    c2, c3, invalid, entropy, error = (
+        float(row[f"{key}_{name}"]) for key in ("c2", "c3", "invalid", "entropy", "error")
+    )
+    leak, last = invalid / max(1 - error, 1e-9), _taste(entropy)
+
+    def scores(kept: float, log_even: float) -> tuple[float, float]:
+        fit = AfterRejection(error, kept, last, leak, float(np.exp(log_even)))
+        return _consistency(taste, association, fit, name)
+
+    kept = _bisect(lambda x: scores(x, 2.3)[0], -1, 1, c2)
+    log_even = _bisect(lambda x: scores(kept, x)[1], -3, 7, c3) if leak > 0 else 2.3
+    return AfterRejection(error, kept, last, leak, float(np.exp(log_even)))
 
 
 def _taste(entropy: float) -> float:

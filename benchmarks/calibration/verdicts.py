@@ -1,8 +1,8 @@
-"""How often simulated models get each verdict: those of the belief-consistency paper, and agents that should not respond.
+"""How often simulated models get each verdict: those of the belief-consistency paper, and agents of known response.
 
 `python -m doxascope.benchmarks.calibration.verdicts` writes `docs/verdicts.md` and `docs/verdicts.csv`. What is
-expected of each stands in `verdicts_expected.csv`, written by `--expect` from a population of its own, before any sample
-is drawn.
+expected of each stands in `verdicts_expected.csv`, written by `--expect` from a population of its own, before any
+sample is drawn.
 """
 
 import argparse
