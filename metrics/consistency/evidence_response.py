@@ -55,7 +55,7 @@ class Responding(Score):
         """Why no share is told, in words; empty if one is."""
         if self.status == "ok":
             return ""
-        return f"{self.n_clusters} items have a slope of their own, and {FEWEST} are needed"
+        return f"{self.n_clusters} items can tell, and {FEWEST} are needed"
 
 
 def items_responding(

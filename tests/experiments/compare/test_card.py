@@ -22,6 +22,7 @@ from doxascope.experiments.compare.card.model_card import VALID, _fallen, _lost,
 from doxascope.experiments.compare.card.output import card_page, write_against
 from doxascope.metrics import Condition
 from doxascope.metrics.claims import Verdict
+from doxascope.metrics.consistency.competence import UNRESPONSIVE as IDLE
 from doxascope.probes.report_card import WEAKEST_FIRST
 
 TINY = {
@@ -125,9 +126,18 @@ def test_what_cannot_be_measured_any_more_is_worse_and_what_cannot_be_tested_is_
     (line,) = _lost(replace(group, numbers=numbers))
     assert line.startswith("truth: framing_bias of asked was ")
     assert line.endswith("before, none now (it is not there)")
-    held = Verdict("asked", [Condition(name="coverage", value=1, bound=1, threshold=0.5, above=True, held=True)])
+    good, bad = ({"name": "coverage", "value": x, "threshold": 0.5, "above": True} for x in (1.0, 0.0))
+    held = Verdict("asked", [Condition(**good, state="holds")], readable="readable", responds="responds")
     gone = [replace(before, verdicts=[held]), replace(now, verdicts=[])]
-    assert list(_fallen(replace(group, sides=gone))) == ["truth: asked passed its gate before, and now has none"]
+    assert list(_fallen(replace(group, sides=gone))) == ["truth: asked could be read before, and now is not judged"]
+    worse = Verdict("asked", [Condition(**bad, state="fails")], readable="unreadable", responds="responds")
+    gone = [replace(before, verdicts=[held]), replace(now, verdicts=[worse])]
+    assert list(_fallen(replace(group, sides=gone))) == ["truth: asked could be read before, and now fails coverage"]
+    idle = Condition(name="items that respond", value=0, threshold=0.5, above=True, state="fails")
+    gone = [replace(before, verdicts=[held]), replace(now, verdicts=[replace(held, conditions=[idle], responds=IDLE)])]
+    assert list(_fallen(replace(group, sides=gone))) == [
+        "truth: asked responded before, and now fails items that respond"
+    ]
     for p, said in ((1.0, "nothing is worse"), (math.nan, "nothing is worse of what could be tested, 0 of")):
         tested = [replace(one, score=replace(one.score, p_adjusted=p)) for one in found.tested]
         assert replace(found, tested=tested).passed.startswith(said)

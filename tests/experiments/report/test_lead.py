@@ -1,5 +1,6 @@
 """What a run leads with: the gate as it was before reading, and the number that was registered (METRICS W4, F8)."""
 
+import html
 import json
 import re
 from collections.abc import Callable
@@ -69,7 +70,7 @@ def test_the_page_leads_with_verdict_gate_and_primary_and_counts_the_rest(ran: C
     assert gate["failed"] == [n for n, one in row["details"]["conditions"].items() if one["state"] == "fails"]
     assert (gate["readable"], gate["responds"]) == (row["details"]["readable"], row["details"]["responds"])
     assert gate["coherent"] in ("coherent", "incoherent", "not shown")
-    assert gate["said"] in page
+    assert html.escape(gate["said"][1:]) in page
     assert stored["lead"]["said"][0] == stored["lead"]["verdict"]
 
 
@@ -198,6 +199,6 @@ def test_what_could_not_be_judged_is_said_once_for_all_methods() -> None:
     gate = belief_gate(coverage={"": [0.9] * 5}, responding=few)
     alike = [Verdict(name, list(gate.conditions.values()), withheld=gate.withheld) for name in ("a", "b", "c")]
     lead = Lead(alike, [], fixed=("coverage", "items that respond"))
-    said = "Not judged of a, b and c: items that respond (2 items have a slope of their own, and 5 are needed)."
+    said = "Not judged of a, b and c: items that respond (2 items can tell, and 5 are needed)."
     assert lead.when.endswith(f"All of a verdict have to hold. {said}")
     assert lead.when in lead.lines
