@@ -44,7 +44,7 @@ class Ends(NamedTuple):
 
 COHERENCE: Mapping[str, Ends] = {
     "c2": Ends(1, 1),
-    "c3": Ends(1, 0.8112781244591328),  # (1/3, 1/3, 1/3) against (1/2, 1/2, 0)
+    "c3": Ends(1, 0.8091254953788901),  # (1/2, 1/2, 0) before, (1/3, 1/3, 1/3) after
     "kappa_word": Ends(1, 0),
     "rms_logodds": Ends(0, 0),
     "M": Ends(0, NAN),
@@ -55,7 +55,7 @@ COHERENCE: Mapping[str, Ends] = {
     "top_b": Ends(0, 0),
     "dutch_book_complement": Ends(0, 0),
     "dutch_book_cases": Ends(0, 0),
-    "dutch_book_rejection": Ends(0, 33.333333333333336),
+    "dutch_book_rejection": Ends(0, 400 / 9),
 }
 """Numbers of coherence: what a coherent belief has, and what a constant one has. NaN: it has none."""
 BEHAVIOUR = frozenset({"accuracy", "brier", "brier_post", "brier_update", "log_loss", "sufficiency"})

@@ -37,6 +37,8 @@ from doxascope.metrics.number import Number
 
 SIZES = (30, 100, 300, 1000)
 SEEDS = 200
+LARGE, FEWER = 1000, 4
+"""Of samples so large a fourth of the seeds is drawn: there hardly any verdict is open."""
 POPULATION = 20_000
 MARGIN = 0.05
 """Of consistency on two classes, in bits."""
@@ -204,21 +206,24 @@ def rows_of(agent: Agent, told: Mapping[str, str], seeds: int) -> Iterator[dict[
     """A row for each size: the share of the seeds with each verdict."""
     counts = {(n, q): [] for n in SIZES for q in QUESTIONS}
     for seed in range(seeds):
-        read = agent.sample(SIZES[-1], np.random.default_rng([zlib.crc32(agent.name.encode()), seed]))
+        sizes = [n for n in SIZES if n < LARGE or seed % FEWER == 0]
+        read = agent.sample(sizes[-1], np.random.default_rng([zlib.crc32(agent.name.encode()), seed]))
         kept = consistency(read)
-        for n in SIZES:
+        for n in sizes:
             for question, state in zip(QUESTIONS, verdicts_of(read, kept, n), strict=True):
                 counts[n, question].append(state)
     for n in SIZES:
-        row = {**told, "triples": str(n), "seeds": str(seeds)}
+        row = {**told, "triples": str(n), "seeds": str(len(counts[n, QUESTIONS[0]]))}
         for question in QUESTIONS:
-            states = counts[n, question]
-            want = told[question]
-            open_ = sum(one in ("not shown", "not tested") for one in states)
-            row[f"{question}_as_expected"] = f"{states.count(want) / seeds:.3f}"
-            row[f"{question}_not_shown"] = f"{open_ / seeds:.3f}"
-            row[f"{question}_opposite"] = f"{(seeds - open_ - states.count(want)) / seeds:.3f}"
+            row |= _shares(question, counts[n, question], told[question])
         yield row
+
+
+def _shares(question: str, states: Sequence[str], wanted: str) -> dict[str, str]:
+    """How often the expected verdict came, none, and the opposite one."""
+    as_expected, open_ = states.count(wanted), sum(one in ("not shown", "not tested") for one in states)
+    named = {"as_expected": as_expected, "not_shown": open_, "opposite": len(states) - as_expected - open_}
+    return {f"{question}_{name}": f"{count / len(states):.3f}" for name, count in named.items()}
 
 
 # Readers of urns, whose every reading has noise.
@@ -244,13 +249,8 @@ def urn_rows(seeds: int) -> Iterator[dict[str, str]]:
             items = np.repeat(np.arange(n), draws + 1)
             states.append(responds(responding=evidence_responding(belief.ravel(), truth.ravel(), items)).state)
         want = "responds" if net > 0.9 else "does not respond"
-        open_ = sum(one in ("not shown", "not tested") for one in states)
-        yield {
-            "agent": name, "family": "urns", "net_share": f"{net:.4f}", "responds": want,
-            "triples": str(n), "seeds": str(seeds),
-            "responds_as_expected": f"{states.count(want) / seeds:.3f}", "responds_not_shown": f"{open_ / seeds:.3f}",
-            "responds_opposite": f"{(seeds - open_ - states.count(want)) / seeds:.3f}",
-        }  # fmt: skip
+        row = {"agent": name, "family": "urns", "net_share": f"{net:.4f}", "responds": want}
+        yield row | {"triples": str(n), "seeds": str(seeds)} | _shares("responds", states, want)
 
 
 HEADER = """# Verdicts on known agents
@@ -271,7 +271,8 @@ rises, in the template and beside the control where it is least; the verdict it 
 `benchmarks/calibration/verdicts_expected.csv`. A model *responds* above one half. Cells say how often the expected
 verdict came, and in brackets the opposite one; the rest is *not shown*. **c2** is coherent within {margin:g} bit of 1.
 Between net shares of .3 and .7 a hundred triples need not tell. Order effects and mention controls are not in the
-tables: every agent has the same small ones (.3 nat). All sizes stand in [verdicts.csv](verdicts.csv).
+tables: every agent has the same small ones (.3 nat). All sizes, of which 1,000 with a fourth of the samples, stand in
+[verdicts.csv](verdicts.csv).
 
 """
 

@@ -55,7 +55,8 @@ class Lead:
     @property
     def when(self) -> str:
         """When the conditions were fixed."""
-        names = dict.fromkeys(one.name for verdict in self.verdicts for one in verdict.conditions)
+        labels = [label for verdict in self.verdicts for label in (*map(_label, verdict.conditions), *verdict.withheld)]
+        names = dict.fromkeys(label.partition("[")[0] for label in labels)
         later = [name for name in names if name not in self.fixed]
         if not names:
             return ""
@@ -190,6 +191,10 @@ def _table(verdicts: Sequence[Verdict], when: str) -> TableBlock:
     said = [("readable", 0), ("responds", 1), ("coherent", 2)]
     rows = [[Cell(name), *(Cell(one.states[i], [one.parts[i]]) for one in verdicts)] for name, i in said] + rows
     return TableBlock(title="The three verdicts, and their conditions", caption=when, head=head, rows=rows, notes=notes)
+
+
+def _label(condition: Condition) -> str:
+    return condition.label
 
 
 def _judged(condition: Condition | None) -> Cell:

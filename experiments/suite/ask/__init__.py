@@ -29,7 +29,7 @@ class Ask(Experiment):
     unit = "questions, each with its own options"
     headline = "accuracy"
     beside = ("brier_multiclass", "log_loss", "calibration_error", "coverage", "by_place", "order_effect")
-    gate = (COVERAGE, ORDER)
+    gate = (COVERAGE, ORDER, RESPONDING)
     config_type = AskConfig
     material = "questions.file"
     scoring = frozenset({"by", "max_by_place"})

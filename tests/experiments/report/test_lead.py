@@ -153,7 +153,7 @@ def test_the_sentence_says_three_things(share: float, said: str) -> None:
     assert lead.sentence == said
     assert lead.failures == ([] if verdict.passed else [("a (ratio of rare answers)", "fails coverage")])
     both = Lead(verdicts([number, judged("b", parse_rate={"": 0.9})]), []).sentence
-    assert ("b: readable; responds: not tested" in both) == (share < 0.5)
+    assert (". b: readable; responds: not tested" in both) == (share < 0.5)
     assert ("A and b: readable" in both) == (share > 0.5)
 
 

@@ -24,7 +24,7 @@ def test_a_run_reads_the_urns_of_its_gate_and_nothing_else_of_them(
     assert not set(readings(beliefs)["item"]) & set(urns["item"])
     scores = json.loads((folder.path / "scores.json").read_text())["scores"]
     gates = {row["kind"]: row["details"] for row in scores if row["metric"] == "gate"}
-    assert gates["exact"]["withheld"] == {"items that respond": "2 items can tell, and 5 are needed"}
+    assert gates["exact"]["withheld"] == {"items that respond": "1 items can tell, and 5 are needed"}
     assert gates["exact"]["responds"] == gates["verbal"]["responds"] == "not tested"
     assert gates["verbal"]["readable"] == "unreadable"  # a random model writes no number
     slopes = {row["kind"]: row for row in scores if row["metric"] == "urn_slope"}
