@@ -221,7 +221,8 @@ def rows_of(agent: Agent, told: Mapping[str, str], seeds: int) -> Iterator[dict[
 
 def _shares(question: str, states: Sequence[str], wanted: str) -> dict[str, str]:
     """How often the expected verdict came, none, and the opposite one."""
-    as_expected, open_ = states.count(wanted), sum(one in ("not shown", "not tested") for one in states)
+    as_expected = states.count(wanted)
+    open_ = sum(one in ("not shown", "not tested") and one != wanted for one in states)
     named = {"as_expected": as_expected, "not_shown": open_, "opposite": len(states) - as_expected - open_}
     return {f"{question}_{name}": f"{count / len(states):.3f}" for name, count in named.items()}
 
@@ -248,7 +249,7 @@ def urn_rows(seeds: int) -> Iterator[dict[str, str]]:
             belief = expit(mean + side * (odds - mean) + noise * rng.standard_normal(odds.shape))
             items = np.repeat(np.arange(n), draws + 1)
             states.append(responds(responding=evidence_responding(belief.ravel(), truth.ravel(), items)).state)
-        want = "responds" if net > 0.9 else "does not respond"
+        want = {1.0: "responds", 0.0: "does not respond"}.get(net, "not shown")
         row = {"agent": name, "family": "urns", "net_share": f"{net:.4f}", "responds": want}
         yield row | {"triples": str(n), "seeds": str(seeds)} | _shares("responds", states, want)
 
