@@ -93,22 +93,18 @@ def _lead_figure(card: ModelCard) -> Figure | None:
 
 def _gates(leads: Mapping[str, Lead]) -> TableBlock:
     return TableBlock(
-        title="Gates",
-        caption="Whether a read-out measures a belief at all; the conditions are on the page of each run.",
-        head=[("experiment", ""), ("passes", ""), ("fails", "")],
+        title="Verdicts",
+        caption="Whether each method can be read, responds and is coherent; the conditions are on the page of each run.",
+        head=[("experiment", ""), ("readable", ""), ("responds", ""), ("coherent", "")],
         rows=[
             [
-                Cell(name),
-                Cell(", ".join(one.method for one in lead.verdicts if one.passed) or NONE),
-                Cell(*_told([f"{method}: {why}" for method, why in lead.failures])),
+                Cell(name, [one.called]),
+                *(Cell(state, [said]) for state, said in zip(one.states, one.parts, strict=True)),
             ]
             for name, lead in leads.items()
+            for one in lead.verdicts
         ],
     )
-
-
-def _told(lines: list[str]) -> tuple[str, list[str]]:
-    return (lines[0], lines[1:]) if lines else (NONE, [])
 
 
 def _numbers(card: ModelCard) -> TableBlock:
@@ -267,7 +263,10 @@ def _experiment(group: Group, found: Comparison) -> dict[str, Any]:
     (side,) = group.sides
     return {
         "headline": side.headline,
-        "gates": {one.method: {"passed": one.passed, "fails": one.reason} for one in side.verdicts},
+        "verdicts": {
+            one.method: dict(zip(("readable", "responds", "coherent"), one.states, strict=True))
+            for one in side.verdicts
+        },
         "numbers": [as_row(one) for one in registered(group)],
         "differences": [as_row(one.number) | one.as_dict() for one in (*found.confirmed, *found.struck)],
     }

@@ -63,9 +63,9 @@ def card(made: Made) -> ModelCard:
     return made("one")
 
 
-def test_a_card_leads_with_gates_and_shows_kinds_gaps_and_the_probe(card: ModelCard) -> None:
+def test_a_card_leads_with_verdicts_and_shows_kinds_gaps_and_the_probe(card: ModelCard) -> None:
     page = (card.folder / "report.html").read_text()
-    titles = [page.index(f">{title}<") for title in ("Gates", "Registered numbers", "Probe", "Runs")]
+    titles = [page.index(f">{title}<") for title in ("Verdicts", "Registered numbers", "Probe", "Runs")]
     assert titles == sorted(titles)
     told = json.loads((card.folder / "card.json").read_text())
     assert set(told["experiments"]) == {"consistency", "truth"}
