@@ -94,7 +94,7 @@ def _lead_figure(card: ModelCard) -> Figure | None:
 def _gates(leads: Mapping[str, Lead]) -> TableBlock:
     return TableBlock(
         title="Verdicts",
-        caption="Whether each method can be read, responds and is coherent; the conditions are on the page of each run.",
+        caption="Whether each method can be read, responds and is coherent; conditions are on the page of each run.",
         head=[("experiment", ""), ("readable", ""), ("responds", ""), ("coherent", "")],
         rows=[
             [
