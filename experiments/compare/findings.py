@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import combinations
-from typing import Any, Literal
+from typing import Literal
 
 import numpy as np
 import pandas as pd
@@ -263,18 +263,6 @@ class Record:
             return ""
         one = len(idle) == 1
         return f"{' and '.join(idle)} {'does' if one else 'do'} not respond, and may lose here but not win"
-
-    def as_dict(self) -> dict[str, Any]:
-        """Its name, its finding and its drivers; the numbers are those of the difference."""
-        return {
-            "metric": self.pair.metric,
-            "first": self.pair.names[0],
-            "second": self.pair.names[1],
-            "finding": self.finding,
-            "struck": self.struck or None,
-            "unresponsive": [name for name, idle in zip(self.pair.names, self.unresponsive, strict=True) if idle],
-            "drivers": [{"cluster": one.cluster, "moves": one.moves} for one in self.drivers],
-        }
 
 
 @dataclass(frozen=True)

@@ -1,7 +1,7 @@
 """What a page and a terminal lead with: three verdicts on each method, and the one number that was registered."""
 
 import math
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -10,8 +10,8 @@ from ...metrics import CONDITIONS, UNREADABLE, Condition, claim_clusters
 from ...metrics.claims import Registered, Verdict, verdicts
 from ...metrics.number import Number, interval_text
 from ...metrics.scoring.engine import ScoredTable
-from .blocks import Cell, Primary, Prose, Stamp, TableBlock, Top
-from .cells import aligned
+from .cells import NONE, aligned
+from .document import Cell, Primary, Stamp, TableBlock, Top, grid, stamped
 from .findings import Figure
 
 
@@ -116,16 +116,12 @@ class Lead:
             alarms: what must be read before all.
         """
         label, value, lines = self.primary
-        verdict: Prose | Stamp = Prose(text=self.sentence, strong=True)
-        if self.failures:
-            note = "What cannot be read is marked † below."
-            verdict = Stamp(says=self.sentence, lines=self.failures, note=note)
         return Top(
             said=said,
             alarms=alarms,
-            verdict=verdict,
+            verdict=stamped(self.sentence, self.failures, "What cannot be read is marked † below."),
             gate=_table(self.verdicts, self.when) if self.verdicts else None,
-            primary=Primary(title="Primary number", label=label, value=value, lines=lines),
+            primary=Primary(label=label, value=value, lines=lines),
             figure=figure,
         )
 
@@ -188,9 +184,23 @@ def _table(verdicts: Sequence[Verdict], when: str) -> TableBlock:
     ]
     names = dict.fromkeys(one.name for one in conditions.values())
     notes = [(name, CONDITIONS.get(name, "")) for name in names]
-    said = [("readable", 0), ("responds", 1), ("coherent", 2)]
-    rows = [[Cell(name), *(Cell(one.states[i], [one.parts[i]]) for one in verdicts)] for name, i in said] + rows
-    return TableBlock(title="The three verdicts, and their conditions", caption=when, head=head, rows=rows, notes=notes)
+    said = [
+        [name, *(Cell(one.states[i], [one.parts[i]]) for one in verdicts)]
+        for i, name in enumerate(("readable", "responds", "coherent"))
+    ]
+    return grid("The three verdicts, and their conditions", head, [*said, *rows], caption=when, notes=notes)
+
+
+def gates(judged: Iterable[tuple[str, Sequence[Verdict]]]) -> TableBlock:
+    """Of each name, whether each method can be read, responds and is coherent."""
+    rows: list[list[Cell | str]] = []
+    for name, found in judged:
+        for one in found:
+            cells = [Cell(state, [said]) for state, said in zip(one.states, one.parts, strict=True)]
+            rows.append([Cell(name, [one.called]), *cells])
+        if not found:
+            rows.append([name, "not judged", NONE, NONE])
+    return grid("Verdicts", ["", "readable", "responds", "coherent"], rows, short=True)
 
 
 def _label(condition: Condition) -> str:
