@@ -152,9 +152,11 @@ def test_the_sentence_says_three_things(share: float, said: str) -> None:
     lead = Lead([verdict], [], fixed=("coverage", "valid-answer rate"))
     assert lead.sentence == said
     assert lead.failures == ([] if verdict.passed else [("a (ratio of rare answers)", "fails coverage")])
-    both = Lead(verdicts([number, judged("b", parse_rate={"": 0.9})]), []).sentence
-    assert (". b: readable; responds: not tested" in both) == (share < 0.5)
-    assert ("A and b: readable" in both) == (share > 0.5)
+    others = [judged(name, parse_rate={"": 0.9}) for name in "bcd"]
+    two, four = (Lead(verdicts([number, *others[:k]]), []).sentence for k in (1, 3))
+    assert two == f"a: {said[:1].lower()}{said[1:]} b: readable; responds: not tested; coherent: not tested."
+    told = "readable; responds: not tested; coherent: not tested."
+    assert four == (f"A, b, c and d: {told}" if share > 0.5 else f"A: un{told} B, c and d: {told}".replace("B,", "b,"))
 
 
 def test_coherence_is_a_result_with_three_states_and_the_constant_belief_beside() -> None:
