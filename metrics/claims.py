@@ -203,12 +203,13 @@ class Verdict:
         if self.responds == NOT_TESTED:
             return f"responds: {NOT_TESTED}{self._untested((*SHARES, 'easy questions'))}"
         weakest = min(asked, key=_reach)
-        what = f"{100 * weakest.value:.0f}% {_percents(weakest)}of items" if weakest.name in SHARES else weakest.seen
-        by = f" ({weakest.label})" if len(asked) > 1 or weakest.name not in SHARES else ""
-        if self.responds == NOT_SHOWN:
-            missing = self._untested((*SHARES, "easy questions"))
-            return f"responds: {NOT_SHOWN}, in {what}{by}{missing}"
-        return f"{'responds in' if self.responds == RESPONDS else 'does not respond, in'} {what}{by}"
+        share = weakest.name in SHARES
+        by = weakest.label if len(asked) > 1 or not share else ""
+        if self.responds == RESPONDS and share:
+            return f"responds in {100 * weakest.value:.0f}% {_percents(weakest)}of items" + (f" ({by})" if by else "")
+        seen = ", ".join(filter(None, (f"{'net share of items ' if share else ''}{weakest.seen}", by)))
+        state = self.responds if self.responds in (RESPONDS, UNRESPONSIVE) else f"responds: {self.responds}"
+        return f"{state} ({seen}){self._untested((*SHARES, 'easy questions'))}"
 
     @property
     def _coherent(self) -> str:
