@@ -1,4 +1,4 @@
-"""Models that are simulated from published figures have these figures, and get the verdicts that were expected of them."""
+"""Models that are simulated from published figures have these figures, and get the verdicts that were expected."""
 
 import numpy as np
 import pytest
