@@ -350,6 +350,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
         if agent.name.startswith(asked.only) and agent.name not in done and time.monotonic() - began < asked.seconds:
             made += rows_of(agent, told[agent.name], asked.seeds)
     made += urn_rows(asked.seeds) if "urns".startswith(asked.only) or not asked.only else []
+    if not made and not old:
+        parser.error(f"--only: no agent begins with {asked.only!r}")
     new = {row["agent"] for row in made}
     order = {name: i for i, name in enumerate([*told, *(row[0] for row in URN_READERS)])}
     rows = sorted([*made, *(row for row in old if row["agent"] not in new)], key=lambda row: order[row["agent"]])
