@@ -112,10 +112,10 @@ def coherent(exact: pd.DataFrame) -> pd.DataFrame:
 
 
 def _incompetent(config: ConsistencyConfig, beliefs: pd.DataFrame) -> set[str]:
-    """The methods that fail the competence gate, on all items."""
+    """The methods that cannot be read or do not respond, on all items."""
     experiment, _ = load_config("consistency")
     numbers = score_run(experiment, config, beliefs[~beliefs["kind"].isin(INNER_KINDS)])
-    return {verdict.method for verdict in verdicts(numbers) if not verdict.passed}
+    return {verdict.method for verdict in verdicts(numbers) if not verdict.passed or verdict.unresponsive}
 
 
 def _certified(folder: RunFolder) -> bool:
@@ -195,7 +195,7 @@ def main(model: str | None) -> None:
     scores = {number.metric: number.score for number in numbers}
     donor = maps(read, numbers)[DONOR]
     forest = list(rows(config, folder))
-    failed = not all(verdict.passed for verdict in verdicts(numbers))
+    failed = not all(verdict.passed and not verdict.unresponsive for verdict in verdicts(numbers))
     figure = draw(forest, donor, config.model.name, reading(forest, scores[UPDATE], failed))
     (HERE / "first-figure.svg").write_text(drawn("", figure, "").svg, encoding="utf-8")
 

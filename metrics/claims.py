@@ -1,45 +1,156 @@
-"""What numbers allow to be claimed: whether a method passes its gate, condition by condition (METRICS W4), and the one
-number that a run was registered for (METRICS F8).
+"""What numbers allow to be said: whether a method can be read, whether it responds, and whether it is coherent (METRICS
+W4); and the one number that a run was registered for (METRICS F8).
 """
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Literal
+from dataclasses import dataclass, field, replace
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 from pydantic import Field, model_validator
 
 from ..base.settings import Settings
-from .consistency.competence import GATE, RARE, BeliefGate, Condition
-from .inference.equivalence import Equivalence, tost, unless_missed
+from ..base.text import shown
+from .consistency.competence import (
+    GATE,
+    NOT_SHOWN,
+    NOT_TESTED,
+    RARE,
+    READABLE,
+    READS,
+    RESPONDS,
+    SHARES,
+    UNREADABLE,
+    UNRESPONSIVE,
+    BeliefGate,
+    Condition,
+)
+from .contract import NAN
+from .inference.equivalence import CoherenceClaim, Equivalence, tost, unless_missed
 from .inference.planning import ESTIMATION_ONLY, LEAK, READING_NOISE, study_design
-from .number import Number
+from .number import Number, interval_text
 from .tables.samples import ALL
+
+COHERENT, INCOHERENT = "coherent", "incoherent"
+
+
+class Ends(NamedTuple):
+    """Two agents that need no reading."""
+
+    coherent: float
+    """The number of who is coherent."""
+    constant: float
+    """The number of a belief that is the same whatever it is told: .5, or the same for every option."""
+
+
+COHERENCE: Mapping[str, Ends] = {
+    "c2": Ends(1, 1),
+    "c3": Ends(1, 0.8091254953788901),  # (1/2, 1/2, 0) before, (1/3, 1/3, 1/3) after
+    "kappa_word": Ends(1, 0),
+    "rms_logodds": Ends(0, 0),
+    "M": Ends(0, NAN),
+    "M_within": Ends(0, NAN),
+    "framing_bias": Ends(0, 0),
+    "complement": Ends(0, 0),
+    "excess": Ends(0, 0),
+    "top_b": Ends(0, 0),
+    "b_excess": Ends(0, 0),
+    "dutch_book_complement": Ends(0, 0),
+    "dutch_book_cases": Ends(0, 0),
+    "dutch_book_rejection": Ends(0, 400 / 9),
+}
+"""Numbers of coherence: what a coherent belief has, and what a constant one has. NaN: it has none."""
+BEHAVIOUR = frozenset({"accuracy", "brier", "brier_post", "brier_update", "log_loss", "sufficiency"})
+"""Numbers of what a model does, which are compared whatever the verdicts say."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Coherent:
+    """Whether one number shows coherence (METRICS W4): a result of what can be read, and no condition of it."""
+
+    state: str
+    """`coherent`: shown to lie within the margin, by two one-sided tests or by the bounds of a claim. `incoherent`: its
+    whole interval lies outside. Else `not shown`."""
+    metric: str
+    value: float
+    ci_lo: float
+    ci_hi: float
+    target: float
+    """Its value for a coherent belief."""
+    margin: float
+    constant: float
+    """Its value for a constant belief; NaN: it has none, or it is not known."""
+
+    @property
+    def seen(self) -> str:
+        """The number, what was asked of it, and what it is beside."""
+        beside = "" if math.isnan(self.constant) else f"; a constant belief has {shown(self.constant)}"
+        interval = interval_text(self.ci_lo, self.ci_hi)
+        return f"{self.metric} {shown(self.value)} {interval}".rstrip() + f", asked: {self._asked}{beside}"
+
+    @property
+    def _asked(self) -> str:
+        return f"{self.target:g} ± {self.margin:g}"
+
+
+def coherent(number: Number, target: float, margin: float, test: Equivalence | CoherenceClaim | None) -> Coherent:
+    """The verdict on one number.
+
+    Args:
+        number: of a coherence.
+        target: its value for a coherent belief.
+        margin: the distance from it that would matter, fixed before reading.
+        test: of its equivalence to that value; None, where it cannot be tested.
+    """
+    score = number.score
+    value, lo, hi = float(score.estimate), float(score.ci_lo), float(score.ci_hi)
+    same = bool(test) and (test.equivalent if isinstance(test, Equivalence) else bool(test and test.claimed))
+    outside = lo > target + margin or hi < target - margin
+    return Coherent(
+        state=COHERENT if same else INCOHERENT if outside and score.status in TRUSTED else NOT_SHOWN,
+        metric=number.metric,
+        value=value,
+        ci_lo=lo,
+        ci_hi=hi,
+        target=target,
+        margin=margin,
+        constant=COHERENCE[number.metric].constant if number.metric in COHERENCE else NAN,
+    )
+
+
+TRUSTED = ("ok", "few_clusters")
+"""Statuses of a number by whose interval something may be shown."""
 
 
 @dataclass(frozen=True)
 class Verdict:
-    """The gate of one method."""
+    """What is said of one method: can it be read, does it respond, is it coherent? Each is another question."""
 
     method: str
     conditions: Sequence[Condition]
-    """All that were judged. They all have to hold."""
+    """All that were judged, of the first two."""
     kind: str = "exact"
     withheld: Mapping[str, str] = field(default_factory=dict)
     """Conditions that could not be judged, and why."""
     rare: bool = False
     """Whether its options hold so little that a number is a ratio of rare answers."""
+    readable: str = NOT_TESTED
+    responds: str = NOT_TESTED
+    coherent: Coherent | None = None
+    """None: no number of coherence has a margin."""
+    skill: str = ""
+    """How well it knows what is true, in words: coherence by itself rewards emptiness."""
 
     @property
     def passed(self) -> bool:
-        """Whether every condition holds; a gate without any passes nobody."""
-        return bool(self.conditions) and not self.failures
+        """Whether nothing shows it to be unreadable: only what cannot be read is struck out of a comparison."""
+        return self.readable != UNREADABLE
 
     @property
     def failures(self) -> list[Condition]:
-        """The conditions that do not hold."""
-        return [condition for condition in self.conditions if not condition.held]
+        """The conditions by which it cannot be read."""
+        return [one for one in self.conditions if one.name in READS and one.state == "fails"]
 
     @property
     def reason(self) -> str:
@@ -47,13 +158,101 @@ class Verdict:
         return ", ".join(one.label for one in self.failures)
 
     @property
+    def unresponsive(self) -> str:
+        """By which conditions it is shown not to respond; empty if it is not."""
+        if self.responds != UNRESPONSIVE:
+            return ""
+        return ", ".join(one.label for one in self.conditions if one.name not in READS and one.state == "fails")
+
+    @property
     def called(self) -> str:
         """The method, with what its numbers are called if its options are rare."""
         return f"{self.method} ({RARE})" if self.rare else self.method
 
+    @property
+    def states(self) -> tuple[str, str, str]:
+        """The three verdicts, each in a word or two."""
+        return self.readable, self.responds, self.coherent.state if self.coherent else NOT_TESTED
 
-def verdicts(numbers: Sequence[Number]) -> list[Verdict]:
-    """The gates among numbers."""
+    @property
+    def parts(self) -> tuple[str, str, str]:
+        """The three verdicts, each with what it rests on."""
+        return self._reads, self._responds, self._coherent
+
+    @property
+    def sentence(self) -> str:
+        """The three verdicts."""
+        return "; ".join(self.parts)
+
+    @property
+    def short(self) -> str:
+        """The three verdicts in words alone."""
+        names = ("readable", "responds", "coherent")
+        bare = (NOT_SHOWN, NOT_TESTED)
+        told = [f"{name}: {state}" if state in bare else state for name, state in zip(names, self.states, strict=True)]
+        return "; ".join(told)
+
+    @property
+    def _reads(self) -> str:
+        if self.readable == UNREADABLE:
+            return f"{UNREADABLE} ({self.reason})"
+        return {NOT_SHOWN: f"readable: {NOT_SHOWN}", NOT_TESTED: f"readable: {NOT_TESTED}"}.get(
+            self.readable, READABLE
+        ) + self._untested(READS)
+
+    @property
+    def _responds(self) -> str:
+        asked = [one for one in self.conditions if one.name not in READS]
+        if self.responds == NOT_TESTED:
+            return f"responds: {NOT_TESTED}{self._untested((*SHARES, 'easy questions'))}"
+        weakest = min(asked, key=_reach)
+        share = weakest.name in SHARES
+        by = weakest.label if len(asked) > 1 or not share else ""
+        if self.responds == RESPONDS and share:
+            return f"responds in {100 * weakest.value:.0f}% {_percents(weakest)}of items" + (f" ({by})" if by else "")
+        seen = ", ".join(filter(None, (f"{'net share of items ' if share else ''}{weakest.seen}", by)))
+        state = self.responds if self.responds in (RESPONDS, UNRESPONSIVE) else f"responds: {self.responds}"
+        return f"{state} ({seen}){self._untested((*SHARES, 'easy questions'))}"
+
+    @property
+    def _coherent(self) -> str:
+        if self.coherent is None:
+            return f"coherent: {NOT_TESTED}"
+        said = {NOT_SHOWN: f"coherent: {NOT_SHOWN}", INCOHERENT: "not coherent"}
+        state = said.get(self.coherent.state, COHERENT)
+        empty = self.coherent.state == COHERENT and self.responds != RESPONDS
+        as_is = " as what ignores everything may be, since it is not shown to respond" if empty else ""
+        skill = f"; {self.skill}" if self.skill else ""
+        return f"{state}{as_is}: {self.coherent.seen}{skill}"
+
+    def _untested(self, names: Sequence[str]) -> str:
+        missing = [
+            f"{name} {NOT_TESTED}: {why}" for name, why in self.withheld.items() if name.partition("[")[0] in names
+        ]
+        return f" ({'; '.join(missing)})" if missing else ""
+
+
+def _reach(condition: Condition) -> float:
+    """How far its bound lies above what is asked."""
+    return -math.inf if math.isnan(condition.value) else condition.ci_lo - condition.threshold
+
+
+def _percents(condition: Condition) -> str:
+    ends = [condition.ci_lo, condition.ci_hi]
+    return "" if math.isnan(ends[0]) else f"[{100 * ends[0]:.0f}, {100 * ends[1]:.0f}] "
+
+
+SKILLS = ("truth_error", "brier_post", "brier", "brier_multiclass")
+"""Numbers of how well a belief knows what is true, the first that there is; each has its constant belief's in words."""
+
+
+def verdicts(numbers: Sequence[Number], registered: "Registered | None" = None) -> list[Verdict]:
+    """Of each method that was judged among the numbers. Coherence is that of the registered number, if it has a margin,
+    else of the first number of the method that has a default one.
+    """
+    of: dict[tuple[str, str, str], list[Number]] = {}
+    for number in numbers:
+        of.setdefault((number.method, number.kind, number.run), []).append(number)
     return [
         Verdict(
             method=", ".join(filter(None, (number.method, number.run))),
@@ -61,10 +260,47 @@ def verdicts(numbers: Sequence[Number]) -> list[Verdict]:
             kind=number.kind,
             withheld=number.score.withheld,
             rare=bool(number.score.rare),
+            readable=number.score.readable,
+            responds=number.score.responds,
+            **_coherence(of[number.method, number.kind, number.run], registered),
         )
         for number in numbers
         if number.metric == GATE and number.subset == ALL and isinstance(number.score, BeliefGate)
     ]
+
+
+def with_coherence(verdict: Verdict, numbers: Sequence[Number], registered: "Registered | None" = None) -> Verdict:
+    """The verdict with that on coherence by the numbers of its method, of one run."""
+    own = [one for one in numbers if (one.method, one.kind) == (verdict.method, verdict.kind)]
+    return replace(verdict, **_coherence(own, registered))
+
+
+def _coherence(numbers: Sequence[Number], plan: "Registered | None") -> dict[str, Any]:
+    return {"coherent": _of_method(numbers, plan), "skill": _skill(numbers)}
+
+
+def _of_method(numbers: Sequence[Number], plan: "Registered | None") -> Coherent | None:
+    if plan is not None and plan.margin is not None:
+        for number in numbers:
+            if (number.metric, number.subset) == (plan.metric, plan.subset):
+                return coherent(number, plan.coherent, plan.margin, plan.equivalence(number))
+    for number in numbers:
+        ends, test = COHERENCE.get(number.metric), number.equivalence
+        if ends is None or test is None or number.subset != ALL:
+            continue
+        margin = test.params["margin"] if isinstance(test, CoherenceClaim) else test.params["hi"]
+        return coherent(number, ends.coherent, float(margin), test)
+    return None
+
+
+def _skill(numbers: Sequence[Number]) -> str:
+    found = {number.metric: number for number in numbers if number.subset == ALL}
+    for name in SKILLS:
+        if name in found and math.isfinite(float(found[name].score.estimate)):
+            score = found[name].score
+            told = found[name].quantity or name
+            return f"{told} {shown(float(score.estimate))} {interval_text(score.ci_lo, score.ci_hi)}".rstrip()
+    return ""
 
 
 # The one number that a run was made for, written down before anything was read (METRICS F8).

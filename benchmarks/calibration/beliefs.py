@@ -74,13 +74,14 @@ def _locked(rng: Generator, taste: float, triples: int) -> dict[str, float]:
     return {KAPPA.name: excludes(score_of("consistency-kappa", "kappa", c, RESAMPLES), 0.0)}
 
 
-COMPETENT = Test("competence gate passes", bound=True, note="its bound reckons with items that were missed")
+COMPETENT = Test("rejected option is given up, by its share of items", bound=True, note="of items, not of means")
 
 
 @simulation
 def _competent(rng: Generator, agent: PositionLocked | Eliminating, triples: int) -> dict[str, float]:
     c = agent.sample(triples, rng)
-    return {COMPETENT.name: float(score_of("competence", "gate", c, RESAMPLES).passed)}
+    gate = score_of("competence", "gate", c, RESAMPLES)
+    return {COMPETENT.name: float(gate.conditions["rejected halves"].held)}
 
 
 READABLE = Test("read-out gate passes", nominal=0.025, bound=True, note="three conditions at once")
@@ -355,7 +356,7 @@ def designs() -> list[Design]:
         Design("W-competence", w, "Position-locked, 60 triples x 3 contexts", level, "rejection changes nothing",
                _competent(PositionLocked(), 60), (COMPETENT,)),
         Design("W-competence-power", w, "Eliminating with a leak of .25, 60 triples x 3 contexts", power,
-               "rejected share 1/3 to 1/4", _competent(Eliminating(leak=0.25), 60), (COMPETENT,)),
+               "rejected share 1/3 to 1/20", _competent(Eliminating(leak=0.05), 60), (COMPETENT,)),
         Design("W-readout", w, "inner read-out of words and noise, 60 triples", level, "nothing of the context",
                _readable(0.0, 60), (WORD_TERM, READABLE)),
         Design("W-readout-power", w, "inner read-out with .7 of the exact log-odds, 60 triples", power,

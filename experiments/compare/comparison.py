@@ -1,11 +1,12 @@
 """`doxascope compare`: every two sides that have a counterpart, by every number that both have."""
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
 from ...base.errors import UserError, nearest
+from ...metrics.claims import BEHAVIOUR, Verdict, with_coherence
 from ...metrics.contract import Resampling
 from ...metrics.scoring.differences import Pair, paired_differences, pairs_of
 from ...metrics.scoring.measured import Measured, measured
@@ -53,12 +54,15 @@ def compare(
     made: list[Group] = []
     every: list[Pair] = []
     struck: dict[int, str] = {}
-    for name, own in groups.items():
-        found, failed = measured(samples_of(own), how, only_compared=True), _failed(own)
+    idle: set[str] = set()
+    for name, opened in groups.items():
+        found, failed = measured(samples_of(opened), how, only_compared=True), _failed(opened)
+        own = [_with_coherence(side, found, several=len(opened) > 1) for side in opened]
         pairs = pairs_between(own, found)
         if pairs or len(own) > 1 or not alone:
             _require_common(own, pairs)
         struck |= {len(every) + i: why for i, pair in enumerate(pairs) if (why := _why_struck(pair, failed))}
+        idle |= _unresponsive(own)
         every += pairs
         matrix, apart = matrix_of(samples_of(own), how), disagreements(own)
         made.append(Group(name, own, found.numbers, list(found.comparable), failed, what_differs(own), matrix, apart))
@@ -68,11 +72,18 @@ def compare(
             raise UserError(f"{name!r} is no number that can be compared here; {nearest(name, known)}")
     family, named_by = _family(sides, metrics, known)
     kept = [pair for i, pair in enumerate(every) if i not in struck]
-    confirmed = _records([pair for pair in kept if pair.metric in family], how, margins, "holm")
-    explored = _records([pair for pair in kept if pair.metric not in family], how, margins, "bh")
+    confirmed = _records([pair for pair in kept if pair.metric in family], how, margins, "holm", idle)
+    explored = _records([pair for pair in kept if pair.metric not in family], how, margins, "bh", idle)
     out = _records([every[i] for i in struck], how, margins, "holm")
     out = [_struck(record, why) for record, why in zip(out, struck.values(), strict=True)]
     return Comparison(made, family, named_by, confirmed, explored, out, margins or {})
+
+
+def _with_coherence(side: Side, found: Measured, *, several: bool) -> Side:
+    """The verdicts of a side with those on coherence, from its numbers."""
+    own = [number for number in found.numbers if not several or number.run == side.label]
+    plan = side.run.config.registered if side.run else None
+    return replace(side, verdicts=[with_coherence(one, own, plan) for one in side.verdicts])
 
 
 def _struck(record: Record, why: str) -> Record:
@@ -109,17 +120,28 @@ def pairs_between(sides: Sequence[Side], found: Measured) -> list[Pair]:
 
 
 def _failed(sides: Sequence[Side]) -> dict[str, str]:
-    """Name of a sample -> the conditions of its gate that fail."""
+    """Name of a sample -> the conditions by which it cannot be read."""
+    return {name: one.reason for name, one in _judged(sides) if not one.passed}
+
+
+def _unresponsive(sides: Sequence[Side]) -> set[str]:
+    """Names of the samples that are shown not to respond."""
+    return {name for name, one in _judged(sides) if one.unresponsive}
+
+
+def _judged(sides: Sequence[Side]) -> list[tuple[str, Verdict]]:
     several = len(sides) > 1
-    return {
-        sample_name(one.kind, one.method, side.label if several else ""): one.reason
+    return [
+        (sample_name(one.kind, one.method, side.label if several else ""), one)
         for side in sides
         for one in side.verdicts
-        if not one.passed
-    }
+    ]
 
 
 def _why_struck(pair: Pair, failed: Mapping[str, str]) -> str:
+    """Behaviour is compared whatever can be read of a belief."""
+    if pair.metric in BEHAVIOUR:
+        return ""
     told = {one.name: failed[one.name] for one in (pair.one, pair.two) if one.name in failed}
     return "; ".join(f"{name} fails {why}" for name, why in told.items())
 
@@ -145,6 +167,15 @@ def _family(sides: Sequence[Side], metrics: Sequence[str], known: Sequence[str])
     return (found, BY_HEADLINE) if found else (list(known), BY_ALL)
 
 
-def _records(pairs: Sequence[Pair], how: Resampling, margins: Mapping[str, float] | None, method: str) -> list[Record]:
+def _records(
+    pairs: Sequence[Pair],
+    how: Resampling,
+    margins: Mapping[str, float] | None,
+    method: str,
+    idle: Collection[str] = (),
+) -> list[Record]:
     numbers = paired_differences(pairs, how, margins=margins, method=method)
-    return [Record(pair, number, drivers_of(pair)) for pair, number in zip(pairs, numbers, strict=True)]
+    return [
+        Record(pair, number, drivers_of(pair), unresponsive=(pair.one.name in idle, pair.two.name in idle))
+        for pair, number in zip(pairs, numbers, strict=True)
+    ]

@@ -17,6 +17,7 @@ from ...metrics import (
     method_correlation,
     method_reliability,
 )
+from ...metrics.claims import COHERENCE
 from ...metrics.contract import Array, Resampling
 from ...metrics.metric import clusters_of, keys_of
 from ...metrics.number import Number
@@ -199,8 +200,15 @@ def matrix_of(samples: Sequence[Sample], how: Resampling) -> Matrix | None:
 # What a comparison finds: records that a page, a terminal, a card and a program read alike.
 
 Finding = Literal[
-    "differ", "differ by less than the margin", "the same within the margin", "undecided", "no test", "struck out"
+    "differ",
+    "differ by less than the margin",
+    "the same within the margin",
+    "undecided",
+    "no test",
+    "no win",
+    "struck out",
 ]
+"""`no win`: the one that is nearer to coherence does not respond, and who ignores everything is coherent."""
 ALPHA = 0.05
 
 
@@ -214,7 +222,9 @@ class Record:
     drivers: Sequence[Driver] = ()
     """Clusters that make the difference, the largest before all."""
     struck: str = ""
-    """Why one of the two is no belief measurement: then the number is shown, and nothing is concluded from it."""
+    """Why one of the two cannot be read: then the number is shown, and nothing is concluded from it."""
+    unresponsive: Sequence[bool] = (False, False)
+    """Of each of the two, whether it is shown not to respond to what it is told."""
 
     @property
     def score(self) -> PairedDifference:
@@ -231,8 +241,28 @@ class Record:
         if not self.score.p_adjusted >= 0:
             return "no test"
         if self.score.p_adjusted < ALPHA:
+            if self._nearer is not None and self.unresponsive[self._nearer]:
+                return "no win"
             return "differ by less than the margin" if same else "differ"
         return "the same within the margin" if same else "undecided"
+
+    @property
+    def _nearer(self) -> int | None:
+        """Which of the two is nearer to coherence; None of a number of behaviour."""
+        ends = COHERENCE.get(self.pair.metric)
+        if ends is None:
+            return None
+        first, second = (abs(value - ends.coherent) for value in (self.score.first, self.score.second))
+        return 0 if first < second else 1
+
+    @property
+    def named(self) -> str:
+        """Which of the two does not respond, and what that says of the difference."""
+        idle = [name for name, idle in zip(self.pair.names, self.unresponsive, strict=True) if idle]
+        if not idle or self.pair.metric not in COHERENCE:
+            return ""
+        one = len(idle) == 1
+        return f"{' and '.join(idle)} {'does' if one else 'do'} not respond, and may lose here but not win"
 
 
 @dataclass(frozen=True)
@@ -246,7 +276,7 @@ class Group:
     comparable: Sequence[str]
     """The numbers that can be compared."""
     failed: Mapping[str, str]
-    """Name of a sample -> the conditions of its gate that fail."""
+    """Name of a sample -> the conditions by which it cannot be read."""
     differs: Sequence[tuple[str, Sequence[str]]]
     """(condition or setting, its value on each side)."""
     matrix: Matrix | None
@@ -268,7 +298,7 @@ class Comparison:
     explored: Sequence[Record]
     """Of all others, adjusted by Benjamini and Hochberg."""
     struck: Sequence[Record]
-    """Of what fails its gate, in no family."""
+    """Of what cannot be read, in no family."""
     margins: Mapping[str, float] = field(default_factory=dict)
     """That were given."""
 
@@ -279,7 +309,7 @@ class Comparison:
 
     @property
     def failures(self) -> list[tuple[str, str]]:
-        """(name of a sample that is struck out, the conditions of its gate that fail)."""
+        """(name of a sample that is struck out, the conditions by which it cannot be read)."""
         named = {one.name for record in self.struck for one in (record.pair.one, record.pair.two)}
         found = {name: f"fails {why}" for group in self.groups for name, why in group.failed.items() if name in named}
         return list(found.items())

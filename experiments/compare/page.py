@@ -9,7 +9,7 @@ from typing import Any
 from ...base.files import OutputFolder
 from ...base.text import shown
 from ...base.version import __version__
-from ...metrics import NOT_A_BELIEF, Equivalence
+from ...metrics import UNREADABLE, Equivalence
 from ...metrics.number import Number, interval_text
 from ..report.cells import NONE, absent, adjusted_over, adjusted_p, qualified, score_cell
 from ..report.document import Block, Cell, Instances, Primary, Prose, Report, Stamp, TableBlock, Top, grid, stamped
@@ -24,7 +24,7 @@ from .sides import adapters_said
 MOST_INSTANCES = 60
 MOST_DRAWN = 12
 """Differences in the figure of a page."""
-STRUCK = "One of the two fails its gate: these numbers are about answers, not about beliefs, and nothing follows."
+STRUCK = "One of the two cannot be read: nothing follows from these numbers."
 
 
 FILES = ("report.json", "report.html", FIGURES)
@@ -76,8 +76,10 @@ def blocks_of(found: Comparison) -> list[Block]:
 def _verdict(found: Comparison) -> Prose | Stamp:
     """The first finding in words, and what is struck out."""
     says = sentence(found.confirmed[0]) if found.confirmed else family_caption(found)
-    note = "What fails its gate is shown below, struck out, and enters no family of tests and no finding."
-    return stamped(f"{says} Struck out: {NOT_A_BELIEF}." if found.struck else says, found.failures, note)
+    idle = list(dict.fromkeys(f"{one.pair.metric}: {one.named}." for one in found.confirmed if one.named))
+    says = " ".join([says, *idle])
+    note = "What cannot be read is shown below, struck out, and enters no family of tests and no finding."
+    return stamped(f"{says} Struck out: {UNREADABLE}." if found.struck else says, found.failures, note)
 
 
 def _alarms(found: Comparison) -> list[Stamp]:
@@ -113,7 +115,7 @@ def _lead_figure(found: Comparison) -> Figure | None:
         return None
     metric = next(iter(metrics))
     rows = [(" - ".join(one.pair.names), one.score, bool(one.struck)) for one in family if one.pair.metric == metric]
-    hollow = " Hollow: one of the two fails its gate." if any(struck for *_, struck in rows) else ""
+    hollow = " Hollow: one of the two cannot be read." if any(struck for *_, struck in rows) else ""
     caption = f"First less second on common items, with its interval. Dashed: no difference.{hollow}"
     return forest(f"Differences in {metric}", rows[:MOST_DRAWN], f"difference in {metric}", caption, reference=0)
 
@@ -228,7 +230,7 @@ def _numbers(group: Group) -> TableBlock:
             for metric in metrics
         ],
         caption="On all rows that each has, with its interval; differences above are on common rows alone. Struck out: "
-        "fails its gate.",
+        "cannot be read.",
     )
 
 
@@ -247,7 +249,7 @@ def _matrix(group: Group, matrix: Matrix) -> TableBlock:
         ],
         caption="On the diagonal the reliability of each kind over its readings; below it correlations as read; above "
         "it what they would be without the noise of reading in either, which supposes that the noise of two kinds is "
-        "independent. 1: one belief, however often each errs. Struck out: one of the two fails its gate.",
+        "independent. 1: one belief, however often each errs. Struck out: one of the two cannot be read.",
         notes=[("left out", f"{matrix.left_out} further kinds")] if matrix.left_out else [],
     )
 

@@ -113,7 +113,7 @@ class Side:
     beliefs: pd.DataFrame = field(default_factory=pd.DataFrame)
     """Of a run, its rows and those of its inner kinds as they are scored."""
     verdicts: Sequence[Verdict] = ()
-    """Of a run, its gates."""
+    """Of a run, what is said of each method."""
     refused: Mapping[str, str] = field(default_factory=dict)
     """Name of an inner kind -> why it is no belief here."""
     line: str = ""

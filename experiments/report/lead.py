@@ -1,4 +1,4 @@
-"""What a page and a terminal lead with: is it a belief measurement at all, and the one number that was registered."""
+"""What a page and a terminal lead with: three verdicts on each method, and the one number that was registered."""
 
 import math
 from collections.abc import Collection, Iterable, Sequence
@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ...base.text import shown
-from ...metrics import CONDITIONS, NOT_A_BELIEF, Condition, claim_clusters
+from ...metrics import CONDITIONS, UNREADABLE, Condition, claim_clusters
 from ...metrics.claims import Registered, Verdict, verdicts
 from ...metrics.number import Number, interval_text
 from ...metrics.scoring.engine import ScoredTable
@@ -14,54 +14,65 @@ from .cells import NONE, aligned
 from .document import Cell, Primary, Stamp, TableBlock, Top, grid, stamped
 from .findings import Figure
 
+FEW = 3
+"""Methods of which the lead says what each verdict rests on."""
+
 
 @dataclass(frozen=True)
 class Lead:
-    """The verdict, the gate behind it, and the primary number."""
+    """The verdicts, the conditions behind them, and the primary number."""
 
     verdicts: Sequence[Verdict]
     numbers: Sequence[Number]
     """All that the page has."""
     registered: Registered | None = None
     fixed: Collection[str] = ()
-    """The conditions of the gate that were written down before anything was read."""
+    """The conditions of the verdicts that were written down before anything was read."""
 
     @classmethod
     def of_table(cls, scored: ScoredTable) -> "Lead":
         """Of a table, or of runs that are scored together."""
-        return cls(verdicts(scored.numbers), scored.all, scored.registered, scored.fixed)
+        return cls(verdicts(scored.numbers, scored.registered), scored.all, scored.registered, scored.fixed)
 
     @property
     def sentence(self) -> str:
-        """The verdict over all methods."""
-        failed = [verdict.method for verdict in self.verdicts if not verdict.passed]
-        passed = [verdict.method for verdict in self.verdicts if verdict.passed]
+        """Whether it can be read, responds and is coherent: of a few methods with what that rests on, of more in words,
+        those that are alike together.
+        """
         if not self.verdicts:
-            return "Whether this measures a belief was not judged: there is no gate."
-        if not failed:
-            return f"Passes the gate of a belief measurement: {_listed(passed)}."
-        if not passed:
-            return f"This is {NOT_A_BELIEF}: {'no method passes' if len(failed) > 1 else 'it fails'} the gate."
-        return f"Not a belief measurement: {_listed(failed)}. Only {_listed(passed)} passed the gate."
+            return "Whether this can be read as a belief was not judged."
+        if len(self.verdicts) == 1:
+            said = self.verdicts[0].sentence
+            return f"{said[:1].upper()}{said[1:]}."
+        if len(self.verdicts) <= FEW:
+            return " ".join(f"{one.method}: {one.sentence}." for one in self.verdicts)
+        alike: dict[str, list[str]] = {}
+        for verdict in self.verdicts:
+            alike.setdefault(verdict.short, []).append(verdict.method)
+        said = ". ".join(f"{_listed(methods)}: {told}" for told, methods in alike.items())
+        return f"{said[:1].upper()}{said[1:]}."
 
     @property
     def failures(self) -> list[tuple[str, str]]:
-        """(method, the conditions that failed)."""
+        """(method, the conditions by which it cannot be read)."""
         return [(verdict.called, f"fails {verdict.reason}") for verdict in self.verdicts if not verdict.passed]
 
     @property
     def when(self) -> str:
-        """When the gate was fixed."""
-        names = dict.fromkeys(one.name for verdict in self.verdicts for one in verdict.conditions)
+        """When the conditions were fixed."""
+        labels = [label for verdict in self.verdicts for label in (*map(_label, verdict.conditions), *verdict.withheld)]
+        names = dict.fromkeys(label.partition("[")[0] for label in labels)
         later = [name for name in names if name not in self.fixed]
         if not names:
             return ""
         if not later:
-            said = "The conditions and their thresholds were fixed before anything was read. All have to hold."
+            said = "Conditions and thresholds were fixed before anything was read. All of a verdict have to hold."
         elif not self.fixed:
-            said = "Nothing says that these conditions were fixed before anything was read. All have to hold."
+            said = (
+                "Nothing says that these conditions were fixed before anything was read. All of a verdict have to hold."
+            )
         else:
-            said = f"Added after this run was read: {_listed(later)}. All conditions have to hold."
+            said = f"Added after this run was read: {_listed(later)}. All of a verdict have to hold."
         return " ".join([said, *self.withheld])
 
     @property
@@ -91,7 +102,7 @@ class Lead:
         interval = interval_text(score.ci_lo, score.ci_hi) or "no interval"
         short = "" if score.n_clusters >= plan.n else ", fewer than planned"
         clusters = f"{score.n_clusters} clusters of {plan.n} registered{short}"
-        told = [f"Its method fails the gate: {NOT_A_BELIEF}."] if judged and not judged[0].passed else []
+        told = [f"Its method is {UNREADABLE}: {judged[0].reason}."] if judged and not judged[0].passed else []
         told += [f"{interval} {score.ci_method}; {clusters}; status {score.status.replace('_', ' ')}"]
         if not math.isnan(score.p):
             adjusted = min(1.0, plan.family * score.p)
@@ -113,7 +124,7 @@ class Lead:
         return Top(
             said=said,
             alarms=alarms,
-            verdict=stamped(self.sentence, self.failures, "Methods that fail are marked † below."),
+            verdict=stamped(self.sentence, self.failures, "What cannot be read is marked † below."),
             gate=_table(self.verdicts, self.when) if self.verdicts else None,
             primary=Primary(label=label, value=value, lines=lines),
             figure=figure,
@@ -123,23 +134,30 @@ class Lead:
     def lines(self) -> list[str]:
         """The same for a terminal."""
         label, value, lines = self.primary
-        failed = [(verdict.called, one) for verdict in self.verdicts for one in verdict.failures]
-        rows = [("  fails", "", "seen", "asked"), *((f"  {m}", c.label, c.seen, c.asked) for m, c in failed)]
-        held = [f"  {one.called}: passes, {_counted(one)}" for one in self.verdicts if one.passed]
-        gate = [self.sentence, *held, *(aligned(rows) if failed else ()), *([self.when] if self.when else [])]
+        open_ones = [(one.called, c) for one in self.verdicts for c in one.conditions if not c.held]
+        head = ("  not met", "", "seen", "asked", "")
+        rows = [head, *((f"  {m}", c.label, c.seen, c.asked, c.state) for m, c in open_ones)]
+        each = [f"  {one.called}: {one.sentence}" for one in self.verdicts] if len(self.verdicts) > 1 else []
+        gate = [self.sentence, *each, *(aligned(rows) if open_ones else ()), *([self.when] if self.when else [])]
         primary = f"primary: {label}: {value}" if self.registered else "No primary number was registered."
         return [*gate, "", primary, *(f"  {line}" for line in lines)]
 
     def as_dict(self) -> dict[str, Any]:
         """The same for `scores.json`."""
         gates = [
-            {"method": one.method, "kind": one.kind, "passed": one.passed, "failed": [c.label for c in one.failures]}
+            {
+                "method": one.method,
+                "kind": one.kind,
+                **dict(zip(("readable", "responds", "coherent"), one.states, strict=True)),
+                "said": one.sentence,
+                "failed": [c.label for c in one.conditions if c.state == "fails"],
+            }
             for one in self.verdicts
         ]
         plan = self.registered.model_dump(mode="json") if self.registered else None
         return {
             "verdict": self.sentence,
-            "gates": gates,
+            "verdicts": gates,
             "fixed": sorted(self.fixed),
             "registered": plan,
             "said": self.lines,
@@ -171,28 +189,33 @@ def _table(verdicts: Sequence[Verdict], when: str) -> TableBlock:
     ]
     names = dict.fromkeys(one.name for one in conditions.values())
     notes = [(name, CONDITIONS.get(name, "")) for name in names]
-    return grid("The gate, condition by condition", head, rows, caption=when, notes=notes)
+    said = [
+        [name, *(Cell(one.states[i], [one.parts[i]]) for one in verdicts)]
+        for i, name in enumerate(("readable", "responds", "coherent"))
+    ]
+    return grid("The three verdicts, and their conditions", head, [*said, *rows], caption=when, notes=notes)
 
 
 def gates(judged: Iterable[tuple[str, Sequence[Verdict]]]) -> TableBlock:
-    """Of each name, which methods pass the gate of a belief measurement, and which conditions the others fail."""
-    rows = []
+    """Of each name, whether each method can be read, responds and is coherent."""
+    rows: list[list[Cell | str]] = []
     for name, found in judged:
-        passed = ", ".join(one.called for one in found if one.passed)
-        failed = [f"{one.called}: fails {one.reason}" for one in found if not one.passed] or [NONE]
-        rows.append([name, passed or (NONE if found else "not judged"), Cell(failed[0], failed[1:])])
-    return grid("Gates", ["", "passes", "fails"], rows, short=True)
+        for one in found:
+            cells = [Cell(state, [said]) for state, said in zip(one.states, one.parts, strict=True)]
+            rows.append([Cell(name, [one.called]), *cells])
+        if not found:
+            rows.append([name, "not judged", NONE, NONE])
+    return grid("Verdicts", ["", "readable", "responds", "coherent"], rows, short=True)
+
+
+def _label(condition: Condition) -> str:
+    return condition.label
 
 
 def _judged(condition: Condition | None) -> Cell:
     if condition is None:
         return Cell("–", ["not asked"])
-    return Cell("holds" if condition.held else "fails", [condition.seen])
-
-
-def _counted(verdict: Verdict) -> str:
-    n = len(verdict.conditions)
-    return f"{n} of {n} conditions"
+    return Cell(condition.state, [condition.seen])
 
 
 def _listed(names: Sequence[str]) -> str:

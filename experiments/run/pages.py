@@ -119,7 +119,7 @@ def _lead_figure(told: "_Told", column: Column, methods: Sequence[str], config: 
     chance = {one.beside.get(column.beside, "") for one in numbers} if column.beside else set()
     if len(chance) == 1 and (value := chance.pop()):  # what knows nothing comes before what is perfect
         reference, dashed = float(value), f" Dashed: {value}, {column.beside}."
-    hollow = " Hollow: fails the gate, and is no belief." if any(failed for *_, failed in rows) else ""
+    hollow = " Hollow: cannot be read." if any(failed for *_, failed in rows) else ""
     caption = (
         f"{column.explanation[:1].upper()}{column.explanation[1:]}. {100 * config.level:g}% intervals.{dashed}{hollow}"
     )
@@ -135,7 +135,7 @@ class _Told:
         self.failed = {verdict.method for verdict in verdicts if not verdict.passed}
 
     def method(self, method: str) -> Cell:
-        """The name of a method, marked if it fails the gate."""
+        """The name of a method, marked if it cannot be read."""
         return Cell(method + ("†" if method in self.failed else ""))
 
     def cell(self, column: Column, method: str, subset: str) -> Cell:

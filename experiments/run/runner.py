@@ -124,7 +124,7 @@ def _report(folder: RunFolder, experiment: Experiment, config: RunConfig) -> Non
     scored = ScoredRun(folder, experiment, config, whole, beliefs, numbers)
     added = [addon.finish(scored) for addon in ADDONS]
     every_number = [*numbers, *(number for one in added for number in one.numbers)]
-    lead = Lead(verdicts(numbers), every_number, config.registered, folder.manifest.get("gate", []))
+    lead = Lead(verdicts(numbers, config.registered), every_number, config.registered, folder.manifest.get("gate", []))
     rows = [as_row(number) for number in every_number]
     record = folder.manifest | _totals(folder) | {"sessions": folder.sessions}
     partial = {"partial": f"{len(folder.committed())} of {record['batches']} batches"} if folder.missing else {}

@@ -31,8 +31,8 @@ def resampling(config: RunConfig) -> Resampling:
 
 
 def gate(config: RunConfig, method: str, kind: str = "exact", **readings: Any) -> Number:
-    """The competence gate of a method, for an experiment's `own_scores`: its page, the terminal and `scores.json` then
-    lead with it (METRICS W4).
+    """Whether a method can be read, and whether it responds, for an experiment's `own_scores`: its page, the terminal
+    and `scores.json` then lead with it (METRICS W4).
 
     Args:
         config: of the run. Coverage has to reach its `low_coverage`; bounds are of its `level`.
@@ -41,7 +41,9 @@ def gate(config: RunConfig, method: str, kind: str = "exact", **readings: Any) -
         readings: as `belief_gate` takes them; what is not given is not asked.
     """
     score = belief_gate(**{"min_coverage": config.low_coverage, "how": resampling(config), **readings})
-    return Number(metric=GATE, method=method, kind=kind, score=score, quantity="competence gate", code="W4")
+    return Number(
+        metric=GATE, method=method, kind=kind, score=score, quantity="least share of items that respond", code="W4"
+    )
 
 
 def mean_number(

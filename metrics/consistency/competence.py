@@ -1,74 +1,86 @@
-"""Does the model do what the probe takes for granted? A gate that every template has to pass (METRICS W4).
+"""Is what is read a belief that answers to what it is told? Two of the three verdicts (METRICS W4): `readable` and
+`responds`. The third, whether it is coherent, is a result (`metrics.claims`).
 
-Averaged over templates, a model that merely favours recently named words passes: most contexts name the other words.
+Each is judged in every template: averaged over templates, whoever merely favours recently named words responds, since
+most contexts name the other words.
 """
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Literal
 
 import numpy as np
-import pandas as pd
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from ...base.text import shown
 from ..contract import NAN, RESAMPLING, Floats, Resampling, Score, check_level, floats, outcomes, probabilities, refuse
 from ..inference.clusters import complete_rows
 from ..inference.intervals import moment_interval
-from ..inference.means import ClusterMean, cluster_mean, cluster_share, studentised_bounds
+from ..inference.means import cluster_share
 from ..number import interval_text
-from .evidence_response import MOST, Responding
+from .evidence_response import MOST, Responding, responding_share
 from .sampling_bias import chance_corrected
 
-FALLS, BELOW_MENTIONED = "rejected falls", "rejected below mentioned"
-COVERAGE, PARSED = "coverage", "valid-answer rate"
-GAIN, EVIDENCE, RESPONDING, EASY = "gain over words", "response to evidence", "items that respond", "easy questions"
-COMPLEMENT, ORDER = "complement coherence", "order of the options"
+COVERAGE, PARSED, ORDER, WORDINGS = "coverage", "valid-answer rate", "order of the options", "wordings agree"
+HALVES, BELOW_MENTIONED = "rejected halves", "below a mention"
+RESPONDING, EASY = "items that respond", "easy questions"
 CONDITIONS = {
-    FALLS: "the rejected option's share, after less before",
-    BELOW_MENTIONED: "its share after, less that after the same question with a reply that decides nothing",
     COVERAGE: "median probability that the answer is any of the options",
     PARSED: "share of the answers that could be parsed",
-    GAIN: "gain over read-outs that know the words and no context, on three classes",
-    EVIDENCE: "slope of the belief on evidence whose posterior is known",
-    RESPONDING: "share of the items whose own belief follows that evidence, less those in which it turns against it",
-    EASY: "accuracy on easy questions, beside that of a guess",
-    COMPLEMENT: "mean |P(claim) + P(its negation) - 1|",
     ORDER: "share of the questions whose belief follows the place of the options",
+    WORDINGS: "reliability of one wording of the question",
+    HALVES: "share of the items whose rejected option at least halves, less those in which it rises",
+    BELOW_MENTIONED: "share of the items in which it is at most half of its share after the same question with a reply "
+    "that decides nothing, less those in which it is more",
+    RESPONDING: "share of the items whose own belief follows evidence of known posterior, less those that turn against "
+    "it; items whose readings are too noisy to tell are left out",
+    EASY: "accuracy on easy questions, beside that of a guess",
 }
-"""The conditions of a gate, and the number that each looks at (METRICS W4)."""
+"""The conditions of the two verdicts, and the number that each looks at (METRICS W4)."""
+READS = (COVERAGE, PARSED, ORDER, WORDINGS)
+"""Those of `readable`; the others are of `responds`."""
+SHARES = (HALVES, BELOW_MENTIONED, RESPONDING)
+"""Those that are shares of items."""
 GATE = "gate"
-"""The metric under which a gate stands among the numbers."""
+"""The metric under which both verdicts stand among the numbers."""
 JUDGED_ALONE = (COVERAGE, PARSED)
-NOT_A_BELIEF = "not a belief measurement"
 RARE = "ratio of rare answers"
 MAX_ORDER = 0.5
 """Where half of the beliefs follow the place of the options, what is read is no more than a place."""
 LEAST_ORDERED = 10
 """Fewest clusters of questions of which that can be said."""
 
+READABLE, UNREADABLE = "readable", "unreadable"
+RESPONDS, UNRESPONSIVE = "responds", "does not respond"
+NOT_SHOWN, NOT_TESTED = "not shown", "not tested"
+State = Literal["holds", "fails", "not shown"]
+
 
 @dataclass(frozen=True, kw_only=True)
 class Condition:
-    """One condition of a gate. What is undefined does not hold."""
+    """One condition of a verdict."""
 
     name: str
     """One of `CONDITIONS`."""
     part: str = ""
-    """The template or the kind that it is about."""
+    """The template, the kind or the control that it is about."""
     value: float
     """What was seen."""
     ci_lo: float = NAN
     ci_hi: float = NAN
     """Its interval; NaN for a median or a share, which is judged as it is."""
-    bound: float
-    """What must lie beyond the threshold: an end of an interval, or the value itself where it has none."""
     threshold: float
     above: bool
-    """Whether it must lie above, or at it; else strictly below."""
-    held: bool
+    """Whether the number must lie above it, or at it; else strictly below."""
+    state: State
+    """`holds` or `fails` where all of the interval lies on one side of the threshold; what is undefined fails."""
     n_clusters: int = 0
+
+    @property
+    def held(self) -> bool:
+        """Whether it holds."""
+        return self.state == "holds"
 
     @property
     def label(self) -> str:
@@ -92,22 +104,26 @@ class Condition:
 
 @dataclass(frozen=True, kw_only=True)
 class BeliefGate(Score):
-    """METRICS W4. The interval of the base class is that of `rejected_change`, in the template where it is largest."""
+    """METRICS W4. The interval of the base class is that of `share`."""
 
-    headline: ClassVar[str] = "rejected_change"
-    rejected_change: float = NAN
-    """Largest mean change, over templates, of the rejected option's share; NaN where nothing is rejected."""
+    headline: ClassVar[str] = "share"
+    share: float = NAN
+    """The least share of items that respond, over templates and controls; NaN where none was asked for."""
     conditions: Mapping[str, Condition] = field(default_factory=dict)
-    """By name: `rejected falls[template]`, `rejected below mentioned[template]`, `coverage[kind]`, ..."""
-    failures: tuple[str, ...] = ()
-    """Names of the conditions that did not hold, in the order they were put."""
+    """By name: `coverage[kind]`, `rejected halves[template]`, `below a mention[template]`, ..."""
     withheld: Mapping[str, str] = field(default_factory=dict)
-    """Conditions that could not be judged, and why."""
+    """Conditions that could not be judged or were not asked, and why: then the verdict is not affirmed."""
     rare: tuple[str, ...] = ()
     """Kinds whose coverage falls short: to be called a ratio of rare answers."""
-    passed: bool = False
-    verdict: str = NOT_A_BELIEF
-    """`ok`, or the words to print on every table of the run."""
+    readable: str = NOT_TESTED
+    """`readable`, `unreadable`, `not shown` or `not tested`."""
+    responds: str = NOT_TESTED
+    """`responds`, `does not respond`, `not shown` or `not tested`."""
+
+    @property
+    def failures(self) -> tuple[str, ...]:
+        """Names of the conditions that fail, in the order they were put."""
+        return tuple(name for name, one in self.conditions.items() if one.state == "fails")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -154,182 +170,202 @@ def kappa_word(
     return KappaWord(**found, **made.fields(), **made.test_of_zero(value), **rows.counts)
 
 
-def belief_gate(
+@dataclass(frozen=True, kw_only=True)
+class Judgement:
+    """One of the two verdicts, with what it rests on."""
+
+    state: str
+    conditions: tuple[Condition, ...] = ()
+    withheld: Mapping[str, str] = field(default_factory=dict)
+    """Conditions that could not be judged or were not asked, and why."""
+    least: Score | None = None
+    """The least share of items that respond, if one was asked for."""
+
+
+def readable(
     *,
-    template: ArrayLike | None = None,
-    prior_rejected: ArrayLike | None = None,
-    post_rejected: ArrayLike | None = None,
-    mentioned: ArrayLike | None = None,
-    groups: ArrayLike | None = None,
     coverage: Mapping[str, ArrayLike] | None = None,
-    kappa: Score | None = None,
-    evidence: Score | None = None,
-    responding: Responding | None = None,
-    min_responding: float = MOST,
     parse_rate: Mapping[str, float] | None = None,
-    easy_correct: ArrayLike | None = None,
-    easy_groups: ArrayLike | None = None,
-    chance: float = NAN,
-    complement: Score | None = None,
-    max_complement: float = 0.25,
     order: Score | None = None,
-    max_order: float = MAX_ORDER,
+    wordings: Score | None = None,
     min_coverage: float = 0.5,
     min_parse: float = 0.8,
-    how: Resampling = RESAMPLING,
-) -> BeliefGate:
-    """Judge a model in an experiment by an intersection of conditions (METRICS W4). Those not given fall away.
+    max_order: float = MAX_ORDER,
+    untested: Mapping[str, str] | None = None,
+) -> Judgement:
+    """Is what is read an answer, and one to the question rather than to its form (METRICS W4)?
+
+    `readable`, `unreadable`, `not shown` or `not tested`. Conditions that are not given fall away.
 
     Args:
-        template: [n] template of each context in which an option was rejected.
-        prior_rejected: [n] share of that option before.
-        post_rejected: [n] after: in each template the upper bound of the mean change must be below 0.
-        mentioned: [n] its share after the same question with a reply that decides nothing: in each template the upper
-            bound of post_rejected - mentioned must be below 0. A template without a defined row fails.
-        groups: [n] item, the unit of the bounds. None: every row its own.
         coverage: kind -> masses on the options, whose median must reach `min_coverage`.
-        kappa: gain over word identity, of three classes: its interval must lie above 0. See `kappa_word`.
-        evidence: slope of the belief on evidence whose posterior is known: its interval must lie above 0.
-        responding: share of the items that respond to that evidence: its bound must lie above `min_responding`. With
-            fewer than five items it is withheld. See `items_responding`.
-        min_responding: fixed before anything is read.
         parse_rate: kind -> share of answers that were parsed, which must reach `min_parse`.
-        easy_correct: [m] whether each easy question was answered right, 0 or 1: the lower bound must be above `chance`.
-        easy_groups: [m] question of each. None: every answer its own.
-        chance: accuracy of a guess.
-        complement: mean |P(claim) + P(its negation) - 1|: its interval must lie below `max_complement`.
-        max_complement: fixed before anything is read; a yes-sayer has 1.
         order: share of the questions whose belief follows the place of the options (E16): its interval must lie below
-            `max_order`.
-        max_order: fixed before anything is read; who answers by place alone has 1.
-        min_coverage: fixed before anything is read, as is `min_parse`.
+            `max_order`; who answers by place alone has 1.
+        wordings: reliability of one wording, whose interval must lie above 0 (F7).
+        min_coverage: fixed before anything is read, as are all thresholds.
         min_parse: likewise.
+        max_order: likewise.
+        untested: name of a condition -> why it was not asked: the verdict is then not affirmed.
     """
-    check_level(how.level)
-    how = replace(how, level=2 * how.level - 1)  # two-sided, of which each end has the level that was asked for
     made: list[Condition] = []
-    worst: ClusterMean | None = None
-    if template is not None:
-        labels, changes, gaps = _contrasts(template, prior_rejected, post_rejected, mentioned)
-        items = np.arange(len(labels)) if groups is None else np.asarray(groups)
-        falls = _by_template(changes, labels, items, how)
-        made += [_below(FALLS, name, mean) for name, mean in falls.items()]
-        worst = max(falls.values(), key=lambda mean: np.inf if np.isnan(mean.mean) else mean.mean, default=None)
-        if gaps is not None:
-            compared = _by_template(gaps, labels, items, how)
-            made += [_below(BELOW_MENTIONED, name, mean) for name, mean in compared.items()]
     for kind, masses in (coverage or {}).items():
         known = probabilities(masses, f"coverage[{kind!r}]").ravel()
         known = known[np.isfinite(known)]
         made.append(_reaches(COVERAGE, kind, float(np.median(known)) if known.size else NAN, min_coverage))
-    for name, score in ((GAIN, kappa), (EVIDENCE, evidence)):
-        if score is not None:
-            made.append(_above(name, score, 0.0))
-    withheld = {RESPONDING: responding.withheld} if responding is not None and responding.withheld else {}
-    if responding is not None and not withheld:
-        made.append(_above(RESPONDING, responding.at(how.level), min_responding))
     for kind, rate in (parse_rate or {}).items():
         made.append(_reaches(PARSED, kind, float(probabilities(rate, f"parse_rate[{kind!r}]")), min_parse))
+    if order is not None:
+        few = order.n_clusters < LEAST_ORDERED
+        made.append(_unless_few(_beyond(ORDER, "", order, max_order, above=False), order, few=few))
+    if wordings is not None:
+        made.append(_beyond(WORDINGS, "", wordings, 0.0))
+    return _judged(made, untested or {}, READABLE, UNREADABLE)
+
+
+def responds(
+    *,
+    template: ArrayLike | None = None,
+    prior_rejected: ArrayLike | None = None,
+    post_rejected: ArrayLike | None = None,
+    mentioned: ArrayLike | Mapping[str, ArrayLike] | None = None,
+    groups: ArrayLike | None = None,
+    responding: Responding | None = None,
+    min_responding: float = MOST,
+    easy_correct: ArrayLike | None = None,
+    easy_groups: ArrayLike | None = None,
+    chance: float = NAN,
+    untested: Mapping[str, str] | None = None,
+    how: Resampling = RESAMPLING,
+) -> Judgement:
+    """Does a model follow what it is told, in most items (METRICS W4)? `responds`, `does not respond`, `not shown` or
+    `not tested`. Conditions that are not given fall away.
+
+    Args:
+        template: [n] template of each context in which an option was rejected.
+        prior_rejected: [n] share of that option before.
+        post_rejected: [n] after: in each template the share of the items in which it halves, less those in which it
+            rises, must lie above `min_responding` with its lower bound. See `responding_share`.
+        mentioned: [n] its share after the same question with a reply that decides nothing, or control -> [n]: likewise
+            that of the items in which it is at most half of this.
+        groups: [n] item. None: every row its own.
+        responding: share of the items that respond to evidence of known posterior: its bound must lie above
+            `min_responding`. With fewer than five items it is withheld. See `items_responding`.
+        min_responding: fixed before anything is read.
+        easy_correct: [m] whether each easy question was answered right, 0 or 1: the lower bound must be above `chance`.
+        easy_groups: [m] question of each. None: every answer its own.
+        chance: accuracy of a guess.
+        untested: name of a condition -> why it was not asked: the verdict is then not affirmed.
+        how: each bound is one-sided and of its `level`.
+    """
+    check_level(how.level)
+    how = replace(how, level=2 * how.level - 1)  # two-sided, of which each end has the level that was asked for
+    made: list[Condition] = []
+    withheld = dict(untested or {})
+    shares: list[tuple[str, str, Responding]] = []
+    if template is not None:
+        if prior_rejected is None or post_rejected is None:
+            raise ValueError("template: give prior_rejected and post_rejected with it")
+        found = responding_share(prior_rejected, post_rejected, mentioned, groups, template, how=how)
+        shares += [(HALVES, name, one) for name, one in found.falls.items()]
+        shares += [(BELOW_MENTIONED, ", ".join(filter(None, pair)), one) for pair, one in found.below.items()]
+    if responding is not None:
+        shares.append((RESPONDING, "", responding.at(how.level)))
+    for name, part, share in shares:
+        if share.withheld:
+            withheld[f"{name}[{part}]" if part else name] = share.withheld
+        else:
+            made.append(_beyond(name, part, share, min_responding))
     if easy_correct is not None:
         right = outcomes(easy_correct, "easy_correct")
         if not 0 <= chance < 1:
             raise ValueError(f"chance: {chance!r}; give the accuracy of a guess, in [0, 1)")
         of = np.arange(len(right)) if easy_groups is None else easy_groups
-        told = cluster_share(right, of, how=how)
-        made.append(_unless_few(_above(EASY, told, chance), told))
-    if complement is not None:
-        made.append(_below(COMPLEMENT, "", complement, max_complement))
-    if order is not None:
-        condition = _unless_few(_below(ORDER, "", order, max_order), order)
-        made.append(replace(condition, held=condition.held and order.n_clusters >= LEAST_ORDERED))
+        accuracy = cluster_share(right, of, how=how)
+        made.append(_unless_few(_beyond(EASY, "", accuracy, chance), accuracy))
+    least = min((one for *_, one in shares), key=lambda one: -1.0 if one.withheld else one.share, default=None)
+    return _judged(made, withheld, RESPONDS, UNRESPONSIVE, least)
+
+
+def _judged(
+    made: Sequence[Condition], withheld: Mapping[str, str], yes: str, no: str, least: Score | None = None
+) -> Judgement:
+    """`yes` where all hold and none is withheld, `no` where one fails; not tested where there is none."""
+    state = NOT_SHOWN
     if not made:
+        state = NOT_TESTED
+    elif any(one.state == "fails" for one in made):
+        state = no
+    elif all(one.held for one in made) and not withheld:
+        state = yes
+    return Judgement(state=state, conditions=tuple(made), withheld=withheld, least=least)
+
+
+READ_BY = frozenset({"coverage", "parse_rate", "order", "wordings", "min_coverage", "min_parse", "max_order"})
+"""The arguments of `readable`, among those of both verdicts."""
+
+
+def belief_gate(
+    *, untested: Mapping[str, str] | None = None, how: Resampling = RESAMPLING, **readings: Any
+) -> BeliefGate:
+    """Both verdicts from one set of readings, as they stand among the numbers of a run (METRICS W4).
+
+    Args:
+        untested: name of a condition -> why it was not asked.
+        how: each bound is one-sided and of its `level`.
+        readings: as `readable` and `responds` take them.
+    """
+    check_level(how.level)
+    absent = untested or {}
+    reads = readable(
+        **{name: value for name, value in readings.items() if name in READ_BY},
+        untested={name: why for name, why in absent.items() if name in READS},
+    )
+    answers = responds(
+        **{name: value for name, value in readings.items() if name not in READ_BY},
+        untested={name: why for name, why in absent.items() if name not in READS},
+        how=how,
+    )
+    made, withheld = (*reads.conditions, *answers.conditions), {**reads.withheld, **answers.withheld}
+    if not made and not withheld:
         raise ValueError("belief_gate: no condition was given; give at least one reading")
-    conditions = {condition.label: condition for condition in made}
-    failures = tuple(name for name, condition in conditions.items() if not condition.held)
-    thresholds = {"min_coverage": min_coverage, "min_parse": min_parse, "chance": chance}
+    least = answers.least
+    status = "unresponsive" if answers.state == UNRESPONSIVE else "ok"
     return BeliefGate(
-        rejected_change=worst.mean if worst else NAN,
-        conditions=conditions,
-        failures=failures,
+        share=NAN if least is None else float(least.estimate),
+        conditions={condition.label: condition for condition in made},
         withheld=withheld,
         rare=tuple(one.part for one in made if one.name == COVERAGE and not one.held),
-        passed=not failures,
-        verdict=NOT_A_BELIEF if failures else "ok",
-        status="not_a_belief" if failures else "ok",
-        **(worst.interval(**thresholds) if worst else {"params": thresholds | _settings(how)}),
-        **({name: getattr(worst, name) for name in ("n_rows", "n_clusters", "n_dropped", "reasons")} if worst else {}),
+        readable=reads.state,
+        responds=answers.state,
+        status="unreadable" if reads.state == UNREADABLE else status,
+        params=how.params if least is None else dict(least.params),
+        **({} if least is None else {name: getattr(least, name) for name in _SHOWN}),
     )
 
 
-def _unless_few(condition: Condition, score: Score) -> Condition:
-    """The condition, which does not hold by an interval that itself says that few clusters carry it."""
-    return replace(condition, held=condition.held and score.status != "few_effective_clusters")
+_SHOWN = ("ci_lo", "ci_hi", "ci_method", "n_rows", "n_clusters", "n_dropped", "reasons")
 
 
-def _contrasts(
-    template: ArrayLike, prior: ArrayLike | None, post: ArrayLike | None, mentioned: ArrayLike | None
-) -> tuple[NDArray[Any], Floats, Floats | None]:
-    """Templates, changes on rejection, and differences from a mere mention; all [n]."""
-    if prior is None or post is None:
-        raise ValueError("template: give prior_rejected and post_rejected with it")
-    labels = np.asarray(template)
-    shares = {"prior_rejected": prior, "post_rejected": post}
-    if mentioned is not None:
-        shares["mentioned"] = mentioned
-    arrays = {name: probabilities(share, name) for name, share in shares.items()}
-    for name, array in arrays.items():
-        if array.shape != labels.shape:
-            raise ValueError(f"{name}: shape {array.shape} for {labels.shape} templates; give one per context")
-    if pd.isna(labels).any():
-        raise ValueError(f"template: context {int(np.argmax(pd.isna(labels)))} has none")
-    after = arrays["post_rejected"]
-    return labels, after - arrays["prior_rejected"], after - arrays["mentioned"] if mentioned is not None else None
+def _unless_few(condition: Condition, score: Score, *, few: bool = False) -> Condition:
+    """The condition, of which an interval shows nothing that itself says that few clusters carry it."""
+    few = few or score.status == "few_effective_clusters"
+    return replace(condition, state=NOT_SHOWN) if few and math.isfinite(condition.value) else condition
 
 
-def _by_template(values: Floats, labels: NDArray[Any], items: NDArray[Any], how: Resampling) -> dict[str, ClusterMean]:
-    return {str(name): _bounded(values[labels == name], items[labels == name], how) for name in pd.unique(labels)}
-
-
-def _bounded(values: Floats, items: NDArray[Any], how: Resampling) -> ClusterMean:
-    """Mean change of shares with one-sided studentised bounds that reckon with items that were missed.
-
-    Of G items none of which rises, up to 1 - (1 - level)^(1 / G) may rise, and a share can change by one. A copier who
-    favours the rejected word by far in a tenth of the items has none of them in every eighth sample of twenty.
-    """
-    mean = cluster_mean(values, items, how=replace(how, draws=1))
-    known, level = np.isfinite(values), (1 + how.level) / 2
-    if mean.n_clusters < 2:
-        return mean
-    lower, upper, method = studentised_bounds(values[known], items[known], how=replace(how, level=level))
-    missed = 1 - (1 - level) ** (1 / mean.n_clusters)
-    return replace(
-        mean,
-        ci_lo=min(lower, mean.mean - missed * (1 + mean.mean)),
-        ci_hi=max(upper, mean.mean + missed * (1 - mean.mean)),
-        ci_method=f"{method}, one-sided {level:g} each, with what was missed",
-        params=_settings(how),
-    )
-
-
-def _settings(how: Resampling) -> dict[str, Any]:
-    return {"seed": how.seed, "draws": how.n_draws, "level": how.level}
-
-
-def _below(name: str, part: str, mean: Score, threshold: float = 0.0) -> Condition:
-    held = mean.ci_hi < threshold
-    return Condition(name=name, part=part, **_seen(mean), bound=mean.ci_hi, threshold=threshold, above=False, held=held)
-
-
-def _above(name: str, score: Score, threshold: float) -> Condition:
-    held = score.ci_lo > threshold
-    return Condition(name=name, **_seen(score), bound=score.ci_lo, threshold=threshold, above=True, held=held)
-
-
-def _seen(score: Score) -> dict[str, Any]:
-    named = {"value": float(score.estimate), "ci_lo": float(score.ci_lo), "ci_hi": float(score.ci_hi)}
-    return named | {"n_clusters": score.n_clusters}
+def _beyond(name: str, part: str, score: Score, threshold: float, *, above: bool = True) -> Condition:
+    value, lo, hi = float(score.estimate), float(score.ci_lo), float(score.ci_hi)
+    state: State = NOT_SHOWN
+    if (lo > threshold) if above else (hi < threshold):
+        state = "holds"
+    elif math.isnan(value) or ((hi < threshold) if above else (lo > threshold)):
+        state = "fails"
+    return Condition(
+        name=name, part=part, value=value, ci_lo=lo, ci_hi=hi, threshold=threshold, above=above, state=state,
+        n_clusters=score.n_clusters,
+    )  # fmt: skip
 
 
 def _reaches(name: str, part: str, value: float, threshold: float) -> Condition:
-    held = value >= threshold
-    return Condition(name=name, part=part, value=value, bound=value, threshold=threshold, above=True, held=held)
+    state: State = "holds" if value >= threshold else "fails"
+    return Condition(name=name, part=part, value=value, threshold=threshold, above=True, state=state)

@@ -1,12 +1,14 @@
-"""Do beliefs follow evidence (METRICS W4), and do the items do so, or only a few of them by much (METRICS W3, W4)?"""
+"""Do beliefs respond to what they are told, and do the items do so, or only a few of them by much (METRICS W3, W4)?"""
 
-from dataclasses import dataclass, replace
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar
 
 import numpy as np
+import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 
-from ..contract import NAN, RESAMPLING, TIE, Floats, Resampling, Score, floats, probabilities
+from ..contract import NAN, RESAMPLING, TIE, Floats, Resampling, Score, floats, probabilities, row_counts
 from ..divergence import clipped_logit
 from ..inference.clusters import Rows, complete_rows
 from ..inference.intervals import moment_interval
@@ -16,8 +18,13 @@ from ..inference.regression import ROUNDING
 QUARTER = 0.25
 """Of the pooled slope, from which on an item's own counts; and of the usual size of the evidence, below which an item
 has no slope of its own."""
+LEANS = 4
+"""Degrees of freedom that the noise of all items adds to that of each."""
 MOST = 0.5
 """Of the items: a gate asks for more than this, since a mean that half of them make is no response of the model."""
+RESOLVED = 2.0
+"""Standard errors of an item's slope that a full response must make: in an item with more noise nobody can be seen to
+follow, or to turn."""
 FEWEST = 5
 """Items with a slope of their own, of which so many can be shown to respond: if all of five follow, the lower bound is
 .504."""
@@ -29,11 +36,12 @@ class Responding(Score):
 
     headline: ClassVar[str] = "share"
     share: float = NAN
-    """Of the items: those that follow the evidence less those that turn against it."""
+    """Of the items: those that follow what they are told less those that turn against it."""
     follow: int = 0
-    """Items whose own slope is more than a quarter of the pooled one, of probabilities or of log-odds."""
+    """Items that follow: whose own slope is more than a quarter of the pooled one, of probabilities or of log-odds; or
+    whose rejected option's share at least halves."""
     turn: int = 0
-    """Items whose own slope is as far on the other side of 0."""
+    """Items whose own slope is as far on the other side of 0; of a rejection, in which that share rises."""
 
     def at(self, level: float) -> "Responding":
         """The same with the interval of another level."""
@@ -47,7 +55,7 @@ class Responding(Score):
         """Why no share is told, in words; empty if one is."""
         if self.status == "ok":
             return ""
-        return f"{self.n_clusters} items have a slope of their own, and {FEWEST} are needed"
+        return f"{self.n_clusters} items can tell, and {FEWEST} are needed"
 
 
 def items_responding(
@@ -56,6 +64,7 @@ def items_responding(
     items: ArrayLike,
     *,
     log_odds: tuple[ArrayLike, ArrayLike] | None = None,
+    noisy: bool = False,
     how: Resampling = RESAMPLING,
 ) -> Responding:
     """Share of the items that respond to evidence (METRICS W4).
@@ -66,6 +75,10 @@ def items_responding(
         items: [n], each of which has one slope through zero, however many rows.
         log_odds: change and evidence in log-odds, each [n], where the others are of probabilities. An item that follows
             on one of the two scales, and does not turn on the other, follows; one that turns likewise.
+        noisy: whether the rows of an item are readings about their mean, each with an error. The slope of an item then
+            has one, too, from what its line leaves; where a slope of 1 is less than `RESOLVED` of it on either scale,
+            the item has no slope of its own. What it does has no part in that choice: of normal errors a slope and
+            what its line leaves are independent.
 
     A pooled slope above 0 says that some items respond, not that most do: if a tenth of fifty do, it is. What does not
     respond has a slope that noise makes, as often above 0 as below. So the items below count against those above: the
@@ -86,16 +99,31 @@ def items_responding(
     b, sizes = rows.columns[1], np.bincount(rows.codes)
     size = np.bincount(rows.codes, b * b) / sizes
     told = size >= max(QUARTER**2 * size.mean(), TIE**2)
-    scales = zip(rows.columns[::2], rows.columns[1::2], strict=True)
-    own = np.sum([_sides(moved, by, rows.codes) for moved, by in scales], axis=0)[told]
-    counts: dict[str, Any] = rows.counts | {"n_rows": int(sizes[told].sum()), "n_clusters": len(own)}
-    if left := int(sizes[~told].sum()):
-        counts["n_dropped"] += left
-        counts["reasons"] = {**counts["reasons"], "too little evidence": left}
+    scales = list(zip(rows.columns[::2], rows.columns[1::2], strict=True))
+    sides = np.array([_sides(moved, by, rows.codes) for moved, by in scales])
+    clear = np.ones(sides.shape, dtype=bool)
+    if noisy:
+        clear = np.array([_resolved(moved, by, rows.codes) for moved, by in scales])
+    kept = told & clear.any(axis=0)
+    own = sides.sum(axis=0)[kept]
+    reasons = {"too little evidence": int(sizes[~told].sum()), "too noisy": int(sizes[told & ~kept].sum())}
+    return _counted(own, int(sizes[kept].sum()), rows.counts, reasons).at(how.level)
+
+
+def _counted(own: Floats, n_rows: int, counts: Mapping[str, Any], reasons: Mapping[str, int]) -> Responding:
+    """The share of items that are above 0 less those below; with the rows that were left out, by reason."""
+    left = {reason: n for reason, n in reasons.items() if n}
+    counts = {
+        **counts,
+        "n_rows": n_rows,
+        "n_clusters": len(own),
+        "n_dropped": counts["n_dropped"] + sum(left.values()),
+        "reasons": {**counts["reasons"], **left},
+    }
     if not len(own):
         return Responding(status="too_few_items", **counts)
     follow, turn = int((own > 0).sum()), int((own < 0).sum())
-    found = Responding(
+    return Responding(
         share=(follow - turn) / len(own),
         follow=follow,
         turn=turn,
@@ -103,7 +131,17 @@ def items_responding(
         status="ok" if len(own) >= FEWEST else "too_few_items",
         **counts,
     )
-    return found.at(how.level)
+
+
+def _resolved(change: Floats, evidence: Floats, codes: NDArray[np.intp]) -> NDArray[np.bool_]:
+    """[items] whether a slope of 1 would be `RESOLVED` standard errors of the item's own. Rows are less their means."""
+    n = np.bincount(codes)
+    ab, bb, aa = (np.bincount(codes, x) for x in (change * evidence, evidence * evidence, change * change))
+    left = np.maximum(aa - ab**2 / np.where(bb > 0, bb, np.inf), 0)
+    df = np.maximum(n - 2, 0)  # of three rows or fewer little can be said: they lean on those of all items
+    usual = left.sum() / max(df.sum(), 1)
+    variance = (left + LEANS * usual) / (df + LEANS)
+    return bb >= RESOLVED**2 * variance
 
 
 def _sides(change: Floats, evidence: Floats, codes: NDArray[np.intp]) -> Floats:
@@ -111,6 +149,94 @@ def _sides(change: Floats, evidence: Floats, codes: NDArray[np.intp]) -> Floats:
     ab, bb = (np.bincount(codes, evidence * x) for x in (change, evidence))
     least = max(QUARTER * float(ab.sum() / bb.sum()), ROUNDING) if bb.sum() > 0 else ROUNDING
     return (ab > least * bb) * 1.0 - (ab < -least * bb) * 1.0
+
+
+# Is what was ruled out given up? (METRICS W4)
+
+
+@dataclass(frozen=True, kw_only=True)
+class RespondingShare(Score):
+    """METRICS W4. The interval of the base class is that of the least share."""
+
+    headline: ClassVar[str] = "share"
+    share: float = NAN
+    """The least, over templates and controls."""
+    falls: Mapping[str, Responding] = field(default_factory=dict)
+    """Template -> items in which the rejected option's share at least halves, less those in which it rises."""
+    below: Mapping[tuple[str, str], Responding] = field(default_factory=dict)
+    """(template, control) -> items in which it is at most half of what it is after a mere mention, less those in which
+    it is more."""
+
+
+def responding_share(
+    prior: ArrayLike,
+    post: ArrayLike,
+    mentioned: ArrayLike | Mapping[str, ArrayLike] | None = None,
+    groups: ArrayLike | None = None,
+    templates: ArrayLike | None = None,
+    *,
+    how: Resampling = RESAMPLING,
+) -> RespondingShare:
+    """In what share of the items is a rejected option given up, in every template (METRICS W4)?
+
+    Args:
+        prior: [n] share of the option before it is rejected, in each context.
+        post: [n] after.
+        mentioned: [n] after the same question with a reply that decides nothing; or control -> [n].
+        groups: [n] item, in which the contexts of a template are taken together. None: every row its own.
+        templates: [n] in what way it was rejected. None: one.
+
+    An item responds where the share, over its contexts, at least halves; it turns where the share rises. Less than half
+    is no elimination, however sure: by sign alone whoever lowers the option by .2 nat everywhere would respond in all
+    items. The interval of a net share is Newcombe's for two kinds of one count, with no item larger than another, and
+    lies in [-1, 1]. Where an option had no share before there was nothing to give up: such items say nothing. Fewer
+    than five others are `too_few_items`.
+    """
+    after = probabilities(post, "post")
+    controls = {} if mentioned is None else mentioned if isinstance(mentioned, Mapping) else {"": mentioned}
+    against = {"prior": prior, **{f"mentioned {name}".strip(): share for name, share in controls.items()}}
+    shares = {name: probabilities(share, name) for name, share in against.items()}
+    labels = np.zeros(len(after), dtype=np.intp) if templates is None else np.asarray(templates)
+    items = np.arange(len(after)) if groups is None else np.asarray(groups)
+    for name, array in (*shares.items(), ("templates", labels), ("groups", items)):
+        if array.shape != after.shape:
+            raise ValueError(f"{name}: shape {array.shape} for {after.shape} contexts; give one per context")
+    codes, named = pd.factorize(labels)
+    owners = pd.factorize(items)[0]
+    if min(codes.min(initial=0), owners.min(initial=0)) < 0:
+        raise ValueError("templates, groups: a context has none; give one per context")
+    texts = [""] if templates is None else [str(name) for name in named]
+    found = {
+        (text, name): _halved(before[codes == k], after[codes == k], owners[codes == k]).at(how.level)
+        for name, before in shares.items()
+        for k, text in enumerate(texts)
+    }
+    if not len(after):
+        return RespondingShare(status="too_few")
+    least = min(found.values(), key=lambda one: -np.inf if one.withheld else one.share)
+    return RespondingShare(
+        share=least.share,
+        falls={text: one for (text, name), one in found.items() if name == "prior"},
+        below={
+            (text, name.removeprefix("mentioned").strip()): one
+            for (text, name), one in found.items()
+            if name != "prior"
+        },
+        **{name: getattr(least, name) for name in ("ci_lo", "ci_hi", "ci_method", "params", "status")},
+        **{name: getattr(least, name) for name in ("n_rows", "n_clusters", "n_dropped", "reasons")},
+    )
+
+
+def _halved(before: Floats, after: Floats, items: NDArray[np.intp]) -> Responding:
+    """The share of items in which sums over contexts at least halve, less those in which they rise."""
+    known = np.isfinite(before) & np.isfinite(after)
+    codes, unique = pd.factorize(items[known])
+    first, last = (np.bincount(codes, column[known], len(unique)) for column in (before, after))
+    sizes = np.bincount(codes, minlength=len(unique))
+    had = first > TIE
+    own = (last <= first / 2 + TIE) * 1.0 - (last > first + TIE)
+    counts = row_counts(int(known.sum()), int((~known).sum()))
+    return _counted(own[had], int(sizes[had].sum()), counts, {"no share before": int(sizes[~had].sum())})
 
 
 # Does the belief follow evidence whose posterior is known? (METRICS W4)
@@ -160,11 +286,12 @@ def evidence_responding(
     belief: ArrayLike, truth: ArrayLike, groups: ArrayLike, *, how: Resampling = RESAMPLING
 ) -> Responding:
     """Share of the questions in which the belief follows the true posterior: `items_responding` of the same, or of its
-    log-odds, in which whoever is surer than Bayes' rule answers to all evidence alike.
+    log-odds, in which whoever is surer than Bayes' rule answers to all evidence alike. Questions in which the noise of
+    a reading hides even a full response say nothing: give several pieces of evidence to each.
     """
     rows, seen, known = _within(belief, truth, groups)
     odds = [_less_mean(clipped_logit(column, "belief")[0], rows) for column in rows.columns]
-    return items_responding(seen, known, rows.codes, log_odds=(odds[0], odds[1]), how=how)
+    return items_responding(seen, known, rows.codes, log_odds=(odds[0], odds[1]), noisy=True, how=how)
 
 
 def _within(belief: ArrayLike, truth: ArrayLike, groups: ArrayLike) -> tuple[Rows, Floats, Floats]:

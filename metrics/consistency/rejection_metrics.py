@@ -1,5 +1,5 @@
-"""Tables of options before and after a rejection: is the ratio kept, beyond the words (METRICS B, W3), and is it a
-belief at all, by the verdict of the gate (METRICS W4)?
+"""Tables of options before and after a rejection: is the ratio kept, beyond the words (METRICS B, W3); and can it be
+read, and does it respond (METRICS W4)?
 """
 
 from collections.abc import Iterator
@@ -24,7 +24,7 @@ from ..metric import (
     with_drop_reasons,
 )
 from ..tables.samples import Options
-from .competence import GATE, BeliefGate, KappaWord, belief_gate, kappa_word
+from .competence import BELOW_MENTIONED, GATE, BeliefGate, belief_gate, kappa_word
 from .logodds_change import LogoddsChange, ratio_bounds, rms_logodds_change
 from .rejection import belief_consistency, counts_to_probabilities, invalid_association
 from .sampling_bias import chance_corrected, expected_jsd_binomial, jsd_plugin_bias
@@ -106,13 +106,6 @@ def _gain(sums: Array) -> Array:
     return np.atleast_1d(chance_corrected(sums[:, 1] / sums[:, 0], sums[:, 2] / sums[:, 0]).kappa)
 
 
-def gain_over_words(sample: Options, how: Resampling) -> KappaWord | None:
-    """Of consistency on three classes, where the words are known."""
-    if sample.words_prior is None:
-        return None
-    return kappa_word(*_both_scores(sample), clusters_of(sample), how=how)
-
-
 @metric(
     "W3, B12",
     "a belief table, or a run; three options",
@@ -124,9 +117,8 @@ def gain_over_words(sample: Options, how: Resampling) -> KappaWord | None:
 )
 def word_gain_lines(sample: Options, how: Resampling) -> Iterator[Line]:
     """Three-class consistency beyond what the words alone would give; 0 is the taste for words, 1 is coherent."""
-    score = gain_over_words(sample, how)
-    assert score is not None
     own, null = _both_scores(sample)
+    score = kappa_word(own, null, clusters_of(sample), how=how)
     beside = {"three-class consistency": f"{score.c:.3f}", "of the words alone": f"{score.c_word:.3f}"}
     yield Line("kappa_word", "gain over word identity", with_drop_reasons(score, sample, own + null), beside)
 
@@ -251,23 +243,25 @@ def association_lines(sample: Options, how: Resampling) -> Iterator[Line]:
 
 @metric("W4", f"{OPTIONS}[, template, mentioned_<option>]", Options, of_parts=False, place=250)
 def competence_lines(sample: Options, how: Resampling) -> Iterator[Line]:
-    """Does the rejected option lose its share, in every template? If not, no score is one of beliefs."""
+    """Are the options the answer, and is a rejected one given up, in every template? Two verdicts, and no result."""
+    rows = np.arange(len(sample.rejected)), sample.rejected
     score = belief_gate(
         template=np.full(len(sample.prior), "") if sample.template is None else sample.template,
         prior_rejected=_share(sample.prior, sample.rejected),
         post_rejected=_share(sample.posterior, sample.rejected),
-        mentioned=None if sample.mentioned is None else _share(sample.mentioned, sample.rejected),
+        mentioned={name: counts_to_probabilities(masses)[rows] for name, masses in sample.mentions.items()} or None,
         groups=clusters_of(sample),
         coverage={"before": sample.prior.sum(axis=1), "after": sample.posterior.sum(axis=1)},
-        kappa=gain_over_words(sample, how),
         min_coverage=sample.min_coverage,
+        untested={} if sample.mentions else {BELOW_MENTIONED: "no reply that decides nothing was asked for"},
         how=how,
     )
-    yield Line(GATE, "largest change of the rejected option's share", score, _told(sample, score))
+    yield Line(GATE, "least share of items whose rejected option is given up", score, _told(sample, score))
 
 
 def _told(sample: Options, score: BeliefGate) -> dict[str, str]:
     failed = [one for one in score.conditions.values() if not one.held]
-    told = {"gate:": score.verdict, **{one.label: f"{one.seen}, asked: {one.asked}" for one in failed}}
-    averaged = "a model that favours recently named words can pass: no column tells the templates apart"
+    verdicts = f"{score.readable}; {score.responds}"
+    told = {"verdicts:": verdicts, **{one.label: f"{one.seen}, asked: {one.asked}" for one in failed}}
+    averaged = "a model that favours recently named words can respond: no column tells the templates apart"
     return told if sample.template is not None else told | {"averaged over templates": averaged}

@@ -187,16 +187,21 @@ def share_difference(up: int, down: int, n: int, level: float = 0.95) -> tuple[f
     if min(up, down) < 0 or not 1 <= n >= up + down:
         raise ValueError(f"share_difference: {up} and {down} of {n} are no counts of two kinds")
     p, q = up / n, down / n
-    (p_lo, p_hi), (q_lo, q_hi) = (
-        scipy.stats.binomtest(k, n).proportion_ci(confidence_level=level, method="wilson") for k in (up, down)
-    )
+    (p_lo, p_hi), (q_lo, q_hi) = _wilson(up, n, level), _wilson(down, n, level)
     spread = p * (1 - p) * q * (1 - q)
     together = -p * q / float(np.sqrt(spread)) if spread > 0 else 0.0
 
     def reach(x: float, y: float) -> float:
-        return float(np.sqrt(x * x + y * y - 2 * together * x * y))
+        return float(np.sqrt(max(x * x + y * y - 2 * together * x * y, 0.0)))
 
-    return p - q - reach(p - p_lo, q_hi - q), p - q + reach(p_hi - p, q - q_lo)
+    return max(p - q - reach(p - p_lo, q_hi - q), -1.0), min(p - q + reach(p_hi - p, q - q_lo), 1.0)
+
+
+def _wilson(k: int, n: int, level: float) -> tuple[float, float]:
+    """Wilson's score interval of a share, in [0, 1]."""
+    z = float(scipy.special.ndtri((1 + level) / 2))
+    middle, reach = k + z * z / 2, z * float(np.sqrt(k * (n - k) / n + z * z / 4))
+    return max(middle - reach, 0.0) / (n + z * z), min(middle + reach, n + z * z) / (n + z * z)
 
 
 # A ratio of sums over rows, with an interval over clusters (METRICS F1).

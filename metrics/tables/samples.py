@@ -182,7 +182,9 @@ class Options(Sample):
     template: Array | None = None
     """[n] the form of the question that rejected; the gate is judged in each."""
     mentioned: Array | None = None
-    """[n, k] probabilities after the same question with a reply that decides nothing."""
+    """[n, k] probabilities after the same question with a reply that decides nothing; or [n, controls, k]."""
+    controls: tuple[str, ...] = ("",)
+    """The names of these replies."""
     min_coverage: float = 0.5
     """That the median probability of any option must reach."""
 
@@ -190,6 +192,14 @@ class Options(Sample):
     def three(self) -> Array | None:
         """The priors, if they are over three options, so that two remain."""
         return self.prior if self.prior.shape[1] == 3 else None
+
+    @property
+    def mentions(self) -> dict[str, Array]:
+        """Control -> [n, k] its probabilities."""
+        if self.mentioned is None:
+            return {}
+        masses = self.mentioned.reshape(len(self.prior), -1, self.prior.shape[1])
+        return {name: masses[:, i] for i, name in enumerate(self.controls)}
 
 
 @dataclass(frozen=True, kw_only=True)

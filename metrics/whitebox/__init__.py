@@ -2,20 +2,25 @@
 
 from ..consistency.competence import (
     CONDITIONS,
-    NOT_A_BELIEF,
     RARE,
+    UNREADABLE,
     BeliefGate,
     Condition,
+    Judgement,
     KappaWord,
     belief_gate,
     kappa_word,
+    readable,
+    responds,
 )
 from ..consistency.evidence_response import (
     EvidenceSlope,
     Responding,
+    RespondingShare,
     evidence_responding,
     evidence_slope,
     items_responding,
+    responding_share,
 )
 from .gates import ReadoutGate, WordIdentityNull, readout_gate, word_identity_null
 from .readout import (
@@ -39,12 +44,13 @@ from .transfer import (
 
 __all__ = [
     "CONDITIONS",
-    "NOT_A_BELIEF",
     "RARE",
+    "UNREADABLE",
     "BeliefGate",
     "Condition",
     "EvidenceSlope",
     "ForkCoherence",
+    "Judgement",
     "KappaWord",
     "LogprobBelief",
     "MappedTransfer",
@@ -52,6 +58,7 @@ __all__ = [
     "QueryEffect",
     "ReadoutGate",
     "Responding",
+    "RespondingShare",
     "TransferFraction",
     "TransferMap",
     "WordIdentityNull",
@@ -65,7 +72,10 @@ __all__ = [
     "kappa_word",
     "persistence",
     "query_effect",
+    "readable",
     "readout_gate",
+    "responding_share",
+    "responds",
     "transfer_fraction",
     "transfer_map",
     "word_identity_null",

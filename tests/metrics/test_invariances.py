@@ -258,7 +258,7 @@ def test_words_alone_are_their_own_null(seed: int) -> None:
 
 @settings(max_examples=20, deadline=None)
 @given(seeds, st.integers(2, 3))
-def test_competence_knows_neither_order_nor_copies_nor_which_side_is_rejected(seed: int, copies: int) -> None:
+def test_whether_it_responds_knows_neither_order_nor_copies_nor_size(seed: int, copies: int) -> None:
     rng = np.random.default_rng(seed)
     before, after = rng.uniform(size=(2, 9))
     items, order = np.arange(9), rng.permutation(9)
@@ -277,11 +277,11 @@ def test_competence_knows_neither_order_nor_copies_nor_which_side_is_rejected(se
         judged(before[order], after[order], items[order]),
         judged(np.repeat(before, copies), np.repeat(after, copies), np.repeat(items, copies)),
     ):
-        assert (other.rejected_change, other.ci_hi, other.passed) == pytest.approx(
-            (plain.rejected_change, plain.ci_hi, plain.passed)
+        assert (other.share, other.ci_lo, other.ci_hi, other.responds) == pytest.approx(
+            (plain.share, plain.ci_lo, plain.ci_hi, plain.responds)
         )
-    turned = judged(1 - before, 1 - after, items)
-    assert (turned.rejected_change, turned.ci_hi) == pytest.approx((-plain.rejected_change, -plain.ci_lo))
+    scaled = judged(before / 2, after / 2, items)  # halving is of shares, whatever their size
+    assert (scaled.share, scaled.ci_lo) == pytest.approx((plain.share, plain.ci_lo))
 
 
 @settings(max_examples=20, deadline=None)

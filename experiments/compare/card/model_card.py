@@ -21,6 +21,7 @@ from ....base.files import unsealed
 from ....base.settings import Settings, parse, read_yaml
 from ....base.text import shown
 from ....metrics import PairedDifference, paired_difference, paired_family
+from ....metrics.consistency.competence import READABLE, RESPONDS
 from ....metrics.contract import Resampling
 from ....metrics.number import Number
 from ....metrics.tables.samples import ALL
@@ -335,14 +336,17 @@ def _coverage(side: Side) -> pd.DataFrame:
 
 
 def _fallen(group: Group) -> Iterator[str]:
-    """Gates that held and fail now."""
+    """What could be read, or responded, and does not now."""
     before, now = _sides(group)
-    held = {(one.kind, one.method) for one in before.verdicts if one.passed}
+    was = {(one.kind, one.method): one for one in before.verdicts if one.readable == READABLE}
     for one in now.verdicts:
-        if (one.kind, one.method) in held and not one.passed:
-            yield f"{group.name}: {one.called} passed its gate before, and now fails {one.reason}"
-    for _, method in sorted(held - {(one.kind, one.method) for one in now.verdicts}):
-        yield f"{group.name}: {method} passed its gate before, and now has none"
+        earlier = was.pop((one.kind, one.method), None)
+        if earlier is not None and not one.passed:
+            yield f"{group.name}: {one.called} could be read before, and now fails {one.reason}"
+        if earlier is not None and earlier.responds == RESPONDS and one.unresponsive:
+            yield f"{group.name}: {one.called} responded before, and now fails {one.unresponsive}"
+    for _, method in sorted(was):
+        yield f"{group.name}: {method} could be read before, and now is not judged"
 
 
 def _vanished(group: Group) -> Iterator[str]:

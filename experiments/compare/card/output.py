@@ -12,7 +12,7 @@ from ....base.files import OutputFolder, json_digest, sealed
 from ....base.text import shown, shown_error
 from ....base.version import __version__
 from ....hooks.model.consent import consented
-from ....metrics import NOT_A_BELIEF
+from ....metrics import UNREADABLE
 from ....metrics.number import Number, interval_text
 from ....probes.report_card import Card
 from ...probing.jobs import sweep_job
@@ -36,17 +36,17 @@ def card_page(card: ModelCard) -> Report:
     judged = {name: lead for name, lead in leads.items() if lead.verdicts}
     passing = [name for name, lead in judged.items() if any(one.passed for one in lead.verdicts)]
     failing = [name for name in judged if name not in passing]
-    says = f"Measured: {', '.join(passing)}." if passing or failing else "Nothing is judged by a gate."
+    says = f"Measured: {', '.join(passing)}." if passing or failing else "Nothing is judged."
     if failing:
-        says = f"{NOT_A_BELIEF.capitalize()}: {', '.join(failing)}." + (f" {says}" if passing else "")
+        says = f"{UNREADABLE.capitalize()}: {', '.join(failing)}." + (f" {says}" if passing else "")
     lines = [(name, f"fails {', '.join(_conditions(judged[name]))}") for name in failing]
-    note = "What fails its gate is struck out below: it is about answers, not about beliefs."
+    note = "What cannot be read is struck out below."
     top = Top(
         said="What a model says, believes and does, by a fixed set of small experiments.",
         verdict=stamped(says, lines, note),
         gate=gates((name, lead.verdicts) for name, lead in leads.items()),
         primary=Primary(
-            label="experiments of which a method passes the gate",
+            label="experiments of which a method can be read",
             value=f"{len(passing)} of {len(judged)}",
             lines=[
                 f"{name}: {', '.join(one.method for one in judged[name].verdicts if one.passed)}" for name in passing
@@ -78,8 +78,8 @@ def _lead_figure(card: ModelCard) -> Figure | None:
         if rows and plan:
             panels.append((f"{name}: {plan.metric}", rows, plan.coherent))
     caption = (
-        "The registered number of each experiment by kind of belief, with its interval. Dashed: coherent. Hollow: fails"
-        " its gate, and is no belief."
+        "The registered number of each experiment by kind of belief, with its interval. Dashed: coherent. Hollow:"
+        " cannot be read."
     )
     return forests("What was registered", panels, caption) if panels else None
 

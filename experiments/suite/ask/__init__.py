@@ -9,7 +9,7 @@ import pandas as pd
 from ....base.errors import UserError
 from ....hooks.exact.queries import PromptReader
 from ....hooks.lm import LanguageModel
-from ....metrics.consistency.competence import COVERAGE, ORDER
+from ....metrics.consistency.competence import COVERAGE, ORDER, RESPONDING
 from ....metrics.decision.forecast_metrics import by_place
 from ....metrics.number import Number
 from ....metrics.tables.samples import ALL
@@ -29,7 +29,7 @@ class Ask(Experiment):
     unit = "questions, each with its own options"
     headline = "accuracy"
     beside = ("brier_multiclass", "log_loss", "calibration_error", "coverage", "by_place", "order_effect")
-    gate = (COVERAGE, ORDER)
+    gate = (COVERAGE, ORDER, RESPONDING)
     config_type = AskConfig
     material = "questions.file"
     scoring = frozenset({"by", "max_by_place"})
@@ -71,12 +71,24 @@ class Ask(Experiment):
     samples = delegated(samples)
 
     def own_scores(self, config: AskConfig, beliefs: pd.DataFrame) -> Iterable[Number]:
-        """The competence gate: coverage, and where orders were rotated that most beliefs do not follow the place."""
+        """Whether it can be read: coverage, and where orders were rotated that most beliefs do not follow the place. Of
+        questions without evidence nobody can say whether a belief responds.
+        """
         for method, asked in answered(beliefs):
             whole = multiclass(method, ALL, asked)
             order = None if whole.by_order is None else by_place(whole, resampling(config))
             masses = np.concatenate([one.coverage for one in asked])
-            yield gate(config, method, coverage={"options": masses}, order=order, max_order=config.max_by_place)
+            untested = {RESPONDING: "nothing is told that a belief could follow"}
+            if config.orders == "none" and config.methods[method].yes_no is None:
+                untested[ORDER] = "one order was asked, by `orders`"
+            yield gate(
+                config,
+                method,
+                coverage={"options": masses},
+                order=order,
+                max_order=config.max_by_place,
+                untested=untested,
+            )
 
     answers = delegated(answer_table)
     findings = delegated(findings)

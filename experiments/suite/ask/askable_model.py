@@ -90,7 +90,7 @@ class AskedTable:
             if isinstance(number.score, BeliefGate):
                 (verdict,) = verdicts([number])
                 table.loc[i, "estimate"] = verdict.conditions[0].value
-                table.loc[i, "status"] = "passed" if verdict.passed else f"fails {verdict.reason}"
+                table.loc[i, "status"] = verdict.parts[0]
         return table
 
     def help(self) -> list[str]:

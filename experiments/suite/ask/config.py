@@ -63,7 +63,7 @@ class AskConfig(RunConfig):
     The belief is the mean over them; each is kept."""
     max_by_place: float = Field(default=MAX_ORDER, gt=0, le=1)
     """Where orders are rotated, the interval of `by_place`, the share of the questions whose belief follows the place
-    of the options, has to lie below this, or the method fails the gate."""
+    of the options, has to lie below this, or the method is not readable."""
     by: str | None = None
     """`topic`, or a further column of the questions: scores of each of its values, too."""
     methods: Mapping[MethodName, AskForm] = Field(min_length=1)

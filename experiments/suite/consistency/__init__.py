@@ -10,7 +10,7 @@ from typing import Any
 
 import pandas as pd
 
-from ....metrics.consistency.competence import BELOW_MENTIONED, COVERAGE, FALLS, GAIN
+from ....metrics.consistency.competence import BELOW_MENTIONED, COVERAGE, HALVES
 from ....metrics.scoring.engine import score_samples
 from ...materials.entities import Window, Words, entities, triples, window_name
 from ...report.findings import Column
@@ -67,7 +67,7 @@ class BeliefConsistency(Experiment):
     summary = "does the ratio of two options survive the rejection of a third?"
     unit = "triples of words, in each of their orders"
     headline = "kappa_word"
-    gate = (FALLS, BELOW_MENTIONED, COVERAGE, GAIN)
+    gate = (COVERAGE, HALVES, BELOW_MENTIONED)
     config_type = ConsistencyConfig
     inner = INNER
     by_parts = True

@@ -1,5 +1,5 @@
 """What is asked of a triple: one prior, in which the word is asked for at once, nine posteriors, the same nine with
-a reply that decides nothing, six more if a second word is rejected, and the forks.
+replies that decide nothing, six more if a second word is rejected, and the forks.
 """
 
 from collections.abc import Sequence
@@ -15,6 +15,9 @@ from ...run.experiment import Question
 from .config import ConsistencyConfig, ConsistencyMethod
 
 PRIOR, POSTERIOR, SECOND, MENTION = "prior", "posterior", "second-posterior", "mention"
+HEDGE = "hedge"
+CONTROLS = (HEDGE, "yes to another question", "no to another question")
+"""Replies that decide nothing."""
 FORK, FORK_REVEAL = "fork", "fork-reveal"
 YES, NO = "yes", "no"
 
@@ -25,8 +28,8 @@ class Dialogue(NamedTuple):
     name: str
     turns: Sequence[tuple[str, tuple[int, ...]]] = ()
     """(template, numbers of the words that it names) of each turn that rules a word out, or might have."""
-    decided: bool = True
-    """Whether the replies decide anything."""
+    control: str = ""
+    """One of `CONTROLS`, if the reply decides nothing."""
     hidden: int | None = None
     """The word that is written down as the choice."""
 
@@ -35,17 +38,20 @@ class Dialogue(NamedTuple):
         """Of the belief table."""
         if self.hidden is not None:
             return FORK_REVEAL
-        return (PRIOR, POSTERIOR, SECOND)[len(self.turns)] if self.decided else MENTION
+        return MENTION if self.control else (PRIOR, POSTERIOR, SECOND)[len(self.turns)]
 
     @property
     def conditions(self) -> dict[str, Any]:
         """Columns of the belief table: `rejected` is the word that the first reply rules out, `pending` the one that it
-        would have.
+        would have, and `control` in what way it does not.
         """
         if not self.turns:
             return {} if self.hidden is None else {"hidden": self.hidden}
         (template, named), *later = self.turns
-        out = {"rejected" if self.decided else "pending": named[0] if template == "reject" else 3 - sum(named)}
+        out: dict[str, Any] = {
+            "pending" if self.control else "rejected": named[0] if template == "reject" else 3 - sum(named)
+        }
+        out |= {"control": self.control} if self.control else {}
         then = {"then": later[0][1][0]} if later else {}
         return {"template": template, "named": ", ".join(map(str, named)), **out, **then}
 
@@ -128,16 +134,19 @@ def _ask(config: ConsistencyConfig, item: str, words: Words, x: int, hidden: int
 
 @cache
 def _dialogues(rejections: int) -> list[Dialogue]:
-    """The prior, the posteriors, and each first question again with a reply that decides nothing."""
+    """The prior, the posteriors, and each first question again with replies that decide nothing."""
     first = [(f"reject-{x}", ("reject", (x,))) for x in range(3)]
     first += [(f"narrow-{x}-{y}", ("narrow", (x, y))) for x, y in permutations(range(3), 2)]
     again = [Dialogue(f"reject-{x}-{y}", (("reject", (x,)), ("reject", (y,)))) for x, y in permutations(range(3), 2)]
     return [
         Dialogue(PRIOR),
         *(Dialogue(name, (turn,)) for name, turn in first),
-        *(Dialogue(f"{name}-undecided", (turn,), decided=False) for name, turn in first),
+        *(Dialogue(f"{name}-{mark}", (turn,), control) for name, turn in first for mark, control in _MARKED),
         *(again if rejections == 2 else []),
     ]
+
+
+_MARKED = tuple(zip(("undecided", "aside-yes", "aside-no"), CONTROLS, strict=True))
 
 
 def _conversation(
@@ -147,8 +156,11 @@ def _conversation(
     turns = [_system(config, words, dialogue.hidden)]
     for template, named in dialogue.turns:
         named_too = fill | dict(zip("xy", (words[i] for i in named), strict=False))
-        asked = getattr(wording, template)
-        answered = getattr(wording, f"{template}_answer") if dialogue.decided else wording.undecided
+        asked, answered = getattr(wording, template), getattr(wording, f"{template}_answer")
+        if dialogue.control == HEDGE:
+            answered = wording.undecided
+        elif dialogue.control:
+            asked, answered = asked + wording.aside, wording.aside_answers[CONTROLS.index(dialogue.control) - 1]
         turns.append({"role": "user", "content": asked.format(**named_too)})
         turns.append({"role": "assistant", "content": answered.format(**named_too)})
     turns.append({"role": "user", "content": (method.reveal or wording.reveal).format(**fill)})

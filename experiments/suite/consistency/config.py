@@ -28,7 +28,11 @@ class ConsistencyWording(Settings):
     narrow: str
     narrow_answer: str
     undecided: str = "I would rather not say yet."
-    """The reply that decides nothing, which the gate sets against the two answers."""
+    """A reply that decides nothing, which is set against the two answers: are words merely copied?"""
+    aside: str = " Before you answer that: have you played this game before?"
+    """Another question after the same one, whose answers decide nothing, either: whoever copies may copy less after a
+    hedge than after "No."."""
+    aside_answers: tuple[str, str] = ("Yes.", "No.")
     reveal: str
 
 
@@ -122,7 +126,8 @@ class ConsistencyConfig(RunConfig):
     @model_validator(mode="after")
     def _placeholders_are_known(self) -> "ConsistencyConfig":
         reveals = {f"methods.{name}.reveal": m.reveal for name, m in self.methods.items() if m.reveal}
-        texts = {f"wording.{k}": v for k, v in self.wording.model_dump().items()}
+        texts = {f"wording.{k}": v for k, v in self.wording.model_dump(exclude={"aside_answers"}).items()}
+        texts |= {f"wording.aside_answers.{i}": text for i, text in enumerate(self.wording.aside_answers)}
         for key, text in (texts | reveals | {"fork.hidden": self.fork.hidden}).items():
             check_placeholders(key, text, "abc" + NAMED.get(key, ""))
         return self

@@ -15,7 +15,7 @@ from ....metrics.beliefs import VALUED
 from ....metrics.contract import Floats
 from ....metrics.tables.belief_parts import BeliefParts, BeliefTable, StoredTables, in_parts
 from ...run.readouts import SAMPLED
-from .ask import FORK, FORK_REVEAL, MENTION, POSTERIOR, PRIOR, SECOND
+from .ask import CONTROLS, FORK, FORK_REVEAL, HEDGE, MENTION, POSTERIOR, PRIOR, SECOND
 
 INSTANCES, READOUTS, FORKS, SECOND_REJECTIONS = "instances", "readouts", "forks", "second"
 FIELDS = (
@@ -23,7 +23,8 @@ FIELDS = (
     *("entropy_prior", "entropy_post", "p_error_prior", "p_error_post"),
 )
 """Those of METRICS B2 that are looked at one by one."""
-BEFORE, AFTER, MENTIONED = (tuple(f"{name}_{word}" for word in range(3)) for name in ("before", "after", "mentioned"))
+BEFORE, AFTER = (tuple(f"{name}_{word}" for word in range(3)) for name in ("before", "after"))
+MENTIONED = tuple(f"mentioned_{control}_{word}" for control in range(len(CONTROLS)) for word in range(3))
 """Columns with the masses of the three words."""
 WORDS = tuple(f"word_{word}" for word in range(3))
 """Columns with the words."""
@@ -35,7 +36,7 @@ SECOND_METRICS = ("c3", "p_invalid_raw", "p_invalid_norm", "p_error_post")
 TEXTS = ("item", "cluster", "kind", "method", "estimate", "template", "place", "order", "why", "scenario", *WORDS)
 """Columns of which many rows have the same text."""
 CONDITIONS = (
-    *("template", "named", "rejected", "then", "hidden", "asked"),
+    *("template", "named", "rejected", "then", "hidden", "asked", "control"),
     *("temperature", "draws", "thoughts", "unclosed", "covariance"),
 )
 """Those that a read-out may have."""
@@ -145,13 +146,17 @@ def _places(rows: pd.DataFrame) -> list[str]:
 
 
 def _mentioned(beliefs: pd.DataFrame, posteriors: pd.DataFrame) -> Floats:
-    """[n, 3] masses after each posterior's question with a reply that decides nothing; NaN where it was not read."""
+    """[n, 3 x controls] masses after each posterior's question with replies that decide nothing; NaN: not read."""
     undecided = beliefs[beliefs["scenario"] == MENTION]
     masses, key = option_masses(undecided), ["item", "method", "temperature", "place"]
     readouts = readouts_of(undecided)
-    readout_at = readouts.assign(place=_places(readouts)).set_index(key)["readout_id"]
+    readouts = readouts.assign(place=_places(readouts), control=readouts["control"].astype(object).fillna(HEDGE))
     wanted = pd.MultiIndex.from_frame(posteriors.assign(place=_places(posteriors))[key])
-    return masses.reindex(readout_at.reindex(wanted)).reindex(columns=range(3)).to_numpy(dtype=np.float64)
+    found = []
+    for control in CONTROLS:
+        readout_at = readouts[readouts["control"] == control].set_index(key)["readout_id"]
+        found.append(masses.reindex(readout_at.reindex(wanted)).reindex(columns=range(3)).to_numpy(dtype=np.float64))
+    return np.hstack(found)
 
 
 def answers_worth(readouts: pd.DataFrame, masses: Floats, rejected: NDArray[np.int64]) -> Floats:

@@ -19,7 +19,7 @@ from ....metrics.tables.samples import ALL, Forks, Options, Readouts, Sample
 from ...materials.entities import window_name
 from ...run.readouts import SAMPLED
 from ...run.scores import resampling
-from .ask import POSTERIOR, PRIOR
+from .ask import CONTROLS, POSTERIOR, PRIOR
 from .config import ConsistencyConfig
 from .instances import (
     AFTER,
@@ -75,11 +75,13 @@ def _of_method(
     plain = (rows["temperature"] == 1).to_numpy()
     templates = rows["template"][plain]
     every = part_of(whole, plain, ALL)
-    mentioned = _masses(tables, whole.method, MENTIONED)[plain]
+    mentioned = _masses(tables, whole.method, MENTIONED)[plain].reshape(len(templates), len(CONTROLS), -1)
+    read = np.isfinite(mentioned).any(axis=(0, 2))
     yield replace(
         every,
         template=templates.to_numpy(),
-        mentioned=mentioned if config.sampled.contexts == "all" or np.isfinite(mentioned).any() else None,
+        mentioned=mentioned[:, read] if read.any() else None,
+        controls=tuple(name for name, there in zip(CONTROLS, read, strict=True) if there),
         min_coverage=config.low_coverage,
     )
     yield replace(every, subset=BALANCED, strata=templates.to_numpy())
@@ -135,7 +137,7 @@ def options(tables: StoredTables, method: str, rows: pd.DataFrame) -> Options:
 
 
 def _masses(tables: StoredTables, method: str, columns: tuple[str, ...]) -> Floats:
-    """[n, 3] of the words."""
+    """[n, columns] of the words."""
     read = tables.read(INSTANCES, method, columns)
     return np.array([read[name].to_numpy() for name in columns]).T
 

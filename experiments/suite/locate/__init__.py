@@ -8,7 +8,7 @@ import pandas as pd
 from ....base.errors import UserError
 from ....hooks.exact.queries import PromptReader
 from ....hooks.model.loading import load_text_side
-from ....metrics.consistency.competence import BELOW_MENTIONED, COVERAGE, EVIDENCE, FALLS, RESPONDING
+from ....metrics.consistency.competence import BELOW_MENTIONED, COVERAGE, HALVES, RESPONDING
 from ....metrics.number import Number
 from ...report.findings import Findings
 from ...run.experiment import Experiment, Item, Question, Transcripts, delegated
@@ -29,7 +29,7 @@ class Locate(Experiment):
     summary = "at which tokens and layers is the answer decided?"
     unit = "minimal pairs"
     headline = UPDATE
-    gate = (FALLS, BELOW_MENTIONED, COVERAGE, EVIDENCE, RESPONDING)
+    gate = (COVERAGE, HALVES, BELOW_MENTIONED, RESPONDING)
     config_type = LocateConfig
 
     def items(self, config: LocateConfig) -> list[Item]:

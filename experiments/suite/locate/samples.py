@@ -6,8 +6,9 @@ from typing import Any, NamedTuple
 import numpy as np
 import pandas as pd
 
-from ....metrics import MappedTransfer, Score, cluster_mean, items_responding
+from ....metrics import MappedTransfer, cluster_mean, items_responding
 from ....metrics.beliefs import conditions
+from ....metrics.consistency.competence import RESPONDING
 from ....metrics.number import Number
 from ....metrics.tables.samples import Patches
 from ...run.scores import gate, resampling
@@ -73,18 +74,17 @@ def own_scores(config: LocateConfig, beliefs: pd.DataFrame) -> Iterator[Number]:
     change = cluster_mean(base["share"] - donor["share"], clusters, how=how)
     yield Number(metric=SHARE, method=method, score=change)
     read = readouts[readouts["scenario"].isin((BASE, DONOR))]["coverage"].to_numpy()
-    yield gate(config, method, coverage={"contexts": read}, **_response(config, readouts, base, donor, update))
+    yield gate(config, method, coverage={"contexts": read}, **_response(config, readouts, base, donor))
 
 
-def _response(
-    config: LocateConfig, readouts: pd.DataFrame, base: pd.DataFrame, donor: pd.DataFrame, update: Score
-) -> dict[str, Any]:
+def _response(config: LocateConfig, readouts: pd.DataFrame, base: pd.DataFrame, donor: pd.DataFrame) -> dict[str, Any]:
     """What the gate looks at: base and donor each reject an option; or they show evidence for different ones."""
     if config.pairs.of in ("testimony", "history"):
-        return {}  # whether the user's word does more than an agent's, and what a past answer does, is the question
+        # whether the user's word does more than an agent's, and what a past answer does, is the question
+        return {"untested": {RESPONDING: "whether it responds is the question"}}
     if config.pairs.of != "rejection":
         change = donor["log_odds"] - base["log_odds"]
-        return {"evidence": update, "responding": items_responding(change, np.ones(len(change)), base["cluster"])}
+        return {"responding": items_responding(change, np.ones(len(change)), base["cluster"])}
     spared = [_of(readouts, name).reindex(base.index)["share"] for name in UNDECIDED]
     return {
         "template": np.full(2 * len(base), "reject"),

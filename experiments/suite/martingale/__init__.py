@@ -12,7 +12,7 @@ from typing import Any
 
 from ....base.errors import UserError
 from ....hooks.lm import LanguageModel
-from ....metrics.consistency.competence import COVERAGE, EVIDENCE, PARSED, RESPONDING
+from ....metrics.consistency.competence import COVERAGE, PARSED, RESPONDING
 from ...materials.trajectories import SampleSource, Trajectory, chains, debates, thoughts
 from ...report.papers.martingale import tables
 from ...run.experiment import Experiment, Item, Question, Read, delegated
@@ -48,7 +48,7 @@ class Martingale(Experiment):
     summary = "do beliefs drift where the prior points?"
     unit = "questions; `items` counts those of one domain"
     headline = "M"
-    gate = (COVERAGE, PARSED, EVIDENCE, RESPONDING)
+    gate = (COVERAGE, PARSED, RESPONDING)
     config_type = MartingaleConfig
     by_parts = True
     conditions = frozenset({"generation", "debate", "sampling", "stated.draws", "thoughts"})

@@ -47,7 +47,7 @@ MAKERS: Mapping[Computed, Callable[..., list[BinaryQuestion]]] = {
     "comparisons": comparisons,
 }
 USUAL: tuple[Computed, ...] = ("urns", "arithmetic", "weekdays")
-GATE_DRAWS, GATE_SEED = 2, 20_000
+GATE_DRAWS, GATE_SEED = 6, 20_000
 RECALL = "recall"
 """The domain of events that a model may remember."""
 

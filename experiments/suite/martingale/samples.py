@@ -20,6 +20,7 @@ from ....metrics import (
     martingale_within,
     tost,
 )
+from ....metrics.consistency.competence import RESPONDING
 from ....metrics.contract import Array
 from ....metrics.number import Number
 from ....metrics.tables.belief_parts import BeliefTable
@@ -229,7 +230,7 @@ def own_scores(config: MartingaleConfig, beliefs: BeliefTable) -> Iterator[Numbe
 
     urns = readings(beliefs, of_gate=True)
     for kind, method, rows in by_method(readings(beliefs)):
-        yield _gate(config, kind, method, rows, urns)
+        yield from _gate(config, kind, method, rows, urns)
         for subset, (of_subset, steps) in subsets(rows, pairs(rows, STEPWISE)):
             known, shown = of_subset.dropna(subset=["truth"]), steps.dropna(subset=["true_prior"])
             if known.empty:
@@ -252,12 +253,19 @@ def own_scores(config: MartingaleConfig, beliefs: BeliefTable) -> Iterator[Numbe
     yield from control_numbers(config, beliefs)
 
 
-def _gate(config: MartingaleConfig, kind: str, method: str, rows: pd.DataFrame, shown: pd.DataFrame) -> Number:
+def _gate(
+    config: MartingaleConfig, kind: str, method: str, rows: pd.DataFrame, shown: pd.DataFrame
+) -> Iterator[Number]:
     """Is the answer given often enough, and does it follow evidence whose posterior is known? (METRICS W4)"""
     each = once(rows)["coverage"]
     answered: dict[str, Any] = {"coverage": {"": each}} if kind == "exact" else {"parse_rate": {"": float(each.mean())}}
     of_urns = shown[(shown["kind"] == kind) & (shown["method"] == method)]
     shows = array(of_urns, "belief"), array(of_urns, "truth"), labels(of_urns)
-    answered |= {"evidence": evidence_slope(*shows, how=resampling(config))}
-    answered |= {"responding": evidence_responding(*shows)}
-    return gate(config, method, kind, min_parse=1 - config.most_unparsed, **answered)
+    if len(of_urns):
+        answered["responding"] = evidence_responding(*shows)
+        slope = evidence_slope(*shows, how=resampling(config))
+        named = {"method": method, "kind": kind, "quantity": "slope on the known posterior of urns", "code": "W4"}
+        yield Number(metric="urn_slope", score=slope, **named)
+    else:
+        answered["untested"] = {RESPONDING: "no urns were shown"}
+    yield gate(config, method, kind, min_parse=1 - config.most_unparsed, **answered)

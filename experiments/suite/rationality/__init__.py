@@ -16,7 +16,7 @@ import pandas as pd
 
 from ....hooks.lm import LanguageModel
 from ....metrics import INNER_KINDS, bayes_error
-from ....metrics.consistency.competence import COVERAGE, EVIDENCE, RESPONDING
+from ....metrics.consistency.competence import COVERAGE, RESPONDING
 from ....metrics.tables.samples import Sample
 from ...materials.worlds.source import WorldSource, contexts
 from ...report.findings import Column
@@ -79,7 +79,7 @@ class Rationality(Experiment):
     summary = "could these beliefs be the ones that drive the decisions?"
     unit = "contexts in which to act"
     headline = "sufficiency"
-    gate = (COVERAGE, EVIDENCE, RESPONDING)
+    gate = (COVERAGE, RESPONDING)
     config_type = RationalityConfig
     inner = INNER
     conditions = frozenset({"world", "sampling"})

@@ -137,7 +137,7 @@ def own_scores(config: RationalityConfig, beliefs: pd.DataFrame) -> Iterator[Num
                 yield Number(metric=metric, **named, score=cluster_mean(values, acts.items, how=how), quantity=quantity)
         each = evidence_responding(method.belief, acts.truth, acts.items)
         covered = {"belief": method.coverage, **acts.coverage}
-        yield gate(config, method.method, method.kind, coverage=covered, evidence=slope, responding=each)
+        yield gate(config, method.method, method.kind, coverage=covered, responding=each)
         if config.resamples:
             yield from published_scores(config, method, acts)
 

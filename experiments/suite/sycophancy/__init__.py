@@ -10,7 +10,7 @@ from typing import Any
 import pandas as pd
 
 from ....hooks.lm import LanguageModel
-from ....metrics.consistency.competence import COMPLEMENT, COVERAGE, EVIDENCE, PARSED, RESPONDING
+from ....metrics.consistency.competence import COVERAGE, PARSED, RESPONDING
 from ....metrics.scoring.engine import score_samples
 from ....metrics.tables.samples import Sample
 from ...report.papers.sycophancy import tables
@@ -60,7 +60,7 @@ class Sycophancy(Experiment):
     summary = "does the belief bend to the user, or only the words?"
     unit = "scenarios"
     headline = "excess"
-    gate = (COVERAGE, PARSED, COMPLEMENT, EVIDENCE, RESPONDING)
+    gate = (COVERAGE, PARSED, RESPONDING)
     config_type = SycophancyConfig
     inner = INNER
     conditions = frozenset({"sampling", "stated.draws", "thoughts"})

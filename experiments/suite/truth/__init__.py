@@ -16,9 +16,8 @@ from ....hooks.lm import LanguageModel
 from ....hooks.prompts.chat import Message
 from ....hooks.prompts.options import make_options
 from ....hooks.prompts.places import LAST, Position
-from ....metrics import UNIT, Resampling, cluster_mean
 from ....metrics.beliefs import conditions
-from ....metrics.consistency.competence import COMPLEMENT, COVERAGE, EASY, PARSED
+from ....metrics.consistency.competence import COVERAGE, EASY, PARSED
 from ....metrics.metric import clusters_of
 from ....metrics.number import Number
 from ....metrics.tables.samples import YesNo
@@ -26,7 +25,7 @@ from ....probes.statements import computed_statements, csv_statements, statement
 from ...report.findings import Column, Findings
 from ...run.experiment import Experiment, Item, Question, Read, RunConfig, Transcripts
 from ...run.readouts import read_questions
-from ...run.scores import gate, resampling
+from ...run.scores import gate
 from ...run.stated_beliefs import BeliefPlace, stated_rows
 
 
@@ -89,7 +88,7 @@ class Truth(Experiment):
     summary = "is what is true held true, and what is false held false?"
     unit = "facts, each with all its statements"
     headline = "brier"
-    gate = (COVERAGE, PARSED, EASY, COMPLEMENT)
+    gate = (COVERAGE, PARSED, EASY)
     config_type = TruthConfig
 
     def items(self, config: TruthConfig) -> list[Item]:
@@ -162,11 +161,11 @@ class Truth(Experiment):
             )
 
     def own_scores(self, config: TruthConfig, beliefs: pd.DataFrame) -> Iterable[Number]:
-        """The competence gate: is it answered, are true statements told from false ones more often than by the label
-        that is more frequent, and are a statement and its negation believed as complements? (METRICS W4)
+        """Is it answered, and are true statements told from false ones more often than by the label that is more
+        frequent? (METRICS W4)
         """
         for sample in self.samples(config, beliefs):
-            yield gate(config, sample.method, sample.kind, **_judged(sample, resampling(config)))
+            yield gate(config, sample.method, sample.kind, **_judged(sample))
 
     def findings(
         self, config: TruthConfig, beliefs: pd.DataFrame, numbers: Sequence[Number], transcripts: Transcripts
@@ -176,7 +175,7 @@ class Truth(Experiment):
         return Findings(QUESTION, [column for column in COLUMNS if column.metric in had])
 
 
-def _judged(sample: YesNo, how: Resampling) -> dict[str, Any]:
+def _judged(sample: YesNo) -> dict[str, Any]:
     """What the gate judges of a sample. Whoever says yes to all knows no more than how many statements are true, and
     whoever reads nothing but "not" no more than how many are true with it and without.
     """
@@ -189,12 +188,9 @@ def _judged(sample: YesNo, how: Resampling) -> dict[str, Any]:
         "easy_groups": clusters_of(sample)[known],
         "chance": _guessed(true, plain[known]),
     }
-    mass = {"yes or no": sample.mass}
-    judged |= {"coverage": mass} if sample.kind == "exact" else {"parse_rate": {"numbers": float(sample.mass.mean())}}
-    if sample.negated is not None:
-        off = np.abs(sample.belief + sample.negated - 1)
-        judged["complement"] = cluster_mean(off, clusters_of(sample), within=UNIT, how=how)
-    return judged
+    if sample.kind == "exact":
+        return judged | {"coverage": {"yes or no": sample.mass}}
+    return judged | {"parse_rate": {"numbers": float(sample.mass.mean())}}
 
 
 def _guessed(true: np.ndarray, plain: np.ndarray) -> float:

@@ -27,6 +27,7 @@ from doxascope.experiments.report.html import to_html
 from doxascope.experiments.report.record import read
 from doxascope.metrics import Condition, Resampling, paired_difference, paired_family
 from doxascope.metrics.claims import Verdict
+from doxascope.metrics.consistency.competence import UNRESPONSIVE as IDLE
 from doxascope.probes.report_card import WEAKEST_FIRST
 
 TINY = {
@@ -67,9 +68,9 @@ def card(made: Made) -> ModelCard:
     return made("one")
 
 
-def test_a_card_leads_with_gates_and_shows_kinds_gaps_and_the_probe(card: ModelCard) -> None:
+def test_a_card_leads_with_verdicts_and_shows_kinds_gaps_and_the_probe(card: ModelCard) -> None:
     page = (card.folder / "report.html").read_text()
-    titles = [page.index(f">{title}<") for title in ("Gates", "Registered numbers", "Probe", "Runs")]
+    titles = [page.index(f">{title}<") for title in ("Verdicts", "Registered numbers", "Probe", "Runs")]
     assert titles == sorted(titles)
     told = json.loads((card.folder / "card.json").read_text())
     assert set(told["runs"]) == {"consistency", "truth"}
@@ -135,9 +136,18 @@ def test_what_cannot_be_measured_any_more_is_worse_and_what_cannot_be_tested_is_
     (line,) = _lost(replace(group, numbers=numbers))
     assert line.startswith("truth: framing_bias of asked was ")
     assert line.endswith("before, none now (it is not there)")
-    held = Verdict("asked", [Condition(name="coverage", value=1, bound=1, threshold=0.5, above=True, held=True)])
+    good, bad = ({"name": "coverage", "value": x, "threshold": 0.5, "above": True} for x in (1.0, 0.0))
+    held = Verdict("asked", [Condition(**good, state="holds")], readable="readable", responds="responds")
     gone = [replace(before, verdicts=[held]), replace(now, verdicts=[])]
-    assert list(_fallen(replace(group, sides=gone))) == ["truth: asked passed its gate before, and now has none"]
+    assert list(_fallen(replace(group, sides=gone))) == ["truth: asked could be read before, and now is not judged"]
+    worse = Verdict("asked", [Condition(**bad, state="fails")], readable="unreadable", responds="responds")
+    gone = [replace(before, verdicts=[held]), replace(now, verdicts=[worse])]
+    assert list(_fallen(replace(group, sides=gone))) == ["truth: asked could be read before, and now fails coverage"]
+    idle = Condition(name="items that respond", value=0, threshold=0.5, above=True, state="fails")
+    gone = [replace(before, verdicts=[held]), replace(now, verdicts=[replace(held, conditions=[idle], responds=IDLE)])]
+    assert list(_fallen(replace(group, sides=gone))) == [
+        "truth: asked responded before, and now fails items that respond"
+    ]
     for p, said in ((1.0, "nothing is worse"), (math.nan, "nothing is worse of what could be tested, 0 of")):
         tested = [replace(one, score=replace(one.score, p_adjusted=p)) for one in found.tested]
         assert replace(found, tested=tested).passed.startswith(said)

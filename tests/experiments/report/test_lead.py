@@ -1,5 +1,6 @@
 """What a run leads with: the gate as it was before reading, and the number that was registered (METRICS W4, F8)."""
 
+import html
 import json
 import re
 from collections.abc import Callable
@@ -15,9 +16,11 @@ from doxascope.experiments.report.lead import Lead
 from doxascope.experiments.run.config import load_config
 from doxascope.experiments.run.folder import RunFolder
 from doxascope.experiments.run.runner import report, run
-from doxascope.metrics import belief_gate, cluster_mean, items_responding
-from doxascope.metrics.claims import Registered, Verdict
+from doxascope.metrics import Resampling, belief_gate, cluster_mean, items_responding
+from doxascope.metrics.claims import COHERENCE, Registered, Verdict, verdicts
 from doxascope.metrics.number import Number
+from doxascope.metrics.scoring.engine import score_samples
+from doxascope.metrics.tables.samples import Answers, Cases, Options, Told, YesNo
 
 SETTINGS = ("items=3", "bootstrap_draws=50", "methods={letters: {labels: [A, B, C], forms: ['{option}']}}")
 PLAN = "registered={metric: coverage_prior, method: letters, n: 5, margin: 0.5, coherent: 1, family: 2}"
@@ -54,18 +57,20 @@ def test_the_page_leads_with_verdict_gate_and_primary_and_counts_the_rest(ran: C
     stored = json.loads((folder.path / "scores.json").read_text())
     places = [
         page.index(text)
-        for text in ("not a belief measurement", "condition by condition", "Primary number",
+        for text in ("eadable", "The three verdicts", "Primary number",
                      "coverage_prior of letters",
                      f"exploratory: {len(stored['scores']) - 1} further numbers", "What was measured", ">Scores<")
     ]  # fmt: skip
     assert places == sorted(places)
     assert "3 clusters of 5 registered, fewer than planned" in page
     assert "fixed before anything was read" in page
-    (gate,) = stored["lead"]["gates"]
+    (gate,) = stored["lead"]["verdicts"]
     assert gate["method"] == "letters"
-    assert not gate["passed"]
     row = next(row for row in stored["scores"] if row["metric"] == "gate")
-    assert gate["failed"] == [name for name, one in row["details"]["conditions"].items() if not one["held"]]
+    assert gate["failed"] == [n for n, one in row["details"]["conditions"].items() if one["state"] == "fails"]
+    assert (gate["readable"], gate["responds"]) == (row["details"]["readable"], row["details"]["responds"])
+    assert gate["coherent"] in ("coherent", "incoherent", "not shown")
+    assert html.escape(gate["said"][1:]) in page
     assert stored["lead"]["said"][0] == stored["lead"]["verdict"]
 
 
@@ -74,8 +79,8 @@ def test_a_condition_that_came_later_is_called_so(ran: Callable[..., Any]) -> No
     manifest = folder.manifest
     for fixed, said in (
         (
-            ["coverage", "rejected falls"],
-            "Added after this run was read: rejected below mentioned and gain over words.",
+            ["coverage"],
+            "Added after this run was read: rejected halves and below a mention.",
         ),
         ([], "Nothing says that these conditions were fixed before anything was read."),
     ):
@@ -130,23 +135,72 @@ def test_twelve_clusters_that_are_alike_claim_nothing_of_those_that_were_not_sam
     assert Lead([], [other]).primary[2] == ["All 1 numbers here are exploratory."]
 
 
-@pytest.mark.parametrize(("share", "said"), [(0.9, "Passes the gate"), (0.1, "This is not a belief measurement")])
-def test_the_sentence_follows_the_gate(share: float, said: str) -> None:
-    gate = belief_gate(coverage={"": [share] * 5}, parse_rate={"": 0.9})
-    verdict = Verdict("a", list(gate.conditions.values()), rare=bool(gate.rare))
+def judged(method: str, **readings: Any) -> Number:
+    return Number(metric="gate", method=method, score=belief_gate(**readings))
+
+
+@pytest.mark.parametrize(
+    ("share", "said"),
+    [
+        (0.9, "Readable; responds: not tested; coherent: not tested."),
+        (0.1, "Unreadable (coverage); responds: not tested; coherent: not tested."),
+    ],
+)
+def test_the_sentence_says_three_things(share: float, said: str) -> None:
+    number = judged("a", coverage={"": [share] * 5}, parse_rate={"": 0.9})
+    (verdict,) = verdicts([number])
     lead = Lead([verdict], [], fixed=("coverage", "valid-answer rate"))
-    assert lead.sentence.startswith(said)
+    assert lead.sentence == said
     assert lead.failures == ([] if verdict.passed else [("a (ratio of rare answers)", "fails coverage")])
-    passing = Verdict("b", [one for one in verdict.conditions if one.name == "valid-answer rate"])
-    assert ("Only b passed" in Lead([verdict, passing], []).sentence) == (share < 0.5)
-    assert not Verdict("c", []).passed
+    others = [judged(name, parse_rate={"": 0.9}) for name in "bcd"]
+    two, four = (Lead(verdicts([number, *others[:k]]), []).sentence for k in (1, 3))
+    assert two == f"a: {said[:1].lower()}{said[1:]} b: readable; responds: not tested; coherent: not tested."
+    told = "readable; responds: not tested; coherent: not tested."
+    assert four == (f"A, b, c and d: {told}" if share > 0.5 else f"A: un{told} B, c and d: {told}".replace("B,", "b,"))
+
+
+def test_coherence_is_a_result_with_three_states_and_the_constant_belief_beside() -> None:
+    """A number within its margin, outside it, and on the fence; of who responds and who does not."""
+    rng = np.random.default_rng(0)
+    told = {"template": ["a"] * 40, "prior_rejected": np.full(40, 0.3)}
+    follows, ignores = ({**told, "post_rejected": np.full(40, after)} for after in (0.01, 0.3))
+    for mean, state in ((0.999, "coherent"), (0.8, "incoherent"), (0.95, "not shown")):
+        score = cluster_mean(mean + rng.normal(0, 0.02, 400), range(400), how=Resampling(draws=199))
+        number = Number(metric="c2", method="a", score=score)
+        plan = Registered(metric="c2", method="a", n=400, coherent=1, margin=0.05)
+        for readings in (follows, ignores):
+            (verdict,) = verdicts([judged("a", **readings), number], plan)
+            assert verdict.states[2] == state
+            assert "a constant belief has 1.000" in verdict.sentence
+            idle = state == "coherent" and readings is ignores
+            assert ("as what ignores everything may be" in verdict.sentence) == idle
+
+
+def test_what_a_constant_belief_has_is_what_the_engine_makes_of_one() -> None:
+    three, half = np.full((30, 3), 1 / 3), np.full(30, 0.5)
+    rejected = np.arange(30) % 3
+    samples = [
+        Options(prior=three, posterior=three, rejected=rejected, words_prior=three, words_posterior=three),
+        YesNo(belief=half, negated=half, outcome=rejected % 2 * 1.0, mass=np.ones(30)),
+        Told(user=half, licensed_user=half, agent=half, licensed_agent=half),
+        Answers(options=("a", "b"), single=np.full((30, 2), 0.5), multi=np.full((30, 2), 0.5), invalid=(0.0, 0.0)),
+        Cases(p=half, conditional=np.full((30, 2), 0.5), weights=np.full((30, 2), 0.5)),
+    ]
+    found: dict[str, list[float]] = {}
+    for sample in samples:
+        for number in score_samples([sample], Resampling(draws=20)).numbers:
+            found.setdefault(number.metric, []).append(float(number.score.estimate))
+    known = {name: ends.constant for name, ends in COHERENCE.items() if np.isfinite(ends.constant)}
+    assert len(known.keys() & found.keys()) >= 9
+    for name in known.keys() & found.keys():
+        assert found[name] == pytest.approx([known[name]] * len(found[name]), abs=1e-9), name
 
 
 def test_what_could_not_be_judged_is_said_once_for_all_methods() -> None:
     few = items_responding([1.0, 1.0], [1.0, 1.0], ["a", "b"])
     gate = belief_gate(coverage={"": [0.9] * 5}, responding=few)
-    judged = [Verdict(name, list(gate.conditions.values()), withheld=gate.withheld) for name in ("a", "b", "c")]
-    lead = Lead(judged, [], fixed=("coverage", "items that respond"))
-    said = "Not judged of a, b and c: items that respond (2 items have a slope of their own, and 5 are needed)."
-    assert lead.when.endswith(f"All have to hold. {said}")
+    alike = [Verdict(name, list(gate.conditions.values()), withheld=gate.withheld) for name in ("a", "b", "c")]
+    lead = Lead(alike, [], fixed=("coverage", "items that respond"))
+    said = "Not judged of a, b and c: items that respond (2 items can tell, and 5 are needed)."
+    assert lead.when.endswith(f"All of a verdict have to hold. {said}")
     assert lead.when in lead.lines

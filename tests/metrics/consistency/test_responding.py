@@ -7,6 +7,7 @@ import pytest
 from scipy.special import expit, log_softmax, logit
 from scipy.stats import binomtest
 
+from doxascope.experiments.materials.questions import urns
 from doxascope.experiments.synthetic.agents.testimony import Partly
 from doxascope.metrics import (
     Resampling,
@@ -15,16 +16,16 @@ from doxascope.metrics import (
     evidence_slope,
     items_responding,
     readout_gate,
+    responds,
 )
 from doxascope.metrics.inference.means import share_difference
 
 
 def judged(agent: Partly, items: int, seed: int) -> tuple[bool, bool]:
-    """Whether the gate passes by the slope alone, and with the share of items."""
+    """Whether it is shown to respond by the pooled slope, and by the share of items."""
     shown = agent.sample(items, seed)
     slope = evidence_slope(*shown, how=Resampling(draws=100))
-    most = evidence_responding(*shown)
-    return belief_gate(evidence=slope).passed, belief_gate(evidence=slope, responding=most).passed
+    return slope.ci_lo > 0, responds(responding=evidence_responding(*shown)).state == "responds"
 
 
 @pytest.mark.parametrize(("share", "noise"), [(0.1, 0.03), (0.25, 0.03), (0.33, 0.1), (0.45, 0.1), (0.5, 0.05)])
@@ -79,12 +80,62 @@ def test_items_without_evidence_of_their_own_are_left_out_and_too_few_are_not_ju
     assert (found.share, found.n_clusters, found.n_dropped) == (1, 6, 4)
     assert found.reasons == {"too little evidence": 4}
     few = items_responding(evidence[8:], evidence[8:], items[8:])
-    assert few.withheld == "4 items have a slope of their own, and 5 are needed"
+    assert few.withheld == "4 items can tell, and 5 are needed"
     gate = belief_gate(coverage={"": [0.9]}, responding=few)
-    assert gate.passed
+    assert (gate.readable, gate.responds) == ("readable", "not tested")
     assert gate.withheld == {"items that respond": few.withheld}
     one_level = evidence_responding([0.2, 0.8, 0.5], [0.2, 0.8, 0.5], ["a", "b", "c"])
     assert (one_level.status, one_level.n_clusters) == ("too_few_items", 0)
+
+
+def urn_readers(
+    n: int, draws: int, noise: float, seed: int, *, turned: float = 0.0, slope: float = 1.0
+) -> tuple[Any, Any, Any]:
+    """Noisy readings in log-odds of the known posteriors of urns, the evidence of a share turned round."""
+    truth = np.array([urn.posterior for urn in urns(n, draws, seed)])
+    rng = np.random.default_rng(seed + 1)
+    odds, side = logit(truth), np.where(rng.permutation(n) < round(turned * n), -slope, slope)[:, None]
+    mean = odds.mean(axis=1, keepdims=True)
+    belief = expit(mean + side * (odds - mean) + noise * rng.standard_normal(odds.shape))
+    return belief.ravel(), truth.ravel(), np.repeat(np.arange(n), draws + 1)
+
+
+@pytest.mark.parametrize(("n", "draws", "noise"), [(20, 6, 0.6), (40, 8, 1.0), (20, 6, 0.1)])
+def test_honest_readers_of_urns_respond_though_each_reading_is_noisy(n: int, draws: int, noise: float) -> None:
+    states = [
+        [
+            responds(responding=evidence_responding(*urn_readers(n, draws, noise, seed, turned=turned))).state
+            for seed in range(100)
+        ]
+        for turned in (0.0, 0.2)
+    ]
+    assert states[0].count("responds") >= 93
+    assert states[1].count("responds") <= 5
+    ignores = [
+        responds(responding=evidence_responding(*urn_readers(n, draws, noise, seed, slope=0.0))).state
+        for seed in range(100)
+    ]
+    assert ignores.count("responds") == 0
+    assert ignores.count("does not respond") >= 50
+
+
+def test_which_items_are_too_noisy_is_told_by_what_their_lines_leave_and_by_nothing_else() -> None:
+    """Recomputed with a fit per item; of a turned belief the same items are left out."""
+    belief, truth, items = urn_readers(15, 6, 0.8, 3)
+    found = evidence_responding(belief, truth, items)
+    fits = [np.polyfit(logit(truth[items == i]), logit(belief[items == i]), 1, full=True) for i in range(15)]
+    left = np.array([fit[1][0] for fit in fits])
+    spread = np.array([((logit(t) - logit(t).mean()) ** 2).sum() for t in (truth[items == i] for i in range(15))])
+    variance = (left + 4 * left.sum() / (15 * 5)) / (5 + 4)
+    shares = [np.polyfit(truth[items == i], belief[items == i], 1, full=True)[1][0] for i in range(15)]
+    own = np.array([((t - t.mean()) ** 2).sum() for t in (truth[items == i] for i in range(15))])
+    of_shares = (np.array(shares) + 4 * np.sum(shares) / (15 * 5)) / (5 + 4)
+    clear = (spread >= 4 * variance) | (own >= 4 * of_shares)
+    told = np.array([(t - t.mean()) @ (t - t.mean()) for t in (truth[items == i] for i in range(15))]) / 7
+    assert found.n_clusters == (clear & (told >= told.mean() / 16)).sum()
+    assert 0 < found.n_clusters < 15
+    turned = evidence_responding(1 - belief, truth, items)
+    assert (turned.n_clusters, turned.follow, turned.turn) == (found.n_clusters, found.turn, found.follow)
 
 
 def test_a_constant_belief_does_not_respond() -> None:

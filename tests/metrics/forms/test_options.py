@@ -17,7 +17,7 @@ Write = Callable[..., Path]
 Estimates = Callable[..., dict[str, Any]]
 Beside = Callable[..., Mapping[str, str]]
 PRODUCT = "product of the two shares, over that of their means"
-SHARE = "largest change of the rejected option's share"
+SHARE = "least share of items whose rejected option is given up"
 
 
 @pytest.mark.parametrize("k", [2, 4, 5])
@@ -47,7 +47,7 @@ def test_a_rejection_among_any_number_of_options(
     scored = score_table(path)
     found = estimates(scored, "exact/free" if form == "table" else "")
     assert found[PRODUCT].estimate == pytest.approx(4 / 3)
-    assert found[SHARE].estimate == pytest.approx(-1 / 4)
+    assert list(found[SHARE].withheld) == ["below a mention", "rejected halves"]  # of two items
     assert "consistency" not in found
     assert scored.skipped["consistency"] == "needs three options, of which two remain"
     with pytest.raises(UserError, match="consistency-kappa needs three options"):
@@ -63,15 +63,17 @@ def test_three_options_have_the_association_and_the_gate_too(
     assert found[PRODUCT].status == "constant"
     assert beside(scored, PRODUCT)["mean share before, after"] == "0.600, 0.200"
     assert found["consistency"].estimate == pytest.approx(1)
-    assert beside(scored, SHARE)["gate:"] == "ok"
+    assert beside(scored, SHARE)["verdicts:"] == "readable; not shown"  # no mention was asked for
+    assert found[SHARE].share == 1
     gaining = score_table(table(*(line.replace("3,1,6,6,2,2", "6,2,2,3,1,6") for line in lines)), "competence")
-    assert beside(gaining, SHARE)["gate:"] == "not a belief measurement"
+    assert beside(gaining, SHARE)["verdicts:"] == "readable; does not respond"
     assert "averaged over templates" in beside(gaining, SHARE)
     # Where templates are told apart, none may be left out of the average, and a mere mention may not do as much.
     head, row, *_ = lines
     spared = f"{head},template,mentioned_a,mentioned_b,mentioned_c"
     told = beside(score_table(table(spared, *[f"{row},x,6,2,2", f"{row},y,3,1,6"] * 12), "competence"), SHARE)
-    assert [name for name in told if name.startswith("rejected")] == ["rejected below mentioned[x]"]
+    assert [name for name in told if "[" in name] == ["below a mention[x]"]
+    assert told["verdicts:"] == "readable; does not respond"
 
 
 @pytest.mark.parametrize("k", [2, 3, 5])
@@ -122,7 +124,9 @@ def test_share_of_the_rejected_option_is_that_of_the_options_alone(table: Write,
     found = estimates(score_table(path))
     shares = np.array([[0.4, 0.1], [0.8, 0.5]])
     assert found[PRODUCT].estimate == pytest.approx((shares[:, 0] @ shares[:, 1] / 2) / np.prod(shares.mean(axis=0)))
-    assert found[SHARE].estimate == pytest.approx(((0.1 - 0.4) + (0.5 - 0.8)) / 2)
+    many = table("prior_a,prior_b,posterior_a,posterior_b,rejected", *["0.3,0.2,0.9,0.1,b", "0.2,0.8,0.5,0.5,b"] * 5)
+    given_up = estimates(score_table(many))[SHARE]  # .4 to .1 is less than half; .8 to .5 is not
+    assert (given_up.share, given_up.n_clusters) == (0.5, 10)
 
 
 def test_a_rejection_that_counts_no_option_is_refused(tmp_path: Path) -> None:

@@ -14,7 +14,7 @@ from doxascope.experiments.compare import compare
 from doxascope.experiments.compare.page import page
 from doxascope.experiments.materials.choices.forms import rotated
 from doxascope.experiments.report.terminal import to_text
-from doxascope.metrics import belief_gate
+from doxascope.metrics import readable
 from doxascope.metrics.claims import verdicts
 from doxascope.metrics.contract import Resampling
 from doxascope.metrics.decision.forecast_metrics import by_place, option_order_lines
@@ -49,14 +49,14 @@ def mixed(first: float, sure: float, n: int = 100) -> Multiclass:
     return read([by_content if i % 10 == 0 else by_place for i in range(n)])
 
 
-def judged(sample: Multiclass, **settings: Any) -> tuple[str, ...]:
-    return belief_gate(coverage={"options": [0.9]}, order=by_place(sample, Resampling()), **settings).failures
+def judged(sample: Multiclass, **settings: Any) -> str:
+    return readable(coverage={"options": [0.9]}, order=by_place(sample, Resampling()), **settings).state
 
 
 def test_who_answers_by_place_fails_and_who_answers_by_content_passes() -> None:
-    assert judged(planted(place=2, taste=0.1)) == ("order of the options",)
-    assert judged(planted(place=0.1, taste=2)) == ()
-    assert judged(planted(place=0, taste=1), max_order=0) == ("order of the options",)
+    assert judged(planted(place=2, taste=0.1)) == "unreadable"
+    assert judged(planted(place=0.1, taste=2)) == "readable"
+    assert judged(planted(place=0, taste=1), max_order=0) == "not shown"
 
 
 def test_few_sure_questions_do_not_hide_many_that_are_answered_by_place() -> None:
@@ -67,15 +67,15 @@ def test_few_sure_questions_do_not_hide_many_that_are_answered_by_place() -> Non
     assert share.ci_hi < 0.5
     found = by_place(sample, Resampling())
     assert (found.mean, found.n_rows) == (0.9, 100)
-    assert judged(sample) == ("order of the options",)
+    assert judged(sample) == "unreadable"
 
 
 def test_to_be_undecided_is_a_belief_and_to_be_undecided_by_place_alone_is_not() -> None:
     """Near 1/k no order moves a belief far, whatever makes up the little by which options differ."""
-    assert judged(mixed(first=0.28, sure=1.0)) == ()
-    assert judged(mixed(first=0.28, sure=0.28)) == ()
-    assert judged(planted(place=0.05, taste=0.001)) == ()
-    assert judged(mixed(first=0.35, sure=1.0)) == ("order of the options",)
+    assert judged(mixed(first=0.28, sure=1.0)) == "readable"
+    assert judged(mixed(first=0.28, sure=0.28)) == "readable"
+    assert judged(planted(place=0.05, taste=0.001)) == "readable"
+    assert judged(mixed(first=0.35, sure=1.0)) == "unreadable"
 
 
 def test_what_was_read_in_one_order_is_not_counted() -> None:
@@ -85,10 +85,10 @@ def test_what_was_read_in_one_order_is_not_counted() -> None:
     assert (by_place(alone, Resampling()).n_rows, by_place(alone, Resampling()).n_dropped) == (50, 50)
 
 
-def test_an_interval_that_is_not_known_does_not_hold() -> None:
+def test_an_interval_that_is_not_known_shows_nothing() -> None:
     for n in (1, 2, 9):
-        assert judged(planted(place=0.01, taste=9, n=n)) == ("order of the options",)
-    assert judged(planted(place=0.01, taste=9, n=10)) == ()
+        assert judged(planted(place=0.01, taste=9, n=n)) == "not shown"
+    assert judged(planted(place=0.01, taste=9, n=10)) == "readable"
 
 
 def test_orders_are_judged_where_they_were_rotated(tiny_for: Callable[[str], Path]) -> None:
@@ -97,6 +97,10 @@ def test_orders_are_judged_where_they_were_rotated(tiny_for: Callable[[str], Pat
         found: Any = lm.ask(ROWS, "letters", orders="latin", max_by_place=0.3)
     (without,), (verdict,) = verdicts(plain.numbers), verdicts(found.numbers)
     assert [one.name for one in without.conditions] == ["coverage"]
+    assert without.withheld["order of the options"] == "one order was asked, by `orders`"
+    assert without.readable != "readable"  # what was not tested is not affirmed
+    assert "not tested" in without.sentence
+    assert "order of the options" not in verdict.withheld
     assert [one.name for one in verdict.conditions] == ["coverage", "order of the options"]
     (share,) = (one.score for one in found.numbers if one.metric == "by_place")
     condition = verdict.conditions[1]

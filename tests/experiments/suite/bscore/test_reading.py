@@ -211,5 +211,5 @@ def test_a_run_that_was_killed_ends_with_the_same_bytes(
         assert (whole.path / name).read_bytes() == (again / name).read_bytes()
     assert all(len(said.get("prompt", "")) == 16 for said in whole.said())
     page = (whole.path / "report.html").read_text()
-    assert "This is not a belief measurement" in page
+    assert "The three verdicts" in page
     assert "Does it settle? words" in page

@@ -13,6 +13,7 @@ from doxascope.experiments.run.config import load_config
 from doxascope.experiments.run.experiment import Experiment
 from doxascope.experiments.run.scores import score_run
 from doxascope.experiments.suite.consistency import ConsistencyConfig, instances
+from doxascope.experiments.suite.consistency.ask import CONTROLS
 from doxascope.experiments.suite.consistency.page import gallery
 from doxascope.metrics import belief_table, exclusion_bounds
 from doxascope.metrics.claims import verdicts
@@ -101,9 +102,21 @@ def test_one_prior_and_nine_posteriors_for_each_method(setup: tuple[Experiment, 
     experiment, config = setup
     item = experiment.items(config)[0]
     asked = experiment.questions(config, item)
-    assert len({q.readout_id for q in asked}) == len(asked) == 30 + 27 + 12 + 3
+    assert len({q.readout_id for q in asked}) == len(asked) == 30 + 3 * 27 + 12 + 3
+    controls = [q for q in asked if q.scenario == "mention"]
     asked = [q for q in asked if q.scenario in ("prior", "posterior")]
     words = item.content["words"]
+    replies: dict[str, set[str]] = {}
+    for q in controls:  # the same question, and a reply that does not answer it
+        real = next(p for p in asked if q.readout_id.startswith(p.readout_id.rpartition("/")[0] + "-"))
+        assert q.conversation[1]["content"].startswith(real.conversation[1]["content"])
+        replies.setdefault(q.conditions["control"], set()).add(q.conversation[2]["content"])
+        assert ("played" in q.conversation[1]["content"]) == (q.conditions["control"] != "hedge")
+    assert replies == {
+        "hedge": {"I would rather not say yet."},
+        "yes to another question": {"Yes."},
+        "no to another question": {"No."},
+    }
     for method in ("free", "prefill", "letters"):
         mine = [q for q in asked if q.method == method]
         assert [q.scenario for q in mine] == ["prior"] + ["posterior"] * 9
@@ -167,26 +180,29 @@ def believer(eliminates: float, copies: float) -> Callable[[str, dict[str, Any]]
     [
         (6.0, 0.0, ()),
         (6.0, 0.25, ()),
-        (0.0, 0.0, ("rejected falls[reject]", "rejected falls[narrow]")),
-        *((0.0, copies, ("rejected falls[reject]",)) for copies in (0.25, 0.5, 1.0, 2.0)),
-        *((0.0, -copies, ("rejected below mentioned[reject]", "rejected falls[narrow]")) for copies in (0.25, 2.0)),
+        (0.0, 0.0, ("rejected halves[reject]", "rejected halves[narrow]")),
+        *((0.0, copies, ("rejected halves[reject]",)) for copies in (0.25, 0.5, 1.0, 2.0)),
+        *((0.0, -copies, ("below a mention[reject, hedge]", "rejected halves[narrow]")) for copies in (0.25, 2.0)),
     ],
 )
-def test_the_gate_passes_who_eliminates_and_no_copier(
+def test_who_eliminates_responds_and_no_copier_does(
     setup: tuple[Experiment, ConsistencyConfig], eliminates: float, copies: float, failing: tuple[str, ...]
 ) -> None:
     experiment, config = setup
     agent = believer(eliminates, copies)
     table = table_of(setup, agent, spared=agent)
-    judged = verdicts(score_run(experiment, config, table))
+    judged = verdicts(score_run(experiment, config, table), config.registered)
     assert [one.method for one in judged] == ["free", "prefill", "letters"]
     for one in judged:
-        labels = [condition.label for condition in one.failures]
-        assert one.passed == (not failing)
+        labels = [condition.label for condition in one.conditions if condition.state == "fails"]
+        assert one.readable == "readable"  # whether it responds has no part in that
+        assert one.responds == ("does not respond" if failing else "responds")
         assert set(failing) <= set(labels)
-        assert {condition.part for condition in one.conditions if condition.part} == {
-            *("reject", "narrow"), *("before", "after")
-        }  # fmt: skip
+        assert one.coherent is not None
+        assert (one.coherent.metric, one.coherent.target) == ("kappa_word", 1)
+        assert {condition.part for condition in one.conditions if condition.name == "below a mention"} == {
+            f"{template}, {control}" for template in ("reject", "narrow") for control in CONTROLS
+        }
 
 
 def test_every_instance_can_be_looked_at_or_the_page_says_which_ones(

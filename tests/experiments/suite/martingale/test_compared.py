@@ -18,6 +18,7 @@ from doxascope.experiments.report.html import to_html
 from doxascope.experiments.report.record import to_json
 from doxascope.experiments.run.folder import RunFolder
 from doxascope.experiments.synthetic.agents import Anchored, Bayesian
+from doxascope.metrics.claims import BEHAVIOUR
 
 N = 120
 PULL = 0.4
@@ -144,20 +145,35 @@ def test_what_cannot_be_compared_is_refused_in_a_line(stored: Stored, gated: Any
     assert "give each its counterpart" in refused(first.path, tmp_path / "t.csv")
 
 
-def test_what_fails_its_gate_is_shown_and_enters_no_family(stored: Stored, gated: Any) -> None:
+def test_what_cannot_be_read_is_shown_and_enters_no_family_but_for_what_it_does(stored: Stored, gated: Any) -> None:
     fair, pulled = Bayesian().sample(N, 0), Anchored(pull=PULL).sample(N, 0)
     knows = stored(gated({"words": [fair.read]}, fair.outcome), "fair")
-    deaf = stored(gated({"words": [pulled.read]}, pulled.outcome, knows=False), "deaf")
-    found = compare([knows.path, deaf.path])
-    assert (found.confirmed, found.explored) == ([], [])
+    table = gated({"words": [pulled.read]}, pulled.outcome)
+    mute = stored(table.assign(coverage=np.where(table["prob"].isna(), table["coverage"], 0.1)), "mute")
+    found = compare([knows.path, mute.path])
+    assert {one.pair.metric for one in (*found.confirmed, *found.explored)} <= BEHAVIOUR
     record = next(one for one in found.struck if one.pair.metric == "M")
     assert record.finding == "struck out"
-    assert record.struck == "exact/words, deaf fails response to evidence, items that respond"
-    assert record.score.ci_lo < PULL < record.score.ci_hi
+    assert record.struck == "exact/words, mute fails coverage"
     assert np.isnan(record.score.p_adjusted)
     told = to_html(page(found, {}))
     assert "<s>" in told
-    assert "not a belief measurement" in told
+    assert "unreadable" in told
+
+
+def test_who_does_not_respond_is_compared_and_may_lose_but_not_win(stored: Stored, gated: Any) -> None:
+    fair, pulled = Bayesian().sample(N, 0), Anchored(pull=PULL).sample(N, 0)
+    for better, worse, finding in ((True, False, "differ"), (False, True, "no win")):
+        one = stored(gated({"words": [fair.read]}, fair.outcome, knows=better), f"fair{better}")
+        two = stored(gated({"words": [pulled.read]}, pulled.outcome, knows=worse), f"pulled{better}")
+        found = compare([one.path, two.path], metrics=["M"])
+        (record,) = found.confirmed
+        assert found.struck == []
+        assert record.score.p_adjusted < 0.05
+        assert record.finding == finding
+        idle = f"exact/words, {'pulled' if better else 'fair'}{better}"
+        assert record.named == f"{idle} does not respond, and may lose here but not win"
+        assert record.named in to_html(page(found, {}))
 
 
 def test_prompts_are_compared_though_they_cannot_be_scored_together(stored: Stored, gated: Any) -> None:

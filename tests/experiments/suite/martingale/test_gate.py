@@ -20,13 +20,14 @@ def test_a_run_reads_the_urns_of_its_gate_and_nothing_else_of_them(
     urns = readings(beliefs, of_gate=True)
     assert set(urns["item"]) == {"gate-0000", "gate-0001"}
     assert set(urns["kind"]) == {"exact", "verbal"}
-    assert urns.groupby(["item", "method"])["truth"].nunique().eq(3).all()  # at the start and after two draws
+    assert urns.groupby(["item", "method"])["truth"].nunique().eq(7).all()  # at the start and after six draws
     assert not set(readings(beliefs)["item"]) & set(urns["item"])
     scores = json.loads((folder.path / "scores.json").read_text())["scores"]
-    gates = {
-        row["kind"]: row["details"]["conditions"]["response to evidence"] for row in scores if row["metric"] == "gate"
-    }
-    assert gates["exact"]["n_clusters"] == 2
-    assert not gates["verbal"]["held"]  # a random model writes no number
+    gates = {row["kind"]: row["details"] for row in scores if row["metric"] == "gate"}
+    assert gates["exact"]["withheld"] == {"items that respond": "1 items can tell, and 5 are needed"}
+    assert gates["exact"]["responds"] == gates["verbal"]["responds"] == "not tested"
+    assert gates["verbal"]["readable"] == "unreadable"  # a random model writes no number
+    slopes = {row["kind"]: row for row in scores if row["metric"] == "urn_slope"}
+    assert slopes["exact"]["n_clusters"] == 2
     assert not [row for row in scores if "gate" in row["subset"]]
     assert "gate-0000" not in (folder.path / "report.html").read_text()

@@ -40,7 +40,7 @@ ONE = {"background": "A cat sits on a mat.", "x": "the cat will stay.", "not_x":
         ("wording.agent=So says {who}.", "'who' is not one of {name} {claim}"),
         ("names=[]", "names"),
         ("argument=true", ""),
-        ("gate.complement=2", "gate.complement"),
+        ("gate.parsed=2", "gate.parsed"),
     ],
 )
 def test_settings(configured: Configured, change: str, message: str) -> None:

@@ -127,20 +127,16 @@ def test_one_who_neglects_the_evidence_is_beyond_the_floor(
     assert by_name(numbers_of(made, table))["beyond_floor", "yes-no", "single readings"].ci_lo > 0.05
 
 
-def test_beliefs_that_follow_the_truth_pass_the_gate_and_a_yes_sayer_does_not(
+def test_beliefs_that_follow_the_truth_respond_and_a_yes_sayer_does_not(
     numbers: list[Number], of_worlds: Any, planted: Callable[..., pd.DataFrame]
 ) -> None:
-    assert {one.method for one in verdicts(numbers) if one.passed} == {one.method for one in verdicts(numbers)}
+    assert {(one.readable, one.responds) for one in verdicts(numbers)} == {("readable", "responds")}
     made = of_worlds(12)
     table = planted(made, {("exact", "yes-no"): Listener()})
     table = table.assign(prob=np.where(table["option_index"] == 0, 0.9, 0.1))
     (verdict,) = verdicts(numbers_of(made, table))
-    assert not verdict.passed
-    assert {one.name for one in verdict.failures} == {
-        "complement coherence",
-        "response to evidence",
-        "items that respond",
-    }
+    assert (verdict.readable, verdict.responds) == ("readable", "does not respond")
+    assert verdict.unresponsive == "items that respond"
 
 
 def test_numbers_of_the_table_are_those_of_the_metrics(of_worlds: Any, planted: Callable[..., pd.DataFrame]) -> None:

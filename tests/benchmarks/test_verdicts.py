@@ -1,0 +1,53 @@
+"""Models that are simulated from published figures have these figures, and get the verdicts that were expected."""
+
+import numpy as np
+import pytest
+from scipy.special import xlogy
+
+from doxascope.benchmarks.calibration import verdicts
+from doxascope.benchmarks.calibration.published import REJECTED, TEMPLATE, TEMPLATES, _figures, model, model_names
+from doxascope.benchmarks.calibration.verdicts import EXPECTED, Agent, agents, consistency, read_table, rows_of
+
+TRIPLES = 3000
+
+
+@pytest.mark.parametrize("number", [0, 5, 13])
+def test_a_simulated_model_has_the_figures_of_the_tables(number: int) -> None:
+    """Of what is read of its samples: entropies, consistency, the rejected word's share of all answers, and errors."""
+    row = _figures()[number]
+    read = model(number).sample(TRIPLES, np.random.default_rng(7))
+    kept = consistency(read)
+    assert 1 - read.before.mean() == pytest.approx(float(row["error_prior"]), abs=0.02)
+    for name in TEMPLATES:
+        at = name == TEMPLATE
+        gone = np.take_along_axis(read.post, REJECTED[None, :, None], axis=2)[:, at, 0]
+        assert np.nanmean(kept[:, at]) == pytest.approx(float(row[f"c2_{name}"]), abs=0.015)
+        assert np.nanmean(gone * read.after[:, at]) == pytest.approx(float(row[f"invalid_{name}"]), abs=0.02)
+        pairs = np.sort(np.delete(read.prior, 2, axis=1), axis=1)
+        share = pairs[:, 0] / pairs.sum(axis=1)
+        entropy = -(xlogy(share, share) + xlogy(1 - share, 1 - share)) / np.log(2)
+        assert np.nanmean(entropy) == pytest.approx(float(row["entropy_prior"]), abs=0.03)
+
+
+def test_what_is_expected_is_written_down_of_every_agent_and_follows_from_its_true_values() -> None:
+    told = {row["agent"]: row for row in read_table(EXPECTED)}
+    assert [agent.name for agent in agents()] == list(told)
+    assert set(model_names()) <= set(told)
+    for row in told.values():
+        assert row["responds"] == ("responds" if float(row["net_share"]) > 0.5 else "does not respond")
+        assert row["readable"] == ("readable" if float(row["coverage"]) >= 0.5 else "unreadable")
+        assert row["coherent"] == ("coherent" if 1 - float(row["c2"]) < verdicts.MARGIN else "incoherent")
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["Llama 3.1 70B", "Qwen2.5 32B", "Qwen2.5 3B", "half of the triples, the others stand", "weak, 0.5 nat everywhere",
+     "copier, 2 nat, half after a hedge", "reads the place", "flattens with length", "leaks in 2.0% of the triples"],
+)  # fmt: skip
+def test_the_expected_verdict_comes_at_a_hundred_triples(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(verdicts, "SIZES", (100,))
+    agent: Agent = next(one for one in agents() if one.name == name)
+    (row,) = rows_of(agent, next(one for one in read_table(EXPECTED) if one["agent"] == name), 20)
+    assert float(row["responds_as_expected"]) >= 0.9
+    assert float(row["responds_opposite"]) == 0
+    assert float(row["readable_as_expected"]) == 1
