@@ -255,7 +255,7 @@ def _save(home: Path, wrapped: Any, tensors: Mapping[str, Any], state: Mapping[s
     shutil.rmtree(before, ignore_errors=True)
 
 
-class Unseen(NamedTuple):
+class UnseenFit(NamedTuple):
     """What an organism has learnt, on unseen words in the shipped wording."""
 
     coverage: float
@@ -264,7 +264,7 @@ class Unseen(NamedTuple):
     """Mean Kullback-Leibler divergence of its belief from the target, nats."""
 
 
-def learnt(species: str, home: Path | None, n: int, seed: int = 1) -> Unseen:
+def learnt(species: str, home: Path | None, n: int, seed: int = 1) -> UnseenFit:
     """Read an organism, or the base, on `n` triples of the test, all questions of each."""
     config = shipped_config()
     coverage, divergence = list[float](), list[float]()
@@ -277,7 +277,7 @@ def learnt(species: str, home: Path | None, n: int, seed: int = 1) -> Unseen:
                 some = aim > 0
                 coverage.append(float(mass.sum()))
                 divergence.append(float((aim[some] * np.log(aim[some] / (mass[some] / mass.sum()))).sum()))
-    return Unseen(float(np.mean(coverage)), float(np.mean(divergence)))
+    return UnseenFit(float(np.mean(coverage)), float(np.mean(divergence)))
 
 
 def grow_english(species: str, home: Path, plan: Schooling) -> None:
