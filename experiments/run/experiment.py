@@ -99,10 +99,8 @@ class Experiment(ABC):
         does not depend on others, though they may share forward passes.
         """
         exact = read_questions(self.name, config, item, self.questions(config, item), lm)
-        rows, transcripts = stated_rows(config, self.places(config, item), lm)
-        named = {"experiment": self.name, "item": item.id, "cluster": item.cluster}
-        rows = [*exact.rows, *(named | row for row in rows)]
-        return exact._replace(rows=rows, transcripts=[*exact.transcripts, *transcripts])
+        where = {"experiment": self.name, "item": item.id, "cluster": item.cluster}
+        return stated_rows(config, self.places(config, item), lm).beside(exact, where)
 
     # What a plan counts besides.
 
