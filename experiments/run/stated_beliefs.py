@@ -8,13 +8,13 @@ from functools import lru_cache
 from typing import Any, NamedTuple
 
 from ...base.errors import UserError
-from ...hooks.backends.captures import Captured, join_captures
+from ...hooks.backends.captures import Captured, CapturePlan, join_captures
 from ...hooks.exact.queries import PromptReader, Query
 from ...hooks.generation.sampling import Sampling
 from ...hooks.lm import LanguageModel, open_model
 from ...hooks.model.spec import ModelSpec
 from ...hooks.prompts.chat import Conversation, Message
-from ...hooks.prompts.places import LAST, Positions
+from ...hooks.prompts.places import LAST, Position, Positions
 from ...hooks.verbal.number_distributions import read_numbers
 from ...hooks.verbal.number_formats import FORMATS, UNIT, NumberFormat
 from ...hooks.verbal.stated_beliefs import (
@@ -48,13 +48,24 @@ class BeliefPlace:
     thought: tuple[int, ...] = ()
     """The tokens of a think block so far, which follow the question."""
     positions: Positions = field(default_factory=dict)
-    """Where a capture reads besides `number`, the place where the number begins."""
+    """Where a capture reads besides `before-question` and `number`, where the number begins."""
     halves: bool = True
     """Whether sampled answers are two readings of half of them each, whose noise is independent."""
 
     def columns(self, **condition: object) -> dict[str, Any]:
         """The columns of the belief table that say where a row was read, and under which further condition."""
         return {"scenario": self.scenario, "step": self.step, **self.conditions, **condition}
+
+
+def before_question(context: Conversation, thought: Sequence[int] = ()) -> Position:
+    """The end of what stands before a question that is added to a conversation: to its last turn, if that is a user's,
+    or as a turn of its own; or the end of a thought.
+    """
+    if thought:
+        return Position(at="thought")
+    if context[-1]["role"] != "user":
+        return Position(message=-2)
+    return Position(message=-1, text=context[-1]["content"].strip(), occurrence=0)
 
 
 # What the model says at each place: numbers exactly, the likeliest answer, sampled answers.
@@ -76,7 +87,7 @@ class AskedNumbers(NamedTuple):
 def planned_numbers(config: RunConfig, places: Sequence[BeliefPlace], reader: PromptReader) -> list[list[Query]]:
     """The queries of each tree in which `stated_rows` reads numbers exactly; of a format of several, the first ones."""
     return [
-        [question.query(reader) for asked in _asked(name, places, reader, False) for question in asked.questions]
+        [question.query(reader) for asked in _asked(name, places, reader) for question in asked.questions]
         for name in config.stated.numbers
     ]
 
@@ -116,7 +127,7 @@ def stated_rows(config: RunConfig, places: Sequence[BeliefPlace], lm: LanguageMo
     """What is stated at these places in all formats that `config.stated` asks for."""
     plan, found = config.stated, StatedRead([], [], [])
     for name in plan.formats if places else ():
-        asked = _asked(name, places, lm.reader, config.capture is not None)
+        asked = _asked(name, places, lm.reader, config.capture)
         every = [question for one in asked for question in one.questions]
         answers: list[list[Answer]] = [[] for _ in every]
         longest = max(_longest(question.format) for question in every)
@@ -142,8 +153,19 @@ def stated_rows(config: RunConfig, places: Sequence[BeliefPlace], lm: LanguageMo
     return found
 
 
-def _asked(name: str, places: Sequence[BeliefPlace], reader: PromptReader, captured: bool) -> list[OptionNumbers]:
-    """The questions for numbers in a format, at each place; with positions, if these are captured."""
+def _asked(
+    name: str, places: Sequence[BeliefPlace], reader: PromptReader, capture: CapturePlan | None = None
+) -> list[OptionNumbers]:
+    """The questions for numbers in a format, at each place; with the positions that are captured, those of the plan or,
+    if it names none, of the place.
+    """
+
+    def positions(place: BeliefPlace) -> Positions:
+        if capture is None or capture.positions is not None:
+            return (capture and capture.positions) or {}
+        before = {"before-question": before_question(place.context, place.thought)}
+        return {**before, **place.positions, "number": LAST}
+
     return [
         ask_options(
             reader,
@@ -152,7 +174,7 @@ def _asked(name: str, places: Sequence[BeliefPlace], reader: PromptReader, captu
             FORMATS[name],
             place.options,
             thought=place.thought,
-            positions={**place.positions, "number": LAST} if captured else None,
+            positions=positions(place),
         )
         for place in places
     ]

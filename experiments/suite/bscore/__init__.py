@@ -55,6 +55,7 @@ class BScoreExperiment(Experiment):
     summary = "does an answer become rarer once the model has seen itself give it?"
     unit = "questions"
     headline = "top_b"
+    probed = "question"
     gate = (COVERAGE, EASY)
     config_type = BScoreConfig
     inner = INNER

@@ -95,6 +95,7 @@ class MethodView:
     base: str
     """The method of the settings."""
     asked: Sequence[Asked]
+    kind: str = "exact"
 
     @property
     def held(self) -> list[Asked]:
@@ -110,7 +111,17 @@ def clusters(asked: Sequence[Asked]) -> Any:
 
 def views(config: BScoreConfig, beliefs: pd.DataFrame) -> list[MethodView]:
     """Every method of the settings, then each at the other temperatures."""
-    exact = beliefs[beliefs["kind"] == "exact"]
+    return _views(config, beliefs, beliefs[beliefs["kind"] == "exact"])
+
+
+def views_beside(config: BScoreConfig, beliefs: pd.DataFrame) -> list[MethodView]:
+    """What is stated of all options, and what a probe reads, in the same conversations."""
+    asked = beliefs["scenario"].isin((SINGLE, MULTI)) & beliefs["kind"].isin(("verbal", "probe"))
+    counted = (beliefs["estimate"] == SAMPLED) & (beliefs["of"].astype(str) == "") & beliefs["stated"].isna()
+    return _views(config, beliefs, beliefs[asked & ~counted])
+
+
+def _views(config: BScoreConfig, beliefs: pd.DataFrame, exact: pd.DataFrame) -> list[MethodView]:
     temperatures = conditions(exact, ["temperature"])["temperature"]
     at = ["" if pd.isna(temperature) else f" @T={temperature:g}" for temperature in temperatures]
     exact = exact.assign(view=exact["method"].astype(str) + at)
@@ -150,18 +161,19 @@ def view_of(
                 multi=prob[later.index].reshape(*shape, k),
                 order=later["order"].to_numpy(dtype=np.int64).reshape(shape),
                 answer=later["answer"].to_numpy(dtype=np.int64).reshape(shape),
-                coverage=afresh["coverage"].to_numpy(dtype=np.float64),
-                coverage_multi=later["coverage"].to_numpy(dtype=np.float64).reshape(shape),
+                coverage=afresh["coverage"].fillna(1.0).to_numpy(dtype=np.float64),
+                coverage_multi=later["coverage"].fillna(1.0).to_numpy(dtype=np.float64).reshape(shape),
                 counted=counted.get((str(item), f"{name} {SAMPLED}"), ()),
                 confidence=stated.get((str(item), name), {}),
             )
         )
-    return MethodView(name, str(rows["method"].iloc[0]), asked)
+    return MethodView(name, str(rows["method"].iloc[0]), asked, str(rows["kind"].iloc[0]))
 
 
 def _counted(beliefs: pd.DataFrame) -> dict[tuple[str, str], tuple[tuple[int, ...], ...]]:
     """(item, method of counted answers) -> the answers afresh, run by run."""
     rows = beliefs[(beliefs["option_index"] == 0) & (beliefs["estimate"] == SAMPLED)]
+    rows = rows[rows["answers"].notna()] if len(rows) else rows
     return {
         (str(item), str(method)): tuple(answers)
         for (item, method), answers in rows.groupby(["item", "method"], sort=False)["answers"]
@@ -204,6 +216,10 @@ def samples(config: BScoreConfig, beliefs: pd.DataFrame) -> Iterator[Sample]:
                     if name != LATER:
                         yield counted_answers(view, part, ", ".join(filter(None, (subset, name))) or ALL, turns.stop)
             yield from records(view, asked)
+    for view in views_beside(config, beliefs):
+        for subset, part in parts(view.held).items():
+            for name, turns in spans(config).items():
+                yield exact_answers(view, part, ", ".join(filter(None, (subset, name))) or ALL, turns)
 
 
 def parts(asked: Sequence[Asked]) -> dict[str, list[Asked]]:
@@ -225,7 +241,7 @@ def exact_answers(view: MethodView, asked: Sequence[Asked], subset: str, turns: 
     """
     both = [question.means(turns) for question in asked]
     return Answers(
-        kind="exact",
+        kind=view.kind,
         method=view.method,
         subset=subset,
         single=padded([fresh for fresh, _ in both]),

@@ -26,7 +26,7 @@ from ...materials.choices.sources import EASY
 from ...run.scores import gate, resampling
 from .config import CATEGORY as DISTRIBUTION
 from .config import BScoreConfig
-from .samples import GREEDY, NUMBERS, Asked, MethodView, clusters, parts, views
+from .samples import GREEDY, NUMBERS, Asked, MethodView, clusters, parts, views, views_beside
 
 
 def own_scores(config: BScoreConfig, beliefs: pd.DataFrame) -> Iterator[Number]:
@@ -48,6 +48,9 @@ def own_scores(config: BScoreConfig, beliefs: pd.DataFrame) -> Iterator[Number]:
         yield from _distances(make, view)
         if view.method == view.base:
             yield from _stated(make, view)
+    for view in views_beside(config, beliefs):
+        if view.held:
+            yield from _along(_Make(view.method, resampling(config), view.kind), view)
 
 
 SIGNED = ("above_chance", "top_b_turn")
@@ -60,9 +63,11 @@ class _Make:
 
     method: str
     how: Resampling
+    kind: str = "exact"
 
-    def number(self, metric: str, score: Score, subset: str = "", quantity: str = "", kind: str = "exact") -> Number:
-        named: dict[str, Any] = {"metric": metric, "method": self.method, "kind": kind, "subset": subset or ALL}
+    def number(self, metric: str, score: Score, subset: str = "", quantity: str = "", kind: str = "") -> Number:
+        about = {"kind": kind or self.kind, "subset": subset or ALL}
+        named: dict[str, Any] = {"metric": metric, "method": self.method, **about}
         if not score.ci_method and score.status == "ok":
             score = replace(score, ci_method=f"none: {score.n_clusters} clusters")
         return Number(score=score, quantity=quantity, **named)

@@ -89,6 +89,7 @@ class Truth(Experiment):
     summary = "is what is true held true, and what is false held false?"
     unit = "facts, each with all its statements"
     headline = "brier"
+    probed = "statement"
     gate = (COVERAGE, PARSED, EASY, COMPLEMENT)
     config_type = TruthConfig
 

@@ -79,7 +79,7 @@ def test_three_options_are_each_given_a_number_and_their_sum_is_kept(lm: Any, na
     alone = [read_numbers(lm, [ask_number(lm.reader, "r", context, form)], beam=8)[0].lines[0].mean for form in asked]
     np.testing.assert_allclose(exact["stated"][: len(alone)], alone, atol=1e-6)
     (kept,) = captured
-    assert set(kept.rows["position"]) == {"number"}
+    assert set(kept.rows["position"]) == {"before-question", "number"}
     assert set(kept.rows["readout_id"]) == {line["readout_id"] for line in said}
     greedy = beliefs[beliefs["method"] == f"{name} greedy"]
     assert (greedy["prob"].isna() == ~greedy["status"].isin(("ok", "low_coverage"))).all()
