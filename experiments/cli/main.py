@@ -110,9 +110,22 @@ def run(
         raise UserError("--shard is for jobs that share no more than a disk; leave it out with --executor ray")
     require_ray(executor, workers=workers, gpus_per_worker=gpus_per_worker, address=address)
     opened = ray_workers(workers, gpus_per_worker, address) if by_ray else one_here
+    every_kind = config.kinds == "all"
     folder = run_experiment(
-        experiment, config, out, verify=verify, shard=part, take_over=take_over, restored=restore, workers=opened
+        experiment,
+        config,
+        out,
+        verify=verify,
+        shard=part,
+        take_over=take_over,
+        restored=restore,
+        workers=opened,
+        scored=not every_kind,
     )
+    if every_kind and not folder.missing:
+        from ..probing.kinds import read_kinds
+
+        read_kinds(folder.path, allow_code)
     if folder.missing:
         echo(f"shard {shard} is read; {folder.missing} batches of other shards are missing in {folder.path}")
     elif not (folder.path / "scores.json").exists():

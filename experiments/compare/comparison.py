@@ -109,9 +109,10 @@ def pairs_between(sides: Sequence[Side], found: Measured) -> list[Pair]:
 
 
 def _failed(sides: Sequence[Side]) -> dict[str, str]:
-    """Name of a sample -> the conditions of its gate that fail."""
+    """Name of a sample -> the conditions of its gate that fail, or what its probe's card says."""
     several = len(sides) > 1
-    return {
+    doubted = {name: why for side in sides for name, why in side.doubted.items()}
+    return doubted | {
         sample_name(one.kind, one.method, side.label if several else ""): one.reason
         for side in sides
         for one in side.verdicts
@@ -128,7 +129,10 @@ def _require_common(sides: Sequence[Side], pairs: Sequence[Pair]) -> None:
     """Raise UserError for sides that have nothing in common."""
     first, last = sides[0], sides[-1]
     if not pairs and len(sides) == 1:
-        raise UserError(f"{first.path}: holds one kind of belief, and nothing to compare it with; give a second run")
+        why = "".join(f"; {name}: {reason}" for name, reason in first.refused.items())
+        raise UserError(
+            f"{first.path}: holds one kind of belief, and nothing to compare it with; give a second run{why}"
+        )
     if not pairs:
         raise UserError(f"{last.path}: has no kind and method of belief in common with {first.path}")
     for side in sides if len(sides) > 1 else ():

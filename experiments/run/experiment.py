@@ -64,6 +64,8 @@ class Experiment(ABC):
     """Settings in which runs that are scored together may differ, besides the model: those that do are factors."""
     choices: ClassVar[frozenset[str]] = frozenset()
     """Settings that choose the items and what is read of them, not what a reading means."""
+    probed: ClassVar[str] = "before-question"
+    """The position at which `kinds: all` reads what is held."""
     by_parts: ClassVar[bool] = False
     """Whether its numbers and page need no more of a belief table in memory than a part: then its `samples`,
     `own_scores` and `findings` take `BeliefParts`, too."""
