@@ -187,7 +187,7 @@ def option_targets(beliefs: pd.DataFrame, readout_ids: Sequence[str]) -> Floats 
     """[n, k] the exact belief in each option of these read-outs; None for two, and where they differ in number."""
     exact = beliefs[(beliefs["kind"] == "exact") & beliefs["readout_id"].astype(str).isin(set(readout_ids))]
     exact = exact.assign(readout_id=exact["readout_id"].astype(str))
-    wide = exact.pivot(index="readout_id", columns="option_index", values="prob").reindex(readout_ids)
+    wide = exact.pivot(index="readout_id", columns="option_index", values="prob").reindex([*readout_ids])
     values = wide.to_numpy(dtype=np.float64)
     return values if values.shape[1] > 2 and np.isfinite(values).all() else None
 

@@ -10,7 +10,7 @@ from typing import NamedTuple
 import numpy as np
 
 from ...base.errors import UserError
-from ...hooks.store.reader import FOLDER as STORE
+from ...hooks.store import ActivationStore
 from ...metrics import Resampling
 from ...metrics.contract import Floats
 from ...metrics.inference.means import cluster_mean
@@ -52,9 +52,10 @@ def read_kinds(run: Path, allow_code: tuple[Path, ...] = ()) -> None:
     """
     folder = RunFolder.open(run)
     experiment, config = stored_config(folder.config, allow_code)
-    if not (run / STORE).exists():
+    if config.capture is None:
         raise UserError(f"{run}: keeps no activations; run it with -o kinds=all or -o capture.layers=all")
-    rows = belief_rows(folder.beliefs(), _asked(folder))
+    stored = ActivationStore.open(run).rows(position=experiment.probed)
+    rows = belief_rows(folder.beliefs(), stored["readout_id"].tolist())
     left_out: dict[str, str] = {}
     for method, n_options in sorted({*zip(rows["method"], rows["n_options"].tolist(), strict=True)}):
         cell = Cell(str(method), int(n_options))
@@ -77,16 +78,9 @@ def read_kinds(run: Path, allow_code: tuple[Path, ...] = ()) -> None:
         report(folder, experiment, config)
 
 
-def _asked(folder: RunFolder) -> list[str]:
-    """The names of the read-outs that are exact."""
-    beliefs = folder.beliefs()
-    exact = beliefs[(beliefs["kind"] == "exact") & (beliefs["of"].astype(str) == "")]
-    return sorted(set(exact["readout_id"].astype(str)))
-
-
 def _name(cell: Cell) -> str:
     """Of a probe, which names files."""
-    return NO_NUMBER.sub("-", f"{NAME}-{cell.method}-{cell.n_options}")[:100]
+    return NO_NUMBER.sub("-", f"{NAME}-{cell.method[:60]}-{cell.n_options}")
 
 
 def _trained(loaded: Loaded, job: ProbeJob) -> Probe:

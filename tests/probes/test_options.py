@@ -57,7 +57,7 @@ def test_a_planted_distribution_is_read_off_groups_that_were_held_out(tmp_path: 
 
 
 def test_what_a_group_believes_has_no_part_in_how_it_is_read() -> None:
-    """Its target is changed beyond recognition, and its own reading stays as it was, to the last bit."""
+    """Its target is changed beyond recognition, and its own reading stays as it was, but for rounding."""
     data, prob = planted(20)
     place = RegisteredPlace(AT, "before the question")
     own = data.groups == "g3"
@@ -67,7 +67,7 @@ def test_what_a_group_believes_has_no_part_in_how_it_is_read() -> None:
     first, second = (
         train(each, place, header(12), PLAN, "held").beliefs(data.read(AT), data.groups) for each in (data, changed)
     )
-    np.testing.assert_array_equal(first[own], second[own])
+    np.testing.assert_allclose(first[own], second[own], atol=1e-12)
     assert np.abs(first[~own] - second[~own]).max() > 1e-6
 
 

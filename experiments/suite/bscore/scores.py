@@ -49,8 +49,9 @@ def own_scores(config: BScoreConfig, beliefs: pd.DataFrame) -> Iterator[Number]:
         if view.method == view.base:
             yield from _stated(make, view)
     for view in views_beside(config, beliefs):
-        if view.held:
-            yield from _along(_Make(view.method, resampling(config), view.kind), view)
+        said = [question for question in view.held if np.isfinite(question.adjusted).all()]
+        if said:
+            yield from _along(_Make(view.method, resampling(config), view.kind), replace(view, asked=said))
 
 
 SIGNED = ("above_chance", "top_b_turn")

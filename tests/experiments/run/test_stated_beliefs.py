@@ -28,6 +28,7 @@ class Asking(RunConfig):
     """Settings of an experiment that has only places."""
 
     reads_stated: ClassVar[bool] = True
+    reads_judges: ClassVar[bool] = True
 
 
 @pytest.fixture(scope="module")
