@@ -288,7 +288,8 @@ class ProbeBeliefs:
         doubted: list[str] = []
         for meta, table in applied(run.folder):
             early = meta.reading_site == "before the question"
-            scored = [*_probe_scores(run, table), *beside_asked(run, table, "probe", meta.name, trajectories=early)]
+            plain = _probe_scores(run, table) if meta.options == 2 else []
+            scored = [*plain, *beside_asked(run, table, "probe", meta.name, trajectories=early)]
             named = by_exact_method(meta, table, run.beliefs)
             scored += scored_beside(run.experiment, run.config, run.beliefs, named)
             known = {number.key for number in scored}

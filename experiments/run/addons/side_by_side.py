@@ -15,6 +15,8 @@ from ..scores import ScoredRun, resampling
 
 WORDS = {"verbal": "says", "judge": "is said to hold", "exact": "computes", "lens": "holds inside", "probe": "holds"}
 """Kind of belief -> what the model does with it, in the order in which a table has them."""
+NAMED = "/"
+"""Before the name of a probe, after that of the method whose exact beliefs it is of."""
 EXCESS = "stated_excess"
 MOST = 6
 """Numbers that a table shows beside the headline."""
@@ -42,7 +44,11 @@ def side_by_side(run: ScoredRun, numbers: Sequence[Number], doubted: Sequence[st
     """
     whole = {(one.kind, one.method, one.metric): one for one in numbers if one.subset == ALL and one.kind in WORDS}
     headline = run.experiment.headline
-    columns = [(kind, method) for kind, method, metric in whole if metric == headline]
+    columns = [
+        (kind, method)
+        for kind, method, metric in whole
+        if metric == headline and (kind != "probe" or NAMED in method)  # as the experiment scores it, not as a stranger
+    ]
     columns.sort(key=lambda column: list(WORDS).index(column[0]))
     if len({kind for kind, _ in columns}) < 2 or (run.config.kinds != "all" and "probe" not in dict(columns)):
         return []

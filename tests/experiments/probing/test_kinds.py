@@ -21,9 +21,19 @@ ONE_METHOD = {
         "fork={methods: [], hidden: ' {x}'}",
         "methods={letters: {reveal: 'A) {a} B) {b} C) {c}', labels: [A, B, C], forms: ['{option}']}}",
     ),
-    "bscore": ("items=2", "runs=2", "turns=3", "per_question=false", "confidence=null", "distributions={}"),
+    "bscore": (
+        *("items=4", "runs=2", "turns=2", "per_question=false", "confidence=null", "distributions={}"),
+        *("registered=null", "sources={own: {kind: yaml, file: QUESTIONS}}"),
+        "methods={words: {ask: '{question} {options}?', forms: ['{option}']}}",
+    ),
+    "ask": ("questions.file=QUESTIONS", "answers=[texts]", "orders=none"),
 }
-HEADLINES = {"consistency": ("kappa_word", "c2", "c3"), "bscore": ("top_b", "settles")}
+HEADLINES = {"consistency": ("kappa_word", "c2", "c3"), "bscore": ("top_b", "settles"), "ask": ("accuracy",)}
+QUESTIONS = "".join(
+    f"- {{topic: t{i}, category: easy, question: 'Which is {i}?', options: [a{i}, b{i}, c{i}], truth: b{i}}}\n"
+    for i in range(4)
+)
+EVERY = pytest.mark.parametrize("name", ["consistency", "bscore", "ask"])
 
 
 @pytest.fixture(scope="module")
@@ -33,7 +43,10 @@ def every_kind(tiny_for: Callable[[str], Path], tmp_path_factory: pytest.TempPat
     def make(name: str, out: Path | None = None) -> Path:
         if out is None and name in made:
             return made[name]
-        settings = [*ONE_METHOD[name], "kinds=all", "stated.numbers=[of 10]", "bootstrap_draws=20", "batch_items=2"]
+        questions = tmp_path_factory.mktemp("asked") / "questions.yaml"
+        questions.write_text(QUESTIONS)
+        own = [setting.replace("QUESTIONS", str(questions)) for setting in ONE_METHOD[name]]
+        settings = [*own, "kinds=all", "stated.numbers=[of 10]", "bootstrap_draws=20", "batch_items=2"]
         folder = run(
             *load_config(name, settings, str(tiny_for(name))), out or tmp_path_factory.mktemp("runs"), scored=False
         )
@@ -45,29 +58,31 @@ def every_kind(tiny_for: Callable[[str], Path], tmp_path_factory: pytest.TempPat
     return make
 
 
-@pytest.mark.parametrize("name", ["consistency", "bscore"])
+@EVERY
 def test_one_run_has_every_kind_under_the_same_names(every_kind: Callable[..., Path], name: str) -> None:
     folder = every_kind(name)
     scores = json.loads((folder / "scores.json").read_text())["scores"]
     for metric in HEADLINES[name]:
         found = {row["kind"] for row in scores if row["metric"] == metric and row["subset"] == "all"}
         assert {"exact", "verbal", "probe"} <= found
+    excess = [row for row in scores if row["metric"] == "stated_excess"]
+    assert [row["method"] for row in excess] == ["of 10 numbers"]
+    assert "What it says, computes and holds" in (folder / "report.html").read_text()
     read = [pd.read_parquet(file) for file in sorted((folder / "probes").glob("held-*.parquet"))]
     table = pd.concat(read)
     assert table.groupby("readout_id")["prob"].sum().to_numpy() == pytest.approx(1)
     exact = RunFolder.open(folder).beliefs()
     options = exact[exact["kind"] == "exact"].groupby("readout_id")["option"].agg(list)
     told = table.groupby("of")["option"].agg(list)
-    if name == "consistency":
-        assert (told.map(len) == 3).all()
-        assert options.loc[told.index].tolist() == told.tolist()
+    assert (told.map(len) == 3).all()
+    assert options.loc[told.index].tolist() == told.tolist()
     stored = ActivationStore.open(folder).rows()
     said = stored[stored["position"] == "number"]["readout_id"]
     assert said.str.contains("/of 10").all()
     assert len(said)
 
 
-@pytest.mark.parametrize("name", ["consistency", "bscore"])
+@EVERY
 def test_kinds_are_paired_and_a_probe_of_few_groups_is_named(every_kind: Callable[..., Path], name: str) -> None:
     found = compare([every_kind(name)])
     records = [*found.confirmed, *found.explored, *found.struck]
